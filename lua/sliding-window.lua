@@ -1,0 +1,121 @@
+-- An exact sliding-window log on a stream, read as prefix sums.
+--
+-- KEYS   one stream a rule; it serves all of the rule's tiers. An entry's ID is <ms>-<total>, the total being all
+--        that was ever admitted on this stream, the entry included; its one field holds the entry's own cost, under
+--        the longest window (ms) that it is kept for. What a window holds is thus the difference of two totals.
+-- ARGV   rule: limit, window in ms, and so on for each tier.
+-- Reply  for each tier: units left, ms until more are, ms until `wanted` units are (0: now).
+--
+-- A window is half-open, (now - window, now]: an entry exactly `window` old has gone.
+
+-- Entries read together with the last one. Tiers that hold no more than these need no read of their own.
+local RECENT = 16
+
+local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
+
+local function integer(number)
+  return string.format('%.0f', number)
+end
+
+local function read_entries(replies)
+  local entries = {}
+  for i, reply in ipairs(replies) do
+    local ms, total = string.match(reply[1], '^(%d+)%-(%d+)$')
+    entries[i] = { ms = tonumber(ms), total = tonumber(total), kept_ms = reply[2][1], cost = tonumber(reply[2][2]) }
+  end
+  return entries
+end
+
+-- The oldest entries younger than `since`, oldest first: at least one, or none at all.
+local function oldest_in_window(key, recent, since, wanted)
+  if #recent == 0 or recent[1].ms <= since then
+    return {}
+  end
+  if #recent == RECENT and recent[RECENT].ms > since then
+    -- Not an exclusive "(since", which would only exclude since-0. A denial needs at most `wanted` of them.
+    return read_entries(redis.call('XRANGE', key, integer(since + 1), '+', 'COUNT', min(wanted, RECENT)))
+  end
+  local entries = {}
+  for i = #recent, 1, -1 do
+    if recent[i].ms > since then
+      entries[#entries + 1] = recent[i]
+    end
+  end
+  return entries
+end
+
+-- When the running total reached `target`: once that entry has left the window, enough units are free.
+local function ms_of_total(key, recent, oldest, since, target)
+  if oldest[#oldest].total >= target then
+    for _, entry in ipairs(oldest) do
+      if entry.total >= target then
+        return entry.ms
+      end
+    end
+  end
+  local low, high = since, recent[1].ms
+  for _, entry in ipairs(recent) do
+    if entry.total < target then
+      low = entry.ms - 1
+      break
+    end
+    high = entry.ms
+  end
+  -- Totals grow with time, so halve the span: no entry up to `low` has reached the target, the last at `high` has.
+  while high - low > 1 do
+    local middle = floor((low + high) / 2)
+    local entry = read_entries(redis.call('XREVRANGE', key, integer(middle), '-', 'COUNT', 1))[1]
+    if entry and entry.total >= target then
+      high = entry.ms
+    else
+      low = middle
+    end
+  end
+  return high
+end
+
+local function peek(key, now_us, wanted, rule)
+  local now = floor(now_us / 1000)
+  local recent = read_entries(redis.call('XREVRANGE', key, '+', '-', 'COUNT', RECENT))
+  local last = recent[1]
+  local state = { now = now, last = last, longest = 0, available = math.huge, reply = {} }
+  for i = 1, #rule, 2 do
+    local limit, window = rule[i], rule[i + 1]
+    local oldest = oldest_in_window(key, recent, now - window, wanted)
+    local first = oldest[1]
+    local used = first and last.total - first.total + first.cost or 0
+    local left = max(limit - used, 0)
+    local retry = 0
+    if wanted > limit then
+      retry = window -- It will never fit; configuration refuses such a cost.
+    elseif left < wanted then
+      local target = last.total + wanted - limit
+      retry = ms_of_total(key, recent, oldest, now - window, target) + window - now
+    end
+    state.longest = max(state.longest, window)
+    state.available = min(state.available, left)
+    local reply = state.reply
+    reply[#reply + 1] = left
+    reply[#reply + 1] = first and first.ms + window - now or window
+    reply[#reply + 1] = retry
+  end
+  return state
+end
+
+local function commit(key, state, amount)
+  local now, last, longest = state.now, state.last, state.longest
+  local ms, total, kept_ms = now, amount, integer(longest)
+  if last then
+    -- IDs never go back: after a clock that did, entries stay longer, never shorter.
+    ms, total = max(now, last.ms), last.total + amount
+  end
+  redis.call('XADD', key, 'MINID', integer(now - longest + 1), integer(ms) .. '-' .. integer(total), kept_ms, amount)
+  -- A TTL of two windows, renewed once an epoch, stays above one window at every moment between.
+  local ttl = ceil(2 * longest / 1000)
+  local epoch = ttl * 1000 - longest
+  if not last or last.kept_ms ~= kept_ms or floor(ms / epoch) ~= floor(last.ms / epoch) then
+    redis.call('EXPIRE', key, ttl)
+  end
+end
+
+return { peek = peek, commit = commit }

@@ -1,0 +1,35 @@
+import type { Rule, TierUsage } from '../store/store.ts'
+import { slidingWindow } from './sliding-window.ts'
+
+export type AlgorithmName = 'sliding-window'
+
+/** What a rule would allow now. */
+export interface Peek {
+  /** Units that could be spent now, all tiers considered. */
+  readonly available: number
+  readonly usage: readonly TierUsage[]
+}
+
+/**
+ * A limiting algorithm over a state of its own: the twin, step by step, of the Lua module of the same name.
+ * A missing state is that of a caller never seen.
+ */
+export interface Algorithm<State> {
+  /** Pure. `wanted` is the number of units that `retryAfterMs` is about. */
+  peek(state: State | undefined, rule: Rule, nowUs: number, wanted: number): Peek
+  /**
+   * Charges `units`, which `peek` has found available. The state is the caller's own and may be changed in place.
+   * `ttlMs` is given where the state's time to live is set anew.
+   */
+  commit(state: State | undefined, rule: Rule, nowUs: number, units: number): { state: State; ttlMs?: number }
+}
+
+/** The letter of each algorithm in Redis keys and script arguments. */
+export const ALGORITHM_LETTERS: Readonly<Record<AlgorithmName, string>> = {
+  'sliding-window': 'w',
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: a table of algorithms, each over a state that only it reads
+export const ALGORITHMS: Readonly<Record<AlgorithmName, Algorithm<any>>> = {
+  'sliding-window': slidingWindow,
+}

@@ -1,0 +1,76 @@
+/**
+ * Twin of `lua/sliding-window.lua`: an exact log of what was admitted, read as prefix sums.
+ */
+import type { Tier, TierUsage } from '../store/store.ts'
+import type { Algorithm } from './algorithm.ts'
+
+interface Entry {
+  readonly ms: number
+  /** All that was ever admitted, this entry included. */
+  readonly total: number
+  readonly cost: number
+  /** The longest window it is kept for. */
+  readonly keptMs: number
+}
+
+export type SlidingWindowState = Entry[]
+
+export const slidingWindow: Algorithm<SlidingWindowState> = {
+  peek(log = [], rule, nowUs, wanted) {
+    const now = Math.floor(nowUs / 1000)
+    const usage = rule.tiers.map((tier) => tierUsage(log, tier, now, wanted))
+    return { available: Math.min(...usage.map(({ remaining }) => remaining)), usage }
+  },
+
+  commit(log = [], rule, nowUs, units) {
+    const now = Math.floor(nowUs / 1000)
+    const keptMs = Math.max(...rule.tiers.map(({ windowMs }) => windowMs))
+    const last = log.at(-1)
+    const entry = {
+      // Time never goes back: after a clock that did, entries stay longer, never shorter.
+      ms: Math.max(now, last?.ms ?? 0),
+      total: (last?.total ?? 0) + units,
+      cost: units,
+      keptMs,
+    }
+    log.push(entry)
+    trim(log, now - keptMs)
+
+    const ttlMs = Math.ceil((2 * keptMs) / 1000) * 1000
+    const epoch = (ms: number) => Math.floor(ms / (ttlMs - keptMs))
+    const isRenewed = last?.keptMs !== keptMs || epoch(entry.ms) !== epoch(last.ms)
+    return isRenewed ? { state: log, ttlMs } : { state: log }
+  },
+}
+
+function tierUsage(log: SlidingWindowState, { limit, windowMs }: Tier, now: number, wanted: number): TierUsage {
+  const last = log.at(-1)
+  const first = log[firstIndex(log, (entry) => entry.ms > now - windowMs)]
+  const used = first && last ? last.total - first.total + first.cost : 0
+  const remaining = Math.max(limit - used, 0)
+  const resetMs = first ? first.ms + windowMs - now : windowMs
+  if (wanted > limit) return { remaining, resetMs, retryAfterMs: windowMs }
+  if (remaining >= wanted || !last) return { remaining, resetMs, retryAfterMs: 0 }
+
+  const target = last.total + wanted - limit
+  const freeing = log[firstIndex(log, (entry) => entry.total >= target)] ?? last
+  return { remaining, resetMs, retryAfterMs: freeing.ms + windowMs - now }
+}
+
+/** Index of the first entry that holds a condition which, once true, stays true; the log's length if none does. */
+function firstIndex(log: SlidingWindowState, holds: (entry: Entry) => boolean): number {
+  let low = 0
+  let high = log.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (holds(log[middle] as Entry)) high = middle
+    else low = middle + 1
+  }
+  return low
+}
+
+/** Drops what no window sees any more, but only when that is half of the log: each entry is moved once at most. */
+function trim(log: SlidingWindowState, since: number): void {
+  const dead = firstIndex(log, (entry) => entry.ms > since)
+  if (dead * 2 >= log.length) log.splice(0, dead)
+}

@@ -1,0 +1,44 @@
+import { Hono } from 'hono'
+import type { Config } from './config/load-config.ts'
+import { createGateway } from './http/gateway.ts'
+import { createHealth } from './http/health.ts'
+import { problemResponse } from './http/problem.ts'
+import { createProxy, type ProxyOptions } from './http/proxy.ts'
+import { Limiter } from './limiter/limiter.ts'
+import type { Log } from './log.ts'
+import { canonicalPath } from './policy/canonical-path.ts'
+import { MemoryStore } from './store/memory-store.ts'
+import type { Store } from './store/store.ts'
+
+export interface AppOptions {
+  readonly config: Config
+  readonly store: Store
+  /** Calls the upstream. */
+  readonly fetch: ProxyOptions['fetch']
+  /** Milliseconds since the Unix epoch. */
+  readonly now: () => number
+  readonly log: Log
+}
+
+/** Puts the gateway together. Everything that does I/O is handed in. */
+export function createApp({ config, store, fetch, now, log }: AppOptions): Hono {
+  const limiter = new Limiter({ config, store, fallback: new MemoryStore(now), log })
+  const { upstreamUrl, upstreamTimeoutMs: timeoutMs, dialect } = config
+  const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, log })
+  const gateway = createGateway({ limiter, proxy, dialect, now })
+  const health = createHealth(store, now)
+
+  // Routed by the canonical path, as policies are: no spelling of /_sluice reaches the upstream.
+  const app = new Hono({ getPath: (request) => canonicalPath(request.url) })
+  app.get('/_sluice/health', health)
+  app.all('/_sluice/*', () =>
+    problemResponse({ status: 404, title: 'Not Found', detail: 'Sluice serves nothing at this path.' }),
+  )
+  app.all('*', (c) => gateway(c.req.raw))
+  app.onError((error) => {
+    log('error', { event: 'unexpected_error', error: error.name })
+    const detail = 'The gateway failed on this request.'
+    return problemResponse({ status: 500, title: 'Internal Server Error', detail })
+  })
+  return app
+}

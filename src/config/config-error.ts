@@ -1,0 +1,23 @@
+import { SECRETS } from './variables.ts'
+
+/** A wrong configuration. Its message is one line: the variable, what was expected and the value, unless secret. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+  readonly variable: string
+
+  /** @param path keys and indexes below the variable, in order */
+  constructor(variable: string, expected: string, value: unknown, path: readonly (string | number)[] = []) {
+    const where = path.map((key) => (typeof key === 'number' ? `[${key}]` : `.${key}`)).join('')
+    super(`${variable}${where}: expected ${expected}, got ${show(variable, value)}`)
+    this.variable = variable
+  }
+}
+
+function show(variable: string, value: unknown): string {
+  if (value === undefined) return 'nothing'
+  // A URL may carry credentials before an @.
+  if (SECRETS.has(variable) || (variable.endsWith('_URL') && String(value).includes('@')))
+    return 'a value not shown here'
+  const text = JSON.stringify(value) ?? String(value)
+  return text.length > 100 ? `${text.slice(0, 100)}…` : text
+}

@@ -1,0 +1,139 @@
+import * as v from 'valibot'
+import type { Policy, PolicyTier } from '../policy/policy.ts'
+import type { Tier } from '../store/store.ts'
+import { ConfigError } from './config-error.ts'
+import { formatWindow } from './limits.ts'
+import { policyList } from './policy-schema.ts'
+import { httpUrl, integer, limits, matching, oneOf, patternList } from './schema.ts'
+
+/** Variables and bindings, as Workers hand them over. */
+export type Environment = Readonly<Record<string, unknown>>
+
+/** The whole configuration, checked, complete and frozen. */
+export interface Config {
+  /** Where requests go, without a trailing slash; undefined if the service binding is used. */
+  readonly upstreamUrl: string | undefined
+  /** Time for the upstream to begin its answer, in milliseconds. */
+  readonly upstreamTimeoutMs: number
+  /** Undefined: the in-memory store serves. */
+  readonly redis: { readonly url: string; readonly token: string } | undefined
+  /** At least one; names are unique. */
+  readonly policies: readonly Policy[]
+  readonly anonymous: 'ip' | 'deny'
+  readonly exempt: v.InferOutput<typeof patternList>
+  readonly isShadow: boolean
+  readonly dialect: 'draft-11' | 'draft-6' | 'x-ratelimit' | 'off'
+  /** Deadline of a call to the store, in milliseconds. */
+  readonly storeTimeoutMs: number
+  readonly onStoreError: 'local' | 'open' | 'closed'
+  readonly identitySecret: string | undefined
+  readonly keyPrefix: string
+}
+
+const environment = v.object({
+  UPSTREAM_URL: v.optional(httpUrl),
+  UPSTREAM_TIMEOUT_MS: v.optional(integer(1, 3_600_000), 30_000),
+  UPSTASH_REDIS_REST_URL: v.optional(httpUrl),
+  UPSTASH_REDIS_REST_TOKEN: v.optional(matching(/^[\x21-\x7e]+$/, 'the REST token of the database')),
+  RATE_LIMITS: v.optional(limits),
+  POLICIES: v.optional(policyList),
+  ANONYMOUS: v.optional(oneOf('ip', 'deny'), 'ip'),
+  EXEMPT: v.optional(patternList),
+  MODE: v.optional(oneOf('enforce', 'shadow'), 'enforce'),
+  RATELIMIT_HEADERS: v.optional(oneOf('draft-11', 'draft-6', 'x-ratelimit', 'off'), 'draft-11'),
+  STORE_TIMEOUT_MS: v.optional(integer(1, 60_000), 500),
+  ON_STORE_ERROR: v.optional(oneOf('local', 'open', 'closed'), 'local'),
+  IDENTITY_SECRET: v.optional(matching(/^.{16,}$/s, 'at least 16 characters')),
+  KEY_PREFIX: v.optional(matching(/^[\w.:-]{1,64}$/, 'up to 64 letters, digits, "_", ".", ":" or "-"'), 'sluice'),
+})
+
+/** The tiers that hold if neither RATE_LIMITS nor POLICIES is set. */
+const DEFAULT_LIMITS = [{ limit: 60, windowMs: 60_000 }]
+
+/**
+ * Reads and checks the configuration.
+ * @throws {ConfigError} on the first value that is not what was expected
+ */
+export function loadConfig(env: Environment): Config {
+  const result = v.safeParse(environment, env, { abortEarly: true })
+  if (!result.success) throw toConfigError(result.issues[0])
+  const values = result.output
+
+  if (values.UPSTREAM_URL === undefined && !isFetcher(env.UPSTREAM)) {
+    throw new ConfigError('UPSTREAM_URL', 'the origin of your API (or a service binding named UPSTREAM)', undefined)
+  }
+  const isShadow = values.MODE === 'shadow'
+  return deepFreeze({
+    upstreamUrl: isFetcher(env.UPSTREAM) ? undefined : values.UPSTREAM_URL,
+    upstreamTimeoutMs: values.UPSTREAM_TIMEOUT_MS,
+    redis: redisOf(values.UPSTASH_REDIS_REST_URL, values.UPSTASH_REDIS_REST_TOKEN),
+    policies: policiesOf(values.RATE_LIMITS, values.POLICIES, isShadow),
+    anonymous: values.ANONYMOUS,
+    exempt: values.EXEMPT ?? [],
+    isShadow,
+    dialect: values.RATELIMIT_HEADERS,
+    storeTimeoutMs: values.STORE_TIMEOUT_MS,
+    onStoreError: values.ON_STORE_ERROR,
+    identitySecret: values.IDENTITY_SECRET,
+    keyPrefix: values.KEY_PREFIX,
+  })
+}
+
+/** Whether a binding is a service to fetch from. */
+export function isFetcher(binding: unknown): binding is { fetch: typeof fetch } {
+  return typeof binding === 'object' && binding !== null && 'fetch' in binding
+}
+
+function redisOf(url: string | undefined, token: string | undefined): Config['redis'] {
+  if (url !== undefined && token !== undefined) return { url, token }
+  if (url !== undefined) {
+    throw new ConfigError('UPSTASH_REDIS_REST_TOKEN', 'the token for UPSTASH_REDIS_REST_URL', undefined)
+  }
+  if (token !== undefined) {
+    throw new ConfigError('UPSTASH_REDIS_REST_URL', 'the URL for UPSTASH_REDIS_REST_TOKEN', undefined)
+  }
+  return undefined
+}
+
+function policiesOf(
+  rateLimits: v.InferOutput<typeof limits> | undefined,
+  list: v.InferOutput<typeof policyList> | undefined,
+  isShadow: boolean,
+): readonly Policy[] {
+  const policies: Policy[] = []
+  if (rateLimits || !list) {
+    policies.push({
+      name: 'default',
+      algorithm: 'sliding-window',
+      tiers: namedTiers('default', rateLimits ?? DEFAULT_LIMITS),
+      by: [{ kind: 'token' }],
+      match: undefined,
+      cost: 1,
+      enforced: !isShadow,
+    })
+  }
+  for (const [index, { limits, mode, match, ...policy }] of (list ?? []).entries()) {
+    if (policies.some(({ name }) => name === policy.name)) {
+      const expected = policy.name === 'default' ? 'another name: RATE_LIMITS makes "default"' : 'a name used once'
+      throw new ConfigError('POLICIES', expected, policy.name, [index, 'name'])
+    }
+    const enforced = mode === undefined ? !isShadow : mode === 'enforce'
+    policies.push({ ...policy, tiers: namedTiers(policy.name, limits), match, enforced })
+  }
+  return policies
+}
+
+function namedTiers(policy: string, tiers: readonly Tier[]): readonly PolicyTier[] {
+  return tiers.map((tier) => ({ ...tier, name: `${policy}-${formatWindow(tier.windowMs)}` }))
+}
+
+function toConfigError({ message, path, input }: v.BaseIssue<unknown>): ConfigError {
+  const [variable, ...rest] = (path ?? []).map(({ key }) => key as string | number)
+  // An issue about two keys is raised on their table, and forwarded to the one to mend.
+  return new ConfigError(String(variable), message, path?.at(-1)?.value ?? input, rest)
+}
+
+function deepFreeze<T>(value: T): T {
+  if (typeof value === 'object' && value !== null) Object.values(Object.freeze(value)).forEach(deepFreeze)
+  return value
+}

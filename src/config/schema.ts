@@ -1,0 +1,64 @@
+/** Readers of single values: each message is what was expected, for `ConfigError` to make a line of. */
+import * as v from 'valibot'
+import { PATTERN_EXPECTED, type Pattern, parsePattern } from '../policy/pattern.ts'
+import { LIMITS_EXPECTED, parseLimits } from './limits.ts'
+
+/** A string that `parse` turns into a value, or refuses by answering undefined. */
+export const parsed = <T>(expected: string, parse: (text: string) => T | undefined) =>
+  v.pipe(
+    v.string(expected),
+    v.rawTransform<string, T>(({ dataset, addIssue, NEVER }) => {
+      const value = parse(dataset.value)
+      if (value !== undefined) return value
+      addIssue({ message: expected })
+      return NEVER
+    }),
+  )
+
+export const matching = (pattern: RegExp, expected: string) => v.pipe(v.string(expected), v.regex(pattern, expected))
+
+/** An integer, or a string that holds one. */
+export const integer = (min: number, max: number) => {
+  const expected = `an integer from ${min} to ${max}`
+  return v.pipe(
+    v.union([v.number(), v.pipe(v.string(), v.regex(/^\d{1,15}$/), v.transform(Number))], expected),
+    v.integer(expected),
+    v.minValue(min, expected),
+    v.maxValue(max, expected),
+  )
+}
+
+export const oneOf = <const T extends readonly string[]>(...options: T) =>
+  v.picklist(options, options.map((option) => `"${option}"`).join(' or '))
+
+export const limits = parsed(LIMITS_EXPECTED, parseLimits)
+
+/** An origin to call, as the string that paths are appended to: without a trailing slash. */
+export const httpUrl = parsed('an http or https URL without credentials, query or fragment', (text) => {
+  if (!URL.canParse(text)) return undefined
+  const url = new URL(text)
+  const isPlain = !url.username && !url.password && !url.search && !url.hash
+  return /^https?:$/.test(url.protocol) && isPlain ? url.href.replace(/\/+$/, '') : undefined
+})
+
+/** A list of patterns, or a string of them with commas between. */
+export const patternList = v.union(
+  [
+    parsed(PATTERN_EXPECTED, (text) => allPatterns(text.split(','))),
+    v.pipe(
+      v.array(v.string()),
+      v.rawTransform<string[], readonly Pattern[]>(({ dataset, addIssue, NEVER }) => {
+        const patterns = allPatterns(dataset.value)
+        if (patterns) return patterns
+        addIssue({ message: PATTERN_EXPECTED })
+        return NEVER
+      }),
+    ),
+  ],
+  PATTERN_EXPECTED,
+)
+
+function allPatterns(texts: readonly string[]): readonly Pattern[] | undefined {
+  const patterns = texts.map(parsePattern)
+  return patterns.length > 0 && patterns.every((pattern) => pattern !== undefined) ? patterns : undefined
+}

@@ -1,0 +1,20 @@
+/** The environment variables that Sluice reads, beside the service binding `UPSTREAM`. */
+export const VARIABLES = [
+  'UPSTREAM_URL',
+  'UPSTREAM_TIMEOUT_MS',
+  'UPSTASH_REDIS_REST_URL',
+  'UPSTASH_REDIS_REST_TOKEN',
+  'RATE_LIMITS',
+  'POLICIES',
+  'ANONYMOUS',
+  'EXEMPT',
+  'MODE',
+  'RATELIMIT_HEADERS',
+  'STORE_TIMEOUT_MS',
+  'ON_STORE_ERROR',
+  'IDENTITY_SECRET',
+  'KEY_PREFIX',
+] as const
+
+/** Values that no message may show. */
+export const SECRETS: ReadonlySet<string> = new Set(['UPSTASH_REDIS_REST_TOKEN', 'IDENTITY_SECRET'])

@@ -1,0 +1,29 @@
+/** The registered problem types of draft-ietf-httpapi-ratelimit-headers-11, §6. */
+const REGISTRY = 'https://iana.org/assignments/http-problem-types'
+export const QUOTA_EXCEEDED = `${REGISTRY}#quota-exceeded`
+export const TEMPORARY_REDUCED_CAPACITY = `${REGISTRY}#temporary-reduced-capacity`
+
+export interface Problem {
+  readonly status: number
+  readonly title: string
+  /** For a person; holds nothing secret and nothing that the client sent. */
+  readonly detail: string
+  /** A URI; left out, the status says it all. */
+  readonly type?: string
+  readonly extensions?: Readonly<Record<string, unknown>>
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** An error response as `application/problem+json` (RFC 9457). No cache may keep it (RFC 6585 §4). */
+export function problemResponse({ status, title, detail, type, extensions, headers }: Problem): Response {
+  const body = { type: type ?? 'about:blank', title, status, detail, ...extensions }
+  return new Response(`${JSON.stringify(body)}\n`, {
+    status,
+    headers: { 'Content-Type': 'application/problem+json', 'Cache-Control': 'no-store', ...headers },
+  })
+}
+
+/** A wait as Retry-After says it (RFC 9110 §10.2.3): in whole seconds, never too early, at least 1. */
+export function retryAfter(waitMs: number): { 'Retry-After': string } {
+  return { 'Retry-After': String(Math.max(1, Math.ceil(waitMs / 1000))) }
+}

@@ -1,0 +1,71 @@
+import type { Log } from '../log.ts'
+import { removeHopByHop } from './hop-by-hop.ts'
+import { problemResponse } from './problem.ts'
+
+export interface ProxyOptions {
+  /** Origin and base path, without a trailing slash; undefined to keep the request's own URL (service binding). */
+  readonly upstreamUrl: string | undefined
+  /** Time for the upstream to begin its answer, in milliseconds; bodies may take longer. */
+  readonly timeoutMs: number
+  readonly fetch: (request: Request, init: RequestInit) => Promise<Response>
+  readonly log: Log
+}
+
+export type ProxyHandler = (request: Request) => Promise<Response>
+
+/**
+ * Makes the proxy: method, path, query, body, cookies, redirects and WebSockets pass as they are, both bodies as
+ * streams. An upstream out of reach is a 502, one that does not begin to answer in time a 504.
+ */
+export function createProxy({ upstreamUrl, timeoutMs, fetch, log }: ProxyOptions): ProxyHandler {
+  return async function proxy(request) {
+    const deadline = new AbortController()
+    const timer = setTimeout(() => deadline.abort(), timeoutMs)
+    try {
+      const outgoing = toUpstream(request, upstreamUrl)
+      return toClient(await fetch(outgoing, { redirect: 'manual', signal: deadline.signal }))
+    } catch (error) {
+      if (deadline.signal.aborted) {
+        log('error', { event: 'upstream_timeout', timeoutMs })
+        const detail = 'The API behind this gateway did not answer in time.'
+        return problemResponse({ status: 504, title: 'Gateway Timeout', detail })
+      }
+      log('error', { event: 'upstream_unreachable', error: error instanceof Error ? error.name : 'unknown' })
+      const detail = 'The API behind this gateway could not be reached.'
+      return problemResponse({ status: 502, title: 'Bad Gateway', detail })
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+}
+
+function toUpstream(request: Request, upstreamUrl: string | undefined): Request {
+  const { pathname, search, host, protocol } = new URL(request.url)
+  const outgoing = new Request(upstreamUrl === undefined ? request.url : upstreamUrl + pathname + search, request)
+  const { headers } = outgoing
+  const isWebSocket = headers.get('Upgrade')?.toLowerCase() === 'websocket'
+  removeHopByHop(headers)
+  if (isWebSocket) headers.set('Upgrade', 'websocket')
+
+  const httpVersion = String(request.cf?.httpProtocol ?? 'HTTP/1.1').replace('HTTP/', '')
+  headers.append('Via', `${httpVersion} sluice`)
+  headers.set('X-Forwarded-Host', host)
+  headers.set('X-Forwarded-Proto', protocol.slice(0, -1))
+  // What a client says of the way it came cannot be checked: it is replaced, not continued.
+  headers.delete('Forwarded')
+  const address = headers.get('CF-Connecting-IP')
+  if (address === null) headers.delete('X-Forwarded-For')
+  else headers.set('X-Forwarded-For', address)
+  return outgoing
+}
+
+/** The upstream's response with headers that can be added to. */
+function toClient(response: Response): Response {
+  const { webSocket } = response
+  const outgoing = webSocket
+    ? new Response(null, { status: 101, webSocket, headers: response.headers })
+    : new Response(response.body, response)
+  removeHopByHop(outgoing.headers)
+  if (webSocket) outgoing.headers.set('Upgrade', 'websocket')
+  return outgoing
+}

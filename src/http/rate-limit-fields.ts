@@ -1,0 +1,71 @@
+import type { Config } from '../config/load-config.ts'
+import type { TierReport } from '../limiter/verdict.ts'
+
+/**
+ * Adds what the tiers say to a response, in the configured dialect.
+ * @param nowMs milliseconds since the Unix epoch
+ */
+export function addRateLimitFields(
+  headers: Headers,
+  dialect: Config['dialect'],
+  tiers: readonly TierReport[],
+  nowMs: number,
+): void {
+  const tightest = tightestOf(tiers)
+  if (!tightest) return
+  switch (dialect) {
+    case 'draft-11':
+      // Lists: what the upstream said of its own limits stays, ours is appended.
+      headers.append('RateLimit-Policy', tiers.map(policyItem).join(', '))
+      headers.append('RateLimit', tiers.map(limitItem).join(', '))
+      return
+    case 'draft-6':
+      addUnlessSent(headers, {
+        'RateLimit-Policy': tiers.map(({ limit, windowMs }) => `${limit}${windowParameter(windowMs)}`).join(', '),
+        'RateLimit-Limit': String(tightest.limit),
+        'RateLimit-Remaining': String(tightest.remaining),
+        'RateLimit-Reset': String(wholeSeconds(tightest.resetMs)),
+      })
+      return
+    case 'x-ratelimit':
+      addUnlessSent(headers, {
+        'X-RateLimit-Limit': String(tightest.limit),
+        'X-RateLimit-Remaining': String(tightest.remaining),
+        // Seconds since the Unix epoch, as GitHub and most others have it.
+        'X-RateLimit-Reset': String(wholeSeconds(nowMs + tightest.resetMs)),
+      })
+      return
+    case 'off':
+      return
+  }
+}
+
+/** draft-ietf-httpapi-ratelimit-headers-11, §3: `q` the quota, `w` the window in whole seconds, if it is that. */
+function policyItem({ name, limit, windowMs }: TierReport): string {
+  return `"${name}";q=${limit}${windowParameter(windowMs)}`
+}
+
+/** Same draft, §4: `r` units left, `t` seconds during which no more than these can be used. */
+function limitItem({ name, remaining, resetMs }: TierReport): string {
+  return `"${name}";r=${remaining};t=${wholeSeconds(resetMs)}`
+}
+
+function windowParameter(windowMs: number): string {
+  return windowMs % 1000 === 0 ? `;w=${windowMs / 1000}` : ''
+}
+
+function wholeSeconds(ms: number): number {
+  return Math.ceil(ms / 1000)
+}
+
+/** The tier to tell of where there is room for one: the longest wait, else the fewest units left. */
+function tightestOf(tiers: readonly TierReport[]): TierReport | undefined {
+  return tiers.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs || a.remaining - b.remaining)[0]
+}
+
+/** Fields of one value: an upstream that sends them speaks of its own limits, and two values would be none. */
+function addUnlessSent(headers: Headers, fields: Readonly<Record<string, string>>): void {
+  const names = Object.keys(fields)
+  if (names.some((name) => headers.has(name))) return
+  for (const name of names) headers.set(name, fields[name] as string)
+}

@@ -1,0 +1,19 @@
+import { createHash, createHmac } from 'node:crypto'
+
+/** Identities are cut to 128 bits: no two callers meet, and keys stay short. */
+const DIGEST_BYTES = 16
+
+/** Turns what identifies a caller into what may leave the isolate. */
+export type Digest = (parts: readonly string[]) => string
+
+/**
+ * 128 bits of HMAC-SHA-256 in base64url, or of plain SHA-256 without a secret, so that no key, log or header holds a
+ * raw token.
+ */
+export function createDigest(secret: string | undefined): Digest {
+  return function digest(parts) {
+    const hash = secret === undefined ? createHash('sha256') : createHmac('sha256', secret)
+    // As JSON, so that no value can be mistaken for two.
+    return hash.update(JSON.stringify(parts)).digest().subarray(0, DIGEST_BYTES).toString('base64url')
+  }
+}

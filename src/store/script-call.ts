@@ -1,0 +1,31 @@
+/** The arguments and the reply of `lua/decide.lua`. */
+import { ALGORITHM_LETTERS } from '../algorithms/algorithm.ts'
+import type { DecisionRequest, Rule, StoreDecision, TierUsage } from './store.ts'
+import { StoreError } from './store.ts'
+
+/** ARGV; KEYS are the keys of the rules, in order. */
+export function scriptArguments({ mode, permits, rules }: DecisionRequest): (string | number)[] {
+  return [mode, permits, ...rules.flatMap(ruleArguments)]
+}
+
+function ruleArguments({ algorithm, enforced, cost, tiers }: Rule): (string | number)[] {
+  const numbers = tiers.flatMap(({ limit, windowMs }) => [limit, windowMs])
+  return [ALGORITHM_LETTERS[algorithm], enforced ? 'enforce' : 'shadow', cost, numbers.length, ...numbers]
+}
+
+/** @throws {StoreError} if the reply is not one to this request */
+export function readDecision(reply: unknown, { permits, rules }: DecisionRequest): StoreDecision {
+  const size = 2 + 3 * rules.reduce((sum, { tiers }) => sum + tiers.length, 0)
+  if (!Array.isArray(reply) || reply.length !== size || !reply.every(Number.isSafeInteger)) {
+    throw new StoreError('Redis answered something other than a decision')
+  }
+  const numbers = (reply as number[]).values()
+  const next = () => numbers.next().value as number
+  const granted = next()
+  if (granted < 0 || granted > permits) throw new StoreError('Redis granted a number of permits that was not asked for')
+  const nowMs = next()
+  const usage = rules.map(({ tiers }) =>
+    tiers.map((): TierUsage => ({ remaining: next(), resetMs: next(), retryAfterMs: next() })),
+  )
+  return { granted, nowMs, usage }
+}

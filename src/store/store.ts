@@ -1,0 +1,62 @@
+import type { AlgorithmName } from '../algorithms/algorithm.ts'
+
+/** One limit over one span of time, e.g. 120 per 60,000 ms. */
+export interface Tier {
+  /** Units admitted at most, an integer from 1. */
+  readonly limit: number
+  /** Length of the window in milliseconds, an integer from 1. */
+  readonly windowMs: number
+}
+
+/** What one policy asks of the store for one identity. */
+export interface Rule {
+  /** Full name of the state, `<prefix>:<policy>:<algorithm letter>:{<identity>}`; no two rules of a request share one. */
+  readonly key: string
+  readonly algorithm: AlgorithmName
+  readonly tiers: readonly Tier[]
+  /** Units that one permit costs, an integer from 1, at most the smallest limit. */
+  readonly cost: number
+  /** False for a shadow rule: it is charged where it can be, but refuses nothing. */
+  readonly enforced: boolean
+}
+
+export interface DecisionRequest {
+  /** `all` grants every permit or none, `partial` as many as fit, `peek` answers as `all` would and charges nothing. */
+  readonly mode: 'all' | 'partial' | 'peek'
+  /** Permits asked for, an integer from 1. */
+  readonly permits: number
+  readonly rules: readonly Rule[]
+}
+
+/** What a rule says of one of its tiers, after the decision. */
+export interface TierUsage {
+  /** Units left. */
+  readonly remaining: number
+  /** Milliseconds until more than `remaining` can be used. */
+  readonly resetMs: number
+  /** Milliseconds until the asked cost fits (in `partial` mode, that of one permit); 0 if it does now. */
+  readonly retryAfterMs: number
+}
+
+export interface StoreDecision {
+  /** Permits granted, 0 to the number asked for. */
+  readonly granted: number
+  /** The store's clock at the decision, milliseconds since the Unix epoch. */
+  readonly nowMs: number
+  /** For each rule, in order, its tiers, in order. */
+  readonly usage: readonly (readonly TierUsage[])[]
+}
+
+/** Where counts live. All rules of a request are decided, and charged, at once or not at all. */
+export interface Store {
+  readonly kind: 'memory' | 'redis'
+  /** @throws {StoreError} if the store gave no usable answer; whether it charged is then unknown. */
+  decide(request: DecisionRequest): Promise<StoreDecision>
+  /** @throws {StoreError} if the store is out of reach. */
+  ping(): Promise<void>
+}
+
+/** The store gave no usable answer. Its message holds neither keys nor credentials and may be logged. */
+export class StoreError extends Error {
+  override readonly name = 'StoreError'
+}
