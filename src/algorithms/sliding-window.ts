@@ -13,19 +13,23 @@ interface Entry {
   readonly keptMs: number
 }
 
-export type SlidingWindowState = Entry[]
+export interface SlidingWindowState {
+  readonly entries: Entry[]
+  /** Index of the first entry that is still kept: those before are dropped in bulk, so that each is moved once. */
+  head: number
+}
 
 export const slidingWindow: Algorithm<SlidingWindowState> = {
-  peek(log = [], rule, nowUs, wanted) {
+  peek(log = empty(), rule, nowUs, wanted) {
     const now = Math.floor(nowUs / 1000)
     const usage = rule.tiers.map((tier) => tierUsage(log, tier, now, wanted))
     return { available: Math.min(...usage.map(({ remaining }) => remaining)), usage }
   },
 
-  commit(log = [], rule, nowUs, units) {
+  commit(log = empty(), rule, nowUs, units) {
     const now = Math.floor(nowUs / 1000)
     const keptMs = Math.max(...rule.tiers.map(({ windowMs }) => windowMs))
-    const last = log.at(-1)
+    const last = log.entries.at(-1)
     const entry = {
       // Time never goes back: after a clock that did, entries stay longer, never shorter.
       ms: Math.max(now, last?.ms ?? 0),
@@ -33,7 +37,7 @@ export const slidingWindow: Algorithm<SlidingWindowState> = {
       cost: units,
       keptMs,
     }
-    log.push(entry)
+    log.entries.push(entry)
     trim(log, now - keptMs)
 
     const ttlMs = Math.ceil((2 * keptMs) / 1000) * 1000
@@ -44,8 +48,8 @@ export const slidingWindow: Algorithm<SlidingWindowState> = {
 }
 
 function tierUsage(log: SlidingWindowState, { limit, windowMs }: Tier, now: number, wanted: number): TierUsage {
-  const last = log.at(-1)
-  const first = log[firstIndex(log, (entry) => entry.ms > now - windowMs)]
+  const last = log.entries.at(-1)
+  const first = log.entries[firstIndex(log, (entry) => entry.ms > now - windowMs)]
   const used = first && last ? last.total - first.total + first.cost : 0
   const remaining = Math.max(limit - used, 0)
   const resetMs = first ? first.ms + windowMs - now : windowMs
@@ -53,24 +57,29 @@ function tierUsage(log: SlidingWindowState, { limit, windowMs }: Tier, now: numb
   if (remaining >= wanted || !last) return { remaining, resetMs, retryAfterMs: 0 }
 
   const target = last.total + wanted - limit
-  const freeing = log[firstIndex(log, (entry) => entry.total >= target)] ?? last
+  const freeing = log.entries[firstIndex(log, (entry) => entry.total >= target)] ?? last
   return { remaining, resetMs, retryAfterMs: freeing.ms + windowMs - now }
 }
 
+function empty(): SlidingWindowState {
+  return { entries: [], head: 0 }
+}
+
 /** Index of the first entry that holds a condition which, once true, stays true; the log's length if none does. */
-function firstIndex(log: SlidingWindowState, holds: (entry: Entry) => boolean): number {
-  let low = 0
-  let high = log.length
+function firstIndex({ entries, head }: SlidingWindowState, holds: (entry: Entry) => boolean): number {
+  let low = head
+  let high = entries.length
   while (low < high) {
     const middle = (low + high) >>> 1
-    if (holds(log[middle] as Entry)) high = middle
+    if (holds(entries[middle] as Entry)) high = middle
     else low = middle + 1
   }
   return low
 }
 
-/** Drops what no window sees any more, but only when that is half of the log: each entry is moved once at most. */
 function trim(log: SlidingWindowState, since: number): void {
-  const dead = firstIndex(log, (entry) => entry.ms > since)
-  if (dead * 2 >= log.length) log.splice(0, dead)
+  log.head = firstIndex(log, (entry) => entry.ms > since)
+  if (log.head * 2 < log.entries.length) return
+  log.entries.splice(0, log.head)
+  log.head = 0
 }

@@ -17,6 +17,8 @@ export class MemoryStore implements Store {
   readonly kind = 'memory'
   readonly #slots = new Map<string, Slot>()
   readonly #now: () => number
+  /** Lifetimes are counted by a clock that never goes back. */
+  #latestMs = 0
 
   constructor(now: () => number) {
     this.#now = now
@@ -34,13 +36,14 @@ export class MemoryStore implements Store {
   }
 
   decideNow({ mode, permits, rules }: DecisionRequest): StoreDecision {
-    const nowUs = Math.floor(this.#now() * 1000)
+    const nowUs = Math.round(this.#now() * 1000)
     const nowMs = Math.floor(nowUs / 1000)
+    this.#latestMs = Math.max(this.#latestMs, nowMs)
     const wantedPermits = mode === 'partial' ? 1 : permits
 
     let granted = permits
     const peeks = rules.map((rule) => {
-      const peek = ALGORITHMS[rule.algorithm].peek(this.#read(rule.key, nowMs), rule, nowUs, rule.cost * wantedPermits)
+      const peek = ALGORITHMS[rule.algorithm].peek(this.#read(rule.key), rule, nowUs, rule.cost * wantedPermits)
       const fitting = Math.floor(peek.available / rule.cost)
       if (rule.enforced) granted = Math.min(granted, fitting)
       return { rule, usage: peek.usage, fitting }
@@ -56,27 +59,25 @@ export class MemoryStore implements Store {
     return { granted, nowMs, usage }
   }
 
-  #read(key: string, nowMs: number): unknown {
+  #read(key: string): unknown {
     const slot = this.#slots.get(key)
-    return slot && slot.expiresAtMs > nowMs ? slot.state : undefined
+    return slot && slot.expiresAtMs > this.#latestMs ? slot.state : undefined
   }
 
   #charge(rule: Rule, nowUs: number, units: number): void {
-    const nowMs = Math.floor(nowUs / 1000)
-    const { state, ttlMs } = ALGORITHMS[rule.algorithm].commit(this.#read(rule.key, nowMs), rule, nowUs, units)
-    const known = this.#slots.get(rule.key)
-    const expiresAtMs = ttlMs === undefined && known ? known.expiresAtMs : nowMs + (ttlMs ?? 0)
+    const { state, ttlMs } = ALGORITHMS[rule.algorithm].commit(this.#read(rule.key), rule, nowUs, units)
+    const expiresAtMs = ttlMs === undefined ? this.#slots.get(rule.key)?.expiresAtMs : this.#latestMs + ttlMs
     // Deleted first, so that the map's order is that of last use.
     this.#slots.delete(rule.key)
-    this.#slots.set(rule.key, { state, expiresAtMs })
-    this.#evict(nowMs)
+    this.#slots.set(rule.key, { state, expiresAtMs: expiresAtMs ?? 0 })
+    this.#evict()
   }
 
   /** Forgets the least recently charged callers: two a charge while they have expired, and any beyond the bound. */
-  #evict(nowMs: number): void {
+  #evict(): void {
     let steps = 2
     for (const [key, slot] of this.#slots) {
-      if (this.#slots.size <= MAX_KEYS && (steps-- === 0 || slot.expiresAtMs > nowMs)) return
+      if (this.#slots.size <= MAX_KEYS && (steps-- === 0 || slot.expiresAtMs > this.#latestMs)) return
       this.#slots.delete(key)
     }
   }

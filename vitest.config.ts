@@ -1,0 +1,42 @@
+import { readFile } from 'node:fs/promises'
+import { cloudflareTest } from '@cloudflare/vitest-plugin'
+import { defineConfig } from 'vitest/config'
+
+/** Imports Lua as text, as the rule in wrangler.toml does for the Worker. */
+const luaText = {
+  name: 'lua-text',
+  enforce: 'pre' as const,
+  async load(id: string) {
+    return id.endsWith('.lua') ? `export default ${JSON.stringify(await readFile(id, 'utf8'))}` : undefined
+  },
+}
+
+export default defineConfig({
+  test: {
+    reporters: ['default', './test/setup/summary-reporter.ts'],
+    projects: [
+      {
+        plugins: [
+          cloudflareTest({
+            wrangler: { configPath: './wrangler.toml' },
+          }),
+        ],
+        test: {
+          name: 'workerd',
+          include: ['test/unit/**/*.test.ts', 'test/contract/**/*.test.ts'],
+          globalSetup: './test/setup/services.ts',
+        },
+      },
+      {
+        plugins: [luaText],
+        test: {
+          name: 'node',
+          include: ['test/{property,e2e,tools}/**/*.test.ts'],
+          globalSetup: './test/setup/services.ts',
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+        },
+      },
+    ],
+  },
+})
