@@ -31,8 +31,8 @@ export default defineConfig({
         plugins: [luaText],
         test: {
           name: 'node',
-          include: ['test/{property,e2e,tools}/**/*.test.ts'],
-          globalSetup: './test/setup/services.ts',
+          include: ['test/{property,integration,e2e,tools}/**/*.test.ts'],
+          globalSetup: ['./test/setup/services.ts', './test/setup/bundle.ts'],
           testTimeout: 60_000,
           hookTimeout: 60_000,
         },

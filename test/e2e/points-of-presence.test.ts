@@ -1,0 +1,126 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { type RestFront, startRestFront } from '../../tools/rest-front.ts'
+import { type PointOfPresence, startPointOfPresence } from '../support/point-of-presence.ts'
+import { connectRedis } from '../support/script-store.ts'
+import { startUpstream, type Upstream } from '../support/upstream.ts'
+
+const POINTS = 4
+const LIMIT = 25
+const WINDOW_MS = 60_000
+
+let upstream: Upstream
+let front: RestFront
+let points: PointOfPresence[]
+
+beforeAll(async () => {
+  upstream = await startUpstream((_request, response) => response.end('hello'))
+  front = await startRestFront({ redisPort: inject('redisPort'), token: 'e2e' })
+  const bindings = {
+    UPSTREAM_URL: upstream.url,
+    UPSTASH_REDIS_REST_URL: front.url,
+    UPSTASH_REDIS_REST_TOKEN: front.token,
+    RATE_LIMITS: `${LIMIT}/1m, 1000/1h`,
+    KEY_PREFIX: randomUUID(),
+    // A slow machine is no reason to count on one's own.
+    STORE_TIMEOUT_MS: 30_000,
+    ON_STORE_ERROR: 'closed',
+  }
+  points = await Promise.all(Array.from({ length: POINTS }, () => startPointOfPresence(inject('bundle'), bindings)))
+})
+
+afterAll(async () => {
+  await Promise.all(points.map((point) => point.stop()))
+  await Promise.all([front.stop(), upstream.stop()])
+})
+
+function call(index: number, token: string): Promise<Response> {
+  return fetch(new URL('/things', points[index % POINTS]?.url), { headers: { Authorization: `Bearer ${token}` } })
+}
+
+test('four points of presence admit exactly the limit of each of ten callers between them', async () => {
+  const tokens = Array.from({ length: 10 }, () => randomUUID())
+  const calls = tokens.flatMap((token) =>
+    Array.from({ length: LIMIT * 2 }, (_, i) => call(i, token).then((r) => ({ token, r }))),
+  )
+  const responses = await Promise.all(calls)
+  for (const token of tokens) {
+    const own = responses.filter((response) => response.token === token).map(({ r }) => r)
+    const admitted = own.filter(({ status }) => status === 200)
+    const refused = own.filter(({ status }) => status === 429)
+    expect([admitted.length, refused.length]).toEqual([LIMIT, LIMIT])
+
+    // Each admission left another number of units.
+    const left = admitted.map(({ headers }) => Number(/"default-1m";r=(\d+)/.exec(headers.get('RateLimit') ?? '')?.[1]))
+    expect(left.sort((a, b) => a - b)).toEqual(Array.from({ length: LIMIT }, (_, i) => i))
+
+    for (const response of refused) {
+      const body = (await response.json()) as { retry_after_ms: number }
+      expect(body).toEqual({
+        type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
+        title: 'Too Many Requests',
+        status: 429,
+        detail: expect.any(String),
+        'violated-policies': ['default-1m'],
+        retry_after_ms: expect.any(Number),
+      })
+      expect(body.retry_after_ms).toBeGreaterThan(0)
+      expect(body.retry_after_ms).toBeLessThanOrEqual(WINDOW_MS)
+      const seconds = Math.ceil(body.retry_after_ms / 1000)
+      const { headers } = response
+      expect(headers.get('Retry-After')).toBe(String(seconds))
+      expect(headers.get('Cache-Control')).toBe('no-store')
+      expect(headers.get('Content-Type')).toBe('application/problem+json')
+      expect(headers.get('RateLimit-Policy')).toBe('"default-1m";q=25;w=60, "default-1h";q=1000;w=3600')
+      expect(headers.get('RateLimit')).toMatch(new RegExp(`^"default-1m";r=0;t=${seconds}, "default-1h";r=975;t=\\d+$`))
+    }
+  }
+})
+
+test('a request to a warm Worker is one EVALSHA, and nothing in Redis knows the token', async () => {
+  const token = `secret-${randomUUID()}`
+  await call(0, randomUUID())
+
+  const monitor = await connectRedis(inject('redisPort'))
+  const lines: string[] = []
+  const { promise: marked, resolve } = Promise.withResolvers<void>()
+  await monitor.monitor((line) => {
+    lines.push(String(line))
+    if (String(line).includes('end-of-request')) resolve()
+  })
+  const requestsBefore = front.requests
+  expect((await call(0, token)).status).toBe(200)
+  expect(front.requests - requestsBefore).toBe(1)
+  const redis = await connectRedis(inject('redisPort'))
+  await redis.echo('end-of-request')
+  await marked
+  monitor.destroy()
+
+  const own = lines.filter((line) => /end-of-request/.test(line) === false)
+  // `[0 lua]` marks what the script itself called.
+  const sent = own
+    .filter((line) => !/\[\d+ lua\]/.test(line))
+    .map((line) => /\] "(\w+)"/.exec(line)?.[1]?.toUpperCase())
+  expect(sent.filter((command) => command === 'EVALSHA')).toEqual(['EVALSHA'])
+  expect(own.join('\n')).not.toContain(token)
+  expect((await redis.keys('*')).join('\n')).not.toContain(token)
+  await redis.close()
+})
+
+test('after the time given, to the millisecond, the caller is admitted again', async () => {
+  const point = await startPointOfPresence(inject('bundle'), {
+    UPSTREAM_URL: upstream.url,
+    UPSTASH_REDIS_REST_URL: front.url,
+    UPSTASH_REDIS_REST_TOKEN: front.token,
+    RATE_LIMITS: '2/1s',
+    KEY_PREFIX: randomUUID(),
+  })
+  const ask = () => fetch(point.url, { headers: { Authorization: 'Bearer a' } })
+  const statuses = [(await ask()).status, (await ask()).status]
+  const refused = await ask()
+  const { retry_after_ms } = (await refused.json()) as { retry_after_ms: number }
+  const other = await fetch(point.url, { headers: { Authorization: 'Bearer b' } })
+  await new Promise((resolve) => setTimeout(resolve, retry_after_ms))
+  expect([...statuses, refused.status, other.status, (await ask()).status]).toEqual([200, 200, 429, 200, 200])
+  await point.stop()
+})
