@@ -17,56 +17,65 @@ local function integer(number)
   return string.format('%.0f', number)
 end
 
-local function read_entries(replies)
-  local entries = {}
-  for i, reply in ipairs(replies) do
+-- Replies are read one by one, when they are needed: most never are.
+local function entry_of(reply)
+  if not reply.ms then
     local ms, total = string.match(reply[1], '^(%d+)%-(%d+)$')
-    entries[i] = { ms = tonumber(ms), total = tonumber(total), kept_ms = reply[2][1], cost = tonumber(reply[2][2]) }
+    reply.ms, reply.total = tonumber(ms), tonumber(total)
+    reply.kept_ms, reply.cost = reply[2][1], tonumber(reply[2][2])
   end
-  return entries
+  return reply
 end
 
--- The oldest entries younger than `since`, oldest first: at least one, or none at all.
-local function oldest_in_window(key, recent, since, wanted)
-  if #recent == 0 or recent[1].ms <= since then
-    return {}
-  end
-  if #recent == RECENT and recent[RECENT].ms > since then
-    -- Not an exclusive "(since", which would only exclude since-0. A denial needs at most `wanted` of them.
-    return read_entries(redis.call('XRANGE', key, integer(since + 1), '+', 'COUNT', min(wanted, RECENT)))
-  end
-  local entries = {}
-  for i = #recent, 1, -1 do
-    if recent[i].ms > since then
-      entries[#entries + 1] = recent[i]
+-- Index of the oldest of the recent entries (newest first) that is younger than `since`; 0 if none is.
+local function oldest_recent(recent, since)
+  local low, high = 0, #recent
+  while low < high do
+    local middle = ceil((low + high) / 2)
+    if entry_of(recent[middle]).ms > since then
+      low = middle
+    else
+      high = middle - 1
     end
   end
-  return entries
+  return low
+end
+
+-- The first entry of the window, and then, if they were read anyway, those that follow it, oldest first.
+local function read_window(key, recent, since, wanted)
+  local index = oldest_recent(recent, since)
+  if index == RECENT then
+    -- Not an exclusive "(since", which would only exclude since-0. A refusal needs `wanted` of them at most.
+    return redis.call('XRANGE', key, integer(since + 1), '+', 'COUNT', min(wanted, RECENT))
+  end
+  local oldest = {}
+  for i = index, 1, -1 do
+    oldest[#oldest + 1] = recent[i]
+  end
+  return oldest
 end
 
 -- When the running total reached `target`: once that entry has left the window, enough units are free.
 local function ms_of_total(key, recent, oldest, since, target)
-  if oldest[#oldest].total >= target then
-    for _, entry in ipairs(oldest) do
-      if entry.total >= target then
-        return entry.ms
-      end
+  for _, reply in ipairs(oldest) do
+    if entry_of(reply).total >= target then
+      return reply.ms
     end
   end
   local low, high = since, recent[1].ms
-  for _, entry in ipairs(recent) do
-    if entry.total < target then
-      low = entry.ms - 1
+  for _, reply in ipairs(recent) do
+    if entry_of(reply).total < target then
+      low = reply.ms - 1
       break
     end
-    high = entry.ms
+    high = reply.ms
   end
   -- Totals grow with time, so halve the span: no entry up to `low` has reached the target, the last at `high` has.
   while high - low > 1 do
     local middle = floor((low + high) / 2)
-    local entry = read_entries(redis.call('XREVRANGE', key, integer(middle), '-', 'COUNT', 1))[1]
-    if entry and entry.total >= target then
-      high = entry.ms
+    local reply = redis.call('XREVRANGE', key, integer(middle), '-', 'COUNT', 1)[1]
+    if reply and entry_of(reply).total >= target then
+      high = reply.ms
     else
       low = middle
     end
@@ -76,13 +85,13 @@ end
 
 local function peek(key, now_us, wanted, rule)
   local now = floor(now_us / 1000)
-  local recent = read_entries(redis.call('XREVRANGE', key, '+', '-', 'COUNT', RECENT))
-  local last = recent[1]
+  local recent = redis.call('XREVRANGE', key, '+', '-', 'COUNT', RECENT)
+  local last = recent[1] and entry_of(recent[1])
   local state = { now = now, last = last, longest = 0, available = math.huge, reply = {} }
   for i = 1, #rule, 2 do
     local limit, window = rule[i], rule[i + 1]
-    local oldest = oldest_in_window(key, recent, now - window, wanted)
-    local first = oldest[1]
+    local oldest = read_window(key, recent, now - window, wanted)
+    local first = oldest[1] and entry_of(oldest[1])
     local used = first and last.total - first.total + first.cost or 0
     local left = max(limit - used, 0)
     local retry = 0
