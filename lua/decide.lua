@@ -3,9 +3,11 @@
 -- KEYS   one key a rule, each used by one rule only.
 -- ARGV   1  mode: "all" grants every permit or none, "partial" as many as fit, "peek" is "all" without the charge
 --        2  permits asked for, an integer from 1
---        then for each key: algorithm letter; "enforce" or "shadow"; cost of one permit; n; the rule's n numbers
+--        then for each key: algorithm letter; "enforce" or "shadow"; cost of one permit; units reserved for others,
+--        which this decision must leave; n; the rule's n numbers
 -- Reply  a flat array of integers: permits granted, Redis's time in ms, then what each rule says of each of its
---        tiers after the decision: units left, ms until more are, ms until the asked cost is (0: now).
+--        tiers after the decision: units left (reserved ones included), ms until more are, ms until the asked cost
+--        fits (0: now).
 --
 -- Takes the algorithms by letter, each { peek, commit }, and a clock. `peek(key, now_us, wanted, rule)` reads only and
 -- returns a state with `available` units and the `reply` triples; `commit(key, state, amount)` is the only writer.
@@ -17,15 +19,15 @@ return function(algorithms, clock)
   local rules, granted, cursor = {}, permits, 3
   for i, key in ipairs(KEYS) do
     local algorithm, enforced = algorithms[ARGV[cursor]], ARGV[cursor + 1] == 'enforce'
-    local cost, size = tonumber(ARGV[cursor + 2]), tonumber(ARGV[cursor + 3])
+    local cost, reserved, size = tonumber(ARGV[cursor + 2]), tonumber(ARGV[cursor + 3]), tonumber(ARGV[cursor + 4])
     local numbers = {}
     for n = 1, size do
-      numbers[n] = tonumber(ARGV[cursor + 3 + n])
+      numbers[n] = tonumber(ARGV[cursor + 4 + n])
     end
-    cursor = cursor + 4 + size
+    cursor = cursor + 5 + size
 
-    local state = algorithm.peek(key, now_us, cost * wanted_permits, numbers)
-    local fitting = math.floor(state.available / cost)
+    local state = algorithm.peek(key, now_us, cost * wanted_permits + reserved, numbers)
+    local fitting = math.max(0, math.floor((state.available - reserved) / cost))
     if enforced then
       granted = math.min(granted, fitting)
     end

@@ -64,7 +64,7 @@ export class Limiter {
     if (!identity) return undefined
     const { name, algorithm, tiers, cost, enforced } = policy
     const key = `${keyPrefix}:${name}:${ALGORITHM_LETTERS[algorithm]}:{${this.#digest(identity)}}`
-    return { key, algorithm, tiers, cost, enforced }
+    return { key, algorithm, tiers, cost, enforced, reserved: 0 }
   }
 
   async #ask(rules: readonly Rule[]): Promise<StoreDecision | 'open' | 'closed'> {

@@ -43,8 +43,9 @@ export class MemoryStore implements Store {
 
     let granted = permits
     const peeks = rules.map((rule) => {
-      const peek = ALGORITHMS[rule.algorithm].peek(this.#read(rule.key), rule, nowUs, rule.cost * wantedPermits)
-      const fitting = Math.floor(peek.available / rule.cost)
+      const wanted = rule.cost * wantedPermits + rule.reserved
+      const peek = ALGORITHMS[rule.algorithm].peek(this.#read(rule.key), rule, nowUs, wanted)
+      const fitting = Math.max(0, Math.floor((peek.available - rule.reserved) / rule.cost))
       if (rule.enforced) granted = Math.min(granted, fitting)
       return { rule, usage: peek.usage, fitting }
     })

@@ -8,9 +8,18 @@ export function scriptArguments({ mode, permits, rules }: DecisionRequest): (str
   return [mode, permits, ...rules.flatMap(ruleArguments)]
 }
 
-function ruleArguments({ algorithm, enforced, cost, tiers }: Rule): (string | number)[] {
+function ruleArguments(rule: Rule): (string | number)[] {
+  const { algorithm, enforced, cost, reserved } = rule
+  const numbers = ruleNumbers(rule)
+  return [ALGORITHM_LETTERS[algorithm], enforced ? 'enforce' : 'shadow', cost, reserved, numbers.length, ...numbers]
+}
+
+/** What the module of the algorithm is told, as its header says. */
+function ruleNumbers({ tiers, burst, slot }: Rule): number[] {
   const numbers = tiers.flatMap(({ limit, windowMs }) => [limit, windowMs])
-  return [ALGORITHM_LETTERS[algorithm], enforced ? 'enforce' : 'shadow', cost, numbers.length, ...numbers]
+  if (burst !== undefined) numbers.push(burst)
+  if (slot !== undefined) numbers.push(slot)
+  return numbers
 }
 
 /** @throws {StoreError} if the reply is not one to this request */

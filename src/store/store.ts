@@ -18,6 +18,12 @@ export interface Rule {
   readonly cost: number
   /** False for a shadow rule: it is charged where it can be, but refuses nothing. */
   readonly enforced: boolean
+  /** Units of its one tier that this request must leave to others; 0 for none. */
+  readonly reserved: number
+  /** `token-bucket`: units that the bucket holds, where it is not its limit. */
+  readonly burst?: number
+  /** `concurrency`: number under which the request holds its slots, unlike any other's. */
+  readonly slot?: number
 }
 
 export interface DecisionRequest {
@@ -30,7 +36,7 @@ export interface DecisionRequest {
 
 /** What a rule says of one of its tiers, after the decision. */
 export interface TierUsage {
-  /** Units left. */
+  /** Units left, reserved ones included. */
   readonly remaining: number
   /** Milliseconds until more than `remaining` can be used. */
   readonly resetMs: number

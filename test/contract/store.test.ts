@@ -40,6 +40,7 @@ function rule(tiers: readonly Tier[], overrides: Partial<Rule> = {}): Rule {
     tiers,
     cost: 1,
     enforced: true,
+    reserved: 0,
     ...overrides,
   }
 }

@@ -45,7 +45,11 @@ function total(counts: Record<string, number>): number {
 }
 
 function take(key: string, tiers: readonly Tier[], cost = 1): DecisionRequest {
-  return { mode: 'all', permits: 1, rules: [{ key, algorithm: 'sliding-window', tiers, cost, enforced: true }] }
+  return {
+    mode: 'all',
+    permits: 1,
+    rules: [{ key, algorithm: 'sliding-window', tiers, cost, enforced: true, reserved: 0 }],
+  }
 }
 
 const TIERS: readonly Tier[] = [

@@ -30,7 +30,15 @@ const forward = fc.oneof(
 const backAndForth = fc.oneof(forward, fc.integer({ min: -1_500, max: 1_500 }))
 
 function ruleOf(tiers: readonly Tier[], overrides: Partial<Rule> = {}): Rule {
-  return { key: `property:${randomUUID()}`, algorithm: 'sliding-window', tiers, cost: 1, enforced: true, ...overrides }
+  return {
+    key: `property:${randomUUID()}`,
+    algorithm: 'sliding-window',
+    tiers,
+    cost: 1,
+    enforced: true,
+    reserved: 0,
+    ...overrides,
+  }
 }
 
 function all(rule: Rule, cost: number): DecisionRequest {
