@@ -1,0 +1,99 @@
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, onTestFinished, test } from 'vitest'
+
+const DEV = join(import.meta.dirname, '../../tools/dev.ts')
+const run = promisify(execFile)
+
+/** Runs dev.ts and collects what it prints. */
+function startDev(variables: Record<string, string>) {
+  // The shell of whoever runs the tests must not configure them.
+  const env = { PATH: process.env.PATH, PORT: '0', ...variables }
+  const assignments = Object.entries(env).map(([name, value]) => `${name}=${value}`)
+  const child = spawn('env', ['-i', ...assignments, process.execPath, DEV])
+  const printed = { text: '' }
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (chunk) => {
+      printed.text += chunk
+    })
+  }
+  const exited = once(child, 'close').then(([code]) => code as number)
+  const ready = new Promise<void>((resolve, reject) => {
+    child.stdout.on('data', () => printed.text.includes('Ctrl-C') && resolve())
+    exited.then(() => reject(new Error(printed.text)))
+  })
+  ready.catch(() => {})
+  onTestFinished(async () => {
+    child.kill('SIGTERM')
+    await exited
+  })
+  return { child, printed, exited, ready }
+}
+
+/** The row that starts with the label, without the label. */
+function rowOf(text: string, label: string): string {
+  return new RegExp(`^${label} +(.*)$`, 'm').exec(text)?.[1] ?? expect.unreachable(`no ${label} in ${text}`)
+}
+
+test('dev serves, shows admission, limit and recovery, and leaves nothing behind', async () => {
+  const { child, printed, exited, ready } = startDev({ RATE_LIMITS: '5/4s, 1000/1h', KEY_PREFIX: 'a.b' })
+  await ready
+  const shell = async (label: string) => (await run('sh', ['-c', rowOf(printed.text, label)])).stdout
+
+  expect(await shell('admit')).toMatch(/^HTTP\/1.1 200 /)
+  expect(await shell('limit')).toMatch(/^ *4 200\n *3 429\n$/)
+  expect(await shell('recovery')).toMatch(/^HTTP\/1.1 200 /)
+
+  const ports = [...printed.text.matchAll(/(?:127\.0\.0\.1:|port )(\d+)/g)].map(([, port]) => Number(port))
+  expect(new Set(ports).size).toBe(4)
+  child.kill('SIGINT')
+  expect(await exited).toBe(0)
+  for (const port of new Set(ports)) {
+    const server = createServer().listen(port, '127.0.0.1')
+    await once(server, 'listening')
+    server.close()
+  }
+})
+
+test('dev ends with a message if Redis does', async () => {
+  const { printed, exited, ready } = startDev({})
+  await ready
+  await run('redis-cli', ['-p', /on port (\d+)/.exec(printed.text)?.[1] ?? '', 'SHUTDOWN'])
+  expect(await exited).toBe(1)
+  expect(printed.text).toContain('redis-server ended unexpectedly')
+})
+
+test('dev uses the services it is given', async () => {
+  const given = {
+    UPSTREAM_URL: 'http://127.0.0.1:1',
+    UPSTASH_REDIS_REST_URL: 'http://127.0.0.1:2',
+    UPSTASH_REDIS_REST_TOKEN: 'token',
+  }
+  const { printed, ready } = startDev(given)
+  await ready
+  expect(rowOf(printed.text, 'upstream')).toBe(given.UPSTREAM_URL)
+  expect(rowOf(printed.text, 'store')).toBe(given.UPSTASH_REDIS_REST_URL)
+})
+
+test.for([
+  [{ RATE_LIMITS: '0/1s' }, /^RATE_LIMITS: expected .* got "0\/1s"\n$/],
+  [{ UPSTASH_REDIS_REST_URL: 'http://127.0.0.1' }, /^UPSTASH_REDIS_REST_TOKEN: expected .*\n$/],
+  [{ PORT: 'http' }, /^PORT: expected 0 to 65535, got "http"\n$/],
+] as const)('dev refuses %j with one line', async ([env, line]) => {
+  const { printed, exited } = startDev(env)
+  expect(await exited).toBe(1)
+  expect(printed.text).toMatch(line)
+})
+
+test('dev refuses a port that is taken with one line', async () => {
+  const server = createServer().listen(0, '127.0.0.1')
+  onTestFinished(() => void server.close())
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const { printed, exited } = startDev({ PORT: `${port}` })
+  expect(await exited).toBe(1)
+  expect(printed.text).toBe(`PORT: expected one that is free, got ${port} (EADDRINUSE)\n`)
+})

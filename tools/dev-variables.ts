@@ -1,0 +1,34 @@
+import './wrangler-switches.ts'
+import { join } from 'node:path'
+import { unstable_getVarsForDev as getVarsForDev, unstable_readConfig as readConfig } from 'wrangler'
+import { VARIABLES } from '../src/config/variables.ts'
+
+export interface VariablesOptions {
+  /** Environment of the shell; of it, only the variables that Sluice reads count. */
+  shell: Readonly<Record<string, string | undefined>>
+  /** Path of wrangler.toml; `.dev.vars` is read from the same directory. */
+  wranglerToml?: string
+}
+
+export const WRANGLER_TOML = join(import.meta.dirname, '..', 'wrangler.toml')
+
+/**
+ * The Worker's variables for development: those of the shell win over `.dev.vars`, which wins over wrangler.toml.
+ * The UPSTREAM_URL of wrangler.toml counts for nothing here, as requests of a development server belong elsewhere.
+ * @throws Error if a file is not what wrangler takes.
+ */
+export function readVariables({ shell, wranglerToml = WRANGLER_TOML }: VariablesOptions): Record<string, unknown> {
+  const { vars, configPath } = readConfig({ config: wranglerToml })
+  const { UPSTREAM_URL: _, ...varsOfToml } = vars
+  const isSilent = true
+  const bindings = getVarsForDev(configPath, undefined, varsOfToml, undefined, isSilent)
+
+  const variables: Record<string, unknown> = {}
+  for (const [name, binding] of Object.entries(bindings)) {
+    if ('value' in binding) variables[name] = binding.value
+  }
+  for (const name of VARIABLES) {
+    if (shell[name] !== undefined) variables[name] = shell[name]
+  }
+  return variables
+}

@@ -1,0 +1,92 @@
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import { loadConfig } from '../src/config/load-config.ts'
+import { examples } from './dev-examples.ts'
+import { readVariables } from './dev-variables.ts'
+import { startDevWorker } from './dev-worker.ts'
+import { startEchoUpstream } from './echo-upstream.ts'
+import { findRedisServer } from './find-redis-server.ts'
+import { startRedisServer } from './redis-server.ts'
+import { startRestFront } from './rest-front.ts'
+
+async function start(): Promise<void> {
+  const port = await freePort(process.env.PORT ?? '8787')
+  const variables = readVariables({ shell: process.env })
+  // Checked before anything starts; an upstream that is missing here is started below.
+  const config = loadConfig({ UPSTREAM_URL: 'http://127.0.0.1', ...variables })
+
+  let upstream = `${variables.UPSTREAM_URL}`
+  if (variables.UPSTREAM_URL === undefined) {
+    const echo = await startEchoUpstream()
+    variables.UPSTREAM_URL = echo.url
+    upstream = `${echo.url}  answers each request with the request itself`
+  }
+
+  let store = `${config.redis?.url}`
+  if (config.redis === undefined) {
+    const redis = await startRedis()
+    if (redis) {
+      variables.UPSTASH_REDIS_REST_URL = redis.url
+      variables.UPSTASH_REDIS_REST_TOKEN = redis.token
+      store = `${redis.url}  Upstash's REST protocol, token "${redis.token}", over redis-server on port ${redis.port}`
+    } else {
+      store = 'in memory: counts are lost when the Worker reloads'
+    }
+  }
+
+  const url = await startDevWorker({ port, variables })
+  const tiers = config.policies.flatMap((policy) => policy.tiers.map(({ name, limit }) => `${limit} per ${name}`))
+  const lines = [
+    ['Sluice', url],
+    ['upstream', upstream],
+    ['store', store],
+    ['tiers', tiers.join(', ')],
+    [],
+    ...examples(url, config.policies).map(({ shows, command }) => [shows, command]),
+    [],
+    ['Ctrl-C stops everything. A change of a source reloads the Worker.'],
+  ].map(([label = '', text = '']) => `${label.padEnd(10)}${text}`.trimEnd())
+  console.log(`\n${lines.join('\n')}\n`)
+}
+
+/** Undefined if no Redis can be had. */
+async function startRedis(): Promise<{ url: string; token: string; port: number } | undefined> {
+  let binary: string
+  try {
+    binary = await findRedisServer()
+  } catch (error) {
+    console.warn(`No Redis: ${(error as Error).message}`)
+    return undefined
+  }
+  const redis = await startRedisServer({ binary })
+  // Its guard would end it just after this process; this is just before.
+  process.once('exit', redis.stop)
+  redis.exited.then((log) => fail(new Error(`redis-server ended unexpectedly:\n${log}`)))
+  const front = await startRestFront({ redisPort: redis.port, token: 'dev' })
+  return { url: front.url, token: front.token, port: redis.port }
+}
+
+/**
+ * The port in the text; 0 stands for any.
+ * @throws Error if the text is no port, or that of one which is taken on 127.0.0.1.
+ */
+async function freePort(text: string): Promise<number> {
+  const port = Number(text)
+  if (!Number.isInteger(port) || port < 0 || port > 65_535) throw new Error(`PORT: expected 0 to 65535, got "${text}"`)
+  const probe = createServer().listen(port, '127.0.0.1')
+  await once(probe, 'listening').catch((error: NodeJS.ErrnoException) => {
+    throw new Error(`PORT: expected one that is free, got ${port} (${error.code})`)
+  })
+  probe.close()
+  await once(probe, 'close')
+  return port
+}
+
+function fail(error: Error): never {
+  console.error(error.message)
+  process.exit(1)
+}
+
+// All that was started is part of this process or ends with it.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => process.exit(0))
+await start().catch(fail)

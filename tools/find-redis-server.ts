@@ -1,0 +1,105 @@
+import { execFile } from 'node:child_process'
+import { access, constants } from 'node:fs/promises'
+import { delimiter, join } from 'node:path'
+import { promisify } from 'node:util'
+
+const run = promisify(execFile)
+
+/** A minimal PATH often lacks the directories where package managers live and where they put Redis. */
+const SYSTEM_PATH = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin', '/opt/homebrew/bin']
+
+/**
+ * Debian builds the server into redis-tools (`redis-server` is only a symbolic link to it). Unlike the package
+ * redis-server, it brings no system service that would take port 6379 now and after each boot.
+ */
+const APT_INSTALL = 'apt-get install -y --no-install-recommends --no-upgrade -o DPkg::Lock::Timeout=60 redis-tools'
+
+const PACKAGE_MANAGERS = [
+  // Installed already, or package lists at hand: no network needed for the lists. Otherwise fetch them first.
+  { tool: 'apt-get', command: `${APT_INSTALL} || { apt-get update; ${APT_INSTALL}; }`, asRoot: true },
+  { tool: 'dnf', command: 'dnf install -y redis', asRoot: true },
+  { tool: 'apk', command: 'apk add redis', asRoot: true },
+  { tool: 'brew', command: 'brew install redis', asRoot: false },
+]
+
+/** The server, under the names by which packages install it. It takes its role from argv[0], not from the file. */
+const BINARIES = ['redis-server', 'redis-check-rdb']
+
+export interface FindRedisServerOptions {
+  /** Directories to search, as in PATH, which is also the default. */
+  path?: string
+  /** Called if the search finds nothing; answers the path of the binary it installed. */
+  install?: () => Promise<string>
+}
+
+/**
+ * Path of a redis-server executable: from PATH, else newly installed by the system's package manager.
+ * Run it with `redis-server` as argv[0].
+ * @throws Error whose one line says what to install.
+ */
+export async function findRedisServer({
+  path = process.env.PATH ?? '',
+  install = () => installRedis(),
+}: FindRedisServerOptions = {}): Promise<string> {
+  return (await findExecutable('redis-server', path)) ?? (await install())
+}
+
+export interface InstallRedisOptions {
+  /** Where to look for the package manager, and then for what it installed. */
+  path?: string
+  /** Whether the process may install for the whole system; without it passwordless sudo is tried. */
+  isRoot?: boolean
+  log?: (line: string) => void
+}
+
+/**
+ * Installs Redis by the first package manager there is and answers the path of the server.
+ * @throws Error whose one line says what to install.
+ */
+export async function installRedis({
+  path = [process.env.PATH, ...SYSTEM_PATH].join(delimiter),
+  isRoot = process.getuid?.() === 0,
+  log = console.error,
+}: InstallRedisOptions = {}): Promise<string> {
+  for (const { tool, command, asRoot } of PACKAGE_MANAGERS) {
+    if (!(await findExecutable(tool, path))) continue
+
+    log(`redis-server is not on PATH: installing it with ${tool} …`)
+    const shell = ['env', 'DEBIAN_FRONTEND=noninteractive', `PATH=${path}`, 'sh', '-c', command]
+    const [file = '', ...args] = asRoot && !isRoot ? ['sudo', '-n', ...shell] : shell
+    try {
+      await run(file, args, { env: { ...process.env, PATH: path } })
+    } catch (error) {
+      throw new Error(explain(`${tool} failed: ${lastLine(error)}`))
+    }
+
+    for (const binary of BINARIES) {
+      const found = await findExecutable(binary, path)
+      if (found) return found
+    }
+    throw new Error(explain(`${tool} installed no server`))
+  }
+  throw new Error(explain('no package manager that could install it'))
+}
+
+async function findExecutable(name: string, path: string): Promise<string | undefined> {
+  for (const directory of path.split(delimiter)) {
+    if (directory === '') continue
+    const file = join(directory, name)
+    const isExecutable = await access(file, constants.X_OK).then(
+      () => true,
+      () => false,
+    )
+    if (isExecutable) return file
+  }
+  return undefined
+}
+
+function explain(reason: string): string {
+  return `redis-server is not on PATH (${reason}). Install Redis 6.2 or newer: "apt-get install redis-server", "brew install redis", or see https://redis.io/docs/latest/operate/oss_and_stack/install/`
+}
+
+function lastLine(error: unknown): string {
+  const { stderr, message } = error as { stderr?: string; message: string }
+  return (stderr || message).trim().split('\n').at(-1) ?? ''
+}

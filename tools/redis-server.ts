@@ -1,0 +1,130 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { connect, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { findRedisServer } from './find-redis-server.ts'
+
+const HOST = '127.0.0.1'
+const START_TIMEOUT_MS = 10_000
+const LOG_TAIL_LENGTH = 4_000
+
+export interface RedisServerOptions {
+  /** Default: a free one. */
+  port?: number
+  /** More command-line options for redis-server, e.g. `['--maxmemory', '1mb']`. */
+  args?: readonly string[]
+  /** The executable; default: as `findRedisServer()` answers. */
+  binary?: string
+}
+
+export interface RedisServer {
+  readonly port: number
+  readonly pid: number
+  /** Resolves when the process is gone, however that came about, with the end of its log. */
+  readonly exited: Promise<string>
+  /** Ends the process at once, without saving, and resolves when it is gone and its port is free. May be repeated. */
+  stop(): Promise<void>
+}
+
+/**
+ * Starts a private Redis on 127.0.0.1 that keeps nothing on disk, and resolves when it answers PING.
+ * It cannot outlive this process, even if that is killed.
+ * @throws Error with the end of Redis's log if it does not start (e.g. the port is taken).
+ */
+export async function startRedisServer(options: RedisServerOptions = {}): Promise<RedisServer> {
+  const binary = options.binary ?? (await findRedisServer())
+  if (options.port !== undefined) return launch(binary, options.port, options.args)
+
+  // Another process may take a free port before Redis does.
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await launch(binary, await freePort(), options.args)
+    } catch (error) {
+      if (attempt === 5 || !String(error).includes('Address already in use')) throw error
+    }
+  }
+}
+
+async function launch(binary: string, port: number, extraArgs: readonly string[] = []): Promise<RedisServer> {
+  const directory = await mkdtemp(join(tmpdir(), 'sluice-redis-'))
+  const args = ['--bind', HOST, '--protected-mode', 'yes', '--save', '', '--appendonly', 'no', '--dir', directory]
+  // Options that this function itself relies on come last, where they win.
+  const fixedArgs = ['--port', `${port}`, '--daemonize', 'no', '--logfile', '', '--loglevel', 'notice']
+  const child = spawn(binary, [...args, ...extraArgs, ...fixedArgs], {
+    argv0: 'redis-server',
+    stdio: ['ignore', 'pipe', 'pipe'],
+    // Out of the terminal's process group: Ctrl-C reaches the parent only, which then ends things in order.
+    detached: true,
+  })
+
+  let log = ''
+  const ready = Promise.withResolvers<void>()
+  const collect = (chunk: string) => {
+    log = (log + chunk).slice(-LOG_TAIL_LENGTH)
+    if (log.includes('Ready to accept connections')) ready.resolve()
+  }
+  child.stdout.setEncoding('utf8').on('data', collect)
+  child.stderr.setEncoding('utf8').on('data', collect)
+
+  const closed = Promise.withResolvers<string>()
+  child.once('error', (error) => closed.resolve(error.message))
+  child.once('close', () => closed.resolve(log))
+  const removeGuard = child.pid === undefined ? undefined : guard(child.pid, directory)
+  const exited = closed.promise.then(async (lastWords) => {
+    removeGuard?.()
+    await rm(directory, { recursive: true, force: true })
+    return lastWords
+  })
+  const stop = async () => {
+    child.kill('SIGKILL')
+    await exited
+  }
+
+  const deadline = setTimeout(() => child.kill('SIGKILL'), START_TIMEOUT_MS)
+  try {
+    const failure = await Promise.race([ready.promise.then(() => ping(port)), exited])
+    if (failure !== undefined) throw new Error(`redis-server did not start on port ${port}: ${failure.trim()}`)
+  } catch (error) {
+    await stop()
+    throw error
+  } finally {
+    clearTimeout(deadline)
+  }
+  return { port, pid: child.pid as number, exited, stop }
+}
+
+/**
+ * Ends a process together with this one. Handlers for 'exit' and signals would miss a SIGKILL; a shell that waits on a
+ * pipe from this process misses nothing, as the pipe closes in any case.
+ * @returns a function that takes the guard away
+ */
+function guard(pid: number, directory: string): () => void {
+  const script = 'read -r _; kill -9 "$1"; rm -rf "$2"'
+  const shell = spawn('/bin/sh', ['-c', script, 'sh', `${pid}`, directory], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    detached: true,
+  })
+  return () => shell.kill('SIGKILL')
+}
+
+async function ping(port: number): Promise<undefined> {
+  const socket = connect(port, HOST)
+  try {
+    socket.write('PING\r\n')
+    await once(socket, 'data')
+  } finally {
+    socket.destroy()
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, HOST)
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  if (address === null || typeof address === 'string') throw new Error(`no port in ${address}`)
+  return address.port
+}

@@ -1,0 +1,65 @@
+import { createHash } from 'node:crypto'
+
+/** The line by which Upstash is told how to lock; a Redis that knows scripts but not this flag refuses it. */
+const FLAGS_LINE = /^#!lua[^\n]*/
+
+export interface ScriptFlags {
+  /** The command as plain Redis takes it. */
+  strip(args: string[]): string[]
+  /** The reply as the sender of the unstripped command expects it. */
+  restore(args: readonly string[], reply: unknown): unknown
+}
+
+/**
+ * Lets a plain Redis take scripts whose first line is `#!lua flags=…`, as Upstash does. Clients know a script by the
+ * hash of the text they sent, Redis by that of the text it got: hashes are translated both ways. Which scripts are
+ * loaded, only Redis knows.
+ */
+export function createScriptFlags(): ScriptFlags {
+  const strippedShaOf = new Map<string, string>()
+
+  const stripScript = (script: string): string => {
+    // Only the text of the line goes: the line break stays, so that line numbers in errors stay right.
+    const stripped = script.replace(FLAGS_LINE, '')
+    if (stripped !== script) strippedShaOf.set(sha1(script), sha1(stripped))
+    return stripped
+  }
+  const translateSha = (sha: string): string => strippedShaOf.get(sha.toLowerCase()) ?? sha
+
+  return {
+    strip(args) {
+      const [name = '', first = '', ...rest] = args
+      switch (name.toUpperCase()) {
+        case 'EVAL':
+        case 'EVAL_RO':
+          return [name, stripScript(first), ...rest]
+        case 'EVALSHA':
+        case 'EVALSHA_RO':
+          return [name, translateSha(first), ...rest]
+        case 'SCRIPT':
+          if (isScriptLoad(args)) return [name, first, ...rest.map(stripScript)]
+          return [name, first, ...rest.map(translateSha)]
+        default:
+          return args
+      }
+    },
+    restore(args, reply) {
+      const script = args[2]
+      return isScriptLoad(args) && script !== undefined ? sha1(script) : reply
+    },
+  }
+}
+
+/** Passes everything as it is. */
+export const keepScriptFlags: ScriptFlags = {
+  strip: (args) => args,
+  restore: (_args, reply) => reply,
+}
+
+function isScriptLoad([name, subcommand]: readonly string[]): boolean {
+  return name?.toUpperCase() === 'SCRIPT' && subcommand?.toUpperCase() === 'LOAD'
+}
+
+function sha1(text: string): string {
+  return createHash('sha1').update(text).digest('hex')
+}
