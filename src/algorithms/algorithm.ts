@@ -1,7 +1,12 @@
 import type { Rule, TierUsage } from '../store/store.ts'
+import { concurrency } from './concurrency.ts'
+import { fixedWindow } from './fixed-window.ts'
+import { quota } from './quota.ts'
 import { slidingWindow } from './sliding-window.ts'
+import { sortedSet } from './sorted-set.ts'
+import { tokenBucket } from './token-bucket.ts'
 
-export type AlgorithmName = 'sliding-window'
+export type AlgorithmName = 'sliding-window' | 'token-bucket' | 'fixed-window' | 'quota' | 'sorted-set' | 'concurrency'
 
 /** What a rule would allow now. */
 export interface Peek {
@@ -27,9 +32,19 @@ export interface Algorithm<State> {
 /** The letter of each algorithm in Redis keys and script arguments. */
 export const ALGORITHM_LETTERS: Readonly<Record<AlgorithmName, string>> = {
   'sliding-window': 'w',
+  'token-bucket': 't',
+  'fixed-window': 'f',
+  quota: 'q',
+  'sorted-set': 'z',
+  concurrency: 'c',
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: a table of algorithms, each over a state that only it reads
 export const ALGORITHMS: Readonly<Record<AlgorithmName, Algorithm<any>>> = {
   'sliding-window': slidingWindow,
+  'token-bucket': tokenBucket,
+  'fixed-window': fixedWindow,
+  quota,
+  'sorted-set': sortedSet,
+  concurrency,
 }

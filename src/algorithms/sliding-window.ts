@@ -1,8 +1,9 @@
 /**
  * Twin of `lua/sliding-window.lua`: an exact log of what was admitted, read as prefix sums.
  */
-import type { Tier, TierUsage } from '../store/store.ts'
+import type { Rule, Tier, TierUsage } from '../store/store.ts'
 import type { Algorithm } from './algorithm.ts'
+import { tierUsage, toPeek } from './tier-usage.ts'
 
 interface Entry {
   readonly ms: number
@@ -22,13 +23,12 @@ export interface SlidingWindowState {
 export const slidingWindow: Algorithm<SlidingWindowState> = {
   peek(log = empty(), rule, nowUs, wanted) {
     const now = Math.floor(nowUs / 1000)
-    const usage = rule.tiers.map((tier) => tierUsage(log, tier, now, wanted))
-    return { available: Math.min(...usage.map(({ remaining }) => remaining)), usage }
+    return toPeek(rule.tiers.map((tier) => usageOf(log, tier, now, wanted)))
   },
 
   commit(log = empty(), rule, nowUs, units) {
     const now = Math.floor(nowUs / 1000)
-    const keptMs = Math.max(...rule.tiers.map(({ windowMs }) => windowMs))
+    const keptMs = longestWindowMs(rule)
     const last = log.entries.at(-1)
     const entry = {
       // Time never goes back: after a clock that did, entries stay longer, never shorter.
@@ -47,18 +47,22 @@ export const slidingWindow: Algorithm<SlidingWindowState> = {
   },
 }
 
-function tierUsage(log: SlidingWindowState, { limit, windowMs }: Tier, now: number, wanted: number): TierUsage {
+export function longestWindowMs({ tiers }: Rule): number {
+  return Math.max(...tiers.map(({ windowMs }) => windowMs))
+}
+
+function usageOf(log: SlidingWindowState, tier: Tier, now: number, wanted: number): TierUsage {
+  const { windowMs } = tier
   const last = log.entries.at(-1)
   const first = log.entries[firstIndex(log, (entry) => entry.ms > now - windowMs)]
   const used = first && last ? last.total - first.total + first.cost : 0
-  const remaining = Math.max(limit - used, 0)
   const resetMs = first ? first.ms + windowMs - now : windowMs
-  if (wanted > limit) return { remaining, resetMs, retryAfterMs: windowMs }
-  if (remaining >= wanted || !last) return { remaining, resetMs, retryAfterMs: 0 }
-
-  const target = last.total + wanted - limit
-  const freeing = log.entries[firstIndex(log, (entry) => entry.total >= target)] ?? last
-  return { remaining, resetMs, retryAfterMs: freeing.ms + windowMs - now }
+  const freedAfterMs = (units: number) => {
+    const target = (last?.total ?? 0) - used + units
+    const freeing = log.entries[firstIndex(log, (entry) => entry.total >= target)]
+    return (freeing?.ms ?? now) + windowMs - now
+  }
+  return tierUsage({ ...tier, used, resetMs, freedAfterMs }, wanted)
 }
 
 function empty(): SlidingWindowState {

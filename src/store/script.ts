@@ -1,10 +1,33 @@
+import addMembers from '../../lua/add-members.lua'
 import redisClock from '../../lua/clock.lua'
+import concurrency from '../../lua/concurrency.lua'
+import countedWindows from '../../lua/counted-windows.lua'
 import decide from '../../lua/decide.lua'
+import fixedWindow from '../../lua/fixed-window.lua'
+import quota from '../../lua/quota.lua'
 import slidingWindow from '../../lua/sliding-window.lua'
+import sortedSet from '../../lua/sorted-set.lua'
+import tierUsage from '../../lua/tier-usage.lua'
+import tokenBucket from '../../lua/token-bucket.lua'
 import { ALGORITHM_LETTERS, type AlgorithmName } from '../algorithms/algorithm.ts'
 
-const MODULES: Readonly<Record<AlgorithmName, string>> = {
-  'sliding-window': slidingWindow,
+interface Chunk {
+  readonly lua: string
+  /** Chunks whose values it is handed as `...`, in order. */
+  readonly takes: readonly Chunk[]
+}
+
+const TIER_USAGE: Chunk = { lua: tierUsage, takes: [] }
+const ADD_MEMBERS: Chunk = { lua: addMembers, takes: [] }
+const COUNTED_WINDOWS: Chunk = { lua: countedWindows, takes: [TIER_USAGE] }
+
+const MODULES: Readonly<Record<AlgorithmName, Chunk>> = {
+  'sliding-window': { lua: slidingWindow, takes: [] },
+  'token-bucket': { lua: tokenBucket, takes: [TIER_USAGE] },
+  'fixed-window': { lua: fixedWindow, takes: [COUNTED_WINDOWS] },
+  quota: { lua: quota, takes: [COUNTED_WINDOWS] },
+  'sorted-set': { lua: sortedSet, takes: [TIER_USAGE, ADD_MEMBERS] },
+  concurrency: { lua: concurrency, takes: [TIER_USAGE, ADD_MEMBERS] },
 }
 
 /**
@@ -14,14 +37,23 @@ const MODULES: Readonly<Record<AlgorithmName, string>> = {
 export const KEY_LOCKING = '#!lua flags=allow-key-locking\n'
 
 /**
- * Joins the modules of these algorithms, `decide.lua` and a clock into one script; none of them is altered.
+ * Joins the modules of these algorithms, what they take, `decide.lua` and a clock into one script; none is altered.
  * @param clock a Lua chunk in place of Redis's own clock
  */
 export function joinScript(algorithms: ReadonlySet<AlgorithmName>, clock: string = redisClock): string {
-  const modules = [...algorithms].map((name) => `${ALGORITHM_LETTERS[name]} = ${chunk(MODULES[name])}`)
-  return `return ${chunk(decide)}({ ${modules.join(', ')} }, ${chunk(clock)})`
+  const names = new Map<Chunk, string>()
+  let definitions = ''
+  const define = (chunk: Chunk): string => {
+    const taken = chunk.takes.map((other) => names.get(other) ?? define(other))
+    const name = `chunk_${names.size + 1}`
+    names.set(chunk, name)
+    definitions += `local ${name} = ${call(chunk.lua, taken)}\n`
+    return name
+  }
+  const modules = [...algorithms].map((name) => `${ALGORITHM_LETTERS[name]} = ${define(MODULES[name])}`)
+  return `${definitions}return ${call(decide)}({ ${modules.join(', ')} }, ${call(clock)})`
 }
 
-function chunk(lua: string): string {
-  return `(function()\n${lua}\nend)()`
+function call(lua: string, values: readonly string[] = []): string {
+  return `(function(...)\n${lua}\nend)(${values.join(', ')})`
 }

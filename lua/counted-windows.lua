@@ -1,0 +1,59 @@
+-- Windows that each begin at a moment and count what is used until they end; shared by the algorithms that differ only
+-- in when a window begins.
+--
+-- KEYS   one string a rule, "<window ms>:<start ms>:<used>," for each window that has not ended: all of the rule's
+--        tiers, and those of a configuration before it. A key expires when the last of its windows ends.
+-- ARGV   rule: limit, window in ms, and so on for each tier.
+-- Reply  for each tier: units left, ms until the window ends, ms until `wanted` units are left (0: now).
+--
+-- Takes tier_usage and `start_of(now, window)`, both in ms. A window that has begun runs its whole length by the clock,
+-- also if that steps back: it then lasts longer, never shorter.
+local tier_usage = ...
+
+local function windows_not_ended(text, now)
+  local windows = {}
+  for window, start, used in string.gmatch(text or '', '(%d+):(%d+):(%d+)') do
+    window, start = tonumber(window), tonumber(start)
+    if start + window > now then
+      windows[window] = { start = start, used = tonumber(used) }
+    end
+  end
+  return windows
+end
+
+return function(start_of)
+  local function peek(key, now_us, wanted, rule)
+    local now = math.floor(now_us / 1000)
+    local windows = windows_not_ended(redis.call('GET', key), now)
+    local state = { now = now, windows = windows, available = math.huge, reply = {} }
+    for i = 1, #rule, 2 do
+      local limit, window = rule[i], rule[i + 1]
+      local count = windows[window] or { start = start_of(now, window), used = 0 }
+      count.is_of_rule = true
+      windows[window] = count
+      local ends_in = count.start + window - now
+      tier_usage(state, wanted, {
+        limit = limit,
+        window = window,
+        used = count.used,
+        reset_ms = ends_in,
+        freed_after = function()
+          return ends_in
+        end,
+      })
+    end
+    return state
+  end
+
+  local function commit(key, state, amount)
+    local last_ends_in, text = 0, {}
+    for window, count in pairs(state.windows) do
+      local used = count.is_of_rule and count.used + amount or count.used
+      text[#text + 1] = string.format('%.0f:%.0f:%.0f', window, count.start, used)
+      last_ends_in = math.max(last_ends_in, count.start + window - state.now)
+    end
+    redis.call('SET', key, table.concat(text, ','), 'PX', string.format('%.0f', last_ends_in))
+  end
+
+  return { peek = peek, commit = commit }
+end

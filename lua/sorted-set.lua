@@ -1,0 +1,60 @@
+-- An exact sliding-window log on a sorted set: as exact as sliding-window, some eight times its memory for each unit,
+-- and for Redis before 5, which has no streams.
+--
+-- KEYS   one sorted set a rule; it serves all of the rule's tiers. Each unit is a member of its own: its running
+--        number, zero-padded so that units of one ms stay in order, under the ms of its admission. Numbers have no
+--        gaps, so what a window holds is the difference of two.
+-- ARGV   rule: limit, window in ms, and so on for each tier.
+-- Reply  for each tier: units left, ms until more are, ms until `wanted` units are (0: now).
+--
+-- A window is half-open, (now - window, now]: a unit exactly `window` old has gone.
+local tier_usage, add_members = ...
+
+local function integer(number)
+  return string.format('%.0f', number)
+end
+
+local function name_of(number)
+  return string.format('%016.0f', number)
+end
+
+-- Number and ms of the one unit, or of none, in a reply WITHSCORES.
+local function unit_of(reply)
+  return tonumber(reply[1]), tonumber(reply[2])
+end
+
+local function peek(key, now_us, wanted, rule)
+  local now = math.floor(now_us / 1000)
+  local last, last_ms = unit_of(redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES'))
+  local state = { now = now, last = last or 0, last_ms = last_ms or 0, longest = 0, available = math.huge, reply = {} }
+  for i = 1, #rule, 2 do
+    local limit, window = rule[i], rule[i + 1]
+    local first, first_ms
+    if state.last_ms > now - window then
+      local since = '(' .. integer(now - window)
+      first, first_ms = unit_of(redis.call('ZRANGEBYSCORE', key, since, '+inf', 'WITHSCORES', 'LIMIT', 0, 1))
+    end
+    tier_usage(state, wanted, {
+      limit = limit,
+      window = window,
+      used = first and last - first + 1 or 0,
+      reset_ms = first and first_ms + window - now or window,
+      freed_after = function(units)
+        return tonumber(redis.call('ZSCORE', key, name_of(first + units - 1))) + window - now
+      end,
+    })
+    state.longest = math.max(state.longest, window)
+  end
+  return state
+end
+
+local function commit(key, state, amount)
+  -- Time never goes back: after a clock that did, units stay longer, never shorter.
+  add_members(key, math.max(state.now, state.last_ms), amount, function(i)
+    return name_of(state.last + i)
+  end)
+  redis.call('ZREMRANGEBYSCORE', key, '-inf', integer(state.now - state.longest))
+  redis.call('EXPIRE', key, math.ceil(state.longest / 1000) + 1)
+end
+
+return { peek = peek, commit = commit }

@@ -1,0 +1,77 @@
+-- A bucket that holds `burst` units and is refilled by `limit` units a window, without steps (GCRA).
+--
+-- KEYS   one string a rule, "<us>:<fraction>:<limit>:<window us>": the moment when the bucket is full again, in µs and
+--        a fraction of one over `limit`, which is exact and so never drifts; and the rate it was reckoned by. The key
+--        expires at that moment.
+-- ARGV   rule: limit, window in ms, burst (the limit if left out). burst * window in µs is at most 2^52.
+-- Reply  units left, ms until one more is (of a full bucket: until one would be), ms until `wanted` units are (0: now).
+--
+-- A bucket is refilled at the rate it was last charged by. Its first charge by another rate rounds what it lacks up to
+-- whole units: a raised limit is felt within one unit's time, a changed one never gives anything away.
+local tier_usage = ...
+
+local ceil, floor, fmod = math.ceil, math.floor, math.fmod
+
+local function read_bucket(key)
+  local text = redis.call('GET', key)
+  if not text then
+    return nil
+  end
+  local us, fraction, limit, window_us = string.match(text, '^(%d+):(%d+):(%d+):(%d+)$')
+  return { us = tonumber(us), fraction = tonumber(fraction), limit = tonumber(limit), window_us = tonumber(window_us) }
+end
+
+-- The first µs at which the bucket lacks no more than `units` of being full.
+local function us_of_lack(bucket, units)
+  local numerator = units * bucket.window_us
+  local fraction = fmod(numerator, bucket.limit)
+  local us = bucket.us - (numerator - fraction) / bucket.limit
+  return bucket.fraction > fraction and us + 1 or us
+end
+
+-- Whole units that the bucket lacks of `burst`, rounded up.
+local function lacking(bucket, burst, now_us)
+  -- It lacks more than all after the clock went back or the burst was lowered; the product below is then not exact.
+  if us_of_lack(bucket, burst - 1) > now_us then
+    return burst
+  end
+  return ceil(((bucket.us - now_us) * bucket.limit + bucket.fraction) / bucket.window_us)
+end
+
+local function peek(key, now_us, wanted, rule)
+  local limit, window, burst = rule[1], rule[2], rule[3] or rule[1]
+  local full = { us = now_us, fraction = 0, limit = limit, window_us = window * 1000 }
+  local bucket = read_bucket(key)
+  if not bucket or us_of_lack(bucket, 0) <= now_us then
+    bucket = full
+  end
+  local lack = lacking(bucket, burst, now_us)
+  local function ms_until_freed(units)
+    return ceil((us_of_lack(bucket, lack - units) - now_us) / 1000)
+  end
+  local state = { now_us = now_us, bucket = bucket, full = full, lack = lack, available = math.huge, reply = {} }
+  tier_usage(state, wanted, {
+    limit = burst,
+    window = window,
+    used = lack,
+    reset_ms = ms_until_freed(1),
+    freed_after = ms_until_freed,
+  })
+  return state
+end
+
+local function commit(key, state, amount)
+  local bucket, full = state.bucket, state.full
+  if bucket.limit ~= full.limit or bucket.window_us ~= full.window_us then
+    bucket, amount = full, state.lack + amount
+  end
+  local numerator = amount * bucket.window_us + bucket.fraction
+  local fraction = fmod(numerator, bucket.limit)
+  local us = bucket.us + (numerator - fraction) / bucket.limit
+  local text = string.format('%.0f:%.0f:%.0f:%.0f', us, fraction, bucket.limit, bucket.window_us)
+  -- Until the first whole ms at which the bucket is full, from the whole ms that Redis counts by.
+  local ttl = ceil((us + (fraction > 0 and 1 or 0)) / 1000) - floor(state.now_us / 1000)
+  redis.call('SET', key, text, 'PX', string.format('%.0f', ttl))
+end
+
+return { peek = peek, commit = commit }

@@ -1,0 +1,68 @@
+/**
+ * Twin of `lua/concurrency.lua`: units held at once, each until its holder gives it back or its deadline has passed.
+ */
+import type { Rule, Tier } from '../store/store.ts'
+import type { Algorithm } from './algorithm.ts'
+import { tierUsage, toPeek } from './tier-usage.ts'
+
+interface Held {
+  readonly units: number
+  readonly deadlineMs: number
+}
+
+/** By slot: the number under which a request holds its units. */
+export type ConcurrencyState = Map<number, Held>
+
+export const concurrency: Algorithm<ConcurrencyState> = {
+  peek(state = new Map(), rule, nowUs, wanted) {
+    const nowMs = Math.floor(nowUs / 1000)
+    const { limit, windowMs } = tierOf(rule)
+    const held = [...state.values()].filter(({ deadlineMs }) => deadlineMs > nowMs)
+    const used = held.reduce((sum, { units }) => sum + units, 0)
+    const resetMs = used > 0 ? Math.min(...held.map(({ deadlineMs }) => deadlineMs)) - nowMs : windowMs
+    const freedAfterMs = (units: number) => deadlineOf(held, units) - nowMs
+    return toPeek([tierUsage({ limit, windowMs, used, resetMs, freedAfterMs }, wanted)])
+  },
+
+  commit(state = new Map(), rule, nowUs, units) {
+    const nowMs = Math.floor(nowUs / 1000)
+    const { windowMs } = tierOf(rule)
+    for (const [slot, { deadlineMs }] of state) {
+      if (deadlineMs <= nowMs) state.delete(slot)
+    }
+    state.set(slotOf(rule), { units, deadlineMs: nowMs + windowMs })
+    return { state, ttlMs: windowMs }
+  },
+}
+
+/** Gives back what a slot holds, if it still does. */
+export function releaseSlot(state: ConcurrencyState, slot: number): void {
+  state.delete(slot)
+}
+
+/** Moves the deadline of a slot that is still held. The state must then live until `deadlineMs` at least. */
+export function renewSlot(state: ConcurrencyState, slot: number, deadlineMs: number): void {
+  const held = state.get(slot)
+  if (held) state.set(slot, { ...held, deadlineMs })
+}
+
+function tierOf({ tiers }: Rule): Tier {
+  const [tier] = tiers
+  if (!tier) throw new Error('a limit on concurrency has one tier')
+  return tier
+}
+
+function slotOf({ slot }: Rule): number {
+  if (slot === undefined) throw new Error('a limit on concurrency needs a slot to hold')
+  return slot
+}
+
+/** The moment by which so many units have passed their deadlines. */
+function deadlineOf(held: readonly Held[], units: number): number {
+  let freed = 0
+  for (const { units: count, deadlineMs } of held.toSorted((a, b) => a.deadlineMs - b.deadlineMs)) {
+    freed += count
+    if (freed >= units) return deadlineMs
+  }
+  return Number.POSITIVE_INFINITY
+}
