@@ -1,10 +1,10 @@
 /** Server time of one sliding-window decision against the number of entries in its stream, as Redis itself counts it. */
-import { cpus } from 'node:os'
 import { createClient } from '@redis/client'
-import { joinScript } from '../src/store/script.ts'
+import { decideScript } from '../src/store/script.ts'
 import { scriptArguments } from '../src/store/script-call.ts'
 import type { DecisionRequest } from '../src/store/store.ts'
 import { startRedisServer } from '../tools/redis-server.ts'
+import { machine } from './machine.ts'
 
 const OCCUPANCIES = [10, 1_000, 100_000]
 const REPETITIONS = 9
@@ -12,8 +12,11 @@ const DECISIONS = 500
 const HOUR_MS = 3_600_000
 
 const server = await startRedisServer()
-const redis = await createClient({ socket: { host: '127.0.0.1', port: server.port } }).connect()
-const sha1 = await redis.scriptLoad(joinScript(new Set(['sliding-window'])))
+const redis = await createClient({
+  socket: { host: '127.0.0.1', port: server.port },
+  commandOptions: { timeout: 0 },
+}).connect()
+const sha1 = await redis.scriptLoad(decideScript(new Set(['sliding-window'])))
 
 /** Fills a stream with admissions of the last half hour, as decisions would have. */
 async function fill(key: string, entries: number): Promise<void> {
@@ -70,7 +73,7 @@ await redis.close()
 await server.stop()
 
 const base = median(results.get(10) ?? [])
-console.log(`${new Date().toISOString().slice(0, 10)}, ${cpus().length} × ${cpus()[0]?.model.trim()}`)
+console.log(machine())
 console.table(
   OCCUPANCIES.map((entries) => {
     const value = median(results.get(entries) ?? [])

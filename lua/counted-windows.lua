@@ -45,15 +45,41 @@ return function(start_of)
     return state
   end
 
-  local function commit(key, state, amount)
+  local function write(key, windows, now)
     local last_ends_in, text = 0, {}
-    for window, count in pairs(state.windows) do
-      local used = count.is_of_rule and count.used + amount or count.used
-      text[#text + 1] = string.format('%.0f:%.0f:%.0f', window, count.start, used)
-      last_ends_in = math.max(last_ends_in, count.start + window - state.now)
+    for window, count in pairs(windows) do
+      text[#text + 1] = string.format('%.0f:%.0f:%.0f', window, count.start, count.used)
+      last_ends_in = math.max(last_ends_in, count.start + window - now)
     end
     redis.call('SET', key, table.concat(text, ','), 'PX', string.format('%.0f', last_ends_in))
   end
 
-  return { peek = peek, commit = commit }
+  local function commit(key, state, amount)
+    for _, count in pairs(state.windows) do
+      if count.is_of_rule then
+        count.used = count.used + amount
+      end
+    end
+    write(key, state.windows, state.now)
+  end
+
+  local function settle(key, now_us, charged_ms, difference, rule)
+    local now = math.floor(now_us / 1000)
+    local windows = windows_not_ended(redis.call('GET', key), now)
+    local is_settled = false
+    for i = 2, #rule, 2 do
+      local count = windows[rule[i]]
+      -- A window that began later knows nothing of the charge.
+      if count and count.start <= charged_ms then
+        count.used = math.max(0, count.used + difference)
+        is_settled = true
+      end
+    end
+    if is_settled then
+      write(key, windows, now)
+    end
+    return is_settled
+  end
+
+  return { peek = peek, commit = commit, settle = settle }
 end

@@ -9,7 +9,9 @@
 -- A window is half-open, (now - window, now]: an entry exactly `window` old has gone.
 
 -- Entries read together with the last one. Tiers that hold no more than these need no read of their own.
-local RECENT = 16
+local RECENT = 8
+-- Entries read from a window's start at most, to find in them the one whose leaving admits a refused cost.
+local OLDEST = 16
 
 local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 
@@ -46,7 +48,7 @@ local function read_window(key, recent, since, wanted)
   local index = oldest_recent(recent, since)
   if index == RECENT then
     -- Not an exclusive "(since", which would only exclude since-0. A refusal needs `wanted` of them at most.
-    return redis.call('XRANGE', key, integer(since + 1), '+', 'COUNT', min(wanted, RECENT))
+    return redis.call('XRANGE', key, integer(since + 1), '+', 'COUNT', min(wanted, OLDEST))
   end
   local oldest = {}
   for i = index, 1, -1 do

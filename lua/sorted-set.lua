@@ -10,6 +10,12 @@
 -- A window is half-open, (now - window, now]: a unit exactly `window` old has gone.
 local tier_usage, add_members = ...
 
+-- Before Redis 5, a script that has asked the time may write only after this. Upstash has it too, but as an error.
+-- https://github.com/upstash/redis-js/issues/340
+if redis.replicate_commands then
+  pcall(redis.replicate_commands)
+end
+
 local function integer(number)
   return string.format('%.0f', number)
 end
@@ -40,7 +46,8 @@ local function peek(key, now_us, wanted, rule)
       used = first and last - first + 1 or 0,
       reset_ms = first and first_ms + window - now or window,
       freed_after = function(units)
-        return tonumber(redis.call('ZSCORE', key, name_of(first + units - 1))) + window - now
+        local ms = units == 1 and first_ms or tonumber(redis.call('ZSCORE', key, name_of(first + units - 1)))
+        return ms + window - now
       end,
     })
     state.longest = math.max(state.longest, window)

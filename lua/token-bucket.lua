@@ -60,18 +60,39 @@ local function peek(key, now_us, wanted, rule)
   return state
 end
 
+-- Puts off the moment when the bucket is full by what `amount` units take to be refilled, or brings it nearer.
+local function write(key, bucket, amount, now_us)
+  local numerator = amount * bucket.window_us + bucket.fraction
+  local fraction = fmod(numerator, bucket.limit) + 0 -- Not -0, which would be written as such.
+  if fraction < 0 then
+    fraction = fraction + bucket.limit
+  end
+  local us = bucket.us + (numerator - fraction) / bucket.limit
+  local text = string.format('%.0f:%.0f:%.0f:%.0f', us, fraction, bucket.limit, bucket.window_us)
+  -- Until the first whole ms at which the bucket is full, from the whole ms that Redis counts by.
+  local ttl = ceil((us + (fraction > 0 and 1 or 0)) / 1000) - floor(now_us / 1000)
+  if ttl > 0 then
+    redis.call('SET', key, text, 'PX', string.format('%.0f', ttl))
+  else
+    redis.call('DEL', key)
+  end
+end
+
 local function commit(key, state, amount)
   local bucket, full = state.bucket, state.full
   if bucket.limit ~= full.limit or bucket.window_us ~= full.window_us then
     bucket, amount = full, state.lack + amount
   end
-  local numerator = amount * bucket.window_us + bucket.fraction
-  local fraction = fmod(numerator, bucket.limit)
-  local us = bucket.us + (numerator - fraction) / bucket.limit
-  local text = string.format('%.0f:%.0f:%.0f:%.0f', us, fraction, bucket.limit, bucket.window_us)
-  -- Until the first whole ms at which the bucket is full, from the whole ms that Redis counts by.
-  local ttl = ceil((us + (fraction > 0 and 1 or 0)) / 1000) - floor(state.now_us / 1000)
-  redis.call('SET', key, text, 'PX', string.format('%.0f', ttl))
+  write(key, bucket, amount, state.now_us)
 end
 
-return { peek = peek, commit = commit }
+local function settle(key, now_us, _, difference)
+  local bucket = read_bucket(key)
+  if not bucket or us_of_lack(bucket, 0) <= now_us then
+    return false -- Full again: what was charged has been refilled.
+  end
+  write(key, bucket, difference, now_us)
+  return true
+end
+
+return { peek = peek, commit = commit, settle = settle }

@@ -7,8 +7,9 @@ import { createProxy, type ProxyOptions } from './http/proxy.ts'
 import { Limiter } from './limiter/limiter.ts'
 import type { Log } from './log.ts'
 import { canonicalPath } from './policy/canonical-path.ts'
+import { UpstreamHealth } from './shedding/upstream-health.ts'
 import { MemoryStore } from './store/memory-store.ts'
-import type { Store } from './store/store.ts'
+import { type Store, StoreError } from './store/store.ts'
 
 export interface AppOptions {
   readonly config: Config
@@ -22,19 +23,26 @@ export interface AppOptions {
 
 /** Puts the gateway together. Everything that does I/O is handed in. */
 export function createApp({ config, store, fetch, now, log }: AppOptions): Hono {
-  const limiter = new Limiter({ config, store, fallback: new MemoryStore(now), log })
   const { upstreamUrl, upstreamTimeoutMs: timeoutMs, dialect } = config
+  const health = config.isShedding ? new UpstreamHealth(now) : undefined
+  const limiter = new Limiter({ config, store, fallback: new MemoryStore(now), health, log })
   const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, log })
-  const gateway = createGateway({ limiter, proxy, dialect, now })
-  const health = createHealth(store, now)
+  const gateway = createGateway({ limiter, proxy, health, dialect, now })
 
   // Routed by the canonical path, as policies are: no spelling of /_sluice reaches the upstream.
   const app = new Hono({ getPath: (request) => canonicalPath(request.url) })
-  app.get('/_sluice/health', health)
+  app.get('/_sluice/health', createHealth(store, now))
   app.all('/_sluice/*', () =>
     problemResponse({ status: 404, title: 'Not Found', detail: 'Sluice serves nothing at this path.' }),
   )
-  app.all('*', (c) => gateway(c.req.raw))
+  app.all('*', (c) =>
+    gateway(c.req.raw, (work) => {
+      const logged = work.catch((error: unknown) => {
+        log('error', { event: 'after_response', message: error instanceof StoreError ? error.message : 'failed' })
+      })
+      c.executionCtx.waitUntil(logged)
+    }),
+  )
   app.onError((error) => {
     log('error', { event: 'unexpected_error', error: error.name })
     const detail = 'The gateway failed on this request.'

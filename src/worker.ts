@@ -5,19 +5,18 @@ import { problemResponse } from './http/problem.ts'
 import { consoleLog } from './log.ts'
 import { MemoryStore } from './store/memory-store.ts'
 import { RedisStore } from './store/redis-store.ts'
-import { joinScript } from './store/script.ts'
 
 interface Handler {
-  fetch(request: Request): Response | Promise<Response>
+  fetch(request: Request, env: Environment, ctx: ExecutionContext): Response | Promise<Response>
 }
 
 let handler: Handler | undefined
 
 export default {
-  fetch(request: Request, env: Environment) {
+  fetch(request: Request, env: Environment, ctx: ExecutionContext) {
     // Once an isolate: an environment does not change under it.
     handler ??= start(env)
-    return handler.fetch(request)
+    return handler.fetch(request, env, ctx)
   },
 }
 
@@ -44,12 +43,12 @@ function createHandler(env: Environment): Handler {
   const config = loadConfig(env)
   const upstream = isFetcher(env.UPSTREAM) ? env.UPSTREAM : globalThis
   const now = () => Date.now()
-  const script = joinScript(new Set(config.policies.map(({ algorithm }) => algorithm)))
+  const algorithms = new Set(config.policies.map(({ algorithm }) => algorithm))
   if (!config.redis) {
     consoleLog('warn', { event: 'in_memory_store', message: 'no UPSTASH_REDIS_REST_URL: limits hold per isolate only' })
   }
   const store = config.redis
-    ? new RedisStore({ ...config.redis, script, timeoutMs: config.storeTimeoutMs })
+    ? new RedisStore({ ...config.redis, algorithms, timeoutMs: config.storeTimeoutMs })
     : new MemoryStore(now)
   return createApp({ config, store, fetch: (request, init) => upstream.fetch(request, init), now, log: consoleLog })
 }

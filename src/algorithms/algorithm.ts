@@ -26,7 +26,17 @@ export interface Algorithm<State> {
    * Charges `units`, which `peek` has found available. The state is the caller's own and may be changed in place.
    * `ttlMs` is given where the state's time to live is set anew.
    */
-  commit(state: State | undefined, rule: Rule, nowUs: number, units: number): { state: State; ttlMs?: number }
+  commit(state: State | undefined, rule: Rule, nowUs: number, units: number): Commit<State>
+  /**
+   * Corrects a charge made at `chargedAtMs` by a difference in units, below 0 to give back. Only where a state can be
+   * corrected; undefined where nothing of the charge is left.
+   */
+  settle?(state: State, rule: Rule, nowUs: number, chargedAtMs: number, units: number): Commit<State> | undefined
+}
+
+export interface Commit<State> {
+  readonly state: State
+  readonly ttlMs?: number
 }
 
 /** The letter of each algorithm in Redis keys and script arguments. */

@@ -1,9 +1,9 @@
 /**
  * Twin of `lua/concurrency.lua`: units held at once, each until its holder gives it back or its deadline has passed.
  */
-import type { Rule, Tier } from '../store/store.ts'
+import type { Rule } from '../store/store.ts'
 import type { Algorithm } from './algorithm.ts'
-import { tierUsage, toPeek } from './tier-usage.ts'
+import { onlyTier, tierUsage, toPeek } from './tier-usage.ts'
 
 interface Held {
   readonly units: number
@@ -16,7 +16,7 @@ export type ConcurrencyState = Map<number, Held>
 export const concurrency: Algorithm<ConcurrencyState> = {
   peek(state = new Map(), rule, nowUs, wanted) {
     const nowMs = Math.floor(nowUs / 1000)
-    const { limit, windowMs } = tierOf(rule)
+    const { limit, windowMs } = onlyTier(rule)
     const held = [...state.values()].filter(({ deadlineMs }) => deadlineMs > nowMs)
     const used = held.reduce((sum, { units }) => sum + units, 0)
     const resetMs = used > 0 ? Math.min(...held.map(({ deadlineMs }) => deadlineMs)) - nowMs : windowMs
@@ -26,7 +26,7 @@ export const concurrency: Algorithm<ConcurrencyState> = {
 
   commit(state = new Map(), rule, nowUs, units) {
     const nowMs = Math.floor(nowUs / 1000)
-    const { windowMs } = tierOf(rule)
+    const { windowMs } = onlyTier(rule)
     for (const [slot, { deadlineMs }] of state) {
       if (deadlineMs <= nowMs) state.delete(slot)
     }
@@ -44,12 +44,6 @@ export function releaseSlot(state: ConcurrencyState, slot: number): void {
 export function renewSlot(state: ConcurrencyState, slot: number, deadlineMs: number): void {
   const held = state.get(slot)
   if (held) state.set(slot, { ...held, deadlineMs })
-}
-
-function tierOf({ tiers }: Rule): Tier {
-  const [tier] = tiers
-  if (!tier) throw new Error('a limit on concurrency has one tier')
-  return tier
 }
 
 function slotOf({ slot }: Rule): number {

@@ -35,13 +35,34 @@ export function countedWindows(startOf: (nowMs: number, windowMs: number) => num
 
     commit(state = new Map(), rule, nowUs, units) {
       const nowMs = Math.floor(nowUs / 1000)
-      const counts = new Map([...state].filter(([windowMs, { startMs }]) => startMs + windowMs > nowMs))
+      const counts = running(state, nowMs)
       for (const { windowMs } of rule.tiers) {
         const { startMs, used } = countOf(state, windowMs, nowMs)
         counts.set(windowMs, { startMs, used: used + units })
       }
-      const ttlMs = Math.max(...[...counts].map(([windowMs, { startMs }]) => startMs + windowMs - nowMs))
-      return { state: counts, ttlMs }
+      return { state: counts, ttlMs: ttlMsOf(counts, nowMs) }
+    },
+
+    settle(state, rule, nowUs, chargedAtMs, units) {
+      const nowMs = Math.floor(nowUs / 1000)
+      const counts = running(state, nowMs)
+      let isSettled = false
+      for (const { windowMs } of rule.tiers) {
+        const count = counts.get(windowMs)
+        // A window that began later knows nothing of the charge.
+        if (!count || count.startMs > chargedAtMs) continue
+        counts.set(windowMs, { ...count, used: Math.max(0, count.used + units) })
+        isSettled = true
+      }
+      return isSettled ? { state: counts, ttlMs: ttlMsOf(counts, nowMs) } : undefined
     },
   }
+}
+
+function running(state: CountedWindowsState, nowMs: number): Map<number, Count> {
+  return new Map([...state].filter(([windowMs, { startMs }]) => startMs + windowMs > nowMs))
+}
+
+function ttlMsOf(counts: CountedWindowsState, nowMs: number): number {
+  return Math.max(...[...counts].map(([windowMs, { startMs }]) => startMs + windowMs - nowMs))
 }

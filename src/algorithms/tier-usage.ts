@@ -1,7 +1,7 @@
 /**
  * Twin of `lua/tier-usage.lua`: what a decision says of one tier, shared by the algorithms.
  */
-import type { Tier, TierUsage } from '../store/store.ts'
+import type { Rule, Tier, TierUsage } from '../store/store.ts'
 import type { Peek } from './algorithm.ts'
 
 interface TierState extends Tier {
@@ -21,4 +21,11 @@ export function tierUsage({ limit, windowMs, used, resetMs, freedAfterMs }: Tier
 
 export function toPeek(usage: readonly TierUsage[]): Peek {
   return { available: Math.min(...usage.map(({ remaining }) => remaining)), usage }
+}
+
+/** The tier of a rule whose algorithm knows one only. */
+export function onlyTier({ algorithm, tiers }: Rule): Tier {
+  const [tier] = tiers
+  if (!tier || tiers.length > 1) throw new Error(`${algorithm} has one tier, not ${tiers.length}`)
+  return tier
 }

@@ -1,9 +1,9 @@
 /**
  * Twin of `lua/token-bucket.lua`: a bucket that is refilled without steps, kept as the moment when it is full again.
  */
-import type { Rule, Tier } from '../store/store.ts'
-import type { Algorithm } from './algorithm.ts'
-import { tierUsage, toPeek } from './tier-usage.ts'
+import type { Rule } from '../store/store.ts'
+import type { Algorithm, Commit } from './algorithm.ts'
+import { onlyTier, tierUsage, toPeek } from './tier-usage.ts'
 
 /** Full again at `us` + `fraction` / `limit` microseconds since the Unix epoch, at a rate of `limit` a window. */
 export interface TokenBucketState {
@@ -15,7 +15,7 @@ export interface TokenBucketState {
 
 export const tokenBucket: Algorithm<TokenBucketState> = {
   peek(state, rule, nowUs, wanted) {
-    const { windowMs } = tierOf(rule)
+    const { windowMs } = onlyTier(rule)
     const burst = burstOf(rule)
     const bucket = bucketAt(state, rule, nowUs)
     const lack = lacking(bucket, burst, nowUs)
@@ -31,26 +31,32 @@ export const tokenBucket: Algorithm<TokenBucketState> = {
     const bucket = isSameRate ? known : full
     const owed = isSameRate ? units : lacking(known, burstOf(rule), nowUs) + units
 
-    const numerator = owed * bucket.windowUs + bucket.fraction
-    const fraction = numerator % bucket.limit
-    const us = bucket.us + (numerator - fraction) / bucket.limit
-    const fullMs = Math.ceil((us + (fraction > 0 ? 1 : 0)) / 1000)
-    return { state: { ...bucket, us, fraction }, ttlMs: fullMs - Math.floor(nowUs / 1000) }
+    return putOff(bucket, owed, nowUs)
+  },
+
+  settle(state, _rule, nowUs, _chargedAtMs, units) {
+    // Full again: what was charged has been refilled.
+    return usOfLack(state, 0) > nowUs ? putOff(state, units, nowUs) : undefined
   },
 }
 
-function tierOf({ tiers }: Rule): Tier {
-  const [tier] = tiers
-  if (!tier) throw new Error('a token bucket has one tier')
-  return tier
+/** Puts off the moment when the bucket is full by what the units take to be refilled, or brings it nearer. */
+function putOff(bucket: TokenBucketState, units: number, nowUs: number): Commit<TokenBucketState> {
+  const numerator = units * bucket.windowUs + bucket.fraction
+  // Not -0.
+  const remainder = (numerator % bucket.limit) + 0
+  const fraction = remainder < 0 ? remainder + bucket.limit : remainder
+  const us = bucket.us + (numerator - fraction) / bucket.limit
+  const fullMs = Math.ceil((us + (fraction > 0 ? 1 : 0)) / 1000)
+  return { state: { ...bucket, us, fraction }, ttlMs: fullMs - Math.floor(nowUs / 1000) }
 }
 
 function burstOf(rule: Rule): number {
-  return rule.burst ?? tierOf(rule).limit
+  return rule.burst ?? onlyTier(rule).limit
 }
 
 function fullAt(rule: Rule, nowUs: number): TokenBucketState {
-  const { limit, windowMs } = tierOf(rule)
+  const { limit, windowMs } = onlyTier(rule)
   return { us: nowUs, fraction: 0, limit, windowUs: windowMs * 1000 }
 }
 

@@ -15,9 +15,9 @@ export class ConfigError extends Error {
 
 function show(variable: string, value: unknown): string {
   if (value === undefined) return 'nothing'
-  // A URL may carry credentials before an @.
-  if (SECRETS.has(variable) || (variable.endsWith('_URL') && String(value).includes('@')))
-    return 'a value not shown here'
+  // A URL may carry credentials before an @ or in its query.
+  const isHidden = SECRETS.has(variable) || (variable === 'UPSTREAM_URL' && /[@?]/.test(String(value)))
+  if (isHidden) return 'a value not shown here'
   const text = JSON.stringify(value) ?? String(value)
   return text.length > 100 ? `${text.slice(0, 100)}…` : text
 }

@@ -10,6 +10,8 @@ const MAX_WINDOW_MS = 53 * UNIT_MS.w
 export const LIMITS_EXPECTED =
   'tiers such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w)'
 
+export const DURATION_EXPECTED = 'a duration from 1ms to 53w such as "30s" (units ms s m h d w)'
+
 /**
  * Reads `<limit>/<window>, …`, e.g. `10/1s, 120/1m`, into tiers ordered by window.
  * @returns undefined for anything but what `LIMITS_EXPECTED` says
@@ -17,13 +19,24 @@ export const LIMITS_EXPECTED =
 export function parseLimits(text: string): readonly Tier[] | undefined {
   const tiers: Tier[] = []
   for (const part of text.split(',')) {
-    const [, limit, count, unit] = /^\s*(\d{1,10})\/(\d{1,11})(ms|[smhdw])\s*$/.exec(part) ?? []
-    const tier = { limit: Number(limit), windowMs: Number(count) * UNIT_MS[unit as Unit] }
-    const isValid = tier.limit >= 1 && tier.limit <= MAX_LIMIT && tier.windowMs >= 1 && tier.windowMs <= MAX_WINDOW_MS
-    if (!isValid || tiers.some(({ windowMs }) => windowMs === tier.windowMs)) return undefined
+    const [, limit, window = ''] = /^\s*(\d{1,10})\/(\S+)\s*$/.exec(part) ?? []
+    const windowMs = parseDuration(window)
+    const tier = { limit: Number(limit), windowMs: windowMs ?? 0 }
+    const isValid = windowMs !== undefined && tier.limit >= 1 && tier.limit <= MAX_LIMIT
+    if (!isValid || tiers.some((other) => other.windowMs === windowMs)) return undefined
     tiers.push(tier)
   }
   return tiers.sort((a, b) => a.windowMs - b.windowMs)
+}
+
+/**
+ * Reads `<count><unit>`, e.g. `30s`, into milliseconds.
+ * @returns undefined for anything but what `DURATION_EXPECTED` says
+ */
+export function parseDuration(text: string): number | undefined {
+  const [, count, unit] = /^(\d{1,11})(ms|[smhdw])$/.exec(text) ?? []
+  const durationMs = Number(count) * UNIT_MS[unit as Unit]
+  return durationMs >= 1 && durationMs <= MAX_WINDOW_MS ? durationMs : undefined
 }
 
 /** A window in its largest whole unit, e.g. `1m` for 60,000 ms. */

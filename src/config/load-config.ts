@@ -1,9 +1,9 @@
 import * as v from 'valibot'
-import type { Policy, PolicyTier } from '../policy/policy.ts'
+import type { Policy } from '../policy/policy.ts'
 import type { Tier } from '../store/store.ts'
 import { ConfigError } from './config-error.ts'
-import { formatWindow } from './limits.ts'
-import { policyList } from './policy-schema.ts'
+import { defaultPolicy, type PolicyDefaults, tablePolicy } from './policies.ts'
+import { type PolicyTable, policyList } from './policy-schema.ts'
 import { httpUrl, integer, limits, matching, oneOf, patternList } from './schema.ts'
 
 /** Variables and bindings, as Workers hand them over. */
@@ -19,9 +19,11 @@ export interface Config {
   readonly redis: { readonly url: string; readonly token: string } | undefined
   /** At least one; names are unique. */
   readonly policies: readonly Policy[]
-  readonly anonymous: 'ip' | 'deny'
+  /** Leading bits of an IPv6 address that make one caller. */
+  readonly ipv6Prefix: number
   readonly exempt: v.InferOutput<typeof patternList>
-  readonly isShadow: boolean
+  /** Whether requests are shed for the upstream's sake. */
+  readonly isShedding: boolean
   readonly dialect: 'draft-11' | 'draft-6' | 'x-ratelimit' | 'off'
   /** Deadline of a call to the store, in milliseconds. */
   readonly storeTimeoutMs: number
@@ -38,8 +40,10 @@ const environment = v.object({
   RATE_LIMITS: v.optional(limits),
   POLICIES: v.optional(policyList),
   ANONYMOUS: v.optional(oneOf('ip', 'deny'), 'ip'),
+  IPV6_PREFIX: v.optional(integer(16, 128), 64),
   EXEMPT: v.optional(patternList),
   MODE: v.optional(oneOf('enforce', 'shadow'), 'enforce'),
+  SHEDDING: v.optional(oneOf('on', 'off'), 'off'),
   RATELIMIT_HEADERS: v.optional(oneOf('draft-11', 'draft-6', 'x-ratelimit', 'off'), 'draft-11'),
   STORE_TIMEOUT_MS: v.optional(integer(1, 60_000), 500),
   ON_STORE_ERROR: v.optional(oneOf('local', 'open', 'closed'), 'local'),
@@ -62,15 +66,18 @@ export function loadConfig(env: Environment): Config {
   if (values.UPSTREAM_URL === undefined && !isFetcher(env.UPSTREAM)) {
     throw new ConfigError('UPSTREAM_URL', 'the origin of your API (or a service binding named UPSTREAM)', undefined)
   }
-  const isShadow = values.MODE === 'shadow'
+  const defaults: PolicyDefaults = {
+    isShadow: values.MODE === 'shadow',
+    missing: values.ANONYMOUS === 'deny' ? { kind: 'deny', status: 401 } : { kind: 'ip' },
+  }
   return deepFreeze({
     upstreamUrl: isFetcher(env.UPSTREAM) ? undefined : values.UPSTREAM_URL,
     upstreamTimeoutMs: values.UPSTREAM_TIMEOUT_MS,
     redis: redisOf(values.UPSTASH_REDIS_REST_URL, values.UPSTASH_REDIS_REST_TOKEN),
-    policies: policiesOf(values.RATE_LIMITS, values.POLICIES, isShadow),
-    anonymous: values.ANONYMOUS,
+    policies: policiesOf(values.RATE_LIMITS, values.POLICIES, defaults),
+    ipv6Prefix: values.IPV6_PREFIX,
     exempt: values.EXEMPT ?? [],
-    isShadow,
+    isShedding: values.SHEDDING === 'on',
     dialect: values.RATELIMIT_HEADERS,
     storeTimeoutMs: values.STORE_TIMEOUT_MS,
     onStoreError: values.ON_STORE_ERROR,
@@ -96,35 +103,19 @@ function redisOf(url: string | undefined, token: string | undefined): Config['re
 }
 
 function policiesOf(
-  rateLimits: v.InferOutput<typeof limits> | undefined,
-  list: v.InferOutput<typeof policyList> | undefined,
-  isShadow: boolean,
+  rateLimits: readonly Tier[] | undefined,
+  tables: readonly PolicyTable[] | undefined,
+  defaults: PolicyDefaults,
 ): readonly Policy[] {
-  const policies: Policy[] = []
-  if (rateLimits || !list) {
-    policies.push({
-      name: 'default',
-      algorithm: 'sliding-window',
-      tiers: namedTiers('default', rateLimits ?? DEFAULT_LIMITS),
-      by: [{ kind: 'token' }],
-      match: undefined,
-      cost: 1,
-      enforced: !isShadow,
-    })
-  }
-  for (const [index, { limits, mode, match, ...policy }] of (list ?? []).entries()) {
-    if (policies.some(({ name }) => name === policy.name)) {
-      const expected = policy.name === 'default' ? 'another name: RATE_LIMITS makes "default"' : 'a name used once'
-      throw new ConfigError('POLICIES', expected, policy.name, [index, 'name'])
+  const policies = rateLimits || !tables ? [defaultPolicy(rateLimits ?? DEFAULT_LIMITS, defaults)] : []
+  for (const [index, table] of (tables ?? []).entries()) {
+    if (policies.some(({ name }) => name === table.name)) {
+      const expected = table.name === 'default' ? 'another name: RATE_LIMITS makes "default"' : 'a name used once'
+      throw new ConfigError('POLICIES', expected, table.name, [index, 'name'])
     }
-    const enforced = mode === undefined ? !isShadow : mode === 'enforce'
-    policies.push({ ...policy, tiers: namedTiers(policy.name, limits), match, enforced })
+    policies.push(tablePolicy(table, index, defaults))
   }
   return policies
-}
-
-function namedTiers(policy: string, tiers: readonly Tier[]): readonly PolicyTier[] {
-  return tiers.map((tier) => ({ ...tier, name: `${policy}-${formatWindow(tier.windowMs)}` }))
 }
 
 function toConfigError({ message, path, input }: v.BaseIssue<unknown>): ConfigError {

@@ -1,30 +1,62 @@
 import * as v from 'valibot'
-import { BY_EXPECTED, parseBy } from '../identity/source.ts'
-import { integer, limits, matching, oneOf, parsed, patternList } from './schema.ts'
+import { BY_EXPECTED, parseBy, parseHeaderSource } from '../identity/source.ts'
+import type { Missing } from '../policy/policy.ts'
+import { PRIORITIES } from '../policy/priority.ts'
+import { DURATION_EXPECTED, LIMITS_EXPECTED } from './limits.ts'
+import { integer, matching, oneOf, parsed, patternList } from './schema.ts'
+
+const COST_EXPECTED = 'an integer from 1 to 1000000000, or "header:<name>"'
+const MISSING_EXPECTED = '"ip", "skip", "deny" or "deny:<status from 400 to 499>"'
+export const HEADER_EXPECTED = '"header:<name>"'
+
+const share = v.pipe(
+  v.number('a share above 0 and below 1'),
+  v.gtValue(0, 'a share above 0 and below 1'),
+  v.ltValue(1, 'a share above 0 and below 1'),
+)
+const header = parsed(HEADER_EXPECTED, parseHeaderSource)
 
 const entries = {
   name: matching(/^[\w-]{1,64}$/, 'up to 64 letters, digits, "-" or "_"'),
-  limits,
-  algorithm: v.optional(oneOf('sliding-window'), 'sliding-window'),
+  limits: v.optional(v.string(LIMITS_EXPECTED)),
+  algorithm: v.optional(
+    oneOf('sliding-window', 'token-bucket', 'fixed-window', 'quota', 'sorted-set', 'concurrency'),
+    'sliding-window',
+  ),
   by: v.optional(parsed(BY_EXPECTED, parseBy), 'token'),
   match: v.optional(patternList),
-  cost: v.optional(integer(1, 1_000_000_000), 1),
+  cost: v.optional(
+    v.union(
+      [
+        integer(1, 1_000_000_000),
+        v.pipe(
+          header,
+          v.transform((name) => ({ header: name })),
+        ),
+      ],
+      COST_EXPECTED,
+    ),
+    1,
+  ),
+  max_cost: v.optional(integer(1, 1_000_000_000)),
+  burst: v.optional(integer(1, 1_000_000_000)),
+  deadline: v.optional(v.string(DURATION_EXPECTED)),
+  missing: v.optional(parsed(MISSING_EXPECTED, parseMissing)),
+  priority: v.optional(oneOf(...PRIORITIES)),
+  reserve: v.optional(
+    v.strictObject({ critical: v.optional(share), default: v.optional(share) }, ({ expected }) =>
+      expected === 'never' ? 'no such class (but critical, default)' : 'a table of shares',
+    ),
+  ),
+  settle: v.optional(v.string(HEADER_EXPECTED)),
+  exact: v.optional(v.boolean('true or false'), false),
   mode: v.optional(oneOf('enforce', 'shadow')),
 }
 
-const policy = v.pipe(
-  v.strictObject(entries, ({ expected, input }) => {
-    if (expected === 'never') return `no such name (but ${Object.keys(entries).join(', ')})`
-    return input === undefined ? 'a value' : 'a table'
-  }),
-  v.forward(
-    v.check(
-      ({ cost, limits }) => limits.every(({ limit }) => cost <= limit),
-      'at most the smallest limit of the policy',
-    ),
-    ['cost'],
-  ),
-)
+const table = v.strictObject(entries, ({ expected, input }) => {
+  if (expected === 'never') return `no such name (but ${Object.keys(entries).join(', ')})`
+  return input === undefined ? 'a value' : 'a table'
+})
 
 const LIST_EXPECTED = 'a list of tables, or JSON of one'
 
@@ -32,8 +64,17 @@ const LIST_EXPECTED = 'a list of tables, or JSON of one'
 export const policyList = v.pipe(
   v.unknown(),
   v.transform((value) => (typeof value === 'string' ? parseJson(value) : value)),
-  v.pipe(v.array(policy, LIST_EXPECTED), v.minLength(1, LIST_EXPECTED)),
+  v.pipe(v.array(table, LIST_EXPECTED), v.minLength(1, LIST_EXPECTED)),
 )
+
+/** A table of POLICIES whose values are right one by one. */
+export type PolicyTable = v.InferOutput<typeof table>
+
+function parseMissing(text: string): Missing | undefined {
+  if (text === 'ip' || text === 'skip') return { kind: text }
+  const denied = /^deny(?::(4\d\d))?$/.exec(text)
+  return denied ? { kind: 'deny', status: Number(denied[1] ?? 401) } : undefined
+}
 
 function parseJson(text: string): unknown {
   try {

@@ -38,7 +38,7 @@ export const httpUrl = parsed('an http or https URL without credentials, query o
   if (!URL.canParse(text)) return undefined
   const url = new URL(text)
   const isPlain = !url.username && !url.password && !url.search && !url.hash
-  return /^https?:$/.test(url.protocol) && isPlain ? url.href.replace(/\/+$/, '') : undefined
+  return /^https?:$/.test(url.protocol) && isPlain ? (url.origin + url.pathname).replace(/\/+$/, '') : undefined
 })
 
 /** A list of patterns, or a string of them with commas between. */

@@ -7,8 +7,10 @@ export const VARIABLES = [
   'RATE_LIMITS',
   'POLICIES',
   'ANONYMOUS',
+  'IPV6_PREFIX',
   'EXEMPT',
   'MODE',
+  'SHEDDING',
   'RATELIMIT_HEADERS',
   'STORE_TIMEOUT_MS',
   'ON_STORE_ERROR',
@@ -16,5 +18,9 @@ export const VARIABLES = [
   'KEY_PREFIX',
 ] as const
 
-/** Values that no message may show. */
-export const SECRETS: ReadonlySet<string> = new Set(['UPSTASH_REDIS_REST_TOKEN', 'IDENTITY_SECRET'])
+/** Values that no message may show: secrets, and where a secret is easily put by mistake. */
+export const SECRETS: ReadonlySet<string> = new Set([
+  'UPSTASH_REDIS_REST_URL',
+  'UPSTASH_REDIS_REST_TOKEN',
+  'IDENTITY_SECRET',
+])

@@ -1,13 +1,20 @@
+import { formatWindow } from '../config/limits.ts'
 import type { Config } from '../config/load-config.ts'
+import type { Source } from '../identity/source.ts'
 import type { Limiter } from '../limiter/limiter.ts'
 import type { TierReport, Verdict } from '../limiter/verdict.ts'
+import { tellsOverload, type UpstreamHealth } from '../shedding/upstream-health.ts'
+import { holdUntilEnd } from './hold-until-end.ts'
 import { problemResponse, QUOTA_EXCEEDED, retryAfter, TEMPORARY_REDUCED_CAPACITY } from './problem.ts'
 import type { ProxyHandler } from './proxy.ts'
 import { addRateLimitFields } from './rate-limit-fields.ts'
+import type { WaitUntil } from './wait-until.ts'
 
 export interface GatewayOptions {
   readonly limiter: Limiter
   readonly proxy: ProxyHandler
+  /** Undefined: the upstream is not watched. */
+  readonly health: UpstreamHealth | undefined
   readonly dialect: Config['dialect']
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
@@ -16,18 +23,25 @@ export interface GatewayOptions {
 /** How soon to come back while the store is away. */
 const UNAVAILABLE_RETRY_MS = 1_000
 
+type Admitted = Extract<Verdict, { kind: 'admitted' }>
+
+export type Gateway = (request: Request, waitUntil: WaitUntil) => Promise<Response>
+
 /** Makes the main job: decide, then proxy or refuse, and say how the limits stand. */
-export function createGateway({
-  limiter,
-  proxy,
-  dialect,
-  now,
-}: GatewayOptions): (request: Request) => Promise<Response> {
-  return async function gateway(request) {
+export function createGateway({ limiter, proxy, health, dialect, now }: GatewayOptions): Gateway {
+  return async function gateway(request, waitUntil) {
     const verdict = await limiter.decide(request)
-    const response = verdict.kind === 'admitted' ? await proxy(request) : refusal(verdict)
+    const response = verdict.kind === 'admitted' ? await forward(request, verdict, waitUntil) : refusal(verdict)
     if ('tiers' in verdict) addRateLimitFields(response.headers, dialect, verdict.tiers, now())
     return response
+  }
+
+  async function forward(request: Request, { hold, settlement }: Admitted, waitUntil: WaitUntil): Promise<Response> {
+    const end = health?.begin()
+    const response = await proxy(request)
+    end?.(tellsOverload(response))
+    if (settlement) waitUntil(settlement.settle(response.headers))
+    return hold ? holdUntilEnd(response, hold, request.signal, waitUntil) : response
   }
 }
 
@@ -45,12 +59,36 @@ function refusal(verdict: Exclude<Verdict, { kind: 'admitted' }>): Response {
         },
         headers: retryAfter(verdict.retryAfterMs),
       })
+    case 'reserved':
+      return problemResponse({
+        type: TEMPORARY_REDUCED_CAPACITY,
+        status: 503,
+        title: 'Service Unavailable',
+        detail: 'What is left of the capacity is reserved for more important requests.',
+        extensions: { retry_after_ms: verdict.retryAfterMs },
+        headers: retryAfter(verdict.retryAfterMs),
+      })
+    case 'shed':
+      return problemResponse({
+        type: TEMPORARY_REDUCED_CAPACITY,
+        status: 503,
+        title: 'Service Unavailable',
+        detail: 'The API behind this gateway is overloaded, and more important requests go first.',
+        headers: retryAfter(verdict.retryAfterMs),
+      })
     case 'unidentified':
       return problemResponse({
-        status: 401,
-        title: 'Unauthorized',
-        detail: 'This API counts requests by their Authorization, and this one has none.',
-        headers: { 'WWW-Authenticate': 'Bearer' },
+        status: verdict.status,
+        title: verdict.status === 401 ? 'Unauthorized' : 'Caller Unknown',
+        detail: `This API counts requests by ${verdict.policy.by.map(sourceInWords).join(' and ')}, and this one lacks it.`,
+        // RFC 9110 §15.5.2: a 401 must name a way to authenticate.
+        ...(verdict.status === 401 && { headers: { 'WWW-Authenticate': 'Bearer' } }),
+      })
+    case 'bad-cost':
+      return problemResponse({
+        status: 400,
+        title: 'Bad Request',
+        detail: `The field ${verdict.header} must be an integer from 1 to ${verdict.max}.`,
       })
     case 'unavailable':
       return problemResponse({
@@ -63,6 +101,21 @@ function refusal(verdict: Exclude<Verdict, { kind: 'admitted' }>): Response {
   }
 }
 
-function limitInWords({ limit, windowMs }: TierReport): string {
-  return `${limit} per ${windowMs} ms`
+function limitInWords({ policy, limit, windowMs }: TierReport): string {
+  return policy.algorithm === 'concurrency' ? `${limit} at once` : `${limit} per ${formatWindow(windowMs)}`
+}
+
+function sourceInWords(source: Source): string {
+  switch (source.kind) {
+    case 'token':
+      return 'Authorization'
+    case 'header':
+      return `the field ${source.name}`
+    case 'query':
+      return `the query parameter ${source.name}`
+    case 'form':
+      return `the form field ${source.name}`
+    default:
+      return source.kind
+  }
 }

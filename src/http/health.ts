@@ -17,10 +17,12 @@ export function createHealth(store: Store, now: () => number): () => Promise<Res
     const startedAt = now()
     if (startedAt - askedAt >= PING_INTERVAL_MS) {
       askedAt = startedAt
-      last = await store.ping().then(
+      const result = await store.ping().then(
         () => ({ reachable: true, rttMs: now() - startedAt }),
         () => ({ reachable: false, rttMs: null }),
       )
+      // A ping that took long must not hide what a later one has found.
+      if (askedAt === startedAt) last = result
     }
     const status = last.reachable === false ? 'degraded' : 'ok'
     return Response.json(

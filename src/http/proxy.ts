@@ -23,7 +23,8 @@ export function createProxy({ upstreamUrl, timeoutMs, fetch, log }: ProxyOptions
     const timer = setTimeout(() => deadline.abort(), timeoutMs)
     try {
       const outgoing = toUpstream(request, upstreamUrl)
-      return toClient(await fetch(outgoing, { redirect: 'manual', signal: deadline.signal }))
+      const signal = AbortSignal.any([deadline.signal, request.signal])
+      return toClient(await fetch(outgoing, { redirect: 'manual', signal }))
     } catch (error) {
       if (deadline.signal.aborted) {
         log('error', { event: 'upstream_timeout', timeoutMs })
@@ -43,6 +44,8 @@ function toUpstream(request: Request, upstreamUrl: string | undefined): Request 
   const { pathname, search, host, protocol } = new URL(request.url)
   const outgoing = new Request(upstreamUrl === undefined ? request.url : upstreamUrl + pathname + search, request)
   const { headers } = outgoing
+  // Read first: `Connection` could name it, so as to have it removed.
+  const address = headers.get('CF-Connecting-IP')
   const isWebSocket = headers.get('Upgrade')?.toLowerCase() === 'websocket'
   removeHopByHop(headers)
   if (isWebSocket) headers.set('Upgrade', 'websocket')
@@ -53,7 +56,6 @@ function toUpstream(request: Request, upstreamUrl: string | undefined): Request 
   headers.set('X-Forwarded-Proto', protocol.slice(0, -1))
   // What a client says of the way it came cannot be checked: it is replaced, not continued.
   headers.delete('Forwarded')
-  const address = headers.get('CF-Connecting-IP')
   if (address === null) headers.delete('X-Forwarded-For')
   else headers.set('X-Forwarded-For', address)
   return outgoing

@@ -40,16 +40,23 @@ export function addRateLimitFields(
   }
 }
 
-/** draft-ietf-httpapi-ratelimit-headers-11, §3: `q` the quota, `w` the window in whole seconds, if it is that. */
-function policyItem({ name, limit, windowMs }: TierReport): string {
-  return `"${name}";q=${limit}${windowParameter(windowMs)}`
+/**
+ * draft-ietf-httpapi-ratelimit-headers-11, §3: `q` the quota, `qu` its unit if not requests, `w` the window in whole
+ * seconds, if it is that.
+ */
+function policyItem({ name, limit, windowMs, policy }: TierReport): string {
+  const unit = policy.algorithm === 'concurrency' ? ';qu="concurrent-requests"' : windowParameter(windowMs)
+  return `"${name}";q=${limit}${unit}`
 }
 
 /** Same draft, §4: `r` units left, `t` seconds during which no more than these can be used. */
-function limitItem({ name, remaining, resetMs }: TierReport): string {
-  return `"${name}";r=${remaining};t=${wholeSeconds(resetMs)}`
+function limitItem({ name, remaining, resetMs, policy }: TierReport): string {
+  // A slot may be given back at any moment.
+  const time = policy.algorithm === 'concurrency' ? '' : `;t=${wholeSeconds(resetMs)}`
+  return `"${name}";r=${remaining}${time}`
 }
 
+/** The window where it is one of whole seconds. */
 function windowParameter(windowMs: number): string {
   return windowMs % 1000 === 0 ? `;w=${windowMs / 1000}` : ''
 }

@@ -1,5 +1,7 @@
+import type { Missing } from '../policy/policy.ts'
 import { callerAddress } from './address.ts'
 import { normalizeAuthorization } from './authorization.ts'
+import { formField } from './form.ts'
 import type { Source } from './source.ts'
 
 /** What a policy's sources are read from. */
@@ -7,34 +9,38 @@ export interface Subject {
   readonly request: Request
   /** What `route` stands for: the policy's pattern that matched, or the method and canonical path. */
   readonly route: string
+  /** Leading bits of an IPv6 address that count. */
+  readonly ipv6Prefix: number
 }
 
 /**
  * The values that tell this caller from others, each under its kind, so that no value of one kind passes for another.
- * A caller without the value is counted by address.
- * @returns undefined for a caller without Authorization where `anonymous` is `deny`
+ * @returns what `missing` says of a caller that lacks one of them, unless it is to be counted by address
  */
-export function identify(
+export async function identify(
   sources: readonly Source[],
   subject: Subject,
-  anonymous: 'ip' | 'deny',
-): readonly string[] | undefined {
+  missing: Missing,
+): Promise<readonly string[] | Exclude<Missing, { kind: 'ip' }>> {
   const parts: string[] = []
   for (const source of sources) {
-    const value = read(source, subject)
+    const value = await read(source, subject)
     if (value !== undefined) parts.push('name' in source ? `${source.kind}:${source.name}` : source.kind, value)
-    else if (source.kind === 'token' && anonymous === 'deny') return undefined
-    else parts.push('ip', callerAddress(subject.request.headers))
+    else if (missing.kind !== 'ip') return missing
+    else parts.push('ip', callerAddress(subject.request.headers, subject.ipv6Prefix))
   }
   return parts
 }
 
-function read(source: Source, { request, route }: Subject): string | undefined {
+function read(
+  source: Source,
+  { request, route, ipv6Prefix }: Subject,
+): string | undefined | Promise<string | undefined> {
   switch (source.kind) {
     case 'token':
       return normalizeAuthorization(request.headers.get('Authorization'))
     case 'ip':
-      return callerAddress(request.headers)
+      return callerAddress(request.headers, ipv6Prefix)
     case 'route':
       return route
     case 'global':
@@ -43,5 +49,7 @@ function read(source: Source, { request, route }: Subject): string | undefined {
       return request.headers.get(source.name) || undefined
     case 'query':
       return new URL(request.url).searchParams.get(source.name) || undefined
+    case 'form':
+      return formField(request, source.name)
   }
 }

@@ -1,22 +1,23 @@
 /** One thing that requests can be told apart by. */
 export type Source =
   | { readonly kind: 'token' | 'ip' | 'route' | 'global' }
-  | { readonly kind: 'header' | 'query'; readonly name: string }
+  | { readonly kind: 'header' | 'query' | 'form'; readonly name: string }
 
-export const BY_EXPECTED = '"token", "ip", "route", "global", "header:<name>" or "query:<name>", joined with "+"'
+export const BY_EXPECTED =
+  '"token", "ip", "route", "global", "header:<name>", "query:<name>" or "form:<name>", joined with "+"'
 
 /**
  * Reads what a policy counts by, e.g. `token+route`.
  * @returns undefined for anything but what `BY_EXPECTED` says
  */
 export function parseBy(text: string): readonly Source[] | undefined {
-  const sources: Source[] = []
-  for (const part of text.split('+')) {
-    const source = parseSource(part.trim())
-    if (!source) return undefined
-    sources.push(source)
-  }
-  return sources
+  const sources = text.split('+').map((part) => parseSource(part.trim()))
+  return sources.every((source) => source !== undefined) ? sources : undefined
+}
+
+/** The name in `header:<name>`, in lower case; undefined for anything else. */
+export function parseHeaderSource(text: string): string | undefined {
+  return /^header:([!#$%&'*.^_`|~0-9A-Za-z-]+)$/.exec(text)?.[1]?.toLowerCase()
 }
 
 function parseSource(text: string): Source | undefined {
@@ -27,8 +28,8 @@ function parseSource(text: string): Source | undefined {
     case 'global':
       return { kind: text }
   }
-  const [, header] = /^header:([!#$%&'*.^_`|~0-9A-Za-z-]+)$/.exec(text) ?? []
-  if (header) return { kind: 'header', name: header.toLowerCase() }
-  const [, query] = /^query:(\S+)$/.exec(text) ?? []
-  return query ? { kind: 'query', name: query } : undefined
+  const header = parseHeaderSource(text)
+  if (header !== undefined) return { kind: 'header', name: header }
+  const [, kind, name] = /^(query|form):(\S+)$/.exec(text) ?? []
+  return kind && name ? { kind: kind as 'query' | 'form', name } : undefined
 }

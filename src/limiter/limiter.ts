@@ -1,13 +1,15 @@
-import { ALGORITHM_LETTERS } from '../algorithms/algorithm.ts'
 import type { Config } from '../config/load-config.ts'
-import { createDigest, type Digest } from '../identity/digest.ts'
-import { identify } from '../identity/identify.ts'
 import type { Log } from '../log.ts'
 import { canonicalPath } from '../policy/canonical-path.ts'
 import type { Policy } from '../policy/policy.ts'
 import { type Match, PolicyFinder } from '../policy/policy-finder.ts'
+import { highestPriority } from '../policy/priority.ts'
+import type { UpstreamHealth } from '../shedding/upstream-health.ts'
 import type { Rule, Store, StoreDecision, TierUsage } from '../store/store.ts'
 import { StoreError } from '../store/store.ts'
+import { holdOf } from './hold.ts'
+import { RuleMaker } from './rule-maker.ts'
+import { settlementOf } from './settlement.ts'
 import type { TierReport, Verdict } from './verdict.ts'
 
 export interface LimiterOptions {
@@ -15,83 +17,116 @@ export interface LimiterOptions {
   readonly store: Store
   /** Decides where `store` gives no answer and `ON_STORE_ERROR` is `local`. */
   readonly fallback: Store
+  /** Undefined: no request is shed for the upstream's sake. */
+  readonly health: UpstreamHealth | undefined
   readonly log: Log
+}
+
+interface Charge {
+  readonly match: Match
+  readonly rule: Rule
 }
 
 const ADMITTED: Verdict = { kind: 'admitted', tiers: [] }
 
-/** Decides requests: identity → policies → one store call → verdict. */
+/** How soon to come back when the upstream is not well. */
+const SHED_RETRY_MS = 1_000
+
+/** Decides requests: policies → priority → identities → one store call → verdict. */
 export class Limiter {
   readonly #config: Config
   readonly #store: Store
   readonly #fallback: Store
+  readonly #health: UpstreamHealth | undefined
   readonly #log: Log
-  readonly #digest: Digest
   readonly #finder: PolicyFinder
+  readonly #rules: RuleMaker
 
-  constructor({ config, store, fallback, log }: LimiterOptions) {
+  constructor({ config, store, fallback, health, log }: LimiterOptions) {
     this.#config = config
     this.#store = store
     this.#fallback = fallback
+    this.#health = health
     this.#log = log
-    this.#digest = createDigest(config.identitySecret)
     this.#finder = new PolicyFinder(config.policies, config.exempt)
+    this.#rules = new RuleMaker(config)
   }
 
   async decide(request: Request): Promise<Verdict> {
     const path = canonicalPath(request.url)
     const matches = this.#finder.find(request.method, path)
-    const rules: Rule[] = []
+    // Exempt requests are what operators must always get through: they are not shed either.
+    if (matches === 'exempt') return ADMITTED
+    const priority = highestPriority(matches.map(({ policy }) => policy.priority))
+    if (this.#health?.sheds(priority)) return { kind: 'shed', retryAfterMs: SHED_RETRY_MS }
+
+    const charges: Charge[] = []
     for (const match of matches) {
-      const rule = this.#rule(match, request, path)
-      if (!rule) return { kind: 'unidentified' }
-      rules.push(rule)
+      if (match.policy.tiers.length === 0) continue
+      const asked = await this.#rules.make(match, request, path, priority)
+      if (asked.kind === 'rule') charges.push({ match, rule: asked.rule })
+      else if (asked.kind !== 'skip') return asked
     }
-    if (rules.length === 0) return ADMITTED
-
-    const decision = await this.#ask(rules)
-    if (decision === 'open') return ADMITTED
-    if (decision === 'closed') return { kind: 'unavailable' }
-    return this.#verdict(matches, decision)
+    return charges.length === 0 ? ADMITTED : this.#charge(charges)
   }
 
-  /** @returns undefined for a caller that must say who it is */
-  #rule({ policy, route }: Match, request: Request, path: string): Rule | undefined {
-    const { anonymous, keyPrefix } = this.#config
-    const subject = { request, route: route ?? `${request.method} ${path}` }
-    // Shadow mode refuses nobody, the anonymous neither.
-    const identity = identify(policy.by, subject, policy.enforced ? anonymous : 'ip')
-    if (!identity) return undefined
-    const { name, algorithm, tiers, cost, enforced } = policy
-    const key = `${keyPrefix}:${name}:${ALGORITHM_LETTERS[algorithm]}:{${this.#digest(identity)}}`
-    return { key, algorithm, tiers, cost, enforced, reserved: 0 }
-  }
-
-  async #ask(rules: readonly Rule[]): Promise<StoreDecision | 'open' | 'closed'> {
+  async #charge(charges: readonly Charge[]): Promise<Verdict> {
+    const rules = charges.map(({ rule }) => rule)
     const request = { mode: 'all', permits: 1, rules } as const
     try {
-      return await this.#store.decide(request)
+      return this.#verdict(charges, await this.#store.decide(request), this.#store)
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
       const { onStoreError } = this.#config
+      // Shadow policies refuse nothing, whatever becomes of the store.
+      if (onStoreError === 'closed' && !rules.some(({ enforced }) => enforced)) return ADMITTED
       this.#log('error', { event: 'store_error', message: error.message, answered: onStoreError })
-      return onStoreError === 'local' ? this.#fallback.decide(request) : onStoreError
+      switch (onStoreError) {
+        case 'local':
+          return this.#verdict(charges, await this.#fallback.decide(request), this.#fallback)
+        case 'open':
+          return ADMITTED
+        case 'closed':
+          return { kind: 'unavailable' }
+      }
     }
   }
 
-  #verdict(matches: readonly Match[], { granted, usage }: StoreDecision): Verdict {
-    const tiers = matches.flatMap(({ policy }, index) => reports(policy, usage[index] ?? []))
+  #verdict(charges: readonly Charge[], { granted, nowMs, usage }: StoreDecision, store: Store): Verdict {
+    const tiers = charges.flatMap(({ match, rule }, index) => reports(match.policy, rule, usage[index] ?? []))
     const refusing = tiers.filter(({ retryAfterMs }) => retryAfterMs > 0)
     const shadowed = refusing.filter(({ policy }) => !policy.enforced)
     if (shadowed.length > 0) {
       this.#log('info', { event: 'shadow_limited', violated: shadowed.map(({ name }) => name) })
     }
-    if (granted > 0) return { kind: 'admitted', tiers }
-    const violated = refusing.filter(({ policy }) => policy.enforced)
-    return { kind: 'limited', tiers, violated, retryAfterMs: Math.max(...violated.map((tier) => tier.retryAfterMs)) }
+    if (granted > 0) {
+      const hold = holdOf(
+        charges.map(({ rule }) => rule),
+        store,
+      )
+      const settlement = settlementOf(charges, nowMs, store)
+      return { kind: 'admitted', tiers, ...(hold && { hold }), ...(settlement && { settlement }) }
+    }
+    const enforced = refusing.filter(({ policy }) => policy.enforced)
+    const retryAfterMs = Math.max(...enforced.map((tier) => tier.retryAfterMs))
+    const violated = enforced.filter(({ isReserve }) => !isReserve)
+    return violated.length > 0
+      ? { kind: 'limited', tiers, violated, retryAfterMs }
+      : { kind: 'reserved', tiers, retryAfterMs }
   }
 }
 
-function reports(policy: Policy, usage: readonly TierUsage[]): TierReport[] {
-  return policy.tiers.map((tier, index) => ({ policy, ...tier, ...(usage[index] as TierUsage) }))
+function reports(policy: Policy, { cost, reserved }: Rule, usage: readonly TierUsage[]): TierReport[] {
+  return policy.tiers.map((tier, index) => {
+    const { remaining, resetMs, retryAfterMs } = usage[index] as TierUsage
+    return {
+      policy,
+      ...tier,
+      // What is reserved for others is not left for this request.
+      remaining: Math.max(0, remaining - reserved),
+      isReserve: reserved > 0 && remaining >= cost,
+      resetMs,
+      retryAfterMs,
+    }
+  })
 }

@@ -1,9 +1,13 @@
 import type { Policy, PolicyTier } from '../policy/policy.ts'
 import type { TierUsage } from '../store/store.ts'
+import type { Hold } from './hold.ts'
+import type { Settlement } from './settlement.ts'
 
 /** How one tier of one policy stands after the decision. */
 export interface TierReport extends PolicyTier, TierUsage {
   readonly policy: Policy
+  /** The cost would fit but for what is reserved for more important requests. */
+  readonly isReserve: boolean
 }
 
 /** What becomes of a request. A refusal is data: the gateway makes the response of it. */
@@ -12,6 +16,10 @@ export type Verdict =
       readonly kind: 'admitted'
       /** Empty if no policy applies, or if the store is away and `ON_STORE_ERROR` is `open`. */
       readonly tiers: readonly TierReport[]
+      /** Slots to give back when the exchange has ended. */
+      readonly hold?: Hold
+      /** To be told what the request really cost. */
+      readonly settlement?: Settlement
     }
   | {
       readonly kind: 'limited'
@@ -21,7 +29,13 @@ export type Verdict =
       /** Milliseconds after which the same request will be admitted if nobody else spends; at least 1. */
       readonly retryAfterMs: number
     }
-  /** No Authorization where one is needed. */
-  | { readonly kind: 'unidentified' }
+  /** What is left is reserved for more important requests. */
+  | { readonly kind: 'reserved'; readonly tiers: readonly TierReport[]; readonly retryAfterMs: number }
+  /** The upstream is not well, and this request is not among the most important. */
+  | { readonly kind: 'shed'; readonly retryAfterMs: number }
+  /** The caller lacks what a policy counts by. */
+  | { readonly kind: 'unidentified'; readonly status: number; readonly policy: Policy }
+  /** The request names a cost that is none. */
+  | { readonly kind: 'bad-cost'; readonly header: string; readonly max: number }
   /** The store is away, and `ON_STORE_ERROR` is `closed`. */
   | { readonly kind: 'unavailable' }

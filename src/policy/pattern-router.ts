@@ -1,19 +1,44 @@
-import { METHOD_NAME_ALL } from 'hono/router'
-import { TrieRouter } from 'hono/router/trie-router'
 import type { Pattern } from './pattern.ts'
 
-/** Finds everything whose pattern matches a request, by Hono's own router. */
+interface Route<T> {
+  readonly method: string
+  readonly path: RegExp
+  readonly value: T
+}
+
+/**
+ * Finds everything whose pattern matches a request. Routers of web frameworks look for one handler, and their answers
+ * differ where patterns overlap; a policy must not be lost to another one.
+ */
 export class PatternRouter<T> {
-  readonly #router = new TrieRouter<T>()
+  readonly #routes: Route<T>[] = []
 
   add({ method, path }: Pattern, value: T): void {
-    this.#router.add(method === '*' ? METHOD_NAME_ALL : method, path, value)
+    this.#routes.push({ method, path: toRegExp(path), value })
     // HEAD does all that GET does but send the body (RFC 9110 §9.3.2), so what holds for GET holds for it.
-    if (method === 'GET') this.#router.add('HEAD', path, value)
+    if (method === 'GET') this.#routes.push({ method: 'HEAD', path: toRegExp(path), value })
   }
 
-  /** @param path a canonical path */
+  /** The values in the order in which they were added. @param path a canonical path */
   match(method: string, path: string): T[] {
-    return this.#router.match(method, path)[0].map(([value]) => value)
+    return this.#routes
+      .filter((route) => (route.method === '*' || route.method === method) && route.path.test(path))
+      .map(({ value }) => value)
   }
+}
+
+function toRegExp(path: string): RegExp {
+  const segments = path.split('/').slice(1)
+  const isOpen = segments.at(-1) === '*'
+  const closed = isOpen ? segments.slice(0, -1) : segments
+  const source = closed.map((segment) => `/${isWild(segment) ? '[^/]+' : escaped(segment)}`).join('')
+  return new RegExp(`^${source}${isOpen ? '(?:/.*)?' : ''}$`, 's')
+}
+
+function isWild(segment: string): boolean {
+  return segment === '*' || segment.startsWith(':')
+}
+
+function escaped(text: string): string {
+  return text.replace(/[$()*+.?[\]^{|}\\-]/g, '\\$&')
 }

@@ -24,13 +24,13 @@ export class PolicyFinder {
   }
 
   /**
-   * Each policy at most once, by the first of its patterns that matches; none if the request is exempt.
+   * Each policy at most once, by the first of its patterns that matches.
    * @param path a canonical path
    */
-  find(method: string, path: string): readonly Match[] {
+  find(method: string, path: string): readonly Match[] | 'exempt' {
     const found = new Map<Policy, Match>()
     for (const match of this.#router.match(method, path)) {
-      if (match === 'exempt') return []
+      if (match === 'exempt') return match
       if (!found.has(match.policy)) found.set(match.policy, match)
     }
     return [...found.values()]

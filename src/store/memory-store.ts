@@ -1,5 +1,6 @@
 import { ALGORITHMS } from '../algorithms/algorithm.ts'
-import type { DecisionRequest, Rule, Store, StoreDecision } from './store.ts'
+import { type ConcurrencyState, releaseSlot, renewSlot } from '../algorithms/concurrency.ts'
+import type { DecisionRequest, Difference, Rule, Store, StoreDecision } from './store.ts'
 
 /** Callers remembered at most, so that an isolate (128 MB) cannot be filled by minting identities. */
 const MAX_KEYS = 100_000
@@ -26,6 +27,34 @@ export class MemoryStore implements Store {
 
   async decide(request: DecisionRequest): Promise<StoreDecision> {
     return this.decideNow(request)
+  }
+
+  async release(rules: readonly Rule[]): Promise<void> {
+    for (const { key, slot = 0 } of rules) {
+      const state = this.#read(key) as ConcurrencyState | undefined
+      if (state) releaseSlot(state, slot)
+    }
+  }
+
+  async renew(rules: readonly Rule[]): Promise<void> {
+    const nowMs = Math.floor(this.#now())
+    for (const { key, slot = 0, tiers } of rules) {
+      const state = this.#read(key) as ConcurrencyState | undefined
+      const windowMs = tiers[0]?.windowMs ?? 0
+      if (!state) continue
+      renewSlot(state, slot, nowMs + windowMs)
+      this.#write(key, state, windowMs)
+    }
+  }
+
+  async settle(differences: readonly Difference[], chargedAtMs: number): Promise<void> {
+    const nowUs = Math.round(this.#now() * 1000)
+    for (const { rule, units } of differences) {
+      const state = this.#read(rule.key)
+      if (state === undefined) continue
+      const commit = ALGORITHMS[rule.algorithm].settle?.(state, rule, nowUs, chargedAtMs, units)
+      if (commit) this.#write(rule.key, commit.state, commit.ttlMs)
+    }
   }
 
   async ping(): Promise<void> {}
@@ -67,11 +96,16 @@ export class MemoryStore implements Store {
 
   #charge(rule: Rule, nowUs: number, units: number): void {
     const { state, ttlMs } = ALGORITHMS[rule.algorithm].commit(this.#read(rule.key), rule, nowUs, units)
-    const expiresAtMs = ttlMs === undefined ? this.#slots.get(rule.key)?.expiresAtMs : this.#latestMs + ttlMs
-    // Deleted first, so that the map's order is that of last use.
-    this.#slots.delete(rule.key)
-    this.#slots.set(rule.key, { state, expiresAtMs: expiresAtMs ?? 0 })
+    this.#write(rule.key, state, ttlMs)
     this.#evict()
+  }
+
+  /** @param ttlMs left out, the state lives as long as it would have */
+  #write(key: string, state: unknown, ttlMs?: number): void {
+    const expiresAtMs = ttlMs === undefined ? this.#slots.get(key)?.expiresAtMs : this.#latestMs + ttlMs
+    // Deleted first, so that the map's order is that of last use.
+    this.#slots.delete(key)
+    this.#slots.set(key, { state, expiresAtMs: expiresAtMs ?? 0 })
   }
 
   /** Forgets the least recently charged callers: two a charge while they have expired, and any beyond the bound. */

@@ -1,16 +1,17 @@
 import { createHash } from 'node:crypto'
 import { Redis } from '@upstash/redis/cloudflare'
-import { KEY_LOCKING } from './script.ts'
-import { readDecision, scriptArguments } from './script-call.ts'
-import type { DecisionRequest, Store, StoreDecision } from './store.ts'
+import { ALGORITHMS, type AlgorithmName } from '../algorithms/algorithm.ts'
+import { decideScript, KEY_LOCKING, renewScript, settleScript } from './script.ts'
+import { readDecision, renewArguments, scriptArguments, settleArguments, slotMembers } from './script-call.ts'
+import type { DecisionRequest, Difference, Rule, Store, StoreDecision } from './store.ts'
 import { StoreError } from './store.ts'
 
 export interface RedisStoreOptions {
   /** Upstash's REST endpoint. */
   readonly url: string
   readonly token: string
-  /** The script that `joinScript` makes. */
-  readonly script: string
+  /** Those that rules may name. */
+  readonly algorithms: ReadonlySet<AlgorithmName>
   /** Deadline for each call, in milliseconds. */
   readonly timeoutMs: number
 }
@@ -18,7 +19,16 @@ export interface RedisStoreOptions {
 /** Redis 7 and later, then those before. */
 const SHEBANG_UNKNOWN = /Unexpected flag in script shebang|unexpected symbol near '#'/
 
+/** Characters of an error's message that are worth a log line. */
+const MAX_WORDS = 200
+
+/** A script with the key-locking line, and without it. */
 interface Script {
+  readonly locking: Variant
+  readonly plain: Variant
+}
+
+interface Variant {
   readonly text: string
   readonly sha1: string
 }
@@ -27,13 +37,18 @@ interface Script {
 export class RedisStore implements Store {
   readonly kind = 'redis'
   readonly #redis: Redis
-  readonly #plain: Script
-  /** The variant to send: with the key-locking line, until a server says that it does not know it. */
-  #script: Script
+  readonly #token: string
+  readonly #decide: Script
+  readonly #settle: Script
+  readonly #renew: Script
+  /** Which variant to send: the first, until a server says that it does not know the line. */
+  #variant: keyof Script = 'locking'
 
-  constructor({ url, token, script, timeoutMs }: RedisStoreOptions) {
-    this.#plain = withSha1(script)
-    this.#script = withSha1(KEY_LOCKING + script)
+  constructor({ url, token, algorithms, timeoutMs }: RedisStoreOptions) {
+    this.#token = token
+    this.#decide = toScript(decideScript(algorithms))
+    this.#settle = toScript(settleScript(new Set([...algorithms].filter((name) => ALGORITHMS[name].settle))))
+    this.#renew = toScript(renewScript())
     this.#redis = new Redis({
       url,
       token,
@@ -53,58 +68,84 @@ export class RedisStore implements Store {
 
   async decide(request: DecisionRequest): Promise<StoreDecision> {
     const keys = request.rules.map(({ key }) => key)
-    const reply = await this.#evaluate(keys, scriptArguments(request)).catch((error: unknown) => {
-      throw toStoreError(error)
-    })
+    const reply = await this.#evaluate(this.#decide, keys, scriptArguments(request))
     return readDecision(reply, request)
   }
 
+  async release(rules: readonly Rule[]): Promise<void> {
+    await Promise.all(
+      rules.map((rule) => {
+        const [first = '', ...others] = slotMembers(rule)
+        return this.#redis.zrem(rule.key, first, ...others).catch(this.#fail([rule.key]))
+      }),
+    )
+  }
+
+  async renew(rules: readonly Rule[]): Promise<void> {
+    const keys = rules.map(({ key }) => key)
+    await this.#evaluate(this.#renew, keys, renewArguments(rules))
+  }
+
+  async settle(differences: readonly Difference[], chargedAtMs: number): Promise<void> {
+    const keys = differences.map(({ rule }) => rule.key)
+    await this.#evaluate(this.#settle, keys, settleArguments(differences, chargedAtMs))
+  }
+
   async ping(): Promise<void> {
-    await this.#redis.ping().catch((error: unknown) => {
-      throw toStoreError(error)
-    })
+    await this.#redis.ping().catch(this.#fail([]))
+  }
+
+  #evaluate(script: Script, keys: string[], args: (string | number)[]): Promise<unknown> {
+    return this.#send(script, keys, args).catch(this.#fail(keys))
+  }
+
+  /** Makes what the client throws a StoreError, without the keys and the token that a server may repeat. */
+  #fail(keys: readonly string[]): (error: unknown) => never {
+    return (error) => {
+      if (!(error instanceof Error)) throw new StoreError('the call to Redis failed')
+      if (error.name === 'TimeoutError' || error.name === 'AbortError') {
+        throw new StoreError('Redis did not answer within the deadline')
+      }
+      if (error.name !== 'UpstashError') {
+        throw new StoreError('Redis could not be reached, or its answer could not be read')
+      }
+      const words = [this.#token, ...keys].reduce((text, secret) => text.replaceAll(secret, '…'), serverWords(error))
+      throw new StoreError(`Redis answered an error: ${words.slice(0, MAX_WORDS)}`)
+    }
   }
 
   /** Each resend follows an answer that says that nothing ran, so none can charge twice. */
-  async #evaluate(keys: string[], args: (string | number)[]): Promise<unknown> {
-    const script = this.#script
+  async #send(script: Script, keys: string[], args: (string | number)[]): Promise<unknown> {
+    const variant = this.#variant
+    const { sha1, text } = script[variant]
     try {
-      return await this.#redis.evalsha(script.sha1, keys, args)
+      return await this.#redis.evalsha(sha1, keys, args)
     } catch (error) {
       if (!isRedisError(error, /^NOSCRIPT\b/)) throw error
     }
     try {
-      return await this.#redis.eval(script.text, keys, args)
+      return await this.#redis.eval(text, keys, args)
     } catch (error) {
-      if (script === this.#plain || !isRedisError(error, SHEBANG_UNKNOWN)) throw error
+      if (variant === 'plain' || !isRedisError(error, SHEBANG_UNKNOWN)) throw error
     }
-    this.#script = this.#plain
-    return this.#evaluate(keys, args)
+    this.#variant = 'plain'
+    return this.#send(script, keys, args)
   }
 }
 
-function withSha1(text: string): Script {
+function toScript(text: string): Script {
+  return { locking: withSha1(KEY_LOCKING + text), plain: withSha1(text) }
+}
+
+function withSha1(text: string): Variant {
   return { text, sha1: createHash('sha1').update(text).digest('hex') }
 }
 
 function isRedisError(error: unknown, pattern: RegExp): boolean {
-  return error instanceof Error && error.name === 'UpstashError' && pattern.test(redisMessage(error))
+  return error instanceof Error && error.name === 'UpstashError' && pattern.test(serverWords(error))
 }
 
 /** The server's own words: the client appends the whole command, identities included. */
-function redisMessage({ message }: Error): string {
-  return message.split(', command was:', 1)[0]?.slice(0, 200) ?? ''
-}
-
-function toStoreError(error: unknown): StoreError {
-  if (!(error instanceof Error)) return new StoreError('the call to Redis failed')
-  switch (error.name) {
-    case 'TimeoutError':
-    case 'AbortError':
-      return new StoreError('Redis did not answer within the deadline')
-    case 'UpstashError':
-      return new StoreError(`Redis answered an error: ${redisMessage(error)}`)
-    default:
-      return new StoreError('Redis could not be reached, or its answer could not be read')
-  }
+function serverWords({ message }: Error): string {
+  return message.split(', command was:', 1)[0] ?? ''
 }

@@ -1,9 +1,9 @@
-/** The arguments and the reply of `lua/decide.lua`. */
+/** The arguments and replies of the scripts. */
 import { ALGORITHM_LETTERS } from '../algorithms/algorithm.ts'
-import type { DecisionRequest, Rule, StoreDecision, TierUsage } from './store.ts'
+import type { DecisionRequest, Difference, Rule, StoreDecision, TierUsage } from './store.ts'
 import { StoreError } from './store.ts'
 
-/** ARGV; KEYS are the keys of the rules, in order. */
+/** ARGV of `lua/decide.lua`; KEYS are the keys of the rules, in order. */
 export function scriptArguments({ mode, permits, rules }: DecisionRequest): (string | number)[] {
   return [mode, permits, ...rules.flatMap(ruleArguments)]
 }
@@ -12,6 +12,25 @@ function ruleArguments(rule: Rule): (string | number)[] {
   const { algorithm, enforced, cost, reserved } = rule
   const numbers = ruleNumbers(rule)
   return [ALGORITHM_LETTERS[algorithm], enforced ? 'enforce' : 'shadow', cost, reserved, numbers.length, ...numbers]
+}
+
+/** ARGV of `lua/settle.lua`; KEYS are the keys of the rules, in order. */
+export function settleArguments(differences: readonly Difference[], chargedAtMs: number): (string | number)[] {
+  const perRule = differences.flatMap(({ rule, units }) => {
+    const numbers = ruleNumbers(rule)
+    return [ALGORITHM_LETTERS[rule.algorithm], units, numbers.length, ...numbers]
+  })
+  return [chargedAtMs, ...perRule]
+}
+
+/** ARGV of `lua/renew.lua`; KEYS are the keys of the rules, in order. */
+export function renewArguments(rules: readonly Rule[]): number[] {
+  return rules.flatMap(({ tiers, slot = 0, cost }) => [tiers[0]?.windowMs ?? 0, slot, cost])
+}
+
+/** The members of the sorted set of `lua/concurrency.lua` that a rule's request holds. */
+export function slotMembers({ slot, cost }: Rule): string[] {
+  return Array.from({ length: cost }, (_, index) => `${slot}:${index + 1}`)
 }
 
 /** What the module of the algorithm is told, as its header says. */

@@ -5,6 +5,8 @@ import countedWindows from '../../lua/counted-windows.lua'
 import decide from '../../lua/decide.lua'
 import fixedWindow from '../../lua/fixed-window.lua'
 import quota from '../../lua/quota.lua'
+import renew from '../../lua/renew.lua'
+import settle from '../../lua/settle.lua'
 import slidingWindow from '../../lua/sliding-window.lua'
 import sortedSet from '../../lua/sorted-set.lua'
 import tierUsage from '../../lua/tier-usage.lua'
@@ -36,11 +38,23 @@ const MODULES: Readonly<Record<AlgorithmName, Chunk>> = {
  */
 export const KEY_LOCKING = '#!lua flags=allow-key-locking\n'
 
-/**
- * Joins the modules of these algorithms, what they take, `decide.lua` and a clock into one script; none is altered.
- * @param clock a Lua chunk in place of Redis's own clock
- */
-export function joinScript(algorithms: ReadonlySet<AlgorithmName>, clock: string = redisClock): string {
+/** `decide.lua` for rules of these algorithms. @param clock a Lua chunk in place of Redis's own clock */
+export function decideScript(algorithms: ReadonlySet<AlgorithmName>, clock: string = redisClock): string {
+  return join(decide, algorithms, clock)
+}
+
+/** `settle.lua` for rules of these algorithms. @param clock a Lua chunk in place of Redis's own clock */
+export function settleScript(algorithms: ReadonlySet<AlgorithmName>, clock: string = redisClock): string {
+  return join(settle, algorithms, clock)
+}
+
+/** `renew.lua`. @param clock a Lua chunk in place of Redis's own clock */
+export function renewScript(clock: string = redisClock): string {
+  return join(renew, new Set(), clock)
+}
+
+/** Joins a main chunk, the modules of these algorithms, what they take and a clock into one script; none is altered. */
+function join(main: string, algorithms: ReadonlySet<AlgorithmName>, clock: string): string {
   const names = new Map<Chunk, string>()
   let definitions = ''
   const define = (chunk: Chunk): string => {
@@ -51,7 +65,7 @@ export function joinScript(algorithms: ReadonlySet<AlgorithmName>, clock: string
     return name
   }
   const modules = [...algorithms].map((name) => `${ALGORITHM_LETTERS[name]} = ${define(MODULES[name])}`)
-  return `${definitions}return ${call(decide)}({ ${modules.join(', ')} }, ${call(clock)})`
+  return `${definitions}return ${call(main)}({ ${modules.join(', ')} }, ${call(clock)})`
 }
 
 function call(lua: string, values: readonly string[] = []): string {

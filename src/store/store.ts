@@ -53,11 +53,27 @@ export interface StoreDecision {
   readonly usage: readonly (readonly TierUsage[])[]
 }
 
+export interface Difference {
+  readonly rule: Rule
+  /** Actual units less those charged. */
+  readonly units: number
+}
+
 /** Where counts live. All rules of a request are decided, and charged, at once or not at all. */
 export interface Store {
   readonly kind: 'memory' | 'redis'
   /** @throws {StoreError} if the store gave no usable answer; whether it charged is then unknown. */
   decide(request: DecisionRequest): Promise<StoreDecision>
+  /** Gives back the slots of `concurrency` rules; those that are gone already are no error. @throws {StoreError} */
+  release(rules: readonly Rule[]): Promise<void>
+  /** Moves the deadlines of held slots to a whole one from now. @throws {StoreError} */
+  renew(rules: readonly Rule[]): Promise<void>
+  /**
+   * Corrects charges made at `chargedAtMs` (the store's clock) by a difference in units, down to nothing at most.
+   * What has run out since is left alone. Not to be repeated: each call counts.
+   * @throws {StoreError}
+   */
+  settle(differences: readonly Difference[], chargedAtMs: number): Promise<void>
   /** @throws {StoreError} if the store is out of reach. */
   ping(): Promise<void>
 }

@@ -1,0 +1,158 @@
+import { ALGORITHMS } from '../algorithms/algorithm.ts'
+import { parseHeaderSource } from '../identity/source.ts'
+import type { Cost, Missing, Policy, PolicyTier } from '../policy/policy.ts'
+import { PRIORITIES, type Priority } from '../policy/priority.ts'
+import type { Tier } from '../store/store.ts'
+import { ConfigError } from './config-error.ts'
+import { DURATION_EXPECTED, formatWindow, LIMITS_EXPECTED, parseDuration, parseLimits } from './limits.ts'
+import { HEADER_EXPECTED, type PolicyTable } from './policy-schema.ts'
+
+/** What the flat variables say for all policies. */
+export interface PolicyDefaults {
+  readonly isShadow: boolean
+  /** For a caller that lacks what a policy counts by. */
+  readonly missing: Missing
+}
+
+/** An exact log holds 16 bytes for each admission in its longest window: this is 1.6 MB for one caller. */
+const MAX_LOG_ENTRIES = 100_000
+/** The bucket's arithmetic is exact up to here: units × window in µs. */
+const MAX_BUCKET = 2 ** 52
+const DEFAULT_DEADLINE_MS = 60_000
+const NO_RESERVE: Readonly<Record<Priority, number>> = { critical: 0, default: 0, sheddable: 0 }
+
+/**
+ * The policy `default`, which RATE_LIMITS makes.
+ * @throws {ConfigError} if the log of one caller could become huge
+ */
+export function defaultPolicy(tiers: readonly Tier[], { isShadow, missing }: PolicyDefaults): Policy {
+  const largest = tiers.find(({ limit }) => limit > MAX_LOG_ENTRIES)
+  if (largest) {
+    throw new ConfigError(
+      'RATE_LIMITS',
+      `limits up to ${MAX_LOG_ENTRIES} (for more, a policy with algorithm = "quota", or exact = true, in POLICIES)`,
+      `${largest.limit}/${formatWindow(largest.windowMs)}`,
+    )
+  }
+  return {
+    name: 'default',
+    algorithm: 'sliding-window',
+    tiers: named('default', tiers),
+    by: [{ kind: 'token' }],
+    match: undefined,
+    cost: { kind: 'fixed', units: 1 },
+    missing,
+    burst: undefined,
+    priority: undefined,
+    reserved: NO_RESERVE,
+    settleHeader: undefined,
+    enforced: !isShadow,
+  }
+}
+
+/**
+ * A policy of POLICIES. Nothing is guessed: what makes no sense together is refused.
+ * @throws {ConfigError} naming the key to mend
+ */
+export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults): Policy {
+  const { name, algorithm, by, match, priority } = table
+  const fail = (key: keyof PolicyTable, expected: string): never => {
+    throw new ConfigError('POLICIES', expected, table[key], [index, key])
+  }
+  // MODE=shadow refuses nothing, whatever a policy says of itself.
+  const enforced = !defaults.isShadow && table.mode !== 'shadow'
+  const tiers = tiersOf(table, fail)
+  const smallest = Math.min(...tiers.map(({ limit }) => limit), table.burst ?? Number.POSITIVE_INFINITY)
+  const cost = costOf(table, fail)
+  const dearest = cost.kind === 'fixed' ? cost.units : cost.max
+  const dearestKey = cost.kind === 'fixed' ? 'cost' : 'max_cost'
+  if (dearest > smallest) fail(dearestKey, `at most the smallest limit of the policy, ${smallest}`)
+
+  const reserved = reservedOf(table, tiers, fail)
+  if (dearest > smallest - reserved.sheddable)
+    fail('reserve', `shares that leave room for a request of cost ${dearest}`)
+  return {
+    name,
+    algorithm,
+    tiers,
+    by,
+    match,
+    cost,
+    missing: table.missing ?? defaults.missing,
+    burst: algorithm === 'token-bucket' ? (table.burst ?? tiers[0]?.limit) : undefined,
+    priority,
+    reserved,
+    settleHeader: settleHeaderOf(table, fail),
+    enforced,
+  }
+}
+
+type Fail = (key: keyof PolicyTable, expected: string) => never
+
+function tiersOf(table: PolicyTable, fail: Fail): readonly PolicyTier[] {
+  const { name, algorithm, limits, burst, deadline } = table
+  if (burst !== undefined && algorithm !== 'token-bucket') fail('burst', 'algorithm = "token-bucket" with it')
+  if (deadline !== undefined && algorithm !== 'concurrency') fail('deadline', 'algorithm = "concurrency" with it')
+  if (limits === undefined) {
+    return table.priority === undefined ? fail('limits', `${LIMITS_EXPECTED}; or else a priority`) : []
+  }
+  if (algorithm === 'concurrency') {
+    if (!/^[1-9]\d{0,5}$/.test(limits)) fail('limits', 'a number of requests at once from 1 to 999999, such as "20"')
+    const windowMs = deadline === undefined ? DEFAULT_DEADLINE_MS : parseDuration(deadline)
+    return [{ name, limit: Number(limits), windowMs: windowMs ?? fail('deadline', DURATION_EXPECTED) }]
+  }
+  const tiers = parseLimits(limits) ?? fail('limits', LIMITS_EXPECTED)
+  switch (algorithm) {
+    case 'token-bucket': {
+      const [tier, ...others] = tiers
+      if (!tier || others.length > 0) return fail('limits', 'one tier, the rate at which the bucket is refilled')
+      const most = Math.floor(MAX_BUCKET / (tier.windowMs * 1000))
+      if ((burst ?? tier.limit) > most) fail(burst ? 'burst' : 'limits', `at most ${most} units with this window`)
+      break
+    }
+    case 'sliding-window':
+    case 'sorted-set':
+      if (!table.exact && tiers.some(({ limit }) => limit > MAX_LOG_ENTRIES)) {
+        fail('limits', `limits up to ${MAX_LOG_ENTRIES} (for more, algorithm = "quota", or exact = true)`)
+      }
+  }
+  return named(name, tiers)
+}
+
+function costOf({ cost, max_cost }: PolicyTable, fail: Fail): Cost {
+  if (typeof cost === 'number') {
+    if (max_cost !== undefined) fail('max_cost', 'cost = "header:<name>" with it')
+    return { kind: 'fixed', units: cost }
+  }
+  return {
+    kind: 'header',
+    name: cost.header,
+    max: max_cost ?? fail('max_cost', 'the highest cost that a request may name'),
+  }
+}
+
+/** A class leaves what is reserved for itself to nobody, and for each class above it that one's share. */
+function reservedOf({ reserve }: PolicyTable, tiers: readonly PolicyTier[], fail: Fail): Policy['reserved'] {
+  if (!reserve) return NO_RESERVE
+  const [tier, ...others] = tiers
+  if (!tier || others.length > 0) return fail('reserve', 'limits of one tier with it')
+  let reserved = 0
+  const left: Record<Priority, number> = { ...NO_RESERVE }
+  for (const priority of PRIORITIES) {
+    left[priority] = reserved
+    if (priority !== 'sheddable') reserved += Math.ceil(tier.limit * (reserve[priority] ?? 0))
+  }
+  return left
+}
+
+function settleHeaderOf({ algorithm, settle }: PolicyTable, fail: Fail): string | undefined {
+  if (settle === undefined) return undefined
+  if (!ALGORITHMS[algorithm].settle) {
+    fail('settle', 'algorithm = "token-bucket", "fixed-window" or "quota" with it: a log cannot be rewritten')
+  }
+  return parseHeaderSource(settle) ?? fail('settle', HEADER_EXPECTED)
+}
+
+function named(policy: string, tiers: readonly Tier[]): readonly PolicyTier[] {
+  return tiers.map((tier) => ({ ...tier, name: `${policy}-${formatWindow(tier.windowMs)}` }))
+}

@@ -1,0 +1,32 @@
+import type { Match } from '../policy/policy-finder.ts'
+import type { Rule, Store } from '../store/store.ts'
+
+/** Charges whose real cost the upstream's response tells. */
+export interface Settlement {
+  /**
+   * Makes up the difference between what was charged and what the headers say; a header that is missing or no integer
+   * from 0 says nothing. To be called once.
+   * @throws {StoreError} the estimate then stands
+   */
+  settle(headers: Headers): Promise<void>
+}
+
+/** @returns undefined if no policy waits for the actual cost */
+export function settlementOf(
+  charges: readonly { readonly match: Match; readonly rule: Rule }[],
+  chargedAtMs: number,
+  store: Store,
+): Settlement | undefined {
+  const open = charges.filter(({ match }) => match.policy.settleHeader !== undefined)
+  if (open.length === 0) return undefined
+  return {
+    async settle(headers) {
+      const differences = open.flatMap(({ match, rule }) => {
+        const text = headers.get(match.policy.settleHeader ?? '')?.trim() ?? ''
+        const units = /^\d{1,10}$/.test(text) ? Number(text) - rule.cost : 0
+        return units === 0 ? [] : [{ rule, units }]
+      })
+      if (differences.length > 0) await store.settle(differences, chargedAtMs)
+    },
+  }
+}

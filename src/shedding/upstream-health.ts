@@ -1,0 +1,45 @@
+import type { Priority } from '../policy/priority.ts'
+import { initialShedState, observe, type ShedState, shedShare } from './shed-level.ts'
+
+/** What this isolate sees of the upstream, and whom it refuses for the upstream's sake. */
+export class UpstreamHealth {
+  readonly #now: () => number
+  #state: ShedState
+  /** For each class, the part of a request that is still to be shed, so that shares hold without chance. */
+  readonly #carry: Record<Priority, number> = { critical: 0, default: 0, sheddable: 0 }
+
+  /** @param now milliseconds since the Unix epoch */
+  constructor(now: () => number) {
+    this.#now = now
+    this.#state = initialShedState(now())
+  }
+
+  /** 0 (nothing is shed) to 2 (all but what is critical). */
+  get level(): number {
+    return this.#state.level
+  }
+
+  /** Whether to refuse the next request of this class. */
+  sheds(priority: Priority): boolean {
+    const carry = this.#carry[priority] + shedShare(this.#state, priority)
+    const isShed = carry >= 1
+    this.#carry[priority] = isShed ? carry - 1 : carry
+    return isShed
+  }
+
+  /** A request goes to the upstream. @returns to be called once, when its answer has begun or failed */
+  begin(): (isOverload: boolean) => void {
+    const startedAt = this.#now()
+    this.#state = observe(this.#state, { kind: 'begin' }, startedAt)
+    return (isOverload) => {
+      const endedAt = this.#now()
+      this.#state = observe(this.#state, { kind: 'end', latencyMs: endedAt - startedAt, isOverload }, endedAt)
+    }
+  }
+}
+
+/** Whether an answer, the proxy's own among them, says that the upstream has too much to do. */
+export function tellsOverload({ status, headers }: Response): boolean {
+  if (status === 502 || status === 504) return true
+  return (status === 503 || status === 429) && headers.has('Retry-After')
+}
