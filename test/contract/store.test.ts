@@ -1,8 +1,9 @@
 import { describe, expect, inject, test } from 'vitest'
+import type { AlgorithmName } from '../../src/algorithms/algorithm.ts'
 import { MemoryStore } from '../../src/store/memory-store.ts'
 import { RedisStore } from '../../src/store/redis-store.ts'
-import { joinScript } from '../../src/store/script.ts'
-import type { DecisionRequest, Rule, Store, Tier } from '../../src/store/store.ts'
+import type { Rule, Store, StoreDecision } from '../../src/store/store.ts'
+import { EVERY_ALGORITHM, ruleOf, TIERED_ALGORITHMS, take } from '../support/rules.ts'
 
 interface Subject {
   readonly store: Store
@@ -25,131 +26,218 @@ const SUBJECTS: Record<string, () => Subject> = {
 }
 
 function redisSubject(url: string): Subject {
-  const script = joinScript(new Set(['sliding-window']))
+  const algorithms = new Set(EVERY_ALGORITHM)
   return {
-    store: new RedisStore({ url, token: inject('redisRestToken'), script, timeoutMs: 5_000 }),
+    store: new RedisStore({ url, token: inject('redisRestToken'), algorithms, timeoutMs: 5_000 }),
     // Redis's clock is this machine's, and the wait begins after Redis has read it.
     advance: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
   }
 }
 
-function rule(tiers: readonly Tier[], overrides: Partial<Rule> = {}): Rule {
-  return {
-    key: `contract:${crypto.randomUUID()}`,
-    algorithm: 'sliding-window',
-    tiers,
-    cost: 1,
-    enforced: true,
-    reserved: 0,
-    ...overrides,
+/** A rule in whose window, an hour or much more, no test lasts long enough for units to come back. */
+function unhurried(algorithm: AlgorithmName, limit: number, overrides: Partial<Rule> = {}): Rule {
+  return ruleOf(algorithm, [{ limit, windowMs: unhurriedMs(algorithm) }], overrides)
+}
+
+/** A window of the clock may end at any moment, but this one began in 1970 and ends in 2033. */
+function unhurriedMs(algorithm: AlgorithmName): number {
+  return algorithm === 'fixed-window' ? 2_000_000_000_000 : 3_600_000
+}
+
+/** The length, 400 ms or somewhat more, of a window of the clock that began just now. */
+function windowBegunNow(nowMs: number): number {
+  const lengths = Array.from({ length: 800 }, (_, index) => 400 + index)
+  return lengths.reduce((best, length) => (nowMs % length < nowMs % best ? length : best))
+}
+
+/** When the first of two units that used up a rule comes back, at the earliest and at the latest. */
+function returnOfFirstMs({ algorithm, tiers }: Rule, spentMs: number): [earliest: number, latest: number] {
+  const [{ windowMs } = { windowMs: Number.NaN }] = tiers
+  switch (algorithm) {
+    case 'fixed-window': {
+      const endMs = spentMs - (spentMs % windowMs) + windowMs
+      return [endMs, endMs]
+    }
+    case 'token-bucket':
+      // Redis tells the whole milliseconds of moments that it knows to the microsecond.
+      return [spentMs + Math.floor(windowMs / 2), spentMs + Math.ceil(windowMs / 2) + 1]
+    default:
+      return [spentMs + windowMs, spentMs + windowMs]
   }
 }
 
-function take(rules: readonly Rule[], overrides: Partial<DecisionRequest> = {}): DecisionRequest {
-  return { mode: 'all', permits: 1, rules, ...overrides }
+function retryAfterMs({ usage }: StoreDecision): number {
+  return Math.max(...usage.flat().map((tier) => tier.retryAfterMs))
 }
 
-const MINUTE = 60_000
+function remaining({ usage }: StoreDecision): number[] {
+  return usage.flat().map((tier) => tier.remaining)
+}
 
 describe.each(Object.entries(SUBJECTS))('%s', (_name, createSubject) => {
-  test('decide() admits up to the limit, then refuses until the very millisecond it gave', async () => {
-    const { store, advance } = createSubject()
-    const request = take([rule([{ limit: 2, windowMs: 300 }])])
-    const first = await store.decide(request)
-    expect(first).toMatchObject({ granted: 1, usage: [[{ remaining: 1, resetMs: 300, retryAfterMs: 0 }]] })
-    await store.decide(request)
-    const refused = await store.decide(request)
-    expect(refused.granted).toBe(0)
-    const [tier] = refused.usage[0] ?? []
-    expect(tier?.remaining).toBe(0)
-    expect(tier?.retryAfterMs).toBe(first.nowMs + 300 - refused.nowMs)
-    await advance(tier?.retryAfterMs ?? Number.NaN)
-    expect((await store.decide(request)).granted).toBe(1)
+  describe.each(EVERY_ALGORITHM)('%s', (algorithm) => {
+    test('decide() admits up to the limit, then refuses until the very moment it gave', async () => {
+      const { store, advance } = createSubject()
+      const trySpending = async () => {
+        const { nowMs } = await store.decide(take([unhurried(algorithm, 1)], { mode: 'peek' }))
+        const rule = ruleOf(algorithm, [{ limit: 2, windowMs: windowBegunNow(nowMs) }])
+        const decisions = [await store.decide(take([rule])), await store.decide(take([rule]))] as const
+        return { rule, decisions, refused: await store.decide(take([rule])) }
+      }
+      let { rule, decisions, refused } = await trySpending()
+      const returns = () => returnOfFirstMs(rule, decisions[0].nowMs)
+      // On a machine so slow that a unit was back before the third request, try again.
+      while (refused.nowMs >= returns()[0]) ({ rule, decisions, refused } = await trySpending())
+
+      const seen = [...decisions, refused].map((decision) => [decision.granted, ...remaining(decision)])
+      expect(seen).toEqual([
+        [1, 1],
+        [1, 0],
+        [0, 0],
+      ])
+      const againMs = refused.nowMs + retryAfterMs(refused)
+      expect(againMs).toBeGreaterThanOrEqual(returns()[0])
+      expect(againMs).toBeLessThanOrEqual(returns()[1])
+      await advance(retryAfterMs(refused))
+      expect((await store.decide(take([rule]))).granted).toBe(1)
+    })
+
+    test('decide() says how long a rule never spent from would take to give more', async () => {
+      const { store } = createSubject()
+      const rule = unhurried(algorithm, 7)
+      const { nowMs, usage } = await store.decide(take([rule], { mode: 'peek' }))
+      const windowMs = unhurriedMs(algorithm)
+      const resetMs =
+        {
+          'fixed-window': windowMs - (nowMs % windowMs),
+          'token-bucket': Math.ceil(windowMs / 7),
+        }[algorithm as string] ?? windowMs
+      expect(usage).toEqual([[{ remaining: 7, resetMs, retryAfterMs: 0 }]])
+    })
+
+    test('decide() charges no rule if one refuses', async () => {
+      const { store } = createSubject()
+      const wide = unhurried(algorithm, 100)
+      const narrow = unhurried(algorithm, 1)
+      await store.decide(take([wide, narrow]))
+      const refused = await store.decide(take([wide, narrow]))
+      expect([refused.granted, ...remaining(refused)]).toEqual([0, 99, 0])
+      expect(remaining(await store.decide(take([wide], { mode: 'peek' })))).toEqual([99])
+    })
+
+    test('decide() keeps callers apart', async () => {
+      const { store } = createSubject()
+      expect((await store.decide(take([unhurried(algorithm, 1)]))).granted).toBe(1)
+      expect((await store.decide(take([unhurried(algorithm, 1)]))).granted).toBe(1)
+    })
+
+    test('decide() grants in partial mode what every rule has left', async () => {
+      const { store } = createSubject()
+      const rules = [unhurried(algorithm, 10, { cost: 3 }), unhurried(algorithm, 10)]
+      const decision = await store.decide(take(rules, { mode: 'partial', permits: 8 }))
+      expect([decision.granted, ...remaining(decision)]).toEqual([3, 1, 7])
+      const empty = await store.decide(take(rules, { mode: 'partial', permits: 8 }))
+      expect(empty.granted).toBe(0)
+      expect(empty.usage.map(([tier]) => (tier?.retryAfterMs ?? 0) > 0)).toEqual([true, false])
+    })
+
+    test('decide() in peek mode answers as if it were asked for, and charges nothing', async () => {
+      const { store } = createSubject()
+      const rules = [unhurried(algorithm, 1)]
+      for (let i = 0; i < 3; i++) {
+        const decision = await store.decide(take(rules, { mode: 'peek' }))
+        expect([decision.granted, ...remaining(decision), retryAfterMs(decision)]).toEqual([1, 1, 0])
+      }
+      await store.decide(take(rules))
+      expect((await store.decide(take(rules, { mode: 'peek' }))).granted).toBe(0)
+    })
+
+    test('decide() lets a shadow rule refuse nothing, and charges it only where it fits', async () => {
+      const { store } = createSubject()
+      const rules = [unhurried(algorithm, 1, { enforced: false }), unhurried(algorithm, 3)]
+      const seen: number[][] = []
+      for (let i = 0; i < 4; i++) {
+        const decision = await store.decide(take(rules))
+        seen.push([decision.granted, ...remaining(decision)])
+      }
+      expect(seen).toEqual([
+        [1, 0, 2],
+        [1, 0, 1],
+        [1, 0, 0],
+        [0, 0, 0],
+      ])
+    })
+
+    test('decide() leaves what is reserved for others', async () => {
+      const { store } = createSubject()
+      const rule = unhurried(algorithm, 5)
+      const modest = { ...rule, reserved: 2 }
+      const granted: number[] = []
+      for (let i = 0; i < 4; i++) granted.push((await store.decide(take([modest]))).granted)
+      expect(granted).toEqual([1, 1, 1, 0])
+      expect((await store.decide(take([{ ...rule, cost: 2 }]))).granted).toBe(1)
+    })
+
+    test('decide() tells how long a cost that never fits would have to wait: a window', async () => {
+      const { store } = createSubject()
+      const decision = await store.decide(take([unhurried(algorithm, 3, { cost: 4 })]))
+      expect([decision.granted, retryAfterMs(decision)]).toEqual([0, unhurriedMs(algorithm)])
+    })
   })
 
-  test('decide() holds every tier at once and says how each stands', async () => {
-    const { store } = createSubject()
-    const tiers = [
-      { limit: 3, windowMs: MINUTE },
-      { limit: 5, windowMs: 60 * MINUTE },
-    ]
-    const request = take([rule(tiers, { cost: 2 })])
-    const { usage } = await store.decide(request)
-    expect(usage[0]?.map(({ remaining }) => remaining)).toEqual([1, 3])
-    const refused = await store.decide(request)
-    expect(refused.granted).toBe(0)
-    expect(refused.usage[0]?.map(({ remaining }) => remaining)).toEqual([1, 3])
-    expect(refused.usage[0]?.map(({ retryAfterMs }) => retryAfterMs > 0)).toEqual([true, false])
-  })
+  test.each(TIERED_ALGORITHMS)(
+    'decide() holds every tier of %s at once and says how each stands',
+    async (algorithm) => {
+      const { store } = createSubject()
+      const windowMs = unhurriedMs(algorithm)
+      const tiers = [
+        { limit: 3, windowMs },
+        { limit: 5, windowMs: 2 * windowMs },
+      ]
+      const rule = ruleOf(algorithm, tiers, { cost: 2 })
+      expect(remaining(await store.decide(take([rule])))).toEqual([1, 3])
+      const refused = await store.decide(take([rule]))
+      expect([refused.granted, ...remaining(refused)]).toEqual([0, 1, 3])
+      expect(refused.usage[0]?.map((tier) => tier.retryAfterMs > 0)).toEqual([true, false])
+    },
+  )
 
-  test('decide() charges no rule if one refuses', async () => {
-    const { store } = createSubject()
-    const wide = rule([{ limit: 100, windowMs: MINUTE }])
-    const narrow = rule([{ limit: 1, windowMs: MINUTE }])
-    await store.decide(take([wide, narrow]))
-    const refused = await store.decide(take([wide, narrow]))
-    expect(refused.granted).toBe(0)
-    const peek = await store.decide(take([wide], { mode: 'peek' }))
-    expect(peek.usage[0]?.[0]?.remaining).toBe(99)
-  })
+  test.each(['sliding-window', 'sorted-set', 'token-bucket', 'concurrency'] as const)(
+    'decide() tells when the asked cost fits %s, not merely one unit',
+    async (algorithm) => {
+      const { store, advance } = createSubject()
+      const rule = unhurried(algorithm, 4)
+      for (let i = 0; i < 4; i++) {
+        await store.decide(take([rule]))
+        await advance(20)
+      }
+      const cheap = await store.decide(take([rule], { mode: 'peek' }))
+      const dear = await store.decide(take([{ ...rule, cost: 3 }], { mode: 'peek' }))
+      expect(dear.nowMs + retryAfterMs(dear) - cheap.nowMs - retryAfterMs(cheap)).toBeGreaterThanOrEqual(39)
+    },
+  )
 
-  test('decide() keeps callers apart', async () => {
+  test('decide() lets a token bucket hold its burst, more or less than its limit', async () => {
     const { store } = createSubject()
-    const tiers = [{ limit: 1, windowMs: MINUTE }]
-    expect((await store.decide(take([rule(tiers)]))).granted).toBe(1)
-    expect((await store.decide(take([rule(tiers)]))).granted).toBe(1)
-  })
-
-  test('decide() grants in partial mode what every rule has left', async () => {
-    const { store } = createSubject()
-    const rules = [rule([{ limit: 10, windowMs: MINUTE }], { cost: 3 }), rule([{ limit: 10, windowMs: MINUTE }])]
-    const decision = await store.decide(take(rules, { mode: 'partial', permits: 8 }))
-    expect(decision.granted).toBe(3)
-    expect(decision.usage.map(([tier]) => tier?.remaining)).toEqual([1, 7])
-    const empty = await store.decide(take(rules, { mode: 'partial', permits: 8 }))
-    expect(empty.granted).toBe(0)
-    expect(empty.usage.map(([tier]) => (tier?.retryAfterMs ?? 0) > 0)).toEqual([true, false])
-  })
-
-  test('decide() in peek mode answers as if it were asked for, and charges nothing', async () => {
-    const { store } = createSubject()
-    const rules = [rule([{ limit: 1, windowMs: MINUTE }])]
-    for (let i = 0; i < 3; i++) {
-      const decision = await store.decide(take(rules, { mode: 'peek' }))
-      expect(decision).toMatchObject({ granted: 1, usage: [[{ remaining: 1, resetMs: MINUTE, retryAfterMs: 0 }]] })
+    for (const burst of [2, 12]) {
+      const rule = unhurried('token-bucket', 7, { burst })
+      const decision = await store.decide(take([rule], { mode: 'partial', permits: 100 }))
+      expect([decision.granted, ...remaining(decision)]).toEqual([burst, 0])
     }
-    await store.decide(take(rules))
-    expect((await store.decide(take(rules, { mode: 'peek' }))).granted).toBe(0)
   })
 
-  test('decide() lets a shadow rule refuse nothing, and charges it only where it fits', async () => {
+  test('decide() charges every rule of several algorithms, or none', async () => {
     const { store } = createSubject()
-    const shadow = rule([{ limit: 1, windowMs: MINUTE }], { enforced: false })
-    const enforced = rule([{ limit: 3, windowMs: MINUTE }])
-    const remaining: unknown[] = []
-    for (let i = 0; i < 4; i++) {
-      const { granted, usage } = await store.decide(take([shadow, enforced]))
-      remaining.push([granted, usage[0]?.[0]?.remaining, usage[1]?.[0]?.remaining])
+    const rules = EVERY_ALGORITHM.map((algorithm, index) => unhurried(algorithm, 3 + index))
+    const left = (spent: number) => rules.map((_, index) => 3 + index - spent)
+    for (const spent of [1, 2, 3]) {
+      const decision = await store.decide(take(rules))
+      expect([decision.granted, ...remaining(decision)]).toEqual([1, ...left(spent)])
     }
-    expect(remaining).toEqual([
-      [1, 0, 2],
-      [1, 0, 1],
-      [1, 0, 0],
-      [0, 0, 0],
-    ])
-  })
-
-  test('decide() tells when the asked cost fits, not merely one unit', async () => {
-    const { store, advance } = createSubject()
-    const caller = rule([{ limit: 4, windowMs: 400 }])
-    for (let i = 0; i < 4; i++) {
-      await store.decide(take([caller]))
-      await advance(20)
-    }
-    const cheap = await store.decide(take([caller], { mode: 'peek' }))
-    const dear = await store.decide(take([{ ...caller, cost: 3 }], { mode: 'peek' }))
-    const wait = (decision: typeof cheap) => decision.nowMs + (decision.usage[0]?.[0]?.retryAfterMs ?? Number.NaN)
-    expect(wait(dear) - wait(cheap)).toBeGreaterThanOrEqual(40)
+    const refused = await store.decide(take(rules))
+    expect([refused.granted, ...remaining(refused)]).toEqual([0, ...left(3)])
+    const others = await store.decide(take(rules.slice(1), { mode: 'partial', permits: 100 }))
+    expect([others.granted, ...remaining(others)]).toEqual([1, ...left(4).slice(1)])
   })
 
   test('ping() resolves', async () => {

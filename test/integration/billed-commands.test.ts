@@ -1,8 +1,10 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { joinScript } from '../../src/store/script.ts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { AlgorithmName } from '../../src/algorithms/algorithm.ts'
+import { decideScript } from '../../src/store/script.ts'
 import { scriptArguments } from '../../src/store/script-call.ts'
-import type { DecisionRequest, Tier } from '../../src/store/store.ts'
+import type { DecisionRequest, Rule, Tier } from '../../src/store/store.ts'
 import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
+import { EVERY_ALGORITHM, ruleOf, take } from '../support/rules.ts'
 import { connectRedis, type RedisClient } from '../support/script-store.ts'
 
 // Upstash bills every command, those inside of a script one by one. What Redis itself has counted is what is billed.
@@ -21,7 +23,7 @@ afterAll(async () => {
 
 /** Asks Redis's clock, as the real one does, but goes by the test's. */
 const CLOCK = "return function() redis.call('TIME') return tonumber(ARGV[#ARGV]) end"
-const script = joinScript(new Set(['sliding-window']), CLOCK)
+const script = decideScript(new Set(EVERY_ALGORITHM), CLOCK)
 
 const HOUR = 3_600_000
 /** The very start of an hour, so that a test knows when a new one begins. */
@@ -44,61 +46,141 @@ function total(counts: Record<string, number>): number {
   return Object.values(counts).reduce((sum, calls) => sum + calls, 0)
 }
 
-function take(key: string, tiers: readonly Tier[], cost = 1): DecisionRequest {
-  return {
-    mode: 'all',
-    permits: 1,
-    rules: [{ key, algorithm: 'sliding-window', tiers, cost, enforced: true, reserved: 0 }],
-  }
-}
-
 const TIERS: readonly Tier[] = [
   { limit: 10_000, windowMs: 1_000 },
   { limit: 20_000, windowMs: 60_000 },
   { limit: 30_000, windowMs: HOUR },
 ]
 
-test.each([1, 2, 3])('an admitted decision over %d tier(s) costs at most 4 commands and one a tier', async (count) => {
-  // The hour alone, then with the minute, then with the second.
-  const tiers = TIERS.slice(-count)
-  const request = take(`billed:admitted:${count}`, tiers)
-  const seen: Record<string, number>[] = []
-  for (let i = 0; i < 100; i++) seen.push(await billed(request, START_MS + i * 15))
-  expect(Math.max(...seen.map(total))).toBeLessThanOrEqual(4 + count)
-  // Busy by now: no window is covered by what is read with the last entry.
-  expect(seen.at(-1)).toEqual({ eval: 1, time: 1, xrevrange: 1, xrange: count, xadd: 1 })
-  // The TTL was set by the first decision and by no other.
-  expect(seen.filter(({ expire }) => expire).length).toBe(1)
+describe('sliding-window', () => {
+  const rule = (tiers: readonly Tier[]) => ruleOf('sliding-window', tiers)
+
+  test.each([1, 2, 3])('an admission by %d tier(s) costs at most 4 commands and one a tier', async (count) => {
+    // The hour alone, then with the minute, then with the second.
+    const request = take([rule(TIERS.slice(-count))])
+    const seen: Record<string, number>[] = []
+    for (let i = 0; i < 100; i++) seen.push(await billed(request, START_MS + i * 15))
+    expect(Math.max(...seen.map(total))).toBeLessThanOrEqual(4 + count)
+    // Busy by now: no window is covered by what is read with the last entry.
+    expect(seen.at(-1)).toEqual({ eval: 1, time: 1, xrevrange: 1, xrange: count, xadd: 1 })
+    // The TTL was set by the first decision and by no other.
+    expect(seen.filter(({ expire }) => expire).length).toBe(1)
+  })
+
+  test('a caller with few requests in its windows costs 4 commands however many tiers there are', async () => {
+    const request = take([rule(TIERS)])
+    expect(await billed(request, START_MS)).toEqual({ eval: 1, time: 1, xrevrange: 1, xadd: 1, expire: 1 })
+    for (let i = 1; i <= 6; i++) {
+      expect(await billed(request, START_MS + i * 200)).toEqual({ eval: 1, time: 1, xrevrange: 1, xadd: 1 })
+    }
+  })
+
+  test('the TTL is renewed once in a longest window, by one command more', async () => {
+    const request = take([rule(TIERS)])
+    let renewals = 0
+    for (let i = 0; i < 100; i++) {
+      const { expire = 0 } = await billed(request, START_MS + i * (HOUR / 10))
+      renewals += expire
+    }
+    expect(renewals).toBe(10)
+  })
+
+  test.each([1, 5, 16])('a refusal of cost %d by one tier costs at most 4 commands', async (cost) => {
+    const hourly = rule([{ limit: 50, windowMs: HOUR }])
+    for (let i = 0; i < 50; i++) await billed(take([hourly]), START_MS + i)
+    const counts = await billed(take([{ ...hourly, cost }]), START_MS + 100)
+    expect(counts).toEqual({ eval: 1, time: 1, xrevrange: 1, xrange: 1 })
+  })
+
+  test('a refusal of any cost finds its moment in reads that grow with the logarithm of the window', async () => {
+    const hourly = rule([{ limit: 1_000, windowMs: HOUR }])
+    for (let i = 0; i < 1_000; i++) await billed(take([hourly]), START_MS + i * 1_000)
+    const counts = await billed(take([{ ...hourly, cost: 500 }]), START_MS + 1_000_000)
+    expect(total(counts)).toBeLessThanOrEqual(4 + Math.ceil(Math.log2(HOUR)))
+  })
 })
 
-test('a caller with few requests in its windows costs 4 commands however many tiers there are', async () => {
-  const request = take('billed:slow', TIERS)
-  expect(await billed(request, START_MS)).toEqual({ eval: 1, time: 1, xrevrange: 1, xadd: 1, expire: 1 })
-  for (let i = 1; i <= 14; i++) {
-    expect(await billed(request, START_MS + i * 200)).toEqual({ eval: 1, time: 1, xrevrange: 1, xadd: 1 })
-  }
+describe('token-bucket', () => {
+  test('an admission costs 4 commands, a refusal 3', async () => {
+    const bucket = ruleOf('token-bucket', [{ limit: 7, windowMs: HOUR }], { burst: 2 })
+    expect(await billed(take([bucket]), START_MS)).toEqual({ eval: 1, time: 1, get: 1, set: 1 })
+    expect(await billed(take([bucket]), START_MS + 1)).toEqual({ eval: 1, time: 1, get: 1, set: 1 })
+    expect(await billed(take([bucket]), START_MS + 2)).toEqual({ eval: 1, time: 1, get: 1 })
+  })
 })
 
-test('the TTL is renewed once in a longest window, by one command more', async () => {
-  const request = take('billed:renewed', TIERS)
-  let renewals = 0
-  for (let i = 0; i < 100; i++) {
-    const { expire = 0 } = await billed(request, START_MS + i * (HOUR / 10))
-    renewals += expire
-  }
-  expect(renewals).toBe(10)
+describe.each(['fixed-window', 'quota'] as const)('%s', (name) => {
+  test.each([1, 2, 3])('an admission by %d tier(s) costs 4 commands, a refusal 3', async (count) => {
+    const rule = ruleOf(name, [{ limit: 2, windowMs: 2 * HOUR }, ...TIERS.slice(0, count - 1)])
+    expect(await billed(take([rule]), START_MS)).toEqual({ eval: 1, time: 1, get: 1, set: 1 })
+    expect(await billed(take([rule]), START_MS + 1)).toEqual({ eval: 1, time: 1, get: 1, set: 1 })
+    expect(await billed(take([rule]), START_MS + 2)).toEqual({ eval: 1, time: 1, get: 1 })
+  })
 })
 
-test.each([1, 5, 16])('a refusal of cost %d by one tier costs at most 4 commands', async (cost) => {
-  const tiers = [{ limit: 50, windowMs: HOUR }]
-  const key = `billed:refused:${cost}`
-  for (let i = 0; i < 50; i++) await billed(take(key, tiers), START_MS + i)
-  expect(await billed(take(key, tiers, cost), START_MS + 100)).toEqual({ eval: 1, time: 1, xrevrange: 1, xrange: 1 })
+describe('sorted-set', () => {
+  test.each([1, 2, 3])('an admission by %d tier(s) costs 6 commands and one a tier', async (count) => {
+    const rule = ruleOf('sorted-set', TIERS.slice(-count))
+    const idle = { eval: 1, time: 1, zrevrange: 1, zadd: 1, zremrangebyscore: 1, expire: 1 }
+    expect(await billed(take([rule]), START_MS)).toEqual(idle)
+    expect(await billed(take([rule]), START_MS + 1)).toEqual({ ...idle, zrangebyscore: count })
+  })
+
+  test('a refusal costs 3 commands, one a tier, and one for each tier that refuses several units', async () => {
+    const rule = ruleOf('sorted-set', [{ limit: 5, windowMs: 2 * HOUR }, ...TIERS])
+    for (let i = 0; i < 5; i++) await billed(take([rule]), START_MS + i)
+    const counts = { eval: 1, time: 1, zrevrange: 1, zrangebyscore: 4 }
+    expect(await billed(take([rule]), START_MS + 5)).toEqual(counts)
+    expect(await billed(take([{ ...rule, cost: 3 }]), START_MS + 5)).toEqual({ ...counts, zscore: 1 })
+  })
+
+  test('units of one admission are added a thousand at a time', async () => {
+    const rule = ruleOf('sorted-set', [{ limit: 2_001, windowMs: HOUR }])
+    expect((await billed(take([{ ...rule, cost: 2_001 }]), START_MS)).zadd).toBe(3)
+    expect(await redis.zCard(rule.key)).toBe(2_001)
+  })
 })
 
-test('a refusal of any cost finds its moment in a number of reads that grows with the logarithm of the window', async () => {
-  const tiers = [{ limit: 1_000, windowMs: HOUR }]
-  for (let i = 0; i < 1_000; i++) await billed(take('billed:dear', tiers), START_MS + i * 1_000)
-  const counts = await billed(take('billed:dear', tiers, 500), START_MS + 1_000_000)
-  expect(total(counts)).toBeLessThanOrEqual(4 + Math.ceil(Math.log2(HOUR)))
+describe('concurrency', () => {
+  const rule = () => ruleOf('concurrency', [{ limit: 3, windowMs: 1_000 }])
+
+  test('an admission costs 6 commands, 5 if nothing is held, 7 or 8 if deadlines have passed', async () => {
+    const held = rule()
+    const admission = { eval: 1, time: 1, zrange: 1, zadd: 1, pexpire: 1 }
+    expect(await billed(take([held]), START_MS)).toEqual(admission)
+    expect(await billed(take([held]), START_MS + 500)).toEqual({ ...admission, zcount: 1 })
+    const overdue = { ...admission, zcount: 1, zremrangebyscore: 1 }
+    expect(await billed(take([held]), START_MS + 1_000)).toEqual({ ...overdue, zrange: 2 })
+    expect(await billed(take([held]), START_MS + 2_000)).toEqual(overdue)
+  })
+
+  test('a refusal costs 4 commands, and one more if it is of several units', async () => {
+    const held = rule()
+    for (let i = 0; i < 3; i++) await billed(take([held]), START_MS + i)
+    expect(await billed(take([held]), START_MS + 5)).toEqual({ eval: 1, time: 1, zrange: 1, zcount: 1 })
+    const dear = await billed(take([{ ...held, cost: 2 }]), START_MS + 5)
+    expect(dear).toEqual({ eval: 1, time: 1, zrange: 2, zcount: 1 })
+  })
+})
+
+test('a decision over several algorithms costs what they do, but for one EVAL and one TIME', async () => {
+  const rules: Rule[] = [
+    ruleOf('sliding-window', [{ limit: 10, windowMs: 1_000 }]),
+    ruleOf('quota', [{ limit: 1_000, windowMs: 24 * HOUR }]),
+    ruleOf('token-bucket', [{ limit: 50, windowMs: 1_000 }]),
+    ruleOf('concurrency', [{ limit: 20, windowMs: 60_000 }]),
+    ruleOf('sliding-window', [{ limit: 5_000, windowMs: 1_000 }]),
+  ]
+  await billed(take(rules), START_MS)
+  const one = { eval: 1, time: 1 }
+  const sliding = { xrevrange: 2, xadd: 2 }
+  const strings = { get: 2, set: 2 }
+  const held = { zrange: 1, zcount: 1, zadd: 1, pexpire: 1 }
+  expect(await billed(take(rules), START_MS + 1)).toEqual({ ...one, ...sliding, ...strings, ...held })
+})
+
+test.each<AlgorithmName>(EVERY_ALGORITHM)('%s: a peek writes nothing', async (name) => {
+  const rule = ruleOf(name, [{ limit: 10, windowMs: 1_000 }])
+  await billed(take([rule], { mode: 'peek' }), START_MS)
+  expect(await redis.exists(rule.key)).toBe(0)
 })

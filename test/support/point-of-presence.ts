@@ -1,6 +1,7 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
+import type { Bundle } from '../setup/bundle.ts'
 
 export interface PointOfPresence {
   readonly url: URL
@@ -9,21 +10,22 @@ export interface PointOfPresence {
 
 /**
  * Runs the production bundle in a workerd of its own, as one of Cloudflare's points of presence does.
- * @param bundle folder that `wrangler deploy --outdir` has filled
  * @param bindings variables, tables among them as objects
  */
 export async function startPointOfPresence(
-  bundle: string,
+  bundle: Bundle,
   bindings: Readonly<Record<string, unknown>>,
 ): Promise<PointOfPresence> {
-  const scripts = (await readdir(bundle)).filter((name) => name.endsWith('.lua'))
+  const { folder, compatibilityDate, compatibilityFlags } = bundle
+  const scripts = (await readdir(folder)).filter((name) => name.endsWith('.lua'))
   const options = convertV4MiniflareOptions({
-    modulesRoot: bundle,
+    modulesRoot: folder,
     modules: [
-      { type: 'ESModule', path: join(bundle, 'worker.js') },
-      ...scripts.map((name) => ({ type: 'Text' as const, path: join(bundle, name) })),
+      { type: 'ESModule', path: join(folder, 'worker.js') },
+      ...scripts.map((name) => ({ type: 'Text' as const, path: join(folder, name) })),
     ],
-    compatibilityDate: '2026-11-01',
+    compatibilityDate,
+    compatibilityFlags: [...compatibilityFlags],
     bindings: bindings as Record<string, never>,
     host: '127.0.0.1',
   })

@@ -1,12 +1,41 @@
 import { createClient } from '@redis/client'
-import { joinScript } from '../../src/store/script.ts'
+import { decideScript } from '../../src/store/script.ts'
 import { readDecision, scriptArguments } from '../../src/store/script-call.ts'
 import type { DecisionRequest, StoreDecision } from '../../src/store/store.ts'
-
-const ALL_ALGORITHMS = new Set(['sliding-window'] as const)
+import { EVERY_ALGORITHM } from './rules.ts'
 
 /** A clock that is told the time, as the last argument of the script. */
 const ARGUMENT_CLOCK = 'return function() return tonumber(ARGV[#ARGV]) end'
+
+/** Far above any TTL that a test's windows lead to. */
+const MARK_MS = 100_000_000_000
+
+/**
+ * The script, at whose end no key expires. It also answers, for each key, the TTL in ms that the script asked for
+ * (-1: none) and the one that the key then had (-1: none, -2: there is no such key).
+ */
+const RECORDING_SCRIPT = `
+local server, asked = redis, {}
+local redis = {
+  call = function(...)
+    local command, key, second, third, fourth = ...
+    if command == 'EXPIRE' then
+      asked[key] = tonumber(second) * 1000
+    elseif command == 'PEXPIRE' then
+      asked[key] = tonumber(second)
+    elseif command == 'SET' and third == 'PX' then
+      asked[key] = tonumber(fourth)
+    end
+    return server.call(...)
+  end,
+}
+local reply, lifetimes = (function() ${decideScript(new Set(EVERY_ALGORITHM), ARGUMENT_CLOCK)} end)(), {}
+for _, key in ipairs(KEYS) do
+  lifetimes[#lifetimes + 1] = asked[key] or -1
+  lifetimes[#lifetimes + 1] = server.call('PTTL', key)
+  server.call('PEXPIRE', key, '${MARK_MS}')
+end
+return { reply, lifetimes }`
 
 export type RedisClient = Awaited<ReturnType<typeof connectRedis>>
 
@@ -14,13 +43,9 @@ export function connectRedis(port: number) {
   return createClient({ socket: { host: '127.0.0.1', port } }).connect()
 }
 
-/** Far above any TTL that a test's windows lead to. */
-const MARK_SECONDS = 100_000_000
-
 /** The script itself in a real Redis, at a time of the test's choosing. */
 export class ScriptStore {
   readonly #redis: RedisClient
-  readonly #script = joinScript(ALL_ALGORITHMS, ARGUMENT_CLOCK)
   readonly #expiresAtMs = new Map<string, number>()
   #latestMs = 0
 
@@ -29,34 +54,48 @@ export class ScriptStore {
   }
 
   /**
-   * Redis counts TTLs down by its own clock. So that keys expire by the test's, each carries a mark, which tells
-   * whether the script has set a TTL, and is deleted when its time has come.
+   * Redis counts TTLs down by its own clock. So that keys expire by the test's, none does by itself, and each is deleted
+   * when its time has come.
    * @param nowUs microseconds since the Unix epoch
    */
   async decide(request: DecisionRequest, nowUs: number): Promise<StoreDecision> {
-    const redis = this.#redis
     this.#latestMs = Math.max(this.#latestMs, Math.floor(nowUs / 1000))
     const keys = request.rules.map(({ key }) => key)
-    const args = [...scriptArguments(request), nowUs].map(String)
-    const isExpired = (key: string) => this.expiresAtMs(key) <= this.#latestMs
+    const expired = keys.filter((key) => this.expiresAtMs(key) <= this.#latestMs)
     // Sent in one go, and run in this order.
-    const [reply, ...ttls] = await Promise.all([
-      Promise.all([
-        ...keys.map((key) => (isExpired(key) ? redis.del(key) : redis.expire(key, MARK_SECONDS))),
-        redis.eval(this.#script, { keys, arguments: args }),
-      ]).then((replies) => replies.at(-1)),
-      ...keys.map((key) => redis.ttl(key)),
-    ])
+    const deleting = expired.length > 0 ? this.#redis.del(expired) : undefined
+    const [{ decision, lifetimes }] = await Promise.all([this.#run(request, nowUs), deleting])
     keys.forEach((key, index) => {
-      const ttl = ttls[index] ?? Number.NaN
-      if (ttl === -1) throw new Error(`${key} has no TTL`)
-      if (ttl >= 0 && ttl < MARK_SECONDS / 2) this.#expiresAtMs.set(key, this.#latestMs + ttl * 1000)
+      const [askedMs = -1, pttlMs = -1] = lifetimes.slice(2 * index)
+      const isAsWas = pttlMs === -2 || pttlMs > MARK_MS / 2
+      const isAsAsked = pttlMs >= 0 && pttlMs <= askedMs
+      if (askedMs > 0 ? !isAsAsked : !isAsWas) throw new Error(`${key} should live ${askedMs} ms, not ${pttlMs} ms`)
+      if (askedMs > 0) this.#expiresAtMs.set(key, this.#latestMs + askedMs)
     })
-    return readDecision(reply, request)
+    return decision
+  }
+
+  /** What it would decide then, by all it has stored, expired or not. */
+  async peek(request: DecisionRequest, nowUs: number): Promise<StoreDecision> {
+    const { decision } = await this.#run({ ...request, mode: 'peek' }, nowUs)
+    return decision
+  }
+
+  /** As PEXPIRE would do it, by the test's clock. */
+  expire(key: string, ttlMs: number): void {
+    this.#expiresAtMs.set(key, this.#latestMs + ttlMs)
   }
 
   /** When a key expires by the test's clock; for a key never written, in the past. */
   expiresAtMs(key: string): number {
     return this.#expiresAtMs.get(key) ?? Number.NEGATIVE_INFINITY
+  }
+
+  async #run(request: DecisionRequest, nowUs: number): Promise<{ decision: StoreDecision; lifetimes: number[] }> {
+    const keys = request.rules.map(({ key }) => key)
+    const args = [...scriptArguments(request), nowUs].map(String)
+    const reply = await this.#redis.eval(RECORDING_SCRIPT, { keys, arguments: args })
+    const [decision, lifetimes] = reply as unknown as [unknown, number[]]
+    return { decision: readDecision(decision, request), lifetimes }
   }
 }

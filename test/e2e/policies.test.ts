@@ -1,0 +1,374 @@
+import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { WebSocket } from 'ws'
+import { startEchoUpstream } from '../../tools/echo-upstream.ts'
+import { startGateway } from '../support/gateway.ts'
+import type { PointOfPresence } from '../support/point-of-presence.ts'
+import { startUpstream, type Upstream } from '../support/upstream.ts'
+
+let upstream: Upstream
+/** What the upstream does with the next requests. */
+let respond: (response: ServerResponse, body: string, url: string) => void
+
+beforeAll(async () => {
+  upstream = await startUpstream(async (request, response) => {
+    let body = ''
+    for await (const chunk of request) body += chunk
+    respond(response, body, request.url ?? '')
+  })
+})
+afterAll(() => upstream.stop())
+
+type Init = RequestInit & { headers?: Record<string, string> }
+
+const gateways: PointOfPresence[] = []
+afterEach(async () => {
+  await Promise.all(gateways.splice(0).map((gateway) => gateway.stop()))
+})
+
+async function gatewayWith(policies: unknown, bindings: Record<string, unknown> = {}) {
+  respond = (response, body, url) => response.end(`${url} ${body}`)
+  const gateway = await startGateway({ UPSTREAM_URL: upstream.url, POLICIES: policies, ...bindings })
+  gateways.push(gateway)
+  return (path: string, init: Init = {}) => fetch(new URL(path, gateway.url), init)
+}
+
+const as = (token: string) => ({ headers: { Authorization: `Bearer ${token}` } })
+
+async function statuses(count: number, call: () => Promise<Response>): Promise<number[]> {
+  const seen: number[] = []
+  for (let i = 0; i < count; i++) {
+    const response = await call()
+    await response.arrayBuffer()
+    seen.push(response.status)
+  }
+  return seen
+}
+
+test.each([
+  ['sliding-window', { limits: '3/1h' }],
+  ['sorted-set', { limits: '3/1h' }],
+  ['quota', { limits: '3/1h, 10/1d' }],
+  ['fixed-window', { limits: '3/53w' }],
+  ['token-bucket', { limits: '1/1h', burst: 3 }],
+])('%s admits three and refuses the fourth, with exact fields', async (algorithm, settings) => {
+  const call = await gatewayWith([{ name: 'p', algorithm, ...settings }])
+  expect(await statuses(3, () => call('/', as('a')))).toEqual([200, 200, 200])
+  const refused = await call('/', as('a'))
+  expect(refused.status).toBe(429)
+  const { retry_after_ms } = (await refused.json()) as { retry_after_ms: number }
+  expect(refused.headers.get('Retry-After')).toBe(String(Math.ceil(retry_after_ms / 1000)))
+  expect(refused.headers.get('RateLimit')).toMatch(/^"p-\w+";r=0;t=\d+/)
+  expect(await statuses(1, () => call('/', as('b')))).toEqual([200])
+})
+
+test('rules of five kinds are decided at once: if one refuses, none is charged', async () => {
+  const call = await gatewayWith([
+    { name: 'burst', limits: '10/1h' },
+    { name: 'day', limits: '1000/1d', algorithm: 'quota' },
+    { name: 'address', limits: '50/1h', by: 'ip', algorithm: 'fixed-window' },
+    { name: 'open', limits: '20', algorithm: 'concurrency' },
+    { name: 'fleet', limits: '5000/1h', by: 'global', algorithm: 'token-bucket' },
+    { name: 'narrow', limits: '1/1h', match: '/narrow' },
+  ])
+  const fieldsOf = async (path: string) => {
+    const response = await call(path, as('a'))
+    await response.arrayBuffer()
+    return [response.status, response.headers.get('RateLimit')?.replaceAll(/;t=\d+/g, '')]
+  }
+  const left = (count: number) => [
+    `"burst-1h";r=${count}`,
+    `"day-1d";r=${count + 990}`,
+    `"address-1h";r=${count + 40}`,
+    '"open";r=19',
+    `"fleet-1h";r=${count + 4990}`,
+  ]
+  expect(await fieldsOf('/narrow')).toEqual([200, [...left(9), '"narrow-1h";r=0'].join(', ')])
+  const refused = [...left(9), '"narrow-1h";r=0'].join(', ').replace('"open";r=19', '"open";r=20')
+  expect(await fieldsOf('/narrow')).toEqual([429, refused])
+  expect(await fieldsOf('/')).toEqual([200, left(8).join(', ')])
+})
+
+test('RateLimit-Policy names the unit of a limit on concurrency', async () => {
+  const call = await gatewayWith([{ name: 'open', limits: '20', algorithm: 'concurrency' }])
+  const response = await call('/')
+  expect(response.headers.get('RateLimit-Policy')).toBe('"open";q=20;qu="concurrent-requests"')
+})
+
+test('by tells callers apart by address, header, query and form field, and by pairs of these', async () => {
+  const cases: [string, Init, string, Init, string][] = [
+    [
+      'ip',
+      { headers: { 'CF-Connecting-IP': '192.0.2.1' } },
+      '/',
+      { headers: { 'CF-Connecting-IP': '192.0.2.2' } },
+      '/',
+    ],
+    [
+      'ip',
+      { headers: { 'CF-Connecting-IP': '2001:db8::1' } },
+      '/',
+      { headers: { 'CF-Connecting-IP': '2001:db8:0:1::1' } },
+      '/',
+    ],
+    ['header:X-Api-Key', { headers: { 'x-api-key': 'a' } }, '/', { headers: { 'x-api-key': 'b' } }, '/'],
+    ['query:key', { headers: {} }, '/?key=a', { headers: {} }, '/?key=b'],
+    ['token+route', { headers: { Authorization: 'Bearer a' } }, '/x', { headers: { Authorization: 'Bearer a' } }, '/y'],
+  ]
+  for (const [by, first, firstPath, second, secondPath] of cases) {
+    const call = await gatewayWith([{ name: 'p', limits: '1/1h', by }])
+    expect(await statuses(2, () => call(firstPath, first))).toEqual([200, 429])
+    expect(await statuses(2, () => call(secondPath, second))).toEqual([200, 429])
+  }
+  const call = await gatewayWith([{ name: 'p', limits: '1/1h', by: 'global' }])
+  expect(await statuses(1, () => call('/', as('a')))).toEqual([200])
+  expect(await statuses(1, () => call('/other', as('b')))).toEqual([429])
+})
+
+test('by ip takes all addresses of an IPv6 /64 for one caller, or of what IPV6_PREFIX says', async () => {
+  const from = (address: string) => ({ headers: { 'CF-Connecting-IP': address } })
+  const call = await gatewayWith([{ name: 'p', limits: '1/1h', by: 'ip' }])
+  expect(await statuses(1, () => call('/', from('2001:db8::1')))).toEqual([200])
+  expect(await statuses(1, () => call('/', from('2001:0DB8:0:0:ffff::2')))).toEqual([429])
+  const narrow = await gatewayWith([{ name: 'p', limits: '1/1h', by: 'ip' }], { IPV6_PREFIX: 48 })
+  expect(await statuses(1, () => narrow('/', from('2001:db8::1')))).toEqual([200])
+  expect(await statuses(1, () => narrow('/', from('2001:db8:0:ffff::1')))).toEqual([429])
+  expect(await statuses(1, () => narrow('/', from('2001:db8:1::1')))).toEqual([200])
+})
+
+test('by form reads a field of the body and leaves the body to the upstream', async () => {
+  const call = await gatewayWith([{ name: 'p', limits: '1/1h', by: 'form:caller', missing: 'deny:403' }])
+  const post = (body: BodyInit) => call('/', { method: 'POST', body })
+  const first = await post(new URLSearchParams({ caller: 'a', note: 'ü&=' }))
+  expect([first.status, await first.text()]).toEqual([200, '/ caller=a&note=%C3%BC%26%3D'])
+  expect((await post(new URLSearchParams({ caller: 'a' }))).status).toBe(429)
+  expect((await post(new URLSearchParams({ caller: 'b' }))).status).toBe(200)
+  expect((await post(new URLSearchParams({ other: 'b' }))).status).toBe(403)
+  expect((await post('caller=c')).status).toBe(403)
+  expect((await post(new URLSearchParams({ pad: 'x'.repeat(9_000), caller: 'c' }))).status).toBe(403)
+})
+
+test('by form leaves a body that is too long to read whole to the upstream', async () => {
+  const call = await gatewayWith([{ name: 'p', limits: '1/1h', by: 'form:caller', missing: 'skip' }])
+  const body = new URLSearchParams({ caller: 'a', pad: 'x'.repeat(100_000) })
+  const response = await call('/', { method: 'POST', body })
+  expect(await response.text()).toBe(`/ ${body}`)
+  expect(response.headers.has('RateLimit')).toBe(false)
+})
+
+test('missing says what becomes of a caller without the header', async () => {
+  const by = 'header:x-api-key'
+  const denied = await (await gatewayWith([{ name: 'p', limits: '1/1h', by, missing: 'deny' }]))('/')
+  expect([denied.status, denied.headers.get('WWW-Authenticate')]).toEqual([401, 'Bearer'])
+  expect((await (await gatewayWith([{ name: 'p', limits: '1/1h', by, missing: 'deny:403' }]))('/')).status).toBe(403)
+  const skipping = await gatewayWith([{ name: 'p', limits: '1/1h', by, missing: 'skip' }])
+  expect(await statuses(3, () => skipping('/'))).toEqual([200, 200, 200])
+  const counting = await gatewayWith([{ name: 'p', limits: '1/1h', by, missing: 'ip' }])
+  expect(await statuses(2, () => counting('/'))).toEqual([200, 429])
+})
+
+test('cost is read from a header within its bound, and anything else is a 400', async () => {
+  const call = await gatewayWith([{ name: 'p', limits: '10/1h', cost: 'header:x-cost', max_cost: 5 }])
+  const left = async (cost?: string) => {
+    const response = await call('/', { headers: { Authorization: 'Bearer a', ...(cost && { 'x-cost': cost }) } })
+    return [response.status, /r=(\d+)/.exec(response.headers.get('RateLimit') ?? '')?.[1]]
+  }
+  expect(await left('5')).toEqual([200, '5'])
+  expect(await left()).toEqual([200, '4'])
+  for (const bad of ['0', '-1', '6', '1.5', '1e1', 'many', '99999999999999999999']) {
+    expect(await left(bad)).toEqual([400, undefined])
+  }
+  expect(await left('5')).toEqual([429, '4'])
+  expect(await left('4')).toEqual([200, '0'])
+})
+
+test.each([
+  ['quota', { limits: '10/1h' }],
+  ['fixed-window', { limits: '10/53w' }],
+  ['token-bucket', { limits: '10/53w' }],
+])('settle makes up the difference to what the upstream says of the cost (%s)', async (algorithm, settings) => {
+  const policy = { name: 'p', algorithm, cost: 'header:x-cost', max_cost: 10, settle: 'header:x-actual-cost' }
+  const call = await gatewayWith([{ ...policy, ...settings }])
+  const ask = async (cost: number, actual: string) => {
+    respond = (response) => response.setHeader('x-actual-cost', actual).end()
+    const response = await call('/', { headers: { Authorization: 'Bearer a', 'x-cost': String(cost) } })
+    return [response.status, Number(/r=(\d+)/.exec(response.headers.get('RateLimit') ?? '')?.[1])]
+  }
+  /** The correction follows the response. A refusal charges nothing, but tells what is left. */
+  const becomes = async (left: number) => {
+    for (let tries = 0; tries < 500; tries++) {
+      const [status, seen] = await ask(10, 'none')
+      expect(status).toBe(429)
+      if (seen === left) return
+    }
+    throw new Error(`what is left did not become ${left}`)
+  }
+  expect(await ask(4, '1')).toEqual([200, 6])
+  await becomes(9)
+  expect(await ask(4, 'none')).toEqual([200, 5])
+  expect(await ask(4, '-3')).toEqual([200, 1])
+  expect(await ask(1, '0')).toEqual([200, 0])
+  await becomes(1)
+  expect(await ask(1, '1')).toEqual([200, 0])
+  // Dearer than it was taken for.
+  const other = await gatewayWith([{ ...policy, ...settings }])
+  respond = (response) => response.setHeader('x-actual-cost', '25').end()
+  expect((await other('/', as('b'))).status).toBe(200)
+  for (let tries = 0; (await other('/', as('b'))).status !== 429; tries++) expect(tries).toBeLessThan(10)
+})
+
+test('reserve keeps the last fifth of a budget for critical requests: others get 503, critical ones all of it', async () => {
+  const call = await gatewayWith([
+    { name: 'checkout', match: 'POST /checkout', priority: 'critical' },
+    { name: 'fleet', limits: '10/1h', by: 'global', reserve: { critical: 0.2 } },
+  ])
+  expect(await statuses(9, () => call('/'))).toEqual([...Array(8).fill(200), 503])
+  const reduced = await call('/')
+  expect(reduced.headers.get('Retry-After')).toMatch(/^\d+$/)
+  expect(await reduced.json()).toMatchObject({
+    type: 'https://iana.org/assignments/http-problem-types#temporary-reduced-capacity',
+    status: 503,
+  })
+  const checkout = () => call('/checkout', { method: 'POST' })
+  expect(await statuses(3, checkout)).toEqual([200, 200, 429])
+  expect(await statuses(1, () => call('/'))).toEqual([429])
+})
+
+test('fixed-window lets twice its limit pass around the end of a window, sliding-window does not', async () => {
+  const WINDOW_MS = 2_000
+  const MARGIN_MS = 500
+  const limits = `5/${WINDOW_MS}ms`
+  const call = await gatewayWith([
+    { name: 'fixed', algorithm: 'fixed-window', limits, match: '/fixed' },
+    { name: 'sliding', limits, match: '/sliding' },
+  ])
+  const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
+  const burst = async (path: string) => (await statuses(5, () => call(path, as('a')))).filter((s) => s === 200).length
+
+  // A refusal tells when the window ends, by Redis's clock.
+  let endsInMs: number | undefined
+  while (endsInMs === undefined) {
+    const response = await call('/fixed', as('a'))
+    const body = await response.text()
+    if (response.status === 429) endsInMs = (JSON.parse(body) as { retry_after_ms: number }).retry_after_ms
+  }
+  const endsAt = performance.now() + endsInMs
+  // A burst just before the end of the window after that, and one just after it.
+  await wait(endsAt + WINDOW_MS - MARGIN_MS - performance.now())
+  const before = [await burst('/fixed'), await burst('/sliding')]
+  await wait(endsAt + WINDOW_MS - performance.now())
+  const after = [await burst('/fixed'), await burst('/sliding')]
+  expect([before, after]).toEqual([
+    [5, 5],
+    [5, 0],
+  ])
+})
+
+test('SHEDDING refuses sheddable requests while the upstream is overloaded, and no critical one', async () => {
+  const call = await gatewayWith(
+    [
+      { name: 'pay', match: '/pay', priority: 'critical' },
+      { name: 'export', match: '/export', priority: 'sheddable' },
+    ],
+    { SHEDDING: 'on' },
+  )
+  respond = (response) => response.writeHead(503, { 'Retry-After': '1' }).end('upstream')
+  for (let tries = 0; ; tries++) {
+    expect(tries).toBeLessThan(5_000)
+    const response = await call('/export')
+    if ((await response.text()) === 'upstream') continue
+    expect(response.status).toBe(503)
+    expect(response.headers.get('Retry-After')).toBe('1')
+    expect(response.headers.get('Content-Type')).toBe('application/problem+json')
+    break
+  }
+  for (let i = 0; i < 50; i++) expect(await (await call('/pay')).text()).toBe('upstream')
+})
+
+test('concurrency: a slot is free again when the body has ended', async () => {
+  const call = await gatewayWith([{ name: 'open', limits: '2', algorithm: 'concurrency' }])
+  const open: ServerResponse[] = []
+  respond = (response) => {
+    response.write('begun ')
+    open.push(response)
+  }
+  const responses = [await call('/'), await call('/')]
+  expect((await call('/')).status).toBe(429)
+  open[0]?.end('ended')
+  expect(await responses[0]?.text()).toBe('begun ended')
+  await free(call)
+  expect((await call('/')).status).toBe(429)
+  for (const response of open) response.destroy()
+})
+
+test('concurrency: a slot is free again when the client went away', async () => {
+  const call = await gatewayWith([{ name: 'open', limits: '1', algorithm: 'concurrency' }])
+  const closed = Promise.withResolvers<void>()
+  respond = (response) => {
+    // A body without end: locally, workerd learns from a failed write that nobody reads any more.
+    const writing = setInterval(() => response.write('more'), 10)
+    response.once('close', () => {
+      clearInterval(writing)
+      closed.resolve()
+    })
+    response.write('begun')
+  }
+  const controller = new AbortController()
+  // Miniflare would compress the body, and hold it back until there is more of it.
+  const headers = { 'Accept-Encoding': 'identity' }
+  expect((await call('/', { headers, signal: controller.signal })).status).toBe(200)
+  expect((await call('/')).status).toBe(429)
+  controller.abort()
+  await closed.promise
+  respond = (response) => response.end()
+  await free(call)
+})
+
+test('concurrency: a slot is free again at its deadline', async () => {
+  const call = await gatewayWith([{ name: 'open', limits: '1', algorithm: 'concurrency', deadline: '400ms' }])
+  respond = (response) => response.write('begun')
+  await call('/')
+  const refused = await call('/')
+  const { retry_after_ms } = (await refused.json()) as { retry_after_ms: number }
+  expect(retry_after_ms).toBeLessThanOrEqual(400)
+  await new Promise((resolve) => setTimeout(resolve, retry_after_ms))
+  respond = (response) => response.end()
+  expect((await call('/')).status).toBe(200)
+})
+
+test('concurrency: a WebSocket holds its slot until it is closed, beyond the deadline', async () => {
+  const echo = await startEchoUpstream()
+  const policies = [{ name: 'open', limits: '1', algorithm: 'concurrency', deadline: '300ms' }]
+  const call = await gatewayWith(policies, { UPSTREAM_URL: echo.url })
+  const gateway = gateways.at(-1) as PointOfPresence
+  const socket = new WebSocket(gateway.url.href.replace('http', 'ws'))
+  await once(socket, 'open')
+  const exchange = async (text: string) => {
+    socket.send(text)
+    const [message] = await once(socket, 'message')
+    return String(message)
+  }
+  expect(await exchange('hello')).toBe('hello')
+  // Each refusal tells the earliest deadline: waiting for it three times is beyond the first by far.
+  for (let i = 0; i < 3; i++) {
+    const refused = await call('/')
+    expect(refused.status).toBe(429)
+    const { retry_after_ms } = (await refused.json()) as { retry_after_ms: number }
+    await new Promise((resolve) => setTimeout(resolve, retry_after_ms))
+  }
+  expect(await exchange('still here')).toBe('still here')
+  socket.close(4001, 'done')
+  const [code] = await once(socket, 'close')
+  expect(code).toBe(4001)
+  await free(call)
+  await echo.stop()
+})
+
+/** Asks until a slot is given: each refusal goes all the way to Redis, so this waits on nothing but its state. */
+async function free(call: (path: string) => Promise<Response>): Promise<void> {
+  for (let tries = 0; tries < 500; tries++) {
+    if ((await call('/')).status === 200) return
+  }
+  throw new Error('the slot was not given back')
+}

@@ -1,0 +1,40 @@
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { decideScript } from '../../src/store/script.ts'
+import { scriptArguments } from '../../src/store/script-call.ts'
+import { ruleOf, take } from '../support/rules.ts'
+import { connectRedis, type RedisClient } from '../support/script-store.ts'
+
+let redis: RedisClient
+
+beforeAll(async () => {
+  redis = await connectRedis(inject('redisPort'))
+})
+afterAll(() => redis.close())
+
+function occurrences(text: string, part: string): number {
+  return text.split(part).length - 1
+}
+
+test('decideScript() joins the modules that are used, and what several of them take but once', () => {
+  const sliding = decideScript(new Set(['sliding-window']))
+  expect(occurrences(sliding, "'XADD'")).toBe(1)
+  expect(sliding).not.toMatch(/ZADD|'SET'/)
+  const counting = decideScript(new Set(['quota', 'fixed-window']))
+  expect(occurrences(counting, "'SET'")).toBe(1)
+  expect(counting).not.toMatch(/XADD|ZADD/)
+  const sets = decideScript(new Set(['sorted-set', 'concurrency']))
+  expect(occurrences(sets, "'ZADD'")).toBe(1)
+})
+
+test.each([
+  ['is an error, as on Upstash', "function() error('not supported') end"],
+  ['is gone', 'nil'],
+])('a sorted set is kept where replicate_commands %s', async (_case, replicateCommands) => {
+  const script = `
+    local redis = { call = redis.call, replicate_commands = ${replicateCommands} }
+    ${decideScript(new Set(['sorted-set']))}`
+  const request = take([ruleOf('sorted-set', [{ limit: 2, windowMs: 60_000 }])])
+  const keys = request.rules.map(({ key }) => key)
+  const reply = await redis.eval(script, { keys, arguments: scriptArguments(request).map(String) })
+  expect(reply).toEqual([1, expect.any(Number), 1, 60_000, 0])
+})

@@ -1,0 +1,48 @@
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { START_MS } from '../support/arbitraries.ts'
+import { EVERY_ALGORITHM, ruleOf, TIERED_ALGORITHMS, take } from '../support/rules.ts'
+import { connectRedis, type RedisClient, ScriptStore } from '../support/script-store.ts'
+
+let redis: RedisClient
+
+beforeAll(async () => {
+  redis = await connectRedis(inject('redisPort'))
+})
+afterAll(() => redis.close())
+
+const TIERS = [
+  { limit: 10, windowMs: 1_000 },
+  { limit: 120, windowMs: 60_000 },
+  { limit: 240, windowMs: 3_600_000 },
+]
+
+test.each(TIERED_ALGORITHMS)(
+  '%s: a caller refused by the hourly tier has spent nothing of the second and minute tiers',
+  async (name) => {
+    const script = new ScriptStore(redis)
+    const rule = ruleOf(name, TIERS)
+    // Begins with an hour of the clock, so that fixed windows do not begin anew on the way.
+    let nowMs = Math.ceil(START_MS / 3_600_000) * 3_600_000
+    for (let i = 0; i < 240; i++, nowMs += 1_000) {
+      expect((await script.decide(take([rule]), nowMs * 1000)).granted).toBe(1)
+    }
+    nowMs += 60_000
+    const before = await redis.dump(rule.key)
+    for (let i = 0; i < 20; i++) {
+      const { granted, usage } = await script.decide(take([rule]), nowMs * 1000)
+      expect(granted).toBe(0)
+      expect(usage[0]?.map(({ remaining }) => remaining)).toEqual([10, 120, 0])
+    }
+    expect(await redis.dump(rule.key)).toEqual(before)
+  },
+)
+
+test.each(EVERY_ALGORITHM)('%s refuses, and not a byte of any other rule is changed', async (name) => {
+  const script = new ScriptStore(redis)
+  const rules = EVERY_ALGORITHM.map((other) => ruleOf(other, [{ limit: other === name ? 2 : 100, windowMs: 60_000 }]))
+  const dumps = () => Promise.all(rules.map(({ key }) => redis.dump(key)))
+  for (let i = 0; i < 2; i++) expect((await script.decide(take(rules), START_MS * 1000)).granted).toBe(1)
+  const before = await dumps()
+  expect((await script.decide(take(rules), START_MS * 1000)).granted).toBe(0)
+  expect(await dumps()).toEqual(before)
+})

@@ -1,0 +1,40 @@
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { START_MS } from '../support/arbitraries.ts'
+import { ruleOf, take } from '../support/rules.ts'
+import { connectRedis, type RedisClient, ScriptStore } from '../support/script-store.ts'
+
+let redis: RedisClient
+
+beforeAll(async () => {
+  redis = await connectRedis(inject('redisPort'))
+})
+afterAll(() => redis.close())
+
+const MINUTE = 60_000
+const DAY = 24 * 60 * MINUTE
+
+const BUDGET = [
+  { limit: 300, windowMs: MINUTE },
+  { limit: 15_750, windowMs: 60 * MINUTE },
+  { limit: 300_000, windowMs: DAY },
+  { limit: 1_500_000, windowMs: 7 * DAY },
+  { limit: 6_000_000, windowMs: 30 * DAY },
+]
+
+test('a quota, a fixed window and a token bucket take as many bytes after 10 admissions as after 10,000', async () => {
+  const script = new ScriptStore(redis)
+  const rules = [
+    ruleOf('quota', BUDGET),
+    ruleOf('fixed-window', BUDGET),
+    ruleOf('token-bucket', [{ limit: 299, windowMs: MINUTE }]),
+  ]
+  const bytes = () => Promise.all(rules.map(({ key }) => redis.memoryUsage(key)))
+  const seen: unknown[] = []
+  for (let i = 1; i <= 10_000; i++) {
+    // As fast as the minute's tier allows.
+    const { granted } = await script.decide(take(rules), (START_MS + i * 201) * 1000)
+    expect(granted).toBe(1)
+    if (i === 10 || i === 10_000) seen.push(await bytes())
+  }
+  expect(seen[1]).toEqual(seen[0])
+})

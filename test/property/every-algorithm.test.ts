@@ -1,0 +1,198 @@
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { MemoryStore } from '../../src/store/memory-store.ts'
+import type { Rule, StoreDecision } from '../../src/store/store.ts'
+import {
+  anyConfigured,
+  anyDemands,
+  backAndForthUs,
+  type Configured,
+  demanded,
+  forwardUs,
+  LONG,
+  MOST_RULES,
+  START_MS,
+  satisfiable,
+} from '../support/arbitraries.ts'
+import { expectProperty } from '../support/property.ts'
+import { EVERY_ALGORITHM, ruleOf, take } from '../support/rules.ts'
+import { connectRedis, type RedisClient, ScriptStore } from '../support/script-store.ts'
+
+let redis: RedisClient
+
+beforeAll(async () => {
+  redis = await connectRedis(inject('redisPort'))
+})
+afterAll(() => redis.close())
+
+const MIXED: fc.Arbitrary<Configured[]> = fc.array(fc.constantFrom(...EVERY_ALGORITHM).chain(anyConfigured), {
+  minLength: 2,
+  maxLength: MOST_RULES,
+})
+const SUBJECTS: readonly (readonly [string, fc.Arbitrary<Configured[]>])[] = [
+  ...EVERY_ALGORITHM.map((name) => [name, anyConfigured(name).map((rule) => [rule])] as const),
+  ['several algorithms in one decision', MIXED],
+]
+const NUM_RUNS = 40
+
+function retryAfterMs({ usage }: StoreDecision): number {
+  return Math.max(...usage.flat().map((tier) => tier.retryAfterMs))
+}
+
+describe.each(SUBJECTS)('%s', (_name, rules) => {
+  test('the Lua and its TypeScript twin agree on every step', async () => {
+    const action = fc.record({
+      gapUs: backAndForthUs,
+      mode: fc.constantFrom('all', 'all', 'partial', 'peek'),
+      permits: fc.integer({ min: 1, max: 5 }),
+      demands: anyDemands,
+    })
+    await expectProperty(
+      fc.asyncProperty(rules, fc.array(action, LONG), async (rules, actions) => {
+        let nowUs = START_MS * 1000
+        const script = new ScriptStore(redis)
+        const twin = new MemoryStore(() => nowUs / 1000)
+        for (const { gapUs, mode, permits, demands } of actions) {
+          nowUs += gapUs
+          const request = take(demanded(rules, demands), { mode, permits })
+          expect(await script.decide(request, nowUs)).toEqual(await twin.decide(request))
+        }
+      }),
+      NUM_RUNS,
+    )
+  })
+
+  test('the retry time is the least that works', async () => {
+    const action = fc.record({ gapUs: backAndForthUs, demands: anyDemands })
+    await expectProperty(
+      fc.asyncProperty(rules, fc.array(action, LONG), async (rules, actions) => {
+        const script = new ScriptStore(redis)
+        let nowUs = START_MS * 1000
+        for (const { gapUs, demands } of actions) {
+          nowUs += gapUs
+          const request = take(demanded(rules, demands).map(satisfiable))
+          const decision = await script.decide(request, nowUs)
+          const retryUs = retryAfterMs(decision) * 1000
+          expect(retryUs > 0).toBe(decision.granted === 0)
+          if (decision.granted > 0) continue
+          expect((await script.peek(request, nowUs + retryUs)).granted).toBe(1)
+          expect((await script.peek(request, nowUs + retryUs - 1000)).granted).toBe(0)
+        }
+      }),
+      NUM_RUNS,
+    )
+  })
+
+  test('a refusal changes nothing', async () => {
+    const action = fc.record({ gapUs: backAndForthUs, demands: anyDemands })
+    await expectProperty(
+      fc.asyncProperty(rules, fc.array(action, LONG), async (rules, actions) => {
+        const script = new ScriptStore(redis)
+        const keys = rules.map(({ before }) => before.key)
+        const stored = async () => ({
+          dumps: await Promise.all(keys.map((key) => redis.dump(key))),
+          expiries: keys.map((key) => script.expiresAtMs(key)),
+        })
+        let nowUs = START_MS * 1000
+        for (const { gapUs, demands } of actions) {
+          nowUs += gapUs
+          const request = take(demanded(rules, demands))
+          // What expires at this moment has nothing to do with the refusal.
+          const { granted } = await script.decide({ ...request, mode: 'peek' }, nowUs)
+          const before = granted === 0 && (await stored())
+          expect((await script.decide(request, nowUs)).granted).toBe(granted)
+          if (before) expect(await stored()).toEqual(before)
+        }
+      }),
+      NUM_RUNS,
+    )
+  })
+
+  test('a partial grant is the least of what the rules have left', async () => {
+    const action = fc.record({ gapUs: forwardUs, permits: fc.integer({ min: 1, max: 50 }), demands: anyDemands })
+    await expectProperty(
+      fc.asyncProperty(rules, fc.array(action, LONG), async (rules, actions) => {
+        const script = new ScriptStore(redis)
+        let nowUs = START_MS * 1000
+        for (const { gapUs, permits, demands } of actions) {
+          nowUs += gapUs
+          const request = take(demanded(rules, demands), { mode: 'partial', permits })
+          const { usage } = await script.decide({ ...request, mode: 'peek' }, nowUs)
+          const fitting = request.rules.map(({ cost, reserved, enforced }, index) => {
+            const left = Math.min(...(usage[index] ?? []).map(({ remaining }) => remaining))
+            return enforced ? Math.max(0, Math.floor((left - reserved) / cost)) : permits
+          })
+          expect((await script.decide(request, nowUs)).granted).toBe(Math.min(permits, ...fitting))
+        }
+      }),
+      NUM_RUNS / 2,
+    )
+  })
+})
+
+describe.each(EVERY_ALGORITHM)('%s', (name) => {
+  test('a key lives until it says what a missing one does', async () => {
+    const action = fc.record({ gapUs: forwardUs, demands: anyDemands })
+    await expectProperty(
+      fc.asyncProperty(anyConfigured(name), fc.array(action, LONG), async ({ before: rule }, actions) => {
+        const script = new ScriptStore(redis)
+        const missing = ruleOf(name, rule.tiers, rule.burst ? { burst: rule.burst } : {})
+        let nowUs = START_MS * 1000
+        for (const { gapUs, demands } of actions) {
+          nowUs += gapUs
+          await script.decide(take(demanded([{ before: rule, after: rule }], demands)), nowUs)
+          const endUs = script.expiresAtMs(rule.key) * 1000
+          if (endUs < nowUs) continue
+          expect(await script.peek(take([rule]), endUs)).toEqual(await script.peek(take([missing]), endUs))
+        }
+      }),
+      NUM_RUNS / 2,
+    )
+  })
+
+  test('after each admission the TTL fits the windows', async () => {
+    const action = fc.record({ gapUs: forwardUs, demands: anyDemands })
+    await expectProperty(
+      fc.asyncProperty(anyConfigured(name), fc.array(action, LONG), async (configured, actions) => {
+        const script = new ScriptStore(redis)
+        let nowUs = START_MS * 1000
+        for (const { gapUs, demands } of actions) {
+          nowUs += gapUs
+          const [rule] = demanded([configured], demands) as [Rule]
+          const { granted, nowMs } = await script.decide(take([{ ...rule, enforced: true }]), nowUs)
+          if (granted === 0) continue
+          const ttlMs = script.expiresAtMs(rule.key) - nowMs
+          const [least, most] = lifetimeBoundsMs(rule, configured)
+          expect(ttlMs).toBeGreaterThanOrEqual(least)
+          expect(ttlMs).toBeLessThanOrEqual(most)
+        }
+      }),
+      NUM_RUNS,
+    )
+  })
+})
+
+function longestWindowMs(...rules: Rule[]): number {
+  return Math.max(...rules.flatMap(({ tiers }) => tiers.map(({ windowMs }) => windowMs)))
+}
+
+/** Of a key's time to live after an admission. */
+function lifetimeBoundsMs(rule: Rule, { before, after }: Configured): [least: number, most: number] {
+  const longestMs = longestWindowMs(rule)
+  switch (rule.algorithm) {
+    case 'sliding-window':
+      return [longestMs, Math.ceil((3 * longestMs) / 1000) * 1000]
+    case 'sorted-set':
+      return [longestMs, longestMs + 2_000]
+    case 'concurrency':
+      return [longestMs, longestMs]
+    case 'fixed-window':
+    case 'quota':
+      // Windows of the configuration before are kept until they end.
+      return [1, longestWindowMs(before, after)]
+    case 'token-bucket': {
+      const { limit = 1, windowMs = 0 } = rule.tiers[0] ?? {}
+      return [1, Math.ceil(((rule.burst ?? limit) * windowMs) / limit) + 1]
+    }
+  }
+}

@@ -1,0 +1,157 @@
+import fc from 'fast-check'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { type TokenBucketState, tokenBucket } from '../../src/algorithms/token-bucket.ts'
+import type { Rule } from '../../src/store/store.ts'
+import { anyCost, anyRule, backAndForthUs, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
+import { expectProperty } from '../support/property.ts'
+import { capacityOf, ruleOf, take } from '../support/rules.ts'
+import { connectRedis, type RedisClient, ScriptStore } from '../support/script-store.ts'
+
+let redis: RedisClient
+
+beforeAll(async () => {
+  redis = await connectRedis(inject('redisPort'))
+})
+afterAll(() => redis.close())
+
+/** A bucket of real numbers: what it holds is counted in exact parts of a unit, `windowUs` of them to one. */
+class IdealBucket {
+  readonly #limit: bigint
+  readonly #windowUs: bigint
+  readonly #capacity: bigint
+  #parts: bigint
+  #atUs: bigint
+
+  constructor(rule: Rule, nowUs: number) {
+    const { limit = 1, windowMs = 1 } = rule.tiers[0] ?? {}
+    this.#limit = BigInt(limit)
+    this.#windowUs = BigInt(windowMs) * 1000n
+    this.#capacity = BigInt(capacityOf(rule)) * this.#windowUs
+    this.#parts = this.#capacity
+    this.#atUs = BigInt(nowUs)
+  }
+
+  /** Whole units in it; what is left over is less than one, which one refill interval brings. */
+  unitsAt(nowUs: number): number {
+    const refilled = this.#parts + (BigInt(nowUs) - this.#atUs) * this.#limit
+    this.#parts = refilled < this.#capacity ? refilled : this.#capacity
+    this.#atUs = BigInt(nowUs)
+    return Number(this.#parts / this.#windowUs)
+  }
+
+  take(units: number): void {
+    this.#parts -= BigInt(units) * this.#windowUs
+  }
+}
+
+/** A sequence that looks random and is the same on every run. */
+function* pseudoRandom(seed: number): Generator<number, never> {
+  let state = seed
+  while (true) {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    yield state / 2 ** 32
+  }
+}
+
+const RATES: readonly Rule[] = [
+  ruleOf('token-bucket', [{ limit: 7, windowMs: 1_000 }], { burst: 7 }),
+  ruleOf('token-bucket', [{ limit: 997, windowMs: 60_000 }], { burst: 1_009 }),
+  ruleOf('token-bucket', [{ limit: 3, windowMs: 86_400_000 }], { burst: 50 }),
+  ruleOf('token-bucket', [{ limit: 1_000_003, windowMs: 1_000 }], { burst: 1_500_007 }),
+  // Close to the largest product of burst and window that is allowed, 2^52.
+  ruleOf('token-bucket', [{ limit: 997, windowMs: 30 * 86_400_000 }], { burst: 1_737 }),
+]
+
+test('the bucket holds the whole units of an ideal one, after a million random steps', () => {
+  for (const [seed, rule] of RATES.entries()) {
+    const { limit = 1, windowMs = 1 } = rule.tiers[0] ?? {}
+    const random = pseudoRandom(seed)
+    const burst = capacityOf(rule)
+    let nowUs = START_MS * 1000
+    let state: TokenBucketState | undefined
+    const ideal = new IdealBucket(rule, nowUs)
+    let apart = 0
+    for (let i = 0; i < 1_000_000; i++) {
+      const mostUnits = random.next().value < 0.9 ? 3 : burst
+      const units = 1 + Math.floor(random.next().value * mostUnits)
+      // A little less time than the units need, so that the bucket runs low, but never stays empty.
+      nowUs += Math.floor(random.next().value * ((3 * windowMs * 1000) / limit))
+      const { available } = tokenBucket.peek(state, rule, nowUs, units)
+      if (available !== ideal.unitsAt(nowUs)) apart++
+      if (available < units) continue
+      ideal.take(units)
+      state = tokenBucket.commit(state, rule, nowUs, units).state
+    }
+    expect(apart).toBe(0)
+  }
+})
+
+const step = (gapUs: fc.Arbitrary<number>) => fc.array(fc.record({ gapUs, cost: anyCost }), LONG)
+
+test('the Lua holds the whole units of an ideal bucket at every step', async () => {
+  await expectProperty(
+    fc.asyncProperty(anyRule('token-bucket'), step(forwardUs), async (rule, steps) => {
+      const script = new ScriptStore(redis)
+      let nowUs = START_MS * 1000
+      const ideal = new IdealBucket(rule, nowUs)
+      for (const { gapUs, cost } of steps) {
+        nowUs += gapUs
+        const units = ideal.unitsAt(nowUs)
+        const { granted, usage } = await script.decide(take([{ ...rule, cost }]), nowUs)
+        expect(granted).toBe(units >= cost ? 1 : 0)
+        expect(usage[0]?.[0]?.remaining).toBe(units - granted * cost)
+        ideal.take(granted * cost)
+      }
+    }),
+    60,
+  )
+})
+
+test('no span of time admits more than the burst and what is refilled in it, also if the clock steps back', async () => {
+  await expectProperty(
+    fc.asyncProperty(anyRule('token-bucket'), step(backAndForthUs), async (rule, steps) => {
+      const { limit = 1, windowMs = 1 } = rule.tiers[0] ?? {}
+      const script = new ScriptStore(redis)
+      const admitted: { us: number; cost: number }[] = []
+      let nowUs = START_MS * 1000
+      let elapsedUs = 0
+      for (const { gapUs, cost } of steps) {
+        nowUs += gapUs
+        // A step back is the clock's alone: no time goes by.
+        elapsedUs += Math.max(gapUs, 0)
+        const { granted } = await script.decide(take([{ ...rule, cost }]), nowUs)
+        if (granted > 0) admitted.push({ us: elapsedUs, cost })
+      }
+      for (const [index, first] of admitted.entries()) {
+        let units = 0
+        for (const { us, cost } of admitted.slice(index)) {
+          units += cost
+          const spared = (units - capacityOf(rule)) * windowMs * 1000
+          expect(spared).toBeLessThanOrEqual((us - first.us) * limit)
+        }
+      }
+    }),
+    60,
+  )
+})
+
+test('a raised rate is felt within one unit of the old one, a lowered one gives nothing away', async () => {
+  const script = new ScriptStore(redis)
+  const slow = ruleOf('token-bucket', [{ limit: 1, windowMs: 1_000 }], { burst: 10 })
+  const fast = { ...slow, tiers: [{ limit: 1_000, windowMs: 1_000 }] }
+  let nowUs = START_MS * 1000
+  await script.decide(take([{ ...slow, cost: 10 }]), nowUs)
+
+  const [[tier] = []] = (await script.decide(take([fast]), nowUs)).usage
+  expect(tier).toEqual({ remaining: 0, resetMs: 1_000, retryAfterMs: 1_000 })
+  nowUs += 1_000_000
+  expect((await script.decide(take([fast]), nowUs)).granted).toBe(1)
+  expect((await script.decide(take([fast], { mode: 'peek' }), nowUs)).usage[0]?.[0]?.retryAfterMs).toBe(1)
+
+  nowUs += 5_500
+  const left = (await script.decide(take([fast], { mode: 'peek' }), nowUs)).usage[0]?.[0]?.remaining
+  expect(left).toBe(5)
+  await script.decide(take([{ ...slow, cost: 1 }]), nowUs)
+  const after = (await script.decide(take([slow], { mode: 'peek' }), nowUs)).usage[0]?.[0]
+  expect(after).toEqual({ remaining: 4, resetMs: 1_000, retryAfterMs: 0 })
+})

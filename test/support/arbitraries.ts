@@ -1,0 +1,88 @@
+import fc from 'fast-check'
+import type { AlgorithmName } from '../../src/algorithms/algorithm.ts'
+import type { Rule, Tier } from '../../src/store/store.ts'
+import { capacityOf, ruleOf, TIERED_ALGORITHMS } from './rules.ts'
+
+/** 14 November 2023, and some odd milliseconds. */
+export const START_MS = 1_700_000_000_123
+
+const tier: fc.Arbitrary<Tier> = fc.record({
+  limit: fc.integer({ min: 1, max: 200 }),
+  windowMs: fc.integer({ min: 1, max: 3_000 }),
+})
+export const severalTiers: fc.Arbitrary<Tier[]> = fc.uniqueArray(tier, {
+  minLength: 1,
+  maxLength: 3,
+  selector: ({ windowMs }) => windowMs,
+})
+const burst = fc.option(fc.integer({ min: 1, max: 300 }), { nil: undefined })
+
+/** A rule with a key of its own. */
+export function anyRule(algorithm: AlgorithmName): fc.Arbitrary<Rule> {
+  const isTiered = TIERED_ALGORITHMS.some((name) => name === algorithm)
+  const tiers = isTiered ? severalTiers : tier.map((tier) => [tier])
+  if (algorithm !== 'token-bucket') return tiers.map((tiers) => ruleOf(algorithm, tiers))
+  return fc.tuple(tiers, burst).map(([tiers, burst]) => ruleOf(algorithm, tiers, burst ? { burst } : {}))
+}
+
+/** A rule before and after its configuration has changed. */
+export interface Configured {
+  readonly before: Rule
+  readonly after: Rule
+}
+
+export function anyConfigured(algorithm: AlgorithmName): fc.Arbitrary<Configured> {
+  const pair = fc.tuple(anyRule(algorithm), anyRule(algorithm))
+  return pair.map(([before, after]) => ({ before, after: { ...after, key: before.key } }))
+}
+
+/** Long enough for streams that no single read covers. */
+export const LONG = { maxLength: 150, size: 'max' } as const
+
+export const anyCost = fc.oneof(fc.constant(1), fc.constant(1), fc.integer({ min: 1, max: 60 }))
+
+/** Rules of one decision at most. */
+export const MOST_RULES = 5
+
+export interface Demand {
+  readonly isChanged: boolean
+  readonly cost: number
+  readonly reserved: number
+  readonly enforced: boolean
+}
+
+/** What a request asks of each of its rules. */
+export const anyDemands: fc.Arbitrary<Demand[]> = fc.array(
+  fc.record({
+    isChanged: fc.integer({ min: 0, max: 9 }).map((die) => die === 9),
+    cost: anyCost,
+    reserved: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 20 })),
+    enforced: fc.boolean(),
+  }),
+  { minLength: MOST_RULES, maxLength: MOST_RULES },
+)
+
+export function demanded(rules: readonly Configured[], demands: readonly Demand[]): Rule[] {
+  return rules.map(({ before, after }, index) => {
+    const { isChanged, ...demand } = demands[index] as Demand
+    return { ...(isChanged ? after : before), ...demand }
+  })
+}
+
+/** The same rule, enforced, and asked for no more than it can ever give. */
+export function satisfiable(rule: Rule): Rule {
+  const capacity = capacityOf(rule)
+  const cost = Math.min(rule.cost, capacity)
+  return { ...rule, cost, reserved: Math.min(rule.reserved, capacity - cost), enforced: true }
+}
+
+const gapMs = fc.oneof(
+  fc.constant(0),
+  fc.integer({ min: 0, max: 5 }),
+  fc.integer({ min: 0, max: 50 }),
+  fc.integer({ min: 0, max: 2_000 }),
+)
+const partOfMs = fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 999 }))
+/** Microseconds from one step to the next. */
+export const forwardUs = fc.tuple(gapMs, partOfMs).map(([ms, us]) => ms * 1000 + us)
+export const backAndForthUs = fc.oneof(forwardUs, fc.integer({ min: -1_500_000, max: 1_500_000 }))

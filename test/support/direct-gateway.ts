@@ -1,0 +1,52 @@
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
+import type { Bundle } from '../setup/bundle.ts'
+
+export interface DirectGateway {
+  readonly url: URL
+  /** Lines of its log so far. */
+  readonly log: readonly string[]
+  stop(): Promise<void>
+}
+
+export interface DirectGatewayOptions {
+  readonly bundle: Bundle
+  /** Variables, tables among them as objects. */
+  readonly bindings: Readonly<Record<string, unknown>>
+  /** `host:port` of what the service binding `UPSTREAM` leads to, if there is to be one. */
+  readonly upstreamService?: string
+}
+
+/**
+ * Runs the production bundle on a socket of its own. A point of presence started by Miniflare parses each URL anew and
+ * sets `Accept-Encoding`, `CF-Connecting-IP` and more before the Worker sees a request; here it sees what was sent, and
+ * what it sends leaves as it is.
+ */
+export async function startDirectGateway({
+  bundle,
+  bindings,
+  upstreamService,
+}: DirectGatewayOptions): Promise<DirectGateway> {
+  const { folder, compatibilityDate, compatibilityFlags } = bundle
+  const scripts = (await readdir(folder)).filter((name) => name.endsWith('.lua'))
+  const log: string[] = []
+  const options = convertV4MiniflareOptions({
+    modulesRoot: folder,
+    modules: [
+      { type: 'ESModule', path: join(folder, 'worker.js') },
+      ...scripts.map((name) => ({ type: 'Text' as const, path: join(folder, name) })),
+    ],
+    compatibilityDate,
+    compatibilityFlags: [...compatibilityFlags],
+    bindings: bindings as Record<string, never>,
+    ...(upstreamService && { serviceBindings: { UPSTREAM: { external: { address: upstreamService, http: {} } } } }),
+    unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }],
+    stripCfConnectingIp: false,
+    handleStructuredLogs: ({ message }) => log.push(message),
+    host: '127.0.0.1',
+  })
+  const miniflare = new Miniflare(options)
+  await miniflare.ready
+  return { url: await miniflare.unsafeGetDirectURL(), log, stop: () => miniflare.dispose() }
+}

@@ -1,0 +1,28 @@
+import { ALGORITHM_LETTERS, type AlgorithmName } from '../../src/algorithms/algorithm.ts'
+import type { DecisionRequest, Rule, Tier } from '../../src/store/store.ts'
+
+export const EVERY_ALGORITHM = Object.keys(ALGORITHM_LETTERS) as AlgorithmName[]
+/** Those that hold several tiers at once. */
+export const TIERED_ALGORITHMS = ['sliding-window', 'sorted-set', 'fixed-window', 'quota'] as const
+/** Those that hold their limits in any window whatever. */
+export const EXACT_ALGORITHMS = ['sliding-window', 'sorted-set'] as const
+
+export function ruleOf(algorithm: AlgorithmName, tiers: readonly Tier[], overrides: Partial<Rule> = {}): Rule {
+  const key = `test:${algorithm}:{${crypto.randomUUID()}}`
+  return { key, algorithm, tiers, cost: 1, enforced: true, reserved: 0, ...overrides }
+}
+
+/** As large as those that a Worker draws. */
+let latestSlot = 2 ** 52
+
+/** A request for one permit, which holds its slots under a number of its own. */
+export function take(rules: readonly Rule[], overrides: Partial<DecisionRequest> = {}): DecisionRequest {
+  const slot = ++latestSlot
+  const own = rules.map((rule) => (rule.algorithm === 'concurrency' ? { ...rule, slot } : rule))
+  return { mode: 'all', permits: 1, rules: own, ...overrides }
+}
+
+/** Units that a rule never spent from has. */
+export function capacityOf({ tiers, burst }: Rule): number {
+  return burst ?? Math.min(...tiers.map(({ limit }) => limit))
+}

@@ -1,0 +1,111 @@
+import { expect, test } from 'vitest'
+import { version } from '../../package.json'
+import { createHealth } from '../../src/http/health.ts'
+import { type Store, StoreError } from '../../src/store/store.ts'
+
+const START_MS = 1_700_000_000_000
+
+/** A store whose pings are answered when the test says so, and a clock that the test sets. */
+function subject(kind: Store['kind'] = 'redis') {
+  const pings: PromiseWithResolvers<void>[] = []
+  const store: Store = {
+    kind,
+    decide: () => Promise.reject(new Error('health decides nothing')),
+    release: () => Promise.reject(new Error('health holds nothing')),
+    renew: () => Promise.reject(new Error('health holds nothing')),
+    settle: () => Promise.reject(new Error('health charges nothing')),
+    ping() {
+      const ping = Promise.withResolvers<void>()
+      pings.push(ping)
+      return ping.promise
+    },
+  }
+  const clock = { now: START_MS }
+  const health = createHealth(store, () => clock.now)
+  return {
+    pings,
+    clock,
+    async ask(answer?: (ping: PromiseWithResolvers<void>) => void) {
+      const response = health()
+      const ping = pings.at(-1)
+      if (answer && ping) answer(ping)
+      return (await response).json()
+    },
+    health,
+  }
+}
+
+type Ping = PromiseWithResolvers<void>
+const resolve = (ping: Ping) => ping.resolve()
+const reject = (ping: Ping) => ping.reject(new StoreError('Redis could not be reached'))
+
+test('createHealth() answers 200 and JSON that no cache may keep', async () => {
+  const { health, pings, clock } = subject()
+  const answer = health()
+  clock.now += 12
+  pings[0]?.resolve()
+  const response = await answer
+  expect(response.status).toBe(200)
+  expect(response.headers.get('Content-Type')).toBe('application/json')
+  expect(response.headers.get('Cache-Control')).toBe('no-store')
+  expect(await response.json()).toEqual({ status: 'ok', version, store: { kind: 'redis', reachable: true, rttMs: 12 } })
+})
+
+test('createHealth() answers 200 and says so if the store is out of reach', async () => {
+  const { health, pings } = subject()
+  const answer = health()
+  pings.forEach(reject)
+  const response = await answer
+  expect(response.status).toBe(200)
+  expect(await response.json()).toEqual({
+    status: 'degraded',
+    version,
+    store: { kind: 'redis', reachable: false, rttMs: null },
+  })
+})
+
+test('createHealth() names the in-memory store', async () => {
+  const { ask } = subject('memory')
+  expect(await ask(resolve)).toMatchObject({ status: 'ok', store: { kind: 'memory', reachable: true } })
+})
+
+test('createHealth() pings at most once a second, and answers in between what it knows', async () => {
+  const { ask, pings, clock } = subject()
+  await ask(reject)
+  clock.now += 999
+  expect(await ask()).toMatchObject({ store: { reachable: false } })
+  expect(pings).toHaveLength(1)
+  clock.now += 1
+  expect(await ask(resolve)).toMatchObject({ store: { reachable: true } })
+  expect(pings).toHaveLength(2)
+  clock.now += 1_000
+  expect(await ask(reject)).toMatchObject({ status: 'degraded', store: { reachable: false } })
+  expect(pings).toHaveLength(3)
+})
+
+test('createHealth() lets concurrent calls neither ping again nor wait for a ping that is not theirs', async () => {
+  const { ask, health, pings, clock } = subject()
+  const first = health()
+  clock.now += 5
+  // Answered while the first ping is still under way: nothing is known yet.
+  const others = await Promise.all([ask(), ask(), ask()])
+  expect(others).toEqual(
+    others.map(() => ({ status: 'ok', version, store: { kind: 'redis', reachable: null, rttMs: null } })),
+  )
+  expect(pings).toHaveLength(1)
+  pings.forEach(resolve)
+  expect(await (await first).json()).toMatchObject({ store: { reachable: true, rttMs: 5 } })
+  expect(await ask()).toMatchObject({ store: { reachable: true, rttMs: 5 } })
+  expect(pings).toHaveLength(1)
+})
+
+test('createHealth() remembers the latest ping, even if an earlier one ends after it', async () => {
+  const { ask, health, pings, clock } = subject()
+  const slow = health()
+  clock.now += 1_000
+  expect(await ask(resolve)).toMatchObject({ store: { reachable: true } })
+  pings.slice(0, 1).forEach(reject)
+  await slow
+  expect(await ask()).toMatchObject({ status: 'ok', store: { reachable: true } })
+  expect(pings).toHaveLength(2)
+})

@@ -1,0 +1,50 @@
+import { expect, test } from 'vitest'
+import { removeHopByHop } from '../../src/http/hop-by-hop.ts'
+
+function left(sent: Readonly<Record<string, string>>): readonly string[] {
+  const headers = new Headers(sent)
+  removeHopByHop(headers)
+  return [...headers.keys()].sort()
+}
+
+test.each([
+  ...['Connection', 'Keep-Alive', 'Proxy-Authenticate', 'Proxy-Authorization', 'Proxy-Connection', 'TE', 'Trailer'],
+  ...['Transfer-Encoding', 'Upgrade'],
+])('removeHopByHop() removes %s', (name) => {
+  expect(left({ [name.toLowerCase()]: 'x', Accept: '*/*' })).toEqual(['accept'])
+})
+
+test.each([
+  ['X-One', ['x-three', 'x-two']],
+  ['x-one,X-TWO', ['x-three']],
+  [' keep-alive ,, X-One ,\tX-Two ', ['x-three']],
+  ['close', ['x-one', 'x-three', 'x-two']],
+  ['X-One, not a name, X-Two', ['x-three']],
+  ['"X-One"; X-Two', ['x-one', 'x-three', 'x-two']],
+  ['', ['x-one', 'x-three', 'x-two']],
+])('removeHopByHop() removes what Connection names: "%s"', (connection, expected) => {
+  expect(left({ Connection: connection, 'X-One': '1', 'X-Two': '2', 'X-Three': '3' })).toEqual(expected)
+})
+
+test('removeHopByHop() removes what any of several Connection fields names', () => {
+  const headers = new Headers([
+    ['Connection', 'X-One'],
+    ['Connection', 'X-Two'],
+    ['X-One', '1'],
+    ['X-Two', '2'],
+  ])
+  removeHopByHop(headers)
+  expect([...headers]).toEqual([])
+})
+
+test('removeHopByHop() keeps everything that is for the other end', () => {
+  const sent = {
+    authorization: 'Bearer X',
+    cookie: 'a=1',
+    'content-encoding': 'gzip',
+    'content-length': '5',
+    via: '1.1 x',
+    'www-authenticate': 'Basic',
+  }
+  expect(left(sent)).toEqual(Object.keys(sent).sort())
+})

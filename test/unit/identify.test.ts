@@ -1,0 +1,98 @@
+import { expect, test } from 'vitest'
+import { createDigest } from '../../src/identity/digest.ts'
+import { identify } from '../../src/identity/identify.ts'
+import { parseBy, type Source } from '../../src/identity/source.ts'
+import type { Missing } from '../../src/policy/policy.ts'
+
+interface Caller {
+  readonly by: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly url?: string
+  readonly route?: string
+  readonly missing?: Missing
+}
+
+function identityOf({
+  by,
+  headers = {},
+  url = 'https://g.example/',
+  route = 'GET /',
+  missing = { kind: 'ip' },
+}: Caller) {
+  const sources = parseBy(by) as readonly Source[]
+  const subject = { request: new Request(url, { headers }), route, ipv6Prefix: 64 }
+  return identify(sources, subject, missing)
+}
+
+const IP = { 'CF-Connecting-IP': '203.0.113.7' }
+const TOKEN = { Authorization: 'Bearer X' }
+
+test.each<[Caller, readonly string[]]>([
+  [{ by: 'token', headers: { ...TOKEN, ...IP } }, ['token', 'bearer X']],
+  [{ by: 'ip', headers: { ...TOKEN, ...IP } }, ['ip', '203.0.113.7']],
+  [{ by: 'route', route: 'GET /users/:id' }, ['route', 'GET /users/:id']],
+  [{ by: 'global', headers: { ...TOKEN, ...IP } }, ['global', '']],
+  [{ by: 'header:X-Key', headers: { 'x-key': 'K' } }, ['header:x-key', 'K']],
+  [{ by: 'query:key', url: 'https://g.example/?a=1&key=K%20L&key=M' }, ['query:key', 'K L']],
+  [
+    { by: 'token+ip+route', headers: { ...TOKEN, ...IP }, route: 'GET /a' },
+    ['token', 'bearer X', 'ip', '203.0.113.7', 'route', 'GET /a'],
+  ],
+])('identify() reads %j', async (caller, parts) => {
+  expect(await identityOf(caller)).toEqual(parts)
+})
+
+test.each<Caller>([
+  { by: 'token' },
+  { by: 'token', headers: { Authorization: '' } },
+  { by: 'token', headers: { Authorization: '  ' } },
+  { by: 'header:x-key' },
+  { by: 'header:x-key', headers: { 'X-Key': '' } },
+  { by: 'query:key' },
+  { by: 'query:key', url: 'https://g.example/?key=' },
+  { by: 'query:key', url: 'https://g.example/?KEY=k' },
+])('identify() counts a caller without the value by address: %j', async (caller) => {
+  expect(await identityOf({ ...caller, headers: { ...caller.headers, ...IP } })).toEqual(['ip', '203.0.113.7'])
+})
+
+test.each<[Caller, boolean]>([
+  [{ by: 'token' }, true],
+  [{ by: 'token', headers: { Authorization: ' ' } }, true],
+  [{ by: 'ip+token' }, true],
+  [{ by: 'header:x-key' }, true],
+  [{ by: 'query:key' }, true],
+  [{ by: 'form:key' }, true],
+  [{ by: 'token', headers: TOKEN }, false],
+  [{ by: 'ip' }, false],
+  [{ by: 'global' }, false],
+])('identify() answers what becomes of a caller that lacks a value: %j: %s', async (caller, isMissing) => {
+  for (const missing of [{ kind: 'deny', status: 403 }, { kind: 'skip' }] as const) {
+    const identity = await identityOf({ ...caller, missing })
+    if (isMissing) expect(identity).toEqual(missing)
+    else expect(identity).toBeInstanceOf(Array)
+  }
+})
+
+test('identify() gives no two kinds of callers one identity, even if their values are equal', async () => {
+  const value = '203.0.113.7'
+  const headers = { Authorization: value, 'CF-Connecting-IP': value, 'X-Key': value, 'X-Other': value }
+  const url = `https://g.example/?x-key=${value}&x-other=${value}`
+  const kinds = ['token', 'ip', 'route', 'global', 'header:x-key', 'header:x-other', 'query:x-key', 'query:x-other']
+  const joined = ['token+ip', 'ip+token', 'token+route', 'header:x-key+header:x-other', 'header:x-other+header:x-key']
+  const digest = createDigest(undefined)
+  const all = await Promise.all(
+    [...kinds, ...joined].map(async (by) => {
+      const identity = await identityOf({ by, headers, url, route: value })
+      return digest(identity as readonly string[])
+    }),
+  )
+  expect(new Set(all).size).toBe(all.length)
+})
+
+test('identify() does not take a value for the address of a caller without one', async () => {
+  const forged = await identityOf({
+    by: 'header:x-key',
+    headers: { 'X-Key': '203.0.113.7', 'CF-Connecting-IP': '::1' },
+  })
+  expect(forged).not.toEqual(await identityOf({ by: 'header:x-key', headers: IP }))
+})

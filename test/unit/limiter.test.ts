@@ -1,0 +1,338 @@
+import { expect, test } from 'vitest'
+import { type Environment, loadConfig } from '../../src/config/load-config.ts'
+import { createDigest } from '../../src/identity/digest.ts'
+import { Limiter } from '../../src/limiter/limiter.ts'
+import type { Verdict } from '../../src/limiter/verdict.ts'
+import { MemoryStore } from '../../src/store/memory-store.ts'
+import {
+  type DecisionRequest,
+  type Store,
+  type StoreDecision,
+  StoreError,
+  type TierUsage,
+} from '../../src/store/store.ts'
+
+const NOW_MS = 1_700_000_000_000
+const SECRET = 'a secret of this test'
+
+/** Remembers what it was asked, and answers as the test says; by default it admits. */
+class FakeStore implements Store {
+  readonly kind = 'redis'
+  readonly requests: DecisionRequest[] = []
+  answer: (request: DecisionRequest) => Promise<StoreDecision> = async ({ permits, rules }) => ({
+    granted: permits,
+    nowMs: NOW_MS,
+    usage: rules.map(({ tiers }) =>
+      tiers.map(({ limit, windowMs }) => ({ remaining: limit - 1, resetMs: windowMs, retryAfterMs: 0 })),
+    ),
+  })
+
+  decide(request: DecisionRequest): Promise<StoreDecision> {
+    this.requests.push(request)
+    return this.answer(request)
+  }
+
+  async release(): Promise<void> {}
+  async renew(): Promise<void> {}
+  async settle(): Promise<void> {}
+  async ping(): Promise<void> {}
+
+  get keys(): (readonly string[])[] {
+    return this.requests.map(({ rules }) => rules.map(({ key }) => key))
+  }
+}
+
+interface Line {
+  readonly level: string
+  readonly [field: string]: unknown
+}
+
+function subject(env: Environment = {}) {
+  const store = new FakeStore()
+  const fallback = new FakeStore()
+  const lines: Line[] = []
+  const limiter = new Limiter({
+    config: loadConfig({ UPSTREAM_URL: 'https://api.example.com', ...env }),
+    store,
+    fallback,
+    health: undefined,
+    log: (level, fields) => lines.push({ ...fields, level }),
+  })
+  /** @param request method and path, as patterns have it */
+  const decide = (request: string, headers: Readonly<Record<string, string>> = {}): Promise<Verdict> => {
+    const [method = '', path = ''] = request.split(' ')
+    return limiter.decide(new Request(`https://gateway.example${path}`, { method, headers }))
+  }
+  return { store, fallback, lines, decide }
+}
+
+const X = { Authorization: 'Bearer X' }
+const IP = { 'CF-Connecting-IP': '203.0.113.7' }
+
+function keyOf(prefix: string, parts: readonly string[], secret?: string): string {
+  return `${prefix}:{${createDigest(secret)(parts)}}`
+}
+
+function refusal(...usage: readonly Partial<TierUsage>[][]): () => Promise<StoreDecision> {
+  const full = { remaining: 0, resetMs: 1, retryAfterMs: 0 }
+  return async () => ({
+    granted: 0,
+    nowMs: NOW_MS,
+    usage: usage.map((tiers) => tiers.map((tier) => ({ ...full, ...tier }))),
+  })
+}
+
+test('Limiter#decide() asks the store once, for one permit of every policy that applies', async () => {
+  const policies = [
+    { name: 'login', limits: '5/1m, 20/1h', by: 'ip', match: 'POST /login', cost: 2 },
+    { name: 'other', limits: '1/1d', match: '/other' },
+    { name: 'tenant', limits: '9/1s', by: 'header:x-tenant+route', mode: 'shadow' },
+  ]
+  const { store, decide } = subject({ RATE_LIMITS: '10/1s, 120/1m', POLICIES: policies })
+  await decide('POST /login', { ...X, ...IP, 'X-Tenant': 'T' })
+  expect(store.requests).toHaveLength(1)
+  expect(store.requests[0]).toMatchObject({
+    mode: 'all',
+    permits: 1,
+    rules: [
+      {
+        key: keyOf('sluice:default:w', ['token', 'bearer X']),
+        algorithm: 'sliding-window',
+        tiers: [
+          { limit: 10, windowMs: 1_000 },
+          { limit: 120, windowMs: 60_000 },
+        ],
+        cost: 1,
+        enforced: true,
+      },
+      {
+        key: keyOf('sluice:login:w', ['ip', '203.0.113.7']),
+        tiers: [
+          { limit: 5, windowMs: 60_000 },
+          { limit: 20, windowMs: 3_600_000 },
+        ],
+        cost: 2,
+        enforced: true,
+      },
+      {
+        key: keyOf('sluice:tenant:w', ['header:x-tenant', 'T', 'route', 'POST /login']),
+        tiers: [{ limit: 9, windowMs: 1_000 }],
+        cost: 1,
+        enforced: false,
+      },
+    ],
+  })
+})
+
+test('Limiter#decide() names keys by KEY_PREFIX, and identities by IDENTITY_SECRET', async () => {
+  const { store, decide } = subject({ KEY_PREFIX: 'eu:api', IDENTITY_SECRET: SECRET })
+  await decide('GET /', X)
+  expect(store.keys).toEqual([[keyOf('eu:api:default:w', ['token', 'bearer X'], SECRET)]])
+  expect(store.keys[0]?.[0]).toMatch(/^eu:api:default:w:\{[\w-]{22}\}$/)
+})
+
+test('Limiter#decide() tells neither the store nor the log who is calling', async () => {
+  const { store, lines, decide } = subject({
+    POLICIES: [{ name: 'all', limits: '5/1m', by: 'token+ip+header:x-key+query:key' }],
+  })
+  store.answer = () => Promise.reject(new StoreError('Redis did not answer within the deadline'))
+  await decide('GET /a?key=hush-query', { Authorization: 'Bearer hush-token', ...IP, 'X-Key': 'hush-header' })
+  expect(store.requests).toHaveLength(1)
+  expect(lines).not.toEqual([])
+  expect(JSON.stringify([store.requests, lines])).not.toMatch(/hush|203\.0\.113/)
+})
+
+test.each([
+  ['Bearer X', 'bearer  X'],
+  ['Bearer X', ' BEARER X '],
+])('Limiter#decide() takes "%s" and "%s" for one caller', async (one, other) => {
+  const { store, decide } = subject()
+  await decide('GET /', { Authorization: one })
+  await decide('GET /', { Authorization: other })
+  expect(store.keys[0]).toEqual(store.keys[1])
+})
+
+test('Limiter#decide() counts one caller, whatever the method and path, unless by route', async () => {
+  const { store, decide } = subject({ RATE_LIMITS: '5/1m', POLICIES: [{ name: 'r', limits: '5/1m', by: 'route' }] })
+  for (const request of ['GET /a', 'POST /a', 'GET /b', 'GET //%61/?q=1']) await decide(request, X)
+  expect(new Set(store.keys.map(([whole]) => whole)).size).toBe(1)
+  const routes = ['GET /a', 'POST /a', 'GET /b', 'GET /a']
+  expect(store.keys.map(([, route]) => route)).toEqual(routes.map((route) => keyOf('sluice:r:w', ['route', route])))
+})
+
+test('Limiter#decide() counts by the pattern that matched, where a policy has one', async () => {
+  const policy = { name: 'r', limits: '5/1m', by: 'route', match: 'GET /users/:id, /login' }
+  const { store, decide } = subject({ POLICIES: [policy] })
+  for (const request of ['GET /users/1', 'HEAD /users/2', 'GET //users/3/', 'GET /login', 'POST /%6Cogin']) {
+    await decide(request)
+  }
+  const users = keyOf('sluice:r:w', ['route', 'GET /users/:id'])
+  const login = keyOf('sluice:r:w', ['route', '* /login'])
+  expect(store.keys.flat()).toEqual([users, users, users, login, login])
+})
+
+test.each(['//login', '/%6Cogin', '/x/../login', '/login/', '/x/%2e%2e/login', '\\login'])(
+  'Limiter#decide() does not let %s dodge the policy for /login',
+  async (path) => {
+    const { store, decide } = subject({ POLICIES: [{ name: 'login', limits: '5/1m', match: '/login' }] })
+    await decide(`GET ${path}`, X)
+    expect(store.keys).toEqual([[keyOf('sluice:login:w', ['token', 'bearer X'])]])
+  },
+)
+
+test.each([
+  ['POLICIES', { POLICIES: [{ name: 'login', limits: '5/1m', match: '/login' }] }],
+  ['EXEMPT', { EXEMPT: 'GET /free/*, OPTIONS *' }],
+])('Limiter#decide() admits without asking the store what %s leaves unlimited', async (_name, env) => {
+  const { store, decide } = subject({ ...env, ANONYMOUS: 'deny' })
+  expect(await decide('GET /free/a')).toEqual({ kind: 'admitted', tiers: [] })
+  expect(store.requests).toEqual([])
+})
+
+test('Limiter#decide() reports how each tier of each policy stands', async () => {
+  const { decide } = subject({ RATE_LIMITS: '10/1s, 120/1m', POLICIES: [{ name: 'a', limits: '5/1h' }] })
+  const verdict = await decide('GET /', X)
+  expect(verdict).toMatchObject({
+    kind: 'admitted',
+    tiers: [
+      { name: 'default-1s', limit: 10, windowMs: 1_000, remaining: 9, resetMs: 1_000, policy: { name: 'default' } },
+      { name: 'default-1m', limit: 120, windowMs: 60_000, remaining: 119, resetMs: 60_000 },
+      { name: 'a-1h', limit: 5, windowMs: 3_600_000, remaining: 4, resetMs: 3_600_000, policy: { name: 'a' } },
+    ],
+  })
+})
+
+test('Limiter#decide() refuses for as long as the slowest tier that refused needs', async () => {
+  const { store, decide } = subject({
+    RATE_LIMITS: '10/1s, 120/1m, 240/1h',
+    POLICIES: [{ name: 'shadow', limits: '5/1d', mode: 'shadow' }],
+  })
+  store.answer = refusal(
+    [{ retryAfterMs: 400 }, { retryAfterMs: 30_000 }, { remaining: 7, resetMs: 3_000_000 }],
+    [{ retryAfterMs: 80_000_000 }],
+  )
+  const verdict = await decide('GET /', X)
+  expect(verdict).toMatchObject({ kind: 'limited', retryAfterMs: 30_000 })
+  const { tiers, violated } = verdict as Extract<Verdict, { kind: 'limited' }>
+  expect(tiers.map(({ name }) => name)).toEqual(['default-1s', 'default-1m', 'default-1h', 'shadow-1d'])
+  expect(violated.map(({ name }) => name)).toEqual(['default-1s', 'default-1m'])
+})
+
+test('Limiter#decide() in shadow mode reports what would have been refused', async () => {
+  const { store, lines, decide } = subject({ MODE: 'shadow', RATE_LIMITS: '10/1s, 120/1m' })
+  const refused = refusal([{ retryAfterMs: 400 }, { remaining: 50 }])
+  // A store grants what only shadow rules would refuse.
+  store.answer = async () => ({ ...(await refused()), granted: 1 })
+  expect(await decide('GET /', X)).toMatchObject({
+    kind: 'admitted',
+    tiers: [{ retryAfterMs: 400 }, { remaining: 50 }],
+  })
+  expect(store.requests[0]?.rules.map(({ enforced }) => enforced)).toEqual([false])
+  expect(lines).toEqual([{ level: 'info', event: 'shadow_limited', violated: ['default-1s'] }])
+})
+
+test('Limiter#decide() says nothing of shadow mode where nothing would have been refused', async () => {
+  const { lines, decide } = subject({ MODE: 'shadow' })
+  await decide('GET /', X)
+  expect(lines).toEqual([])
+})
+
+test.each([{}, { Authorization: '' }, { Authorization: '  ' }])(
+  'Limiter#decide() with ANONYMOUS=deny asks who is calling before it asks the store: %j',
+  async (headers) => {
+    const { store, decide } = subject({
+      ANONYMOUS: 'deny',
+      POLICIES: [{ name: 'a', limits: '5/1m', by: 'ip' }],
+      RATE_LIMITS: '5/1m',
+    })
+    expect(await decide('GET /', { ...headers, ...IP })).toMatchObject({
+      kind: 'unidentified',
+      status: 401,
+      policy: { name: 'default' },
+    })
+    expect(store.requests).toEqual([])
+    expect((await decide('GET /', X)).kind).toBe('admitted')
+  },
+)
+
+test('Limiter#decide() counts the anonymous by address, in shadow mode even with ANONYMOUS=deny', async () => {
+  for (const env of [{}, { ANONYMOUS: 'ip' }, { ANONYMOUS: 'deny', MODE: 'shadow' }]) {
+    const { store, decide } = subject(env)
+    expect((await decide('GET /', IP)).kind).toBe('admitted')
+    expect(store.keys).toEqual([[keyOf('sluice:default:w', ['ip', '203.0.113.7'])]])
+  }
+})
+
+const AWAY = () => Promise.reject(new StoreError('Redis did not answer within the deadline'))
+
+test('Limiter#decide() with ON_STORE_ERROR=local puts the same question to the fallback', async () => {
+  const { store, fallback, lines, decide } = subject({ ON_STORE_ERROR: 'local' })
+  store.answer = AWAY
+  fallback.answer = refusal([{ retryAfterMs: 1_500 }])
+  expect(await decide('GET /', X)).toMatchObject({ kind: 'limited', retryAfterMs: 1_500 })
+  expect(fallback.requests).toEqual(store.requests)
+  const message = 'Redis did not answer within the deadline'
+  expect(lines).toEqual([{ level: 'error', event: 'store_error', message, answered: 'local' }])
+})
+
+test('Limiter#decide() asks the fallback only while the store is away', async () => {
+  const { store, fallback, decide } = subject()
+  const { answer } = store
+  store.answer = AWAY
+  await decide('GET /', X)
+  store.answer = answer
+  await decide('GET /', X)
+  expect([store.requests.length, fallback.requests.length]).toEqual([2, 1])
+})
+
+test('Limiter#decide() with ON_STORE_ERROR=local holds limits exactly', async () => {
+  const clock = { now: NOW_MS }
+  const store = new FakeStore()
+  store.answer = AWAY
+  const config = loadConfig({ UPSTREAM_URL: 'https://api.example.com', RATE_LIMITS: '3/1s' })
+  const limiter = new Limiter({
+    config,
+    store,
+    fallback: new MemoryStore(() => clock.now),
+    health: undefined,
+    log: () => {},
+  })
+  const decide = async () => (await limiter.decide(new Request('https://g.example/', { headers: X }))).kind
+  const first = [await decide(), await decide(), await decide(), await decide()]
+  clock.now += 999
+  const early = await decide()
+  clock.now += 1
+  expect([...first, early, await decide()]).toEqual([
+    ...['admitted', 'admitted', 'admitted', 'limited'],
+    ...['limited', 'admitted'],
+  ])
+})
+
+test('Limiter#decide() with ON_STORE_ERROR=open admits, with nothing to say of limits', async () => {
+  const { store, fallback, lines, decide } = subject({ ON_STORE_ERROR: 'open' })
+  store.answer = AWAY
+  expect(await decide('GET /', X)).toEqual({ kind: 'admitted', tiers: [] })
+  expect(fallback.requests).toEqual([])
+  expect(lines).toMatchObject([{ event: 'store_error', answered: 'open' }])
+})
+
+test('Limiter#decide() with ON_STORE_ERROR=closed lets nobody through', async () => {
+  const { store, fallback, lines, decide } = subject({ ON_STORE_ERROR: 'closed' })
+  store.answer = AWAY
+  expect(await decide('GET /', X)).toEqual({ kind: 'unavailable' })
+  expect(fallback.requests).toEqual([])
+  expect(lines).toMatchObject([{ event: 'store_error', answered: 'closed' }])
+})
+
+test('Limiter#decide() in shadow mode refuses nothing, not even with the store away and ON_STORE_ERROR=closed', async () => {
+  const { store, decide } = subject({ MODE: 'shadow', ON_STORE_ERROR: 'closed' })
+  store.answer = AWAY
+  expect((await decide('GET /', X)).kind).toBe('admitted')
+})
+
+test('Limiter#decide() does not take a mistake of its own for a store that is away', async () => {
+  const { store, fallback, decide } = subject()
+  store.answer = () => Promise.reject(new TypeError('x is not a function'))
+  await expect(decide('GET /', X)).rejects.toThrow('x is not a function')
+  expect(fallback.requests).toEqual([])
+})

@@ -1,0 +1,445 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { ConfigError } from '../../src/config/config-error.ts'
+import { type Config, type Environment, loadConfig } from '../../src/config/load-config.ts'
+import { VARIABLES } from '../../src/config/variables.ts'
+
+const UPSTREAM_URL = 'https://api.example.com'
+const REDIS = { UPSTASH_REDIS_REST_URL: 'https://eu1-x.upstash.io', UPSTASH_REDIS_REST_TOKEN: 'AXX+/=' }
+const fetcher = { fetch: () => Promise.resolve(new Response()) }
+
+function load(env: Environment): Config {
+  return loadConfig({ UPSTREAM_URL, ...env })
+}
+
+function loadPolicy(policy: Readonly<Record<string, unknown>>): Config['policies'][number] | undefined {
+  return load({ POLICIES: [{ name: 'a', limits: '5/1m', ...policy }] }).policies[0]
+}
+
+function messageOf(env: Environment): string {
+  try {
+    loadConfig(env)
+  } catch (error) {
+    expect(error).toBeInstanceOf(ConfigError)
+    return (error as ConfigError).message
+  }
+  throw new Error('a configuration error was expected')
+}
+
+/** What a policy is where its table says nothing. */
+const PLAIN = {
+  missing: { kind: 'ip' },
+  burst: undefined,
+  priority: undefined,
+  reserved: { critical: 0, default: 0, sheddable: 0 },
+  settleHeader: undefined,
+}
+
+test('loadConfig() has a default for everything but the upstream', () => {
+  expect(loadConfig({ UPSTREAM_URL })).toEqual({
+    upstreamUrl: 'https://api.example.com',
+    upstreamTimeoutMs: 30_000,
+    redis: undefined,
+    policies: [
+      {
+        name: 'default',
+        algorithm: 'sliding-window',
+        tiers: [{ name: 'default-1m', limit: 60, windowMs: 60_000 }],
+        by: [{ kind: 'token' }],
+        match: undefined,
+        ...PLAIN,
+        cost: { kind: 'fixed', units: 1 },
+        enforced: true,
+      },
+    ],
+    ipv6Prefix: 64,
+    exempt: [],
+    isShedding: false,
+    dialect: 'draft-11',
+    storeTimeoutMs: 500,
+    onStoreError: 'local',
+    identitySecret: undefined,
+    keyPrefix: 'sluice',
+  })
+})
+
+test.each<[Environment, Partial<Config>]>([
+  [{ UPSTREAM_URL: 'http://127.0.0.1:9000' }, { upstreamUrl: 'http://127.0.0.1:9000' }],
+  [{ UPSTREAM_URL: 'https://API.example.com:443/' }, { upstreamUrl: 'https://api.example.com' }],
+  [{ UPSTREAM_URL: 'https://api.example.com/v1/' }, { upstreamUrl: 'https://api.example.com/v1' }],
+  // With paths appended to it, an empty query or fragment would swallow them.
+  [{ UPSTREAM_URL: 'https://api.example.com/v1?' }, { upstreamUrl: 'https://api.example.com/v1' }],
+  [{ UPSTREAM_URL: 'https://api.example.com/v1#' }, { upstreamUrl: 'https://api.example.com/v1' }],
+  [{ UPSTREAM_TIMEOUT_MS: 1 }, { upstreamTimeoutMs: 1 }],
+  [{ UPSTREAM_TIMEOUT_MS: '3600000' }, { upstreamTimeoutMs: 3_600_000 }],
+  [REDIS, { redis: { url: 'https://eu1-x.upstash.io', token: 'AXX+/=' } }],
+  [{ IPV6_PREFIX: '48' }, { ipv6Prefix: 48 }],
+  [
+    { EXEMPT: 'OPTIONS *, GET /healthz' },
+    {
+      exempt: [
+        { method: 'OPTIONS', path: '/*' },
+        { method: 'GET', path: '/healthz' },
+      ],
+    },
+  ],
+  [{ EXEMPT: ['/a,b'] }, { exempt: [{ method: '*', path: '/a,b' }] }],
+  [{ SHEDDING: 'on' }, { isShedding: true }],
+  [{ RATELIMIT_HEADERS: 'off' }, { dialect: 'off' }],
+  [{ RATELIMIT_HEADERS: 'draft-6' }, { dialect: 'draft-6' }],
+  [{ RATELIMIT_HEADERS: 'x-ratelimit' }, { dialect: 'x-ratelimit' }],
+  [{ STORE_TIMEOUT_MS: '60000' }, { storeTimeoutMs: 60_000 }],
+  [{ STORE_TIMEOUT_MS: 250 }, { storeTimeoutMs: 250 }],
+  [{ ON_STORE_ERROR: 'open' }, { onStoreError: 'open' }],
+  [{ ON_STORE_ERROR: 'closed' }, { onStoreError: 'closed' }],
+  [{ IDENTITY_SECRET: 'sixteen or more.' }, { identitySecret: 'sixteen or more.' }],
+  [{ KEY_PREFIX: 'eu:api_2.v-1' }, { keyPrefix: 'eu:api_2.v-1' }],
+  [{ SOME_OTHER_BINDING: {} }, { keyPrefix: 'sluice' }],
+])('loadConfig() reads %j', (env, expected) => {
+  expect(load(env)).toMatchObject(expected)
+})
+
+test('loadConfig() takes a service binding in place of UPSTREAM_URL', () => {
+  expect(loadConfig({ UPSTREAM: fetcher }).upstreamUrl).toBeUndefined()
+  expect(loadConfig({ UPSTREAM: fetcher, UPSTREAM_URL }).upstreamUrl).toBeUndefined()
+})
+
+describe('loadConfig() makes policies', () => {
+  const table = [
+    { name: 'login', limits: '20/1h, 5/1m', by: 'ip + header:X-Tenant', match: 'POST /login', cost: 2, mode: 'shadow' },
+    { name: 'search', limits: '1000/1d', by: 'query:q', match: ['GET /search', '/find/*'], cost: '10' },
+  ]
+  const expected = [
+    {
+      name: 'login',
+      algorithm: 'sliding-window',
+      tiers: [
+        { name: 'login-1m', limit: 5, windowMs: 60_000 },
+        { name: 'login-1h', limit: 20, windowMs: 3_600_000 },
+      ],
+      by: [{ kind: 'ip' }, { kind: 'header', name: 'x-tenant' }],
+      match: [{ method: 'POST', path: '/login' }],
+      ...PLAIN,
+      cost: { kind: 'fixed', units: 2 },
+      enforced: false,
+    },
+    {
+      name: 'search',
+      algorithm: 'sliding-window',
+      tiers: [{ name: 'search-1d', limit: 1000, windowMs: 86_400_000 }],
+      by: [{ kind: 'query', name: 'q' }],
+      match: [
+        { method: 'GET', path: '/search' },
+        { method: '*', path: '/find/*' },
+      ],
+      ...PLAIN,
+      cost: { kind: 'fixed', units: 10 },
+      enforced: true,
+    },
+  ]
+
+  test('of a list of tables', () => {
+    expect(load({ POLICIES: table }).policies).toEqual(expected)
+  })
+
+  test('of the same list as JSON', () => {
+    expect(load({ POLICIES: JSON.stringify(table) }).policies).toEqual(expected)
+  })
+
+  test('beside the default one if RATE_LIMITS is set', () => {
+    const { policies } = load({ RATE_LIMITS: '10/1s, 120/1m', POLICIES: table })
+    expect(policies.map(({ name }) => name)).toEqual(['default', 'login', 'search'])
+    expect(policies[0]?.tiers.map(({ name }) => name)).toEqual(['default-1s', 'default-1m'])
+  })
+
+  test('named default only if RATE_LIMITS does not', () => {
+    expect(load({ POLICIES: [{ name: 'default', limits: '5/1m' }] }).policies).toHaveLength(1)
+  })
+
+  test('of each algorithm, with what belongs to it', () => {
+    expect(loadPolicy({ algorithm: 'token-bucket' })).toMatchObject({ burst: 5 })
+    expect(loadPolicy({ algorithm: 'token-bucket', burst: 9 })).toMatchObject({ burst: 9 })
+    const held = { algorithm: 'concurrency', limits: '20' }
+    expect(loadPolicy(held)?.tiers).toEqual([{ name: 'a', limit: 20, windowMs: 60_000 }])
+    expect(loadPolicy({ ...held, deadline: '5m' })?.tiers).toEqual([{ name: 'a', limit: 20, windowMs: 300_000 }])
+    expect(loadPolicy({ limits: '100001/1d', exact: true })?.tiers[0]?.limit).toBe(100_001)
+    expect(loadPolicy({ limits: '6000000/30d', algorithm: 'quota' })?.tiers[0]?.limit).toBe(6_000_000)
+    expect(loadPolicy({ algorithm: 'quota', settle: 'header:X-Actual' })?.settleHeader).toBe('x-actual')
+    expect(loadPolicy({ cost: 'header:X-Cost', max_cost: 3 })?.cost).toEqual({ kind: 'header', name: 'x-cost', max: 3 })
+  })
+
+  test('with units reserved for the classes above', () => {
+    const reserved = (reserve: unknown) => loadPolicy({ limits: '10/1s', reserve })?.reserved
+    expect(reserved({ critical: 0.2 })).toEqual({ critical: 0, default: 2, sheddable: 2 })
+    expect(reserved({ critical: 0.2, default: 0.25 })).toEqual({ critical: 0, default: 2, sheddable: 5 })
+    expect(reserved({ default: 0.3 })).toEqual({ critical: 0, default: 0, sheddable: 3 })
+  })
+
+  test('that only classify', () => {
+    const policies = load({ POLICIES: [{ name: 'a', match: '/a', priority: 'critical' }] }).policies
+    expect(policies).toMatchObject([{ name: 'a', tiers: [], priority: 'critical' }])
+  })
+
+  test.each([
+    ['ip', { kind: 'ip' }],
+    ['skip', { kind: 'skip' }],
+    ['deny', { kind: 'deny', status: 401 }],
+    ['deny:403', { kind: 'deny', status: 403 }],
+    [undefined, { kind: 'ip' }],
+  ])('with missing %s', (missing, expected) => {
+    expect(loadPolicy(missing === undefined ? {} : { missing })?.missing).toEqual(expected)
+  })
+
+  test('that deny whoever lacks what they count by, with ANONYMOUS=deny', () => {
+    const { policies } = load({ ANONYMOUS: 'deny', RATE_LIMITS: '5/1m', POLICIES: [{ ...A, missing: 'ip' }] })
+    expect(policies.map(({ missing }) => missing)).toEqual([{ kind: 'deny', status: 401 }, { kind: 'ip' }])
+  })
+
+  test('whose cost may be all of the smallest limit', () => {
+    expect(loadPolicy({ limits: '10/1s, 5/1m', cost: 5 })?.cost).toEqual({ kind: 'fixed', units: 5 })
+  })
+
+  test.each([
+    [{ MODE: 'enforce' }, undefined, true],
+    [{ MODE: 'enforce' }, 'shadow', false],
+    [{ MODE: 'shadow' }, undefined, false],
+    [{ MODE: 'shadow' }, 'shadow', false],
+    // MODE=shadow never refuses, whatever a policy says.
+    [{ MODE: 'shadow' }, 'enforce', false],
+  ])('under %j with mode %s enforced: %s', (env, mode, enforced) => {
+    const policy = { name: 'a', limits: '5/1m', ...(mode && { mode }) }
+    expect(load({ ...env, POLICIES: [policy] }).policies[0]?.enforced).toBe(enforced)
+  })
+})
+
+const LIMITS =
+  'tiers such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w)'
+const PATTERNS = 'patterns such as "GET /users/:id, POST /upload/*, OPTIONS *"'
+const URL_EXPECTED = 'an http or https URL without credentials, query or fragment'
+const BY = '"token", "ip", "route", "global", "header:<name>", "query:<name>" or "form:<name>", joined with "+"'
+const ALGORITHMS = '"sliding-window" or "token-bucket" or "fixed-window" or "quota" or "sorted-set" or "concurrency"'
+const KEYS =
+  'name, limits, algorithm, by, match, cost, max_cost, burst, deadline, missing, priority, reserve, settle, exact, mode'
+const LIST = 'a list of tables, or JSON of one'
+
+function withPolicy(policy: unknown): Environment {
+  return { UPSTREAM_URL, POLICIES: [policy] }
+}
+
+const A = { name: 'a', limits: '5/1m' }
+
+test.each<[string, Environment]>([
+  ['UPSTREAM_URL: expected the origin of your API (or a service binding named UPSTREAM), got nothing', {}],
+  [
+    'UPSTREAM_URL: expected the origin of your API (or a service binding named UPSTREAM), got nothing',
+    { UPSTREAM: 'https://api.example.com' },
+  ],
+  [`UPSTREAM_URL: expected ${URL_EXPECTED}, got "api.example.com"`, { UPSTREAM_URL: 'api.example.com' }],
+  [`UPSTREAM_URL: expected ${URL_EXPECTED}, got "ftp://api.example.com"`, { UPSTREAM_URL: 'ftp://api.example.com' }],
+  [`UPSTREAM_URL: expected ${URL_EXPECTED}, got "https://a.example/#b"`, { UPSTREAM_URL: 'https://a.example/#b' }],
+  [`UPSTREAM_URL: expected ${URL_EXPECTED}, got ""`, { UPSTREAM_URL: '' }],
+  [`UPSTREAM_URL: expected ${URL_EXPECTED}, got 7`, { UPSTREAM_URL: 7 }],
+  [
+    `UPSTREAM_URL: expected ${URL_EXPECTED}, got a value not shown here`,
+    { UPSTREAM_URL: 'https://user:password@api.example.com' },
+  ],
+  [
+    'UPSTREAM_TIMEOUT_MS: expected an integer from 1 to 3600000, got "30s"',
+    { UPSTREAM_URL, UPSTREAM_TIMEOUT_MS: '30s' },
+  ],
+  [
+    'UPSTASH_REDIS_REST_URL: expected the URL for UPSTASH_REDIS_REST_TOKEN, got nothing',
+    { UPSTREAM_URL, UPSTASH_REDIS_REST_TOKEN: 'a' },
+  ],
+  [
+    'UPSTASH_REDIS_REST_TOKEN: expected the token for UPSTASH_REDIS_REST_URL, got nothing',
+    { UPSTREAM_URL, UPSTASH_REDIS_REST_URL: 'https://a.upstash.io' },
+  ],
+  [
+    'UPSTASH_REDIS_REST_TOKEN: expected the REST token of the database, got a value not shown here',
+    { UPSTREAM_URL, ...REDIS, UPSTASH_REDIS_REST_TOKEN: 'two words' },
+  ],
+  [`RATE_LIMITS: expected ${LIMITS}, got "0/1m"`, { UPSTREAM_URL, RATE_LIMITS: '0/1m' }],
+  [`RATE_LIMITS: expected ${LIMITS}, got 60`, { UPSTREAM_URL, RATE_LIMITS: 60 }],
+  [`POLICIES: expected ${LIST}, got "[{]"`, { UPSTREAM_URL, POLICIES: '[{]' }],
+  [`POLICIES: expected ${LIST}, got {"name":"a"}`, { UPSTREAM_URL, POLICIES: { name: 'a' } }],
+  [`POLICIES: expected ${LIST}, got []`, { UPSTREAM_URL, POLICIES: [] }],
+  ['POLICIES[0]: expected a table, got "5/1m"', withPolicy('5/1m')],
+  ['POLICIES[0].name: expected a value, got nothing', withPolicy({ limits: '5/1m' })],
+  [`POLICIES[0].limits: expected ${LIMITS}; or else a priority, got nothing`, withPolicy({ name: 'a' })],
+  [`POLICIES[0].prioritty: expected no such name (but ${KEYS}), got 1`, withPolicy({ ...A, prioritty: 1 })],
+  [
+    'POLICIES[0].name: expected up to 64 letters, digits, "-" or "_", got "a b"',
+    withPolicy({ name: 'a b', limits: '5/1m' }),
+  ],
+  [`POLICIES[0].limits: expected ${LIMITS}, got "5 per minute"`, withPolicy({ name: 'a', limits: '5 per minute' })],
+  [`POLICIES[0].algorithm: expected ${ALGORITHMS}, got "leaky"`, withPolicy({ ...A, algorithm: 'leaky' })],
+  [`POLICIES[0].by: expected ${BY}, got "cookie:sid"`, withPolicy({ ...A, by: 'cookie:sid' })],
+  [`POLICIES[0].match: expected ${PATTERNS}, got "login"`, withPolicy({ ...A, match: 'login' })],
+  [`POLICIES[0].match: expected ${PATTERNS}, got ["/a","b"]`, withPolicy({ ...A, match: ['/a', 'b'] })],
+  [`POLICIES[0].match: expected ${PATTERNS}, got []`, withPolicy({ ...A, match: [] })],
+  ['POLICIES[0].cost: expected an integer from 1 to 1000000000, got 0', withPolicy({ ...A, cost: 0 })],
+  ['POLICIES[0].cost: expected at most the smallest limit of the policy, 5, got 6', withPolicy({ ...A, cost: 6 })],
+  [
+    'POLICIES[0].cost: expected an integer from 1 to 1000000000, or "header:<name>", got "x-cost"',
+    withPolicy({ ...A, cost: 'x-cost' }),
+  ],
+  [
+    'POLICIES[0].max_cost: expected the highest cost that a request may name, got nothing',
+    withPolicy({ ...A, cost: 'header:x-cost' }),
+  ],
+  [
+    'POLICIES[0].max_cost: expected at most the smallest limit of the policy, 5, got 6',
+    withPolicy({ ...A, cost: 'header:x-cost', max_cost: 6 }),
+  ],
+  ['POLICIES[0].max_cost: expected cost = "header:<name>" with it, got 5', withPolicy({ ...A, max_cost: 5 })],
+  ['POLICIES[0].burst: expected algorithm = "token-bucket" with it, got 5', withPolicy({ ...A, burst: 5 })],
+  ['POLICIES[0].deadline: expected algorithm = "concurrency" with it, got "1s"', withPolicy({ ...A, deadline: '1s' })],
+  [
+    'POLICIES[0].deadline: expected a duration from 1ms to 53w such as "30s" (units ms s m h d w), got "soon"',
+    withPolicy({ name: 'a', limits: '5', algorithm: 'concurrency', deadline: 'soon' }),
+  ],
+  [
+    'POLICIES[0].limits: expected a number of requests at once from 1 to 999999, such as "20", got "5/1m"',
+    withPolicy({ ...A, algorithm: 'concurrency' }),
+  ],
+  [
+    'POLICIES[0].limits: expected one tier, the rate at which the bucket is refilled, got "5/1s, 9/1m"',
+    withPolicy({ ...A, limits: '5/1s, 9/1m', algorithm: 'token-bucket' }),
+  ],
+  [
+    'POLICIES[0].limits: expected at most 140 units with this window, got "300/53w"',
+    withPolicy({ ...A, limits: '300/53w', algorithm: 'token-bucket' }),
+  ],
+  [
+    'POLICIES[0].burst: expected at most 140 units with this window, got 282',
+    withPolicy({ ...A, limits: '1/53w', burst: 282, algorithm: 'token-bucket' }),
+  ],
+  [
+    'POLICIES[0].limits: expected limits up to 100000 (for more, algorithm = "quota", or exact = true), got "100001/1d"',
+    withPolicy({ ...A, limits: '100001/1d' }),
+  ],
+  [
+    'RATE_LIMITS: expected limits up to 100000 (for more, a policy with algorithm = "quota", or exact = true, in POLICIES), got "100001/1d"',
+    { UPSTREAM_URL, RATE_LIMITS: '10/1s, 100001/1d' },
+  ],
+  [
+    'POLICIES[0].missing: expected "ip", "skip", "deny" or "deny:<status from 400 to 499>", got "deny:200"',
+    withPolicy({ ...A, missing: 'deny:200' }),
+  ],
+  [
+    'POLICIES[0].priority: expected "critical" or "default" or "sheddable", got "high"',
+    withPolicy({ ...A, priority: 'high' }),
+  ],
+  ['POLICIES[0].reserve: expected a table of shares, got 0.2', withPolicy({ ...A, reserve: 0.2 })],
+  [
+    'POLICIES[0].reserve.sheddable: expected no such class (but critical, default), got 0.2',
+    withPolicy({ ...A, reserve: { sheddable: 0.2 } }),
+  ],
+  [
+    'POLICIES[0].reserve.critical: expected a share above 0 and below 1, got 1',
+    withPolicy({ ...A, reserve: { critical: 1 } }),
+  ],
+  [
+    'POLICIES[0].reserve: expected limits of one tier with it, got {"critical":0.2}',
+    withPolicy({ ...A, limits: '5/1s, 9/1m', reserve: { critical: 0.2 } }),
+  ],
+  [
+    'POLICIES[0].reserve: expected shares that leave room for a request of cost 1, got {"critical":0.5,"default":0.5}',
+    withPolicy({ ...A, limits: '4/1s', reserve: { critical: 0.5, default: 0.5 } }),
+  ],
+  [
+    'POLICIES[0].settle: expected "header:<name>", got "x-actual"',
+    withPolicy({ ...A, algorithm: 'quota', settle: 'x-actual' }),
+  ],
+  [
+    'POLICIES[0].settle: expected algorithm = "token-bucket", "fixed-window" or "quota" with it: a log cannot be rewritten, got "header:x-actual"',
+    withPolicy({ ...A, settle: 'header:x-actual' }),
+  ],
+  ['POLICIES[0].exact: expected true or false, got "yes"', withPolicy({ ...A, exact: 'yes' })],
+  ['POLICIES[0].mode: expected "enforce" or "shadow", got "log"', withPolicy({ ...A, mode: 'log' })],
+  ['POLICIES[1].name: expected a name used once, got "a"', { UPSTREAM_URL, POLICIES: [A, A] }],
+  [
+    'POLICIES[0].name: expected another name: RATE_LIMITS makes "default", got "default"',
+    { UPSTREAM_URL, RATE_LIMITS: '5/1m', POLICIES: [{ ...A, name: 'default' }] },
+  ],
+  ['ANONYMOUS: expected "ip" or "deny", got "yes"', { UPSTREAM_URL, ANONYMOUS: 'yes' }],
+  [`EXEMPT: expected ${PATTERNS}, got ""`, { UPSTREAM_URL, EXEMPT: '' }],
+  ['IPV6_PREFIX: expected an integer from 16 to 128, got 8', { UPSTREAM_URL, IPV6_PREFIX: 8 }],
+  ['SHEDDING: expected "on" or "off", got true', { UPSTREAM_URL, SHEDDING: true }],
+  ['MODE: expected "enforce" or "shadow", got "dry"', { UPSTREAM_URL, MODE: 'dry' }],
+  [
+    'RATELIMIT_HEADERS: expected "draft-11" or "draft-6" or "x-ratelimit" or "off", got "draft-12"',
+    { UPSTREAM_URL, RATELIMIT_HEADERS: 'draft-12' },
+  ],
+  ['STORE_TIMEOUT_MS: expected an integer from 1 to 60000, got 60001', { UPSTREAM_URL, STORE_TIMEOUT_MS: 60_001 }],
+  ['ON_STORE_ERROR: expected "local" or "open" or "closed", got "LOCAL"', { UPSTREAM_URL, ON_STORE_ERROR: 'LOCAL' }],
+  [
+    'IDENTITY_SECRET: expected at least 16 characters, got a value not shown here',
+    { UPSTREAM_URL, IDENTITY_SECRET: 'fifteen letters' },
+  ],
+  [
+    'KEY_PREFIX: expected up to 64 letters, digits, "_", ".", ":" or "-", got "a{b}"',
+    { UPSTREAM_URL, KEY_PREFIX: 'a{b}' },
+  ],
+])('loadConfig() refuses with: %s', (message, env) => {
+  expect(messageOf(env)).toBe(message)
+})
+
+test.each<unknown>(['', ' 5', '5 ', '+5', '-5', '5.5', '1e3', '0x10', '0', 0, -1, 1.5, Number.NaN, true, null, [5]])(
+  'loadConfig() takes %j for no integer',
+  (value) => {
+    expect(messageOf({ UPSTREAM_URL, STORE_TIMEOUT_MS: value })).toMatch(/^STORE_TIMEOUT_MS: expected an integer /)
+  },
+)
+
+test('loadConfig() shows at most the first hundred characters of a value', () => {
+  const message = messageOf({ UPSTREAM_URL: 'x'.repeat(1000) })
+  expect(message).toBe(`UPSTREAM_URL: expected ${URL_EXPECTED}, got "${'x'.repeat(99)}…`)
+})
+
+test.each<Environment>([
+  { UPSTREAM_URL, ...REDIS, UPSTASH_REDIS_REST_TOKEN: 'hush hush' },
+  { UPSTREAM_URL, ...REDIS, UPSTASH_REDIS_REST_TOKEN: { hush: 'hush' } },
+  { UPSTREAM_URL, IDENTITY_SECRET: 'hush' },
+  { UPSTREAM_URL, IDENTITY_SECRET: ['hush'] },
+  { UPSTREAM_URL: 'https://me:hush@api.example.com' },
+  { UPSTREAM_URL: 'redis://default:hush@eu1-x.upstash.io:6379' },
+  { UPSTREAM_URL, ...REDIS, UPSTASH_REDIS_REST_URL: 'rediss://default:hush@eu1-x.upstash.io:6379' },
+  // Upstash takes a token in the query as well.
+  { UPSTREAM_URL, ...REDIS, UPSTASH_REDIS_REST_URL: 'https://eu1-x.upstash.io?_token=hush' },
+  // The two values that the console shows side by side, pasted the wrong way round.
+  { UPSTREAM_URL, UPSTASH_REDIS_REST_URL: 'AXXhush', UPSTASH_REDIS_REST_TOKEN: 'https://eu1-x.upstash.io' },
+])('loadConfig() shows no secret in the message about %j', (env) => {
+  expect(messageOf(env)).not.toContain('hush')
+})
+
+test('loadConfig() throws nothing but a line that begins with the name of the variable', () => {
+  const value = fc.oneof(fc.anything(), fc.json(), fc.string({ unit: 'binary' }), fc.webUrl())
+  fc.assert(
+    fc.property(fc.constantFrom(...VARIABLES), value, (variable, value) => {
+      try {
+        load({ [variable]: value })
+      } catch (error) {
+        expect(error).toBeInstanceOf(ConfigError)
+        const { message, variable: named } = error as ConfigError
+        expect(message).not.toMatch(/[\r\n]/)
+        expect(message.startsWith(named)).toBe(true)
+        expect(VARIABLES).toContain(named)
+      }
+    }),
+    { numRuns: 1000 },
+  )
+})
+
+test('loadConfig() freezes what it answers, and leaves alone what it was given', () => {
+  const env = { UPSTREAM_URL, ...REDIS, EXEMPT: ['/a'], POLICIES: [{ ...A, match: ['/b'] }] }
+  const expectFrozen = (value: unknown) => {
+    if (typeof value !== 'object' || value === null) return
+    expect(Object.isFrozen(value)).toBe(true)
+    Object.values(value).forEach(expectFrozen)
+  }
+  expectFrozen(loadConfig(env))
+  const given = [env, env.EXEMPT, env.POLICIES, env.POLICIES[0], env.POLICIES[0]?.match]
+  expect(given.map(Object.isFrozen)).toEqual(given.map(() => false))
+})

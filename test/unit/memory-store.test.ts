@@ -1,0 +1,118 @@
+import { expect, test } from 'vitest'
+import { MemoryStore } from '../../src/store/memory-store.ts'
+import type { DecisionRequest, Rule, StoreDecision } from '../../src/store/store.ts'
+
+/** The bound of the source: more callers than any test could know of by accident. */
+const MAX_KEYS = 100_000
+const START_MS = 1_700_000_000_000
+
+function subject() {
+  const clock = { now: START_MS }
+  const store = new MemoryStore(() => clock.now)
+  const rule = (key: string, overrides: Partial<Rule> = {}): Rule => ({
+    key,
+    algorithm: 'sliding-window',
+    tiers: [{ limit: 2, windowMs: 1_000 }],
+    cost: 1,
+    enforced: true,
+    reserved: 0,
+    ...overrides,
+  })
+  const ask = (key: string, overrides?: Partial<Rule>, mode: DecisionRequest['mode'] = 'all'): StoreDecision =>
+    store.decideNow({ mode, permits: 1, rules: [rule(key, overrides)] })
+  /** Units that a caller has left, found out without a charge. */
+  const left = (key: string, overrides?: Partial<Rule>) => ask(key, overrides, 'peek').usage[0]?.[0]?.remaining
+  return { clock, store, ask, left }
+}
+
+test('MemoryStore#decide() answers as decideNow() does', async () => {
+  const { store } = subject()
+  const request: DecisionRequest = { mode: 'peek', permits: 1, rules: [] }
+  expect(await store.decide(request)).toEqual(store.decideNow(request))
+})
+
+test('MemoryStore forgets a caller in time: two windows after the TTL was set, not sooner', () => {
+  const { clock, store, ask, left } = subject()
+  ask('a')
+  clock.now += 999
+  expect(left('a')).toBe(1)
+  clock.now += 1
+  expect(left('a')).toBe(2)
+  expect(store.size).toBe(1)
+  clock.now += 1_000
+  // Slots that have expired go as others are charged.
+  ask('b')
+  expect(store.size).toBe(1)
+})
+
+test('MemoryStore keeps a caller while any of its windows may count', () => {
+  const { clock, ask, left } = subject()
+  const overrides = { tiers: [{ limit: 100, windowMs: 1_000 }] }
+  for (let i = 1; i <= 50; i++) {
+    ask('a', overrides)
+    // All that was charged in the last second, and no more: steps of 300 ms are 4 to a window.
+    expect(left('a', overrides)).toBe(100 - Math.min(i, 4))
+    clock.now += 300
+  }
+})
+
+test('MemoryStore does not remember who was only looked at or refused', () => {
+  const { store, ask } = subject()
+  ask('peeked', {}, 'peek')
+  ask('refused', { cost: 3 })
+  expect(store.size).toBe(0)
+})
+
+test('MemoryStore drops expired callers, two for each charge', () => {
+  const { clock, store, ask } = subject()
+  for (let i = 0; i < 100; i++) ask(`old-${i}`)
+  clock.now += 2_000
+  const sizes = [1, 2, 3].map((i) => {
+    ask(`new-${i}`)
+    return store.size
+  })
+  expect(sizes).toEqual([99, 98, 97])
+  for (let i = 4; i <= 200; i++) ask(`new-${i}`)
+  expect(store.size).toBe(200)
+})
+
+test('MemoryStore remembers a bounded number of callers, and forgets those first who were charged longest ago', () => {
+  const { store, ask, left } = subject()
+  for (let i = 0; i < MAX_KEYS; i++) ask(`caller-${i}`)
+  expect(store.size).toBe(MAX_KEYS)
+  // Charged again, the first is now the last in line; a look or a refusal does not move the second.
+  ask('caller-0')
+  left('caller-1')
+  ask('caller-1', { cost: 2 })
+
+  ask('newcomer-1')
+  expect(store.size).toBe(MAX_KEYS)
+  expect(['caller-0', 'caller-1', 'caller-2', 'newcomer-1'].map((key) => left(key))).toEqual([0, 2, 1, 1])
+  ask('newcomer-2')
+  expect(store.size).toBe(MAX_KEYS)
+  expect(['caller-0', 'caller-2', 'caller-3', 'newcomer-1'].map((key) => left(key))).toEqual([0, 2, 1, 1])
+})
+
+test('MemoryStore counts lifetimes by a clock that never goes back', () => {
+  const { clock, ask, left } = subject()
+  ask('a')
+  ask('a')
+  clock.now -= 60_000
+  // Stricter, never looser: nothing has left the window, nor will it for as long.
+  expect(left('a')).toBe(0)
+  expect(ask('a').usage[0]?.[0]?.retryAfterMs).toBe(61_000)
+  clock.now += 60_999
+  expect(left('a')).toBe(0)
+  clock.now += 1
+  expect(left('a')).toBe(2)
+})
+
+test('MemoryStore reads a clock that has fractions of a millisecond', () => {
+  const { clock, ask } = subject()
+  clock.now += 0.75
+  expect(ask('a')).toMatchObject({ granted: 1, nowMs: START_MS, usage: [[{ remaining: 1, resetMs: 1_000 }]] })
+})
+
+test('MemoryStore#ping() finds it in reach', async () => {
+  await expect(subject().store.ping()).resolves.toBeUndefined()
+})

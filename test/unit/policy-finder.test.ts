@@ -1,0 +1,92 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { loadConfig } from '../../src/config/load-config.ts'
+import { PolicyFinder } from '../../src/policy/policy-finder.ts'
+
+/** @param matches of each policy by name; undefined for one that applies everywhere */
+function finderOf(matches: Readonly<Record<string, string | undefined>>, exempt?: string): PolicyFinder {
+  const config = loadConfig({
+    UPSTREAM_URL: 'https://api.example.com',
+    ...(exempt && { EXEMPT: exempt }),
+    POLICIES: Object.entries(matches).map(([name, match]) => ({ name, limits: '5/1m', ...(match && { match }) })),
+  })
+  return new PolicyFinder(config.policies, config.exempt)
+}
+
+function found(finder: PolicyFinder, method: string, path: string): (string | undefined)[][] {
+  const matches = finder.find(method, path)
+  return matches === 'exempt' ? [['exempt']] : matches.map(({ policy, route }) => [policy.name, route])
+}
+
+test('PolicyFinder#find() finds every policy that applies, in their order', () => {
+  const finder = finderOf({ all: undefined, login: 'POST /login', writes: 'POST *, PUT *' })
+  expect(found(finder, 'POST', '/login')).toEqual([
+    ['all', undefined],
+    ['login', 'POST /login'],
+    ['writes', 'POST /*'],
+  ])
+  expect(found(finder, 'GET', '/login')).toEqual([['all', undefined]])
+  expect(found(finder, 'PUT', '/')).toEqual([
+    ['all', undefined],
+    ['writes', 'PUT /*'],
+  ])
+})
+
+test('PolicyFinder#find() finds a policy once, by the first of its patterns that matches', () => {
+  const finder = finderOf({ users: 'GET /users/:id, /users/me, /users/*', head: 'GET /x, HEAD /x, *' })
+  expect(found(finder, 'GET', '/users/me')).toEqual([
+    ['users', 'GET /users/:id'],
+    ['head', '* /*'],
+  ])
+  expect(found(finder, 'POST', '/users/me')).toEqual([
+    ['users', '* /users/me'],
+    ['head', '* /*'],
+  ])
+  expect(found(finder, 'HEAD', '/x')).toEqual([['head', 'GET /x']])
+})
+
+test('PolicyFinder#find() finds nothing where nothing applies', () => {
+  expect(found(finderOf({ login: '/login' }), 'GET', '/')).toEqual([])
+})
+
+test('PolicyFinder#find() tells a request that is exempt', () => {
+  const finder = finderOf({ all: undefined, health: '/healthz' }, 'OPTIONS *, GET /healthz, /static/*')
+  for (const [method, path] of [
+    ['OPTIONS', '/'],
+    ['OPTIONS', '/a/b'],
+    ['GET', '/healthz'],
+    ['HEAD', '/healthz'],
+    ['POST', '/static/a'],
+  ] as const) {
+    expect(finder.find(method, path)).toBe('exempt')
+  }
+  expect(found(finder, 'POST', '/healthz').map(([name]) => name)).toEqual(['all', 'health'])
+  expect(found(finder, 'GET', '/healthz/deep').map(([name]) => name)).toEqual(['all'])
+})
+
+test('PolicyFinder#find() finds each policy as if it were the only one', () => {
+  const pattern = fc
+    .tuple(
+      fc.constantFrom('GET ', 'POST ', 'HEAD ', '* ', ''),
+      fc.array(fc.constantFrom('a', 'b', ':x', '*'), { maxLength: 3 }),
+    )
+    .map(([method, segments]) => `${method}/${segments.join('/')}`)
+  const match = fc.option(fc.array(pattern, { minLength: 1, maxLength: 3 }), { nil: undefined })
+  const request = fc.tuple(
+    fc.constantFrom('GET', 'POST', 'HEAD', 'PUT'),
+    fc.array(fc.constantFrom('a', 'b', 'c'), { maxLength: 4 }).map((segments) => `/${segments.join('/')}`),
+  )
+  fc.assert(
+    fc.property(fc.array(match, { minLength: 1, maxLength: 5 }), fc.array(request), (lists, requests) => {
+      const matches = lists.map((list, i) => [`p${i}`, list?.join()] as const)
+      const together = finderOf(Object.fromEntries(matches))
+      const alone = matches.map(([name, match]) => finderOf({ [name]: match }))
+      for (const [method, path] of requests) {
+        const byName = (entries: (string | undefined)[][]) => entries.toSorted(([a = ''], [b = '']) => (a < b ? -1 : 1))
+        const expected = alone.flatMap((finder) => found(finder, method, path))
+        expect(byName(found(together, method, path))).toEqual(expected)
+      }
+    }),
+    { numRuns: 300 },
+  )
+})

@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest'
+import { problemResponse, QUOTA_EXCEEDED, retryAfter } from '../../src/http/problem.ts'
+
+test('problemResponse() makes problem details that no cache may keep', async () => {
+  const response = problemResponse({ status: 502, title: 'Bad Gateway', detail: 'Out of reach.' })
+  expect(response.status).toBe(502)
+  expect(response.headers.get('Content-Type')).toBe('application/problem+json')
+  expect(response.headers.get('Cache-Control')).toBe('no-store')
+  expect(await response.json()).toEqual({
+    type: 'about:blank',
+    title: 'Bad Gateway',
+    status: 502,
+    detail: 'Out of reach.',
+  })
+})
+
+test('problemResponse() takes a type, members and fields of its own', async () => {
+  const response = problemResponse({
+    type: QUOTA_EXCEEDED,
+    status: 429,
+    title: 'Too Many Requests',
+    detail: 'Over the limit.',
+    extensions: { 'violated-policies': ['default-1m'], retry_after_ms: 1_234 },
+    headers: retryAfter(1_234),
+  })
+  expect(response.headers.get('Retry-After')).toBe('2')
+  expect(await response.json()).toEqual({
+    type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
+    title: 'Too Many Requests',
+    status: 429,
+    detail: 'Over the limit.',
+    'violated-policies': ['default-1m'],
+    retry_after_ms: 1_234,
+  })
+})
+
+test.each([
+  [0, '1'],
+  [1, '1'],
+  [1_000, '1'],
+  [1_001, '2'],
+  [59_999, '60'],
+  [32_054_400_000, '32054400'],
+])('retryAfter() says %d ms in whole seconds, rounded up and at least one', (waitMs, seconds) => {
+  expect(retryAfter(waitMs)).toEqual({ 'Retry-After': seconds })
+})

@@ -1,0 +1,136 @@
+import { expect, test } from 'vitest'
+import { loadConfig } from '../../src/config/load-config.ts'
+import { addRateLimitFields } from '../../src/http/rate-limit-fields.ts'
+import type { TierReport } from '../../src/limiter/verdict.ts'
+import type { TierUsage } from '../../src/store/store.ts'
+
+type Dialect = Parameters<typeof addRateLimitFields>[1]
+
+const NOW_MS = 1_700_000_000_400
+
+/** @param usage of each tier, ordered by window */
+function reportsOf(limits: string, usage: readonly Partial<TierUsage>[]): readonly TierReport[] {
+  const env = { UPSTREAM_URL: 'https://api.example.com', RATE_LIMITS: limits }
+  return loadConfig(env).policies.flatMap((policy) =>
+    policy.tiers.map((tier, i) => ({
+      policy,
+      ...tier,
+      isReserve: false,
+      remaining: 0,
+      resetMs: 0,
+      retryAfterMs: 0,
+      ...usage[i],
+    })),
+  )
+}
+
+function fieldsOf(dialect: Dialect, tiers: readonly TierReport[], sent: Readonly<Record<string, string>> = {}) {
+  const headers = new Headers(sent)
+  addRateLimitFields(headers, dialect, tiers, NOW_MS)
+  return Object.fromEntries(headers)
+}
+
+const TWO = reportsOf('10/1s, 120/1m', [
+  { remaining: 3, resetMs: 1_000 },
+  { remaining: 100, resetMs: 59_001 },
+])
+
+test('addRateLimitFields() writes draft-11: an item a tier, in lists', () => {
+  expect(fieldsOf('draft-11', TWO)).toEqual({
+    'ratelimit-policy': '"default-1s";q=10;w=1, "default-1m";q=120;w=60',
+    ratelimit: '"default-1s";r=3;t=1, "default-1m";r=100;t=60',
+  })
+})
+
+test('addRateLimitFields() writes draft-6: all quotas, and how the tightest tier stands', () => {
+  expect(fieldsOf('draft-6', TWO)).toEqual({
+    'ratelimit-policy': '10;w=1, 120;w=60',
+    'ratelimit-limit': '10',
+    'ratelimit-remaining': '3',
+    'ratelimit-reset': '1',
+  })
+})
+
+test('addRateLimitFields() writes x-ratelimit: the tightest tier, its reset in seconds since the epoch', () => {
+  expect(fieldsOf('x-ratelimit', TWO)).toEqual({
+    'x-ratelimit-limit': '10',
+    'x-ratelimit-remaining': '3',
+    'x-ratelimit-reset': '1700000002',
+  })
+})
+
+test('addRateLimitFields() writes nothing where it is off', () => {
+  expect(fieldsOf('off', TWO)).toEqual({})
+})
+
+test.each<Dialect>(['draft-11', 'draft-6', 'x-ratelimit', 'off'])(
+  'addRateLimitFields() in %s writes nothing for a request that no policy is about',
+  (dialect) => {
+    expect(fieldsOf(dialect, [], { 'X-Mine': '1' })).toEqual({ 'x-mine': '1' })
+  },
+)
+
+test.each([
+  ['5/1ms', '"default-1ms";q=5', '5'],
+  ['5/1500ms', '"default-1500ms";q=5', '5'],
+  ['5/2s', '"default-2s";q=5;w=2', '5;w=2'],
+  ['5/1w', '"default-1w";q=5;w=604800', '5;w=604800'],
+])('addRateLimitFields() leaves w out for a window that is not of whole seconds: %s', (limits, draft11, draft6) => {
+  const tiers = reportsOf(limits, [])
+  expect(fieldsOf('draft-11', tiers)['ratelimit-policy']).toBe(draft11)
+  expect(fieldsOf('draft-6', tiers)['ratelimit-policy']).toBe(draft6)
+})
+
+test.each([
+  [0, '0', '1700000001'],
+  [1, '1', '1700000001'],
+  [600, '1', '1700000001'],
+  [601, '1', '1700000002'],
+  [1_000, '1', '1700000002'],
+  [1_001, '2', '1700000002'],
+])('addRateLimitFields() rounds %d ms up to whole seconds, never down', (resetMs, seconds, epochSeconds) => {
+  const tiers = reportsOf('5/1m', [{ resetMs }])
+  expect(fieldsOf('draft-11', tiers).ratelimit).toBe(`"default-1m";r=0;t=${seconds}`)
+  expect(fieldsOf('draft-6', tiers)['ratelimit-reset']).toBe(seconds)
+  expect(fieldsOf('x-ratelimit', tiers)['x-ratelimit-reset']).toBe(epochSeconds)
+})
+
+test('addRateLimitFields() takes the tier with the longest wait for the tightest, then that with the fewest units', () => {
+  const refused = reportsOf('10/1s, 20/1m, 30/1h', [
+    { remaining: 0, resetMs: 900, retryAfterMs: 900 },
+    { remaining: 1, resetMs: 30_000, retryAfterMs: 40_000 },
+    { remaining: 0, resetMs: 50_000, retryAfterMs: 0 },
+  ])
+  expect(fieldsOf('draft-6', refused)).toMatchObject({ 'ratelimit-limit': '20', 'ratelimit-reset': '30' })
+  const admitted = reportsOf('10/1s, 20/1m', [
+    { remaining: 5, resetMs: 900 },
+    { remaining: 4, resetMs: 30_000 },
+  ])
+  expect(fieldsOf('x-ratelimit', admitted)).toMatchObject({ 'x-ratelimit-limit': '20', 'x-ratelimit-remaining': '4' })
+})
+
+test('addRateLimitFields() appends to the lists that the upstream sent', () => {
+  const sent = { RateLimit: '"theirs";r=1;t=2', 'RateLimit-Policy': '"theirs";q=9;w=10' }
+  const tiers = reportsOf('5/1m', [{ remaining: 4, resetMs: 60_000 }])
+  expect(fieldsOf('draft-11', tiers, sent)).toEqual({
+    ratelimit: '"theirs";r=1;t=2, "default-1m";r=4;t=60',
+    'ratelimit-policy': '"theirs";q=9;w=10, "default-1m";q=5;w=60',
+  })
+})
+
+test.each<[Dialect, Readonly<Record<string, string>>]>([
+  ['draft-6', { 'ratelimit-limit': '9', 'ratelimit-remaining': '8', 'ratelimit-reset': '7' }],
+  ['draft-6', { 'ratelimit-remaining': '0' }],
+  ['x-ratelimit', { 'x-ratelimit-limit': '9' }],
+])('addRateLimitFields() in %s leaves alone the single values that the upstream sent: %j', (dialect, sent) => {
+  expect(fieldsOf(dialect, TWO, sent)).toEqual(sent)
+})
+
+test.each<[Dialect, Readonly<Record<string, string>>]>([
+  ['draft-6', { 'x-ratelimit-limit': '9' }],
+  ['x-ratelimit', { 'ratelimit-limit': '9' }],
+  ['draft-11', { 'ratelimit-limit': '9' }],
+  ['off', { ratelimit: '"theirs";r=1;t=2' }],
+])('addRateLimitFields() in %s keeps what the upstream sent in another: %j', (dialect, sent) => {
+  expect(fieldsOf(dialect, TWO, sent)).toEqual({ ...sent, ...fieldsOf(dialect, TWO) })
+})

@@ -1,0 +1,242 @@
+import { afterEach, describe, expect, inject, test, vi } from 'vitest'
+import type { AlgorithmName } from '../../src/algorithms/algorithm.ts'
+import { RedisStore, type RedisStoreOptions } from '../../src/store/redis-store.ts'
+import { decideScript, KEY_LOCKING } from '../../src/store/script.ts'
+import { type DecisionRequest, StoreError } from '../../src/store/store.ts'
+
+afterEach(() => vi.unstubAllGlobals())
+
+const ALGORITHMS = new Set(['sliding-window'] as const)
+const REST_URL = 'https://eu1-hush.upstash.io'
+const TOKEN = 'hush-token'
+const KEY = 'sluice:default:w:{hush-identity}'
+
+interface Call {
+  readonly url: string
+  readonly init: RequestInit
+  readonly command: readonly (string | number)[]
+}
+
+/** Puts `answer` in the place of the network; without one, calls are only watched. */
+function watchFetch(answer: (call: Call, index: number) => Promise<Response> = realFetch): readonly Call[] {
+  const calls: Call[] = []
+  vi.stubGlobal('fetch', (url: string, init: RequestInit) => {
+    const call = { url, init, command: JSON.parse(String(init.body)) }
+    return answer(call, calls.push(call) - 1)
+  })
+  return calls
+}
+
+const network = globalThis.fetch
+function realFetch({ url, init }: Call): Promise<Response> {
+  return network(url, init)
+}
+
+function names(calls: readonly Call[]): readonly string[] {
+  return calls.map(({ command }) => String(command[0]).toLowerCase())
+}
+
+const result = (value: unknown) => Response.json({ result: value })
+const error = (message: string, status = 400) => Response.json({ error: message }, { status })
+const NOSCRIPT = 'NOSCRIPT No matching script. Please use EVAL.'
+const DECISION = [1, 1_700_000_000_000, 4, 60_000, 0]
+
+function storeOf(options: Partial<RedisStoreOptions> = {}): RedisStore {
+  return new RedisStore({ url: REST_URL, token: TOKEN, algorithms: ALGORITHMS, timeoutMs: 5_000, ...options })
+}
+
+function take(key: string): DecisionRequest {
+  const tiers = [{ limit: 5, windowMs: 60_000 }]
+  const rule = { key, algorithm: 'sliding-window', tiers, cost: 1, enforced: true, reserved: 0 } as const
+  return { mode: 'all', permits: 1, rules: [rule] }
+}
+
+async function sha1(text: string): Promise<string> {
+  const hash = await crypto.subtle.digest('SHA-1', new TextEncoder().encode(text))
+  return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, '0')).join('')
+}
+
+describe('against a real Redis', () => {
+  const others: AlgorithmName[] = ['quota', 'token-bucket', 'fixed-window', 'sorted-set', 'concurrency']
+  /** Joined in an order of their own, these make a script that Redis has not seen. */
+  const unseen = () => {
+    others.push(others.shift() as AlgorithmName)
+    return new Set<AlgorithmName>([...others, 'sliding-window'])
+  }
+  const locking = () => ({ url: inject('redisRestUrl'), token: inject('redisRestToken'), algorithms: unseen() })
+  const plain = () => ({ ...locking(), url: inject('plainRestUrl') })
+  const remaining = async (store: RedisStore, request: DecisionRequest) =>
+    (await store.decide(request)).usage[0]?.[0]?.remaining
+
+  test('RedisStore#decide() sends a script once, with the key-locking line, and from then on its hash', async () => {
+    const calls = watchFetch()
+    const options = locking()
+    const store = storeOf(options)
+    const request = take(crypto.randomUUID())
+    expect(await remaining(store, request)).toBe(4)
+    expect(names(calls)).toEqual(['evalsha', 'eval'])
+    expect(await remaining(store, request)).toBe(3)
+    expect(await remaining(storeOf(options), request)).toBe(2)
+    expect(names(calls)).toEqual(['evalsha', 'eval', 'evalsha', 'evalsha'])
+    expect(calls[1]?.command[1]).toBe(KEY_LOCKING + decideScript(options.algorithms))
+    const hash = await sha1(KEY_LOCKING + decideScript(options.algorithms))
+    expect([0, 2, 3].map((index) => calls[index]?.command[1])).toEqual([hash, hash, hash])
+  })
+
+  test('RedisStore#decide() finds out that Redis does not know the key-locking line, and remembers it', async () => {
+    const calls = watchFetch()
+    const options = plain()
+    const store = storeOf(options)
+    const request = take(crypto.randomUUID())
+    expect(await remaining(store, request)).toBe(4)
+    expect(names(calls)).toEqual(['evalsha', 'eval', 'evalsha', 'eval'])
+    expect(calls[3]?.command[1]).toBe(decideScript(options.algorithms))
+    for (const left of [3, 2, 1]) {
+      const before = calls.length
+      expect(await remaining(store, request)).toBe(left)
+      expect(names(calls.slice(before))).toEqual(['evalsha'])
+      expect(calls.at(-1)?.command[1]).toBe(await sha1(decideScript(options.algorithms)))
+    }
+  })
+
+  test.each([
+    ['with key locking', locking],
+    ['on plain Redis', plain],
+  ])('RedisStore#decide() %s charges concurrent first requests once each', async (_name, options) => {
+    const store = storeOf(options())
+    const request = take(crypto.randomUUID())
+    const decisions = await Promise.all(Array.from({ length: 8 }, () => store.decide(request)))
+    expect(decisions.map(({ granted }) => granted).sort()).toEqual([0, 0, 0, 1, 1, 1, 1, 1])
+  })
+
+  test('RedisStore fails with a StoreError if the token is not the right one', async () => {
+    const store = storeOf({ ...locking(), token: TOKEN })
+    const message = 'Redis answered an error: WRONGPASS invalid or missing auth token'
+    await expect(store.decide(take(KEY))).rejects.toThrow(new StoreError(message))
+    await expect(store.ping()).rejects.toThrow(new StoreError(message))
+  })
+})
+
+test('RedisStore#decide() sends a bare command: no encoding, no telemetry, no sync token', async () => {
+  const calls = watchFetch(async () => result(DECISION))
+  await storeOf().decide(take(KEY))
+  expect(calls).toHaveLength(1)
+  const { url, init, command } = calls[0] as Call
+  expect([url, init.method]).toEqual([REST_URL, 'POST'])
+  const headers = Object.fromEntries(new Headers(init.headers))
+  expect(headers).toEqual({ 'content-type': 'application/json', authorization: `Bearer ${TOKEN}` })
+  const numbers = ['all', 1, 'w', 'enforce', 1, 0, 2, 5, 60_000]
+  expect(command).toEqual(['evalsha', await sha1(KEY_LOCKING + decideScript(ALGORITHMS)), 1, KEY, ...numbers])
+})
+
+test('RedisStore#decide() answers what the script replied', async () => {
+  watchFetch(async () => result(DECISION))
+  expect(await storeOf().decide(take(KEY))).toEqual({
+    granted: 1,
+    nowMs: 1_700_000_000_000,
+    usage: [[{ remaining: 4, resetMs: 60_000, retryAfterMs: 0 }]],
+  })
+})
+
+test('RedisStore#decide() sends the script again after Redis has forgotten it', async () => {
+  const answers = [result(DECISION), error(NOSCRIPT), result(DECISION), result(DECISION)]
+  const calls = watchFetch(async (_call, index) => answers[index] as Response)
+  const store = storeOf()
+  await store.decide(take(KEY))
+  await store.decide(take(KEY))
+  await store.decide(take(KEY))
+  expect(names(calls)).toEqual(['evalsha', 'evalsha', 'eval', 'evalsha'])
+})
+
+test.each([
+  "ERR Unexpected flag in script shebang: 'allow-key-locking'",
+  "ERR Error compiling script (new function): user_script:1: unexpected symbol near '#'",
+])('RedisStore#decide() leaves the key-locking line off after "%s"', async (message) => {
+  const isPlain = ({ command }: Call) => !String(command[1]).startsWith(KEY_LOCKING)
+  const calls = watchFetch(async (call) => {
+    if (names([call])[0] === 'evalsha') return error(NOSCRIPT)
+    return isPlain(call) ? result(DECISION) : error(message)
+  })
+  expect((await storeOf().decide(take(KEY))).granted).toBe(1)
+  expect(names(calls)).toEqual(['evalsha', 'eval', 'evalsha', 'eval'])
+})
+
+test('RedisStore#decide() does not go round in circles if no variant of the script is taken', async () => {
+  const message = 'ERR Unexpected flag in script shebang'
+  const calls = watchFetch(async (call) => error(names([call])[0] === 'evalsha' ? NOSCRIPT : message))
+  await expect(storeOf().decide(take(KEY))).rejects.toThrow(new StoreError(`Redis answered an error: ${message}`))
+  expect(names(calls)).toEqual(['evalsha', 'eval', 'evalsha', 'eval'])
+})
+
+test.each(['ERR max daily request limit exceeded', 'OOM command not allowed', 'ERR NOSCRIPT is not how this begins'])(
+  'RedisStore#decide() repeats nothing after the error "%s"',
+  async (message) => {
+    const calls = watchFetch(async () => error(message))
+    await expect(storeOf().decide(take(KEY))).rejects.toThrow(new StoreError(`Redis answered an error: ${message}`))
+    expect(names(calls)).toEqual(['evalsha'])
+  },
+)
+
+test('RedisStore#decide() gives up at the deadline, and repeats nothing', async () => {
+  const calls = watchFetch(
+    (call) =>
+      new Promise((_, reject) => call.init.signal?.addEventListener('abort', () => reject(call.init.signal?.reason))),
+  )
+  const store = storeOf({ timeoutMs: 20 })
+  const expected = new StoreError('Redis did not answer within the deadline')
+  await expect(store.decide(take(KEY))).rejects.toThrow(expected)
+  await expect(store.ping()).rejects.toThrow(expected)
+  expect(names(calls)).toEqual(['evalsha', 'ping'])
+})
+
+test('RedisStore#decide() repeats nothing if Redis cannot be reached', async () => {
+  const calls = watchFetch(() => Promise.reject(new TypeError(`Network connection lost to ${REST_URL}`)))
+  const expected = new StoreError('Redis could not be reached, or its answer could not be read')
+  await expect(storeOf().decide(take(KEY))).rejects.toThrow(expected)
+  await expect(storeOf().ping()).rejects.toThrow(expected)
+  expect(names(calls)).toEqual(['evalsha', 'ping'])
+})
+
+test.each<[string, () => Response]>([
+  ['a string', () => result('OK')],
+  ['null', () => result(null)],
+  ['no result', () => Response.json({})],
+  ['JSON null', () => Response.json(null)],
+  ['a bare list', () => Response.json(DECISION)],
+  ['a shorter list', () => result([1])],
+  ['strings', () => result(DECISION.map(String))],
+  ['an error with status 200', () => error('ERR no', 200)],
+  ['no JSON', () => new Response(`<html>${KEY}`)],
+  ['nothing', () => new Response('')],
+  ['a page with an error status', () => new Response(`<html>${KEY}`, { status: 502 })],
+  ['JSON null with an error status', () => Response.json(null, { status: 500 })],
+  ['an error that is no string', () => Response.json({ error: { message: KEY } }, { status: 500 })],
+])('RedisStore#decide() fails with a StoreError if Redis answers %s', async (_name, answer) => {
+  const calls = watchFetch(async () => answer())
+  const failure = await storeOf()
+    .decide(take(KEY))
+    .catch((error: unknown) => error)
+  expect(failure).toBeInstanceOf(StoreError)
+  expect((failure as StoreError).message).not.toMatch(/hush|</)
+  expect(calls).toHaveLength(1)
+})
+
+test.each([
+  `ERR unknown command 'EVALSHA', with args beginning with: '0123' '1' '${KEY}' `,
+  `WRONGTYPE ${KEY} holds the wrong kind of value`,
+  `ERR ${TOKEN} is not the token`,
+  `ERR ${'x'.repeat(170)} ${KEY}`,
+])('RedisStore#decide() says neither key nor token, even if Redis does: "%s"', async (message) => {
+  watchFetch(async () => error(message))
+  const failure = await storeOf()
+    .decide(take(KEY))
+    .catch((error: unknown) => error)
+  expect(failure).toBeInstanceOf(StoreError)
+  expect((failure as StoreError).message).not.toContain('hush')
+})
+
+test('RedisStore#ping() asks for a pong', async () => {
+  const calls = watchFetch(async () => result('PONG'))
+  await expect(storeOf().ping()).resolves.toBeUndefined()
+  expect(names(calls)).toEqual(['ping'])
+})

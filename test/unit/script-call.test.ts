@@ -1,0 +1,61 @@
+import { expect, test } from 'vitest'
+import { readDecision, scriptArguments } from '../../src/store/script-call.ts'
+import { type DecisionRequest, type Rule, StoreError } from '../../src/store/store.ts'
+
+const rule: Rule = {
+  key: 'sluice:default:w:{x}',
+  algorithm: 'sliding-window',
+  tiers: [
+    { limit: 10, windowMs: 1_000 },
+    { limit: 120, windowMs: 60_000 },
+  ],
+  cost: 2,
+  enforced: true,
+  reserved: 3,
+}
+const shadow: Rule = { ...rule, tiers: [{ limit: 5, windowMs: 1 }], enforced: false, cost: 1, reserved: 0 }
+const request: DecisionRequest = { mode: 'partial', permits: 4, rules: [rule, shadow] }
+
+test('scriptArguments() writes ARGV as decide.lua reads it', () => {
+  expect(scriptArguments(request)).toEqual([
+    ...['partial', 4],
+    ...['w', 'enforce', 2, 3, 4, 10, 1_000, 120, 60_000],
+    ...['w', 'shadow', 1, 0, 2, 5, 1],
+  ])
+})
+
+test('readDecision() reads how each tier of each rule stands', () => {
+  expect(readDecision([3, 1_700_000_000_000, 4, 900, 0, 114, 60_000, 0, 0, 1, 1], request)).toEqual({
+    granted: 3,
+    nowMs: 1_700_000_000_000,
+    usage: [
+      [
+        { remaining: 4, resetMs: 900, retryAfterMs: 0 },
+        { remaining: 114, resetMs: 60_000, retryAfterMs: 0 },
+      ],
+      [{ remaining: 0, resetMs: 1, retryAfterMs: 1 }],
+    ],
+  })
+})
+
+const GOOD = [3, 1_700_000_000_000, 4, 900, 0, 114, 60_000, 0, 0, 1, 1]
+
+test.each<[string, unknown]>([
+  ['nothing', undefined],
+  ['null', null],
+  ['a string', 'OK'],
+  ['a number', 1],
+  ['a table', { ...GOOD, length: GOOD.length }],
+  ['an empty list', []],
+  ['too few numbers', GOOD.slice(1)],
+  ['too many numbers', [...GOOD, 0]],
+  ['numbers as strings', GOOD.map(String)],
+  ['a missing number', [null, ...GOOD.slice(1)]],
+  ['a fraction', [1.5, ...GOOD.slice(1)]],
+  ['a number beyond the safe integers', [1, 2 ** 53, ...GOOD.slice(2)]],
+  ['a nested list', [[3], ...GOOD.slice(1)]],
+  ['fewer permits than none', [-1, ...GOOD.slice(1)]],
+  ['more permits than asked for', [5, ...GOOD.slice(1)]],
+])('readDecision() refuses %s', (_name, reply) => {
+  expect(() => readDecision(reply, request)).toThrow(StoreError)
+})

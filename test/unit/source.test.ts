@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest'
+import { parseBy } from '../../src/identity/source.ts'
+
+test.each([
+  ['token', [{ kind: 'token' }]],
+  ['ip', [{ kind: 'ip' }]],
+  ['route', [{ kind: 'route' }]],
+  ['global', [{ kind: 'global' }]],
+  ['header:X-Api-Key', [{ kind: 'header', name: 'x-api-key' }]],
+  ['query:apiKey', [{ kind: 'query', name: 'apiKey' }]],
+  ['query:a:b', [{ kind: 'query', name: 'a:b' }]],
+  ['token+route', [{ kind: 'token' }, { kind: 'route' }]],
+  [' ip + header:x + query:q ', [{ kind: 'ip' }, { kind: 'header', name: 'x' }, { kind: 'query', name: 'q' }]],
+])('parseBy() reads "%s"', (text, sources) => {
+  expect(parseBy(text)).toEqual(sources)
+})
+
+test.each([
+  ...['', ' ', '+', 'token+', '+token', 'token++ip', 'token ip', 'token,ip', 'Token', 'cookie', 'cookie:sid'],
+  ...[
+    'header',
+    'header:',
+    'header:x y',
+    'header:x:y',
+    'header: x',
+    'header:(x)',
+    'header:é',
+    'query',
+    'query:',
+    'query:a b',
+  ],
+  ...['token:x', 'toString', '__proto__'],
+])('parseBy() refuses "%s"', (text) => {
+  expect(parseBy(text)).toBeUndefined()
+})
