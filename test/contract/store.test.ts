@@ -1,38 +1,8 @@
-import { describe, expect, inject, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { AlgorithmName } from '../../src/algorithms/algorithm.ts'
-import { MemoryStore } from '../../src/store/memory-store.ts'
-import { RedisStore } from '../../src/store/redis-store.ts'
-import type { Rule, Store, StoreDecision } from '../../src/store/store.ts'
+import type { Rule, StoreDecision } from '../../src/store/store.ts'
 import { EVERY_ALGORITHM, ruleOf, TIERED_ALGORITHMS, take } from '../support/rules.ts'
-
-interface Subject {
-  readonly store: Store
-  /** Lets exactly this much time go by. */
-  advance(ms: number): Promise<void>
-}
-
-const SUBJECTS: Record<string, () => Subject> = {
-  MemoryStore() {
-    let now = 1_700_000_000_000
-    return {
-      store: new MemoryStore(() => now),
-      async advance(ms) {
-        now += ms
-      },
-    }
-  },
-  'RedisStore with key locking': () => redisSubject(inject('redisRestUrl')),
-  'RedisStore on plain Redis': () => redisSubject(inject('plainRestUrl')),
-}
-
-function redisSubject(url: string): Subject {
-  const algorithms = new Set(EVERY_ALGORITHM)
-  return {
-    store: new RedisStore({ url, token: inject('redisRestToken'), algorithms, timeoutMs: 5_000 }),
-    // Redis's clock is this machine's, and the wait begins after Redis has read it.
-    advance: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
-  }
-}
+import { STORES } from '../support/stores.ts'
 
 /** A rule in whose window, an hour or much more, no test lasts long enough for units to come back. */
 function unhurried(algorithm: AlgorithmName, limit: number, overrides: Partial<Rule> = {}): Rule {
@@ -74,7 +44,7 @@ function remaining({ usage }: StoreDecision): number[] {
   return usage.flat().map((tier) => tier.remaining)
 }
 
-describe.each(Object.entries(SUBJECTS))('%s', (_name, createSubject) => {
+describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
   describe.each(EVERY_ALGORITHM)('%s', (algorithm) => {
     test('decide() admits up to the limit, then refuses until the very moment it gave', async () => {
       const { store, advance } = createSubject()

@@ -189,7 +189,7 @@ function lifetimeBoundsMs(rule: Rule, { before, after }: Configured): [least: nu
     case 'fixed-window':
     case 'quota':
       // Windows of the configuration before are kept until they end.
-      return [1, longestWindowMs(before, after)]
+      return [longestMs, longestWindowMs(before, after)]
     case 'token-bucket': {
       const { limit = 1, windowMs = 0 } = rule.tiers[0] ?? {}
       return [1, Math.ceil(((rule.burst ?? limit) * windowMs) / limit) + 1]

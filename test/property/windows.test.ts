@@ -130,3 +130,12 @@ test('fixed-window admits twice its limit across a boundary, where sliding-windo
   expect(await admitted(ruleOf('fixed-window', tiers))).toEqual([10, 10])
   expect(await admitted(ruleOf('sliding-window', tiers))).toEqual([10, 0])
 })
+
+test('fixed-window: a clock that steps back over a boundary finds the window before it as it was', async () => {
+  const script = new ScriptStore(redis)
+  const rule = ruleOf('fixed-window', [{ limit: 1, windowMs: 60_000 }])
+  const boundaryUs = Math.ceil(START_MS / 60_000) * 60_000 * 1000
+  expect((await script.decide(take([rule]), boundaryUs - 1_000)).granted).toBe(1)
+  expect((await script.decide(take([rule], { mode: 'peek' }), boundaryUs)).granted).toBe(1)
+  expect((await script.decide(take([rule]), boundaryUs - 1_000)).granted).toBe(0)
+})

@@ -1,0 +1,128 @@
+import { describe, expect, test } from 'vitest'
+import type { Rule } from '../../src/store/store.ts'
+import { ruleOf, take } from '../support/rules.ts'
+import { STORES } from '../support/stores.ts'
+
+const HOUR_MS = 3_600_000
+
+describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
+  const held = (limit: number, windowMs: number, overrides: Partial<Rule> = {}) =>
+    ruleOf('concurrency', [{ limit, windowMs }], overrides)
+
+  test('release() gives back the slots of one request, once, and no others', async () => {
+    const { store } = createSubject()
+    const rule = held(3, 60_000)
+    const [first, second] = [take([{ ...rule, cost: 2 }]), take([rule])]
+    expect([(await store.decide(first)).granted, (await store.decide(second)).granted]).toEqual([1, 1])
+    expect((await store.decide(take([rule]))).granted).toBe(0)
+    await store.release(first.rules)
+    await store.release(first.rules)
+    expect((await store.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining).toBe(2)
+    await store.release(second.rules)
+    expect((await store.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining).toBe(3)
+  })
+
+  test('release() of what was never held changes nothing', async () => {
+    const { store } = createSubject()
+    await expect(store.release(take([held(1, 60_000)]).rules)).resolves.toBeUndefined()
+  })
+
+  test('renew() keeps a slot beyond its deadline, and no longer than a whole one more', async () => {
+    const { store, advance } = createSubject()
+    const rule = held(1, 400)
+    const request = take([rule])
+    const { nowMs } = await store.decide(request)
+    await advance(200)
+    await store.renew(request.rules)
+    const renewed = await store.decide(take([rule]))
+    const deadlineMs = renewed.nowMs + (renewed.usage[0]?.[0]?.retryAfterMs ?? Number.NaN)
+    expect(deadlineMs - nowMs).toBeGreaterThanOrEqual(600)
+    await advance(deadlineMs - renewed.nowMs)
+    expect((await store.decide(take([rule]))).granted).toBe(1)
+  })
+
+  test('renew() does not bring back a slot that was released', async () => {
+    const { store } = createSubject()
+    const rule = held(1, 60_000)
+    const request = take([rule])
+    await store.decide(request)
+    await store.release(request.rules)
+    await store.renew(request.rules)
+    expect((await store.decide(take([rule]))).granted).toBe(1)
+  })
+
+  describe.each([
+    ['quota', { limit: 10, windowMs: HOUR_MS }, {}],
+    // The window of the clock that began in 1970 and ends in 2033.
+    ['fixed-window', { limit: 10, windowMs: 2_000_000_000_000 }, {}],
+    ['token-bucket', { limit: 1, windowMs: HOUR_MS }, { burst: 10 }],
+  ] as const)('%s', (algorithm, tier, overrides) => {
+    const rule = () => ruleOf(algorithm, [tier], overrides)
+
+    async function left(subject: ReturnType<typeof createSubject>, rule: Rule): Promise<number | undefined> {
+      return (await subject.store.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining
+    }
+
+    test('settle() gives back what was charged too much, and takes what was charged too little', async () => {
+      const subject = createSubject()
+      const own = rule()
+      const { nowMs } = await subject.store.decide(take([{ ...own, cost: 6 }]))
+      await subject.store.settle([{ rule: own, units: -4 }], nowMs)
+      expect(await left(subject, own)).toBe(8)
+      await subject.store.settle([{ rule: own, units: 5 }], nowMs)
+      expect(await left(subject, own)).toBe(3)
+      await subject.store.settle([{ rule: own, units: 9 }], nowMs)
+      expect(await left(subject, own)).toBe(0)
+    })
+
+    test('settle() never gives back more than was used', async () => {
+      const subject = createSubject()
+      const own = rule()
+      const { nowMs } = await subject.store.decide(take([{ ...own, cost: 2 }]))
+      await subject.store.settle([{ rule: own, units: -9 }], nowMs)
+      expect(await left(subject, own)).toBe(10)
+      await subject.store.decide(take([{ ...own, cost: 10 }]))
+      expect(await left(subject, own)).toBe(0)
+    })
+
+    test('settle() of a caller of whom nothing is left changes nothing', async () => {
+      const subject = createSubject()
+      const own = rule()
+      await subject.store.settle([{ rule: own, units: -1 }], 1_700_000_000_000)
+      expect(await left(subject, own)).toBe(10)
+    })
+  })
+
+  test('settle() leaves alone a window that began after the charge', async () => {
+    const { store, advance } = createSubject()
+    const rule = ruleOf('quota', [{ limit: 10, windowMs: 300 }])
+    const { nowMs } = await store.decide(take([{ ...rule, cost: 5 }]))
+    await advance(300)
+    await store.decide(take([{ ...rule, cost: 5 }]))
+    await store.settle([{ rule, units: -5 }], nowMs)
+    expect((await store.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining).toBe(5)
+  })
+
+  test('settle() corrects several rules at once, each by its own difference', async () => {
+    const { store } = createSubject()
+    const [first, second] = [
+      ruleOf('quota', [{ limit: 10, windowMs: HOUR_MS }]),
+      ruleOf('quota', [{ limit: 20, windowMs: HOUR_MS }]),
+    ]
+    const { nowMs } = await store.decide(
+      take([
+        { ...first, cost: 5 },
+        { ...second, cost: 5 },
+      ]),
+    )
+    await store.settle(
+      [
+        { rule: first, units: -3 },
+        { rule: second, units: 4 },
+      ],
+      nowMs,
+    )
+    const { usage } = await store.decide(take([first, second], { mode: 'peek' }))
+    expect(usage.map(([tier]) => tier?.remaining)).toEqual([8, 11])
+  })
+})
