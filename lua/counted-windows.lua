@@ -2,7 +2,8 @@
 -- in when a window begins.
 --
 -- KEYS   one string a rule, "<window ms>:<start ms>:<used>," for each window that has not ended: all of the rule's
---        tiers, and those of a configuration before it. A key expires when the last of its windows ends.
+--        tiers, and those of a configuration before it. A key expires its longest window after it was last written,
+--        or when a window ends that a clock which stepped back has made longer.
 -- ARGV   rule: limit, window in ms, and so on for each tier.
 -- Reply  for each tier: units left, ms until the window ends, ms until `wanted` units are left (0: now).
 --
@@ -46,12 +47,13 @@ return function(start_of)
   end
 
   local function write(key, windows, now)
-    local last_ends_in, text = 0, {}
+    local ttl, text = 0, {}
     for window, count in pairs(windows) do
       text[#text + 1] = string.format('%.0f:%.0f:%.0f', window, count.start, count.used)
-      last_ends_in = math.max(last_ends_in, count.start + window - now)
+      -- Not only until its end, lest a clock that steps back over that finds the window unused.
+      ttl = math.max(ttl, window, count.start + window - now)
     end
-    redis.call('SET', key, table.concat(text, ','), 'PX', string.format('%.0f', last_ends_in))
+    redis.call('SET', key, table.concat(text, ','), 'PX', string.format('%.0f', ttl))
   end
 
   local function commit(key, state, amount)

@@ -10,9 +10,12 @@ return function(_, clock)
   local reply = {}
   for i, key in ipairs(KEYS) do
     local window, slot, units = tonumber(ARGV[3 * i - 2]), ARGV[3 * i - 1], tonumber(ARGV[3 * i])
+    local members = {}
     for unit = 1, units do
-      redis.call('ZADD', key, 'XX', string.format('%.0f', now + window), slot .. ':' .. unit)
+      members[2 * unit - 1] = string.format('%.0f', now + window)
+      members[2 * unit] = slot .. ':' .. unit
     end
+    redis.call('ZADD', key, 'XX', unpack(members))
     redis.call('PEXPIRE', key, string.format('%.0f', window))
     reply[i] = now + window
   end

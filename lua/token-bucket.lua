@@ -60,9 +60,9 @@ local function peek(key, now_us, wanted, rule)
   return state
 end
 
--- Puts off the moment when the bucket is full by what `amount` units take to be refilled, or brings it nearer.
-local function write(key, bucket, amount, now_us)
-  local numerator = amount * bucket.window_us + bucket.fraction
+-- Puts off the moment when the bucket is full, or brings it nearer, by units times the window in µs.
+local function write(key, bucket, owed, now_us)
+  local numerator = owed + bucket.fraction
   local fraction = fmod(numerator, bucket.limit) + 0 -- Not -0, which would be written as such.
   if fraction < 0 then
     fraction = fraction + bucket.limit
@@ -83,15 +83,20 @@ local function commit(key, state, amount)
   if bucket.limit ~= full.limit or bucket.window_us ~= full.window_us then
     bucket, amount = full, state.lack + amount
   end
-  write(key, bucket, amount, state.now_us)
+  write(key, bucket, amount * bucket.window_us, state.now_us)
 end
 
-local function settle(key, now_us, _, difference)
+local function settle(key, now_us, charged_ms, difference)
   local bucket = read_bucket(key)
   if not bucket or us_of_lack(bucket, 0) <= now_us then
     return false -- Full again: what was charged has been refilled.
   end
-  write(key, bucket, difference, now_us)
+  local owed = difference * bucket.window_us
+  if owed < 0 then
+    -- What may have been refilled since the charge must not be given back once more.
+    owed = math.min(0, owed + math.max(0, now_us - charged_ms * 1000) * bucket.limit)
+  end
+  write(key, bucket, owed, now_us)
   return true
 end
 

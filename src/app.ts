@@ -4,6 +4,7 @@ import { createGateway } from './http/gateway.ts'
 import { createHealth } from './http/health.ts'
 import { problemResponse } from './http/problem.ts'
 import { createProxy, type ProxyOptions } from './http/proxy.ts'
+import type { WaitUntil } from './http/wait-until.ts'
 import { Limiter } from './limiter/limiter.ts'
 import type { Log } from './log.ts'
 import { canonicalPath } from './policy/canonical-path.ts'
@@ -35,14 +36,18 @@ export function createApp({ config, store, fetch, now, log }: AppOptions): Hono 
   app.all('/_sluice/*', () =>
     problemResponse({ status: 404, title: 'Not Found', detail: 'Sluice serves nothing at this path.' }),
   )
-  app.all('*', (c) =>
-    gateway(c.req.raw, (work) => {
+  app.all('*', (c) => {
+    const waitUntil: WaitUntil = (work) => {
       const logged = work.catch((error: unknown) => {
         log('error', { event: 'after_response', message: error instanceof StoreError ? error.message : 'failed' })
       })
       c.executionCtx.waitUntil(logged)
-    }),
-  )
+    }
+    const response = gateway(c.req.raw, waitUntil)
+    // To its end also if the client goes away before: what it has taken must be given back.
+    waitUntil(response)
+    return response
+  })
   app.onError((error) => {
     log('error', { event: 'unexpected_error', error: error.name })
     const detail = 'The gateway failed on this request.'

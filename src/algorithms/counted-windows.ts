@@ -63,6 +63,7 @@ function running(state: CountedWindowsState, nowMs: number): Map<number, Count> 
   return new Map([...state].filter(([windowMs, { startMs }]) => startMs + windowMs > nowMs))
 }
 
+/** Not only until the last window ends, lest a clock that steps back over that finds it unused. */
 function ttlMsOf(counts: CountedWindowsState, nowMs: number): number {
-  return Math.max(...[...counts].map(([windowMs, { startMs }]) => startMs + windowMs - nowMs))
+  return Math.max(...[...counts].map(([windowMs, { startMs }]) => Math.max(windowMs, startMs + windowMs - nowMs)))
 }

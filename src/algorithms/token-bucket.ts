@@ -31,18 +31,23 @@ export const tokenBucket: Algorithm<TokenBucketState> = {
     const bucket = isSameRate ? known : full
     const owed = isSameRate ? units : lacking(known, burstOf(rule), nowUs) + units
 
-    return putOff(bucket, owed, nowUs)
+    return putOff(bucket, owed * bucket.windowUs, nowUs)
   },
 
-  settle(state, _rule, nowUs, _chargedAtMs, units) {
+  settle(state, _rule, nowUs, chargedAtMs, units) {
     // Full again: what was charged has been refilled.
-    return usOfLack(state, 0) > nowUs ? putOff(state, units, nowUs) : undefined
+    if (usOfLack(state, 0) <= nowUs) return undefined
+    const owed = units * state.windowUs
+    if (owed >= 0) return putOff(state, owed, nowUs)
+    // What may have been refilled since the charge must not be given back once more.
+    const refilled = Math.max(0, nowUs - chargedAtMs * 1000) * state.limit
+    return putOff(state, Math.min(0, owed + refilled), nowUs)
   },
 }
 
-/** Puts off the moment when the bucket is full by what the units take to be refilled, or brings it nearer. */
-function putOff(bucket: TokenBucketState, units: number, nowUs: number): Commit<TokenBucketState> {
-  const numerator = units * bucket.windowUs + bucket.fraction
+/** Puts off the moment when the bucket is full, or brings it nearer, by units times the window in µs. */
+function putOff(bucket: TokenBucketState, owed: number, nowUs: number): Commit<TokenBucketState> {
+  const numerator = owed + bucket.fraction
   // Not -0.
   const remainder = (numerator % bucket.limit) + 0
   const fraction = remainder < 0 ? remainder + bucket.limit : remainder

@@ -77,7 +77,7 @@ export function loadConfig(env: Environment): Config {
     policies: policiesOf(values.RATE_LIMITS, values.POLICIES, defaults),
     ipv6Prefix: values.IPV6_PREFIX,
     exempt: values.EXEMPT ?? [],
-    isShedding: values.SHEDDING === 'on',
+    isShedding: values.SHEDDING === 'on' && !defaults.isShadow,
     dialect: values.RATELIMIT_HEADERS,
     storeTimeoutMs: values.STORE_TIMEOUT_MS,
     onStoreError: values.ON_STORE_ERROR,

@@ -31,6 +31,7 @@ export type Gateway = (request: Request, waitUntil: WaitUntil) => Promise<Respon
 export function createGateway({ limiter, proxy, health, dialect, now }: GatewayOptions): Gateway {
   return async function gateway(request, waitUntil) {
     const verdict = await limiter.decide(request)
+    if (verdict.lost) waitUntil(verdict.lost.release())
     const response = verdict.kind === 'admitted' ? await forward(request, verdict, waitUntil) : refusal(verdict)
     if ('tiers' in verdict) addRateLimitFields(response.headers, dialect, verdict.tiers, now())
     return response
@@ -41,7 +42,7 @@ export function createGateway({ limiter, proxy, health, dialect, now }: GatewayO
     const response = await proxy(request)
     end?.(tellsOverload(response))
     if (settlement) waitUntil(settlement.settle(response.headers))
-    return hold ? holdUntilEnd(response, hold, request.signal, waitUntil) : response
+    return hold ? holdUntilEnd(response, hold, request, waitUntil) : response
   }
 }
 

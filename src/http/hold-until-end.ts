@@ -3,16 +3,17 @@ import type { WaitUntil } from './wait-until.ts'
 
 /**
  * Keeps a request's slots until its response has ended, was cancelled or broke off; a WebSocket's until it is closed.
- * @param client aborted when the client has gone away
+ * @param request its signal is aborted when the client has gone away
  */
-export function holdUntilEnd(response: Response, hold: Hold, client: AbortSignal, waitUntil: WaitUntil): Response {
+export function holdUntilEnd(response: Response, hold: Hold, request: Request, waitUntil: WaitUntil): Response {
   if (response.webSocket) return holdWebSocket(response, response.webSocket, hold, waitUntil)
-  if (!response.body) {
+  // A body in answer to HEAD is never read.
+  if (!response.body || request.method === 'HEAD') {
     waitUntil(hold.release())
     return response
   }
   const { readable, writable } = passage(response.headers)
-  const ended = response.body.pipeTo(writable, { signal: client }).catch(() => {
+  const ended = response.body.pipeTo(writable, { signal: request.signal }).catch(() => {
     // Either side may break off: the slot is free all the same.
   })
   waitUntil(ended.then(() => hold.release()))
@@ -21,16 +22,16 @@ export function holdUntilEnd(response: Response, hold: Hold, client: AbortSignal
 
 /** A stream that keeps the length of what goes through, where it is known. */
 function passage(headers: Headers): TransformStream<Uint8Array, Uint8Array> {
-  const length = headers.get('Content-Length')
+  const length = Number(headers.get('Content-Length') ?? Number.NaN)
   // The length is that of the encoded body, and what goes through here is decoded.
-  return length === null || headers.has('Content-Encoding')
-    ? new IdentityTransformStream()
-    : new FixedLengthStream(Number(length))
+  return Number.isSafeInteger(length) && length >= 0 && !headers.has('Content-Encoding')
+    ? new FixedLengthStream(length)
+    : new IdentityTransformStream()
 }
 
 function holdWebSocket(response: Response, upstream: WebSocket, hold: Hold, waitUntil: WaitUntil): Response {
   const { 0: client, 1: server } = new WebSocketPair()
-  const renewal = setInterval(() => waitUntil(hold.renew()), hold.deadlineMs / 2)
+  const renewal = setInterval(() => waitUntil(hold.renew()), hold.deadlineMs / 3)
   let isOpen = true
   const end = () => {
     if (!isOpen) return
@@ -49,9 +50,12 @@ function connect(from: WebSocket, to: WebSocket, end: () => void): void {
   from.addEventListener('message', ({ data }) => to.send(data))
   from.addEventListener('close', ({ code, reason }) => {
     end()
-    // 1005, 1006 and 1015 tell of the absence of a code and must not be sent (RFC 6455 §7.4.1).
-    if (code === 1005 || code === 1006 || code === 1015) to.close()
-    else to.close(code, reason)
+    try {
+      to.close(code, reason)
+    } catch {
+      // Some codes must not be sent, such as those that tell of the absence of one (RFC 6455 §7.4.1).
+      to.close()
+    }
   })
   from.addEventListener('error', () => {
     end()

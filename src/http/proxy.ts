@@ -26,6 +26,10 @@ export function createProxy({ upstreamUrl, timeoutMs, fetch, log }: ProxyOptions
       const signal = AbortSignal.any([deadline.signal, request.signal])
       return toClient(await fetch(outgoing, { redirect: 'manual', signal }))
     } catch (error) {
+      if (request.signal.aborted) {
+        // Nobody reads this; it says that the upstream is not to blame.
+        return problemResponse({ status: 499, title: 'Client Closed Request', detail: 'The client went away.' })
+      }
       if (deadline.signal.aborted) {
         log('error', { event: 'upstream_timeout', timeoutMs })
         const detail = 'The API behind this gateway did not answer in time.'

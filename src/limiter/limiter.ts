@@ -5,7 +5,7 @@ import type { Policy } from '../policy/policy.ts'
 import { type Match, PolicyFinder } from '../policy/policy-finder.ts'
 import { highestPriority } from '../policy/priority.ts'
 import type { UpstreamHealth } from '../shedding/upstream-health.ts'
-import type { Rule, Store, StoreDecision, TierUsage } from '../store/store.ts'
+import type { DecisionRequest, Rule, Store, StoreDecision, TierUsage } from '../store/store.ts'
 import { StoreError } from '../store/store.ts'
 import { holdOf } from './hold.ts'
 import { RuleMaker } from './rule-maker.ts'
@@ -78,17 +78,24 @@ export class Limiter {
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
       const { onStoreError } = this.#config
-      // Shadow policies refuse nothing, whatever becomes of the store.
-      if (onStoreError === 'closed' && !rules.some(({ enforced }) => enforced)) return ADMITTED
       this.#log('error', { event: 'store_error', message: error.message, answered: onStoreError })
-      switch (onStoreError) {
-        case 'local':
-          return this.#verdict(charges, await this.#fallback.decide(request), this.#fallback)
-        case 'open':
-          return ADMITTED
-        case 'closed':
-          return { kind: 'unavailable' }
-      }
+      // The store may have decided all the same: what it then holds for this request must not wait for its deadline.
+      const lost = holdOf(rules, this.#store)
+      const verdict = await this.#without(charges, request)
+      return lost ? { ...verdict, lost } : verdict
+    }
+  }
+
+  /** Decides while the store gives no answer. */
+  async #without(charges: readonly Charge[], request: DecisionRequest): Promise<Verdict> {
+    switch (this.#config.onStoreError) {
+      case 'local':
+        return this.#verdict(charges, await this.#fallback.decide(request), this.#fallback)
+      case 'open':
+        return ADMITTED
+      case 'closed':
+        // Shadow policies refuse nothing, whatever becomes of the store.
+        return charges.some(({ rule }) => rule.enforced) ? { kind: 'unavailable' } : ADMITTED
     }
   }
 
@@ -100,11 +107,11 @@ export class Limiter {
       this.#log('info', { event: 'shadow_limited', violated: shadowed.map(({ name }) => name) })
     }
     if (granted > 0) {
-      const hold = holdOf(
-        charges.map(({ rule }) => rule),
-        store,
-      )
-      const settlement = settlementOf(charges, nowMs, store)
+      // A shadow rule that would have refused was not charged.
+      const charged = charges.filter((_, index) => usage[index]?.every(({ retryAfterMs }) => retryAfterMs === 0))
+      const rules = charged.map(({ rule }) => rule)
+      const hold = holdOf(rules, store)
+      const settlement = settlementOf(charged, nowMs, store)
       return { kind: 'admitted', tiers, ...(hold && { hold }), ...(settlement && { settlement }) }
     }
     const enforced = refusing.filter(({ policy }) => policy.enforced)

@@ -11,6 +11,11 @@ export interface Settlement {
   settle(headers: Headers): Promise<void>
 }
 
+/** A request that cost more than all there is has used up all there is. */
+function capacityOf({ burst, tiers }: Rule): number {
+  return burst ?? Math.max(...tiers.map(({ limit }) => limit))
+}
+
 /** @returns undefined if no policy waits for the actual cost */
 export function settlementOf(
   charges: readonly { readonly match: Match; readonly rule: Rule }[],
@@ -23,7 +28,7 @@ export function settlementOf(
     async settle(headers) {
       const differences = open.flatMap(({ match, rule }) => {
         const text = headers.get(match.policy.settleHeader ?? '')?.trim() ?? ''
-        const units = /^\d{1,10}$/.test(text) ? Number(text) - rule.cost : 0
+        const units = /^\d{1,10}$/.test(text) ? Math.min(Number(text), capacityOf(rule)) - rule.cost : 0
         return units === 0 ? [] : [{ rule, units }]
       })
       if (differences.length > 0) await store.settle(differences, chargedAtMs)

@@ -11,7 +11,12 @@ export interface TierReport extends PolicyTier, TierUsage {
 }
 
 /** What becomes of a request. A refusal is data: the gateway makes the response of it. */
-export type Verdict =
+export type Verdict = Outcome & {
+  /** Slots that a store which gave no answer may hold for the request all the same. */
+  readonly lost?: Hold
+}
+
+type Outcome =
   | {
       readonly kind: 'admitted'
       /** Empty if no policy applies, or if the store is away and `ON_STORE_ERROR` is `open`. */

@@ -30,6 +30,8 @@ export class PolicyFinder {
   find(method: string, path: string): readonly Match[] | 'exempt' {
     const found = new Map<Policy, Match>()
     for (const match of this.#router.match(method, path)) {
+      // To some origins an escaped slash is one, and `/public/..%2Fadmin` is not in /public: nothing is exempt by it.
+      if (match === 'exempt' && /%2F|%5C/.test(path)) continue
       if (match === 'exempt') return match
       if (!found.has(match.policy)) found.set(match.policy, match)
     }

@@ -40,9 +40,9 @@ export interface ShedState {
 const TICK_MS = 250
 const FIRST_HOLD_MS = 5_000
 const LAST_HOLD_MS = 80_000
-const STEP_UP = 0.05
-const STEP_UP_MOST = 0.4
-const STEP_DOWN = 0.01
+const STEP_UP = 0.03
+const STEP_UP_MOST = 0.1
+const STEP_DOWN = 0.005
 /** A queue: answers take this many times as long as usual, and as many more of them are awaited. */
 const QUEUE_RATIO = 2
 /** So many times the usual in flight, with or without answers, is a queue as well: the upstream may be hanging. */
@@ -66,9 +66,17 @@ export function initialShedState(nowMs: number): ShedState {
   }
 }
 
+/**
+ * Lets time go by. It must also while every request is shed: nothing else would let them in again.
+ * @param nowMs never less than before
+ */
+export function advance(state: ShedState, nowMs: number): ShedState {
+  return nowMs >= state.tick.endsAtMs ? endTick(state, nowMs) : state
+}
+
 /** @param nowMs never less than before */
 export function observe(before: ShedState, observation: Observation, nowMs: number): ShedState {
-  const state = nowMs >= before.tick.endsAtMs ? endTick(before, nowMs) : before
+  const state = advance(before, nowMs)
   if (observation.kind === 'begin') return { ...state, inFlight: state.inFlight + 1 }
   const { answers, overloads, latencyMs, endsAtMs } = state.tick
   const tick = {

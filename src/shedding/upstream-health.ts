@@ -1,5 +1,5 @@
 import type { Priority } from '../policy/priority.ts'
-import { initialShedState, observe, type ShedState, shedShare } from './shed-level.ts'
+import { advance, initialShedState, observe, type ShedState, shedShare } from './shed-level.ts'
 
 /** What this isolate sees of the upstream, and whom it refuses for the upstream's sake. */
 export class UpstreamHealth {
@@ -21,6 +21,7 @@ export class UpstreamHealth {
 
   /** Whether to refuse the next request of this class. */
   sheds(priority: Priority): boolean {
+    this.#state = advance(this.#state, this.#now())
     const carry = this.#carry[priority] + shedShare(this.#state, priority)
     const isShed = carry >= 1
     this.#carry[priority] = isShed ? carry - 1 : carry

@@ -37,7 +37,7 @@ export class MemoryStore implements Store {
   }
 
   async renew(rules: readonly Rule[]): Promise<void> {
-    const nowMs = Math.floor(this.#now())
+    const nowMs = Math.floor(this.#readClock() / 1000)
     for (const { key, slot = 0, tiers } of rules) {
       const state = this.#read(key) as ConcurrencyState | undefined
       const windowMs = tiers[0]?.windowMs ?? 0
@@ -48,7 +48,7 @@ export class MemoryStore implements Store {
   }
 
   async settle(differences: readonly Difference[], chargedAtMs: number): Promise<void> {
-    const nowUs = Math.round(this.#now() * 1000)
+    const nowUs = this.#readClock()
     for (const { rule, units } of differences) {
       const state = this.#read(rule.key)
       if (state === undefined) continue
@@ -65,9 +65,8 @@ export class MemoryStore implements Store {
   }
 
   decideNow({ mode, permits, rules }: DecisionRequest): StoreDecision {
-    const nowUs = Math.round(this.#now() * 1000)
+    const nowUs = this.#readClock()
     const nowMs = Math.floor(nowUs / 1000)
-    this.#latestMs = Math.max(this.#latestMs, nowMs)
     const wantedPermits = mode === 'partial' ? 1 : permits
 
     let granted = permits
@@ -87,6 +86,13 @@ export class MemoryStore implements Store {
       return usage.map((tier) => ({ ...tier, remaining: tier.remaining - units }))
     })
     return { granted, nowMs, usage }
+  }
+
+  /** @returns microseconds */
+  #readClock(): number {
+    const nowUs = Math.round(this.#now() * 1000)
+    this.#latestMs = Math.max(this.#latestMs, Math.floor(nowUs / 1000))
+    return nowUs
   }
 
   #read(key: string): unknown {

@@ -103,6 +103,29 @@ describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
     expect((await store.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining).toBe(5)
   })
 
+  test('settle() does not give a bucket back what was refilled since the charge', async () => {
+    const { store, advance } = createSubject()
+    const rule = ruleOf('token-bucket', [{ limit: 1, windowMs: 100 }], { burst: 5 })
+    const { nowMs } = await store.decide(take([{ ...rule, cost: 5 }]))
+    await advance(200)
+    // Two units have come back and are spent again: of four too many, two are left to give back, and not quite that.
+    await store.decide(take([{ ...rule, cost: 2 }]))
+    await store.settle([{ rule, units: -4 }], nowMs)
+    const { usage, nowMs: endMs } = await store.decide(take([rule], { mode: 'peek' }))
+    expect(usage[0]?.[0]?.remaining).toBeLessThanOrEqual(2 + Math.floor((endMs - nowMs - 200) / 100))
+  })
+
+  test('settle() and renew() leave a state its whole life', async () => {
+    const { store, advance } = createSubject()
+    const quota = ruleOf('quota', [{ limit: 1, windowMs: 600 }])
+    const { nowMs } = await store.decide(take([quota]))
+    await advance(300)
+    await store.settle([{ rule: quota, units: 1 }], nowMs)
+    await advance(150)
+    const { granted, usage } = await store.decide(take([quota]))
+    expect([granted, usage[0]?.[0]?.remaining]).toEqual([0, 0])
+  })
+
   test('settle() corrects several rules at once, each by its own difference', async () => {
     const { store } = createSubject()
     const [first, second] = [

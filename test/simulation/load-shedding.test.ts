@@ -22,7 +22,7 @@ interface Outcome {
 }
 
 /** The same traffic all along, while the upstream loses half of its workers for five minutes. */
-function simulate(isShedding: boolean) {
+function simulate(isShedding: boolean, seed = 1) {
   const timeline = new Timeline()
   const upstream = new SimulatedUpstream(timeline, {
     workersAt: (ms) => (ms >= WELL_UNTIL_MS && ms < DEGRADED_UNTIL_MS ? WORKERS / 2 : WORKERS),
@@ -32,11 +32,11 @@ function simulate(isShedding: boolean) {
   const health = new UpstreamHealth(() => timeline.nowMs)
   const outcomes: Outcome[] = []
   const levels: { atMs: number; level: number }[] = []
-  let seed = 1
+  let state = seed
   const random = () => {
     // Numerical Recipes' generator: the same traffic in each run.
-    seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0
-    return seed / 2 ** 32
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return state / 2 ** 32
   }
 
   let count = 0
@@ -67,8 +67,8 @@ function successShare(outcomes: readonly Outcome[], priority: Priority, fromMs: 
 }
 
 const shedding = simulate(true)
-const levelsBetween = (fromMs: number, toMs: number) =>
-  shedding.levels.filter(({ atMs }) => atMs >= fromMs && atMs < toMs).map(({ level }) => level)
+const levelsBetween = (levels: typeof shedding.levels, fromMs: number, toMs: number) =>
+  levels.filter(({ atMs }) => atMs >= fromMs && atMs < toMs).map(({ level }) => level)
 
 test('UpstreamHealth: at half of the capacity critical requests keep 99% success, from the first second', () => {
   expect(successShare(shedding.outcomes, 'critical', WELL_UNTIL_MS, DEGRADED_UNTIL_MS)).toBeGreaterThanOrEqual(0.99)
@@ -92,8 +92,9 @@ test('UpstreamHealth: classes go one after the other, the critical never', () =>
   expect(successShare(shedding.outcomes, 'default', settled, DEGRADED_UNTIL_MS)).toBeGreaterThan(0.3)
 })
 
-test('UpstreamHealth: the level settles and does not oscillate', () => {
-  const settled = levelsBetween(WELL_UNTIL_MS + 60 * SECOND, DEGRADED_UNTIL_MS)
+test.each([1, 2, 3, 4, 5])('UpstreamHealth: the level settles and does not oscillate (traffic %d)', (seed) => {
+  const { levels } = simulate(true, seed)
+  const settled = levelsBetween(levels, WELL_UNTIL_MS + 60 * SECOND, DEGRADED_UNTIL_MS)
   // Less than half of a class is tried again, and that only now and then.
   expect(Math.max(...settled) - Math.min(...settled)).toBeLessThan(0.5)
   // A swing is a rise after a fall.
@@ -108,9 +109,27 @@ test('UpstreamHealth: the level settles and does not oscillate', () => {
 })
 
 test('UpstreamHealth: it falls back gradually when the upstream is well again', () => {
-  const after = levelsBetween(DEGRADED_UNTIL_MS, END_MS)
+  const after = levelsBetween(shedding.levels, DEGRADED_UNTIL_MS, END_MS)
   expect(after.at(-1)).toBe(0)
   const steepest = Math.max(...after.map((level, index) => (after[index - 1] ?? level) - level))
   expect(steepest).toBeLessThanOrEqual(0.011)
   expect(successShare(shedding.outcomes, 'critical', DEGRADED_UNTIL_MS, END_MS)).toBeGreaterThanOrEqual(0.99)
+})
+
+test('UpstreamHealth: traffic of one class comes back when the upstream is well, though all of it was shed', () => {
+  let nowMs = 0
+  const health = new UpstreamHealth(() => nowMs)
+  const shedIn = (seconds: number, isOverload: boolean) => {
+    let shed = 0
+    for (const endMs = nowMs + seconds * SECOND; nowMs < endMs; nowMs += 10) {
+      if (health.sheds('default')) shed++
+      else health.begin()(isOverload)
+    }
+    return shed
+  }
+  expect(shedIn(5, false)).toBe(0)
+  shedIn(10, true)
+  expect(health.level).toBe(2)
+  shedIn(300, false)
+  expect(shedIn(5, false)).toBe(0)
 })

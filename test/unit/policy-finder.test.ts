@@ -90,3 +90,11 @@ test('PolicyFinder#find() finds each policy as if it were the only one', () => {
     { numRuns: 300 },
   )
 })
+
+test('PolicyFinder#find() exempts no path with an escaped slash, which may lead elsewhere', () => {
+  const finder = finderOf({ all: undefined }, 'GET /public/*')
+  expect(finder.find('GET', '/public/a')).toBe('exempt')
+  for (const path of ['/public/..%2Fadmin', '/public/..%5Cadmin', '/public/a%2Fb']) {
+    expect(found(finder, 'GET', path)).toEqual([['all', undefined]])
+  }
+})
