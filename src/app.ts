@@ -6,7 +6,8 @@ import { problemResponse } from './http/problem.ts'
 import { createProxy, type ProxyOptions } from './http/proxy.ts'
 import type { WaitUntil } from './http/wait-until.ts'
 import { Limiter } from './limiter/limiter.ts'
-import type { Log } from './log.ts'
+import { type Log, throttleErrors } from './log.ts'
+import { GuardedStore } from './outage/guarded-store.ts'
 import { canonicalPath } from './policy/canonical-path.ts'
 import { UpstreamHealth } from './shedding/upstream-health.ts'
 import { MemoryStore } from './store/memory-store.ts'
@@ -23,8 +24,10 @@ export interface AppOptions {
 }
 
 /** Puts the gateway together. Everything that does I/O is handed in. */
-export function createApp({ config, store, fetch, now, log }: AppOptions): Hono {
+export function createApp({ config, store: unguarded, fetch, now, log: everything }: AppOptions): Hono {
   const { upstreamUrl, upstreamTimeoutMs: timeoutMs, dialect } = config
+  const log = throttleErrors(everything, now)
+  const store = new GuardedStore({ store: unguarded, now, timeoutMs: config.storeTimeoutMs, log })
   const health = config.isShedding ? new UpstreamHealth(now) : undefined
   const limiter = new Limiter({ config, store, fallback: new MemoryStore(now), health, log })
   const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, log })

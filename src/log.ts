@@ -1,5 +1,28 @@
 /** Writes one line. The fields must hold nothing secret and no raw identity. */
-export type Log = (level: 'info' | 'warn' | 'error', fields: Readonly<Record<string, unknown>>) => void
+export type Log = (level: 'info' | 'warn' | 'error', fields: LogFields) => void
+
+type LogFields = Readonly<Record<string, unknown>> & { readonly event: string }
 
 /** One JSON object a line, which Workers Logs indexes by field. */
 export const consoleLog: Log = (level, fields) => console[level](JSON.stringify(fields))
+
+const THROTTLE_MS = 1_000
+
+/**
+ * Lets through one error of each event a second, with the number of those before it that were not: when something
+ * breaks, it breaks for each request, and lines are billed.
+ * @param now milliseconds since the Unix epoch
+ */
+export function throttleErrors(log: Log, now: () => number): Log {
+  const events = new Map<string, { readonly at: number; suppressed: number }>()
+  return function throttled(level, fields) {
+    const last = events.get(fields.event)
+    const at = now()
+    if (level !== 'error') log(level, fields)
+    else if (last && Math.abs(at - last.at) < THROTTLE_MS) last.suppressed++
+    else {
+      events.set(fields.event, { at, suppressed: 0 })
+      log(level, last?.suppressed ? { ...fields, suppressed: last.suppressed } : fields)
+    }
+  }
+}

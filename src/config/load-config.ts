@@ -1,10 +1,10 @@
 import * as v from 'valibot'
-import type { Policy } from '../policy/policy.ts'
+import { ON_STORE_ERROR, type Policy } from '../policy/policy.ts'
 import type { Tier } from '../store/store.ts'
 import { ConfigError } from './config-error.ts'
 import { defaultPolicy, type PolicyDefaults, tablePolicy } from './policies.ts'
 import { type PolicyTable, policyList } from './policy-schema.ts'
-import { httpUrl, integer, limits, matching, oneOf, patternList } from './schema.ts'
+import { httpUrl, integer, limits, matching, oneOf, patternList, share } from './schema.ts'
 
 /** Variables and bindings, as Workers hand them over. */
 export type Environment = Readonly<Record<string, unknown>>
@@ -25,9 +25,10 @@ export interface Config {
   /** Whether requests are shed for the upstream's sake. */
   readonly isShedding: boolean
   readonly dialect: 'draft-11' | 'draft-6' | 'x-ratelimit' | 'off'
-  /** Deadline of a call to the store, in milliseconds. */
+  /** Deadline of a decision by the store, in milliseconds. */
   readonly storeTimeoutMs: number
-  readonly onStoreError: 'local' | 'open' | 'closed'
+  /** Part of each limit that an isolate allows by itself while the store gives no answer, above 0 and at most 1. */
+  readonly localShare: number
   readonly identitySecret: string | undefined
   readonly keyPrefix: string
 }
@@ -46,7 +47,8 @@ const environment = v.object({
   SHEDDING: v.optional(oneOf('on', 'off'), 'off'),
   RATELIMIT_HEADERS: v.optional(oneOf('draft-11', 'draft-6', 'x-ratelimit', 'off'), 'draft-11'),
   STORE_TIMEOUT_MS: v.optional(integer(1, 60_000), 500),
-  ON_STORE_ERROR: v.optional(oneOf('local', 'open', 'closed'), 'local'),
+  ON_STORE_ERROR: v.optional(oneOf(...ON_STORE_ERROR), 'local'),
+  LOCAL_SHARE: v.optional(share, 1),
   IDENTITY_SECRET: v.optional(matching(/^.{16,}$/s, 'at least 16 characters')),
   KEY_PREFIX: v.optional(matching(/^[\w.:-]{1,64}$/, 'up to 64 letters, digits, "_", ".", ":" or "-"'), 'sluice'),
 })
@@ -69,6 +71,7 @@ export function loadConfig(env: Environment): Config {
   const defaults: PolicyDefaults = {
     isShadow: values.MODE === 'shadow',
     missing: values.ANONYMOUS === 'deny' ? { kind: 'deny', status: 401 } : { kind: 'ip' },
+    onStoreError: values.ON_STORE_ERROR,
   }
   return deepFreeze({
     upstreamUrl: isFetcher(env.UPSTREAM) ? undefined : values.UPSTREAM_URL,
@@ -80,7 +83,7 @@ export function loadConfig(env: Environment): Config {
     isShedding: values.SHEDDING === 'on' && !defaults.isShadow,
     dialect: values.RATELIMIT_HEADERS,
     storeTimeoutMs: values.STORE_TIMEOUT_MS,
-    onStoreError: values.ON_STORE_ERROR,
+    localShare: values.LOCAL_SHARE,
     identitySecret: values.IDENTITY_SECRET,
     keyPrefix: values.KEY_PREFIX,
   })

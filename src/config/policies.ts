@@ -1,6 +1,6 @@
 import { ALGORITHMS } from '../algorithms/algorithm.ts'
 import { parseHeaderSource } from '../identity/source.ts'
-import type { Cost, Missing, Policy, PolicyTier } from '../policy/policy.ts'
+import type { Cost, Missing, OnStoreError, Policy, PolicyTier } from '../policy/policy.ts'
 import { PRIORITIES, type Priority } from '../policy/priority.ts'
 import type { Tier } from '../store/store.ts'
 import { ConfigError } from './config-error.ts'
@@ -12,6 +12,7 @@ export interface PolicyDefaults {
   readonly isShadow: boolean
   /** For a caller that lacks what a policy counts by. */
   readonly missing: Missing
+  readonly onStoreError: OnStoreError
 }
 
 /** An exact log holds 16 bytes for each admission in its longest window: this is 1.6 MB for one caller. */
@@ -25,7 +26,7 @@ const NO_RESERVE: Readonly<Record<Priority, number>> = { critical: 0, default: 0
  * The policy `default`, which RATE_LIMITS makes.
  * @throws {ConfigError} if the log of one caller could become huge
  */
-export function defaultPolicy(tiers: readonly Tier[], { isShadow, missing }: PolicyDefaults): Policy {
+export function defaultPolicy(tiers: readonly Tier[], { isShadow, missing, onStoreError }: PolicyDefaults): Policy {
   const largest = tiers.find(({ limit }) => limit > MAX_LOG_ENTRIES)
   if (largest) {
     throw new ConfigError(
@@ -46,6 +47,7 @@ export function defaultPolicy(tiers: readonly Tier[], { isShadow, missing }: Pol
     priority: undefined,
     reserved: NO_RESERVE,
     settleHeader: undefined,
+    onStoreError,
     enforced: !isShadow,
   }
 }
@@ -83,6 +85,7 @@ export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyD
     priority,
     reserved,
     settleHeader: settleHeaderOf(table, fail),
+    onStoreError: table.on_store_error ?? defaults.onStoreError,
     enforced,
   }
 }

@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import { BY_EXPECTED, parseBy, parseHeaderSource } from '../identity/source.ts'
-import type { Missing } from '../policy/policy.ts'
+import { type Missing, ON_STORE_ERROR } from '../policy/policy.ts'
 import { PRIORITIES } from '../policy/priority.ts'
 import { DURATION_EXPECTED, LIMITS_EXPECTED } from './limits.ts'
 import { integer, matching, oneOf, parsed, patternList } from './schema.ts'
@@ -49,6 +49,7 @@ const entries = {
     ),
   ),
   settle: v.optional(v.string(HEADER_EXPECTED)),
+  on_store_error: v.optional(oneOf(...ON_STORE_ERROR)),
   exact: v.optional(v.boolean('true or false'), false),
   mode: v.optional(oneOf('enforce', 'shadow')),
 }

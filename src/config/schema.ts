@@ -28,6 +28,15 @@ export const integer = (min: number, max: number) => {
   )
 }
 
+const SHARE_EXPECTED = 'a share above 0 and at most 1'
+
+/** A share of a whole, or a string that holds one. */
+export const share = v.pipe(
+  v.union([v.number(), v.pipe(v.string(), v.regex(/^\d*\.?\d+$/), v.transform(Number))], SHARE_EXPECTED),
+  v.gtValue(0, SHARE_EXPECTED),
+  v.maxValue(1, SHARE_EXPECTED),
+)
+
 export const oneOf = <const T extends readonly string[]>(...options: T) =>
   v.picklist(options, options.map((option) => `"${option}"`).join(' or '))
 

@@ -14,6 +14,7 @@ export const VARIABLES = [
   'RATELIMIT_HEADERS',
   'STORE_TIMEOUT_MS',
   'ON_STORE_ERROR',
+  'LOCAL_SHARE',
   'IDENTITY_SECRET',
   'KEY_PREFIX',
 ] as const

@@ -33,6 +33,7 @@ export function createGateway({ limiter, proxy, health, dialect, now }: GatewayO
     const verdict = await limiter.decide(request)
     if (verdict.lost) waitUntil(verdict.lost.release())
     const response = verdict.kind === 'admitted' ? await forward(request, verdict, waitUntil) : refusal(verdict)
+    if (verdict.degraded !== undefined) response.headers.set('Sluice-Degraded', verdict.degraded)
     if ('tiers' in verdict) addRateLimitFields(response.headers, dialect, verdict.tiers, now())
     return response
   }

@@ -1,5 +1,5 @@
 import { version } from '../../package.json'
-import type { Store } from '../store/store.ts'
+import type { GuardedStore } from '../outage/guarded-store.ts'
 
 /** The store is asked at most this often by an isolate, however often health is. */
 const PING_INTERVAL_MS = 1_000
@@ -8,7 +8,10 @@ const PING_INTERVAL_MS = 1_000
  * Makes the handler of `GET /_sluice/health`: 200 and JSON, whatever the store's state.
  * @param now milliseconds since the Unix epoch
  */
-export function createHealth(store: Store, now: () => number): () => Promise<Response> {
+export function createHealth(
+  store: Pick<GuardedStore, 'kind' | 'ping' | 'circuit'>,
+  now: () => number,
+): () => Promise<Response> {
   let askedAt = Number.NEGATIVE_INFINITY
   // Plain data, not a promise: an isolate's requests must not await each other's.
   let last: { readonly reachable: boolean | null; readonly rttMs: number | null } = { reachable: null, rttMs: null }
@@ -24,9 +27,10 @@ export function createHealth(store: Store, now: () => number): () => Promise<Res
       // A ping that took long must not hide what a later one has found.
       if (askedAt === startedAt) last = result
     }
-    const status = last.reachable === false ? 'degraded' : 'ok'
+    const { kind, circuit } = store
+    const status = last.reachable === false || circuit !== 'closed' ? 'degraded' : 'ok'
     return Response.json(
-      { status, version, store: { kind: store.kind, ...last } },
+      { status, version, store: { kind, ...last, circuit } },
       { headers: { 'Cache-Control': 'no-store' } },
     )
   }

@@ -1,11 +1,12 @@
 import type { Config } from '../config/load-config.ts'
 import type { Log } from '../log.ts'
+import { localShareOf } from '../outage/local-share.ts'
 import { canonicalPath } from '../policy/canonical-path.ts'
 import type { Policy } from '../policy/policy.ts'
 import { type Match, PolicyFinder } from '../policy/policy-finder.ts'
 import { highestPriority } from '../policy/priority.ts'
 import type { UpstreamHealth } from '../shedding/upstream-health.ts'
-import type { DecisionRequest, Rule, Store, StoreDecision, TierUsage } from '../store/store.ts'
+import type { Rule, Store, StoreDecision, TierUsage } from '../store/store.ts'
 import { StoreError } from '../store/store.ts'
 import { holdOf } from './hold.ts'
 import { RuleMaker } from './rule-maker.ts'
@@ -15,7 +16,7 @@ import type { TierReport, Verdict } from './verdict.ts'
 export interface LimiterOptions {
   readonly config: Config
   readonly store: Store
-  /** Decides where `store` gives no answer and `ON_STORE_ERROR` is `local`. */
+  /** Decides where `store` gives no answer, for policies that are then `local`. */
   readonly fallback: Store
   /** Undefined: no request is shed for the upstream's sake. */
   readonly health: UpstreamHealth | undefined
@@ -72,31 +73,33 @@ export class Limiter {
 
   async #charge(charges: readonly Charge[]): Promise<Verdict> {
     const rules = charges.map(({ rule }) => rule)
-    const request = { mode: 'all', permits: 1, rules } as const
     try {
-      return this.#verdict(charges, await this.#store.decide(request), this.#store)
+      return this.#verdict(charges, await this.#store.decide({ mode: 'all', permits: 1, rules }), this.#store)
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
-      const { onStoreError } = this.#config
-      this.#log('error', { event: 'store_error', message: error.message, answered: onStoreError })
+      const verdict = await this.#withoutStore(charges)
+      this.#log('error', { event: 'store_error', message: error.message, answered: verdict.degraded })
       // The store may have decided all the same: what it then holds for this request must not wait for its deadline.
-      const lost = holdOf(rules, this.#store)
-      const verdict = await this.#without(charges, request)
+      const lost = error.mayHaveRun ? holdOf(rules, this.#store) : undefined
       return lost ? { ...verdict, lost } : verdict
     }
   }
 
-  /** Decides while the store gives no answer. */
-  async #without(charges: readonly Charge[], request: DecisionRequest): Promise<Verdict> {
-    switch (this.#config.onStoreError) {
-      case 'local':
-        return this.#verdict(charges, await this.#fallback.decide(request), this.#fallback)
-      case 'open':
-        return ADMITTED
-      case 'closed':
-        // Shadow policies refuse nothing, whatever becomes of the store.
-        return charges.some(({ rule }) => rule.enforced) ? { kind: 'unavailable' } : ADMITTED
+  /** Decides while the store gives no answer, as each policy says. */
+  async #withoutStore(charges: readonly Charge[]): Promise<Verdict> {
+    const modes = charges.map(({ match: { policy } }) => policy.onStoreError)
+    // Shadow policies refuse nothing, whatever becomes of the store.
+    if (charges.some(({ rule }, index) => rule.enforced && modes[index] === 'closed')) {
+      return { kind: 'unavailable', degraded: 'closed' }
     }
+    const local = charges
+      .filter((_, index) => modes[index] === 'local')
+      .map(({ match, rule }) => ({ match, rule: localShareOf(rule, this.#config.localShare) }))
+    if (local.length === 0) return { ...ADMITTED, degraded: 'open' }
+    const rules = local.map(({ rule }) => rule)
+    const decision = await this.#fallback.decide({ mode: 'all', permits: 1, rules })
+    const degraded = local.length < charges.length ? 'local, open' : 'local'
+    return { ...this.#verdict(local, decision, this.#fallback), degraded }
   }
 
   #verdict(charges: readonly Charge[], { granted, nowMs, usage }: StoreDecision, store: Store): Verdict {
@@ -123,12 +126,14 @@ export class Limiter {
   }
 }
 
-function reports(policy: Policy, { cost, reserved }: Rule, usage: readonly TierUsage[]): TierReport[] {
+function reports(policy: Policy, { tiers, cost, reserved }: Rule, usage: readonly TierUsage[]): TierReport[] {
   return policy.tiers.map((tier, index) => {
     const { remaining, resetMs, retryAfterMs } = usage[index] as TierUsage
     return {
       policy,
       ...tier,
+      // While the store is away, a share of the policy's.
+      limit: tiers[index]?.limit ?? tier.limit,
       // What is reserved for others is not left for this request.
       remaining: Math.max(0, remaining - reserved),
       isReserve: reserved > 0 && remaining >= cost,

@@ -14,12 +14,14 @@ export interface TierReport extends PolicyTier, TierUsage {
 export type Verdict = Outcome & {
   /** Slots that a store which gave no answer may hold for the request all the same. */
   readonly lost?: Hold
+  /** How it was decided without the store: `local`, `open`, `closed` or `local, open`. */
+  readonly degraded?: string
 }
 
 type Outcome =
   | {
       readonly kind: 'admitted'
-      /** Empty if no policy applies, or if the store is away and `ON_STORE_ERROR` is `open`. */
+      /** Empty if no policy applies, or if the store is away and all that do are then `open`. */
       readonly tiers: readonly TierReport[]
       /** Slots to give back when the exchange has ended. */
       readonly hold?: Hold
@@ -42,5 +44,5 @@ type Outcome =
   | { readonly kind: 'unidentified'; readonly status: number; readonly policy: Policy }
   /** The request names a cost that is none. */
   | { readonly kind: 'bad-cost'; readonly header: string; readonly max: number }
-  /** The store is away, and `ON_STORE_ERROR` is `closed`. */
+  /** The store is away, and a policy is then `closed`. */
   | { readonly kind: 'unavailable' }

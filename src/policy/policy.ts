@@ -22,6 +22,10 @@ export type Missing =
   | { readonly kind: 'skip' }
   | { readonly kind: 'deny'; readonly status: number }
 
+/** While the store gives no answer: exact limits of this isolate alone, no limits, or no admission. */
+export const ON_STORE_ERROR = ['local', 'open', 'closed'] as const
+export type OnStoreError = (typeof ON_STORE_ERROR)[number]
+
 /** A set of tiers, what it counts by and where it applies. */
 export interface Policy {
   /** Unique; part of Redis keys and of response fields. */
@@ -43,6 +47,7 @@ export interface Policy {
   readonly reserved: Readonly<Record<Priority, number>>
   /** Response header in which the upstream tells the actual cost. */
   readonly settleHeader: string | undefined
+  readonly onStoreError: OnStoreError
   /** False in shadow mode: it decides and reports, but refuses nothing. */
   readonly enforced: boolean
 }

@@ -12,7 +12,7 @@ export interface RedisStoreOptions {
   readonly token: string
   /** Those that rules may name. */
   readonly algorithms: ReadonlySet<AlgorithmName>
-  /** Deadline for each call, in milliseconds. */
+  /** Deadline of a decision, resends included, in milliseconds. */
   readonly timeoutMs: number
 }
 
@@ -43,9 +43,13 @@ export class RedisStore implements Store {
   readonly #renew: Script
   /** Which variant to send: the first, until a server says that it does not know the line. */
   #variant: keyof Script = 'locking'
+  readonly #timeoutMs: number
+  /** Of the call that is being made: the client asks for it before it first waits for anything. */
+  #signal: AbortSignal | undefined
 
   constructor({ url, token, algorithms, timeoutMs }: RedisStoreOptions) {
     this.#token = token
+    this.#timeoutMs = timeoutMs
     this.#decide = toScript(decideScript(algorithms))
     this.#settle = toScript(settleScript(new Set([...algorithms].filter((name) => ALGORITHMS[name].settle))))
     this.#renew = toScript(renewScript())
@@ -62,7 +66,7 @@ export class RedisStore implements Store {
       enableTelemetry: false,
       readYourWrites: false,
       // A function, not a signal: an aborted static signal resolves as if it were a reply.
-      signal: () => AbortSignal.timeout(timeoutMs),
+      signal: () => this.#signal as AbortSignal,
     })
   }
 
@@ -76,7 +80,9 @@ export class RedisStore implements Store {
     await Promise.all(
       rules.map((rule) => {
         const [first = '', ...others] = slotMembers(rule)
-        return this.#redis.zrem(rule.key, first, ...others).catch(this.#fail([rule.key]))
+        return this.#by(this.#deadline())
+          .zrem(rule.key, first, ...others)
+          .catch(this.#fail([rule.key]))
       }),
     )
   }
@@ -92,11 +98,21 @@ export class RedisStore implements Store {
   }
 
   async ping(): Promise<void> {
-    await this.#redis.ping().catch(this.#fail([]))
+    await this.#by(this.#deadline()).ping().catch(this.#fail([]))
   }
 
   #evaluate(script: Script, keys: string[], args: (string | number)[]): Promise<unknown> {
-    return this.#send(script, keys, args).catch(this.#fail(keys))
+    return this.#send(script, keys, args, this.#deadline()).catch(this.#fail(keys))
+  }
+
+  #deadline(): AbortSignal {
+    return AbortSignal.timeout(this.#timeoutMs)
+  }
+
+  /** The client, for one call at once. */
+  #by(deadline: AbortSignal): Redis {
+    this.#signal = deadline
+    return this.#redis
   }
 
   /** Makes what the client throws a StoreError, without the keys and the token that a server may repeat. */
@@ -115,21 +131,21 @@ export class RedisStore implements Store {
   }
 
   /** Each resend follows an answer that says that nothing ran, so none can charge twice. */
-  async #send(script: Script, keys: string[], args: (string | number)[]): Promise<unknown> {
+  async #send(script: Script, keys: string[], args: (string | number)[], deadline: AbortSignal): Promise<unknown> {
     const variant = this.#variant
     const { sha1, text } = script[variant]
     try {
-      return await this.#redis.evalsha(sha1, keys, args)
+      return await this.#by(deadline).evalsha(sha1, keys, args)
     } catch (error) {
       if (!isRedisError(error, /^NOSCRIPT\b/)) throw error
     }
     try {
-      return await this.#redis.eval(text, keys, args)
+      return await this.#by(deadline).eval(text, keys, args)
     } catch (error) {
       if (variant === 'plain' || !isRedisError(error, SHEBANG_UNKNOWN)) throw error
     }
     this.#variant = 'plain'
-    return this.#send(script, keys, args)
+    return this.#send(script, keys, args, deadline)
   }
 }
 

@@ -81,4 +81,11 @@ export interface Store {
 /** The store gave no usable answer. Its message holds neither keys nor credentials and may be logged. */
 export class StoreError extends Error {
   override readonly name = 'StoreError'
+  /** Whether the call may have had its effect all the same. */
+  readonly mayHaveRun: boolean
+
+  constructor(message: string, { mayHaveRun = true } = {}) {
+    super(message)
+    this.mayHaveRun = mayHaveRun
+  }
 }

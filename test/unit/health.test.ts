@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { version } from '../../package.json'
 import { createHealth } from '../../src/http/health.ts'
+import type { Circuit } from '../../src/outage/circuit-breaker.ts'
 import { type Store, StoreError } from '../../src/store/store.ts'
 
 const START_MS = 1_700_000_000_000
@@ -21,10 +22,12 @@ function subject(kind: Store['kind'] = 'redis') {
     },
   }
   const clock = { now: START_MS }
-  const health = createHealth(store, () => clock.now)
+  const guard: { circuit: Circuit } = { circuit: 'closed' }
+  const health = createHealth(Object.assign(guard, store), () => clock.now)
   return {
     pings,
     clock,
+    guard,
     async ask(answer?: (ping: PromiseWithResolvers<void>) => void) {
       const response = health()
       const ping = pings.at(-1)
@@ -48,7 +51,11 @@ test('createHealth() answers 200 and JSON that no cache may keep', async () => {
   expect(response.status).toBe(200)
   expect(response.headers.get('Content-Type')).toBe('application/json')
   expect(response.headers.get('Cache-Control')).toBe('no-store')
-  expect(await response.json()).toEqual({ status: 'ok', version, store: { kind: 'redis', reachable: true, rttMs: 12 } })
+  expect(await response.json()).toEqual({
+    status: 'ok',
+    version,
+    store: { kind: 'redis', reachable: true, rttMs: 12, circuit: 'closed' },
+  })
 })
 
 test('createHealth() answers 200 and says so if the store is out of reach', async () => {
@@ -60,7 +67,7 @@ test('createHealth() answers 200 and says so if the store is out of reach', asyn
   expect(await response.json()).toEqual({
     status: 'degraded',
     version,
-    store: { kind: 'redis', reachable: false, rttMs: null },
+    store: { kind: 'redis', reachable: false, rttMs: null, circuit: 'closed' },
   })
 })
 
@@ -90,7 +97,11 @@ test('createHealth() lets concurrent calls neither ping again nor wait for a pin
   // Answered while the first ping is still under way: nothing is known yet.
   const others = await Promise.all([ask(), ask(), ask()])
   expect(others).toEqual(
-    others.map(() => ({ status: 'ok', version, store: { kind: 'redis', reachable: null, rttMs: null } })),
+    others.map(() => ({
+      status: 'ok',
+      version,
+      store: { kind: 'redis', reachable: null, rttMs: null, circuit: 'closed' },
+    })),
   )
   expect(pings).toHaveLength(1)
   pings.forEach(resolve)
@@ -108,4 +119,10 @@ test('createHealth() remembers the latest ping, even if an earlier one ends afte
   await slow
   expect(await ask()).toMatchObject({ status: 'ok', store: { reachable: true } })
   expect(pings).toHaveLength(2)
+})
+
+test.each(['open', 'half-open'] as const)('createHealth() tells that the circuit is %s', async (circuit) => {
+  const { ask, guard } = subject()
+  guard.circuit = circuit
+  expect(await ask(resolve)).toMatchObject({ status: 'degraded', store: { reachable: true, circuit } })
 })

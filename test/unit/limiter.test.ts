@@ -269,7 +269,7 @@ test('Limiter#decide() with ON_STORE_ERROR=local puts the same question to the f
   const { store, fallback, lines, decide } = subject({ ON_STORE_ERROR: 'local' })
   store.answer = AWAY
   fallback.answer = refusal([{ retryAfterMs: 1_500 }])
-  expect(await decide('GET /', X)).toMatchObject({ kind: 'limited', retryAfterMs: 1_500 })
+  expect(await decide('GET /', X)).toMatchObject({ kind: 'limited', retryAfterMs: 1_500, degraded: 'local' })
   expect(fallback.requests).toEqual(store.requests)
   const message = 'Redis did not answer within the deadline'
   expect(lines).toEqual([{ level: 'error', event: 'store_error', message, answered: 'local' }])
@@ -311,7 +311,7 @@ test('Limiter#decide() with ON_STORE_ERROR=local holds limits exactly', async ()
 test('Limiter#decide() with ON_STORE_ERROR=open admits, with nothing to say of limits', async () => {
   const { store, fallback, lines, decide } = subject({ ON_STORE_ERROR: 'open' })
   store.answer = AWAY
-  expect(await decide('GET /', X)).toEqual({ kind: 'admitted', tiers: [] })
+  expect(await decide('GET /', X)).toEqual({ kind: 'admitted', tiers: [], degraded: 'open' })
   expect(fallback.requests).toEqual([])
   expect(lines).toMatchObject([{ event: 'store_error', answered: 'open' }])
 })
@@ -319,7 +319,7 @@ test('Limiter#decide() with ON_STORE_ERROR=open admits, with nothing to say of l
 test('Limiter#decide() with ON_STORE_ERROR=closed lets nobody through', async () => {
   const { store, fallback, lines, decide } = subject({ ON_STORE_ERROR: 'closed' })
   store.answer = AWAY
-  expect(await decide('GET /', X)).toEqual({ kind: 'unavailable' })
+  expect(await decide('GET /', X)).toEqual({ kind: 'unavailable', degraded: 'closed' })
   expect(fallback.requests).toEqual([])
   expect(lines).toMatchObject([{ event: 'store_error', answered: 'closed' }])
 })
@@ -335,4 +335,42 @@ test('Limiter#decide() does not take a mistake of its own for a store that is aw
   store.answer = () => Promise.reject(new TypeError('x is not a function'))
   await expect(decide('GET /', X)).rejects.toThrow('x is not a function')
   expect(fallback.requests).toEqual([])
+})
+
+const POLICIES = (...modes: readonly string[]) =>
+  modes.map((on_store_error, index) => ({ name: `p${index}`, limits: '100/1m, 1000/1h', on_store_error }))
+
+test.each([
+  [['local', 'open'], 'admitted', 'local, open', 1],
+  [['open', 'open'], 'admitted', 'open', 0],
+  [['local', 'local'], 'admitted', 'local', 2],
+  [['local', 'closed', 'open'], 'unavailable', 'closed', 0],
+] as const)('Limiter#decide() without the store does as each policy says: %j', async (modes, kind, degraded, rules) => {
+  const { store, fallback, decide } = subject({ POLICIES: POLICIES(...modes) })
+  store.answer = AWAY
+  expect(await decide('GET /', X)).toMatchObject({ kind, degraded })
+  expect(fallback.keys.flat()).toHaveLength(rules)
+})
+
+test('Limiter#decide() says nothing of the sort with the store at hand', async () => {
+  const { decide } = subject({ POLICIES: POLICIES('closed', 'open') })
+  expect(await decide('GET /', X)).not.toHaveProperty('degraded')
+})
+
+test('Limiter#decide() without the store allows LOCAL_SHARE of each limit, and tells of that', async () => {
+  const { store, fallback, decide } = subject({ POLICIES: POLICIES('local'), LOCAL_SHARE: 0.25 })
+  store.answer = AWAY
+  expect(await decide('GET /', X)).toMatchObject({ tiers: [{ limit: 25 }, { limit: 250 }] })
+  const tiers = [
+    { limit: 25, windowMs: 60_000 },
+    { limit: 250, windowMs: 3_600_000 },
+  ]
+  expect(fallback.requests).toMatchObject([{ rules: [{ tiers }] }])
+})
+
+test.each([true, false])('Limiter#decide() gives slots back that the store may have taken: %j', async (mayHaveRun) => {
+  const { store, decide } = subject({ POLICIES: [{ name: 'slots', algorithm: 'concurrency', limits: '5' }] })
+  store.answer = () => Promise.reject(new StoreError('no answer', { mayHaveRun }))
+  const verdict = await decide('GET /', X)
+  expect(verdict.lost !== undefined).toBe(mayHaveRun)
 })

@@ -28,6 +28,7 @@ function messageOf(env: Environment): string {
 
 /** What a policy is where its table says nothing. */
 const PLAIN = {
+  onStoreError: 'local',
   missing: { kind: 'ip' },
   burst: undefined,
   priority: undefined,
@@ -57,7 +58,7 @@ test('loadConfig() has a default for everything but the upstream', () => {
     isShedding: false,
     dialect: 'draft-11',
     storeTimeoutMs: 500,
-    onStoreError: 'local',
+    localShare: 1,
     identitySecret: undefined,
     keyPrefix: 'sluice',
   })
@@ -90,8 +91,9 @@ test.each<[Environment, Partial<Config>]>([
   [{ RATELIMIT_HEADERS: 'x-ratelimit' }, { dialect: 'x-ratelimit' }],
   [{ STORE_TIMEOUT_MS: '60000' }, { storeTimeoutMs: 60_000 }],
   [{ STORE_TIMEOUT_MS: 250 }, { storeTimeoutMs: 250 }],
-  [{ ON_STORE_ERROR: 'open' }, { onStoreError: 'open' }],
-  [{ ON_STORE_ERROR: 'closed' }, { onStoreError: 'closed' }],
+  [{ LOCAL_SHARE: '0.25' }, { localShare: 0.25 }],
+  [{ LOCAL_SHARE: '.5' }, { localShare: 0.5 }],
+  [{ LOCAL_SHARE: 1 }, { localShare: 1 }],
   [{ IDENTITY_SECRET: 'sixteen or more.' }, { identitySecret: 'sixteen or more.' }],
   [{ KEY_PREFIX: 'eu:api_2.v-1' }, { keyPrefix: 'eu:api_2.v-1' }],
   [{ SOME_OTHER_BINDING: {} }, { keyPrefix: 'sluice' }],
@@ -219,7 +221,7 @@ const URL_EXPECTED = 'an http or https URL without credentials, query or fragmen
 const BY = '"token", "ip", "route", "global", "header:<name>", "query:<name>" or "form:<name>", joined with "+"'
 const ALGORITHMS = '"sliding-window" or "token-bucket" or "fixed-window" or "quota" or "sorted-set" or "concurrency"'
 const KEYS =
-  'name, limits, algorithm, by, match, cost, max_cost, burst, deadline, missing, priority, reserve, settle, exact, mode'
+  'name, limits, algorithm, by, match, cost, max_cost, burst, deadline, missing, priority, reserve, settle, on_store_error, exact, mode'
 const LIST = 'a list of tables, or JSON of one'
 
 function withPolicy(policy: unknown): Environment {
@@ -373,6 +375,9 @@ test.each<[string, Environment]>([
     { UPSTREAM_URL, RATELIMIT_HEADERS: 'draft-12' },
   ],
   ['STORE_TIMEOUT_MS: expected an integer from 1 to 60000, got 60001', { UPSTREAM_URL, STORE_TIMEOUT_MS: 60_001 }],
+  ['LOCAL_SHARE: expected a share above 0 and at most 1, got "0"', { UPSTREAM_URL, LOCAL_SHARE: '0' }],
+  ['LOCAL_SHARE: expected a share above 0 and at most 1, got 1.01', { UPSTREAM_URL, LOCAL_SHARE: 1.01 }],
+  ['LOCAL_SHARE: expected a share above 0 and at most 1, got "half"', { UPSTREAM_URL, LOCAL_SHARE: 'half' }],
   ['ON_STORE_ERROR: expected "local" or "open" or "closed", got "LOCAL"', { UPSTREAM_URL, ON_STORE_ERROR: 'LOCAL' }],
   [
     'IDENTITY_SECRET: expected at least 16 characters, got a value not shown here',
@@ -442,4 +447,16 @@ test('loadConfig() freezes what it answers, and leaves alone what it was given',
   expectFrozen(loadConfig(env))
   const given = [env, env.EXEMPT, env.POLICIES, env.POLICIES[0], env.POLICIES[0]?.match]
   expect(given.map(Object.isFrozen)).toEqual(given.map(() => false))
+})
+
+test('loadConfig() gives each policy what it does without the store: its own word, else that of ON_STORE_ERROR', () => {
+  const POLICIES = [
+    { name: 'login', limits: '5/1m', on_store_error: 'closed' },
+    { name: 'search', limits: '5/1m' },
+  ]
+  const { policies } = load({ RATE_LIMITS: '9/1m', POLICIES, ON_STORE_ERROR: 'open' })
+  expect(policies.map(({ onStoreError }) => onStoreError)).toEqual(['open', 'closed', 'open'])
+  expect(() => load({ POLICIES: [{ name: 'x', limits: '5/1m', on_store_error: 'ajar' }] })).toThrow(
+    'POLICIES[0].on_store_error: expected "local" or "open" or "closed", got "ajar"',
+  )
 })

@@ -189,6 +189,22 @@ test('RedisStore#decide() gives up at the deadline, and repeats nothing', async 
   expect(names(calls)).toEqual(['evalsha', 'ping'])
 })
 
+test('RedisStore#decide() has one deadline for a decision, however many calls it takes', async () => {
+  const signals: (AbortSignal | null | undefined)[] = []
+  const calls = watchFetch(async (call) => {
+    signals.push(call.init.signal)
+    // As plain Redis does, to which neither script nor first line is known.
+    if (signals.length === 1 || signals.length === 3) return error('NOSCRIPT No matching script.')
+    return signals.length === 2 ? error('ERR Unexpected flag in script shebang: allow-key-locking') : result(DECISION)
+  })
+  const store = storeOf()
+  await store.decide(take(KEY))
+  expect(names(calls)).toEqual(['evalsha', 'eval', 'evalsha', 'eval'])
+  expect(new Set(signals).size).toBe(1)
+  await store.decide(take(KEY))
+  expect(new Set(signals).size).toBe(2)
+})
+
 test('RedisStore#decide() repeats nothing if Redis cannot be reached', async () => {
   const calls = watchFetch(() => Promise.reject(new TypeError(`Network connection lost to ${REST_URL}`)))
   const expected = new StoreError('Redis could not be reached, or its answer could not be read')

@@ -1,0 +1,64 @@
+import type { Log } from '../log.ts'
+import type { DecisionRequest, Difference, Rule, Store, StoreDecision } from '../store/store.ts'
+import { StoreError } from '../store/store.ts'
+import { type Circuit, CircuitBreaker } from './circuit-breaker.ts'
+
+export interface GuardedStoreOptions {
+  readonly store: Store
+  /** Milliseconds since the Unix epoch. */
+  readonly now: () => number
+  /** Deadline of a decision, in milliseconds. */
+  readonly timeoutMs: number
+  readonly log: Log
+}
+
+/** A store that is not asked for decisions while it keeps failing. */
+export class GuardedStore implements Store {
+  readonly kind: Store['kind']
+  readonly #store: Store
+  readonly #log: Log
+  readonly #breaker: CircuitBreaker
+
+  constructor({ store, now, timeoutMs, log }: GuardedStoreOptions) {
+    this.kind = store.kind
+    this.#store = store
+    this.#log = log
+    this.#breaker = new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 2 * timeoutMs })
+  }
+
+  get circuit(): Circuit {
+    return this.#breaker.circuit
+  }
+
+  async decide(request: DecisionRequest): Promise<StoreDecision> {
+    const end = this.#breaker.begin()
+    if (!end) throw new StoreError('not asked for a moment, after it failed repeatedly', { mayHaveRun: false })
+    let isSuccess = false
+    try {
+      const decision = await this.#store.decide(request)
+      isSuccess = true
+      return decision
+    } finally {
+      const wasClosed = this.circuit === 'closed'
+      end(isSuccess)
+      if (this.circuit === 'closed' && !wasClosed) this.#log('info', { event: 'store_recovered' })
+    }
+  }
+
+  // What was taken is given back whether or not the store is well: nobody waits for it.
+  release(rules: readonly Rule[]): Promise<void> {
+    return this.#store.release(rules)
+  }
+
+  renew(rules: readonly Rule[]): Promise<void> {
+    return this.#store.renew(rules)
+  }
+
+  settle(differences: readonly Difference[], chargedAtMs: number): Promise<void> {
+    return this.#store.settle(differences, chargedAtMs)
+  }
+
+  ping(): Promise<void> {
+    return this.#store.ping()
+  }
+}

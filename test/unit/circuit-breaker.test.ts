@@ -1,0 +1,123 @@
+import { expect, test } from 'vitest'
+import { CircuitBreaker } from '../../src/outage/circuit-breaker.ts'
+
+const PROBE_TIMEOUT_MS = 1_000
+
+function subject(random = 0) {
+  const clock = { now: 1_700_000_000_000 }
+  const breaker = new CircuitBreaker({ now: () => clock.now, random: () => random, probeTimeoutMs: PROBE_TIMEOUT_MS })
+  return {
+    clock,
+    breaker,
+    /** @returns whether the call was made */
+    call(isSuccess: boolean): boolean {
+      const end = breaker.begin()
+      end?.(isSuccess)
+      return end !== undefined
+    },
+    fail(times: number): void {
+      for (let i = 0; i < times; i++) breaker.begin()?.(false)
+    },
+  }
+}
+
+test('CircuitBreaker opens after five failures in a row, and no call is made then', () => {
+  const { breaker, call, fail } = subject()
+  fail(4)
+  expect([breaker.circuit, call(false), breaker.circuit, call(true)]).toEqual(['closed', true, 'open', false])
+})
+
+test('CircuitBreaker begins to count anew with each success', () => {
+  const { breaker, call, fail } = subject()
+  // Too few calls for a rate to mean something.
+  for (let i = 0; i < 3; i++) {
+    fail(4)
+    call(true)
+  }
+  expect(breaker.circuit).toBe('closed')
+})
+
+test('CircuitBreaker opens when half of twenty calls in ten seconds have failed', () => {
+  const { breaker, call } = subject()
+  for (let i = 0; i < 10; i++) call(true)
+  for (let i = 0; i < 4; i++) call(false)
+  call(true)
+  for (let i = 0; i < 4; i++) call(false)
+  expect(breaker.circuit).toBe('closed')
+  call(true)
+  call(false)
+  call(false)
+  call(false)
+  expect(breaker.circuit).toBe('open')
+})
+
+test('CircuitBreaker forgets failures of periods that have ended', () => {
+  const { breaker, clock, call } = subject()
+  for (let i = 0; i < 8; i++) {
+    call(true)
+    call(false)
+  }
+  clock.now += 10_000
+  for (let i = 0; i < 6; i++) {
+    call(true)
+    call(false)
+  }
+  expect(breaker.circuit).toBe('closed')
+})
+
+test('CircuitBreaker lets one probe through after its pause, and closes if that succeeds', () => {
+  const { breaker, clock, call, fail } = subject()
+  fail(5)
+  clock.now += 249
+  expect(call(true)).toBe(false)
+  clock.now += 1
+  const probe = breaker.begin()
+  expect([breaker.circuit, call(true)]).toEqual(['half-open', false])
+  probe?.(true)
+  expect([breaker.circuit, call(true)]).toEqual(['closed', true])
+})
+
+test('CircuitBreaker doubles its pause with each failed probe, up to a second', () => {
+  const { clock, call, fail } = subject()
+  fail(5)
+  for (const pauseMs of [250, 500, 1_000, 1_000]) {
+    clock.now += pauseMs - 1
+    expect(call(false)).toBe(false)
+    clock.now += 1
+    expect(call(false)).toBe(true)
+  }
+})
+
+test('CircuitBreaker cuts its pauses by up to a quarter, so that isolates do not probe together', () => {
+  const { clock, call, fail } = subject(1)
+  fail(5)
+  clock.now += 187
+  expect(call(true)).toBe(false)
+  clock.now += 1
+  expect(call(true)).toBe(true)
+})
+
+test('CircuitBreaker does not wait for ever for a probe of which nothing is heard', () => {
+  const { breaker, clock, call, fail } = subject()
+  fail(5)
+  clock.now += 250
+  const lost = breaker.begin()
+  clock.now += PROBE_TIMEOUT_MS - 1
+  expect(call(true)).toBe(false)
+  clock.now += 1
+  const second = breaker.begin()
+  lost?.(false)
+  expect(breaker.circuit).toBe('half-open')
+  second?.(true)
+  expect(breaker.circuit).toBe('closed')
+})
+
+test('CircuitBreaker does not open by calls that were begun before it last changed', () => {
+  const { breaker, clock, call, fail } = subject()
+  const slow = Array.from({ length: 30 }, () => breaker.begin())
+  fail(5)
+  clock.now += 250
+  call(true)
+  for (const end of slow) end?.(false)
+  expect(breaker.circuit).toBe('closed')
+})

@@ -1,0 +1,73 @@
+import { expect, test } from 'vitest'
+import { GuardedStore } from '../../src/outage/guarded-store.ts'
+import { MemoryStore } from '../../src/store/memory-store.ts'
+import { StoreError } from '../../src/store/store.ts'
+import { ruleOf, take } from '../support/rules.ts'
+
+const RULE = ruleOf('sliding-window', [{ limit: 1_000, windowMs: 60_000 }])
+
+function subject() {
+  const clock = { now: 1_700_000_000_000 }
+  const server = { isAway: false, asked: 0 }
+  const memory = new MemoryStore(() => clock.now)
+  const lines: unknown[] = []
+  memory.decide = async (request) => {
+    server.asked++
+    if (server.isAway) throw new StoreError('no answer')
+    return memory.decideNow(request)
+  }
+  const store = new GuardedStore({
+    store: memory,
+    now: () => clock.now,
+    timeoutMs: 500,
+    log: (level, fields) => lines.push({ level, ...fields }),
+  })
+  return { clock, server, store, lines }
+}
+
+async function failuresOf(store: GuardedStore, calls: number): Promise<boolean[]> {
+  const failures: boolean[] = []
+  for (let i = 0; i < calls; i++) {
+    const error = await store.decide(take([RULE])).catch((error: unknown) => error)
+    expect(error).toBeInstanceOf(StoreError)
+    failures.push((error as StoreError).mayHaveRun)
+  }
+  return failures
+}
+
+test('GuardedStore stops asking a store that keeps failing, and then nothing can have run', async () => {
+  const { server, store } = subject()
+  server.isAway = true
+  expect(await failuresOf(store, 7)).toEqual([true, true, true, true, true, false, false])
+  expect([server.asked, store.circuit]).toEqual([5, 'open'])
+})
+
+test('GuardedStore asks again when the store is back, and says so once', async () => {
+  const { clock, server, store, lines } = subject()
+  server.isAway = true
+  await failuresOf(store, 6)
+  server.isAway = false
+  await failuresOf(store, 1)
+  clock.now += 250
+  for (let i = 0; i < 3; i++) expect((await store.decide(take([RULE]))).granted).toBe(1)
+  expect(store.circuit).toBe('closed')
+  expect(lines).toEqual([{ level: 'info', event: 'store_recovered' }])
+})
+
+test('GuardedStore asks a store that hangs for one answer at a time', async () => {
+  const { clock, server, store } = subject()
+  server.isAway = true
+  await failuresOf(store, 5)
+  clock.now += 250
+  const answers = await Promise.allSettled(Array.from({ length: 200 }, () => store.decide(take([RULE]))))
+  expect(answers.every(({ status }) => status === 'rejected')).toBe(true)
+  expect(server.asked).toBe(6)
+})
+
+test('GuardedStore gives back, corrects and pings whatever its circuit', async () => {
+  const { server, store } = subject()
+  server.isAway = true
+  await failuresOf(store, 6)
+  await Promise.all([store.release([RULE]), store.renew([RULE]), store.settle([], 0), store.ping()])
+  expect(store.circuit).toBe('open')
+})
