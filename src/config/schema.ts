@@ -18,8 +18,7 @@ export const parsed = <T>(expected: string, parse: (text: string) => T | undefin
 export const matching = (pattern: RegExp, expected: string) => v.pipe(v.string(expected), v.regex(pattern, expected))
 
 /** An integer, or a string that holds one. */
-export const integer = (min: number, max: number) => {
-  const expected = `an integer from ${min} to ${max}`
+export const integer = (min: number, max: number, expected = `an integer from ${min} to ${max}`) => {
   return v.pipe(
     v.union([v.number(), v.pipe(v.string(), v.regex(/^\d{1,15}$/), v.transform(Number))], expected),
     v.integer(expected),

@@ -45,6 +45,7 @@ describe.each(SUBJECTS)('%s', (_name, rules) => {
       gapUs: backAndForthUs,
       mode: fc.constantFrom('all', 'all', 'partial', 'peek'),
       permits: fc.integer({ min: 1, max: 5 }),
+      leaseMs: fc.constantFrom(0, 0, 0, 40),
       demands: anyDemands,
     })
     await expectProperty(
@@ -52,9 +53,9 @@ describe.each(SUBJECTS)('%s', (_name, rules) => {
         let nowUs = START_MS * 1000
         const script = new ScriptStore(redis)
         const twin = new MemoryStore(() => nowUs / 1000)
-        for (const { gapUs, mode, permits, demands } of actions) {
+        for (const { gapUs, mode, permits, leaseMs, demands } of actions) {
           nowUs += gapUs
-          const request = take(demanded(rules, demands), { mode, permits })
+          const request = take(demanded(rules, demands), { mode, permits, leaseMs })
           expect(await script.decide(request, nowUs)).toEqual(await twin.decide(request))
         }
       }),

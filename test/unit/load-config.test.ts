@@ -29,6 +29,7 @@ function messageOf(env: Environment): string {
 /** What a policy is where its table says nothing. */
 const PLAIN = {
   onStoreError: 'local',
+  counts: 'requests',
   missing: { kind: 'ip' },
   burst: undefined,
   priority: undefined,
@@ -59,6 +60,7 @@ test('loadConfig() has a default for everything but the upstream', () => {
     dialect: 'draft-11',
     storeTimeoutMs: 500,
     localShare: 1,
+    leases: undefined,
     identitySecret: undefined,
     keyPrefix: 'sluice',
   })
@@ -221,7 +223,7 @@ const URL_EXPECTED = 'an http or https URL without credentials, query or fragmen
 const BY = '"token", "ip", "route", "global", "header:<name>", "query:<name>" or "form:<name>", joined with "+"'
 const ALGORITHMS = '"sliding-window" or "token-bucket" or "fixed-window" or "quota" or "sorted-set" or "concurrency"'
 const KEYS =
-  'name, limits, algorithm, by, match, cost, max_cost, burst, deadline, missing, priority, reserve, settle, on_store_error, exact, mode'
+  'name, limits, algorithm, by, match, cost, max_cost, burst, deadline, missing, priority, reserve, settle, on_store_error, counts, exact, mode'
 const LIST = 'a list of tables, or JSON of one'
 
 function withPolicy(policy: unknown): Environment {
@@ -459,4 +461,25 @@ test('loadConfig() gives each policy what it does without the store: its own wor
   expect(() => load({ POLICIES: [{ name: 'x', limits: '5/1m', on_store_error: 'ajar' }] })).toThrow(
     'POLICIES[0].on_store_error: expected "local" or "open" or "closed", got "ajar"',
   )
+})
+
+test('loadConfig() counts new identities by an exact log only', () => {
+  const policy = { name: 'newcomers', limits: '20/1m', by: 'ip', counts: 'identities' }
+  expect(load({ POLICIES: [policy] }).policies).toMatchObject([{ counts: 'identities' }])
+  expect(() => load({ POLICIES: [{ ...policy, algorithm: 'quota' }] })).toThrow(
+    'POLICIES[0].counts: expected algorithm = "sliding-window" with "identities", got "identities"',
+  )
+})
+
+test.each([
+  ['off', undefined],
+  ['auto', 'auto'],
+  ['20', 20],
+  [2, 2],
+])('loadConfig() reads LEASES=%j', (LEASES, leases) => {
+  expect(load({ LEASES }).leases).toBe(leases)
+})
+
+test.each([1, '0', 'on', 10_001, '2.5'])('loadConfig() refuses LEASES=%j', (LEASES) => {
+  expect(() => load({ LEASES })).toThrow('LEASES: expected "off", "auto" or an integer from 2 to 10000, got ')
 })

@@ -1,0 +1,49 @@
+import { describe, expect, test } from 'vitest'
+import type { Rule, StoreDecision } from '../../src/store/store.ts'
+import { ruleOf, take } from '../support/rules.ts'
+import { STORES } from '../support/stores.ts'
+
+const caller = () => ruleOf('sliding-window', [{ limit: 5, windowMs: 60_000 }])
+const newcomers = (limit: number, overrides: Partial<Rule> = {}) =>
+  ruleOf('sliding-window', [{ limit, windowMs: 60_000 }], { isForNewcomers: true, ...overrides })
+
+function left({ usage }: StoreDecision): (number | undefined)[] {
+  return usage.map(([tier]) => tier?.remaining)
+}
+
+describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
+  test('a rule for newcomers is charged once for each identity', async () => {
+    const { store } = createSubject()
+    const [known, cap] = [caller(), newcomers(3)]
+    expect(left(await store.decide(take([known, cap])))).toEqual([4, 2])
+    // It does not hold for one that is known: of it, such a decision knows nothing.
+    expect(left(await store.decide(take([known, cap])))).toEqual([3, 3])
+    expect(left(await store.decide(take([caller(), cap])))).toEqual([4, 1])
+  })
+
+  test('it refuses new identities beyond its limit, and leaves nothing of them behind', async () => {
+    const { store } = createSubject()
+    const [known, cap] = [caller(), newcomers(2)]
+    await store.decide(take([known, cap]))
+    await store.decide(take([caller(), cap]))
+    const minted = caller()
+    expect((await store.decide(take([minted, cap]))).granted).toBe(0)
+    // Nothing was written for it: it is new again, and those who are known go on.
+    expect((await store.decide(take([minted, cap]))).granted).toBe(0)
+    expect((await store.decide(take([known, cap]))).granted).toBe(1)
+  })
+
+  test('alone, it has nothing to tell newcomers by', async () => {
+    const { store } = createSubject()
+    const cap = newcomers(1)
+    for (let i = 0; i < 3; i++) expect((await store.decide(take([cap]))).granted).toBe(1)
+  })
+
+  test('one of several identities that is new is enough', async () => {
+    const { store } = createSubject()
+    const [known, cap] = [caller(), newcomers(2)]
+    await store.decide(take([known, caller(), cap]))
+    await store.decide(take([known, caller(), cap]))
+    expect((await store.decide(take([known, caller(), cap]))).granted).toBe(0)
+  })
+})

@@ -1,0 +1,182 @@
+import fc from 'fast-check'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { Leases } from '../../src/shortcut/leases.ts'
+import type { DecisionRequest, Rule, StoreDecision } from '../../src/store/store.ts'
+import { type Admission, expectNoWindowOver } from '../support/admissions.ts'
+import { START_MS } from '../support/arbitraries.ts'
+import { expectProperty } from '../support/property.ts'
+import { ruleOf, take } from '../support/rules.ts'
+import { connectRedis, type RedisClient, ScriptStore } from '../support/script-store.ts'
+
+const POINTS = 4
+
+let redis: RedisClient
+
+beforeAll(async () => {
+  redis = await connectRedis(inject('redisPort'))
+})
+afterAll(() => redis.close())
+
+type Step =
+  | { readonly kind: 'wait'; readonly percent: number }
+  /** A caller asks a point of presence, several times at once. */
+  | { readonly kind: 'ask'; readonly point: number; readonly times: number; readonly cost: number }
+  /** The script runs a call that is on its way. */
+  | { readonly kind: 'run' | 'deliver'; readonly index: number }
+  | { readonly kind: 'settle' }
+
+/** Shares of the shortest window: within a lease, until it ends, and until what it was counted for has gone. */
+const share = fc.oneof(
+  { weight: 4, arbitrary: fc.integer({ min: 0, max: 3 }) },
+  { weight: 2, arbitrary: fc.integer({ min: 5, max: 12 }) },
+  { weight: 2, arbitrary: fc.integer({ min: 80, max: 112 }) },
+)
+
+const anyStep: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant('wait' as const), percent: share }) },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      kind: fc.constant('ask' as const),
+      point: fc.nat(POINTS - 1),
+      times: fc.integer({ min: 1, max: 30 }),
+      cost: fc.constantFrom(1, 1, 1, 3),
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('run' as const, 'deliver' as const), index: fc.nat(5) }) },
+  // All that are on their way.
+  { weight: 4, arbitrary: fc.constant({ kind: 'settle' as const }) },
+)
+
+const tiers = fc
+  .uniqueArray(
+    fc.record({ limit: fc.integer({ min: 40, max: 120 }), windowMs: fc.constantFrom(500, 1_000, 3_000, 10_000) }),
+    { minLength: 1, maxLength: 3, selector: ({ windowMs }) => windowMs },
+  )
+  .map((tiers) => ruleOf('sliding-window', tiers))
+
+/** Calls from four points of presence to one script, each sent, run and answered when the test says so. */
+class Network {
+  nowMs = START_MS
+  readonly admitted: Admission[] = []
+  /** Permits that were spent without a call of their own. */
+  spentLocally = 0
+  readonly #script = new ScriptStore(redis)
+  readonly #sent: (() => Promise<void>)[] = []
+  readonly #answered: (() => void)[] = []
+  readonly #points: Leases[]
+
+  constructor(size: number | 'auto') {
+    const store = { decide: (request: DecisionRequest) => this.#send(request) }
+    this.#points = Array.from({ length: POINTS }, () => new Leases(store, () => this.nowMs, size))
+  }
+
+  #send(request: DecisionRequest): Promise<StoreDecision> {
+    const { promise, resolve } = Promise.withResolvers<StoreDecision>()
+    this.#sent.push(async () => {
+      const decision = await this.#script.decide(request, this.nowMs * 1000)
+      this.#answered.push(() => resolve(decision))
+    })
+    return promise
+  }
+
+  async ask(point: number, rule: Rule): Promise<void> {
+    let isAtOnce = true
+    const background: Promise<unknown>[] = []
+    const deciding = this.#points[point]
+      ?.decide(take([rule]), (work) => background.push(work))
+      .then((decision) => {
+        if (decision.granted === 0) return
+        if (isAtOnce) this.spentLocally++
+        // What the script admits is admitted when it runs; what is spent from a lease, now.
+        this.admitted.push({ ms: isAtOnce ? this.nowMs : decision.nowMs, cost: rule.cost })
+      })
+    await new Promise(setImmediate)
+    isAtOnce = false
+    void deciding
+  }
+
+  async run(index: number): Promise<void> {
+    const [call] = this.#sent.splice(index % Math.max(1, this.#sent.length), 1)
+    await call?.()
+  }
+
+  async settle(): Promise<void> {
+    while (this.#sent.length > 0) await this.run(0)
+    while (this.#answered.length > 0) await this.deliver(0)
+  }
+
+  async deliver(index: number): Promise<void> {
+    const [answer] = this.#answered.splice(index % Math.max(1, this.#answered.length), 1)
+    answer?.()
+    await new Promise(setImmediate)
+  }
+}
+
+async function play(network: Network, rule: Rule, steps: readonly Step[]): Promise<void> {
+  const shortestMs = Math.min(...rule.tiers.map(({ windowMs }) => windowMs))
+  for (const step of steps) {
+    switch (step.kind) {
+      case 'wait':
+        network.nowMs += Math.floor((step.percent * shortestMs) / 100)
+        break
+      case 'ask':
+        for (let i = 0; i < step.times; i++) await network.ask(step.point, { ...rule, cost: step.cost })
+        break
+      case 'run':
+        await network.run(step.index)
+        break
+      case 'deliver':
+        await network.deliver(step.index)
+        break
+      case 'settle':
+        await network.settle()
+    }
+  }
+}
+
+test.each(['auto', 25] as const)(
+  'Leases (%s): no true window admits more than its limit, however four points of presence interleave',
+  async (size) => {
+    let spentLocally = 0
+    await expectProperty(
+      fc.asyncProperty(
+        tiers,
+        fc.array(anyStep, { minLength: 50, maxLength: 150, size: 'max' }),
+        async (rule, steps) => {
+          const network = new Network(size)
+          await play(network, rule, steps)
+          spentLocally += network.spentLocally
+          const admitted = network.admitted.toSorted((a, b) => a.ms - b.ms)
+          for (const { limit, windowMs } of rule.tiers) expectNoWindowOver(limit, windowMs, admitted)
+        },
+      ),
+      40,
+    )
+    // A law about nothing would hold as well.
+    expect(spentLocally).toBeGreaterThan(10)
+  },
+)
+
+test('Leases: permits spent at the end of their lease are still counted a window later', async () => {
+  const rule = ruleOf('sliding-window', [{ limit: 40, windowMs: 1_000 }])
+  const network = new Network(4)
+  const ask = async (point: number, times: number) => {
+    for (let i = 0; i < times; i++) {
+      await network.ask(point, rule)
+      await network.settle()
+    }
+  }
+  await ask(0, 1)
+  network.nowMs += 89
+  await ask(0, 60)
+  expect(network.spentLocally).toBeGreaterThan(3)
+  // What was leased first has gone now, but for the time of the lease.
+  network.nowMs = START_MS + 1_000
+  await ask(2, 60)
+  expectNoWindowOver(40, 1_000, network.admitted)
+  network.nowMs += 100
+  await ask(2, 60)
+  expect(network.admitted.filter(({ ms }) => ms > START_MS + 1_000).length).toBeGreaterThan(0)
+  expectNoWindowOver(40, 1_000, network.admitted)
+})

@@ -1,0 +1,124 @@
+import { expect, test } from 'vitest'
+import { DenyCache } from '../../src/shortcut/deny-cache.ts'
+import { MemoryStore } from '../../src/store/memory-store.ts'
+import type { DecisionRequest, Rule, TierUsage } from '../../src/store/store.ts'
+import { ruleOf, take } from '../support/rules.ts'
+
+const START_MS = 1_700_000_000_000
+const LATENCY_MS = 20
+
+/** A store a few milliseconds away, that decides in the middle of them. */
+function subject() {
+  const clock = { now: START_MS }
+  const memory = new MemoryStore(() => clock.now)
+  const asked: DecisionRequest[] = []
+  const store = {
+    async decide(request: DecisionRequest) {
+      asked.push(request)
+      clock.now += LATENCY_MS / 2
+      const decision = memory.decideNow(request)
+      clock.now += LATENCY_MS / 2
+      return decision
+    },
+  }
+  const cache = new DenyCache(store, () => clock.now)
+  const decide = (...rules: Rule[]) => cache.decide(take(rules), () => {})
+  return { clock, asked, decide, memory }
+}
+
+const second = (overrides: Partial<Rule> = {}) =>
+  ruleOf('sliding-window', [{ limit: 4, windowMs: 1_000 }], { cost: 2, ...overrides })
+
+async function exhaust(decide: (rule: Rule) => Promise<unknown>, rule: Rule): Promise<void> {
+  for (let i = 0; i < 3; i++) await decide(rule)
+}
+
+test('DenyCache answers a flood of one refused caller without a call', async () => {
+  const { asked, decide } = subject()
+  const rule = second()
+  await exhaust(decide, rule)
+  const before = asked.length
+  for (let i = 0; i < 1_000; i++) expect((await decide(rule)).granted).toBe(0)
+  expect(asked.length - before).toBe(0)
+})
+
+test('DenyCache counts the wait down, and asks again when it has passed since the call was sent', async () => {
+  const { clock, asked, decide } = subject()
+  const rule = second({ cost: 1 })
+  for (let i = 0; i < 4; i++) await decide(rule)
+  const sentAtMs = clock.now
+  const [[first]] = (await decide(rule)).usage as unknown as [[TierUsage]]
+  clock.now += 100
+  // What the first request was told is the moment when the same request succeeds, if it waits from then on.
+  expect(await decide(rule)).toMatchObject({
+    granted: 0,
+    usage: [[{ remaining: 0, resetMs: first.resetMs - 100 - LATENCY_MS, retryAfterMs: first.retryAfterMs - 100 }]],
+  })
+  const before = asked.length
+  clock.now = sentAtMs + first.retryAfterMs - 1
+  await decide(rule)
+  expect(asked.length).toBe(before)
+  clock.now = sentAtMs + first.retryAfterMs
+  expect((await decide(rule)).granted).toBe(1)
+})
+
+test('DenyCache still asks for a cheaper request, and for one that leaves less to others', async () => {
+  const { asked, decide } = subject()
+  const rule = second({ cost: 3 })
+  await exhaust(decide, rule)
+  const before = asked.length
+  expect((await decide({ ...rule, cost: 1 })).granted).toBe(1)
+  await decide({ ...rule, reserved: 1 })
+  expect(asked.length - before).toBe(2)
+})
+
+test('DenyCache knows the rule that refused, not those beside it', async () => {
+  const { asked, decide } = subject()
+  const [refused, other] = [second(), second()]
+  await exhaust((rule) => decide(rule, other), refused)
+  const before = asked.length
+  expect((await decide(other)).granted).toBe(0)
+  expect((await decide(second(), refused)).usage.map((tiers) => tiers.length)).toEqual([0, 1])
+  // Of the other rule it knows as well, because it had refused too.
+  expect(asked.length - before).toBe(0)
+})
+
+test('DenyCache shows a limit that was raised, or a counter that was reset, within five seconds', async () => {
+  const { clock, asked, decide } = subject()
+  const rule = ruleOf('sliding-window', [{ limit: 1, windowMs: 3_600_000 }])
+  await exhaust(decide, rule)
+  const before = asked.length
+  clock.now += 5_000 - LATENCY_MS - 1
+  await decide(rule)
+  expect(asked.length).toBe(before)
+  clock.now += LATENCY_MS + 1
+  await decide(rule)
+  expect(asked.length).toBe(before + 1)
+})
+
+test.each<[string, Rule]>([
+  ['slots, which are given back at any moment', ruleOf('concurrency', [{ limit: 1, windowMs: 60_000 }])],
+  ['charges that may be corrected', ruleOf('quota', [{ limit: 1, windowMs: 60_000 }], { isSettled: true })],
+])('DenyCache does not remember a refusal by %s', async (_name, rule) => {
+  const { asked, decide } = subject()
+  for (let i = 0; i < 4; i++) await decide(rule)
+  expect(asked).toHaveLength(4)
+})
+
+test('DenyCache does not remember a shadow rule that would have refused', async () => {
+  const { asked, decide } = subject()
+  const rule = second({ enforced: false })
+  for (let i = 0; i < 5; i++) expect((await decide(rule)).granted).toBe(1)
+  expect(asked).toHaveLength(5)
+})
+
+test('DenyCache forgets the least recently refused of more than 10,000', async () => {
+  const { asked, decide } = subject()
+  const rules = Array.from({ length: 10_001 }, () => ruleOf('quota', [{ limit: 1, windowMs: 86_400_000 }], { cost: 2 }))
+  for (const rule of rules) await decide(rule)
+  const before = asked.length
+  await decide(rules[10_000] as Rule)
+  await decide(rules[0] as Rule)
+  expect(asked.length - before).toBeLessThanOrEqual(2)
+  expect(asked.slice(before).map(({ rules: [rule] }) => rule?.key)).toContain(rules[0]?.key)
+})
