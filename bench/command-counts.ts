@@ -1,6 +1,7 @@
 import { createClient } from '@redis/client'
 
-export interface CommandCounts {
+// A type, not an interface: its medians are taken.
+export type CommandCounts = {
   /** What Upstash bills: every command, those inside of scripts one by one. */
   readonly billed: number
   /** Microseconds that Redis spent, by its own count. */

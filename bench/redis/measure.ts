@@ -1,5 +1,5 @@
 import type { Tier } from '../../src/store/store.ts'
-import { type RedisClient, readCounts, resetCounts } from '../command-counts.ts'
+import { type CommandCounts, type RedisClient, readCounts, resetCounts } from '../command-counts.ts'
 import type { Contender } from '../contender.ts'
 import { medians } from '../statistics.ts'
 import { makeSubjects, type Subject } from './subjects.ts'
@@ -10,12 +10,12 @@ const HOUR_MS = 3_600_000
 /** Below this, no limit is reached; above it, a token bucket of three hours would not be exact. */
 const LIMIT = 400_000
 /**
- * Decisions that are sent in one go, and counted, after one that wakes Redis up. So few that ten entries stay about
- * ten, and as many at any occupancy: the more at once, the less each takes.
+ * Decisions that are sent in one go, at any occupancy as many: the more at once, the less each takes. Callers of few
+ * entries share them, so that they keep about as many.
  */
-const ROW = 4
-/** Rows until a state is made anew, where it is large enough not to mind them. */
-const MOST_ROWS = 20
+const ROW = 40
+/** From here on, a decision is measured alone. */
+const COSTLY_US = 5_000
 
 export interface RedisFigures {
   readonly subject: string
@@ -67,26 +67,37 @@ async function measure(
   entries: number,
   { redis, budgetMs }: RedisBenchOptions,
 ): Promise<Measurement> {
-  const rows = Math.max(1, Math.min(MOST_ROWS, entries / 500))
+  const callers = Array.from({ length: entries < 1_000 ? 10 : 1 }, () => crypto.randomUUID().slice(0, 22))
+  const rowsPerFill = Math.max(1, Math.min(20, entries / 1_000))
   const until = performance.now() + budgetMs
-  let [decisions, serverUs, billed, bytes] = [0, 0, 0, 0]
+  const rows: CommandCounts[] = []
+  let bytes = 0
   do {
-    const caller = crypto.randomUUID().slice(0, 22)
-    await subject.fill(caller, entries)
-    bytes = await bytesOf(redis, caller)
-    for (let row = 0; row < rows; row++) {
-      await subject.decide(caller)
-      await resetCounts(redis)
-      await Promise.all(Array.from({ length: ROW }, () => subject.decide(caller)))
-      const counts = await readCounts(redis)
-      decisions += ROW
-      serverUs += counts.serverUs
-      billed += counts.billed
+    for (const caller of callers) await subject.fill(caller, entries)
+    bytes = await bytesOf(redis, callers[0] as string)
+    const probe = await countRow(redis, subject, callers, 1)
+    const decisions = probe.serverUs > COSTLY_US ? 1 : ROW
+    for (let row = 0; row < rowsPerFill; row++) {
+      rows.push(await countRow(redis, subject, callers, decisions))
       if (performance.now() > until) break
     }
     await redis.flushAll()
   } while (performance.now() < until)
-  return { serverUs: serverUs / decisions, billed: billed / decisions, bytes }
+  // The median leaves out the rows in which Redis had to wait for a processor.
+  return { ...medians(rows), bytes }
+}
+
+/** Counts of one decision of a row, whose decisions are shared by the callers. */
+async function countRow(
+  redis: RedisClient,
+  subject: Subject,
+  callers: string[],
+  decisions: number,
+): Promise<CommandCounts> {
+  await resetCounts(redis)
+  await Promise.all(Array.from({ length: decisions }, (_, i) => subject.decide(callers[i % callers.length] as string)))
+  const { billed, serverUs } = await readCounts(redis)
+  return { billed: billed / decisions, serverUs: serverUs / decisions }
 }
 
 async function bytesOf(redis: RedisClient, caller: string): Promise<number> {
