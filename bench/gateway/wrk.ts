@@ -15,7 +15,10 @@ export interface LoadOptions {
 }
 
 export interface Load {
+  /** Those that were answered. */
   readonly requests: number
+  /** Those and the ones under way at the end. */
+  readonly sent: number
   readonly requestsPerSecond: number
   readonly p50Ms: number
   readonly p99Ms: number
