@@ -13,6 +13,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { startRedisServer } from '../tools/redis-server.ts'
 import { type AccuracyBenchOptions, measureAttacks, measureService } from './accuracy/measure.ts'
+import { ALL_TARGETS, MAIN_TARGETS } from './accuracy/targets.ts'
 import { connectRedis } from './command-counts.ts'
 import { connectPeers } from './contender.ts'
 import { type Bundle, bundle } from './gateway/bundle.ts'
@@ -32,14 +33,14 @@ const LATENCIES_MS = [0, 20]
 const RESULTS = fileURLToPath(import.meta.resolve('./results'))
 
 const FULL = {
-  redis: { repetitions: 7, budgetMs: 150 },
+  redis: { warmUps: 1, repetitions: 7, budgetMs: 150 },
   gateway: { callers: [HOT, 1_000, 100_000], repetitions: 3, seconds: 2 },
-  accuracy: { repetitions: 2, durationMs: 6_000 },
+  accuracy: { targets: ALL_TARGETS, repetitions: 2, durationMs: 3_000 },
 }
 const QUICK = {
-  redis: { repetitions: 1, budgetMs: 40 },
+  redis: { warmUps: 0, repetitions: 1, budgetMs: 40 },
   gateway: { callers: [HOT], repetitions: 1, seconds: 1 },
-  accuracy: { repetitions: 1, durationMs: 3_000 },
+  accuracy: { targets: MAIN_TARGETS, repetitions: 1, durationMs: 3_000 },
 }
 
 const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false }, only: { type: 'string' } } })

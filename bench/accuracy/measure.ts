@@ -6,7 +6,7 @@ import type { Child } from '../processes/child.ts'
 import { median } from '../statistics.ts'
 import { type Attacked, attack, atUpstream, byLibrary, throughGateways } from './attack.ts'
 import { watchRedis } from './redis-log.ts'
-import { LEASED_TARGET, PLAIN_TARGET, prefixOf, TARGETS, type Target } from './targets.ts'
+import { LEASED_TARGET, PLAIN_TARGET, prefixOf, type Target } from './targets.ts'
 import { ATTACKS, CALLERS, type Limit, type Schedule, WARM_UP } from './traffic.ts'
 import { type Admission, idealAdmissions, mostInAWindow } from './windows.ts'
 
@@ -30,12 +30,13 @@ export interface AccuracyBenchOptions {
   readonly token: string
   readonly bundles: ReadonlyMap<string, Bundle>
   readonly contenders: readonly Contender[]
+  readonly targets: readonly Target[]
   readonly repetitions: number
   readonly durationMs: number
 }
 
 /** Attacked at the same time. More of them would disturb each other. */
-const AT_ONCE = 3
+const AT_ONCE = 2
 /** Every gateway runs twice, and requests take turns. */
 const POINTS_OF_PRESENCE = 2
 const ATTACKED: Limit = { limit: 40, windowMs: 1_000 }
@@ -48,8 +49,8 @@ type Pattern = (limit: Limit, durationMs: number) => Schedule
 /** The same adversarial traffic into each limiter. */
 export async function measureAttacks(options: AccuracyBenchOptions): Promise<AccuracyFigures[]> {
   const figures: AccuracyFigures[] = []
-  for (let from = 0; from < TARGETS.length; from += AT_ONCE) {
-    const group = TARGETS.slice(from, from + AT_ONCE)
+  for (let from = 0; from < options.targets.length; from += AT_ONCE) {
+    const group = options.targets.slice(from, from + AT_ONCE)
     // Libraries that are no gateway come with the first group.
     const libraries = from === 0 ? options.contenders.filter(({ name }) => !name.startsWith('@upstash')) : []
     figures.push(...(await measureGroup(group, libraries, ATTACKED, ATTACKS, options)))

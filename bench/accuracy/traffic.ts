@@ -22,6 +22,14 @@ export const ATTACKS = {
       ...evenly(2 * limit, start + 1.005 * windowMs, start + 2 * windowMs),
     ])
   },
+  /** Nothing between the bursts, for counters that let the last window fade away. */
+  'two late bursts'({ limit, windowMs }: Limit, durationMs: number): Schedule {
+    const burst = (fromMs: number) => evenly(limit, fromMs, fromMs + 0.11 * windowMs)
+    return cycles(durationMs, 3 * windowMs).flatMap((start) => [
+      ...burst(start + 0.88 * windowMs),
+      ...burst(start + 1.76 * windowMs),
+    ])
+  },
   'steady hammering': ({ limit, windowMs }: Limit, durationMs: number): Schedule =>
     evenly((3 * limit * durationMs) / windowMs, 0, durationMs),
   random({ limit, windowMs }: Limit, durationMs: number): Schedule {
@@ -43,9 +51,9 @@ export const ATTACKS = {
 export const CALLERS = {
   hot: ({ limit, windowMs }: Limit, durationMs: number): Schedule =>
     evenly((1.5 * limit * durationMs) / windowMs, 0, durationMs),
-  /** Three quarters of the limit within a tenth of each window. */
+  /** Three quarters of the limit within a quarter of each window. */
   bursty: ({ limit, windowMs }: Limit, durationMs: number): Schedule =>
-    cycles(durationMs, windowMs).flatMap((start) => evenly(0.75 * limit, start, start + windowMs / 10)),
+    cycles(durationMs, windowMs).flatMap((start) => evenly(0.75 * limit, start, start + windowMs / 4)),
   /** Half of the limit, spread out. */
   slow: ({ limit, windowMs }: Limit, durationMs: number): Schedule =>
     evenly((0.5 * limit * durationMs) / windowMs, 0, durationMs),

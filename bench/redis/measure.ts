@@ -33,24 +33,26 @@ export interface RedisFigures {
 export interface RedisBenchOptions {
   readonly redis: RedisClient
   readonly contenders: readonly Contender[]
+  /** Turns that are not counted. */
+  readonly warmUps: number
   readonly repetitions: number
   /** Time for the decisions of one measurement. */
   readonly budgetMs: number
 }
 
-/** Each limiter's decisions as Redis itself counts them, in turns; the first turn, which warms Redis up, is not counted. */
+/** Each limiter's decisions as Redis itself counts them, in turns. */
 export async function measureInRedis(options: RedisBenchOptions): Promise<RedisFigures[]> {
-  const { redis, contenders, repetitions } = options
+  const { redis, contenders, warmUps, repetitions } = options
   const cells: { subject: Subject; tiers: number; entries: number; runs: Measurement[] }[] = []
   for (const tiers of TIER_COUNTS) {
     for (const subject of await makeSubjects(redis, tiersOf(tiers), contenders)) {
       for (const entries of OCCUPANCIES) cells.push({ subject, tiers, entries, runs: [] })
     }
   }
-  for (let repetition = 0; repetition <= repetitions; repetition++) {
+  for (let turn = 0; turn < warmUps + repetitions; turn++) {
     for (const { subject, entries, runs } of cells) {
       const run = await measure(subject, entries, options)
-      if (repetition > 0) runs.push(run)
+      if (turn >= warmUps) runs.push(run)
     }
   }
   return cells.map(({ subject, tiers, entries, runs }) => ({ subject: subject.name, tiers, entries, ...medians(runs) }))
