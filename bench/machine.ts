@@ -1,6 +1,31 @@
+import { readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
+import { fileURLToPath } from 'node:url'
+import type { RedisClient } from './command-counts.ts'
+import { findWrk } from './gateway/wrk.ts'
 
-/** The date and the machine, for the line above a table of figures. */
-export function machine(): string {
-  return `${new Date().toISOString().slice(0, 10)}, ${cpus().length} × ${cpus()[0]?.model.trim()}, Node ${process.version}`
+/** What figures hang on, and when they were taken. */
+export interface Machine {
+  readonly date: string
+  readonly processors: string
+  readonly versions: Readonly<Record<string, string>>
+}
+
+export async function describeMachine(redis: RedisClient): Promise<Machine> {
+  const { dependencies } = readJson('./package.json')
+  return {
+    date: new Date().toISOString().slice(0, 10),
+    processors: `${cpus().length} × ${cpus()[0]?.model.trim()}`,
+    versions: {
+      node: process.versions.node,
+      redis: /redis_version:(\S+)/.exec(await redis.info('server'))?.[1] ?? '?',
+      workerd: readJson('../node_modules/workerd/package.json').version,
+      wrk: await findWrk(),
+      ...dependencies,
+    },
+  }
+}
+
+function readJson(file: string) {
+  return JSON.parse(readFileSync(fileURLToPath(import.meta.resolve(file)), 'utf8'))
 }

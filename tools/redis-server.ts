@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { endTogether } from './end-together.ts'
 import { findRedisServer } from './find-redis-server.ts'
 
 const HOST = '127.0.0.1'
@@ -71,7 +72,7 @@ async function launch(binary: string, port: number, extraArgs: readonly string[]
   const closed = Promise.withResolvers<string>()
   child.once('error', (error) => closed.resolve(error.message))
   child.once('close', () => closed.resolve(log))
-  const removeGuard = child.pid === undefined ? undefined : guard(child.pid, directory)
+  const removeGuard = child.pid === undefined ? undefined : endTogether(child.pid, directory)
   const exited = closed.promise.then(async (lastWords) => {
     removeGuard?.()
     await rm(directory, { recursive: true, force: true })
@@ -93,20 +94,6 @@ async function launch(binary: string, port: number, extraArgs: readonly string[]
     clearTimeout(deadline)
   }
   return { port, pid: child.pid as number, exited, stop }
-}
-
-/**
- * Ends a process together with this one. Handlers for 'exit' and signals would miss a SIGKILL; a shell that waits on a
- * pipe from this process misses nothing, as the pipe closes in any case.
- * @returns a function that takes the guard away
- */
-function guard(pid: number, directory: string): () => void {
-  const script = 'read -r _; kill -9 "$1"; rm -rf "$2"'
-  const shell = spawn('/bin/sh', ['-c', script, 'sh', `${pid}`, directory], {
-    stdio: ['pipe', 'ignore', 'ignore'],
-    detached: true,
-  })
-  return () => shell.kill('SIGKILL')
 }
 
 async function ping(port: number): Promise<undefined> {

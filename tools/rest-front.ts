@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { createClient, ErrorReply, MultiErrorReply, RESP_TYPES } from '@redis/client'
 import { parseCommand, parseCommands, RequestError, refuseUnavailable } from './rest-commands.ts'
@@ -20,6 +21,8 @@ export interface RestFrontOptions {
   port?: number
   /** `false` hands the first line `#!lua flags=…` of a script on to Redis, as a plain proxy would. Default: true. */
   stripShebang?: boolean
+  /** Milliseconds by which each answer comes later, as from a Redis far away. Default: 0. */
+  delayMs?: number
 }
 
 export interface RestFront {
@@ -39,7 +42,7 @@ type Item = { result: unknown } | { error: string }
  * @throws Error if Redis does not answer or the port is taken.
  */
 export async function startRestFront(options: RestFrontOptions): Promise<RestFront> {
-  const { redisPort, token, port = 0, stripShebang = true } = options
+  const { redisPort, token, port = 0, stripShebang = true, delayMs = 0 } = options
   const scriptFlags = stripShebang ? createScriptFlags() : keepScriptFlags
   const redis = await connectRedis(redisPort)
   const redisOfBytes = redis.withTypeMapping({ [RESP_TYPES.BLOB_STRING]: Buffer })
@@ -110,6 +113,7 @@ export async function startRestFront(options: RestFrontOptions): Promise<RestFro
       status = statusOf(error)
       body = { error: status === 503 ? `ERR no answer from Redis at ${HOST}:${redisPort}` : (error as Error).message }
     }
+    if (delayMs > 0) await setTimeout(delayMs)
     const json = Buffer.from(JSON.stringify(body))
     response.writeHead(status, { 'content-type': 'application/json', 'content-length': json.length })
     response.end(json)

@@ -1,0 +1,161 @@
+import type { RedisClient } from '../command-counts.ts'
+import type { Contender } from '../contender.ts'
+import type { Bundle } from '../gateway/bundle.ts'
+import { type Gateway, startGateway } from '../gateway/workerd.ts'
+import type { Child } from '../processes/child.ts'
+import { median } from '../statistics.ts'
+import { type Attacked, attack, atUpstream, byLibrary, throughGateways } from './attack.ts'
+import { watchRedis } from './redis-log.ts'
+import { LEASED_TARGET, PLAIN_TARGET, prefixOf, type Target } from './targets.ts'
+import { ATTACKS, CALLERS, type Limit, type Schedule, WARM_UP } from './traffic.ts'
+import { type Admission, idealAdmissions, mostInAWindow } from './windows.ts'
+
+export interface AccuracyFigures {
+  readonly target: string
+  readonly traffic: string
+  /** Most admissions that certainly lay in one window, over the limit; the worst of all repetitions. */
+  readonly worst: number
+  /** Admissions over those of an exact limiter; the median. */
+  readonly ofIdeal: number
+  /** Within so many ms the moment of an admission is known; the median. */
+  readonly uncertainMs: number
+  /** The worst of all repetitions by Redis's own clock, where Redis holds each admission's time. */
+  readonly worstByRedis?: number
+}
+
+export interface AccuracyBenchOptions {
+  readonly redis: RedisClient
+  readonly upstream: Child
+  readonly front: Child
+  readonly token: string
+  readonly bundles: ReadonlyMap<string, Bundle>
+  readonly contenders: readonly Contender[]
+  readonly targets: readonly Target[]
+  readonly repetitions: number
+  readonly durationMs: number
+}
+
+/** Attacked at the same time. More of them would disturb each other. */
+const AT_ONCE = 2
+/** Every gateway runs twice, and requests take turns. */
+const POINTS_OF_PRESENCE = 2
+const ATTACKED: Limit = { limit: 40, windowMs: 1_000 }
+/** Large enough for leases to be taken; a slow caller has a small one. */
+const SERVED: Limit = { limit: 200, windowMs: 1_000 }
+const SERVED_SLOWLY: Limit = { limit: 6, windowMs: 1_000 }
+
+type Pattern = (limit: Limit, durationMs: number) => Schedule
+
+/** The same adversarial traffic into each limiter. */
+export async function measureAttacks(options: AccuracyBenchOptions): Promise<AccuracyFigures[]> {
+  const figures: AccuracyFigures[] = []
+  for (let from = 0; from < options.targets.length; from += AT_ONCE) {
+    const group = options.targets.slice(from, from + AT_ONCE)
+    // Libraries that are no gateway come with the first group.
+    const libraries = from === 0 ? options.contenders.filter(({ name }) => !name.startsWith('@upstash')) : []
+    figures.push(...(await measureGroup(group, libraries, ATTACKED, ATTACKS, options)))
+  }
+  return figures
+}
+
+/** What leases withhold from honest callers, beside what the plain sliding window does. */
+export async function measureService(options: AccuracyBenchOptions): Promise<AccuracyFigures[]> {
+  const group = [PLAIN_TARGET, LEASED_TARGET]
+  const { hot, bursty, slow } = CALLERS
+  return [
+    ...(await measureGroup(group, [], SERVED, { hot, bursty }, options)),
+    ...(await measureGroup(group, [], SERVED_SLOWLY, { slow }, options)),
+  ]
+}
+
+async function measureGroup(
+  targets: readonly Target[],
+  libraries: readonly Contender[],
+  limit: Limit,
+  traffic: Readonly<Record<string, Pattern>>,
+  options: AccuracyBenchOptions,
+): Promise<AccuracyFigures[]> {
+  const gateways = new Map<Target, Gateway[]>()
+  try {
+    for (const target of targets) gateways.set(target, await startGateways(target, limit, options))
+    await runGroup(gateways, libraries, limit, WARM_UP, options)
+    const figures: AccuracyFigures[] = []
+    for (const [name, pattern] of Object.entries(traffic)) {
+      const schedule = pattern(limit, options.durationMs)
+      const runs: Run[] = []
+      for (let repetition = 0; repetition < options.repetitions; repetition++) {
+        runs.push(...(await runGroup(gateways, libraries, limit, schedule, options)))
+      }
+      figures.push(...summarize(name, limit, runs))
+    }
+    return figures
+  } finally {
+    await Promise.all([...gateways.values()].flat().map((gateway) => gateway.stop()))
+  }
+}
+
+interface Run extends Attacked {
+  readonly target: string
+  readonly byRedis?: readonly Admission[]
+}
+
+async function runGroup(
+  gateways: ReadonlyMap<Target, readonly Gateway[]>,
+  libraries: readonly Contender[],
+  limit: Limit,
+  schedule: Schedule,
+  { redis, upstream }: AccuracyBenchOptions,
+): Promise<Run[]> {
+  await redis.flushAll()
+  const log = await watchRedis(redis)
+  const callerOf = (name: string) => `${prefixOf(name)}-${crypto.randomUUID().slice(0, 8)}`
+  const { windowMs } = limit
+  const byGateways = [...gateways].map(async ([target, pair]) => {
+    const caller = callerOf(target.name)
+    const send = throughGateways(
+      pair.map(({ url }) => url),
+      caller,
+    )
+    return { target, caller, attacked: await attack(schedule, windowMs, send) }
+  })
+  const byLibraries = libraries.map(async ({ name, make }) => {
+    return { target: name, ...(await attack(schedule, windowMs, byLibrary(make([limit]), callerOf(name)))) }
+  })
+  const ended = await Promise.all(byGateways)
+  const arrivals = new Map(await upstream.ask<[string, number][]>('arrivals'))
+  const runs = ended.map(({ target, caller, attacked }): Run => {
+    const byRedis = target.isLogged && log.admissions(prefixOf(target.name))
+    return { target: target.name, ...atUpstream(attacked, caller, arrivals), ...(byRedis && { byRedis }) }
+  })
+  log.stop()
+  return [...runs, ...(await Promise.all(byLibraries))]
+}
+
+function summarize(traffic: string, { limit, windowMs }: Limit, runs: readonly Run[]): AccuracyFigures[] {
+  const worstOf = (lists: readonly (readonly Admission[])[]) =>
+    Math.max(...lists.map((list) => mostInAWindow(list, windowMs))) / limit
+  return [...Map.groupBy(runs, ({ target }) => target)].map(([target, own]) => {
+    const lists = own.map(({ admissions }) => [...admissions.values()])
+    const byRedis = own.flatMap((run) => (run.byRedis ? [run.byRedis] : []))
+    return {
+      target,
+      traffic,
+      worst: worstOf(lists),
+      ofIdeal: median(own.map(({ sentMs, admissions }) => admissions.size / idealAdmissions(sentMs, limit, windowMs))),
+      uncertainMs: median(lists.flat().map(({ earliestMs, latestMs }) => latestMs - earliestMs)),
+      ...(byRedis.length > 0 && { worstByRedis: worstOf(byRedis) }),
+    }
+  })
+}
+
+function startGateways(
+  { source, bindings }: Target,
+  limit: Limit,
+  { upstream, front, token, bundles }: AccuracyBenchOptions,
+): Promise<Gateway[]> {
+  const bundle = bundles.get(source)
+  if (!bundle) throw new Error(`no bundle of ${source}`)
+  const services = { UPSTREAM_URL: upstream.url, UPSTASH_REDIS_REST_URL: front.url, UPSTASH_REDIS_REST_TOKEN: token }
+  const start = () => startGateway(bundle, { bindings: { ...services, ...bindings(limit) } })
+  return Promise.all(Array.from({ length: POINTS_OF_PRESENCE }, start))
+}

@@ -1,0 +1,50 @@
+/** The gateways that are compared, each with what it is bound to beside its upstream and its Redis. */
+export interface Variant {
+  readonly name: string
+  /** Its Worker, relative to the root. */
+  readonly source: string
+  readonly bindings: Readonly<Record<string, string>>
+  readonly tiers: number
+  /** Whether all but the first few requests are over the limit. */
+  readonly isFlooded?: boolean
+}
+
+export const SLUICE = 'src/worker.ts'
+export const BARE = 'bench/gateway/bare-worker.ts'
+export const UPSTASH = 'bench/peers/upstash-worker.ts'
+export const HONO_RATE_LIMITER = 'bench/peers/hono-rate-limiter-worker.ts'
+
+export const NAMES = {
+  bare: 'bare Hono proxy',
+  upstash: 'Hono + @upstash/ratelimit',
+  honoRateLimiter: 'hono-rate-limiter',
+  plain: 'Sluice',
+  leases: 'Sluice, leases',
+  upstashFlooded: 'Hono + @upstash/ratelimit, flooded',
+  flooded: 'Sluice, flooded',
+  upstashTiers: 'Hono + @upstash/ratelimit, 3 tiers',
+  plainTiers: 'Sluice, 3 tiers',
+  leasesTiers: 'Sluice, 3 tiers, leases',
+} as const
+
+/** No load of a few seconds reaches these. */
+const TIER = { own: '100000/10s', peers: '100000/10000' }
+const TIERS = { own: '100000/10s, 100000/1m, 100000/1h', peers: '100000/10000,100000/60000,100000/3600000' }
+/** Reached by the first second's requests. */
+const SMALL = { own: '5/1m', peers: '5/60000' }
+
+export const ONE_TIER: readonly Variant[] = [
+  { name: NAMES.bare, source: BARE, tiers: 0, bindings: {} },
+  { name: NAMES.upstash, source: UPSTASH, tiers: 1, bindings: { TIERS: TIER.peers } },
+  { name: NAMES.honoRateLimiter, source: HONO_RATE_LIMITER, tiers: 1, bindings: { TIERS: TIER.peers } },
+  { name: NAMES.plain, source: SLUICE, tiers: 1, bindings: { RATE_LIMITS: TIER.own } },
+  { name: NAMES.leases, source: SLUICE, tiers: 1, bindings: { RATE_LIMITS: TIER.own, LEASES: 'auto' } },
+  { name: NAMES.upstashFlooded, source: UPSTASH, tiers: 1, bindings: { TIERS: SMALL.peers }, isFlooded: true },
+  { name: NAMES.flooded, source: SLUICE, tiers: 1, bindings: { RATE_LIMITS: SMALL.own }, isFlooded: true },
+]
+
+export const THREE_TIERS: readonly Variant[] = [
+  { name: NAMES.upstashTiers, source: UPSTASH, tiers: 3, bindings: { TIERS: TIERS.peers } },
+  { name: NAMES.plainTiers, source: SLUICE, tiers: 3, bindings: { RATE_LIMITS: TIERS.own } },
+  { name: NAMES.leasesTiers, source: SLUICE, tiers: 3, bindings: { RATE_LIMITS: TIERS.own, LEASES: 'auto' } },
+]

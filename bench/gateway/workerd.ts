@@ -1,0 +1,104 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Readable } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import { unstable_readConfig as readConfig } from 'wrangler'
+import { endTogether } from '../../tools/end-together.ts'
+import type { Bundle } from './bundle.ts'
+
+const WORKERD = fileURLToPath(import.meta.resolve('../../node_modules/.bin/workerd'))
+const START_TIMEOUT_MS = 20_000
+
+export interface Gateway {
+  readonly url: string
+  readonly pid: number
+  stop(): Promise<void>
+}
+
+export interface GatewayOptions {
+  /** Variables; tables as JSON. */
+  readonly bindings: Readonly<Record<string, string>>
+  /** More options of `workerd serve`. */
+  readonly args?: readonly string[]
+}
+
+/**
+ * Serves a bundle by `workerd serve`, on 127.0.0.1 and nothing in between. Ends with this process.
+ * @throws Error with the last words of workerd if it does not start
+ */
+export async function startGateway(bundle: Bundle, { bindings, args = [] }: GatewayOptions): Promise<Gateway> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-workerd-'))
+  const file = join(folder, 'config.capnp')
+  await writeFile(file, await capnp(bundle, bindings))
+  const child = spawn(WORKERD, ['serve', '--control-fd=3', ...args, '-I', bundle.folder, file], {
+    stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+    detached: true,
+  })
+  let words = ''
+  const collect = (chunk: Buffer) => {
+    words = (words + chunk).slice(-2_000)
+  }
+  child.stdout?.on('data', collect)
+  child.stderr?.on('data', collect)
+  const exited = once(child, 'exit').then(() => rm(folder, { recursive: true, force: true }))
+  const removeGuard = endTogether(child.pid as number, folder)
+  const stop = async () => {
+    child.kill('SIGKILL')
+    await exited
+    removeGuard()
+  }
+  const deadline = setTimeout(() => child.kill('SIGKILL'), START_TIMEOUT_MS)
+  const port = await Promise.race([portOf(child.stdio[3] as Readable), exited])
+  clearTimeout(deadline)
+  if (port === undefined) {
+    await stop()
+    throw new Error(`workerd did not start: ${words.trim()}`)
+  }
+  return { url: `http://127.0.0.1:${port}`, pid: child.pid as number, stop }
+}
+
+/** What workerd tells of its socket: `{"event":"listen","socket":"http","port":N}`. */
+async function portOf(control: Readable): Promise<number> {
+  let text = ''
+  for await (const chunk of control) {
+    text += chunk
+    const port = /"event":"listen","socket":"http","port":(\d+)/.exec(text)?.[1]
+    if (port) return Number(port)
+  }
+  // The end of the process follows.
+  return new Promise(() => {})
+}
+
+async function capnp({ folder, entry }: Bundle, bindings: GatewayOptions['bindings']): Promise<string> {
+  const { compatibility_date, compatibility_flags } = readConfig(
+    { config: fileURLToPath(import.meta.resolve('../../wrangler.toml')) },
+    { hideWarnings: true },
+  )
+  const path = (name: string) => JSON.stringify(`/${name}`)
+  const texts = (await readdir(folder)).filter((name) => name.endsWith('.lua'))
+  const modules = [
+    `(name = "${entry}", esModule = embed ${path(entry)})`,
+    ...texts.map((name) => `(name = "${name}", text = embed ${path(name)})`),
+  ]
+  const variables = Object.entries(bindings).map(
+    ([name, value]) => `(name = "${name}", text = ${JSON.stringify(value)})`,
+  )
+  return `using Workerd = import "/workerd/workerd.capnp";
+const config :Workerd.Config = (
+  services = [
+    (name = "main", worker = .worker),
+    (name = "internet", network = (allow = ["private", "public"])),
+  ],
+  sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "main")],
+);
+const worker :Workerd.Worker = (
+  modules = [${modules.join(', ')}],
+  compatibilityDate = "${compatibility_date}",
+  compatibilityFlags = ${JSON.stringify(compatibility_flags)},
+  bindings = [${variables.join(', ')}],
+);
+`
+}

@@ -1,0 +1,17 @@
+/** Variables of the peers' gateways. */
+export interface Bindings {
+  UPSTREAM_URL: string
+  UPSTASH_REDIS_REST_URL: string
+  UPSTASH_REDIS_REST_TOKEN: string
+  /** `<limit>/<window ms>`, commas between. */
+  TIERS: string
+  ALGORITHM?: 'fixedWindow' | 'slidingWindow' | 'tokenBucket'
+}
+
+export function tiersOf(text: string): { limit: number; windowMs: number }[] {
+  return text.split(',').map((tier) => {
+    const [limit, windowMs] = tier.split('/').map(Number)
+    if (!limit || !windowMs) throw new Error(`not a tier: ${tier}`)
+    return { limit, windowMs }
+  })
+}

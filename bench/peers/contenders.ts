@@ -1,0 +1,63 @@
+/** The libraries as their documentation uses them, outside of a Worker. */
+import { createClient } from '@redis/client'
+import { Ratelimit } from '@upstash/ratelimit'
+import { Redis } from '@upstash/redis'
+import { RateLimiterRedis, RateLimiterUnion } from 'rate-limiter-flexible'
+import type { Tier } from '../../src/store/store.ts'
+import type { Contender, Limit, PeerOptions, Peers } from '../contender.ts'
+
+type UpstashAlgorithm = 'fixedWindow' | 'slidingWindow' | 'tokenBucket'
+
+export async function connect({ redisPort, restUrl, token }: PeerOptions): Promise<Peers> {
+  const upstash = new Redis({ url: restUrl, token })
+  const client = createClient({ socket: { host: '127.0.0.1', port: redisPort }, commandOptions: { timeout: 0 } })
+  await client.connect()
+  const contenders: Contender[] = [
+    { name: '@upstash/ratelimit fixed window', make: (tiers) => upstashLimit(upstash, 'fixedWindow', tiers) },
+    { name: '@upstash/ratelimit sliding window', make: (tiers) => upstashLimit(upstash, 'slidingWindow', tiers) },
+    { name: '@upstash/ratelimit token bucket', make: (tiers) => upstashLimit(upstash, 'tokenBucket', tiers) },
+    { name: 'rate-limiter-flexible', make: (tiers) => flexibleLimit(client, tiers) },
+  ]
+  return { contenders, close: () => client.close() }
+}
+
+function upstashLimit(redis: Redis, algorithm: UpstashAlgorithm, tiers: readonly Tier[]): Limit {
+  const limiters = tiers.map(({ limit, windowMs }) => {
+    const limiter =
+      algorithm === 'tokenBucket'
+        ? Ratelimit.tokenBucket(limit, `${windowMs} ms`, limit)
+        : Ratelimit[algorithm](limit, `${windowMs} ms`)
+    return new Ratelimit({ redis, limiter, prefix: `@upstash/ratelimit:${algorithm}:${windowMs}` })
+  })
+  return async (caller) => {
+    for (const limiter of limiters) {
+      if (!(await limiter.limit(caller)).success) return false
+    }
+    return true
+  }
+}
+
+function flexibleLimit(storeClient: unknown, tiers: readonly Tier[]): Limit {
+  const limiters = tiers.map(({ limit, windowMs }) => {
+    const keyPrefix = `rlflx:${windowMs}`
+    return new RateLimiterRedis({
+      storeClient,
+      useRedisPackage: true,
+      points: limit,
+      duration: windowMs / 1_000,
+      keyPrefix,
+    })
+  })
+  const [only, ...others] = limiters
+  const limiter = only && others.length === 0 ? only : new RateLimiterUnion(...limiters)
+  return async (caller) => {
+    try {
+      await limiter.consume(caller)
+      return true
+    } catch (refusal) {
+      // An error is a failure; anything else tells of the limits.
+      if (refusal instanceof Error) throw refusal
+      return false
+    }
+  }
+}

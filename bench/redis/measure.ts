@@ -1,0 +1,109 @@
+import type { Tier } from '../../src/store/store.ts'
+import { type CommandCounts, type RedisClient, readCounts, resetCounts } from '../command-counts.ts'
+import type { Contender } from '../contender.ts'
+import { medians } from '../statistics.ts'
+import { makeSubjects, type Subject } from './subjects.ts'
+
+export const OCCUPANCIES = [10, 1_000, 100_000] as const
+export const TIER_COUNTS = [1, 3] as const
+const HOUR_MS = 3_600_000
+/** Below this, no limit is reached; above it, a token bucket of three hours would not be exact. */
+const LIMIT = 400_000
+/**
+ * Decisions that are sent in one go, at any occupancy as many: the more at once, the less each takes. Callers of few
+ * entries share them, so that they keep about as many.
+ */
+const ROW = 40
+/** From here on, a decision is measured alone. */
+const COSTLY_US = 5_000
+
+export interface RedisFigures {
+  readonly subject: string
+  readonly tiers: number
+  /** Admissions in the window. */
+  readonly entries: number
+  /** Time that Redis spends on a decision. */
+  readonly serverUs: number
+  /** Commands of a decision that admits. */
+  readonly billed: number
+  /** What the caller takes, by MEMORY USAGE. */
+  readonly bytes: number
+}
+
+export interface RedisBenchOptions {
+  readonly redis: RedisClient
+  readonly contenders: readonly Contender[]
+  /** Turns that are not counted. */
+  readonly warmUps: number
+  readonly repetitions: number
+  /** Time for the decisions of one measurement. */
+  readonly budgetMs: number
+}
+
+/** Each limiter's decisions as Redis itself counts them, in turns. */
+export async function measureInRedis(options: RedisBenchOptions): Promise<RedisFigures[]> {
+  const { redis, contenders, warmUps, repetitions } = options
+  const cells: { subject: Subject; tiers: number; entries: number; runs: Measurement[] }[] = []
+  for (const tiers of TIER_COUNTS) {
+    for (const subject of await makeSubjects(redis, tiersOf(tiers), contenders)) {
+      for (const entries of OCCUPANCIES) cells.push({ subject, tiers, entries, runs: [] })
+    }
+  }
+  for (let turn = 0; turn < warmUps + repetitions; turn++) {
+    for (const { subject, entries, runs } of cells) {
+      const run = await measure(subject, entries, options)
+      if (turn >= warmUps) runs.push(run)
+    }
+  }
+  return cells.map(({ subject, tiers, entries, runs }) => ({ subject: subject.name, tiers, entries, ...medians(runs) }))
+}
+
+function tiersOf(count: number): Tier[] {
+  return Array.from({ length: count }, (_, index) => ({ limit: LIMIT, windowMs: (index + 1) * HOUR_MS }))
+}
+
+type Measurement = Pick<RedisFigures, 'serverUs' | 'billed' | 'bytes'>
+
+async function measure(
+  subject: Subject,
+  entries: number,
+  { redis, budgetMs }: RedisBenchOptions,
+): Promise<Measurement> {
+  const callers = Array.from({ length: entries < 1_000 ? 10 : 1 }, () => crypto.randomUUID().slice(0, 22))
+  const rowsPerFill = Math.max(1, Math.min(20, entries / 1_000))
+  const until = performance.now() + budgetMs
+  const rows: CommandCounts[] = []
+  let bytes = 0
+  do {
+    for (const caller of callers) await subject.fill(caller, entries)
+    bytes = await bytesOf(redis, callers[0] as string)
+    const probe = await countRow(redis, subject, callers, 1)
+    const decisions = probe.serverUs > COSTLY_US ? 1 : ROW
+    for (let row = 0; row < rowsPerFill; row++) {
+      rows.push(await countRow(redis, subject, callers, decisions))
+      if (performance.now() > until) break
+    }
+    await redis.flushAll()
+  } while (performance.now() < until)
+  // The median leaves out the rows in which Redis had to wait for a processor.
+  return { ...medians(rows), bytes }
+}
+
+/** Counts of one decision of a row, whose decisions are shared by the callers. */
+async function countRow(
+  redis: RedisClient,
+  subject: Subject,
+  callers: string[],
+  decisions: number,
+): Promise<CommandCounts> {
+  await resetCounts(redis)
+  await Promise.all(Array.from({ length: decisions }, (_, i) => subject.decide(callers[i % callers.length] as string)))
+  const { billed, serverUs } = await readCounts(redis)
+  return { billed: billed / decisions, serverUs: serverUs / decisions }
+}
+
+async function bytesOf(redis: RedisClient, caller: string): Promise<number> {
+  let bytes = 0
+  for (const key of await redis.keys(`*${caller}*`)) bytes += Number(await redis.memoryUsage(key, { SAMPLES: 0 }))
+  return bytes
+}

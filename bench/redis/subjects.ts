@@ -1,0 +1,117 @@
+import { ALGORITHM_LETTERS, type AlgorithmName } from '../../src/algorithms/algorithm.ts'
+import { decideScript } from '../../src/store/script.ts'
+import { scriptArguments } from '../../src/store/script-call.ts'
+import type { Rule, Tier } from '../../src/store/store.ts'
+import type { RedisClient } from '../command-counts.ts'
+import type { Contender } from '../contender.ts'
+import fill from './fill.lua'
+import sortedSetLog from './sorted-set-log.lua'
+import summedStream from './summed-stream.lua'
+
+/** One limiter with its tiers, measured in Redis. */
+export interface Subject {
+  readonly name: string
+  /** Gives a new caller the state that so many admissions would have left. */
+  fill(caller: string, entries: number): Promise<void>
+  /** Decides on one request more, and admits it. */
+  decide(caller: string): Promise<unknown>
+}
+
+export const SUMMED_STREAM = 'summed stream'
+export const SORTED_SET_LOG = 'sorted-set log'
+export const PREFIX_SUMS = 'Sluice sliding-window'
+
+const ALGORITHMS = Object.keys(ALGORITHM_LETTERS) as AlgorithmName[]
+
+/** All limiters that can hold these tiers. */
+export async function makeSubjects(
+  redis: RedisClient,
+  tiers: readonly Tier[],
+  contenders: readonly Contender[],
+): Promise<Subject[]> {
+  const own = ALGORITHMS.filter((name) => name !== 'concurrency' || tiers.length === 1)
+  return [
+    await summedStreamSubject(redis, tiers),
+    await sortedSetSubject(redis, tiers),
+    ...contenders.map((contender) => peerSubject(redis, tiers, contender)),
+    ...(await Promise.all(own.map((name) => sluiceSubject(redis, tiers, name)))),
+  ]
+}
+
+/** A stream and a call for each tier: the published script knows one window. */
+async function summedStreamSubject(redis: RedisClient, tiers: readonly Tier[]): Promise<Subject> {
+  const sha1 = await redis.scriptLoad(summedStream)
+  const calls = (caller: string) => tiers.map((tier) => ({ key: `summed:${tier.windowMs}:${caller}`, tier }))
+  return {
+    name: SUMMED_STREAM,
+    async fill(caller, entries) {
+      for (const { key } of calls(caller))
+        await redis.eval(fill, { keys: [key], arguments: ['stream', `${entries}`, 'n'] })
+    },
+    decide: (caller) =>
+      Promise.all(
+        calls(caller).map(({ key, tier: { limit, windowMs } }) =>
+          redis.evalSha(sha1, { keys: [key], arguments: [`${limit}`, `${windowMs / 1_000}`, '1'] }),
+        ),
+      ),
+  }
+}
+
+async function sortedSetSubject(redis: RedisClient, tiers: readonly Tier[]): Promise<Subject> {
+  const sha1 = await redis.scriptLoad(sortedSetLog)
+  const args = tiers.flatMap(({ limit, windowMs }) => [`${limit}`, `${windowMs}`])
+  return {
+    name: SORTED_SET_LOG,
+    async fill(caller, entries) {
+      await redis.eval(fill, { keys: [`log:${caller}`], arguments: ['set', `${entries}`, ''] })
+    },
+    decide: (caller) => redis.evalSha(sha1, { keys: [`log:${caller}`], arguments: args }),
+  }
+}
+
+function peerSubject(redis: RedisClient, tiers: readonly Tier[], { name, make }: Contender): Subject {
+  const limit = make(tiers)
+  return {
+    name,
+    async fill(caller, entries) {
+      await limit(caller)
+      // Their state is of one size: the counters are all that more admissions would change.
+      for (const key of await redis.keys(`*${caller}*`)) {
+        if ((await redis.type(key)) === 'string') await redis.incrBy(key, entries - 1)
+      }
+    },
+    async decide(caller) {
+      if (!(await limit(caller))) throw new Error(`${name} refused what it should admit`)
+    },
+  }
+}
+
+async function sluiceSubject(redis: RedisClient, tiers: readonly Tier[], algorithm: AlgorithmName): Promise<Subject> {
+  const sha1 = await redis.scriptLoad(decideScript(new Set([algorithm])))
+  let slot = 2 ** 52
+  // A bucket has one rate: several are so many policies, in one call all the same.
+  const groups = algorithm === 'token-bucket' ? tiers.map((tier) => [tier]) : [tiers]
+  const rulesOf = (caller: string) =>
+    groups.map((group, index): Rule => {
+      const key = `sluice:default${index || ''}:${ALGORITHM_LETTERS[algorithm]}:{${caller}}`
+      const rule = { key, algorithm, tiers: group, cost: 1, enforced: true, reserved: 0 }
+      return algorithm === 'concurrency' ? { ...rule, slot: ++slot } : rule
+    })
+  const decide = async (caller: string, permits: number) => {
+    const rules = rulesOf(caller)
+    const args = scriptArguments({ mode: 'all', permits, rules }).map(String)
+    const reply = (await redis.evalSha(sha1, { keys: rules.map(({ key }) => key), arguments: args })) as number[]
+    if (reply[0] !== permits) throw new Error(`${algorithm} refused what it should admit`)
+  }
+  return {
+    name: `Sluice ${algorithm}`,
+    async fill(caller, entries) {
+      if (algorithm !== 'sliding-window') return decide(caller, entries)
+      // Many admissions at once would be one entry.
+      const longest = Math.max(...tiers.map(({ windowMs }) => windowMs))
+      const [rule] = rulesOf(caller)
+      await redis.eval(fill, { keys: [rule?.key ?? ''], arguments: ['stream', `${entries}`, `${longest}`] })
+    },
+    decide: (caller) => decide(caller, 1),
+  }
+}

@@ -1,0 +1,98 @@
+import { LEASED, SLIDING } from '../accuracy/targets.ts'
+import type { GatewayFigures } from '../gateway/measure.ts'
+import { NAMES } from '../gateway/variants.ts'
+import { PREFIX_SUMS, SORTED_SET_LOG, SUMMED_STREAM } from '../redis/subjects.ts'
+import type { Results } from '../results.ts'
+
+/** What a run must show. */
+export interface Claim {
+  readonly claim: string
+  readonly measured: number
+  readonly isMet: boolean
+}
+
+/** A refusal is forgotten after five seconds at the latest, and then asked anew: that is not quite nothing. */
+const ALMOST_NOTHING = 0.001
+
+/** What this run shows of what it must; of a section that was not run, nothing. */
+export function checkClaims(results: Results): Claim[] {
+  return [...redisClaims(results), ...gatewayClaims(results), ...accuracyClaims(results)]
+}
+
+function atMost(bound: number, claim: string, measured: number): Claim {
+  return { claim: `${claim} ≤ ${bound}`, measured, isMet: measured <= bound }
+}
+
+function atLeast(bound: number, claim: string, measured: number): Claim {
+  return { claim: `${claim} ≥ ${bound}`, measured, isMet: measured >= bound }
+}
+
+function redisClaims({ redis }: Results): Claim[] {
+  if (!redis) return []
+  const figure = (subject: string, tiers: number, entries: number) => {
+    const found = redis.find((row) => row.subject === subject && row.tiers === tiers && row.entries === entries)
+    if (!found) throw new Error(`no figures of ${subject}`)
+    return found
+  }
+  const growth = (tiers: number) =>
+    figure(PREFIX_SUMS, tiers, 100_000).serverUs / figure(PREFIX_SUMS, tiers, 10).serverUs
+  const bytes = (subject: string) => figure(subject, 1, 100_000).bytes
+  const [summed, own] = [figure(SUMMED_STREAM, 1, 100_000), figure(PREFIX_SUMS, 1, 100_000)]
+  return [
+    atMost(1.3, 'server time of a decision at 100,000 entries ÷ at 10, 1 tier', growth(1)),
+    atMost(1.3, 'server time of a decision at 100,000 entries ÷ at 10, 3 tiers', growth(3)),
+    atLeast(1_000, 'server time at 100,000 entries, summed stream ÷ sliding-window', summed.serverUs / own.serverUs),
+    atLeast(6, 'bytes at 100,000 entries, sorted-set log ÷ sliding-window', bytes(SORTED_SET_LOG) / bytes(PREFIX_SUMS)),
+    atMost(7, 'billed commands of an admission by 3 tiers, 100,000 entries', figure(PREFIX_SUMS, 3, 100_000).billed),
+  ]
+}
+
+function gatewayClaims({ gateway }: Results): Claim[] {
+  if (!gateway) return []
+  const figure = (variant: string, restLatencyMs: number): GatewayFigures => {
+    const found = gateway.find(
+      (row) => row.variant === variant && row.callers === 1 && row.restLatencyMs === restLatencyMs,
+    )
+    if (!found) throw new Error(`no figures of ${variant}`)
+    return found
+  }
+  const speed = (variant: string, ms: number) => figure(variant, ms).requestsPerSecond
+  const [bare, leased] = [figure(NAMES.bare, 20), figure(NAMES.leases, 20)]
+  return [
+    ...[0, 20].flatMap((ms) => [
+      atMost(
+        0.5,
+        `billed commands a request, hot caller, 3 tiers, leases, ${ms} ms`,
+        figure(NAMES.leasesTiers, ms).billed,
+      ),
+      atMost(ALMOST_NOTHING, `billed commands a request, flooding caller, ${ms} ms`, figure(NAMES.flooded, ms).billed),
+      atLeast(
+        1,
+        `requests/s, 1 tier, Sluice ÷ @upstash/ratelimit, ${ms} ms`,
+        speed(NAMES.plain, ms) / speed(NAMES.upstash, ms),
+      ),
+      atLeast(
+        2,
+        `requests/s, 3 tiers, Sluice ÷ @upstash/ratelimit, ${ms} ms`,
+        speed(NAMES.plainTiers, ms) / speed(NAMES.upstashTiers, ms),
+      ),
+    ]),
+    atLeast(
+      0.85,
+      'requests/s, hot caller, leases ÷ bare proxy, 20 ms',
+      leased.requestsPerSecond / bare.requestsPerSecond,
+    ),
+    atMost(1.2, 'p50, hot caller, leases ÷ bare proxy, 20 ms', leased.p50Ms / bare.p50Ms),
+  ]
+}
+
+function accuracyClaims({ accuracy }: Results): Claim[] {
+  if (!accuracy) return []
+  const worst = (target: string, key: 'worst' | 'worstByRedis') =>
+    Math.max(...accuracy.filter((row) => row.target === target).map((row) => row[key] ?? Number.NaN))
+  return [
+    atMost(1, 'worst window ÷ limit, sliding-window (the deny cache is always on)', worst(SLIDING, 'worst')),
+    atMost(1, 'the same, by the times that Redis holds', worst(SLIDING, 'worstByRedis')),
+    atMost(1, 'worst window ÷ limit, sliding-window, leases', worst(LEASED, 'worst')),
+  ]
+}

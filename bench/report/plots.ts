@@ -1,0 +1,58 @@
+import { OCCUPANCIES } from '../redis/measure.ts'
+import { PREFIX_SUMS, SORTED_SET_LOG, SUMMED_STREAM } from '../redis/subjects.ts'
+import type { Results } from '../results.ts'
+import { barChart, lineChart } from './svg.ts'
+
+/** In the order of their colours. */
+const PLOTTED = [
+  PREFIX_SUMS,
+  SUMMED_STREAM,
+  SORTED_SET_LOG,
+  '@upstash/ratelimit sliding window',
+  'rate-limiter-flexible',
+]
+
+/** The plots of a run, by name of the file. */
+export function drawPlots({ redis, gateway, accuracy }: Results): Map<string, string> {
+  const plots = new Map<string, string>()
+  if (redis) plots.set('server-time.svg', serverTime(redis))
+  if (gateway) plots.set('requests.svg', requests(gateway))
+  if (accuracy) plots.set('worst-window.svg', worstWindow(accuracy))
+  return plots
+}
+
+function serverTime(redis: NonNullable<Results['redis']>): string {
+  const series = PLOTTED.map((name) => {
+    const own = redis.filter((row) => row.subject === name && row.tiers === 1)
+    return { name, points: own.map(({ entries, serverUs }) => [entries, serverUs] as const) }
+  })
+  const xLabel = `requests in the window (${OCCUPANCIES.map((n) => n.toLocaleString('en')).join(', ')})`
+  return lineChart({ title: 'Redis’s time for a decision, µs (1 tier)', xLabel, series })
+}
+
+function requests(gateway: NonNullable<Results['gateway']>): string {
+  const hot = gateway.filter(({ callers }) => callers === 1)
+  const latencies = [...new Set(hot.map(({ restLatencyMs }) => restLatencyMs))]
+  const groups = [...Map.groupBy(hot, ({ variant }) => variant)].map(([name, rows]) => {
+    return { name, values: rows.map(({ requestsPerSecond }) => requestsPerSecond) }
+  })
+  return barChart({
+    title: 'Requests a second through the gateway, one hot caller',
+    series: latencies.map((ms) => `Redis ${ms} ms away`),
+    groups,
+    format: (value) => Math.round(value).toLocaleString('en'),
+  })
+}
+
+function worstWindow(accuracy: NonNullable<Results['accuracy']>): string {
+  const groups = [...Map.groupBy(accuracy, ({ target }) => target)].map(([name, rows]) => {
+    return { name, values: [Math.max(...rows.map(({ worst }) => worst))] }
+  })
+  return barChart({
+    title: 'Most requests admitted in any true window ÷ limit, under attack',
+    series: ['worst'],
+    groups,
+    format: (value) => value.toFixed(2),
+    mark: 1,
+  })
+}

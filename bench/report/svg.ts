@@ -1,0 +1,105 @@
+/** Plots without a background of their own, in colours that show on a light and on a dark one. */
+
+const TEXT = '#808890'
+const GRID = '#80889055'
+const COLOURS = ['#2f81f7', '#e5534b', '#d29922', '#8a63d2', '#3fa34d', '#808890']
+const FONT = 'font-family="system-ui, sans-serif" font-size="13"'
+
+export interface BarChart {
+  readonly title: string
+  /** One bar in each group. */
+  readonly series: readonly string[]
+  readonly groups: readonly { readonly name: string; readonly values: readonly number[] }[]
+  readonly format: (value: number) => string
+  /** Draws a line at this value. */
+  readonly mark?: number
+}
+
+/** Lying bars, in groups. */
+export function barChart({ title, series, groups, format, mark }: BarChart): string {
+  const [left, width, bar, gap, top] = [250, 440, 16, 12, series.length > 1 ? 60 : 40]
+  const most = Math.max(mark ?? 0, ...groups.flatMap(({ values }) => values))
+  const x = (value: number) => left + (value / most) * width
+  const groupHeight = series.length * bar + gap
+  const bottom = top + groups.length * groupHeight
+  const parts = groups.flatMap(({ name, values }, index) => {
+    const y = top + index * groupHeight
+    const middle = y + (series.length * bar) / 2
+    return [
+      text(left - 8, middle + 4, name, 'end'),
+      ...values.map((value, which) => {
+        const barY = y + which * bar
+        const shape = `<rect x="${left}" y="${barY}" width="${round(x(value) - left)}" height="${bar - 2}" fill="${COLOURS[which]}"/>`
+        return shape + text(x(value) + 5, barY + 11, format(value))
+      }),
+    ]
+  })
+  if (mark !== undefined) parts.push(line(x(mark), top - 4, x(mark), bottom, TEXT, ' stroke-dasharray="4 3"'))
+  const legend = series.length > 1 ? series.map((name, index) => key(left + index * 160, 38, COLOURS[index], name)) : []
+  return document(left + width + 70, bottom + 6, [
+    text(8, 20, title, 'start', ' font-weight="600"'),
+    ...legend,
+    ...parts,
+  ])
+}
+
+export interface LineChart {
+  readonly title: string
+  readonly xLabel: string
+  readonly series: readonly { readonly name: string; readonly points: readonly (readonly [x: number, y: number])[] }[]
+}
+
+/** Lines over two logarithmic axes. */
+export function lineChart({ title, xLabel, series }: LineChart): string {
+  const [left, top, width, height] = [70, 40, 380, 260]
+  const all = series.flatMap(({ points }) => points)
+  const [xLow, xHigh] = decades(all.map(([x]) => x))
+  const [yLow, yHigh] = decades(all.map(([, y]) => y))
+  const x = (value: number) => left + ((Math.log10(value) - xLow) / (xHigh - xLow)) * width
+  const y = (value: number) => top + height - ((Math.log10(value) - yLow) / (yHigh - yLow)) * height
+  const ticks = (low: number, high: number) => Array.from({ length: high - low + 1 }, (_, index) => 10 ** (low + index))
+  const parts = [
+    text(8, 20, title, 'start', ' font-weight="600"'),
+    ...ticks(yLow, yHigh).flatMap((value) => [
+      line(left, y(value), left + width, y(value), GRID),
+      text(left - 8, y(value) + 4, value.toLocaleString('en'), 'end'),
+    ]),
+    ...ticks(xLow, xHigh).map((value) => text(x(value), top + height + 18, value.toLocaleString('en'), 'middle')),
+    text(left + width / 2, top + height + 38, xLabel, 'middle'),
+    ...series.flatMap(({ name, points }, index) => {
+      const colour = COLOURS[index]
+      const path = points.map(([px, py]) => `${round(x(px))},${round(y(py))}`).join(' ')
+      const dots = points.map(
+        ([px, py]) => `<circle cx="${round(x(px))}" cy="${round(y(py))}" r="3.5" fill="${colour}"/>`,
+      )
+      const stroke = `<polyline points="${path}" fill="none" stroke="${colour}" stroke-width="2"/>`
+      return [stroke, ...dots, key(left + width + 24, top + 12 + index * 22, colour, name)]
+    }),
+  ]
+  return document(left + width + 280, top + height + 48, parts)
+}
+
+function decades(values: readonly number[]): [low: number, high: number] {
+  return [Math.floor(Math.log10(Math.min(...values))), Math.ceil(Math.log10(Math.max(...values)))]
+}
+
+function document(width: number, height: number, parts: readonly string[]): string {
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" ${FONT} fill="${TEXT}">\n${parts.join('\n')}\n</svg>\n`
+}
+
+function key(x: number, y: number, colour: string | undefined, name: string): string {
+  return `<rect x="${x}" y="${y - 10}" width="12" height="12" fill="${colour}"/>${text(x + 18, y + 1, name)}`
+}
+
+function line(x1: number, y1: number, x2: number, y2: number, stroke: string, more = ''): string {
+  return `<line x1="${round(x1)}" y1="${round(y1)}" x2="${round(x2)}" y2="${round(y2)}" stroke="${stroke}"${more}/>`
+}
+
+function text(x: number, y: number, words: string, anchor = 'start', more = ''): string {
+  const safe = words.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
+  return `<text x="${round(x)}" y="${round(y)}" text-anchor="${anchor}"${more}>${safe}</text>`
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10
+}

@@ -1,0 +1,90 @@
+import type { AccuracyFigures } from '../accuracy/measure.ts'
+import type { GatewayFigures } from '../gateway/measure.ts'
+import type { RedisFigures } from '../redis/measure.ts'
+import type { Results } from '../results.ts'
+import type { Claim } from './claims.ts'
+
+type Row = Record<string, string | number>
+
+/** https://upstash.com/pricing/redis: $0.20 per 100,000 commands. */
+const DOLLARS_PER_COMMAND = 0.2 / 100_000
+
+/** Prints a run's figures. */
+export function printTables({ redis, gateway, bundles, accuracy, service }: Results): void {
+  if (redis) print('In Redis: µs of server time, billed commands and bytes of a decision', redis.map(redisRow))
+  if (gateway) {
+    print('Through the gateway', gateway.map(gatewayRow))
+    print('Cost of a million requests', gateway.filter(({ restLatencyMs }) => restLatencyMs === 0).map(costRow))
+  }
+  if (bundles)
+    print(
+      'Bundles',
+      Object.entries(bundles).map(([worker, kib]) => ({ worker, 'KiB gzipped': round(kib) })),
+    )
+  if (accuracy) print('Accuracy under attack', accuracy.map(accuracyRow))
+  if (service) print('Service to honest callers', service.map(accuracyRow))
+}
+
+export function printClaims(claims: readonly Claim[]): void {
+  print(
+    'What it must show',
+    claims.map(({ claim, measured, isMet }) => ({ '': isMet ? 'met' : 'NOT MET', claim, measured: round(measured) })),
+  )
+}
+
+function redisRow({ subject, tiers, entries, serverUs, billed, bytes }: RedisFigures): Row {
+  const perEntry = round(bytes / entries)
+  return {
+    limiter: subject,
+    tiers,
+    entries,
+    µs: round(serverUs),
+    commands: round(billed),
+    bytes,
+    'bytes/entry': perEntry,
+  }
+}
+
+function gatewayRow({ variant, callers, restLatencyMs, ...figures }: GatewayFigures): Row {
+  return {
+    gateway: variant,
+    callers,
+    'REST + ms': restLatencyMs,
+    'requests/s': Math.round(figures.requestsPerSecond),
+    'p50 ms': round(figures.p50Ms),
+    'p99 ms': round(figures.p99Ms),
+    'REST calls': round(figures.restCalls),
+    commands: round(figures.billed),
+  }
+}
+
+function costRow({ variant, callers, billed }: GatewayFigures): Row {
+  const commands = Math.round(billed * 1e6)
+  return { gateway: variant, callers, commands, dollars: (commands * DOLLARS_PER_COMMAND).toFixed(2) }
+}
+
+function accuracyRow({ target, traffic, worst, ofIdeal, uncertainMs, worstByRedis }: AccuracyFigures): Row {
+  return {
+    limiter: target,
+    traffic,
+    'worst window ÷ limit': worst.toFixed(2),
+    'admitted ÷ ideal': ofIdeal.toFixed(3),
+    'times known within ms': round(uncertainMs),
+    'worst by Redis’s clock': worstByRedis?.toFixed(2) ?? '',
+  }
+}
+
+/** Three figures that count. */
+function round(value: number): number {
+  return value >= 100 ? Math.round(value) : Number(value.toPrecision(3))
+}
+
+/** A table of Markdown. */
+function print(title: string, rows: readonly Row[]): void {
+  const names = Object.keys(rows[0] ?? {})
+  const cells = [names, ...rows.map((row) => names.map((name) => String(row[name])))]
+  const widths = names.map((_, column) => Math.max(3, ...cells.map((line) => line[column]?.length ?? 0)))
+  const lines = cells.map((line) => `| ${line.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join(' | ')} |`)
+  lines.splice(1, 0, `| ${widths.map((width) => '-'.repeat(width)).join(' | ')} |`)
+  console.log(`\n## ${title}\n\n${lines.join('\n')}`)
+}

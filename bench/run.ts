@@ -1,0 +1,123 @@
+/**
+ * Sluice beside its peers, on one Redis and one workerd. About 15 minutes; with --quick, two.
+ *
+ *     npm run bench -- [--quick] [--only redis|gateway|accuracy]
+ *
+ * Prints tables and what the run must show, and writes figures and plots to bench/results/. It fails only if something
+ * could not be measured: a figure that is not what it should be is a result.
+ */
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import { startRedisServer } from '../tools/redis-server.ts'
+import { type AccuracyBenchOptions, measureAttacks, measureService } from './accuracy/measure.ts'
+import { ALL_TARGETS, MAIN_TARGETS } from './accuracy/targets.ts'
+import { connectRedis } from './command-counts.ts'
+import { connectPeers } from './contender.ts'
+import { type Bundle, bundle } from './gateway/bundle.ts'
+import { HOT, measureGateways } from './gateway/measure.ts'
+import { BARE, HONO_RATE_LIMITER, SLUICE, UPSTASH } from './gateway/variants.ts'
+import { installPeers } from './install-peers.ts'
+import { describeMachine } from './machine.ts'
+import { type Child, startChild } from './processes/child.ts'
+import { measureInRedis } from './redis/measure.ts'
+import { checkClaims } from './report/claims.ts'
+import { drawPlots } from './report/plots.ts'
+import { printClaims, printTables } from './report/tables.ts'
+import type { Results } from './results.ts'
+
+const TOKEN = 'bench-token'
+const LATENCIES_MS = [0, 20]
+const RESULTS = fileURLToPath(import.meta.resolve('./results'))
+
+const FULL = {
+  redis: { warmUps: 1, repetitions: 7, budgetMs: 150 },
+  gateway: { callers: [HOT, 1_000, 100_000], repetitions: 3, seconds: 2 },
+  accuracy: { targets: ALL_TARGETS, repetitions: 2, durationMs: 3_000 },
+}
+const QUICK = {
+  redis: { warmUps: 0, repetitions: 1, budgetMs: 40 },
+  gateway: { callers: [HOT], repetitions: 1, seconds: 1 },
+  accuracy: { targets: MAIN_TARGETS, repetitions: 1, durationMs: 3_000 },
+}
+
+const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false }, only: { type: 'string' } } })
+const isQuick = values.quick
+const settings = isQuick ? QUICK : FULL
+const isAsked = (section: string) => values.only === undefined || values.only === section
+if (!['redis', 'gateway', 'accuracy'].some(isAsked)) {
+  console.error('usage: npm run bench -- [--quick] [--only redis|gateway|accuracy]')
+  process.exit(1)
+}
+
+installPeers()
+const startedMs = performance.now()
+const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
+const server = await startRedisServer()
+const redis = await connectRedis(server.port)
+const upstream = await startChild('./upstream.ts')
+const fronts = new Map<number, Child>()
+for (const ms of LATENCIES_MS) fronts.set(ms, await startChild('./rest.ts', [server.port, TOKEN, ms]))
+const front = fronts.get(0) as Child
+const peers = await connectPeers({ redisPort: server.port, restUrl: front.url, token: TOKEN })
+try {
+  let results: Results = { machine: await describeMachine(redis), isQuick }
+  const { contenders } = peers
+  if (isAsked('redis')) {
+    tell('in Redis')
+    results = { ...results, redis: await measureInRedis({ redis, contenders, ...settings.redis }) }
+  }
+  const bundles = new Map<string, Bundle>()
+  if (isAsked('gateway') || isAsked('accuracy')) {
+    tell('bundles')
+    for (const source of [BARE, UPSTASH, HONO_RATE_LIMITER, SLUICE]) bundles.set(source, await bundle(source, folder))
+    const sizes = [...bundles].map(([source, { gzipBytes }]) => [source, gzipBytes / 1024])
+    results = { ...results, bundles: Object.fromEntries(sizes) }
+  }
+  if (isAsked('gateway')) {
+    tell('through the gateways')
+    const options = { redis, upstream, fronts, token: TOKEN, bundles, ...settings.gateway }
+    results = { ...results, gateway: await measureGateways(options) }
+  }
+  if (isAsked('accuracy')) {
+    tell('accuracy')
+    const options: AccuracyBenchOptions = {
+      ...{ redis, upstream, front, token: TOKEN, bundles, contenders },
+      ...settings.accuracy,
+    }
+    results = { ...results, accuracy: await measureAttacks(options), service: await measureService(options) }
+  }
+  await report(results)
+} finally {
+  await peers.close()
+  await redis.close()
+  await Promise.all([upstream.stop(), ...[...fronts.values()].map((child) => child.stop())])
+  await server.stop()
+  await rm(folder, { recursive: true })
+}
+
+async function report(results: Results): Promise<void> {
+  const { date, processors, versions } = results.machine
+  console.log(
+    `${date}, ${processors}; ${Object.entries(versions)
+      .map((pair) => pair.join(' '))
+      .join(', ')}`,
+  )
+  printTables(results)
+  const claims = checkClaims(results)
+  printClaims(claims)
+  // A short run is no replacement for the figures that the documentation shows, and a part of one is not either.
+  const isWhole = !isQuick && values.only === undefined
+  const into = isWhole ? RESULTS : join(RESULTS, 'trial')
+  await mkdir(into, { recursive: true })
+  await writeFile(join(into, 'results.json'), `${JSON.stringify({ ...results, claims }, null, 2)}\n`)
+  for (const [name, svg] of drawPlots(results)) await writeFile(join(into, name), svg)
+  const missed = claims.filter(({ isMet }) => !isMet).length
+  console.log(`\n${claims.length - missed} of ${claims.length} met. Figures and plots: ${into}`)
+}
+
+function tell(what: string): void {
+  console.error(`${Math.round((performance.now() - startedMs) / 1_000)} s: ${what} …`)
+}

@@ -1,0 +1,26 @@
+/** @throws Error without values */
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  const middle = sorted.length >> 1
+  const [low, high] = [sorted[sorted.length % 2 === 0 ? middle - 1 : middle], sorted[middle]]
+  if (low === undefined || high === undefined) throw new Error('no values to take the median of')
+  return (low + high) / 2
+}
+
+/** The median of each figure over several rows of the same figures. */
+export function medians<T extends Readonly<Record<string, number>>>(rows: readonly T[]): T {
+  const names = Object.keys(rows[0] ?? {})
+  return Object.fromEntries(names.map((name) => [name, median(rows.map((row) => row[name] ?? Number.NaN))])) as T
+}
+
+/** Numbers from 0 to 1 that are the same in each run. */
+export function seeded(seed: number): () => number {
+  let state = seed >>> 0
+  return () => {
+    // mulberry32
+    state = (state + 0x6d2b79f5) >>> 0
+    let t = Math.imul(state ^ (state >>> 15), state | 1)
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61)
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32
+  }
+}
