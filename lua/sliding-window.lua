@@ -6,6 +6,10 @@
 -- ARGV   rule: limit, window in ms, and so on for each tier.
 -- Reply  for each tier: units left, ms until more are, ms until `wanted` units are (0: now).
 --
+-- Permits that may still be spent for `lease_ms` are entered as if spent when that has passed, so an entry may be dated
+-- ahead. Whenever they are spent before, no window holds more than its limit: at the time of any later decision, all of
+-- them that are younger than the window are counted.
+--
 -- A window is half-open, (now - window, now]: an entry exactly `window` old has gone.
 
 -- Entries read together with the last one. Tiers that hold no more than these need no read of their own.
@@ -89,7 +93,7 @@ local function peek(key, now_us, wanted, rule)
   local now = floor(now_us / 1000)
   local recent = redis.call('XREVRANGE', key, '+', '-', 'COUNT', RECENT)
   local last = recent[1] and entry_of(recent[1])
-  local state = { now = now, last = last, longest = 0, available = math.huge, reply = {} }
+  local state = { now = now, last = last, is_new = not last, longest = 0, available = math.huge, reply = {} }
   for i = 1, #rule, 2 do
     local limit, window = rule[i], rule[i + 1]
     local oldest = read_window(key, recent, now - window, wanted)
@@ -113,17 +117,18 @@ local function peek(key, now_us, wanted, rule)
   return state
 end
 
-local function commit(key, state, amount)
+local function commit(key, state, amount, lease_ms)
   local now, last, longest = state.now, state.last, state.longest
-  local ms, total, kept_ms = now, amount, integer(longest)
+  local ms, total, kept_ms = now + lease_ms, amount, integer(longest)
   if last then
     -- IDs never go back: after a clock that did, entries stay longer, never shorter.
-    ms, total = max(now, last.ms), last.total + amount
+    ms, total = max(ms, last.ms), last.total + amount
   end
   redis.call('XADD', key, 'MINID', integer(now - longest + 1), integer(ms) .. '-' .. integer(total), kept_ms, amount)
-  -- A TTL of two windows, renewed once an epoch, stays above one window at every moment between.
+  -- A TTL of two windows, renewed once an epoch, stays above one window at every moment between, also where an entry is
+  -- dated ahead by a tenth of a window, which is the most.
   local ttl = ceil(2 * longest / 1000)
-  local epoch = ttl * 1000 - longest
+  local epoch = ttl * 1000 - longest - ceil(longest / 10)
   if not last or last.kept_ms ~= kept_ms or floor(ms / epoch) ~= floor(last.ms / epoch) then
     redis.call('EXPIRE', key, ttl)
   end

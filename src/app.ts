@@ -4,14 +4,16 @@ import { createGateway } from './http/gateway.ts'
 import { createHealth } from './http/health.ts'
 import { problemResponse } from './http/problem.ts'
 import { createProxy, type ProxyOptions } from './http/proxy.ts'
-import type { WaitUntil } from './http/wait-until.ts'
 import { Limiter } from './limiter/limiter.ts'
 import { type Log, throttleErrors } from './log.ts'
 import { GuardedStore } from './outage/guarded-store.ts'
 import { canonicalPath } from './policy/canonical-path.ts'
 import { UpstreamHealth } from './shedding/upstream-health.ts'
+import { DenyCache } from './shortcut/deny-cache.ts'
+import { Leases } from './shortcut/leases.ts'
 import { MemoryStore } from './store/memory-store.ts'
 import { type Store, StoreError } from './store/store.ts'
+import type { WaitUntil } from './wait-until.ts'
 
 export interface AppOptions {
   readonly config: Config
@@ -29,7 +31,9 @@ export function createApp({ config, store: unguarded, fetch, now, log: everythin
   const log = throttleErrors(everything, now)
   const store = new GuardedStore({ store: unguarded, now, timeoutMs: config.storeTimeoutMs, log })
   const health = config.isShedding ? new UpstreamHealth(now) : undefined
-  const limiter = new Limiter({ config, store, fallback: new MemoryStore(now), health, log })
+  const asked = new DenyCache(store, now)
+  const decider = config.leases === undefined ? asked : new Leases(asked, now, config.leases)
+  const limiter = new Limiter({ config, store, decider, fallback: new MemoryStore(now), health, log })
   const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, log })
   const gateway = createGateway({ limiter, proxy, health, dialect, now })
 

@@ -24,9 +24,9 @@ export interface Algorithm<State> {
   peek(state: State | undefined, rule: Rule, nowUs: number, wanted: number): Peek
   /**
    * Charges `units`, which `peek` has found available. The state is the caller's own and may be changed in place.
-   * `ttlMs` is given where the state's time to live is set anew.
+   * `leaseMs`: for exact logs, how long the units may still be spent. `ttlMs` is given where the state's time to live is set anew.
    */
-  commit(state: State | undefined, rule: Rule, nowUs: number, units: number): Commit<State>
+  commit(state: State | undefined, rule: Rule, nowUs: number, units: number, leaseMs?: number): Commit<State>
   /**
    * Corrects a charge made at `chargedAtMs` by a difference in units, below 0 to give back. Only where a state can be
    * corrected; undefined where nothing of the charge is left.

@@ -26,13 +26,13 @@ export const slidingWindow: Algorithm<SlidingWindowState> = {
     return toPeek(rule.tiers.map((tier) => usageOf(log, tier, now, wanted)))
   },
 
-  commit(log = empty(), rule, nowUs, units) {
+  commit(log = empty(), rule, nowUs, units, leaseMs = 0) {
     const now = Math.floor(nowUs / 1000)
     const keptMs = longestWindowMs(rule)
     const last = log.entries.at(-1)
     const entry = {
       // Time never goes back: after a clock that did, entries stay longer, never shorter.
-      ms: Math.max(now, last?.ms ?? 0),
+      ms: Math.max(now + leaseMs, last?.ms ?? 0),
       total: (last?.total ?? 0) + units,
       cost: units,
       keptMs,
@@ -41,7 +41,7 @@ export const slidingWindow: Algorithm<SlidingWindowState> = {
     trim(log, now - keptMs)
 
     const ttlMs = Math.ceil((2 * keptMs) / 1000) * 1000
-    const epoch = (ms: number) => Math.floor(ms / (ttlMs - keptMs))
+    const epoch = (ms: number) => Math.floor(ms / (ttlMs - keptMs - Math.ceil(keptMs / 10)))
     const isRenewed = last?.keptMs !== keptMs || epoch(entry.ms) !== epoch(last.ms)
     return isRenewed ? { state: log, ttlMs } : { state: log }
   },

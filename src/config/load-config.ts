@@ -29,9 +29,13 @@ export interface Config {
   readonly storeTimeoutMs: number
   /** Part of each limit that an isolate allows by itself while the store gives no answer, above 0 and at most 1. */
   readonly localShare: number
+  /** Permits taken in advance; undefined: none. */
+  readonly leases: number | 'auto' | undefined
   readonly identitySecret: string | undefined
   readonly keyPrefix: string
 }
+
+const LEASES_EXPECTED = '"off", "auto" or an integer from 2 to 10000'
 
 const environment = v.object({
   UPSTREAM_URL: v.optional(httpUrl),
@@ -49,6 +53,7 @@ const environment = v.object({
   STORE_TIMEOUT_MS: v.optional(integer(1, 60_000), 500),
   ON_STORE_ERROR: v.optional(oneOf(...ON_STORE_ERROR), 'local'),
   LOCAL_SHARE: v.optional(share, 1),
+  LEASES: v.optional(v.union([oneOf('off', 'auto'), integer(2, 10_000)], LEASES_EXPECTED), 'off'),
   IDENTITY_SECRET: v.optional(matching(/^.{16,}$/s, 'at least 16 characters')),
   KEY_PREFIX: v.optional(matching(/^[\w.:-]{1,64}$/, 'up to 64 letters, digits, "_", ".", ":" or "-"'), 'sluice'),
 })
@@ -84,6 +89,7 @@ export function loadConfig(env: Environment): Config {
     dialect: values.RATELIMIT_HEADERS,
     storeTimeoutMs: values.STORE_TIMEOUT_MS,
     localShare: values.LOCAL_SHARE,
+    leases: values.LEASES === 'off' ? undefined : values.LEASES,
     identitySecret: values.IDENTITY_SECRET,
     keyPrefix: values.KEY_PREFIX,
   })
@@ -118,7 +124,11 @@ function policiesOf(
     }
     policies.push(tablePolicy(table, index, defaults))
   }
-  return policies
+  // What counts new identities is asked after all that tell who is new.
+  return [
+    ...policies.filter(({ counts }) => counts === 'requests'),
+    ...policies.filter(({ counts }) => counts !== 'requests'),
+  ]
 }
 
 function toConfigError({ message, path, input }: v.BaseIssue<unknown>): ConfigError {

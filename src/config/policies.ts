@@ -48,6 +48,7 @@ export function defaultPolicy(tiers: readonly Tier[], { isShadow, missing, onSto
     reserved: NO_RESERVE,
     settleHeader: undefined,
     onStoreError,
+    counts: 'requests',
     enforced: !isShadow,
   }
 }
@@ -70,6 +71,9 @@ export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyD
   const dearestKey = cost.kind === 'fixed' ? 'cost' : 'max_cost'
   if (dearest > smallest) fail(dearestKey, `at most the smallest limit of the policy, ${smallest}`)
 
+  if (table.counts === 'identities' && algorithm !== 'sliding-window') {
+    fail('counts', 'algorithm = "sliding-window" with "identities"')
+  }
   const reserved = reservedOf(table, tiers, fail)
   if (dearest > smallest - reserved.sheddable)
     fail('reserve', `shares that leave room for a request of cost ${dearest}`)
@@ -86,6 +90,7 @@ export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyD
     reserved,
     settleHeader: settleHeaderOf(table, fail),
     onStoreError: table.on_store_error ?? defaults.onStoreError,
+    counts: table.counts,
     enforced,
   }
 }

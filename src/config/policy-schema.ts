@@ -50,6 +50,7 @@ const entries = {
   ),
   settle: v.optional(v.string(HEADER_EXPECTED)),
   on_store_error: v.optional(oneOf(...ON_STORE_ERROR)),
+  counts: v.optional(oneOf('requests', 'identities'), 'requests'),
   exact: v.optional(v.boolean('true or false'), false),
   mode: v.optional(oneOf('enforce', 'shadow')),
 }

@@ -15,6 +15,7 @@ export const VARIABLES = [
   'STORE_TIMEOUT_MS',
   'ON_STORE_ERROR',
   'LOCAL_SHARE',
+  'LEASES',
   'IDENTITY_SECRET',
   'KEY_PREFIX',
 ] as const

@@ -4,11 +4,11 @@ import type { Source } from '../identity/source.ts'
 import type { Limiter } from '../limiter/limiter.ts'
 import type { TierReport, Verdict } from '../limiter/verdict.ts'
 import { tellsOverload, type UpstreamHealth } from '../shedding/upstream-health.ts'
+import type { WaitUntil } from '../wait-until.ts'
 import { holdUntilEnd } from './hold-until-end.ts'
 import { problemResponse, QUOTA_EXCEEDED, retryAfter, TEMPORARY_REDUCED_CAPACITY } from './problem.ts'
 import type { ProxyHandler } from './proxy.ts'
 import { addRateLimitFields } from './rate-limit-fields.ts'
-import type { WaitUntil } from './wait-until.ts'
 
 export interface GatewayOptions {
   readonly limiter: Limiter
@@ -30,7 +30,7 @@ export type Gateway = (request: Request, waitUntil: WaitUntil) => Promise<Respon
 /** Makes the main job: decide, then proxy or refuse, and say how the limits stand. */
 export function createGateway({ limiter, proxy, health, dialect, now }: GatewayOptions): Gateway {
   return async function gateway(request, waitUntil) {
-    const verdict = await limiter.decide(request)
+    const verdict = await limiter.decide(request, waitUntil)
     if (verdict.lost) waitUntil(verdict.lost.release())
     const response = verdict.kind === 'admitted' ? await forward(request, verdict, waitUntil) : refusal(verdict)
     if (verdict.degraded !== undefined) response.headers.set('Sluice-Degraded', verdict.degraded)

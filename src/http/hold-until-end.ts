@@ -1,5 +1,5 @@
 import type { Hold } from '../limiter/hold.ts'
-import type { WaitUntil } from './wait-until.ts'
+import type { WaitUntil } from '../wait-until.ts'
 
 /**
  * Keeps a request's slots until its response has ended, was cancelled or broke off; a WebSocket's until it is closed.

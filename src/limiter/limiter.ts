@@ -8,6 +8,7 @@ import { highestPriority } from '../policy/priority.ts'
 import type { UpstreamHealth } from '../shedding/upstream-health.ts'
 import type { Rule, Store, StoreDecision, TierUsage } from '../store/store.ts'
 import { StoreError } from '../store/store.ts'
+import type { WaitUntil } from '../wait-until.ts'
 import { holdOf } from './hold.ts'
 import { RuleMaker } from './rule-maker.ts'
 import { settlementOf } from './settlement.ts'
@@ -16,6 +17,8 @@ import type { TierReport, Verdict } from './verdict.ts'
 export interface LimiterOptions {
   readonly config: Config
   readonly store: Store
+  /** Decides in place of `store`, by what is known already or by asking it. */
+  readonly decider: Pick<Store, 'decide'>
   /** Decides where `store` gives no answer, for policies that are then `local`. */
   readonly fallback: Store
   /** Undefined: no request is shed for the upstream's sake. */
@@ -37,15 +40,17 @@ const SHED_RETRY_MS = 1_000
 export class Limiter {
   readonly #config: Config
   readonly #store: Store
+  readonly #decider: Pick<Store, 'decide'>
   readonly #fallback: Store
   readonly #health: UpstreamHealth | undefined
   readonly #log: Log
   readonly #finder: PolicyFinder
   readonly #rules: RuleMaker
 
-  constructor({ config, store, fallback, health, log }: LimiterOptions) {
+  constructor({ config, store, decider, fallback, health, log }: LimiterOptions) {
     this.#config = config
     this.#store = store
+    this.#decider = decider
     this.#fallback = fallback
     this.#health = health
     this.#log = log
@@ -53,7 +58,7 @@ export class Limiter {
     this.#rules = new RuleMaker(config)
   }
 
-  async decide(request: Request): Promise<Verdict> {
+  async decide(request: Request, waitUntil: WaitUntil): Promise<Verdict> {
     const path = canonicalPath(request.url)
     const matches = this.#finder.find(request.method, path)
     // Exempt requests are what operators must always get through: they are not shed either.
@@ -68,13 +73,14 @@ export class Limiter {
       if (asked.kind === 'rule') charges.push({ match, rule: asked.rule })
       else if (asked.kind !== 'skip') return asked
     }
-    return charges.length === 0 ? ADMITTED : this.#charge(charges)
+    return charges.length === 0 ? ADMITTED : this.#charge(charges, waitUntil)
   }
 
-  async #charge(charges: readonly Charge[]): Promise<Verdict> {
+  async #charge(charges: readonly Charge[], waitUntil: WaitUntil): Promise<Verdict> {
     const rules = charges.map(({ rule }) => rule)
     try {
-      return this.#verdict(charges, await this.#store.decide({ mode: 'all', permits: 1, rules }), this.#store)
+      const decision = await this.#decider.decide({ mode: 'all', permits: 1, rules }, waitUntil)
+      return this.#verdict(charges, decision, this.#store)
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
       const verdict = await this.#withoutStore(charges)
@@ -127,6 +133,7 @@ export class Limiter {
 }
 
 function reports(policy: Policy, { tiers, cost, reserved }: Rule, usage: readonly TierUsage[]): TierReport[] {
+  if (usage.length === 0) return []
   return policy.tiers.map((tier, index) => {
     const { remaining, resetMs, retryAfterMs } = usage[index] as TierUsage
     return {

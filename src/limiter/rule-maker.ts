@@ -38,7 +38,16 @@ export class RuleMaker {
     if (typeof cost !== 'number') return cost
 
     const key = `${this.#keyPrefix}:${name}:${ALGORITHM_LETTERS[algorithm]}:{${this.#digest(identity)}}`
-    const rule: Rule = { key, algorithm, tiers, cost, enforced, reserved: policy.reserved[priority] }
+    const rule: Rule = {
+      key,
+      algorithm,
+      tiers,
+      cost,
+      enforced,
+      reserved: policy.reserved[priority],
+      ...(policy.counts === 'identities' && { isForNewcomers: true }),
+      ...(policy.settleHeader !== undefined && { isSettled: true }),
+    }
     if (burst !== undefined) return { kind: 'rule', rule: { ...rule, burst } }
     if (algorithm === 'concurrency') return { kind: 'rule', rule: { ...rule, slot: randomSlot() } }
     return { kind: 'rule', rule }

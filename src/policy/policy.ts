@@ -48,6 +48,8 @@ export interface Policy {
   /** Response header in which the upstream tells the actual cost. */
   readonly settleHeader: string | undefined
   readonly onStoreError: OnStoreError
+  /** All requests, or those only that bring an identity which no `sliding-window` policy has met lately. */
+  readonly counts: 'requests' | 'identities'
   /** False in shadow mode: it decides and reports, but refuses nothing. */
   readonly enforced: boolean
 }

@@ -1,4 +1,4 @@
-import { ALGORITHMS } from '../algorithms/algorithm.ts'
+import { ALGORITHMS, type Peek } from '../algorithms/algorithm.ts'
 import { type ConcurrencyState, releaseSlot, renewSlot } from '../algorithms/concurrency.ts'
 import type { DecisionRequest, Difference, Rule, Store, StoreDecision } from './store.ts'
 
@@ -64,25 +64,29 @@ export class MemoryStore implements Store {
     return this.#slots.size
   }
 
-  decideNow({ mode, permits, rules }: DecisionRequest): StoreDecision {
+  decideNow({ mode, permits, leaseMs = 0, rules }: DecisionRequest): StoreDecision {
     const nowUs = this.#readClock()
     const nowMs = Math.floor(nowUs / 1000)
     const wantedPermits = mode === 'partial' ? 1 : permits
 
     let granted = permits
+    let hasNewcomer = false
     const peeks = rules.map((rule) => {
       const wanted = rule.cost * wantedPermits + rule.reserved
-      const peek = ALGORITHMS[rule.algorithm].peek(this.#read(rule.key), rule, nowUs, wanted)
+      const state = this.#read(rule.key)
+      const applies = !rule.isForNewcomers || hasNewcomer
+      const peek = applies ? ALGORITHMS[rule.algorithm].peek(state, rule, nowUs, wanted) : unused(rule)
+      hasNewcomer ||= applies && rule.algorithm === 'sliding-window' && state === undefined
       const fitting = Math.max(0, Math.floor((peek.available - rule.reserved) / rule.cost))
       if (rule.enforced) granted = Math.min(granted, fitting)
-      return { rule, usage: peek.usage, fitting }
+      return { rule, applies, usage: peek.usage, fitting }
     })
     if (mode !== 'partial' && granted < permits) granted = 0
 
-    const usage = peeks.map(({ rule, usage, fitting }) => {
-      if (granted === 0 || mode === 'peek' || granted > fitting) return usage
+    const usage = peeks.map(({ rule, applies, usage, fitting }) => {
+      if (!applies || granted === 0 || mode === 'peek' || granted > fitting) return usage
       const units = granted * rule.cost
-      this.#charge(rule, nowUs, units)
+      this.#charge(rule, nowUs, units, leaseMs)
       return usage.map((tier) => ({ ...tier, remaining: tier.remaining - units }))
     })
     return { granted, nowMs, usage }
@@ -100,8 +104,8 @@ export class MemoryStore implements Store {
     return slot && slot.expiresAtMs > this.#latestMs ? slot.state : undefined
   }
 
-  #charge(rule: Rule, nowUs: number, units: number): void {
-    const { state, ttlMs } = ALGORITHMS[rule.algorithm].commit(this.#read(rule.key), rule, nowUs, units)
+  #charge(rule: Rule, nowUs: number, units: number, leaseMs: number): void {
+    const { state, ttlMs } = ALGORITHMS[rule.algorithm].commit(this.#read(rule.key), rule, nowUs, units, leaseMs)
     this.#write(rule.key, state, ttlMs)
     this.#evict()
   }
@@ -122,4 +126,10 @@ export class MemoryStore implements Store {
       this.#slots.delete(key)
     }
   }
+}
+
+/** What a rule that does not hold says: nothing is used. */
+function unused({ tiers }: Rule): Peek {
+  const usage = tiers.map(({ limit, windowMs }) => ({ remaining: limit, resetMs: windowMs, retryAfterMs: 0 }))
+  return { available: Number.POSITIVE_INFINITY, usage }
 }

@@ -4,14 +4,16 @@ import type { DecisionRequest, Difference, Rule, StoreDecision, TierUsage } from
 import { StoreError } from './store.ts'
 
 /** ARGV of `lua/decide.lua`; KEYS are the keys of the rules, in order. */
-export function scriptArguments({ mode, permits, rules }: DecisionRequest): (string | number)[] {
-  return [mode, permits, ...rules.flatMap(ruleArguments)]
+export function scriptArguments({ mode, permits, leaseMs = 0, rules }: DecisionRequest): (string | number)[] {
+  return [mode, permits, leaseMs, ...rules.flatMap(ruleArguments)]
 }
 
 function ruleArguments(rule: Rule): (string | number)[] {
-  const { algorithm, enforced, cost, reserved } = rule
+  const { algorithm, enforced, isForNewcomers, cost, reserved } = rule
   const numbers = ruleNumbers(rule)
-  return [ALGORITHM_LETTERS[algorithm], enforced ? 'enforce' : 'shadow', cost, reserved, numbers.length, ...numbers]
+  const mode = enforced ? 'enforce' : 'shadow'
+  const when = isForNewcomers ? 'new' : 'always'
+  return [ALGORITHM_LETTERS[algorithm], mode, when, cost, reserved, numbers.length, ...numbers]
 }
 
 /** ARGV of `lua/settle.lua`; KEYS are the keys of the rules, in order. */

@@ -1,4 +1,5 @@
 import type { AlgorithmName } from '../algorithms/algorithm.ts'
+import type { WaitUntil } from '../wait-until.ts'
 
 /** One limit over one span of time, e.g. 120 per 60,000 ms. */
 export interface Tier {
@@ -24,6 +25,10 @@ export interface Rule {
   readonly burst?: number
   /** `concurrency`: number under which the request holds its slots, unlike any other's. */
   readonly slot?: number
+  /** It holds only where a `sliding-window` rule before it finds no state: where the request brings a new identity. */
+  readonly isForNewcomers?: boolean
+  /** What is charged may be corrected later. */
+  readonly isSettled?: boolean
 }
 
 export interface DecisionRequest {
@@ -31,6 +36,11 @@ export interface DecisionRequest {
   readonly mode: 'all' | 'partial' | 'peek'
   /** Permits asked for, an integer from 1. */
   readonly permits: number
+  /**
+   * `sliding-window`: how long the permits may be spent after the decision, at most a tenth of the shortest window; they
+   * are counted as if spent when this has passed. Left out, they are spent at once.
+   */
+  readonly leaseMs?: number
   readonly rules: readonly Rule[]
 }
 
@@ -49,7 +59,7 @@ export interface StoreDecision {
   readonly granted: number
   /** The store's clock at the decision, milliseconds since the Unix epoch. */
   readonly nowMs: number
-  /** For each rule, in order, its tiers, in order. */
+  /** For each rule, in order, its tiers, in order; none for a rule that was not asked. */
   readonly usage: readonly (readonly TierUsage[])[]
 }
 
@@ -62,8 +72,8 @@ export interface Difference {
 /** Where counts live. All rules of a request are decided, and charged, at once or not at all. */
 export interface Store {
   readonly kind: 'memory' | 'redis'
-  /** @throws {StoreError} if the store gave no usable answer; whether it charged is then unknown. */
-  decide(request: DecisionRequest): Promise<StoreDecision>
+  /** @throws {StoreError} if the store gave no usable answer; `mayHaveRun` says whether it may have charged. */
+  decide(request: DecisionRequest, waitUntil?: WaitUntil): Promise<StoreDecision>
   /** Gives back the slots of `concurrency` rules; those that are gone already are no error. @throws {StoreError} */
   release(rules: readonly Rule[]): Promise<void>
   /** Moves the deadlines of held slots to a whole one from now. @throws {StoreError} */

@@ -54,6 +54,7 @@ function subject(env: Environment = {}) {
   const limiter = new Limiter({
     config: loadConfig({ UPSTREAM_URL: 'https://api.example.com', ...env }),
     store,
+    decider: store,
     fallback,
     health: undefined,
     log: (level, fields) => lines.push({ ...fields, level }),
@@ -61,7 +62,7 @@ function subject(env: Environment = {}) {
   /** @param request method and path, as patterns have it */
   const decide = (request: string, headers: Readonly<Record<string, string>> = {}): Promise<Verdict> => {
     const [method = '', path = ''] = request.split(' ')
-    return limiter.decide(new Request(`https://gateway.example${path}`, { method, headers }))
+    return limiter.decide(new Request(`https://gateway.example${path}`, { method, headers }), () => {})
   }
   return { store, fallback, lines, decide }
 }
@@ -293,11 +294,12 @@ test('Limiter#decide() with ON_STORE_ERROR=local holds limits exactly', async ()
   const limiter = new Limiter({
     config,
     store,
+    decider: store,
     fallback: new MemoryStore(() => clock.now),
     health: undefined,
     log: () => {},
   })
-  const decide = async () => (await limiter.decide(new Request('https://g.example/', { headers: X }))).kind
+  const decide = async () => (await limiter.decide(new Request('https://g.example/', { headers: X }), () => {})).kind
   const first = [await decide(), await decide(), await decide(), await decide()]
   clock.now += 999
   const early = await decide()

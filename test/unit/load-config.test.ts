@@ -29,6 +29,7 @@ function messageOf(env: Environment): string {
 /** What a policy is where its table says nothing. */
 const PLAIN = {
   onStoreError: 'local',
+  counts: 'requests',
   missing: { kind: 'ip' },
   burst: undefined,
   priority: undefined,
@@ -59,6 +60,7 @@ test('loadConfig() has a default for everything but the upstream', () => {
     dialect: 'draft-11',
     storeTimeoutMs: 500,
     localShare: 1,
+    leases: undefined,
     identitySecret: undefined,
     keyPrefix: 'sluice',
   })
@@ -221,7 +223,7 @@ const URL_EXPECTED = 'an http or https URL without credentials, query or fragmen
 const BY = '"token", "ip", "route", "global", "header:<name>", "query:<name>" or "form:<name>", joined with "+"'
 const ALGORITHMS = '"sliding-window" or "token-bucket" or "fixed-window" or "quota" or "sorted-set" or "concurrency"'
 const KEYS =
-  'name, limits, algorithm, by, match, cost, max_cost, burst, deadline, missing, priority, reserve, settle, on_store_error, exact, mode'
+  'name, limits, algorithm, by, match, cost, max_cost, burst, deadline, missing, priority, reserve, settle, on_store_error, counts, exact, mode'
 const LIST = 'a list of tables, or JSON of one'
 
 function withPolicy(policy: unknown): Environment {

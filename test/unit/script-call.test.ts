@@ -18,9 +18,9 @@ const request: DecisionRequest = { mode: 'partial', permits: 4, rules: [rule, sh
 
 test('scriptArguments() writes ARGV as decide.lua reads it', () => {
   expect(scriptArguments(request)).toEqual([
-    ...['partial', 4],
-    ...['w', 'enforce', 2, 3, 4, 10, 1_000, 120, 60_000],
-    ...['w', 'shadow', 1, 0, 2, 5, 1],
+    ...['partial', 4, 0],
+    ...['w', 'enforce', 'always', 2, 3, 4, 10, 1_000, 120, 60_000],
+    ...['w', 'shadow', 'always', 1, 0, 2, 5, 1],
   ])
 })
 
