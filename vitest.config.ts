@@ -31,7 +31,7 @@ export default defineConfig({
         plugins: [luaText],
         test: {
           name: 'node',
-          include: ['test/{property,simulation,integration,e2e,tools}/**/*.test.ts'],
+          include: ['test/{property,simulation,integration,e2e,tools,exactness,fuzz}/**/*.test.ts'],
           globalSetup: ['./test/setup/services.ts', './test/setup/bundle.ts'],
           testTimeout: 60_000,
           hookTimeout: 60_000,

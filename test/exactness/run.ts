@@ -72,7 +72,9 @@ export async function run({ bundle, requests, callers, seed }: RunOptions): Prom
       STORE_TIMEOUT_MS: 30_000,
       ON_STORE_ERROR: 'closed',
     }
-    const points = await Promise.all(Array.from({ length: POINTS }, () => started(startPointOfPresence(bundle, bindings))))
+    const points = await Promise.all(
+      Array.from({ length: POINTS }, () => started(startPointOfPresence(bundle, bindings))),
+    )
 
     const ledger = new Ledger((key) => POLICIES[key.split(':')[1] ?? ''] ?? [])
     const recording = await record(redis.port, (decision) => ledger.add(decision))

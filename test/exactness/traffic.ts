@@ -78,7 +78,9 @@ export async function sendTraffic(options: TrafficOptions): Promise<Outcome[]> {
   const habits = habitsOf(windowMs)
   try {
     for (let caller = 0; caller < callers; caller++) await call(caller, 1)
-    await Promise.all(Array.from({ length: callers }, (_, caller) => live(caller, habits[caller % habits.length] as Habit)))
+    await Promise.all(
+      Array.from({ length: callers }, (_, caller) => live(caller, habits[caller % habits.length] as Habit)),
+    )
   } finally {
     for (const agent of agents) agent.destroy()
   }
@@ -100,7 +102,8 @@ function request(gateway: URL, agent: Agent, { caller, team, cost }: Call): Prom
       'X-Cost': String(cost),
       'Accept-Encoding': 'identity',
     }
-    get(new URL('/things', gateway), { agent, headers }, (response) => {
+    const { hostname, port } = gateway
+    get({ hostname, port, path: '/things', agent, headers }, (response) => {
       const { statusCode: status = 0, headers } = response
       const receivedMs = Date.now()
       const degraded = headers['sluice-degraded']?.toString()
