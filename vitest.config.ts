@@ -32,7 +32,7 @@ export default defineConfig({
         test: {
           name: 'node',
           include: ['test/{property,simulation,integration,e2e,tools,exactness,fuzz}/**/*.test.ts'],
-          globalSetup: ['./test/setup/services.ts', './test/setup/bundle.ts'],
+          globalSetup: ['./test/setup/services.ts', './test/setup/bundle.ts', './test/setup/fuzz.ts'],
           testTimeout: 60_000,
           hookTimeout: 60_000,
         },
