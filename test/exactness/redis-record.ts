@@ -89,10 +89,10 @@ function parseLine(text: string): Line | undefined {
 /** As the headers of lua/decide.lua and lua/sliding-window.lua say. */
 function chargesOf([, , count, ...args]: readonly string[]): Charge[] {
   const keys = args.slice(0, Number(count))
-  let cursor = keys.length + 2
+  let cursor = keys.length + 3
   return keys.map((key) => {
-    const [, , cost, , numbers] = args.slice(cursor)
-    cursor += 5 + Number(numbers)
+    const [, , , cost, , numbers] = args.slice(cursor)
+    cursor += 6 + Number(numbers)
     return { key, cost: Number(cost) }
   })
 }
