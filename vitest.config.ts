@@ -31,8 +31,8 @@ export default defineConfig({
         plugins: [luaText],
         test: {
           name: 'node',
-          include: ['test/{property,simulation,integration,e2e,tools}/**/*.test.ts'],
-          globalSetup: ['./test/setup/services.ts', './test/setup/bundle.ts'],
+          include: ['test/{property,simulation,integration,e2e,tools,exactness,fuzz}/**/*.test.ts'],
+          globalSetup: ['./test/setup/services.ts', './test/setup/bundle.ts', './test/setup/fuzz.ts'],
           testTimeout: 60_000,
           hookTimeout: 60_000,
         },

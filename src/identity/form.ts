@@ -18,11 +18,15 @@ async function readUpTo(maxBytes: number, body: ReadableStream<Uint8Array> | nul
   const decoder = new TextDecoder()
   let bytes = 0
   let text = ''
-  // Leaving the loop cancels the stream.
-  for await (const chunk of body ?? []) {
-    bytes += chunk.length
-    if (bytes > maxBytes) return undefined
-    text += decoder.decode(chunk, { stream: true })
+  const reader = body?.getReader()
+  for (let chunk = await reader?.read(); chunk?.value; chunk = await reader?.read()) {
+    bytes += chunk.value.length
+    if (bytes > maxBytes) {
+      // Not awaited: by the Streams standard, this ends only when the other reader has done with its branch as well.
+      reader?.cancel().catch(() => {})
+      return undefined
+    }
+    text += decoder.decode(chunk.value, { stream: true })
   }
   return text + decoder.decode()
 }

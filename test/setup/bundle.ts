@@ -21,6 +21,13 @@ declare module 'vitest' {
 }
 
 export default async function bundle({ provide }: TestProject): Promise<() => Promise<void>> {
+  const built = await buildBundle()
+  provide('bundle', built)
+  return () => removeBundle(built)
+}
+
+/** Builds it in a folder of its own. */
+export async function buildBundle(): Promise<Bundle> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-bundle-'))
   const env = { ...process.env, WRANGLER_SEND_METRICS: 'false', WRANGLER_LOG: 'error' }
   await promisify(execFile)('wrangler', ['deploy', '--dry-run', '--outdir', folder], { env })
@@ -28,6 +35,9 @@ export default async function bundle({ provide }: TestProject): Promise<() => Pr
     { config: 'wrangler.toml' },
     { hideWarnings: true },
   )
-  provide('bundle', { folder, compatibilityDate: compatibility_date, compatibilityFlags: compatibility_flags })
-  return () => rm(folder, { recursive: true })
+  return { folder, compatibilityDate: compatibility_date, compatibilityFlags: compatibility_flags }
+}
+
+export function removeBundle({ folder }: Bundle): Promise<void> {
+  return rm(folder, { recursive: true })
 }

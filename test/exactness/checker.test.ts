@@ -1,0 +1,234 @@
+import { describe, expect, test } from 'vitest'
+import { audit } from './audit.ts'
+import { History } from './history.ts'
+import { Ledger } from './ledger.ts'
+import { type Decision, RecordReader } from './redis-record.ts'
+import { judgeBetween, judgeInOrder } from './refusals.ts'
+import type { Outcome } from './traffic.ts'
+import { type Admission, checkWindows } from './windows.ts'
+
+// What is wrong is planted here, and must be found.
+
+const KEY = 'p:caller:w:{one}'
+const TIER = { limit: 10, windowMs: 1_000 }
+
+function at(ms: number, cost: number, spanMs = 0): Admission {
+  return { earliestMs: ms, latestMs: ms + spanMs, cost }
+}
+
+function historyOf(...entries: readonly (readonly [ms: number, cost: number])[]): History {
+  const history = new History()
+  for (const [ms, cost] of entries) history.add(ms, cost)
+  return history
+}
+
+describe('checkWindows()', () => {
+  test('finds the one window that holds a unit too many', () => {
+    const admissions = [at(0, 4), at(500, 6), at(999, 1), at(2_500, 10)]
+    expect(checkWindows(TIER, admissions)).toEqual({ windows: 4, over: 1, fullest: 1.1 })
+  })
+
+  test('finds a burst of twice the limit across a boundary of the clock', () => {
+    const burst = Array.from({ length: 20 }, (_, index) => at(59_990 + index, 1))
+    expect(checkWindows({ limit: 10, windowMs: 60_000 }, burst)).toMatchObject({ over: 10, fullest: 2 })
+  })
+
+  test('takes a window for half-open', () => {
+    expect(checkWindows(TIER, [at(0, 10), at(1_000, 10), at(2_000, 10)])).toMatchObject({ over: 0, fullest: 1 })
+    expect(checkWindows(TIER, [at(0, 10), at(999, 1)])).toMatchObject({ over: 1 })
+  })
+
+  test('does not go by the order in which it is told', () => {
+    expect(checkWindows(TIER, [at(900, 6), at(3_000, 1), at(100, 5)])).toMatchObject({ over: 1 })
+  })
+
+  test('finds with inexact times what is certain, and nothing else', () => {
+    expect(checkWindows(TIER, [at(0, 10, 5), at(990, 1, 5)])).toMatchObject({ over: 1 })
+    expect(checkWindows(TIER, [at(0, 10, 5), at(990, 1, 15)])).toMatchObject({ over: 0 })
+  })
+})
+
+describe('History#used()', () => {
+  test('sums what lies in a span, its start excluded', () => {
+    const history = historyOf([100, 1], [200, 2], [200, 4], [300, 8])
+    expect(history.used(100, 300)).toBe(14)
+    expect(history.used(99, 200)).toBe(7)
+    expect(history.used(200, 299)).toBe(0)
+    expect(history.used(0, Number.POSITIVE_INFINITY)).toBe(15)
+    expect(history.moments(100, 299)).toEqual([200, 200])
+  })
+})
+
+describe('judgeInOrder()', () => {
+  const demands = [{ cost: 5, tiers: [TIER], history: historyOf([0, 3], [100, 3]) }]
+
+  test.each([
+    [500, 500, 'due'],
+    [999, 999, 'due'],
+    [1_000, 1_000, 'undue'],
+    [999, 1_000, 'either'],
+    [5_000, 5_001, 'undue'],
+  ])('judges a refusal between %d and %d ms: %s', (earliestMs, latestMs, expected) => {
+    expect(judgeInOrder(demands, earliestMs, latestMs)).toBe(expected)
+  })
+
+  test('goes by whichever tier and key has no room', () => {
+    const wide = { limit: 100, windowMs: 1_000 }
+    const roomy = { cost: 1, tiers: [wide], history: historyOf([400, 99]) }
+    const narrow = { cost: 1, tiers: [wide, { limit: 5, windowMs: 10_000 }], history: historyOf([400, 5]) }
+    expect(judgeInOrder([roomy], 500, 500)).toBe('undue')
+    expect(judgeInOrder([roomy, narrow], 500, 500)).toBe('due')
+  })
+})
+
+describe('judgeBetween()', () => {
+  const demands = [{ cost: 5, tiers: [TIER], history: historyOf([0, 3], [100, 3], [2_000, 6]) }]
+
+  test.each([
+    [500, 600, 'due'],
+    [999, 1_500, 'due'],
+    [1_000, 1_999, 'undue'],
+    // It may have come after the admission at 2,000.
+    [1_999, 2_000, 'due'],
+    [3_000, 4_000, 'undue'],
+  ])('judges a refusal sent at %d and answered at %d ms: %s', (sentMs, receivedMs, expected) => {
+    expect(judgeBetween(demands, sentMs, receivedMs)).toBe(expected)
+  })
+})
+
+function admission(ms: number, total: number, cost: number): Decision {
+  return { earliestMs: ms, latestMs: ms, charges: [{ key: KEY, cost }], entries: [{ key: KEY, ms, total, cost }] }
+}
+
+function refusal(ms: number, cost: number): Decision {
+  return { earliestMs: ms, latestMs: ms, charges: [{ key: KEY, cost }], entries: [] }
+}
+
+function ledgerOf(...decisions: readonly Decision[]): Ledger {
+  const ledger = new Ledger(() => [TIER])
+  for (const decision of decisions) ledger.add(decision)
+  return ledger
+}
+
+describe('Ledger', () => {
+  test('finds nothing wrong with exact decisions', () => {
+    const ledger = ledgerOf(
+      admission(0, 4, 4),
+      admission(10, 10, 6),
+      refusal(20, 1),
+      refusal(999, 4),
+      admission(1_000, 14, 4),
+    )
+    expect([ledger.faults, ledger.undue, ledger.either]).toEqual([[], 0, 0])
+    // The stream has expired.
+    ledger.add(admission(5_000, 2, 2))
+    expect(ledger.faults).toEqual([])
+  })
+
+  test('finds an undue refusal', () => {
+    expect(ledgerOf(admission(0, 4, 4), refusal(10, 6)).undue).toBe(1)
+    expect(ledgerOf(admission(0, 10, 10), refusal(1_000, 1)).undue).toBe(1)
+  })
+
+  test.each([
+    ['a total that leaves units out', [admission(0, 4, 4), admission(10, 6, 3)]],
+    ['an admission that the record lacks', [admission(0, 4, 4), admission(10, 9, 3)]],
+    ['a stream that began anew within a window', [admission(0, 4, 4), admission(900, 4, 4)]],
+    ['a time that is not that of the decision', [{ ...admission(50, 4, 4), earliestMs: 60, latestMs: 61 }]],
+    ['another cost than was asked for', [{ ...admission(50, 4, 4), charges: [{ key: KEY, cost: 5 }] }]],
+    [
+      'a charge for one policy of two',
+      [{ ...admission(50, 4, 4), charges: [...admission(50, 4, 4).charges, { key: 'p:team:w:{a}', cost: 1 }] }],
+    ],
+  ])('finds %s', (_name, decisions) => {
+    expect(ledgerOf(...decisions).faults).toHaveLength(1)
+  })
+})
+
+describe('audit()', () => {
+  const told = (status: number, ms: number, cost: number, degraded?: string): Outcome => {
+    return { caller: 0, cost, status, sentMs: ms - 1, receivedMs: ms + 1, degraded }
+  }
+  const kept = [admission(0, 1, 1), admission(10, 9, 8), refusal(20, 2)]
+  const answers = [told(200, 0, 1), told(200, 10, 8), told(429, 20, 2)]
+  const audited = (...more: readonly Outcome[]) => audit([...answers, ...more], ledgerOf(...kept), 1)
+
+  test('finds nothing wrong with answers that are what Redis decided', () => {
+    expect(audited()).toEqual({ admitted: 2, refused: 1, fromMemory: 0, undue: 0, faults: [] })
+    expect(audited(told(429, 500, 2))).toMatchObject({ refused: 2, fromMemory: 1, undue: 0, faults: [] })
+  })
+
+  test('finds a refusal from memory that had run out', () => {
+    expect(audited(told(429, 1_002, 2))).toMatchObject({ undue: 1, faults: [] })
+  })
+
+  test('finds a refusal of one cost that was for another', () => {
+    expect(audited(told(429, 500, 1))).toMatchObject({ undue: 1 })
+  })
+
+  test.each([
+    ['an admission that Redis did not make', told(200, 30, 1)],
+    ['an answer that is none of a limiter', told(503, 30, 1)],
+    ['a decision without Redis', told(429, 30, 2, 'local')],
+  ])('finds %s', (_name, outcome) => {
+    expect(audited(outcome).faults).toHaveLength(1)
+  })
+
+  test('finds what Redis decided and no client was told', () => {
+    expect(audit(answers.slice(1), ledgerOf(...kept), 1).faults).toHaveLength(1)
+    expect(audit(answers.slice(0, 2), ledgerOf(...kept), 1).faults).toHaveLength(1)
+  })
+})
+
+describe('RecordReader', () => {
+  const read = (lines: readonly string[], frozenMs = 0) => {
+    const decisions: Decision[] = []
+    const reader = new RecordReader((decision) => decisions.push(decision), frozenMs)
+    for (const line of lines) reader.read(line)
+    return decisions
+  }
+  const asked = `"1" "${KEY}" "all" "1" "0" "w" "enforce" "always" "3" "0" "2" "10" "1000"`
+  const admitted = [
+    `+1700000000.123900 [0 127.0.0.1:1] "evalsha" "abc" ${asked}`,
+    '+1700000000.124010 [0 lua] "TIME"',
+    `+1700000000.124020 [0 lua] "XREVRANGE" "${KEY}" "+" "-" "COUNT" "8"`,
+    `+1700000000.124030 [0 lua] "XADD" "${KEY}" "MINID" "1699999999125" "1700000000124-7" "1000" "3"`,
+  ]
+  const next = '+1700000000.125000 [0 127.0.0.1:1] "ping"'
+
+  test('reads an admission, and the span in which Redis read its clock', () => {
+    const entry = { key: KEY, ms: 1_700_000_000_124, total: 7, cost: 3 }
+    const decision = {
+      earliestMs: 1_700_000_000_123,
+      latestMs: 1_700_000_000_124,
+      charges: [{ key: KEY, cost: 3 }],
+      entries: [entry],
+    }
+    expect(read([...admitted, next])).toEqual([decision])
+    expect(read([...admitted, next], 1)).toEqual([{ ...decision, earliestMs: 1_700_000_000_122 }])
+  })
+
+  test('reads a refusal', () => {
+    expect(read([...admitted.slice(0, 3), next])).toMatchObject([{ charges: [{ key: KEY, cost: 3 }], entries: [] }])
+  })
+
+  test('reads a whole script that Redis had not known by its hash as one decision', () => {
+    const script = `+1700000000.123950 [0 127.0.0.1:1] "eval" "return \\"a\\" \\\\" ${asked}`
+    expect(read([admitted[0] as string, script, ...admitted.slice(1), next])).toMatchObject([
+      { charges: [{ key: KEY, cost: 3 }], entries: [{ total: 7 }] },
+    ])
+  })
+
+  test('reads several keys', () => {
+    const two = `"2" "a" "b" "all" "1" "0" "w" "enforce" "always" "3" "0" "2" "10" "1000" "w" "enforce" "always" "1" "0" "4" "5" "1" "6" "2"`
+    const call = `+1700000000.123900 [0 127.0.0.1:1] "evalsha" "abc" ${two}`
+    expect(read([call, admitted[1] as string, next])).toMatchObject([
+      {
+        charges: [
+          { key: 'a', cost: 3 },
+          { key: 'b', cost: 1 },
+        ],
+      },
+    ])
+  })
+})

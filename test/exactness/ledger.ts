@@ -1,0 +1,87 @@
+import { History } from './history.ts'
+import type { Charge, Decision, Entry } from './redis-record.ts'
+import { type Demand, judgeInOrder } from './refusals.ts'
+import type { Admission, Tier } from './windows.ts'
+
+interface Account {
+  readonly history: History
+  readonly admissions: Admission[]
+  last: Entry | undefined
+}
+
+/** All of Redis's decisions, in order, and what is wrong with them one by one. */
+export class Ledger {
+  readonly decisions: Decision[] = []
+  /** Refusals for which there was room. */
+  undue = 0
+  /** Refusals for which there was room at one end of the span in which Redis read its clock, and none at the other. */
+  either = 0
+  /** Whatever else is not as it must be, in words. */
+  readonly faults: string[] = []
+  readonly #accounts = new Map<string, Account>()
+  readonly #tiersOf: (key: string) => readonly Tier[]
+
+  constructor(tiersOf: (key: string) => readonly Tier[]) {
+    this.#tiersOf = tiersOf
+  }
+
+  add(decision: Decision): void {
+    const { charges, entries, earliestMs, latestMs } = decision
+    this.decisions.push(decision)
+    if (entries.length > 0) {
+      this.#expectAll(charges, entries)
+      for (const entry of entries) this.#enter(entry, decision)
+      return
+    }
+    const judgement = judgeInOrder(this.demands(charges), earliestMs, latestMs)
+    if (judgement === 'undue') this.undue++
+    if (judgement === 'either') this.either++
+  }
+
+  demands(charges: readonly Charge[]): Demand[] {
+    return charges.map(({ key, cost }) => ({ cost, tiers: this.#tiersOf(key), history: this.#account(key).history }))
+  }
+
+  get keys(): readonly string[] {
+    return [...this.#accounts.keys()]
+  }
+
+  admissions(key: string): readonly Admission[] {
+    return this.#account(key).admissions
+  }
+
+  /** All that was asked is charged, or nothing. */
+  #expectAll(charges: readonly Charge[], entries: readonly Entry[]): void {
+    const inWords = (charges: readonly Charge[]) => charges.map(({ key, cost }) => `${cost} of ${key}`).join(', ')
+    if (inWords(charges) !== inWords(entries)) {
+      this.faults.push(`asked for ${inWords(charges)}, charged ${inWords(entries)}`)
+    }
+  }
+
+  #enter(entry: Entry, { earliestMs, latestMs }: Decision): void {
+    const { key, ms, total, cost } = entry
+    const account = this.#account(key)
+    const { last } = account
+    // A stream that no window sees any more may have expired.
+    const longestMs = Math.max(...this.#tiersOf(key).map(({ windowMs }) => windowMs))
+    const isNew = !last || (total === cost && ms - last.ms > longestMs)
+    if (!isNew && total !== last.total + cost) {
+      this.faults.push(`${key}: a total of ${total} after one of ${last.total} and a cost of ${cost}`)
+    }
+    if (ms < earliestMs || ms > latestMs) {
+      this.faults.push(`${key}: an entry of ${ms} by a decision between ${earliestMs} and ${latestMs}`)
+    }
+    account.last = entry
+    account.history.add(ms, cost)
+    account.admissions.push({ earliestMs: ms, latestMs: ms, cost })
+  }
+
+  #account(key: string): Account {
+    let account = this.#accounts.get(key)
+    if (!account) {
+      account = { history: new History(), admissions: [], last: undefined }
+      this.#accounts.set(key, account)
+    }
+    return account
+  }
+}

@@ -1,0 +1,40 @@
+import type { History } from './history.ts'
+import type { Tier } from './windows.ts'
+
+/** What a request would have cost under one key, and what was admitted there. */
+export interface Demand {
+  readonly cost: number
+  readonly tiers: readonly Tier[]
+  readonly history: History
+}
+
+/** Whether a refused request would not have fitted: not at any moment considered, at each of them, or at some only. */
+export type Judgement = 'undue' | 'due' | 'either'
+
+/**
+ * Judges a refusal by Redis, at some moment from `earliestMs` to `latestMs` by its clock.
+ * @param demands with all that was admitted before the refusal, and no more
+ */
+export function judgeInOrder(demands: readonly Demand[], earliestMs: number, latestMs: number): Judgement {
+  const isDueAt = (ms: number) => isDue(demands, ms, Number.POSITIVE_INFINITY)
+  // As time goes by, admissions do but leave: what is due late was due early.
+  if (isDueAt(latestMs)) return 'due'
+  return isDueAt(earliestMs) ? 'either' : 'undue'
+}
+
+/**
+ * Judges a refusal that Redis has not seen, by when the client sent the request and had the answer.
+ * @param demands with all that was ever admitted
+ * @returns `undue` if it was so at every moment in between
+ */
+export function judgeBetween(demands: readonly Demand[], sentMs: number, receivedMs: number): 'due' | 'undue' {
+  // Room shrinks with an admission only, so these are the moments at which there is least of it.
+  const moments = demands.flatMap(({ history }) => history.moments(sentMs, receivedMs))
+  return [sentMs, ...moments].some((ms) => isDue(demands, ms, ms)) ? 'due' : 'undue'
+}
+
+function isDue(demands: readonly Demand[], atMs: number, untilMs: number): boolean {
+  return demands.some(({ cost, tiers, history }) =>
+    tiers.some(({ limit, windowMs }) => history.used(atMs - windowMs, untilMs) + cost > limit),
+  )
+}

@@ -1,0 +1,119 @@
+import { Agent, get } from 'node:http'
+import { setTimeout as pause } from 'node:timers/promises'
+import { Random } from './random.ts'
+
+/** What became of one request. */
+export interface Outcome {
+  readonly caller: number
+  readonly cost: number
+  readonly status: number
+  /** It was not decided before this moment, by the clock that Redis goes by too. */
+  readonly sentMs: number
+  /** It was decided by then. */
+  readonly receivedMs: number
+  /** What the gateway says of a decision that it took without Redis. */
+  readonly degraded: string | undefined
+}
+
+/** A way of calling: so many requests at once, then a pause, each drawn anew. */
+interface Habit {
+  readonly burst: readonly [number, number]
+  readonly pauseMs: readonly [number, number]
+}
+
+export interface TrafficOptions {
+  readonly gateways: readonly URL[]
+  readonly requests: number
+  readonly callers: number
+  readonly teams: number
+  readonly maxCost: number
+  /** The shortest window: some callers spend all of it at once, time and again as it ends. */
+  readonly windowMs: number
+  readonly seed: number
+}
+
+const SOCKETS_PER_GATEWAY = 48
+
+function habitsOf(windowMs: number): readonly Habit[] {
+  return [
+    // Far over the limits.
+    { burst: [6, 16], pauseMs: [30, 120] },
+    // A whole window's worth at the moment when the last one leaves.
+    { burst: [15, 25], pauseMs: [windowMs - 4, windowMs + 4] },
+    // Just under the limits.
+    { burst: [1, 1], pauseMs: [50, 150] },
+    { burst: [1, 6], pauseMs: [0, 1_500] },
+    { burst: [1, 1], pauseMs: [500, 3_000] },
+  ]
+}
+
+/**
+ * Sends one request of each caller, one after the other and at a cost of 1, and then the others as callers with habits
+ * of their own do, each request to a gateway at random.
+ */
+export async function sendTraffic(options: TrafficOptions): Promise<Outcome[]> {
+  const { gateways, requests, callers, teams, maxCost, windowMs, seed } = options
+  const agents = gateways.map(() => new Agent({ keepAlive: true, maxSockets: SOCKETS_PER_GATEWAY }))
+  const random = new Random(seed)
+  const outcomes: Outcome[] = []
+  let left = requests
+
+  async function call(caller: number, cost: number): Promise<void> {
+    left--
+    const at = random.between(0, gateways.length - 1)
+    outcomes.push(await request(gateways[at] as URL, agents[at] as Agent, { caller, team: caller % teams, cost }))
+  }
+  async function live(caller: number, { burst, pauseMs }: Habit): Promise<void> {
+    while (left > 0) {
+      const calls = Array.from({ length: Math.min(left, random.between(...burst)) }, () => call(caller, anyCost()))
+      await Promise.all(calls)
+      await pause(random.between(...pauseMs))
+    }
+  }
+  /** Mostly low. */
+  function anyCost(): number {
+    return 1 + Math.floor(maxCost * random.share() ** 3)
+  }
+
+  const habits = habitsOf(windowMs)
+  try {
+    for (let caller = 0; caller < callers; caller++) await call(caller, 1)
+    await Promise.all(
+      Array.from({ length: callers }, (_, caller) => live(caller, habits[caller % habits.length] as Habit)),
+    )
+  } finally {
+    for (const agent of agents) agent.destroy()
+  }
+  return outcomes
+}
+
+interface Call {
+  readonly caller: number
+  readonly team: number
+  readonly cost: number
+}
+
+function request(gateway: URL, agent: Agent, { caller, team, cost }: Call): Promise<Outcome> {
+  return new Promise((resolve, reject) => {
+    let sentMs = 0
+    const headers = {
+      Authorization: `Bearer caller-${caller}`,
+      'X-Team': `team-${team}`,
+      'X-Cost': String(cost),
+      'Accept-Encoding': 'identity',
+    }
+    const { hostname, port } = gateway
+    get({ hostname, port, path: '/things', agent, headers }, (response) => {
+      const { statusCode: status = 0, headers } = response
+      const receivedMs = Date.now()
+      const degraded = headers['sluice-degraded']?.toString()
+      response.resume().once('error', reject)
+      response.once('end', () => resolve({ caller, cost, status, sentMs, receivedMs, degraded }))
+    })
+      // It may have waited for a connection.
+      .once('socket', () => {
+        sentMs = Date.now()
+      })
+      .once('error', reject)
+  })
+}

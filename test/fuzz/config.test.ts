@@ -1,0 +1,92 @@
+import fc from 'fast-check'
+import { expect } from 'vitest'
+import { ConfigError } from '../../src/config/config-error.ts'
+import { type Config, type Environment, loadConfig } from '../../src/config/load-config.ts'
+import { VARIABLES } from '../../src/config/variables.ts'
+import type { Policy } from '../../src/policy/policy.ts'
+import { PolicyFinder } from '../../src/policy/policy-finder.ts'
+import { anyEnvironment, environmentOfPolicies, HUSH } from './environment.ts'
+import { fuzz } from './fuzz.ts'
+
+const MOST_CHARACTERS = 500
+
+fuzz(
+  'loadConfig() answers one line that names the variable and no secret, or a whole configuration, to any environment',
+  600,
+  fc.property(anyEnvironment, expectAnswer),
+)
+
+fuzz(
+  'loadConfig() answers one line, or a whole configuration, to any policies',
+  600,
+  fc.property(environmentOfPolicies, expectAnswer),
+)
+
+function expectAnswer(env: Environment): void {
+  let config: Config
+  try {
+    config = loadConfig(env)
+  } catch (error) {
+    expectOneLine(error)
+    return
+  }
+  expectWhole(config)
+  expect(loadConfig(env)).toEqual(config)
+}
+
+function expectOneLine(error: unknown): void {
+  expect(error).toBeInstanceOf(ConfigError)
+  const { variable, message } = error as ConfigError
+  expect(VARIABLES).toContain(variable)
+  expect(message.startsWith(variable)).toBe(true)
+  expect(message).not.toContain(HUSH)
+  expect(message).not.toMatch(/[\r\n]/)
+  expect(message).toMatch(/: expected .+, got .+$/s)
+  expect(message.length).toBeLessThan(MOST_CHARACTERS)
+}
+
+function expectWhole(config: Config): void {
+  expectFrozen(config)
+  const { upstreamUrl, redis, policies, ipv6Prefix, keyPrefix } = config
+  expect(URL.canParse(`${upstreamUrl}/x`)).toBe(true)
+  expect(upstreamUrl?.endsWith('/')).toBe(false)
+  if (redis) expect([URL.canParse(redis.url), redis.token.length > 0]).toEqual([true, true])
+  expect([Number.isInteger(ipv6Prefix), ipv6Prefix >= 16, ipv6Prefix <= 128]).toEqual([true, true, true])
+  expect(keyPrefix).toMatch(/^[\w.:-]{1,64}$/)
+  expect(policies.length).toBeGreaterThan(0)
+  expectUnique(policies.map(({ name }) => name))
+  expectUnique(policies.flatMap(({ tiers }) => tiers.map(({ name }) => name)))
+  policies.forEach(expectSatisfiable)
+  // Every pattern makes a route.
+  expect(new PolicyFinder(policies, config.exempt).find('GET', '/x')).toBeDefined()
+}
+
+/** A request of the highest cost and the lowest class fits into limits that nobody has spent from. */
+function expectSatisfiable({ name, tiers, burst, cost, reserved, by }: Policy): void {
+  expect(name).toMatch(/^[\w-]{1,64}$/)
+  expect(by.length).toBeGreaterThan(0)
+  const windows = tiers.map(({ windowMs }) => windowMs)
+  expect(windows).toEqual([...new Set(windows)].sort((a, b) => a - b))
+  for (const { limit, windowMs } of tiers) {
+    expect([Number.isSafeInteger(limit), Number.isSafeInteger(windowMs)]).toEqual([true, true])
+    expect(Math.min(limit, windowMs)).toBeGreaterThanOrEqual(1)
+  }
+  const capacity = Math.min(burst ?? Number.POSITIVE_INFINITY, ...tiers.map(({ limit }) => limit))
+  const dearest = cost.kind === 'fixed' ? cost.units : cost.max
+  expect([Number.isSafeInteger(dearest), dearest >= 1]).toEqual([true, true])
+  for (const units of Object.values(reserved)) {
+    expect([Number.isSafeInteger(units), units >= 0]).toEqual([true, true])
+    expect(dearest + units).toBeLessThanOrEqual(capacity)
+  }
+  expect(reserved.critical <= reserved.default && reserved.default <= reserved.sheddable).toBe(true)
+}
+
+function expectFrozen(value: unknown): void {
+  if (typeof value !== 'object' || value === null) return
+  expect(Object.isFrozen(value)).toBe(true)
+  Object.values(value).forEach(expectFrozen)
+}
+
+function expectUnique(names: readonly string[]): void {
+  expect(new Set(names).size).toBe(names.length)
+}

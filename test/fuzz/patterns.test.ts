@@ -1,0 +1,130 @@
+import fc from 'fast-check'
+import { describe, expect } from 'vitest'
+import { canonicalPath } from '../../src/policy/canonical-path.ts'
+import { type Pattern, parsePattern } from '../../src/policy/pattern.ts'
+import { PatternRouter } from '../../src/policy/pattern-router.ts'
+import { fuzz } from './fuzz.ts'
+import { anyText, textOf } from './strings.ts'
+
+const CANONICAL = /^(?:\/|(?:\/(?!\.{1,2}(?:\/|$))[^/\\?#]+)+)$/s
+
+describe('canonicalPath()', () => {
+  const path = textOf(
+    '/',
+    '/',
+    '..',
+    '.',
+    '%2e',
+    '%2F',
+    '%5c',
+    '%',
+    '\\',
+    'a',
+    '%41',
+    '%zz',
+    '//',
+    ';x=1',
+    '?',
+    '#',
+    '😀',
+  )
+  const host = fc.constantFrom('http://a.example', 'https://user:pass@[::1]:8443', 'HTTP://A.example:80')
+  const url = fc.oneof(
+    fc.webUrl({ withQueryParameters: true, withFragments: true }),
+    fc.tuple(host, path).map((parts) => parts.join('/')),
+    fc.tuple(host, path).map((parts) => parts.join('')),
+  )
+
+  fuzz(
+    'canonicalPath() makes of any URL a canonical path, and of that the same',
+    400,
+    fc.property(url, (url) => {
+      if (!URL.canParse(url)) return
+      const once = canonicalPath(url)
+      expect(once).toMatch(CANONICAL)
+      expect(canonicalPath(`http://other.example${once}`)).toBe(once)
+    }),
+  )
+})
+
+const method = fc.constantFrom('GET', 'HEAD', 'POST', 'PROPFIND', 'get')
+/** What a pattern may hold beside names: everything that means something to a regular expression. */
+const name = fc.oneof(
+  fc.constantFrom(
+    'a',
+    'b',
+    'users',
+    '.well-known',
+    'a+b',
+    '(x)',
+    '[y]',
+    '$',
+    '^',
+    'a|b',
+    'a-b',
+    '%41',
+    '%2F',
+    'é',
+    '...',
+  ),
+  fc.stringMatching(/^[!$&'()+,;=@|^[\]."<>~\w-]{1,6}$/),
+)
+const patternSegment = fc.oneof(name, name, fc.constantFrom('*', ':id', ':x_1', ''))
+const patternText = fc
+  .tuple(fc.option(fc.oneof(method, fc.constant('*')), { nil: '' }), fc.array(patternSegment, { maxLength: 5 }))
+  .map(([method, segments]) => `${method} /${segments.join('/')}`)
+
+describe('parsePattern()', () => {
+  fuzz(
+    'parsePattern() answers undefined, or a pattern that it reads back, to any text',
+    300,
+    fc.property(
+      fc.oneof(patternText, anyText, textOf('GET', ' ', '/', '*', ':id', ':', '?', '#', '{', '\\', '\t')),
+      (text) => {
+        const pattern = parsePattern(text)
+        if (pattern === undefined) return
+        expect(pattern.method).toMatch(/^(?:[A-Z]+|\*)$/)
+        expect(pattern.path).toMatch(CANONICAL)
+        expect(parsePattern(`${pattern.method} ${pattern.path}`)).toEqual(pattern)
+      },
+    ),
+  )
+})
+
+/** What a pattern matches, as its documentation says it. */
+function matches({ method, path }: Pattern, requestMethod: string, requestPath: string): boolean {
+  const methods = method === '*' ? [requestMethod] : method === 'GET' ? ['GET', 'HEAD'] : [method]
+  const wanted = path.split('/').filter((segment) => segment !== '')
+  const given = requestPath.split('/').filter((segment) => segment !== '')
+  const isOpen = wanted.at(-1) === '*'
+  const fixed = isOpen ? wanted.slice(0, -1) : wanted
+  if (given.length < fixed.length || (!isOpen && given.length > fixed.length)) return false
+  const isSame = (want: string, index: number) => want === '*' || want.startsWith(':') || want === given[index]
+  return methods.includes(requestMethod) && fixed.every(isSame)
+}
+
+describe('PatternRouter', () => {
+  const request = fc.oneof(
+    fc.record({ method, segments: fc.array(fc.oneof(name, fc.constantFrom('*', ':id', 'zzz')), { maxLength: 5 }) }),
+    fc.record({ method, segments: fc.array(anyText, { maxLength: 3 }) }),
+  )
+
+  fuzz(
+    'PatternRouter#match() finds what a plain reading of the patterns finds',
+    400,
+    fc.property(fc.array(patternText, { minLength: 1, maxLength: 6 }), fc.array(request), (texts, requests) => {
+      const patterns = texts.map(parsePattern).filter((pattern) => pattern !== undefined)
+      const router = new PatternRouter<number>()
+      for (const [index, pattern] of patterns.entries()) router.add(pattern, index)
+      // Each pattern is met by itself too, where a name in it is taken for one.
+      const own = texts.map((text) => ({ method: 'GET', segments: text.split(' ')[1]?.split('/') ?? [] }))
+      for (const { method, segments } of [...requests, ...own]) {
+        const url = `http://gateway.example/${segments.join('/')}`
+        if (!URL.canParse(url)) continue
+        const path = canonicalPath(url)
+        const expected = [...patterns.keys()].filter((index) => matches(patterns[index] as Pattern, method, path))
+        expect([...new Set(router.match(method, path))]).toEqual(expected)
+      }
+    }),
+  )
+})
