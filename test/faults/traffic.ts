@@ -107,8 +107,7 @@ interface Exchange {
 /** Never rejects: a connection that broke is status 0, with the reason as its body. */
 function fetchText(url: URL, headers: Record<string, string>, agent: Agent): Promise<Exchange> {
   return new Promise((resolve) => {
-    const fail = (error: Error) =>
-      resolve({ status: 0, fields: {}, body: error.message, beganAt: performance.now() })
+    const fail = (error: Error) => resolve({ status: 0, fields: {}, body: error.message, beganAt: performance.now() })
     const request = startRequest(url.href, { headers, agent }, (response) => {
       const beganAt = performance.now()
       let body = ''
@@ -116,9 +115,7 @@ function fetchText(url: URL, headers: Record<string, string>, agent: Agent): Pro
       response.on('data', (chunk: string) => {
         body += chunk
       })
-      response.once('end', () =>
-        resolve({ status: response.statusCode ?? 0, fields: response.headers, body, beganAt }),
-      )
+      response.once('end', () => resolve({ status: response.statusCode ?? 0, fields: response.headers, body, beganAt }))
       response.once('error', fail)
     })
     request.once('error', fail)
