@@ -51,6 +51,7 @@ export const FAULTS = {
   'floats for integers': reshape((numbers) => numbers.map((number) => number + 0.5)),
   'negative numbers': reshape((numbers) => numbers.map((number) => -1 - number)),
   'negative usage': reshape(([granted, nowMs, ...usage]) => [granted, nowMs, ...usage.map((number) => -1 - number)]),
+  'refusal without a reason': reshape(([, nowMs, ...usage]) => [0, nowMs, ...usage.map(() => 0)]),
   'base64 not asked for': reshape((numbers) => numbers.map((number) => Buffer.from(`${number}`).toString('base64'))),
   'NOSCRIPT each time': { kind: 'noscript', everyScript: false },
   'NOSCRIPT to EVAL too': { kind: 'noscript', everyScript: true },

@@ -15,6 +15,7 @@ export const FRONT_FAULTS: readonly Scenario[] = [
     storeFault({
       fault: `front: ${name}`,
       decides: DECIDES[name] ?? 'alone',
+      ...(FAULTS[name].kind === 'hang' && { duringMs: ({ name, duringMs }) => (name === 'long' ? duringMs : 1_500) }),
       begin: ({ front }) => front.inject(FAULTS[name]),
       end: ({ front }) => front.inject(undefined),
     }),

@@ -22,7 +22,7 @@ export const REDIS_FAULTS: readonly Scenario[] = [
   storeFault({
     fault: 'Redis: stopped for 3 s (SIGSTOP)',
     decides: 'alone',
-    duringMs: ({ name }) => (name === 'long' ? 3_000 : 1_200),
+    duringMs: ({ name }) => (name === 'long' ? 3_000 : 1_500),
     begin: ({ redis }) => redis.freeze(),
     end: ({ redis }) => redis.thaw(),
   }),
@@ -62,6 +62,7 @@ function failover(): Scenario {
   return storeFault({
     fault: `Redis: failover to a replica ${BEHIND_S} s behind`,
     decides: 'alone',
+    clockBehindMs: BEHIND_S * 1_000,
     async prepare({ redis }) {
       await redis.replicate(shiftedClock(await findLibfaketime(), -BEHIND_S))
       const offsetS = await redis.replicaOffsetS()

@@ -1,23 +1,27 @@
 import { setTimeout as wait } from 'node:timers/promises'
+import { findRedisServer } from '../../tools/find-redis-server.ts'
 import { type RedisServer, type RedisServerOptions, startRedisServer } from '../../tools/redis-server.ts'
 import { connectRedis, type RedisClient } from '../support/script-store.ts'
 
 /** A Redis that is killed, stopped and replaced: anew at the same port, or by a replica at another. */
 export class FaultyRedis {
   readonly port: number
+  readonly #binary: string
   #server: RedisServer
   #client: RedisClient
   #replica: FaultyRedis | undefined
 
-  private constructor(server: RedisServer, client: RedisClient) {
+  private constructor(binary: string, server: RedisServer, client: RedisClient) {
+    this.#binary = binary
     this.port = server.port
     this.#server = server
     this.#client = client
   }
 
   static async start(options: RedisServerOptions = {}): Promise<FaultyRedis> {
-    const server = await startRedisServer(options)
-    return new FaultyRedis(server, await connect(server.port))
+    const binary = options.binary ?? (await findRedisServer())
+    const server = await startRedisServer({ ...options, binary })
+    return new FaultyRedis(binary, server, await connect(server.port))
   }
 
   /** A connection of the test's own, past all fronts. */
@@ -34,7 +38,7 @@ export class FaultyRedis {
   /** Starts it anew, empty, at its first port. */
   async restart(): Promise<void> {
     await this.kill()
-    this.#server = await startRedisServer({ port: this.port })
+    this.#server = await startRedisServer({ port: this.port, binary: this.#binary })
     this.#client = await connect(this.port)
   }
 
@@ -53,7 +57,7 @@ export class FaultyRedis {
    */
   async replicate(env: Readonly<Record<string, string>>): Promise<void> {
     const args = ['--replicaof', '127.0.0.1', `${this.port}`, '--repl-diskless-sync-delay', '0']
-    this.#replica = await FaultyRedis.start({ env, args })
+    this.#replica = await FaultyRedis.start({ binary: this.#binary, env, args })
     while (!(await this.#replica.client.info('replication')).includes('master_link_status:up')) await wait(10)
   }
 

@@ -21,7 +21,7 @@ export const SHORT: Length = {
   ratePerS: 120,
   upstreamDelayMs: 50,
   beforeMs: 200,
-  duringMs: 800,
+  duringMs: 600,
   afterMs: 200,
   crowd: 12,
 }

@@ -157,6 +157,7 @@ describe('startFaultyFront() runs the command, and its caller may not know:', ()
     ['floats for integers', RESULT.map((number) => number + 0.5)],
     ['negative numbers', RESULT.map((number) => -1 - number)],
     ['negative usage', [granted, nowMs, ...usage.map((number) => -1 - number)]],
+    ['refusal without a reason', [0, nowMs, 0, 0, 0]],
     ['base64 not asked for', RESULT.map((number) => btoa(`${number}`))],
   ])('%s', async ([name, result]) => {
     front.inject(FAULTS[name])
