@@ -7,7 +7,7 @@ export const LOCAL_LIMIT = LIMIT * LOCAL_SHARE
 export const STORE_TIMEOUT_MS = 500
 export const UPSTREAM_TIMEOUT_MS = 2_000
 /** When a slot of `held` frees itself. */
-export const HELD_DEADLINE_MS = 1_500
+export const HELD_DEADLINE_MS = 1_000
 
 /** Requests of a caller that stays within what one isolate alone allows, wherever they go. */
 const MODEST_REQUESTS = 8

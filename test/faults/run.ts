@@ -25,13 +25,15 @@ setTimeout(() => {
 
 const site = await startSite()
 for (const [index, scenario] of scenarios.entries()) {
+  const startedMs = performance.now()
   const outcome = await scenario.run(site, length).catch((error: unknown): Outcome => {
     const [line] = String(error).split('\n')
     return { observed: 'could not be run', requests: 0, errors: 0, differences: [`${line}`] }
   })
   rows.push({ scenario, outcome })
   const verdict = outcome.differences.length === 0 ? 'as promised' : 'NOT AS PROMISED'
-  console.error(`${index + 1}/${scenarios.length} ${scenario.fault}: ${verdict}`)
+  const tookS = ((performance.now() - startedMs) / 1_000).toFixed(1)
+  console.error(`${index + 1}/${scenarios.length} ${scenario.fault}: ${verdict}, ${tookS} s`)
 }
 await site.stop()
 

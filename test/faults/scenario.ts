@@ -21,7 +21,7 @@ export const SHORT: Length = {
   ratePerS: 120,
   upstreamDelayMs: 50,
   beforeMs: 200,
-  duringMs: 600,
+  duringMs: 400,
   afterMs: 200,
   crowd: 12,
 }
