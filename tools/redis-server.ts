@@ -16,6 +16,8 @@ export interface RedisServerOptions {
   port?: number
   /** More command-line options for redis-server, e.g. `['--maxmemory', '1mb']`. */
   args?: readonly string[]
+  /** More variables of its environment. */
+  env?: Readonly<Record<string, string>>
   /** The executable; default: as `findRedisServer()` answers. */
   binary?: string
 }
@@ -36,19 +38,23 @@ export interface RedisServer {
  */
 export async function startRedisServer(options: RedisServerOptions = {}): Promise<RedisServer> {
   const binary = options.binary ?? (await findRedisServer())
-  if (options.port !== undefined) return launch(binary, options.port, options.args)
+  if (options.port !== undefined) return launch(binary, options.port, options)
 
   // Another process may take a free port before Redis does.
   for (let attempt = 1; ; attempt++) {
     try {
-      return await launch(binary, await freePort(), options.args)
+      return await launch(binary, await freePort(), options)
     } catch (error) {
       if (attempt === 5 || !String(error).includes('Address already in use')) throw error
     }
   }
 }
 
-async function launch(binary: string, port: number, extraArgs: readonly string[] = []): Promise<RedisServer> {
+async function launch(
+  binary: string,
+  port: number,
+  { args: extraArgs = [], env }: RedisServerOptions,
+): Promise<RedisServer> {
   const directory = await mkdtemp(join(tmpdir(), 'sluice-redis-'))
   const args = ['--bind', HOST, '--protected-mode', 'yes', '--save', '', '--appendonly', 'no', '--dir', directory]
   // Options that this function itself relies on come last, where they win.
@@ -56,6 +62,7 @@ async function launch(binary: string, port: number, extraArgs: readonly string[]
   const child = spawn(binary, [...args, ...extraArgs, ...fixedArgs], {
     argv0: 'redis-server',
     stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...env },
     // Out of the terminal's process group: Ctrl-C reaches the parent only, which then ends things in order.
     detached: true,
   })

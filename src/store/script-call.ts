@@ -49,13 +49,16 @@ export function readDecision(reply: unknown, { permits, rules }: DecisionRequest
   if (!Array.isArray(reply) || reply.length !== size || !reply.every(Number.isSafeInteger)) {
     throw new StoreError('Redis answered something other than a decision')
   }
+  if ((reply as number[]).some((number) => number < 0)) throw new StoreError('Redis answered a negative number')
   const numbers = (reply as number[]).values()
   const next = () => numbers.next().value as number
   const granted = next()
-  if (granted < 0 || granted > permits) throw new StoreError('Redis granted a number of permits that was not asked for')
+  if (granted > permits) throw new StoreError('Redis granted a number of permits that was not asked for')
   const nowMs = next()
   const usage = rules.map(({ tiers }) =>
     tiers.map((): TierUsage => ({ remaining: next(), resetMs: next(), retryAfterMs: next() })),
   )
+  const isRefused = rules.some(({ enforced }, i) => enforced && usage[i]?.some(({ retryAfterMs }) => retryAfterMs > 0))
+  if (granted === 0 && !isRefused) throw new StoreError('Redis refused, and none of the rules did')
   return { granted, nowMs, usage }
 }

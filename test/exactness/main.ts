@@ -1,6 +1,6 @@
 /** The long form: `npm run test:exactness`. EXACTNESS_SEED replays the same costs and pauses. */
 import { parseArgs } from 'node:util'
-import { buildBundle, removeBundle } from '../setup/bundle.ts'
+import { buildBundle, removeBundle } from '../support/build-bundle.ts'
 import { report, violations } from './report.ts'
 import { run } from './run.ts'
 

@@ -1,6 +1,6 @@
 import { startRedisServer } from '../../tools/redis-server.ts'
 import { startRestFront } from '../../tools/rest-front.ts'
-import type { Bundle } from '../setup/bundle.ts'
+import type { Bundle } from '../support/build-bundle.ts'
 import { startPointOfPresence } from '../support/point-of-presence.ts'
 import { startUpstream } from '../support/upstream.ts'
 import { type Audit, audit } from './audit.ts'

@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
-import type { Bundle } from '../setup/bundle.ts'
+import type { Bundle } from './build-bundle.ts'
 
 export interface DirectGateway {
   readonly url: URL
@@ -17,6 +17,14 @@ export interface DirectGatewayOptions {
   /** `host:port` of what the service binding `UPSTREAM` leads to, if there is to be one. */
   readonly upstreamService?: string
 }
+
+/** workerd says nothing of a promise that nobody handles. */
+const ENTRY = `
+import worker from './worker.js'
+addEventListener('unhandledrejection', ({ reason }) => {
+  console.error(JSON.stringify({ event: 'unhandled_rejection', error: String(reason?.stack ?? reason) }))
+})
+export default worker`
 
 /**
  * Runs the production bundle on a socket of its own. A point of presence started by Miniflare parses each URL anew and
@@ -34,6 +42,7 @@ export async function startDirectGateway({
   const options = convertV4MiniflareOptions({
     modulesRoot: folder,
     modules: [
+      { type: 'ESModule', path: join(folder, 'entry.js'), contents: ENTRY },
       { type: 'ESModule', path: join(folder, 'worker.js') },
       ...scripts.map((name) => ({ type: 'Text' as const, path: join(folder, name) })),
     ],

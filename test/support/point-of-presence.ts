@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
-import type { Bundle } from '../setup/bundle.ts'
+import type { Bundle } from './build-bundle.ts'
 
 export interface PointOfPresence {
   readonly url: URL

@@ -56,6 +56,10 @@ test.each<[string, unknown]>([
   ['a nested list', [[3], ...GOOD.slice(1)]],
   ['fewer permits than none', [-1, ...GOOD.slice(1)]],
   ['more permits than asked for', [5, ...GOOD.slice(1)]],
+  ['fewer units left than none', [3, 1_700_000_000_000, -1, ...GOOD.slice(3)]],
+  ['a time that is over', [...GOOD.slice(0, -1), -1]],
+  // The last number is the retry time of a rule that refuses nothing.
+  ['a refusal by none of the rules', [0, ...GOOD.slice(1)]],
 ])('readDecision() refuses %s', (_name, reply) => {
   expect(() => readDecision(reply, request)).toThrow(StoreError)
 })

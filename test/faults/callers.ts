@@ -1,0 +1,71 @@
+/** What every isolate is configured with, and who sends requests. */
+
+export const LIMIT = 40
+export const WINDOW_MS = 10_000
+export const LOCAL_SHARE = 0.25
+export const LOCAL_LIMIT = LIMIT * LOCAL_SHARE
+export const STORE_TIMEOUT_MS = 500
+export const UPSTREAM_TIMEOUT_MS = 2_000
+/** When a slot of `held` frees itself. */
+export const HELD_DEADLINE_MS = 1_000
+
+/** Requests of a caller that stays within what one isolate alone allows, wherever they go. */
+const MODEST_REQUESTS = 8
+
+/** The policies, one at each path, by what they do while the store is away; in the shares in which traffic asks them. */
+export const PATHS = [
+  ...['local', 'local', 'open', 'local', 'local', 'closed', 'local', 'held', 'local', 'local', 'both'],
+] as Path[]
+export type Path = 'local' | 'open' | 'closed' | 'held' | 'both'
+
+const windowed = { limits: `${LIMIT}/${WINDOW_MS / 1_000}s` }
+
+export const POLICIES = [
+  { name: 'local', match: 'GET /local', ...windowed },
+  { name: 'open', match: 'GET /open', ...windowed, on_store_error: 'open' },
+  { name: 'closed', match: 'GET /closed', ...windowed, on_store_error: 'closed' },
+  { name: 'held', match: 'GET /held', algorithm: 'concurrency', limits: `${LIMIT}`, deadline: `${HELD_DEADLINE_MS}ms` },
+  { name: 'both-local', match: 'GET /both', ...windowed },
+  { name: 'both-open', match: 'GET /both', ...windowed, on_store_error: 'open' },
+  // Its slots do not free themselves before the suite ends: a leaked one stays.
+  { name: 'guard', match: '/up/*', algorithm: 'concurrency', limits: '500', deadline: '1h' },
+]
+
+/** Marks of a degraded answer at each path. */
+export const MARKS: Record<Path, string> = {
+  local: 'local',
+  open: 'open',
+  closed: 'closed',
+  held: 'local',
+  both: 'local, open',
+}
+
+export interface Callers {
+  /** Who sends the next request to this path. */
+  next(path: Path): { caller: string; isGreedy: boolean }
+}
+
+/**
+ * At each path every third request is of one caller that wants more than its limit; the others come from callers that
+ * never want more than an isolate allows alone. (Of `held`, nobody does: what counts there is that all is given back.)
+ * @param run told apart from other runs by this
+ */
+export function callersOf(run: string): Callers {
+  const sent = new Map<Path, number>()
+  return {
+    next(path) {
+      const index = sent.get(path) ?? 0
+      sent.set(path, index + 1)
+      const isGreedy = path !== 'held' && index % 3 === 0
+      const who = isGreedy ? 'greedy' : `modest-${Math.floor(index / MODEST_REQUESTS)}`
+      return { caller: `${PLANTED.caller}-${run}-${path}-${who}`, isGreedy }
+    },
+  }
+}
+
+/** Secrets, each in a place where it belongs; anywhere else they are leaks. */
+export const PLANTED = {
+  caller: 'planted-caller-token',
+  restToken: 'planted-rest-token',
+  identitySecret: 'planted-identity-secret',
+} as const

@@ -1,0 +1,29 @@
+import { FAULTS, type FaultName } from '../../tools/faults.ts'
+import type { Scenario } from './scenario.ts'
+import { type StoreFault, storeFault } from './store-fault.ts'
+
+/** Those of a front that still serves, if late or by more calls, and those that hit some calls only. */
+const DECIDES: Partial<Record<FaultName, StoreFault['decides']>> = {
+  'latency with jitter': 'shared',
+  'latency around the deadline': 'either',
+  'NOSCRIPT each time': 'shared',
+}
+
+/** Each fault of the faulty REST front, on every call; then one that hits some of them. */
+export const FRONT_FAULTS: readonly Scenario[] = [
+  ...(Object.keys(FAULTS) as FaultName[]).map((name) =>
+    storeFault({
+      fault: `front: ${name}`,
+      decides: DECIDES[name] ?? 'alone',
+      ...(FAULTS[name].kind === 'hang' && { duringMs: ({ name, duringMs }) => (name === 'long' ? duringMs : 1_500) }),
+      begin: ({ front }) => front.inject(FAULTS[name]),
+      end: ({ front }) => front.inject(undefined),
+    }),
+  ),
+  storeFault({
+    fault: 'front: a tenth of the calls reset mid-body',
+    decides: 'either',
+    begin: ({ front }) => front.inject(FAULTS['reset mid-body'], 0.1),
+    end: ({ front }) => front.inject(undefined),
+  }),
+]

@@ -1,0 +1,66 @@
+import { type FaultyFront, startFaultyFront } from '../../tools/faulty-front.ts'
+import { type RestFront, startRestFront } from '../../tools/rest-front.ts'
+import { type Bundle, buildBundle, removeBundle } from '../support/build-bundle.ts'
+import { type DirectGateway, startDirectGateway } from '../support/direct-gateway.ts'
+import { LOCAL_SHARE, PLANTED, POLICIES, STORE_TIMEOUT_MS, UPSTREAM_TIMEOUT_MS } from './callers.ts'
+import { workerdPids } from './memory.ts'
+import { FaultyRedis } from './redis.ts'
+import { type FaultyUpstream, startFaultyUpstream } from './upstream.ts'
+
+const POINTS = 4
+const KEY_PREFIX = 'faults'
+
+/** All that a scenario can break: points of presence on one Redis, behind a REST front, before one API. */
+export interface Site {
+  readonly points: readonly DirectGateway[]
+  /** Process of each point, in no particular order. */
+  readonly pids: readonly number[]
+  readonly redis: FaultyRedis
+  /** Serves the Redis. */
+  readonly rest: RestFront
+  /** Stands before it. */
+  readonly front: FaultyFront
+  readonly upstream: FaultyUpstream
+  readonly keyPrefix: string
+  stop(): Promise<void>
+}
+
+/** @param given the production bundle; built if there is none */
+export async function startSite(given?: Bundle): Promise<Site> {
+  const bundle = given ?? (await buildBundle())
+  const redis = await FaultyRedis.start()
+  const rest = await startRestFront({ redisPort: redis.port, token: PLANTED.restToken })
+  const front = await startFaultyFront({ target: rest.url })
+  const upstream = await startFaultyUpstream()
+  const bindings = {
+    UPSTREAM_URL: upstream.url,
+    UPSTREAM_TIMEOUT_MS,
+    UPSTASH_REDIS_REST_URL: front.url,
+    UPSTASH_REDIS_REST_TOKEN: PLANTED.restToken,
+    IDENTITY_SECRET: PLANTED.identitySecret,
+    KEY_PREFIX,
+    POLICIES,
+    STORE_TIMEOUT_MS,
+    ON_STORE_ERROR: 'local',
+    LOCAL_SHARE,
+  }
+  const others = new Set(await workerdPids())
+  const points = await Promise.all(Array.from({ length: POINTS }, () => startDirectGateway({ bundle, bindings })))
+  const pids = (await workerdPids()).filter((pid) => !others.has(pid))
+  return {
+    points,
+    pids,
+    redis,
+    rest,
+    front,
+    upstream,
+    keyPrefix: KEY_PREFIX,
+    async stop() {
+      await Promise.all(points.map((point) => point.stop()))
+      await Promise.all([front.stop(), upstream.stop()])
+      await rest.stop()
+      await redis.stop()
+      if (!given) await removeBundle(bundle)
+    },
+  }
+}
