@@ -1,0 +1,87 @@
+import { canonical } from './canonical-path.ts'
+
+/** What the path of a request may mean to the API behind. */
+export interface RequestPath {
+  /** In its one spelling: what a careful API reads, and what exemptions and Sluice's own paths go by. */
+  readonly canonical: string
+  /** Whatever an API may take it for, the canonical path first: what policies go by. */
+  readonly readings: readonly string[]
+  /** The reading that the most spellings share. */
+  readonly resource: string
+  /** Whether APIs may differ about it: nothing is exempt by such a path. */
+  readonly isDoubtful: boolean
+}
+
+/** As they are left by `canonical`: signs that some APIs act upon, and others do not. */
+const ACTED_UPON = /;|%(?:25|2F|5C|[01][0-9A-F]|7F)/
+
+const SLASH = /%2F/g
+const SLASH_OR_BACKSLASH = /%2F|%5C/g
+
+/**
+ * Reads the path of a request as APIs do. They differ about escaped slashes and backslashes, `;parameters` of a segment
+ * (Tomcat, Spring), a NUL, a second decoding, and a path that begins with two slashes, whose first segment
+ * `new URL(path, base)` takes for a host. A policy must hold for all these readings: which one is right only the API knows.
+ * @param url an absolute URL
+ * @throws TypeError if it is none
+ */
+export function readPath(url: string): RequestPath {
+  const { pathname } = new URL(url)
+  const path = canonical(pathname)
+  const isRelativeToHost = pathname.startsWith('//')
+  const isDoubtful = isRelativeToHost || ACTED_UPON.test(path) || !isUtf8(path)
+  if (!isDoubtful) return { canonical: path, readings: [path], resource: path, isDoubtful }
+
+  const withoutHost = canonical(pathname.replace(/^\/{2,}[^/]*/, '') || '/')
+  const starts = isRelativeToHost ? [path, withoutHost] : [path]
+  const readings = starts
+    .flatMap((start) => [start, decodedAgain(start)])
+    .flatMap((text) => (text.includes('%00') ? [text, beforeNul(text)] : [text]))
+    .flatMap(readingsOf)
+  const resource = resolved(withoutParameters(beforeNul(decodedAgain(path)).replace(SLASH_OR_BACKSLASH, '/')))
+  return { canonical: path, readings: [...new Set(readings)], resource, isDoubtful }
+}
+
+function readingsOf(path: string): string[] {
+  const bare = withoutParameters(path)
+  const others = [SLASH, SLASH_OR_BACKSLASH].flatMap((sign) => {
+    const slashed = path.replace(sign, '/')
+    // Parameters may end at an escaped slash, or not.
+    return [slashed, withoutParameters(slashed), bare.replace(sign, '/')]
+  })
+  return [path, ...[bare, ...others].map(resolved)]
+}
+
+/** What is escaped twice is the same to an API that decodes twice, and to no other. */
+function decodedAgain(path: string): string {
+  return canonical(path.replace(/%25(?=[0-9a-f]{2})/gi, '%'))
+}
+
+function withoutParameters(path: string): string {
+  return path.replace(/;[^/]*/g, '')
+}
+
+function beforeNul(path: string): string {
+  return path.replace(/%00.*/, '')
+}
+
+/** Without the dot segments and the empty ones that have come to light. */
+function resolved(path: string): string {
+  const segments: string[] = []
+  for (const segment of path.split('/')) {
+    if (segment === '..') segments.pop()
+    else if (segment !== '' && segment !== '.') segments.push(segment)
+  }
+  return `/${segments.join('/')}`
+}
+
+/** Others can be read in more than one way: `%C0%AF` was a slash to servers of old. */
+function isUtf8(path: string): boolean {
+  if (!path.includes('%')) return true
+  try {
+    decodeURIComponent(path)
+    return true
+  } catch {
+    return false
+  }
+}
