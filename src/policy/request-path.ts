@@ -28,28 +28,30 @@ const SLASH_OR_BACKSLASH = /%2F|%5C/g
 export function readPath(url: string): RequestPath {
   const { pathname } = new URL(url)
   const path = canonical(pathname)
-  const isRelativeToHost = pathname.startsWith('//')
-  const isDoubtful = isRelativeToHost || ACTED_UPON.test(path) || !isUtf8(path)
+  const isDoubtful = pathname.startsWith('//') || ACTED_UPON.test(path) || !isUtf8(path)
   if (!isDoubtful) return { canonical: path, readings: [path], resource: path, isDoubtful }
 
-  const withoutHost = canonical(pathname.replace(/^\/{2,}[^/]*/, '') || '/')
-  const starts = isRelativeToHost ? [path, withoutHost] : [path]
-  const readings = starts
-    .flatMap((start) => [start, decodedAgain(start)])
-    .flatMap((text) => (text.includes('%00') ? [text, beforeNul(text)] : [text]))
-    .flatMap(readingsOf)
+  // Each step adds to what is there, in the order in which an API might take them.
+  let readings = new Set([pathname])
+  const orAlso = (step: (text: string) => string) => {
+    readings = new Set([...readings].flatMap((text) => [text, step(text)]))
+  }
+  orAlso(withoutHost)
+  orAlso(withoutParameters)
+  readings = new Set([...readings].map(canonical))
+  orAlso(decodedAgain)
+  orAlso(beforeNul)
+  orAlso(withoutParameters)
+  orAlso((text) => text.replace(SLASH, '/'))
+  orAlso((text) => text.replace(SLASH_OR_BACKSLASH, '/'))
+  orAlso(withoutParameters)
+  orAlso(resolved)
   const resource = resolved(withoutParameters(beforeNul(decodedAgain(path)).replace(SLASH_OR_BACKSLASH, '/')))
-  return { canonical: path, readings: [...new Set(readings)], resource, isDoubtful }
+  return { canonical: path, readings: [...readings], resource, isDoubtful }
 }
 
-function readingsOf(path: string): string[] {
-  const bare = withoutParameters(path)
-  const others = [SLASH, SLASH_OR_BACKSLASH].flatMap((sign) => {
-    const slashed = path.replace(sign, '/')
-    // Parameters may end at an escaped slash, or not.
-    return [slashed, withoutParameters(slashed), bare.replace(sign, '/')]
-  })
-  return [path, ...[bare, ...others].map(resolved)]
+function withoutHost(pathname: string): string {
+  return pathname.replace(/^\/{2,}[^/]*/, '') || '/'
 }
 
 /** What is escaped twice is the same to an API that decodes twice, and to no other. */
