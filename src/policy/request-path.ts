@@ -20,7 +20,7 @@ const SLASH_OR_BACKSLASH = /%2F|%5C/g
 
 /**
  * Reads the path of a request as APIs do. They differ about escaped slashes and backslashes, `;parameters` of a segment
- * (Tomcat, Spring), a NUL, a second decoding, and a path that begins with two slashes, whose first segment
+ * (Tomcat, Spring), a NUL, and a path that begins with two slashes, whose first segment
  * `new URL(path, base)` takes for a host. A policy must hold for all these readings: which one is right only the API knows.
  * @param url an absolute URL
  * @throws TypeError if it is none
@@ -39,24 +39,17 @@ export function readPath(url: string): RequestPath {
   orAlso(withoutHost)
   orAlso(withoutParameters)
   readings = new Set([...readings].map(canonical))
-  orAlso(decodedAgain)
   orAlso(beforeNul)
   orAlso(withoutParameters)
   orAlso((text) => text.replace(SLASH, '/'))
   orAlso((text) => text.replace(SLASH_OR_BACKSLASH, '/'))
   orAlso(withoutParameters)
-  orAlso(resolved)
-  const resource = resolved(withoutParameters(beforeNul(decodedAgain(path)).replace(SLASH_OR_BACKSLASH, '/')))
-  return { canonical: path, readings: [...readings], resource, isDoubtful }
+  const resource = resolved(withoutParameters(beforeNul(path).replace(SLASH_OR_BACKSLASH, '/')))
+  return { canonical: path, readings: [...new Set([path, ...[...readings].map(resolved)])], resource, isDoubtful }
 }
 
 function withoutHost(pathname: string): string {
   return pathname.replace(/^\/{2,}[^/]*/, '') || '/'
-}
-
-/** What is escaped twice is the same to an API that decodes twice, and to no other. */
-function decodedAgain(path: string): string {
-  return canonical(path.replace(/%25(?=[0-9a-f]{2})/gi, '%'))
 }
 
 function withoutParameters(path: string): string {
@@ -69,6 +62,7 @@ function beforeNul(path: string): string {
 
 /** Without the dot segments and the empty ones that have come to light. */
 function resolved(path: string): string {
+  if (!/\/(?:\/|\.{1,2}(?:\/|$))|\/$/.test(path)) return path
   const segments: string[] = []
   for (const segment of path.split('/')) {
     if (segment === '..') segments.pop()

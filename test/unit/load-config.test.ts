@@ -253,6 +253,10 @@ test.each<[string, Environment]>([
     'UPSTREAM_TIMEOUT_MS: expected an integer from 1 to 3600000, got "30s"',
     { UPSTREAM_URL, UPSTREAM_TIMEOUT_MS: '30s' },
   ],
+  ...['http://a', 'https://.upstash.io', 'https://$x'].map((url): [string, Environment] => [
+    'UPSTASH_REDIS_REST_URL: expected an http or https URL whose host has more than one letter, got a value not shown here',
+    { UPSTREAM_URL, UPSTASH_REDIS_REST_URL: url, UPSTASH_REDIS_REST_TOKEN: 'x' },
+  ]),
   [
     'UPSTASH_REDIS_REST_URL: expected the URL for UPSTASH_REDIS_REST_TOKEN, got nothing',
     { UPSTREAM_URL, UPSTASH_REDIS_REST_TOKEN: 'a' },

@@ -26,7 +26,6 @@ test.each([
   ['parameters', ['/login;', '/login;a=1', '/login%3Ba', '/;x/login', '/login;a/', '/x/..;/login', '/x/..;a=b/login']],
   ['both', ['/login;a%2Fb', '/x;a%2F..%2Flogin', '/x;a%2F..;b/login']],
   ['a NUL', ['/login%00', '/login%00.png', '/login%00;x']],
-  ['a second decoding', ['/%256Cogin', '/%252Flogin', '/x%252F%252E%252E%252Flogin', '/login%253Bx', '/%25%36Cogin']],
   ['a host', ['//evil.example/login', '///evil/login', '/\\evil/login', '//user@evil:80/login', '//x/%6Cogin;y']],
 ])('readPath() finds /login behind %s', (_, paths) => {
   for (const path of paths) {
@@ -35,7 +34,7 @@ test.each([
   }
 })
 
-test.each(['/Login', '/log%2Fin', '/login/x', '/x/login', '/login%20', '/%25256Cogin'])(
+test.each(['/Login', '/log%2Fin', '/login/x', '/x/login', '/login%20', '/%256Cogin', '/%252Flogin', '/login%253Bx'])(
   'readPath() does not find /login in %s',
   (path) => {
     expect(read(path).readings).not.toContain('/login')
@@ -64,7 +63,6 @@ const APIS: Readonly<Record<string, (path: string) => string[]>> = {
   'that takes backslashes for slashes': (path) => normalized(decoded(path).replaceAll('\\', '/')),
   'that drops parameters, then decodes': (path) => normalized(decoded(dropParameters(path))),
   'that decodes, then drops parameters': (path) => normalized(dropParameters(decoded(path))),
-  'that decodes twice': (path) => normalized(decoded(decoded(path))),
   'that ends strings at a NUL': (path) => normalized(decoded(path).replace(/\0.*/s, '')),
   'that resolves against its own URL': (path) => normalized(decoded(new URL(path, 'http://api.example').pathname)),
 }
