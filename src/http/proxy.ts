@@ -13,6 +13,21 @@ export interface ProxyOptions {
   readonly log: Log
 }
 
+/**
+ * What a client says of the way it came, and of the URL that it asked for, cannot be checked: it is replaced, not
+ * continued. By some of these an API would serve another path than the one that policies were matched on.
+ */
+const CLAIMS = [
+  'Forwarded',
+  'X-Forwarded-Port',
+  'X-Forwarded-Prefix',
+  'X-Forwarded-Server',
+  'X-Original-URL',
+  'X-Rewrite-URL',
+  'X-Real-IP',
+  'CF-Worker',
+]
+
 export type ProxyHandler = (request: Request) => Promise<Response>
 
 /**
@@ -60,8 +75,7 @@ function toUpstream(request: Request, upstreamUrl: string | undefined, name: str
   headers.append('Via', `${httpVersion} ${name}`)
   headers.set('X-Forwarded-Host', host)
   headers.set('X-Forwarded-Proto', protocol.slice(0, -1))
-  // What a client says of the way it came cannot be checked: it is replaced, not continued.
-  headers.delete('Forwarded')
+  for (const name of CLAIMS) headers.delete(name)
   if (address === null) headers.delete('X-Forwarded-For')
   else headers.set('X-Forwarded-For', address)
   return outgoing
