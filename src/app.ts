@@ -4,6 +4,7 @@ import { createGateway } from './http/gateway.ts'
 import { createHealth } from './http/health.ts'
 import { problemResponse } from './http/problem.ts'
 import { createProxy, type ProxyOptions } from './http/proxy.ts'
+import { hasPassed, loopDetected, viaName } from './http/via.ts'
 import { Limiter } from './limiter/limiter.ts'
 import { type Log, throttleErrors } from './log.ts'
 import { GuardedStore } from './outage/guarded-store.ts'
@@ -34,16 +35,21 @@ export function createApp({ config, store: unguarded, fetch, now, log: everythin
   const asked = new DenyCache(store, now)
   const decider = config.leases === undefined ? asked : new Leases(asked, now, config.leases)
   const limiter = new Limiter({ config, store, decider, fallback: new MemoryStore(now), health, log })
-  const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, log })
+  const name = viaName(config)
+  const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, name, log })
   const gateway = createGateway({ limiter, proxy, health, dialect, now })
 
   // Routed by the canonical path, as policies are: no spelling of /_sluice reaches the upstream.
-  const app = new Hono({ getPath: (request) => canonicalPath(request.url) })
+  const app = new Hono({ getPath: pathOf })
+  app.all(NO_PATH, () =>
+    problemResponse({ status: 400, title: 'Bad Request', detail: 'Target and Host of the request make no URL.' }),
+  )
   app.get('/_sluice/health', createHealth(store, now))
   app.all('/_sluice/*', () =>
     problemResponse({ status: 404, title: 'Not Found', detail: 'Sluice serves nothing at this path.' }),
   )
   app.all('*', (c) => {
+    if (hasPassed(c.req.raw.headers.get('Via'), name)) return loopDetected()
     const waitUntil: WaitUntil = (work) => {
       const logged = work.catch((error: unknown) => {
         log('error', { event: 'after_response', message: error instanceof StoreError ? error.message : 'failed' })
@@ -61,4 +67,11 @@ export function createApp({ config, store: unguarded, fetch, now, log: everythin
     return problemResponse({ status: 500, title: 'Internal Server Error', detail })
   })
   return app
+}
+
+/** Of a request whose Host makes its URL none. No canonical path has a space. */
+const NO_PATH = '/ '
+
+function pathOf({ url }: Request): string {
+  return URL.canParse(url) ? canonicalPath(url) : NO_PATH
 }

@@ -4,7 +4,7 @@ import type { Tier } from '../store/store.ts'
 import { ConfigError } from './config-error.ts'
 import { defaultPolicy, type PolicyDefaults, tablePolicy } from './policies.ts'
 import { type PolicyTable, policyList } from './policy-schema.ts'
-import { httpUrl, integer, limits, matching, oneOf, patternList, share } from './schema.ts'
+import { httpUrl, integer, limits, matching, oneOf, patternList, restUrl, share } from './schema.ts'
 
 /** Variables and bindings, as Workers hand them over. */
 export type Environment = Readonly<Record<string, unknown>>
@@ -40,7 +40,7 @@ const LEASES_EXPECTED = '"off", "auto" or an integer from 2 to 10000'
 const environment = v.object({
   UPSTREAM_URL: v.optional(httpUrl),
   UPSTREAM_TIMEOUT_MS: v.optional(integer(1, 3_600_000), 30_000),
-  UPSTASH_REDIS_REST_URL: v.optional(httpUrl),
+  UPSTASH_REDIS_REST_URL: v.optional(restUrl),
   UPSTASH_REDIS_REST_TOKEN: v.optional(matching(/^[\x21-\x7e]+$/, 'the REST token of the database')),
   RATE_LIMITS: v.optional(limits),
   POLICIES: v.optional(policyList),

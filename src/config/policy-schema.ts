@@ -25,6 +25,7 @@ const entries = {
   ),
   by: v.optional(parsed(BY_EXPECTED, parseBy), 'token'),
   match: v.optional(patternList),
+  ignore_case: v.optional(v.boolean('true or false'), false),
   cost: v.optional(
     v.union(
       [

@@ -49,6 +49,12 @@ export const httpUrl = parsed('an http or https URL without credentials, query o
   return /^https?:$/.test(url.protocol) && isPlain ? (url.origin + url.pathname).replace(/\/+$/, '') : undefined
 })
 
+/** The URL of a REST endpoint, as its client takes it. */
+export const restUrl = v.pipe(
+  httpUrl,
+  v.check((url) => /^https?:\/\/[^$.]./.test(url), 'an http or https URL whose host has more than one letter'),
+)
+
 /** A list of patterns, or a string of them with commas between. */
 export const patternList = v.union(
   [

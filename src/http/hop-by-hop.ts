@@ -15,6 +15,7 @@ const HOP_BY_HOP = [
 export function removeHopByHop(headers: Headers): void {
   const named = (headers.get('Connection') ?? '').split(',').map((name) => name.trim())
   for (const name of [...HOP_BY_HOP, ...named]) {
-    if (/^[!#$%&'*+.^_`|~\w-]+$/.test(name)) headers.delete(name)
+    // What the edge says of a client is not the client's to have removed.
+    if (/^(?!cf-)[!#$%&'*+.^_`|~\w-]+$/i.test(name)) headers.delete(name)
   }
 }

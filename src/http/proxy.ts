@@ -8,8 +8,25 @@ export interface ProxyOptions {
   /** Time for the upstream to begin its answer, in milliseconds; bodies may take longer. */
   readonly timeoutMs: number
   readonly fetch: (request: Request, init: RequestInit) => Promise<Response>
+  /** How this deployment enters itself in `Via`. */
+  readonly name: string
   readonly log: Log
 }
+
+/**
+ * What a client says of the way it came, and of the URL that it asked for, cannot be checked: it is replaced, not
+ * continued. By some of these an API would serve another path than the one that policies were matched on.
+ */
+const CLAIMS = [
+  'Forwarded',
+  'X-Forwarded-Port',
+  'X-Forwarded-Prefix',
+  'X-Forwarded-Server',
+  'X-Original-URL',
+  'X-Rewrite-URL',
+  'X-Real-IP',
+  'CF-Worker',
+]
 
 export type ProxyHandler = (request: Request) => Promise<Response>
 
@@ -17,12 +34,12 @@ export type ProxyHandler = (request: Request) => Promise<Response>
  * Makes the proxy: method, path, query, body, cookies, redirects and WebSockets pass as they are, both bodies as
  * streams. An upstream out of reach is a 502, one that does not begin to answer in time a 504.
  */
-export function createProxy({ upstreamUrl, timeoutMs, fetch, log }: ProxyOptions): ProxyHandler {
+export function createProxy({ upstreamUrl, timeoutMs, fetch, name, log }: ProxyOptions): ProxyHandler {
   return async function proxy(request) {
     const deadline = new AbortController()
     const timer = setTimeout(() => deadline.abort(), timeoutMs)
     try {
-      const outgoing = toUpstream(request, upstreamUrl)
+      const outgoing = toUpstream(request, upstreamUrl, name)
       const signal = AbortSignal.any([deadline.signal, request.signal])
       return toClient(await fetch(outgoing, { redirect: 'manual', signal }))
     } catch (error) {
@@ -44,7 +61,7 @@ export function createProxy({ upstreamUrl, timeoutMs, fetch, log }: ProxyOptions
   }
 }
 
-function toUpstream(request: Request, upstreamUrl: string | undefined): Request {
+function toUpstream(request: Request, upstreamUrl: string | undefined, name: string): Request {
   const { pathname, search, host, protocol } = new URL(request.url)
   const outgoing = new Request(upstreamUrl === undefined ? request.url : upstreamUrl + pathname + search, request)
   const { headers } = outgoing
@@ -55,11 +72,10 @@ function toUpstream(request: Request, upstreamUrl: string | undefined): Request 
   if (isWebSocket) headers.set('Upgrade', 'websocket')
 
   const httpVersion = String(request.cf?.httpProtocol ?? 'HTTP/1.1').replace('HTTP/', '')
-  headers.append('Via', `${httpVersion} sluice`)
+  headers.append('Via', `${httpVersion} ${name}`)
   headers.set('X-Forwarded-Host', host)
   headers.set('X-Forwarded-Proto', protocol.slice(0, -1))
-  // What a client says of the way it came cannot be checked: it is replaced, not continued.
-  headers.delete('Forwarded')
+  for (const name of CLAIMS) headers.delete(name)
   if (address === null) headers.delete('X-Forwarded-For')
   else headers.set('X-Forwarded-For', address)
   return outgoing

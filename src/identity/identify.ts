@@ -2,6 +2,7 @@ import type { Missing } from '../policy/policy.ts'
 import { callerAddress } from './address.ts'
 import { normalizeAuthorization } from './authorization.ts'
 import { formField } from './form.ts'
+import { onlyValue } from './only-value.ts'
 import type { Source } from './source.ts'
 
 /** What a policy's sources are read from. */
@@ -26,10 +27,22 @@ export async function identify(
   for (const source of sources) {
     const value = await read(source, subject)
     if (value !== undefined) parts.push('name' in source ? `${source.kind}:${source.name}` : source.kind, value)
-    else if (missing.kind !== 'ip') return missing
+    else if (missing.kind === 'deny' || (missing.kind === 'skip' && !isSpoilt(source, subject.request))) return missing
     else parts.push('ip', callerAddress(subject.request.headers, subject.ipv6Prefix))
   }
   return parts
+}
+
+/** There, but not to be read. Who spoils what would identify him must not leave the policy by it. */
+function isSpoilt(source: Source, { headers, url }: Request): boolean {
+  switch (source.kind) {
+    case 'token':
+      return /\S\s+\S/.test(headers.get('Authorization') ?? '')
+    case 'query':
+      return new URL(url).searchParams.getAll(source.name).length > 1
+    default:
+      return false
+  }
 }
 
 function read(
@@ -48,7 +61,7 @@ function read(
     case 'header':
       return request.headers.get(source.name) || undefined
     case 'query':
-      return new URL(request.url).searchParams.get(source.name) || undefined
+      return onlyValue(new URL(request.url).searchParams, source.name)
     case 'form':
       return formField(request, source.name)
   }

@@ -1,10 +1,10 @@
 import type { Config } from '../config/load-config.ts'
 import type { Log } from '../log.ts'
 import { localShareOf } from '../outage/local-share.ts'
-import { canonicalPath } from '../policy/canonical-path.ts'
 import type { Policy } from '../policy/policy.ts'
-import { type Match, PolicyFinder } from '../policy/policy-finder.ts'
-import { highestPriority } from '../policy/priority.ts'
+import { type Match, PolicyFinder, priorityOf } from '../policy/policy-finder.ts'
+import { readMethods } from '../policy/request-method.ts'
+import { readPath } from '../policy/request-path.ts'
 import type { UpstreamHealth } from '../shedding/upstream-health.ts'
 import type { Rule, Store, StoreDecision, TierUsage } from '../store/store.ts'
 import { StoreError } from '../store/store.ts'
@@ -59,17 +59,17 @@ export class Limiter {
   }
 
   async decide(request: Request, waitUntil: WaitUntil): Promise<Verdict> {
-    const path = canonicalPath(request.url)
-    const matches = this.#finder.find(request.method, path)
+    const path = readPath(request.url)
+    const matches = this.#finder.find(readMethods(request), path)
     // Exempt requests are what operators must always get through: they are not shed either.
     if (matches === 'exempt') return ADMITTED
-    const priority = highestPriority(matches.map(({ policy }) => policy.priority))
+    const priority = priorityOf(matches, path)
     if (this.#health?.sheds(priority)) return { kind: 'shed', retryAfterMs: SHED_RETRY_MS }
 
     const charges: Charge[] = []
     for (const match of matches) {
       if (match.policy.tiers.length === 0) continue
-      const asked = await this.#rules.make(match, request, path, priority)
+      const asked = await this.#rules.make(match, request, path.resource, priority)
       if (asked.kind === 'rule') charges.push({ match, rule: asked.rule })
       else if (asked.kind !== 'skip') return asked
     }

@@ -24,10 +24,14 @@ export class RuleMaker {
     this.#digest = createDigest(identitySecret)
   }
 
-  /** @param path the request's canonical path */
-  async make({ policy, route }: Match, request: Request, path: string, priority: Priority): Promise<Asked> {
+  /** @param resource what `route` stands for in a policy without patterns: a path */
+  async make({ policy, route }: Match, request: Request, resource: string, priority: Priority): Promise<Asked> {
     const { name, algorithm, tiers, enforced, burst } = policy
-    const subject = { request, route: route ?? `${request.method} ${path}`, ipv6Prefix: this.#ipv6Prefix }
+    const subject = {
+      request,
+      route: route ?? `${request.method} ${policy.ignoresCase ? resource.toLowerCase() : resource}`,
+      ipv6Prefix: this.#ipv6Prefix,
+    }
     // Shadow mode refuses nobody, the anonymous neither.
     const missing = !enforced && policy.missing.kind === 'deny' ? ({ kind: 'ip' } as const) : policy.missing
     const identity = await identify(policy.by, subject, missing)

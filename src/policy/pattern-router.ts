@@ -13,10 +13,11 @@ interface Route<T> {
 export class PatternRouter<T> {
   readonly #routes: Route<T>[] = []
 
-  add({ method, path }: Pattern, value: T): void {
-    this.#routes.push({ method, path: toRegExp(path), value })
+  add({ method, path: text }: Pattern, value: T, ignoresCase = false): void {
+    const path = toRegExp(text, ignoresCase)
+    this.#routes.push({ method, path, value })
     // HEAD does all that GET does but send the body (RFC 9110 §9.3.2), so what holds for GET holds for it.
-    if (method === 'GET') this.#routes.push({ method: 'HEAD', path: toRegExp(path), value })
+    if (method === 'GET') this.#routes.push({ method: 'HEAD', path, value })
   }
 
   /** The values in the order in which they were added. @param path a canonical path */
@@ -27,18 +28,20 @@ export class PatternRouter<T> {
   }
 }
 
-function toRegExp(path: string): RegExp {
+function toRegExp(path: string, ignoresCase: boolean): RegExp {
   const segments = path.split('/').slice(1)
   const isOpen = segments.at(-1) === '*'
   const closed = isOpen ? segments.slice(0, -1) : segments
   const source = closed.map((segment) => `/${isWild(segment) ? '[^/]+' : escaped(segment)}`).join('')
-  return new RegExp(`^${source}${isOpen ? '(?:/.*)?' : ''}$`, 's')
+  return new RegExp(`^${source}${isOpen ? '(?:/.*)?' : ''}$`, ignoresCase ? 'is' : 's')
 }
 
 function isWild(segment: string): boolean {
   return segment === '*' || segment.startsWith(':')
 }
 
-function escaped(text: string): string {
+function escaped(segment: string): string {
+  // Escaped in a pattern, so as not to be wildcards.
+  const text = segment.replaceAll('%3A', ':').replaceAll('%2A', '*')
   return text.replace(/[$()*+.?[\]^{|}\\-]/g, '\\$&')
 }

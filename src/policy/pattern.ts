@@ -1,4 +1,4 @@
-import { canonicalPath } from './canonical-path.ts'
+import { canonicalPattern } from './canonical-path.ts'
 
 /** Which requests a policy or an exemption is about. */
 export interface Pattern {
@@ -8,19 +8,29 @@ export interface Pattern {
   readonly path: string
 }
 
-export const PATTERN_EXPECTED = 'patterns such as "GET /users/:id, POST /upload/*, OPTIONS *"'
+export const PATTERN_EXPECTED =
+  'patterns such as "GET /users/:id, POST /upload/*, OPTIONS *" (a method of HTTP, "*" or nothing for all of them)'
+
+/** Those that Workers know: a request with any other is answered 501 before it gets here. */
+const METHODS: ReadonlySet<string> = new Set(
+  (
+    'GET HEAD POST PUT DELETE PATCH PURGE OPTIONS TRACE COPY LOCK MKCOL MOVE PROPFIND PROPPATCH SEARCH UNLOCK ACL ' +
+    'REPORT MKACTIVITY CHECKOUT MERGE NOTIFY SUBSCRIBE UNSUBSCRIBE M-SEARCH'
+  ).split(' '),
+)
 
 /**
  * Reads `METHOD /path/:param/*`. The method may be left out or `*` (every method), the path `*` (every path).
  * @returns undefined for anything else
  */
 export function parsePattern(text: string): Pattern | undefined {
-  const [, method = '*', path] = /^\s*(?:([A-Za-z]+|\*)\s+)?(\/\S*|\*)\s*$/.exec(text) ?? []
-  if (path === undefined) return undefined
-  if (path === '*') return { method: method.toUpperCase(), path: '/*' }
+  const [, name = '*', path] = /^\s*(?:([A-Za-z-]+|\*)\s+)?(\/\S*|\*)\s*$/.exec(text) ?? []
+  const method = name.toUpperCase()
+  if (path === undefined || (method !== '*' && !METHODS.has(method))) return undefined
+  if (path === '*') return { method, path: '/*' }
   const segments = path.split('/').slice(1)
   if (!segments.every((segment) => segment === '*' || /^:\w+$/.test(segment) || /^[^:*?#{}\\]*$/.test(segment))) {
     return undefined
   }
-  return { method: method.toUpperCase(), path: canonicalPath(`http://pattern${path}`) }
+  return { method, path: canonicalPattern(path) }
 }

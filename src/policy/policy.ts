@@ -37,6 +37,8 @@ export interface Policy {
   readonly by: readonly Source[]
   /** Where it applies; undefined: everywhere. */
   readonly match: readonly Pattern[] | undefined
+  /** Whether its patterns match whatever the case of the path. */
+  readonly ignoresCase: boolean
   readonly cost: Cost
   readonly missing: Missing
   /** `token-bucket`: units that the bucket holds. */

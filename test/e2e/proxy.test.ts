@@ -166,7 +166,7 @@ describe('a request', () => {
   test('says which way it came', async () => {
     const headers = { Host: 'api.public.example', 'CF-Connecting-IP': '203.0.113.7', Via: '1.0 fred, 2 barney' }
     expect((await passed({ headers })).headers).toMatchObject({
-      via: '1.0 fred, 2 barney, 1.1 sluice',
+      via: expect.stringMatching(/^1\.0 fred, 2 barney, 1\.1 sluice-[\w-]{8}$/),
       'x-forwarded-for': '203.0.113.7',
       'x-forwarded-proto': 'http',
       'x-forwarded-host': 'api.public.example',
@@ -196,7 +196,7 @@ describe('a request', () => {
     const names = 'CF-Connecting-IP, X-Forwarded-For, X-Forwarded-Host, X-Forwarded-Proto, Via'
     const { headers } = await passed({ headers: { Connection: names, 'CF-Connecting-IP': '203.0.113.7' } })
     expect(headers).toMatchObject({
-      via: '1.1 sluice',
+      via: expect.stringMatching(/^1\.1 sluice-[\w-]{8}$/),
       'x-forwarded-for': '203.0.113.7',
       'x-forwarded-proto': 'http',
       'x-forwarded-host': gateway.url.host,
@@ -349,7 +349,7 @@ describe('UPSTREAM_URL', () => {
     expect((await passed({ path: '/x/../a%2Fb//c/.%2e/d' }, own)).url).toBe('/a%2Fb//d')
     expect(headers).toMatchObject({
       host: 'api.public.example',
-      via: '1.1 sluice',
+      via: expect.stringMatching(/^1\.1 sluice-[\w-]{8}$/),
       'x-forwarded-host': 'api.public.example',
     })
   })
@@ -432,7 +432,7 @@ describe('a WebSocket', () => {
     expect(request.headers).toMatchObject({
       authorization: 'Bearer X',
       upgrade: 'websocket',
-      via: '1.1 sluice',
+      via: expect.stringMatching(/^1\.1 sluice-[\w-]{8}$/),
       'x-forwarded-for': '203.0.113.7',
       'sec-websocket-protocol': 'v2.chat',
     })

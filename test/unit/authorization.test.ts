@@ -9,14 +9,18 @@ test.each(['Bearer X', 'bearer X', 'BEARER X', 'bearer  X', 'Bearer \t X', '  Be
   },
 )
 
-test.each([null, '', ' ', '\t'])('normalizeAuthorization() finds no credential in %j', (value) => {
+test.each([
+  ...[null, '', ' ', '\t'],
+  // A scheme alone, two fields in one, a credential with something after it.
+  ...['Bearer', 'basic ', 'Bearer X, Bearer Y', 'Bearer X Y', 'bearer X,', 'Bearer ,X', 'Basic eA== 1'],
+])('normalizeAuthorization() finds no credential in %j', (value) => {
   expect(normalizeAuthorization(value)).toBeUndefined()
 })
 
 test.each([
   ['Bearer x', 'Bearer X'],
   ['Basic X', 'Bearer X'],
-  ['Bearer X Y', 'Bearer XY'],
+  ['Digest X Y', 'Digest XY'],
   ['Bearer X', 'BearerX'],
   ['key', 'KEY'],
 ])('normalizeAuthorization() keeps "%s" and "%s" apart', (one, other) => {

@@ -21,7 +21,9 @@ test.each([
   ['/%6cogin', '/login'],
   ['/%6C%6F%67%69%6E', '/login'],
   ['/%41%5A%61%7A%30%39%2D%2E%5F%7E', '/AZaz09-._~'],
-])('canonicalPath() decodes unreserved characters: %s', (path, expected) => {
+  ['/%21%24%26%27%28%29%2A%2B%2C%3B%3D%3A%40', "/!$&'()*+,;=:@"],
+  ['/users/%40me', '/users/@me'],
+])('canonicalPath() decodes what may stand for itself in a segment: %s', (path, expected) => {
   expect(canonical(path)).toBe(expected)
 })
 
@@ -44,7 +46,10 @@ test.each([
   ['/a b', '/a%20b'],
   ['/%e2%82%ac', '/%E2%82%AC'],
   ['/€', '/%E2%82%AC'],
-])('canonicalPath() keeps other escapes, in capitals: %s', (path, expected) => {
+  // URLs leave some signs as they are that should be escaped.
+  ['/a[1]|b^c', '/a%5B1%5D%7Cb%5Ec'],
+  ['/a%5b1%5d%7cb%5ec', '/a%5B1%5D%7Cb%5Ec'],
+])('canonicalPath() escapes everything else, in capitals: %s', (path, expected) => {
   expect(canonical(path)).toBe(expected)
 })
 

@@ -37,6 +37,11 @@ test('removeHopByHop() removes what any of several Connection fields names', () 
   expect([...headers]).toEqual([])
 })
 
+test('removeHopByHop() keeps what the edge says of a client, whatever Connection names', () => {
+  const sent = { Connection: 'CF-Connecting-IP, cf-ipcountry', 'CF-Connecting-IP': '203.0.113.7', 'CF-IPCountry': 'XX' }
+  expect(left(sent)).toEqual(['cf-connecting-ip', 'cf-ipcountry'])
+})
+
 test('removeHopByHop() keeps everything that is for the other end', () => {
   const sent = {
     authorization: 'Bearer X',

@@ -33,7 +33,7 @@ test.each<[Caller, readonly string[]]>([
   [{ by: 'route', route: 'GET /users/:id' }, ['route', 'GET /users/:id']],
   [{ by: 'global', headers: { ...TOKEN, ...IP } }, ['global', '']],
   [{ by: 'header:X-Key', headers: { 'x-key': 'K' } }, ['header:x-key', 'K']],
-  [{ by: 'query:key', url: 'https://g.example/?a=1&key=K%20L&key=M' }, ['query:key', 'K L']],
+  [{ by: 'query:key', url: 'https://g.example/?a=1&k%65y=K%20L' }, ['query:key', 'K L']],
   [
     { by: 'token+ip+route', headers: { ...TOKEN, ...IP }, route: 'GET /a' },
     ['token', 'bearer X', 'ip', '203.0.113.7', 'route', 'GET /a'],
@@ -51,6 +51,9 @@ test.each<Caller>([
   { by: 'query:key' },
   { by: 'query:key', url: 'https://g.example/?key=' },
   { by: 'query:key', url: 'https://g.example/?KEY=k' },
+  { by: 'query:key', url: 'https://g.example/?key=k&key=l' },
+  { by: 'token', headers: { Authorization: 'Bearer' } },
+  { by: 'token', headers: { Authorization: 'Bearer X, Bearer Y' } },
 ])('identify() counts a caller without the value by address: %j', async (caller) => {
   expect(await identityOf({ ...caller, headers: { ...caller.headers, ...IP } })).toEqual(['ip', '203.0.113.7'])
 })
@@ -71,6 +74,17 @@ test.each<[Caller, boolean]>([
     if (isMissing) expect(identity).toEqual(missing)
     else expect(identity).toBeInstanceOf(Array)
   }
+})
+
+test.each<Caller>([
+  { by: 'token', headers: { Authorization: 'Bearer X Y' } },
+  { by: 'token', headers: { Authorization: 'Bearer X, Bearer Y' } },
+  { by: 'query:key', url: 'https://g.example/?key=k&k%65y=l' },
+])('identify() lets nobody leave a policy by spoiling what it counts by: %j', async (caller) => {
+  const headers = { ...caller.headers, ...IP }
+  expect(await identityOf({ ...caller, headers, missing: { kind: 'skip' } })).toEqual(['ip', '203.0.113.7'])
+  const deny = { kind: 'deny', status: 401 } as const
+  expect(await identityOf({ ...caller, headers, missing: deny })).toEqual(deny)
 })
 
 test('identify() gives no two kinds of callers one identity, even if their values are equal', async () => {

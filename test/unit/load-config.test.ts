@@ -52,6 +52,7 @@ test('loadConfig() has a default for everything but the upstream', () => {
         ...PLAIN,
         cost: { kind: 'fixed', units: 1 },
         enforced: true,
+        ignoresCase: false,
       },
     ],
     ipv6Prefix: 64,
@@ -126,6 +127,7 @@ describe('loadConfig() makes policies', () => {
       ...PLAIN,
       cost: { kind: 'fixed', units: 2 },
       enforced: false,
+      ignoresCase: false,
     },
     {
       name: 'search',
@@ -139,6 +141,7 @@ describe('loadConfig() makes policies', () => {
       ...PLAIN,
       cost: { kind: 'fixed', units: 10 },
       enforced: true,
+      ignoresCase: false,
     },
   ]
 
@@ -218,12 +221,13 @@ describe('loadConfig() makes policies', () => {
 
 const LIMITS =
   'tiers such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w)'
-const PATTERNS = 'patterns such as "GET /users/:id, POST /upload/*, OPTIONS *"'
+const PATTERNS =
+  'patterns such as "GET /users/:id, POST /upload/*, OPTIONS *" (a method of HTTP, "*" or nothing for all of them)'
 const URL_EXPECTED = 'an http or https URL without credentials, query or fragment'
 const BY = '"token", "ip", "route", "global", "header:<name>", "query:<name>" or "form:<name>", joined with "+"'
 const ALGORITHMS = '"sliding-window" or "token-bucket" or "fixed-window" or "quota" or "sorted-set" or "concurrency"'
 const KEYS =
-  'name, limits, algorithm, by, match, cost, max_cost, burst, deadline, missing, priority, reserve, settle, on_store_error, counts, exact, mode'
+  'name, limits, algorithm, by, match, ignore_case, cost, max_cost, burst, deadline, missing, priority, reserve, settle, on_store_error, counts, exact, mode'
 const LIST = 'a list of tables, or JSON of one'
 
 function withPolicy(policy: unknown): Environment {
@@ -251,6 +255,10 @@ test.each<[string, Environment]>([
     'UPSTREAM_TIMEOUT_MS: expected an integer from 1 to 3600000, got "30s"',
     { UPSTREAM_URL, UPSTREAM_TIMEOUT_MS: '30s' },
   ],
+  ...['http://a', 'https://.upstash.io', 'https://$x'].map((url): [string, Environment] => [
+    'UPSTASH_REDIS_REST_URL: expected an http or https URL whose host has more than one letter, got a value not shown here',
+    { UPSTREAM_URL, UPSTASH_REDIS_REST_URL: url, UPSTASH_REDIS_REST_TOKEN: 'x' },
+  ]),
   [
     'UPSTASH_REDIS_REST_URL: expected the URL for UPSTASH_REDIS_REST_TOKEN, got nothing',
     { UPSTREAM_URL, UPSTASH_REDIS_REST_TOKEN: 'a' },

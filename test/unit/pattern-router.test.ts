@@ -63,6 +63,13 @@ test.each(['/*', '/:id', '/__proto__', '/constructor', '/ALL', '/%2F'])(
   },
 )
 
+test('PatternRouter#match() takes an escaped sign in a pattern for the sign itself', () => {
+  const router = routerOf('/v1/a%3Abatch', '/%2A', '/%3Aid')
+  expect(['/v1/a:batch', '/*', '/:id', '/v1/axbatch', '/x'].map((path) => router.match('GET', path))).toEqual([
+    ...[['/v1/a%3Abatch'], ['/%2A'], ['/%3Aid'], [], []],
+  ])
+})
+
 /** What a pattern matches, as its documentation says it. */
 function matches({ method, path }: Pattern, requestMethod: string, requestPath: string): boolean {
   const methods = method === 'GET' ? ['GET', 'HEAD'] : [method]

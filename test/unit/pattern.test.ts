@@ -4,6 +4,7 @@ import { parsePattern } from '../../src/policy/pattern.ts'
 test.each([
   ['/login', '*', '/login'],
   ['POST /login', 'POST', '/login'],
+  ['m-search /login', 'M-SEARCH', '/login'],
   ['post /login', 'POST', '/login'],
   ['  POST   /login  ', 'POST', '/login'],
   ['* /login', '*', '/login'],
@@ -29,6 +30,8 @@ test.each([
   ['/caf\u00e9', '/caf%C3%A9'],
   ['/upload/*/', '/upload/*'],
   ['/:id/', '/:id'],
+  ['/users/%40me', '/users/@me'],
+  ['/a[1]', '/a%5B1%5D'],
 ])('parsePattern() makes the path canonical, as those of requests are: %s', (text, path) => {
   expect(parsePattern(text)?.path).toBe(path)
 })
@@ -38,7 +41,20 @@ test.each(['/%3Aid', '/a%2A', '/%3a', '/%2a'])('parsePattern() makes no wildcard
 })
 
 test.each([
-  ...['', ' ', 'login', 'GET', 'GET login', 'GET POST /login', 'GET, /login', 'GET/login', 'M-SEARCH /login'],
+  ...[
+    '',
+    ' ',
+    'login',
+    'GET',
+    'GET login',
+    'GET POST /login',
+    'GET, /login',
+    'GET/login',
+    'ALL /login',
+    'ANY *',
+    'GETT /login',
+    'GET-POST /login',
+  ],
   ...['/log in', 'GET /a /b', '/login?next=1', '/login#top', '/a\\b', 'https://api.example.com/login'],
   ...['/users/:', '/users/:id?', '/users/:id{[0-9]+}', '/users/:a-b', '/users/me:id', '/a*', '/*a', '/a/**', '/{a}'],
 ])('parsePattern() refuses "%s"', (text) => {

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
-import { PolicyFinder } from '../../src/policy/policy-finder.ts'
+import { type Match, PolicyFinder, priorityOf } from '../../src/policy/policy-finder.ts'
+import { readPath } from '../../src/policy/request-path.ts'
 
 /** @param matches of each policy by name; undefined for one that applies everywhere */
 function finderOf(matches: Readonly<Record<string, string | undefined>>, exempt?: string): PolicyFinder {
@@ -13,8 +14,11 @@ function finderOf(matches: Readonly<Record<string, string | undefined>>, exempt?
   return new PolicyFinder(config.policies, config.exempt)
 }
 
+const at = (path: string) => readPath(`https://gateway.example${path}`)
+const find = (finder: PolicyFinder, method: string, path: string) => finder.find([method], at(path))
+
 function found(finder: PolicyFinder, method: string, path: string): (string | undefined)[][] {
-  const matches = finder.find(method, path)
+  const matches = find(finder, method, path)
   return matches === 'exempt' ? [['exempt']] : matches.map(({ policy, route }) => [policy.name, route])
 }
 
@@ -58,7 +62,7 @@ test('PolicyFinder#find() tells a request that is exempt', () => {
     ['HEAD', '/healthz'],
     ['POST', '/static/a'],
   ] as const) {
-    expect(finder.find(method, path)).toBe('exempt')
+    expect(find(finder, method, path)).toBe('exempt')
   }
   expect(found(finder, 'POST', '/healthz').map(([name]) => name)).toEqual(['all', 'health'])
   expect(found(finder, 'GET', '/healthz/deep').map(([name]) => name)).toEqual(['all'])
@@ -91,10 +95,78 @@ test('PolicyFinder#find() finds each policy as if it were the only one', () => {
   )
 })
 
-test('PolicyFinder#find() exempts no path with an escaped slash, which may lead elsewhere', () => {
-  const finder = finderOf({ all: undefined }, 'GET /public/*')
-  expect(finder.find('GET', '/public/a')).toBe('exempt')
-  for (const path of ['/public/..%2Fadmin', '/public/..%5Cadmin', '/public/a%2Fb']) {
-    expect(found(finder, 'GET', path)).toEqual([['all', undefined]])
+test('PolicyFinder#find() exempts no path that some API may read otherwise', () => {
+  const finder = finderOf({ all: undefined }, 'GET /public/*, OPTIONS *')
+  for (const path of [
+    '/public/a',
+    '/public/a/',
+    '/public//a',
+    '/public/caf%C3%A9',
+    '/public/%61@b:c',
+    '/x/../public/a',
+  ]) {
+    expect(find(finder, 'GET', path), path).toBe('exempt')
   }
+  const doubtful = [
+    '..%2Fadmin',
+    '..%5Cadmin',
+    'a%2Fb',
+    '..;/admin',
+    'a;b',
+    'a%3Bb',
+    '%252e%252e/admin',
+    'a%00',
+    'a%0A',
+    '%7F',
+  ]
+  for (const path of [
+    ...doubtful.map((name) => `/public/${name}`),
+    '//public/admin',
+    '/\\public/admin',
+    '/public/%C0%AF',
+  ]) {
+    expect(found(finder, 'GET', path), path).toEqual([['all', undefined]])
+  }
+})
+
+test('PolicyFinder#find() exempts no request that names a second method', () => {
+  const finder = finderOf({ all: undefined, removals: 'DELETE /a' }, 'POST /a')
+  expect(finder.find(['POST'], at('/a'))).toBe('exempt')
+  const matches = finder.find(['POST', 'DELETE'], at('/a'))
+  expect(matches).toMatchObject([{ policy: { name: 'all' } }, { policy: { name: 'removals' } }])
+})
+
+test('PolicyFinder#find() minds the case of a path, unless a policy does not', () => {
+  const config = loadConfig({
+    UPSTREAM_URL: 'https://api.example.com',
+    EXEMPT: '/healthz',
+    POLICIES: [
+      { name: 'exactly', limits: '5/1m', match: '/login/%C3%A9' },
+      { name: 'anyhow', limits: '5/1m', match: '/login/%C3%A9', ignore_case: true },
+    ],
+  })
+  const finder = new PolicyFinder(config.policies, config.exempt)
+  expect(found(finder, 'GET', '/login/%c3%a9').map(([name]) => name)).toEqual(['exactly', 'anyhow'])
+  expect(found(finder, 'GET', '/LogIn/%c3%a9').map(([name]) => name)).toEqual(['anyhow'])
+  expect(found(finder, 'GET', '/Healthz')).toEqual([])
+})
+
+test('priorityOf() lets no request rise by a path that some API may read otherwise', () => {
+  const { policies, exempt } = loadConfig({
+    UPSTREAM_URL: 'https://api.example.com',
+    POLICIES: [
+      { name: 'payments', priority: 'critical', match: '/pay' },
+      { name: 'reports', priority: 'sheddable', match: '/reports/*' },
+    ],
+  })
+  const finder = new PolicyFinder(policies, exempt)
+  const priority = (path: string) => priorityOf(finder.find(['GET'], at(path)) as readonly Match[], at(path))
+  expect(['/pay', '/x', '/reports/1', '/pay;x', '/x/..%2Fpay'].map(priority)).toEqual([
+    ...['critical', 'default', 'sheddable', 'default', 'default'],
+  ])
+  expect(['/reports/1;x', '/reports/..%2Fpay', '/reports%2F..%2Fpay'].map(priority)).toEqual([
+    'sheddable',
+    'sheddable',
+    'default',
+  ])
 })
