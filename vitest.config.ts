@@ -37,6 +37,18 @@ export default defineConfig({
           hookTimeout: 60_000,
         },
       },
+      {
+        plugins: [luaText],
+        test: {
+          name: 'faults',
+          include: ['test/faults/**/*.test.ts'],
+          globalSetup: './test/setup/bundle.ts',
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+          // It counts in milliseconds: after all others, which would take the machine from it.
+          sequence: { groupOrder: 1 },
+        },
+      },
     ],
   },
 })

@@ -1,13 +1,11 @@
 /** What every isolate is configured with, and who sends requests. */
+import type { Length } from './scenario.ts'
 
 export const LIMIT = 40
 export const WINDOW_MS = 10_000
 export const LOCAL_SHARE = 0.25
 export const LOCAL_LIMIT = LIMIT * LOCAL_SHARE
 export const STORE_TIMEOUT_MS = 500
-export const UPSTREAM_TIMEOUT_MS = 2_000
-/** When a slot of `held` frees itself. */
-export const HELD_DEADLINE_MS = 1_000
 
 /** Requests of a caller that stays within what one isolate alone allows, wherever they go. */
 const MODEST_REQUESTS = 8
@@ -20,11 +18,11 @@ export type Path = 'local' | 'open' | 'closed' | 'held' | 'both'
 
 const windowed = { limits: `${LIMIT}/${WINDOW_MS / 1_000}s` }
 
-export const POLICIES = [
+export const policiesOf = ({ heldDeadlineMs }: Length) => [
   { name: 'local', match: 'GET /local', ...windowed },
   { name: 'open', match: 'GET /open', ...windowed, on_store_error: 'open' },
   { name: 'closed', match: 'GET /closed', ...windowed, on_store_error: 'closed' },
-  { name: 'held', match: 'GET /held', algorithm: 'concurrency', limits: `${LIMIT}`, deadline: `${HELD_DEADLINE_MS}ms` },
+  { name: 'held', match: 'GET /held', algorithm: 'concurrency', limits: `${LIMIT}`, deadline: `${heldDeadlineMs}ms` },
   { name: 'both-local', match: 'GET /both', ...windowed },
   { name: 'both-open', match: 'GET /both', ...windowed, on_store_error: 'open' },
   // Its slots do not free themselves before the suite ends: a leaked one stays.

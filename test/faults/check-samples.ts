@@ -28,6 +28,11 @@ export function checkAnswers(samples: readonly Sample[]): string[] {
   )
 }
 
+/** Number of requests without an answer, or with a 5xx that no policy asked for. */
+export function undueErrors(samples: readonly Sample[]): number {
+  return samples.filter(({ status, degraded }) => status === 0 || (status >= 500 && degraded !== 'closed')).length
+}
+
 /** Asserts that requests which were decided within this time were decided without the store, or with it. */
 export function checkMarks(
   samples: readonly Sample[],

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { slotsTaken } from './charges.ts'
 import { checkLog } from './check-log.ts'
-import { checkAnswers, checkMarks, summarize } from './check-samples.ts'
+import { checkAnswers, checkMarks, summarize, undueErrors } from './check-samples.ts'
 import { Exchange } from './exchange.ts'
 import { residentMiB } from './memory.ts'
 import type { Length, Outcome, Scenario } from './scenario.ts'
@@ -23,7 +23,7 @@ export interface ExchangeFault {
   /** All through one point of presence, so that together they show in its memory. */
   readonly mostGrowthMiB?: number
   /** Plays its part in one exchange. @returns what was not as promised */
-  check(exchange: Exchange, site: Site): Promise<string | undefined>
+  check(exchange: Exchange, site: Site, length: Length): Promise<string | undefined>
 }
 
 /** A crowd of exchanges that go wrong between client and upstream, while other requests go on as ever. */
@@ -52,7 +52,7 @@ async function run(site: Site, length: Length, options: ExchangeFault): Promise<
     return new Exchange(used[index % used.length] as URL, path, method)
   })
   const failures = exchanges.map((exchange) =>
-    check(exchange, site).catch((error: Error) => `broke off: ${error.message}`),
+    check(exchange, site, length).catch((error: Error) => `broke off: ${error.message}`),
   )
   const differences = summarize((await Promise.all(failures)).filter((line) => line !== undefined))
   const samples = await traffic.stop()
@@ -76,7 +76,7 @@ async function run(site: Site, length: Length, options: ExchangeFault): Promise<
   return {
     observed: `${exchanges.length} at once, grew by ${mostMiB.toFixed()} MiB, slots free`,
     requests: samples.length + exchanges.length,
-    errors: samples.filter(({ status }) => status === 0 || status >= 500).length,
+    errors: undueErrors(samples),
     differences,
   }
 }

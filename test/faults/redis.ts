@@ -56,7 +56,9 @@ export class FaultyRedis {
    * @param env variables of its environment
    */
   async replicate(env: Readonly<Record<string, string>>): Promise<void> {
-    const args = ['--replicaof', '127.0.0.1', `${this.port}`, '--repl-diskless-sync-delay', '0']
+    // It would wait for more replicas.
+    await this.#client.configSet('repl-diskless-sync-delay', '0')
+    const args = ['--replicaof', '127.0.0.1', `${this.port}`]
     this.#replica = await FaultyRedis.start({ binary: this.#binary, env, args })
     while (!(await this.#replica.client.info('replication')).includes('master_link_status:up')) await wait(10)
   }

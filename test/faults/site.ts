@@ -1,13 +1,17 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import { type FaultyFront, startFaultyFront } from '../../tools/faulty-front.ts'
 import { type RestFront, startRestFront } from '../../tools/rest-front.ts'
 import { type Bundle, buildBundle, removeBundle } from '../support/build-bundle.ts'
 import { type DirectGateway, startDirectGateway } from '../support/direct-gateway.ts'
-import { LOCAL_SHARE, PLANTED, POLICIES, STORE_TIMEOUT_MS, UPSTREAM_TIMEOUT_MS } from './callers.ts'
+import { LOCAL_SHARE, PLANTED, policiesOf, STORE_TIMEOUT_MS } from './callers.ts'
 import { workerdPids } from './memory.ts'
 import { FaultyRedis } from './redis.ts'
+import type { Length } from './scenario.ts'
+import { startTraffic } from './traffic.ts'
 import { type FaultyUpstream, startFaultyUpstream } from './upstream.ts'
 
 const POINTS = 4
+const WARM_UP_MS = 1_500
 const KEY_PREFIX = 'faults'
 
 /** All that a scenario can break: points of presence on one Redis, behind a REST front, before one API. */
@@ -26,7 +30,7 @@ export interface Site {
 }
 
 /** @param given the production bundle; built if there is none */
-export async function startSite(given?: Bundle): Promise<Site> {
+export async function startSite(length: Length, given?: Bundle): Promise<Site> {
   const bundle = given ?? (await buildBundle())
   const redis = await FaultyRedis.start()
   const rest = await startRestFront({ redisPort: redis.port, token: PLANTED.restToken })
@@ -34,12 +38,12 @@ export async function startSite(given?: Bundle): Promise<Site> {
   const upstream = await startFaultyUpstream()
   const bindings = {
     UPSTREAM_URL: upstream.url,
-    UPSTREAM_TIMEOUT_MS,
+    UPSTREAM_TIMEOUT_MS: length.upstreamTimeoutMs,
     UPSTASH_REDIS_REST_URL: front.url,
     UPSTASH_REDIS_REST_TOKEN: PLANTED.restToken,
     IDENTITY_SECRET: PLANTED.identitySecret,
     KEY_PREFIX,
-    POLICIES,
+    POLICIES: policiesOf(length),
     STORE_TIMEOUT_MS,
     ON_STORE_ERROR: 'local',
     LOCAL_SHARE,
@@ -47,6 +51,10 @@ export async function startSite(given?: Bundle): Promise<Site> {
   const others = new Set(await workerdPids())
   const points = await Promise.all(Array.from({ length: POINTS }, () => startDirectGateway({ bundle, bindings })))
   const pids = (await workerdPids()).filter((pid) => !others.has(pid))
+  // Compiled, connected, and as large as it is going to be.
+  const traffic = startTraffic({ points: points.map(({ url }) => url), upstream, ratePerS: length.ratePerS })
+  await wait(WARM_UP_MS)
+  await traffic.stop()
   return {
     points,
     pids,

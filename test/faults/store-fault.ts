@@ -1,8 +1,16 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { HELD_DEADLINE_MS, PLANTED, STORE_TIMEOUT_MS } from './callers.ts'
+import { PLANTED, STORE_TIMEOUT_MS } from './callers.ts'
 import { slotsTaken, unexplainedCharges } from './charges.ts'
 import { checkLog, checkSecrets, eventOf } from './check-log.ts'
-import { checkAdmissions, checkAnswers, checkDeadline, checkMarks, checkQuick, summarize } from './check-samples.ts'
+import {
+  checkAdmissions,
+  checkAnswers,
+  checkDeadline,
+  checkMarks,
+  checkQuick,
+  summarize,
+  undueErrors,
+} from './check-samples.ts'
 import type { Length, Outcome, Scenario } from './scenario.ts'
 import type { Site } from './site.ts'
 import { type Sample, startTraffic } from './traffic.ts'
@@ -162,6 +170,9 @@ async function run(site: Site, length: Length, options: StoreFault): Promise<Out
       differences.push(...errors.map((line) => `while the store served: ${line}`))
     }
   }
+  if (traffic.peakInFlight < length.inFlight) {
+    differences.push(`the load had ${traffic.peakInFlight} in flight, not ${length.inFlight}`)
+  }
   const unmarked = samples.filter(({ degraded }) => degraded === undefined).length
   return {
     observed: [
@@ -171,7 +182,7 @@ async function run(site: Site, length: Length, options: StoreFault): Promise<Out
       `${traffic.peakInFlight} in flight`,
     ].join(', '),
     requests: samples.length,
-    errors: samples.filter(({ status }) => status === 0 || status >= 500).length,
+    errors: undueErrors(samples),
     differences,
   }
 }
@@ -211,10 +222,14 @@ async function checkHealth({ points }: Site, expected: 'ok' | 'degraded'): Promi
 }
 
 /** Slots are given back at once by a store that serves, and at their deadline by one that could not be told. */
-async function checkSlots(site: Site, { name }: Length, { decides, clockBehindMs = 0 }: StoreFault): Promise<string[]> {
+async function checkSlots(
+  site: Site,
+  { name, heldDeadlineMs }: Length,
+  { decides, clockBehindMs = 0 }: StoreFault,
+): Promise<string[]> {
   // Too long a wait for the short form.
   if (clockBehindMs > 0 && name === 'short') return []
-  const withinMs = decides === 'shared' ? RECOVERY_MS : HELD_DEADLINE_MS + clockBehindMs + RECOVERY_MS
+  const withinMs = decides === 'shared' ? RECOVERY_MS : heldDeadlineMs + clockBehindMs + RECOVERY_MS
   const untilMs = performance.now() + withinMs
   for (;;) {
     const taken = await slotsTaken(site, 'held')

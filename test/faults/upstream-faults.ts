@@ -1,5 +1,4 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { UPSTREAM_TIMEOUT_MS } from './callers.ts'
 import type { Exchange } from './exchange.ts'
 import { exchangeFault } from './exchange-fault.ts'
 import type { Scenario } from './scenario.ts'
@@ -16,13 +15,13 @@ const MOST_GROWTH_MIB = 100
 export const UPSTREAM_FAULTS: readonly Scenario[] = [
   exchangeFault({
     fault: 'upstream: hangs',
-    promised: `504 after ${UPSTREAM_TIMEOUT_MS} ms; slots given back`,
+    promised: '504 after UPSTREAM_TIMEOUT_MS; slots given back',
     path: '/up/hang',
-    async check(exchange) {
+    async check(exchange, _site, { upstreamTimeoutMs }) {
       const { status, beganMs } = await exchange.read()
       if (status !== 504) return `${status}, not 504`
-      const isInTime = beganMs >= UPSTREAM_TIMEOUT_MS - 50 && beganMs <= UPSTREAM_TIMEOUT_MS + SLACK_MS
-      return isInTime ? undefined : `504 outside of ${UPSTREAM_TIMEOUT_MS} to ${UPSTREAM_TIMEOUT_MS + SLACK_MS} ms`
+      const isInTime = beganMs >= upstreamTimeoutMs - 50 && beganMs <= upstreamTimeoutMs + SLACK_MS
+      return isInTime ? undefined : `504 outside of ${upstreamTimeoutMs} to ${upstreamTimeoutMs + SLACK_MS} ms`
     },
   }),
   exchangeFault({
