@@ -66,13 +66,16 @@ export class DenyCache {
   }
 }
 
-/** Whether a rule that has refused goes on to: slots and settled charges may be given back at any moment. */
-function isLasting({ algorithm, enforced, isSettled, isForNewcomers }: Rule): boolean {
-  return enforced && algorithm !== 'concurrency' && !isSettled && !isForNewcomers
+/**
+ * Whether a rule that has refused goes on to do so, for the same reason: slots and settled charges may be given back at
+ * any moment, and what is reserved may be used up by others.
+ */
+function isLasting({ algorithm, enforced, reserved, isSettled, isForNewcomers }: Rule): boolean {
+  return enforced && reserved === 0 && algorithm !== 'concurrency' && !isSettled && !isForNewcomers
 }
 
-function nameOf({ key, cost, reserved }: Rule): string {
-  return `${key} ${cost} ${reserved}`
+function nameOf({ key, cost }: Rule): string {
+  return `${key} ${cost}`
 }
 
 function agedUsage({ usage, sentAtMs, receivedAtMs }: Refusal, nowMs: number): TierUsage[] {
