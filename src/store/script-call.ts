@@ -44,12 +44,12 @@ function ruleNumbers({ tiers, burst, slot }: Rule): number[] {
 }
 
 /** @throws {StoreError} if the reply is not one to this request */
-export function readDecision(reply: unknown, { permits, rules }: DecisionRequest): StoreDecision {
+export function readDecision(reply: unknown, request: DecisionRequest): StoreDecision {
+  const { permits, rules } = request
   const size = 2 + 3 * rules.reduce((sum, { tiers }) => sum + tiers.length, 0)
-  if (!Array.isArray(reply) || reply.length !== size || !reply.every(Number.isSafeInteger)) {
+  if (!Array.isArray(reply) || reply.length !== size || !reply.every(isCount)) {
     throw new StoreError('Redis answered something other than a decision')
   }
-  if ((reply as number[]).some((number) => number < 0)) throw new StoreError('Redis answered a negative number')
   const numbers = (reply as number[]).values()
   const next = () => numbers.next().value as number
   const granted = next()
@@ -58,7 +58,23 @@ export function readDecision(reply: unknown, { permits, rules }: DecisionRequest
   const usage = rules.map(({ tiers }) =>
     tiers.map((): TierUsage => ({ remaining: next(), resetMs: next(), retryAfterMs: next() })),
   )
-  const isRefused = rules.some(({ enforced }, i) => enforced && usage[i]?.some(({ retryAfterMs }) => retryAfterMs > 0))
-  if (granted === 0 && !isRefused) throw new StoreError('Redis refused, and none of the rules did')
-  return { granted, nowMs, usage }
+  const decision = { granted, nowMs, usage }
+  if (!isConsistent(request, decision)) throw new StoreError('Redis answered a decision that contradicts itself')
+  return decision
+}
+
+function isCount(value: unknown): boolean {
+  return Number.isSafeInteger(value) && (value as number) >= 0
+}
+
+/** Whether nothing is granted exactly if a rule says for how long it refuses, and no more is left than there can be. */
+function isConsistent({ mode, permits, rules }: DecisionRequest, { granted, nowMs, usage }: StoreDecision): boolean {
+  const isRefused = rules.some(
+    ({ enforced }, index) => enforced && usage[index]?.some(({ retryAfterMs }) => retryAfterMs > 0),
+  )
+  const isPossible = rules.every(({ tiers, burst }, index) =>
+    tiers.every(({ limit }, at) => (usage[index]?.[at]?.remaining ?? 0) <= (burst ?? limit)),
+  )
+  const isWhole = mode === 'partial' || granted === 0 || granted === permits
+  return nowMs > 0 && isRefused === (granted === 0) && isPossible && isWhole
 }

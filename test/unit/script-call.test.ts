@@ -56,10 +56,13 @@ test.each<[string, unknown]>([
   ['a nested list', [[3], ...GOOD.slice(1)]],
   ['fewer permits than none', [-1, ...GOOD.slice(1)]],
   ['more permits than asked for', [5, ...GOOD.slice(1)]],
+  ['zeros, which neither grant nor refuse', GOOD.map(() => 0)],
+  ['a refusal that no enforced rule makes', [0, ...GOOD.slice(1)]],
+  ['a grant that an enforced rule refuses', [...GOOD.slice(0, 4), 1, ...GOOD.slice(5)]],
+  ['a time that never was', [3, 0, ...GOOD.slice(2)]],
   ['fewer units left than none', [3, 1_700_000_000_000, -1, ...GOOD.slice(3)]],
-  ['a time that is over', [...GOOD.slice(0, -1), -1]],
-  // The last number is the retry time of a rule that refuses nothing.
-  ['a refusal by none of the rules', [0, ...GOOD.slice(1)]],
+  ['a wait below 0', [...GOOD.slice(0, -1), -1]],
+  ['more units left than there can be', [3, 1_700_000_000_000, 1_000_000, ...GOOD.slice(3)]],
 ])('readDecision() refuses %s', (_name, reply) => {
   expect(() => readDecision(reply, request)).toThrow(StoreError)
 })

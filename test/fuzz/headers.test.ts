@@ -1,0 +1,194 @@
+import { isIPv6 } from 'node:net'
+import fc from 'fast-check'
+import { describe, expect } from 'vitest'
+import { loadConfig } from '../../src/config/load-config.ts'
+import { removeHopByHop } from '../../src/http/hop-by-hop.ts'
+import { callerAddress } from '../../src/identity/address.ts'
+import { normalizeAuthorization } from '../../src/identity/authorization.ts'
+import { formField } from '../../src/identity/form.ts'
+import { RuleMaker } from '../../src/limiter/rule-maker.ts'
+import { fuzz } from './fuzz.ts'
+import { anyText, fieldValue, fieldValueOf } from './strings.ts'
+
+describe('normalizeAuthorization()', () => {
+  const value = fieldValueOf('Bearer', 'bearer', 'Basic', ' ', '\t', '  ', 'abc', 'ABC', '=', ',', '"')
+
+  fuzz(
+    'normalizeAuthorization() answers one spelling, which is its own',
+    250,
+    fc.property(value, (value) => {
+      const normal = normalizeAuthorization(value)
+      if (value.trim() === '') {
+        expect(normal).toBeUndefined()
+        return
+      }
+      expect(normal).toMatch(/^\S+(?: \S+)*$/)
+      expect(normalizeAuthorization(normal as string)).toBe(normal)
+      // Nothing but space and the case of the scheme is lost.
+      const dense = (text: string) => text.replaceAll(/\s/g, '')
+      expect(dense(normal as string).toLowerCase()).toBe(dense(value).toLowerCase())
+      const credentials = value.trim().split(/\s+/).slice(1)
+      if (credentials.length > 0) expect(normal?.split(' ').slice(1)).toEqual(credentials)
+    }),
+  )
+})
+
+describe('callerAddress()', () => {
+  const group = fc.integer({ min: 0, max: 0xffff })
+  const groups = fc.oneof(
+    fc.array(group, { minLength: 8, maxLength: 8 }),
+    fc.array(fc.oneof(fc.constant(0), group), { minLength: 8, maxLength: 8 }),
+  )
+  const prefix = fc.integer({ min: 16, max: 128 })
+  const addressOf = (text: string, ipv6Prefix: number) => {
+    return callerAddress(new Headers({ 'CF-Connecting-IP': text }), ipv6Prefix)
+  }
+
+  /** Writes the groups out, a run of zeros as "::" if there is one. */
+  function written(groups: readonly number[], isShort: boolean): string {
+    const text = groups.map((group) => group.toString(16)).join(':')
+    return isShort ? text.replace(/(?:^|:)0(?::0)+(?::|$)/, '::') : text
+  }
+
+  fuzz(
+    'callerAddress() gives two addresses one name if, and only if, they share the prefix',
+    300,
+    fc.property(
+      groups,
+      groups,
+      prefix,
+      fc.integer({ min: 0, max: 127 }),
+      fc.boolean(),
+      (one, any, prefix, flip, isShort) => {
+        // An IPv4 address in the clothes of IPv6 is the IPv4 caller.
+        fc.pre(one.slice(0, 5).some((group) => group !== 0))
+        const bits = (groups: readonly number[]) => groups.map((group) => group.toString(2).padStart(16, '0')).join('')
+        const flipped = one.map((group, index) => (index === flip >> 4 ? group ^ (0x8000 >> (flip & 15)) : group))
+        for (const other of [any, flipped]) {
+          if (other.slice(0, 5).every((group) => group === 0)) continue
+          const isShared = bits(one).slice(0, prefix) === bits(other).slice(0, prefix)
+          expect(addressOf(written(one, isShort), prefix) === addressOf(written(other, false), prefix)).toBe(isShared)
+        }
+      },
+    ),
+  )
+
+  fuzz(
+    'callerAddress() names an IPv4 caller as one, also if the address is mapped into IPv6',
+    200,
+    fc.property(fc.ipV4(), prefix, (address, prefix) => {
+      expect(addressOf(address, prefix)).toBe(address)
+      expect(addressOf(`::ffff:${address}`, prefix)).toBe(address)
+    }),
+  )
+
+  fuzz(
+    'callerAddress() answers a name to any text',
+    300,
+    fc.property(
+      fieldValueOf(':', '::', 'fe80', '1', 'ffff', '%eth0', '[', ']', '.', '127.0.0.1', '/', '@'),
+      prefix,
+      (text, prefix) => {
+        const address = addressOf(text, prefix)
+        expect(address.length).toBeGreaterThan(0)
+        if (isIPv6(text) && !text.includes('%')) expect(address).toMatch(/^(?:[\da-f:]+\/\d+|\d+\.\d+\.\d+\.\d+)$/)
+      },
+    ),
+  )
+})
+
+describe('RuleMaker#make()', () => {
+  const MAX_COST = 50
+  const config = loadConfig({
+    UPSTREAM_URL: 'https://api.example.com',
+    POLICIES: [
+      { name: 'a', limits: '100/1m', cost: 'header:x-cost', max_cost: MAX_COST, by: 'token+header:x-team+query:key' },
+    ],
+  })
+  const maker = new RuleMaker(config)
+  const policy = config.policies[0] as (typeof config.policies)[number]
+
+  const cost = fc.oneof(
+    fc.integer({ min: -2, max: 60 }).map(String),
+    fieldValueOf('0', '1', '5', ' ', '+', '-', '.', 'e1', '0x', '\xb2', ','),
+  )
+  const value = fc.oneof(fieldValue, fieldValueOf('Bearer ', 'a', '{', '}', '*', '\\', ':'))
+
+  fuzz(
+    'RuleMaker#make() answers a cost that the policy allows, or that it is none, and a key of its own making',
+    300,
+    fc.asyncProperty(cost, value, value, anyText, async (cost, authorization, team, key) => {
+      const headers = { 'X-Cost': cost, Authorization: authorization, 'X-Team': team }
+      const url = `https://gateway.example/x?key=${encodeURIComponent(key.toWellFormed())}`
+      const asked = await maker.make({ policy, route: undefined }, new Request(url, { headers }), '/x', 'default')
+      const sent = cost.replaceAll(/^[ \t]+|[ \t]+$/g, '')
+      const isCost = /^\d{1,10}$/.test(sent) && Number(sent) >= 1 && Number(sent) <= MAX_COST
+      if (asked.kind !== 'rule') {
+        expect([asked.kind, isCost]).toEqual(['bad-cost', false])
+        return
+      }
+      expect([asked.rule.cost, isCost]).toEqual([Number(sent), true])
+      // Whatever callers send, it leaves as a digest.
+      expect(asked.rule.key).toMatch(/^sluice:a:w:\{[\w-]{22}\}$/)
+    }),
+  )
+})
+
+describe('removeHopByHop()', () => {
+  const name = fc.constantFrom('x-one', 'x-two', 'host', 'via', 'cf-connecting-ip', 'set-cookie', 'authorization', 'te')
+  const connection = fieldValueOf(
+    'x-one',
+    'X-TWO',
+    'close',
+    'keep-alive',
+    ',',
+    ', ',
+    ' ',
+    ';',
+    '"',
+    'x-one x-two',
+    'TE',
+  )
+
+  fuzz(
+    'removeHopByHop() removes what Connection names, its own fields, and nothing else, whatever Connection says',
+    300,
+    fc.property(fc.array(connection, { maxLength: 3 }), fc.uniqueArray(name), fieldValue, (lists, names, value) => {
+      const headers = new Headers()
+      for (const list of lists) headers.append('Connection', list)
+      for (const name of names) headers.append(name, value)
+      removeHopByHop(headers)
+      const named = lists.flatMap((list) => list.split(',')).map((item) => item.trim().toLowerCase())
+      const expected = names.filter((name) => name !== 'te' && !named.includes(name))
+      expect([...headers.keys()].sort()).toEqual(expected.sort())
+    }),
+  )
+})
+
+describe('formField()', () => {
+  const type = fc.constantFrom(
+    'application/x-www-form-urlencoded',
+    'Application/X-WWW-Form-URLEncoded; charset=x',
+    'text/plain',
+  )
+  const body = fc.oneof(
+    fc.uint8Array({ maxLength: 200 }),
+    fc
+      .array(fc.constantFrom('caller=', 'a', '&', '%', '%C3', '=', '+', 'x'.repeat(4_000)), { maxLength: 6 })
+      .map((parts) => new TextEncoder().encode(parts.join(''))),
+  )
+
+  fuzz(
+    'formField() answers what the form holds, or nothing, and leaves the body as it was',
+    150,
+    fc.asyncProperty(type, body, async (type, body) => {
+      const headers = { 'Content-Type': type }
+      const request = new Request('https://gateway.example/', { method: 'POST', headers, body })
+      const field = await formField(request, 'caller')
+      const isForm = /^application\/x-www-form-urlencoded/i.test(type) && body.length <= 8 * 1024
+      const expected = new URLSearchParams(new TextDecoder().decode(body)).get('caller') || undefined
+      expect(field).toBe(isForm ? expected : undefined)
+      expect(new Uint8Array(await request.arrayBuffer())).toEqual(body)
+    }),
+  )
+})

@@ -1,0 +1,53 @@
+import fc from 'fast-check'
+import { expect } from 'vitest'
+import { parseDuration, parseLimits } from '../../src/config/limits.ts'
+import { removeHopByHop } from '../../src/http/hop-by-hop.ts'
+import { callerAddress } from '../../src/identity/address.ts'
+import { normalizeAuthorization } from '../../src/identity/authorization.ts'
+import { parseBy } from '../../src/identity/source.ts'
+import { canonicalPath } from '../../src/policy/canonical-path.ts'
+import { type Pattern, parsePattern } from '../../src/policy/pattern.ts'
+import { PatternRouter } from '../../src/policy/pattern-router.ts'
+import { fuzz } from './fuzz.ts'
+
+// What takes time by the square of its input would be at it for minutes here: a stranger must not be able to ask for that.
+
+const LENGTH = 200_000
+/** What takes time in proportion needs some milliseconds; a busy machine, some more. */
+const PATIENCE_MS = 2_000
+
+const router = new PatternRouter<string>()
+for (const text of ['/a/*/b/*/c/*', '/:a/:b/:c/:d/x', '*', '/a/a/a/*', 'GET /(a+)+/$', '/%41/a.b/*']) {
+  router.add(parsePattern(text) as Pattern, text)
+}
+
+const READERS: Record<string, (text: string) => unknown> = {
+  parsePattern,
+  parseLimits,
+  parseDuration,
+  parseBy,
+  normalizeAuthorization,
+  'PatternRouter#match': (text) => router.match('GET', `/${text}`),
+  canonicalPath: (text) => canonicalPath(`http://gateway.example/${encodeURI(text)}`),
+  removeHopByHop: (text) => removeHopByHop(new Headers({ Connection: text })),
+  callerAddress: (text) => callerAddress(new Headers({ 'CF-Connecting-IP': text }), 64),
+}
+
+/** The same few characters over and over, with something else before and after. */
+const piece = fc.constantFrom(
+  ...[' ', '\t', '/', 'a', '/a', 'a/', '%', '%41', '.', '/.', ',', ', ', '1', '1/1s', '1/1s,', ':', ':1', '::', '0:'],
+  ...['GET ', '*', '/*', 'header:x+', 'token+', '+', '-', '"', 'x-one,', '1 ', ' /'],
+)
+const text = fc
+  .tuple(piece, fc.tuple(piece, piece), piece)
+  .map(([before, [one, other], after]) => `${before}${(one + other).repeat(LENGTH / (one + other).length)}${after}`)
+
+fuzz(
+  'no reader of what strangers or operators write takes long over long input',
+  25,
+  fc.property(fc.constantFrom(...Object.keys(READERS)), text, (name, text) => {
+    const startMs = performance.now()
+    READERS[name]?.(text)
+    expect(performance.now() - startMs, name).toBeLessThan(PATIENCE_MS)
+  }),
+)
