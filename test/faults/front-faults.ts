@@ -11,12 +11,12 @@ const DECIDES: Partial<Record<FaultName, StoreFault['decides']>> = {
 
 /** Each fault of the faulty REST front, on every call; then one that hits some of them. */
 export const FRONT_FAULTS: readonly Scenario[] = [
-  ...(Object.keys(FAULTS) as FaultName[]).map((name) =>
+  ...(Object.keys(FAULTS) as FaultName[]).map((fault) =>
     storeFault({
-      fault: `front: ${name}`,
-      decides: DECIDES[name] ?? 'alone',
-      ...(FAULTS[name].kind === 'hang' && { duringMs: ({ name, duringMs }) => (name === 'long' ? duringMs : 1_500) }),
-      begin: ({ front }) => front.inject(FAULTS[name]),
+      fault: `front: ${fault}`,
+      decides: DECIDES[fault] ?? 'alone',
+      ...(FAULTS[fault].kind === 'hang' && { duringMs: ({ name, duringMs }) => (name === 'long' ? duringMs : 1_500) }),
+      begin: ({ front }) => front.inject(FAULTS[fault]),
       end: ({ front }) => front.inject(undefined),
     }),
   ),

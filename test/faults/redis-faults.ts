@@ -11,16 +11,16 @@ const BEHIND_S = 5
 /** Redis itself, broken in earnest. */
 export const REDIS_FAULTS: readonly Scenario[] = [
   storeFault({
-    fault: 'Redis: killed, restarted empty after 10 s',
+    fault: 'Redis: killed (SIGKILL), restarted empty',
     decides: 'alone',
     forgets: true,
-    duringMs: ({ name }) => (name === 'long' ? 10_000 : 1_500),
+    duringMs: ({ name }) => (name === 'long' ? 10_000 : 2_100),
     ratePerS: ({ name, ratePerS }) => (name === 'long' ? 500 : ratePerS),
     begin: ({ redis }) => redis.kill(),
     end: ({ redis }) => redis.restart(),
   }),
   storeFault({
-    fault: 'Redis: stopped for 3 s (SIGSTOP)',
+    fault: 'Redis: stopped (SIGSTOP)',
     decides: 'alone',
     duringMs: ({ name }) => (name === 'long' ? 3_000 : 1_500),
     begin: ({ redis }) => redis.freeze(),

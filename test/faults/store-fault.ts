@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { PLANTED, STORE_TIMEOUT_MS } from './callers.ts'
-import { slotsTaken, unexplainedCharges } from './charges.ts'
+import { STORE_TIMEOUT_MS } from './callers.ts'
+import { unexplainedCharges } from './charges.ts'
 import { checkLog, checkSecrets, eventOf } from './check-log.ts'
 import {
   checkAdmissions,
@@ -11,16 +11,17 @@ import {
   summarize,
   undueErrors,
 } from './check-samples.ts'
+import { checkHealth, checkSlots, RECOVERY_MS, recovery, settled } from './check-site.ts'
 import type { Length, Outcome, Scenario } from './scenario.ts'
 import type { Site } from './site.ts'
 import { type Sample, startTraffic } from './traffic.ts'
 
-/** Promised time from the store's return to shared limits, ms. */
-const RECOVERY_MS = 2_000
 /** An isolate asks an absent store at most once in so long, by its shortest pause less jitter. */
 const SHORTEST_PAUSE_MS = 187
 /** When the circuit is open for sure: calls have missed their deadline, and enough of them. */
 const OPENED_MS = 2 * STORE_TIMEOUT_MS
+/** A timer may end a little early. */
+const TIMER_SLACK_MS = 10
 
 export interface StoreFault {
   readonly fault: string
@@ -38,8 +39,6 @@ export interface StoreFault {
   readonly decides: 'shared' | 'alone' | 'either'
   /** The store loses what it holds. */
   readonly forgets?: boolean
-  /** Charges may be lost with a store that is replaced. */
-  readonly losesCharges?: boolean
   /** The store that comes back has a clock that is behind: what the one before has noted stays for so much longer. */
   readonly clockBehindMs?: number
   /** How long it lasts, where it matters. */
@@ -73,113 +72,42 @@ export function storeFault(options: StoreFault): Scenario {
   }
 }
 
-/** Resolves when every point has a store again, as it had before the first fault. */
-async function settled({ points }: Site): Promise<void> {
-  const untilMs = performance.now() + 10_000
-  const settling = points.map(async ({ url }) => {
-    for (;;) {
-      const headers = { authorization: `Bearer ${PLANTED.caller}-${crypto.randomUUID()}` }
-      const response = await fetch(new URL('/local', url), { headers })
-      await response.arrayBuffer()
-      if (response.status === 200 && !response.headers.has('sluice-degraded')) return
-      if (performance.now() > untilMs) throw new Error('a point of presence does not return to the store')
-      await wait(50)
-    }
-  })
-  await Promise.all(settling)
-}
-
 async function run(site: Site, length: Length, options: StoreFault): Promise<Outcome> {
-  const { points, front, upstream } = site
-  const { begin, end, decides, forgets = false, losesCharges = forgets } = options
-  const differences: string[] = []
+  const { points, front } = site
+  const { decides } = options
   const logStarts = points.map(({ log }) => log.length)
   const doubtfulBefore = front.doubtful
-  const startedMs = performance.now()
+  const play = await playOut(site, length, options)
+  const { samples, recoveryMs, peakInFlight } = play
 
-  upstream.delayMs = length.upstreamDelayMs
-  const ratePerS = options.ratePerS?.(length) ?? length.ratePerS
-  const traffic = startTraffic({ points: points.map(({ url }) => url), upstream, ratePerS })
-  await wait(length.beforeMs)
-
-  const beginMs = performance.now()
-  await begin(site)
-  const brokenMs = performance.now()
-  const duringMs = options.duringMs?.(length) ?? length.duringMs
-  await wait(Math.min(OPENED_MS, duringMs / 2))
-  const callsWhenOpen = front.scriptCalls
-  const openMs = performance.now()
-  await wait(duringMs - (openMs - brokenMs))
-  if (decides === 'alone') differences.push(...(await checkHealth(site, 'degraded')))
-  const callsAtEnd = front.scriptCalls
-  const mendingMs = performance.now()
-  await end(site)
-  const mendedMs = performance.now()
-
-  // Calls of which some are still to fail were sent before that.
-  if (decides === 'either') await wait(STORE_TIMEOUT_MS)
-  const recoveryMs = await recovery(site, traffic.samples, mendedMs)
+  const differences = [...play.differences, ...judgeAnswers(play, options, points.length)]
   if (recoveryMs > RECOVERY_MS) differences.push(`shared again only after ${recoveryMs.toFixed()} ms`)
-  const sharedMs = performance.now()
-  await wait(length.afterMs)
-  const samples = await traffic.stop()
-  const stoppedMs = performance.now()
-
-  differences.push(
-    ...checkAnswers(samples),
-    ...checkDeadline(samples),
-    ...checkAdmissions(samples, points.length, forgets ? 1 : 0),
-    ...checkMarks(samples, { fromMs: startedMs, toMs: beginMs }, 'shared').map((line) => `before: ${line}`),
-    ...checkMarks(samples, { fromMs: sharedMs, toMs: stoppedMs }, 'shared').map((line) => `after: ${line}`),
-    ...summarize(samples.flatMap(({ text }) => checkSecrets(text, 'an answer'))),
-  )
-  if (decides === 'alone') {
-    differences.push(...checkMarks(samples, { fromMs: brokenMs, toMs: mendingMs }, decides))
-  } else if (decides === 'shared') {
-    differences.push(...checkMarks(samples, { fromMs: startedMs, toMs: stoppedMs }, decides))
-  }
-  if (decides === 'alone' && duringMs > OPENED_MS) {
-    differences.push(...checkQuick(samples, { fromMs: openMs, toMs: mendingMs }))
-    const allowed = points.length * (Math.ceil((mendingMs - openMs) / SHORTEST_PAUSE_MS) + 1)
-    const asked = callsAtEnd - callsWhenOpen
-    if (asked > allowed) differences.push(`${asked} calls of an absent store, where ${allowed} probes are due`)
-  }
+  if (peakInFlight < length.inFlight) differences.push(`the load had ${peakInFlight} in flight, not ${length.inFlight}`)
   differences.push(...(await checkHealth(site, 'ok')))
 
-  let overcharged = 0
-  if (!losesCharges) {
+  let unseen = 0
+  if (!options.forgets) {
     const charges = await unexplainedCharges(site, samples)
     const doubtful = front.doubtful - doubtfulBefore
-    overcharged = charges.reduce((sum, units) => sum + Math.max(0, units), 0)
-    if (overcharged > doubtful) differences.push(`${overcharged} charges nobody was told of; ${doubtful} can be`)
+    unseen = charges.reduce((sum, units) => sum + Math.max(0, units), 0)
+    if (unseen > doubtful) differences.push(`${unseen} charges nobody was told of, where ${doubtful} can be`)
     const silent = charges.filter((units) => units < 0)
     if (silent.length > 0) differences.push(`${silent.length} callers were admitted without a charge or a mark`)
   }
   differences.push(...(await checkSlots(site, length, options)))
 
-  const tookMs = performance.now() - startedMs
-  const logs = points.map(({ log }, index) => log.slice(logStarts[index]))
-  for (const lines of logs) {
-    differences.push(...checkLog(lines, tookMs))
-    const count = (event: string) => lines.filter((line) => eventOf(line) === event).length
-    if (decides === 'alone' && count('store_error') === 0) differences.push('a point without a line store_error')
-    if (decides === 'alone' && count('store_recovered') === 0)
-      differences.push('a point without a line store_recovered')
-    if (decides === 'shared') {
-      const errors = lines.filter((line) => eventOf(line) === 'store_error')
-      differences.push(...errors.map((line) => `while the store served: ${line}`))
-    }
+  const tookMs = performance.now() - play.times.startMs
+  for (const [index, { log }] of points.entries()) {
+    differences.push(...judgeLog(log.slice(logStarts[index]), decides, tookMs))
   }
-  if (traffic.peakInFlight < length.inFlight) {
-    differences.push(`the load had ${traffic.peakInFlight} in flight, not ${length.inFlight}`)
-  }
-  const unmarked = samples.filter(({ degraded }) => degraded === undefined).length
+  const marked = samples.filter(({ degraded }) => degraded !== undefined).length
   return {
     observed: [
-      `${samples.length - unmarked} without the store`,
+      `${play.ratePerS}/s, ${((play.times.mendingMs - play.times.brokenMs) / 1_000).toFixed(1)} s`,
+      `${marked} without the store`,
       ...(decides === 'shared' ? [] : [`shared after ${(recoveryMs / 1_000).toFixed(1)} s`]),
-      ...(overcharged > 0 ? [`${overcharged} charged unseen`] : []),
-      `${traffic.peakInFlight} in flight`,
+      ...(unseen > 0 ? [`${unseen} charged unseen`] : []),
+      `${peakInFlight} in flight`,
     ].join(', '),
     requests: samples.length,
     errors: undueErrors(samples),
@@ -187,54 +115,99 @@ async function run(site: Site, length: Length, options: StoreFault): Promise<Out
   }
 }
 
-/** Resolves when each point has admitted a request through the store that was sent since then, ms it took. */
-async function recovery({ points }: Site, samples: readonly Sample[], sinceMs: number): Promise<number> {
-  const first = (point: number) =>
-    samples.find(
-      (sample) =>
-        sample.point === point && sample.startMs >= sinceMs && sample.status === 200 && sample.degraded === undefined,
-    )
-  for (;;) {
-    const found = points.map((_, point) => first(point))
-    const tookMs = performance.now() - sinceMs
-    if (found.every((sample) => sample !== undefined)) {
-      return Math.max(...found.map((sample) => (sample as Sample).decidedMs - sinceMs))
-    }
-    if (tookMs > 3 * RECOVERY_MS) return tookMs
-    await wait(10)
+/** What was sent and came back, and when, by `performance.now()`, the store changed. */
+interface Play {
+  readonly samples: readonly Sample[]
+  readonly times: {
+    readonly startMs: number
+    /** It begins to break, and is broken. */
+    readonly beginMs: number
+    readonly brokenMs: number
+    /** Its circuits are open. */
+    readonly openMs: number
+    /** It begins to be mended. */
+    readonly mendingMs: number
+    /** Every point has asked it again. */
+    readonly sharedMs: number
+    readonly stopMs: number
   }
+  /** Requests sent a second. */
+  readonly ratePerS: number
+  readonly recoveryMs: number
+  /** Scripts called while circuits were open. */
+  readonly probes: number
+  readonly peakInFlight: number
+  readonly differences: readonly string[]
 }
 
-/** Health asks the store once a second at most: a state that was just left may be told for so long. */
-async function checkHealth({ points }: Site, expected: 'ok' | 'degraded'): Promise<string[]> {
-  const untilMs = performance.now() + RECOVERY_MS
-  const states = points.map(async ({ url }, point) => {
-    for (;;) {
-      const response = await fetch(new URL('/_sluice/health', url))
-      const text = await response.text()
-      const { status } = JSON.parse(text) as { status: string }
-      if (status === expected) return []
-      if (performance.now() > untilMs) return [`point ${point}: health says ${text}, not ${expected}`]
-      await wait(50)
-    }
-  })
-  return (await Promise.all(states)).flat()
+async function playOut(site: Site, length: Length, options: StoreFault): Promise<Play> {
+  const { points, front, upstream } = site
+  const { begin, end, decides } = options
+  const duringMs = options.duringMs?.(length) ?? length.duringMs
+  const ratePerS = options.ratePerS?.(length) ?? length.ratePerS
+  upstream.delayMs = length.upstreamDelayMs
+  const startMs = performance.now()
+  const traffic = startTraffic({ points: points.map(({ url }) => url), upstream, ratePerS })
+  await wait(length.beforeMs)
+
+  const beginMs = performance.now()
+  await begin(site)
+  const brokenMs = performance.now()
+  await wait(Math.min(OPENED_MS + TIMER_SLACK_MS, duringMs / 2))
+  const openMs = performance.now()
+  const callsBefore = front.scriptCalls
+  await wait(duringMs - (openMs - brokenMs))
+  const differences = decides === 'alone' ? await checkHealth(site, 'degraded') : []
+  const probes = front.scriptCalls - callsBefore
+
+  const mendingMs = performance.now()
+  await end(site)
+  const mendedMs = performance.now()
+  // Calls of which some are still to fail were sent before that.
+  if (decides === 'either') await wait(STORE_TIMEOUT_MS)
+  const recoveryMs = await recovery(site, traffic.samples, mendedMs)
+  const sharedMs = performance.now()
+  await wait(length.afterMs)
+  const samples = await traffic.stop()
+  const stopMs = performance.now()
+  const times = { startMs, beginMs, brokenMs, openMs, mendingMs, sharedMs, stopMs }
+  return { samples, times, ratePerS, recoveryMs, probes, peakInFlight: traffic.peakInFlight, differences }
 }
 
-/** Slots are given back at once by a store that serves, and at their deadline by one that could not be told. */
-async function checkSlots(
-  site: Site,
-  { name, heldDeadlineMs }: Length,
-  { decides, clockBehindMs = 0 }: StoreFault,
-): Promise<string[]> {
-  // Too long a wait for the short form.
-  if (clockBehindMs > 0 && name === 'short') return []
-  const withinMs = decides === 'shared' ? RECOVERY_MS : heldDeadlineMs + clockBehindMs + RECOVERY_MS
-  const untilMs = performance.now() + withinMs
-  for (;;) {
-    const taken = await slotsTaken(site, 'held')
-    if (taken === 0) return []
-    if (performance.now() > untilMs) return [`${taken} slots still taken after ${withinMs} ms`]
-    await wait(20)
+function judgeAnswers(
+  { samples, times, probes }: Play,
+  { decides, forgets = false }: StoreFault,
+  points: number,
+): string[] {
+  const { startMs, beginMs, brokenMs, openMs, mendingMs, sharedMs, stopMs } = times
+  const differences = [
+    ...checkAnswers(samples),
+    ...checkDeadline(samples),
+    ...checkAdmissions(samples, points, forgets ? 1 : 0),
+    ...checkMarks(samples, { fromMs: startMs, toMs: beginMs }, 'shared').map((line) => `before: ${line}`),
+    ...checkMarks(samples, { fromMs: sharedMs, toMs: stopMs }, 'shared').map((line) => `after: ${line}`),
+    ...summarize(samples.flatMap(({ text }) => checkSecrets(text, 'an answer'))),
+  ]
+  if (decides === 'shared') differences.push(...checkMarks(samples, { fromMs: startMs, toMs: stopMs }, 'shared'))
+  if (decides !== 'alone') return differences
+
+  differences.push(...checkMarks(samples, { fromMs: brokenMs, toMs: mendingMs }, 'alone'))
+  // In a shorter time, some calls are still waiting for their deadline.
+  if (openMs - brokenMs >= OPENED_MS) {
+    differences.push(...checkQuick(samples, { fromMs: openMs, toMs: mendingMs }))
+    const due = points * (Math.ceil((mendingMs - openMs) / SHORTEST_PAUSE_MS) + 1)
+    if (probes > due) differences.push(`${probes} calls of an absent store, where ${due} probes are due`)
   }
+  return differences
+}
+
+function judgeLog(lines: readonly string[], decides: StoreFault['decides'], tookMs: number): string[] {
+  const errors = lines.filter((line) => eventOf(line) === 'store_error')
+  const recoveries = lines.filter((line) => eventOf(line) === 'store_recovered')
+  return [
+    ...checkLog(lines, tookMs),
+    ...(decides === 'alone' && errors.length === 0 ? ['a point without a line store_error'] : []),
+    ...(decides === 'alone' && recoveries.length === 0 ? ['a point without a line store_recovered'] : []),
+    ...(decides === 'shared' ? errors.map((line) => `while the store served: ${line}`) : []),
+  ]
 }

@@ -1,0 +1,79 @@
+/** What a site must come to, each within a time. */
+import { setTimeout as wait } from 'node:timers/promises'
+import { PLANTED } from './callers.ts'
+import { slotsTaken } from './charges.ts'
+import type { Length } from './scenario.ts'
+import type { Site } from './site.ts'
+import type { StoreFault } from './store-fault.ts'
+import type { Sample } from './traffic.ts'
+
+/** Promised time from the store's return to shared limits, ms. */
+export const RECOVERY_MS = 2_000
+
+/** Resolves when every point has a store again, as it had before the first fault. */
+export async function settled({ points }: Site): Promise<void> {
+  const untilMs = performance.now() + 10_000
+  const settling = points.map(async ({ url }) => {
+    for (;;) {
+      const headers = { authorization: `Bearer ${PLANTED.caller}-${crypto.randomUUID()}` }
+      const response = await fetch(new URL('/local', url), { headers })
+      await response.arrayBuffer()
+      if (response.status === 200 && !response.headers.has('sluice-degraded')) return
+      if (performance.now() > untilMs) throw new Error('a point of presence does not return to the store')
+      await wait(50)
+    }
+  })
+  await Promise.all(settling)
+}
+
+/** Resolves when each point has admitted a request through the store that was sent since then, ms it took. */
+export async function recovery({ points }: Site, samples: readonly Sample[], sinceMs: number): Promise<number> {
+  const first = (point: number) =>
+    samples.find(
+      (sample) =>
+        sample.point === point && sample.startMs >= sinceMs && sample.status === 200 && sample.degraded === undefined,
+    )
+  for (;;) {
+    const found = points.map((_, point) => first(point))
+    const tookMs = performance.now() - sinceMs
+    if (found.every((sample) => sample !== undefined)) {
+      return Math.max(...found.map((sample) => (sample as Sample).decidedMs - sinceMs))
+    }
+    if (tookMs > 3 * RECOVERY_MS) return tookMs
+    await wait(10)
+  }
+}
+
+/** Health asks the store once a second at most: a state that was just left may be told for so long. */
+export async function checkHealth({ points }: Site, expected: 'ok' | 'degraded'): Promise<string[]> {
+  const untilMs = performance.now() + RECOVERY_MS
+  const states = points.map(async ({ url }, point) => {
+    for (;;) {
+      const response = await fetch(new URL('/_sluice/health', url))
+      const text = await response.text()
+      const { status } = JSON.parse(text) as { status: string }
+      if (status === expected) return []
+      if (performance.now() > untilMs) return [`point ${point}: health says ${text}, not ${expected}`]
+      await wait(50)
+    }
+  })
+  return (await Promise.all(states)).flat()
+}
+
+/** Slots are given back at once by a store that serves, and at their deadline by one that could not be told. */
+export async function checkSlots(
+  site: Site,
+  { name, heldDeadlineMs }: Length,
+  { decides, clockBehindMs = 0 }: Pick<StoreFault, 'decides' | 'clockBehindMs'>,
+): Promise<string[]> {
+  // Too long a wait for the short form.
+  if (clockBehindMs > 0 && name === 'short') return []
+  const withinMs = decides === 'shared' ? RECOVERY_MS : heldDeadlineMs + clockBehindMs + RECOVERY_MS
+  const untilMs = performance.now() + withinMs
+  for (;;) {
+    const taken = await slotsTaken(site, 'held')
+    if (taken === 0) return []
+    if (performance.now() > untilMs) return [`${taken} slots still taken after ${withinMs} ms`]
+    await wait(20)
+  }
+}
