@@ -1,7 +1,12 @@
 import { createHash, createHmac } from 'node:crypto'
+import { type LRU, lru } from 'tiny-lru'
 
 /** Identities are cut to 128 bits: no two callers meet, and keys stay short. */
 const DIGEST_BYTES = 16
+/** Callers whose digests are remembered: a busy one's is not computed anew for each request. */
+const MAX_REMEMBERED = 1_000
+/** Longer values are digested each time, so that what is remembered stays small. */
+const MAX_REMEMBERED_CHARACTERS = 1_000
 
 /** Turns what identifies a caller into what may leave the isolate. */
 export type Digest = (parts: readonly string[]) => string
@@ -11,9 +16,15 @@ export type Digest = (parts: readonly string[]) => string
  * raw token.
  */
 export function createDigest(secret: string | undefined): Digest {
+  const remembered: LRU<string> = lru(MAX_REMEMBERED)
   return function digest(parts) {
-    const hash = secret === undefined ? createHash('sha256') : createHmac('sha256', secret)
     // As JSON, so that no value can be mistaken for two.
-    return hash.update(JSON.stringify(parts)).digest().subarray(0, DIGEST_BYTES).toString('base64url')
+    const text = JSON.stringify(parts)
+    const known = remembered.get(text)
+    if (known !== undefined) return known
+    const hash = secret === undefined ? createHash('sha256') : createHmac('sha256', secret)
+    const result = hash.update(text).digest().subarray(0, DIGEST_BYTES).toString('base64url')
+    if (text.length <= MAX_REMEMBERED_CHARACTERS) remembered.set(text, result)
+    return result
   }
 }
