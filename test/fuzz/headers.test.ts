@@ -3,10 +3,12 @@ import fc from 'fast-check'
 import { describe, expect } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
 import { removeHopByHop } from '../../src/http/hop-by-hop.ts'
+import { hasPassed } from '../../src/http/via.ts'
 import { callerAddress } from '../../src/identity/address.ts'
 import { normalizeAuthorization } from '../../src/identity/authorization.ts'
 import { formField } from '../../src/identity/form.ts'
 import { RuleMaker } from '../../src/limiter/rule-maker.ts'
+import { readMethods } from '../../src/policy/request-method.ts'
 import { fuzz } from './fuzz.ts'
 import { anyText, fieldValue, fieldValueOf } from './strings.ts'
 
@@ -18,7 +20,9 @@ describe('normalizeAuthorization()', () => {
     250,
     fc.property(value, (value) => {
       const normal = normalizeAuthorization(value)
-      if (value.trim() === '') {
+      const [scheme = '', ...words] = value.trim().split(/\s+/)
+      const isOneWord = words.length === 1 && !words[0]?.includes(',')
+      if (scheme === '' || (/^(?:bearer|basic)$/i.test(scheme) && !isOneWord)) {
         expect(normal).toBeUndefined()
         return
       }
@@ -27,8 +31,7 @@ describe('normalizeAuthorization()', () => {
       // Nothing but space and the case of the scheme is lost.
       const dense = (text: string) => text.replaceAll(/\s/g, '')
       expect(dense(normal as string).toLowerCase()).toBe(dense(value).toLowerCase())
-      const credentials = value.trim().split(/\s+/).slice(1)
-      if (credentials.length > 0) expect(normal?.split(' ').slice(1)).toEqual(credentials)
+      if (words.length > 0) expect(normal?.split(' ').slice(1)).toEqual(words)
     }),
   )
 })
@@ -148,6 +151,7 @@ describe('removeHopByHop()', () => {
     '"',
     'x-one x-two',
     'TE',
+    'CF-Connecting-IP',
   )
 
   fuzz(
@@ -159,8 +163,69 @@ describe('removeHopByHop()', () => {
       for (const name of names) headers.append(name, value)
       removeHopByHop(headers)
       const named = lists.flatMap((list) => list.split(',')).map((item) => item.trim().toLowerCase())
-      const expected = names.filter((name) => name !== 'te' && !named.includes(name))
+      const isRemoved = (name: string) => name === 'te' || (named.includes(name) && !name.startsWith('cf-'))
+      const expected = names.filter((name) => !isRemoved(name))
       expect([...headers.keys()].sort()).toEqual(expected.sort())
+    }),
+  )
+})
+
+describe('hasPassed()', () => {
+  const OWN = 'sluice-1a2b3c4d'
+  const other = fc.constantFrom(
+    '1.1 sluice-00000000',
+    '1.1 sluice',
+    `1.1 ${OWN}x`,
+    `1.1 x${OWN}`,
+    '2 cdn (a, b)',
+    'HTTP/2 y',
+    '',
+  )
+  const own = fc.constantFrom(`1.1 ${OWN}`, `2\t${OWN.toUpperCase()} (here)`, `HTTP/1.1  ${OWN}`)
+  const space = fc.constantFrom(',', ', ', ' ,\t')
+
+  fuzz(
+    'hasPassed() finds this deployment in a list if, and only if, it is there, in whatever case and place',
+    150,
+    fc.property(fc.array(other), fc.array(other), own, space, (before, after, own, space) => {
+      expect(hasPassed([...before, own, ...after].join(space), OWN)).toBe(true)
+      expect(hasPassed([...before, ...after].join(space), OWN)).toBe(false)
+    }),
+  )
+
+  fuzz(
+    'hasPassed() answers any list',
+    100,
+    fc.property(fc.option(fieldValue), (via) => {
+      expect(hasPassed(via, OWN)).toBe(false)
+    }),
+  )
+})
+
+describe('readMethods()', () => {
+  const field = fc.constantFrom('X-HTTP-Method-Override', 'X-HTTP-Method', 'X-Method-Override', 'X-Other')
+  const value = fieldValueOf('DELETE', 'delete', 'POST', ',', ' ', '"', 'é')
+  const query = fc.oneof(
+    anyText,
+    fc.constantFrom('_method=PUT', '%5Fmethod=put', 'a=1&_method=', '_method=%', '_METHOD=x'),
+  )
+
+  fuzz(
+    "readMethods() answers the request's own method first, and after it those that it names",
+    200,
+    fc.property(fc.constantFrom('GET', 'POST'), field, value, query, (method, field, value, query) => {
+      const url = `https://gateway.example/?${query.toWellFormed().replaceAll('#', '')}`
+      const methods = readMethods(new Request(url, { method, headers: { [field]: value } }))
+      expect(methods[0]).toBe(method)
+      expect(new Set(methods).size).toBe(methods.length)
+      const named = field === 'X-Other' ? [] : value.split(',')
+      const expected = [
+        method,
+        ...named,
+        ...new URL(url).searchParams.getAll('_method').flatMap((text) => text.split(',')),
+      ]
+      const plain = expected.map((text) => text.trim().toUpperCase()).filter((text) => text !== '')
+      expect(new Set(methods)).toEqual(new Set(plain))
     }),
   )
 })
@@ -186,7 +251,8 @@ describe('formField()', () => {
       const request = new Request('https://gateway.example/', { method: 'POST', headers, body })
       const field = await formField(request, 'caller')
       const isForm = /^application\/x-www-form-urlencoded/i.test(type) && body.length <= 8 * 1024
-      const expected = new URLSearchParams(new TextDecoder().decode(body)).get('caller') || undefined
+      const [caller, ...others] = new URLSearchParams(new TextDecoder().decode(body)).getAll('caller')
+      const expected = others.length === 0 ? caller || undefined : undefined
       expect(field).toBe(isForm ? expected : undefined)
       expect(new Uint8Array(await request.arrayBuffer())).toEqual(body)
     }),

@@ -2,12 +2,14 @@ import fc from 'fast-check'
 import { expect } from 'vitest'
 import { parseDuration, parseLimits } from '../../src/config/limits.ts'
 import { removeHopByHop } from '../../src/http/hop-by-hop.ts'
+import { hasPassed } from '../../src/http/via.ts'
 import { callerAddress } from '../../src/identity/address.ts'
 import { normalizeAuthorization } from '../../src/identity/authorization.ts'
 import { parseBy } from '../../src/identity/source.ts'
 import { canonicalPath } from '../../src/policy/canonical-path.ts'
 import { type Pattern, parsePattern } from '../../src/policy/pattern.ts'
 import { PatternRouter } from '../../src/policy/pattern-router.ts'
+import { readPath } from '../../src/policy/request-path.ts'
 import { fuzz } from './fuzz.ts'
 
 // What takes time by the square of its input would be at it for minutes here: a stranger must not be able to ask for that.
@@ -29,6 +31,8 @@ const READERS: Record<string, (text: string) => unknown> = {
   normalizeAuthorization,
   'PatternRouter#match': (text) => router.match('GET', `/${text}`),
   canonicalPath: (text) => canonicalPath(`http://gateway.example/${encodeURI(text)}`),
+  readPath: (text) => readPath(`http://gateway.example/${encodeURI(text).replaceAll('%25', '%')}`),
+  hasPassed: (text) => hasPassed(text, 'sluice-1a2b3c4d'),
   removeHopByHop: (text) => removeHopByHop(new Headers({ Connection: text })),
   callerAddress: (text) => callerAddress(new Headers({ 'CF-Connecting-IP': text }), 64),
 }
@@ -36,7 +40,7 @@ const READERS: Record<string, (text: string) => unknown> = {
 /** The same few characters over and over, with something else before and after. */
 const piece = fc.constantFrom(
   ...[' ', '\t', '/', 'a', '/a', 'a/', '%', '%41', '.', '/.', ',', ', ', '1', '1/1s', '1/1s,', ':', ':1', '::', '0:'],
-  ...['GET ', '*', '/*', 'header:x+', 'token+', '+', '-', '"', 'x-one,', '1 ', ' /'],
+  ...['GET ', '*', '/*', ';', ';a', '%2F', '%5c', '%00', 'header:x+', 'token+', '+', '-', '"', 'x-one,', '1 ', ' /'],
 )
 const text = fc
   .tuple(piece, fc.tuple(piece, piece), piece)
