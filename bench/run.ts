@@ -34,12 +34,19 @@ const RESULTS = fileURLToPath(import.meta.resolve('./results'))
 
 const FULL = {
   redis: { warmUps: 1, repetitions: 7, budgetMs: 150 },
-  gateway: { callers: [HOT, 1_000, 100_000], repetitions: 3, seconds: 2 },
+  gateway: {
+    repetitions: new Map([
+      [HOT, 5],
+      [1_000, 2],
+      [100_000, 2],
+    ]),
+    seconds: 2,
+  },
   accuracy: { targets: ALL_TARGETS, repetitions: 2, durationMs: 3_000 },
 }
 const QUICK = {
   redis: { warmUps: 0, repetitions: 1, budgetMs: 40 },
-  gateway: { callers: [HOT], repetitions: 1, seconds: 1 },
+  gateway: { repetitions: new Map([[HOT, 1]]), seconds: 1 },
   accuracy: { targets: MAIN_TARGETS, repetitions: 1, durationMs: 3_000 },
 }
 

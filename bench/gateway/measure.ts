@@ -3,6 +3,7 @@ import { type RedisClient, readCounts, resetCounts } from '../command-counts.ts'
 import type { Child } from '../processes/child.ts'
 import { medians } from '../statistics.ts'
 import type { Bundle } from './bundle.ts'
+import { processorUs } from './processor-time.ts'
 import { ONE_TIER, THREE_TIERS, type Variant } from './variants.ts'
 import { type Gateway, startGateway } from './workerd.ts'
 import { load } from './wrk.ts'
@@ -21,6 +22,8 @@ export interface GatewayFigures {
   readonly restCalls: number
   /** Redis commands, as Upstash bills them, per request of a client. */
   readonly billed: number
+  /** Processor time of the gateway's workerd per request: what is left when nothing is waited for. */
+  readonly processorUs: number
 }
 
 export interface GatewayBenchOptions {
@@ -30,8 +33,8 @@ export interface GatewayBenchOptions {
   readonly fronts: ReadonlyMap<number, Child>
   readonly token: string
   readonly bundles: ReadonlyMap<string, Bundle>
-  readonly callers: readonly number[]
-  readonly repetitions: number
+  /** Numbers of callers, and how often each is measured. */
+  readonly repetitions: ReadonlyMap<number, number>
   /** Time for which each load is measured, after a shorter one that is not. */
   readonly seconds: number
 }
@@ -50,17 +53,19 @@ export async function measureGateways(options: GatewayBenchOptions): Promise<Gat
   const gateways: Gateway[] = []
   try {
     for (const [restLatencyMs, front] of options.fronts) {
-      for (const variant of [...ONE_TIER, ...THREE_TIERS]) {
-        const gateway = await start(variant, front, options)
-        gateways.push(gateway)
-        // Several tiers are compared at one caller, where they cost most.
-        for (const callers of variant.tiers > 1 ? [HOT] : options.callers) {
-          cells.push({ variant, callers, restLatencyMs, gateway, runs: [] })
-        }
+      const started: [Variant, Gateway][] = []
+      for (const variant of [...ONE_TIER, ...THREE_TIERS]) started.push([variant, await start(variant, front, options)])
+      gateways.push(...started.map(([, gateway]) => gateway))
+      // Those that are compared follow upon each other. Several tiers are at one caller only, where they cost most.
+      for (const callers of options.repetitions.keys()) {
+        const compared = started.filter(([{ tiers }]) => tiers <= 1 || callers === HOT)
+        cells.push(...compared.map(([variant, gateway]) => ({ variant, callers, restLatencyMs, gateway, runs: [] })))
       }
     }
-    for (let repetition = 0; repetition < options.repetitions; repetition++) {
-      for (const cell of cells) cell.runs.push(await run(cell, options))
+    for (let turn = 0; turn < Math.max(...options.repetitions.values()); turn++) {
+      for (const cell of cells) {
+        if (turn < (options.repetitions.get(cell.callers) ?? 0)) cell.runs.push(await run(cell, options))
+      }
     }
   } finally {
     await Promise.all(gateways.map((gateway) => gateway.stop()))
@@ -87,13 +92,18 @@ async function run(cell: Cell, { redis, fronts, seconds }: GatewayBenchOptions):
   await load({ ...target, seconds: Math.ceil(seconds / 3) })
   const callsBefore = await settledCalls(front)
   await resetCounts(redis)
+  const processorBeforeUs = processorUs(gateway.pid)
   const result = await load({ ...target, seconds })
+  const processor = processorUs(gateway.pid) - processorBeforeUs
   const restCalls = (await settledCalls(front)) - callsBefore
   const { billed } = await readCounts(redis)
   const { requests, sent, requestsPerSecond, p50Ms, p99Ms, refused, failed } = result
   if (failed > 0) throw new Error(`${variant.name}: ${failed} of ${requests} requests failed`)
   if (!variant.isFlooded && refused > 0) throw new Error(`${variant.name} refused ${refused} of ${requests} requests`)
-  return { requestsPerSecond, p50Ms, p99Ms, restCalls: restCalls / sent, billed: billed / sent }
+  return {
+    ...{ requestsPerSecond, p50Ms, p99Ms },
+    ...{ restCalls: restCalls / sent, billed: billed / sent, processorUs: processor / sent },
+  }
 }
 
 /** REST calls so far, once those that a load left behind have come to their end. */

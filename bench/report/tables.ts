@@ -55,6 +55,7 @@ function gatewayRow({ variant, callers, restLatencyMs, ...figures }: GatewayFigu
     'p99 ms': round(figures.p99Ms),
     'REST calls': round(figures.restCalls),
     commands: round(figures.billed),
+    'CPU µs': round(figures.processorUs),
   }
 }
 
