@@ -28,7 +28,7 @@ export async function startThreatenedGateway(
 
 /** The same for one test. */
 export async function startOwnThreatenedGateway(
-  bindings: Readonly<Record<string, unknown>>,
+  bindings: Readonly<Record<string, unknown>> = {},
 ): Promise<ThreatenedGateway> {
   const gateway = await startThreatenedGateway(bindings)
   onTestFinished(() => gateway.stop())
