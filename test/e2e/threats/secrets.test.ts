@@ -1,6 +1,6 @@
 /** Whoever reads answers, logs or keys learns no secret of the operator's, and no token or address of a caller's. */
 import { randomUUID } from 'node:crypto'
-import { afterEach, expect, inject, test } from 'vitest'
+import { afterEach, expect, inject, test, vi } from 'vitest'
 import { PLANTED } from '../../setup/secret-watch.ts'
 import { type Answer, send } from '../../support/http-client.ts'
 import { connectRedis } from '../../support/script-store.ts'
@@ -34,6 +34,12 @@ async function call(gateway: ThreatenedGateway, status: number, path = PATH): Pr
   return answer
 }
 
+/** Lines come after the answers that they are about. */
+async function logged(gateway: ThreatenedGateway, event: string): Promise<void> {
+  await vi.waitFor(() => expect(gateway.log.join()).toContain(event), { timeout: 10_000 })
+  told.push(gateway.log.join('\n'))
+}
+
 test('when it admits and when it limits, in Redis neither', async () => {
   const redisBindings = REDIS()
   const policies = ['token', 'ip', 'header:x-key', 'query:key', 'route'].map((by, i) => ({
@@ -61,7 +67,7 @@ test.each(['local', 'open', 'closed'])(
     })
     await call(gateway, ON_STORE_ERROR === 'closed' ? 503 : 200)
     await call(gateway, 200, '/_sluice/health')
-    expect(gateway.log.join()).toContain('store_error')
+    await logged(gateway, 'store_error')
   },
 )
 
@@ -109,7 +115,7 @@ test.each([
 ])('when it is misconfigured (%#)', async (bindings) => {
   const gateway = await startOwnThreatenedGateway(bindings)
   await call(gateway, 500)
-  expect(gateway.log.join()).toContain('misconfigured')
+  await logged(gateway, 'misconfigured')
 })
 
 test('when a caller is refused for want of an identity or of a cost', async () => {
