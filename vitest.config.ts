@@ -1,6 +1,13 @@
+import { mkdtempSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { cloudflareTest } from '@cloudflare/vitest-plugin'
 import { defineConfig } from 'vitest/config'
+import { WORKER_LOG } from './test/setup/secret-watch.ts'
+
+// In the environment, for the processes that the tests run in.
+process.env[WORKER_LOG] ??= join(mkdtempSync(join(tmpdir(), 'sluice-worker-log-')), 'log')
 
 /** Imports Lua as text, as the rule in wrangler.toml does for the Worker. */
 const luaText = {

@@ -1,17 +1,20 @@
+const UNKNOWN = 'unknown'
+
 /**
  * The caller's address, with all that share an IPv6 prefix as one: a site is given a /64 at least, and may use any
  * address of it. Only `CF-Connecting-IP` is believed: Cloudflare sets it, and a client can send any `X-Forwarded-For`
- * it likes. Without it (outside Cloudflare) all callers share one address.
+ * it likes. Without it (outside Cloudflare), or where it is no address, all callers share one.
  * @param ipv6Prefix leading bits that count, 1 to 128
  */
 export function callerAddress(headers: Headers, ipv6Prefix: number): string {
-  const address = headers.get('CF-Connecting-IP')?.trim() || 'unknown'
-  return address.includes(':') ? ipv6Network(address, ipv6Prefix) : address
+  const address = headers.get('CF-Connecting-IP')?.trim() ?? ''
+  if (address.includes(':')) return ipv6Network(address, ipv6Prefix)
+  return /^\d{1,3}(?:\.\d{1,3}){3}$/.test(address) ? address : UNKNOWN
 }
 
 function ipv6Network(address: string, prefix: number): string {
   const url = `http://[${address}]`
-  if (!URL.canParse(url)) return address
+  if (!URL.canParse(url)) return UNKNOWN
   // The URL parser writes an address in its one canonical form (RFC 5952).
   const [head = '', tail] = new URL(url).hostname.slice(1, -1).split('::')
   const before = head ? head.split(':') : []

@@ -1,6 +1,7 @@
 import type { TestProject } from 'vitest/node'
 import { startRedisServer } from '../../tools/redis-server.ts'
 import { startRestFront } from '../../tools/rest-front.ts'
+import { PLANTED } from './secret-watch.ts'
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -14,7 +15,7 @@ declare module 'vitest' {
 
 /** A real Redis and two REST fronts for a project's tests. A machine that cannot have Redis fails here, loudly. */
 export default async function services({ provide }: TestProject): Promise<() => Promise<void>> {
-  const token = 'test-token'
+  const token = `${PLANTED}-rest-token`
   const redis = await startRedisServer()
   const front = await startRestFront({ redisPort: redis.port, token })
   const plain = await startRestFront({ redisPort: redis.port, token, stripShebang: false })

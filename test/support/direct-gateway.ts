@@ -1,6 +1,7 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
+import { keepWorkerLog } from '../setup/secret-watch.ts'
 import type { Bundle } from './build-bundle.ts'
 
 export interface DirectGateway {
@@ -52,7 +53,10 @@ export async function startDirectGateway({
     ...(upstreamService && { serviceBindings: { UPSTREAM: { external: { address: upstreamService, http: {} } } } }),
     unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }],
     stripCfConnectingIp: false,
-    handleStructuredLogs: ({ message }) => log.push(message),
+    handleStructuredLogs({ message }) {
+      log.push(message)
+      keepWorkerLog(message)
+    },
     host: '127.0.0.1',
   })
   const miniflare = new Miniflare(options)

@@ -1,6 +1,7 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
+import { keepWorkerLog } from '../setup/secret-watch.ts'
 import type { Bundle } from './build-bundle.ts'
 
 export interface PointOfPresence {
@@ -27,6 +28,7 @@ export async function startPointOfPresence(
     compatibilityDate,
     compatibilityFlags: [...compatibilityFlags],
     bindings: bindings as Record<string, never>,
+    handleStructuredLogs: ({ message }) => keepWorkerLog(message),
     host: '127.0.0.1',
   })
   const miniflare = new Miniflare(options)

@@ -1,4 +1,5 @@
 import { inject, onTestFinished } from 'vitest'
+import { PLANTED } from '../setup/secret-watch.ts'
 import { type DirectGateway, startDirectGateway } from './direct-gateway.ts'
 import { type RecordingUpstream, startRecordingUpstream } from './recording-upstream.ts'
 
@@ -13,7 +14,12 @@ export async function startThreatenedGateway(
   const upstream = await startRecordingUpstream()
   const gateway = await startDirectGateway({
     bundle: inject('bundle'),
-    bindings: { UPSTREAM_URL: upstream.url, RATE_LIMITS: '100000/1m', ...bindings },
+    bindings: {
+      UPSTREAM_URL: upstream.url,
+      RATE_LIMITS: '100000/1m',
+      IDENTITY_SECRET: `${PLANTED}-of-identities`,
+      ...bindings,
+    },
   })
   return {
     url: gateway.url,
@@ -28,7 +34,7 @@ export async function startThreatenedGateway(
 
 /** The same for one test. */
 export async function startOwnThreatenedGateway(
-  bindings: Readonly<Record<string, unknown>>,
+  bindings: Readonly<Record<string, unknown>> = {},
 ): Promise<ThreatenedGateway> {
   const gateway = await startThreatenedGateway(bindings)
   onTestFinished(() => gateway.stop())

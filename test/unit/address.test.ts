@@ -39,10 +39,10 @@ test.each(['::ffff:203.0.113.7', '::FFFF:cb00:7107', '0:0:0:0:0:ffff:203.0.113.7
   },
 )
 
-test.each(['fe80::1%eth0', '1:2:3', '::g', '2001:db8::1::2', ':', '[::1]'])(
-  'callerAddress() keeps what is no address: %s',
+test.each(['fe80::1%eth0', '1:2:3', '::g', '2001:db8::1::2', ':', '[::1]', 'x', '1.2.3', '1.2.3.4, 1.2.3.5'])(
+  'callerAddress() takes what is no address for none: %s',
   (address) => {
-    expect(addressOf(address)).toBe(address)
+    expect(addressOf(address)).toBe(addressOf(''))
   },
 )
 

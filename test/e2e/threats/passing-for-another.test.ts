@@ -1,0 +1,126 @@
+/** A caller who would rather be counted as somebody else, as many, or as nobody. */
+import { randomUUID } from 'node:crypto'
+import { expect, inject, test } from 'vitest'
+import { send } from '../../support/http-client.ts'
+import { exchange, statusesOf } from '../../support/raw-http.ts'
+import { connectRedis } from '../../support/script-store.ts'
+import { startOwnThreatenedGateway } from '../../support/threatened-gateway.ts'
+
+const IP = { 'CF-Connecting-IP': '203.0.113.7' }
+
+test.each([
+  'X-Forwarded-For',
+  'X-Real-IP',
+  'True-Client-IP',
+  'X-Client-IP',
+  'Forwarded',
+  'Via',
+  'CF-Worker',
+  'CF-Connecting-IPv6',
+  'CF-Pseudo-IPv4',
+  'CF-Ray',
+  'X-Forwarded-Host',
+  'Host',
+])('cannot be another one by %s', async (name) => {
+  const gateway = await startOwnThreatenedGateway({ RATE_LIMITS: '1/1h' })
+  const call = (value: string) => send(gateway.url, { headers: { ...IP, [name]: value } })
+  expect((await call('198.51.100.1')).status).toBe(200)
+  expect((await call('198.51.100.2')).status).toBe(429)
+})
+
+test('cannot say two addresses: outside Cloudflare, too, all who do are one', async () => {
+  const gateway = await startOwnThreatenedGateway({ RATE_LIMITS: '1/1h' })
+  const call = (...addresses: string[]) => send(gateway.url, { headers: { 'CF-Connecting-IP': addresses } })
+  const statuses: number[] = []
+  for (const addresses of [['203.0.113.7'], ['203.0.113.7', '198.51.100.1'], ['203.0.113.7', '198.51.100.2'], ['x']]) {
+    statuses.push((await call(...addresses)).status)
+  }
+  expect(statuses).toEqual([200, 200, 429, 429])
+})
+
+test('cannot hide the address from the API', async () => {
+  const gateway = await startOwnThreatenedGateway()
+  const names = 'CF-Connecting-IP, X-Forwarded-For, Via, close'
+  await send(gateway.url, {
+    headers: { ...IP, Connection: names, 'X-Forwarded-For': '198.51.100.1', 'X-Real-IP': '::1' },
+  })
+  const [recorded] = gateway.upstream.take()
+  expect(recorded?.headers).toMatchObject({ 'x-forwarded-for': '203.0.113.7', 'cf-connecting-ip': '203.0.113.7' })
+  expect(recorded?.headers).not.toHaveProperty('x-real-ip')
+})
+
+test.each([
+  ['a second Authorization', { Authorization: ['Bearer X', 'Bearer Y'] }],
+  ['two credentials in one', { Authorization: 'Bearer X, Bearer Y' }],
+  ['something after the credential', { Authorization: 'Bearer X 1' }],
+  ['a comma after the credential', { Authorization: 'Bearer X,' }],
+  ['a scheme without a credential', { Authorization: 'Bearer' }],
+  ['an empty credential', { Authorization: '' }],
+])('is not one more caller by %s, but the one of the address', async (_, headers) => {
+  const gateway = await startOwnThreatenedGateway({ RATE_LIMITS: '1/1h' })
+  expect((await send(gateway.url, { headers: IP })).status).toBe(200)
+  expect((await send(gateway.url, { headers: { ...IP, ...headers } })).status).toBe(429)
+  const strict = await startOwnThreatenedGateway({ ANONYMOUS: 'deny' })
+  expect((await send(strict.url, { headers: { ...IP, ...headers } })).status).toBe(401)
+})
+
+test('is refused with a folded Authorization', async () => {
+  const gateway = await startOwnThreatenedGateway()
+  const bytes = 'GET / HTTP/1.1\r\nHost: gateway.example\r\nAuthorization: Bearer\r\n X\r\n\r\n'
+  expect(statusesOf(await exchange(gateway.url, bytes))).toEqual([400])
+})
+
+test('is not one more caller by a parameter that is there twice', async () => {
+  const policies = ['query', 'form'].map((kind) => ({
+    name: kind,
+    limits: '1/1h',
+    by: `${kind}:key`,
+    match: `/${kind}`,
+    missing: 'deny',
+  }))
+  const gateway = await startOwnThreatenedGateway({ POLICIES: policies })
+  expect((await send(gateway.url, { path: '/query?key=a&k%65y=b' })).status).toBe(401)
+  const form = { method: 'POST', path: '/form', headers: { 'Content-Type': 'application/x-www-form-urlencoded' } }
+  expect((await send(gateway.url, { ...form, body: 'key=a&key=b' })).status).toBe(401)
+})
+
+/** As long as Node's own client lets a field be. */
+const LONG = 'x'.repeat(16 * 1024 - 300)
+
+test.each([
+  ['a brace', 'Bearer }:{x}'],
+  ['a pattern', 'Bearer *[a-z]?\\'],
+  ['the key of another', 'Bearer sluice:default:w:{AAAA}'],
+  ['16 KB', `Bearer ${LONG}`],
+  ['Lua', `Bearer "..redis.call('FLUSHALL').."`],
+  ['no UTF-8', 'Bearer \xff\xfe\xc0\xaf'],
+  ['escaped lines', 'Bearer a%0d%0aFLUSHALL\\r\\n'],
+  ['a tab', 'Key a\tb'],
+])('makes a key like any other by %s in a token', async (_, token) => {
+  const prefix = randomUUID()
+  const gateway = await startOwnThreatenedGateway({
+    UPSTASH_REDIS_REST_URL: inject('redisRestUrl'),
+    UPSTASH_REDIS_REST_TOKEN: inject('redisRestToken'),
+    KEY_PREFIX: prefix,
+    STORE_TIMEOUT_MS: 30_000,
+    ON_STORE_ERROR: 'closed',
+    RATE_LIMITS: '1/1h',
+  })
+  const bytes = `GET / HTTP/1.1\r\nHost: gateway.example\r\nAuthorization: ${token}\r\nConnection: close\r\n\r\n`
+  expect(statusesOf(await exchange(gateway.url, bytes))).toEqual([200])
+  expect(statusesOf(await exchange(gateway.url, bytes))).toEqual([429])
+  const redis = await connectRedis(inject('redisPort'))
+  const keys = await redis.keys(`${prefix}*`)
+  await redis.close()
+  expect(keys).toEqual([expect.stringMatching(/^[\w-]{36}:default:w:\{[\w-]{22}\}$/)])
+  const other = bytes.replace('Authorization: ', 'Authorization: x')
+  expect(statusesOf(await exchange(gateway.url, other))).toEqual([200])
+})
+
+test.each(['\n', '\r', '\0'])('cannot put %j into a token at all', async (sign) => {
+  const gateway = await startOwnThreatenedGateway({ RATE_LIMITS: '1/1h' })
+  const bytes = `GET / HTTP/1.1\r\nHost: gateway.example\r\nAuthorization: Bearer X${sign}Y\r\nConnection: close\r\n\r\n`
+  const answered = await exchange(gateway.url, bytes)
+  expect(statusesOf(answered)).toEqual([400])
+  expect(gateway.upstream.take()).toEqual([])
+})

@@ -1,0 +1,129 @@
+/** Whoever reads answers, logs or keys learns no secret of the operator's, and no token or address of a caller's. */
+import { randomUUID } from 'node:crypto'
+import { afterEach, expect, inject, test, vi } from 'vitest'
+import { PLANTED } from '../../setup/secret-watch.ts'
+import { type Answer, send } from '../../support/http-client.ts'
+import { connectRedis } from '../../support/script-store.ts'
+import { startOwnThreatenedGateway, type ThreatenedGateway } from '../../support/threatened-gateway.ts'
+import { startUpstream } from '../../support/upstream.ts'
+
+const ADDRESS = '203.0.113.99'
+const TOKEN = `${PLANTED}-of-a-caller`
+const HEADERS = { Authorization: `Bearer ${TOKEN}`, 'X-Key': TOKEN, 'CF-Connecting-IP': ADDRESS }
+const PATH = `/?key=${TOKEN}`
+const REDIS = () => ({
+  UPSTASH_REDIS_REST_URL: inject('redisRestUrl'),
+  UPSTASH_REDIS_REST_TOKEN: inject('redisRestToken'),
+  KEY_PREFIX: randomUUID(),
+  STORE_TIMEOUT_MS: 30_000,
+})
+
+const told: string[] = []
+afterEach(() => {
+  expect(told.length).toBeGreaterThan(0)
+  for (const text of told.splice(0)) {
+    expect(text).not.toContain(PLANTED)
+    expect(text).not.toContain(ADDRESS)
+  }
+})
+
+async function call(gateway: ThreatenedGateway, status: number, path = PATH): Promise<Answer> {
+  const answer = await send(gateway.url, { path, headers: HEADERS })
+  expect(answer.status).toBe(status)
+  told.push(`${answer.rawHeaders.join('\n')}\n${answer.body}`, gateway.log.join('\n'))
+  return answer
+}
+
+/** Lines come after the answers that they are about. */
+async function logged(gateway: ThreatenedGateway, event: string): Promise<void> {
+  await vi.waitFor(() => expect(gateway.log.join()).toContain(event), { timeout: 10_000 })
+  told.push(gateway.log.join('\n'))
+}
+
+test('when it admits and when it limits, in Redis neither', async () => {
+  const redisBindings = REDIS()
+  const policies = ['token', 'ip', 'header:x-key', 'query:key', 'route'].map((by, i) => ({
+    name: `p${i}`,
+    limits: '1/1h',
+    by,
+  }))
+  const gateway = await startOwnThreatenedGateway({ ...redisBindings, POLICIES: policies })
+  await call(gateway, 200)
+  await call(gateway, 429)
+  const redis = await connectRedis(inject('redisPort'))
+  const keys = await redis.keys(`${redisBindings.KEY_PREFIX}*`)
+  expect(keys).toHaveLength(policies.length + 1)
+  for (const key of keys) told.push(key, JSON.stringify(await redis.xRange(key, '-', '+')))
+  await redis.close()
+})
+
+test.each(['local', 'open', 'closed'])(
+  'when Redis refuses its token, with ON_STORE_ERROR=%s',
+  async (ON_STORE_ERROR) => {
+    const gateway = await startOwnThreatenedGateway({
+      ...REDIS(),
+      UPSTASH_REDIS_REST_TOKEN: `${PLANTED}-wrong`,
+      ON_STORE_ERROR,
+    })
+    await call(gateway, ON_STORE_ERROR === 'closed' ? 503 : 200)
+    await call(gateway, 200, '/_sluice/health')
+    await logged(gateway, 'store_error')
+  },
+)
+
+test.each([
+  ['repeats what it was sent', 400],
+  ['repeats what it was sent', 500],
+  ['repeats what it was sent as a result', 200],
+])('when Redis %s, with status %d', async (_, status) => {
+  const front = await startUpstream((request, response) => {
+    let body = ''
+    request.setEncoding('utf8').on('data', (chunk) => {
+      body += chunk
+    })
+    request.on('end', () => {
+      const echo = `${request.headers.authorization} ${body}`
+      response.writeHead(status, { 'Content-Type': 'application/json' })
+      response.end(JSON.stringify(status === 200 ? { result: echo } : { error: `ERR ${echo}` }))
+    })
+  })
+  const gateway = await startOwnThreatenedGateway({ ...REDIS(), UPSTASH_REDIS_REST_URL: front.url })
+  await call(gateway, 200)
+  await call(gateway, 200, '/_sluice/health')
+  await front.stop()
+})
+
+test('when nobody is at the other end', async () => {
+  const nowhere = 'http://127.0.0.1:1'
+  await call(await startOwnThreatenedGateway({ UPSTREAM_URL: nowhere }), 502)
+  const gateway = await startOwnThreatenedGateway({
+    ...REDIS(),
+    UPSTASH_REDIS_REST_URL: nowhere,
+    ON_STORE_ERROR: 'closed',
+  })
+  await call(gateway, 503)
+})
+
+test.each([
+  { UPSTREAM_URL: `https://${PLANTED}:x@api.example.com` },
+  { UPSTREAM_URL: `https://api.example.com?key=${PLANTED}` },
+  { UPSTASH_REDIS_REST_URL: `rediss://default:${PLANTED}@x.upstash.io:6379` },
+  { UPSTASH_REDIS_REST_URL: `https://x.upstash.io?_token=${PLANTED}`, UPSTASH_REDIS_REST_TOKEN: 'x' },
+  { UPSTASH_REDIS_REST_URL: 'https://x.upstash.io', UPSTASH_REDIS_REST_TOKEN: `${PLANTED} with a space` },
+  { UPSTASH_REDIS_REST_TOKEN: `${PLANTED}-alone` },
+  { IDENTITY_SECRET: PLANTED },
+])('when it is misconfigured (%#)', async (bindings) => {
+  const gateway = await startOwnThreatenedGateway(bindings)
+  await call(gateway, 500)
+  await logged(gateway, 'misconfigured')
+})
+
+test('when a caller is refused for want of an identity or of a cost', async () => {
+  const policies = [
+    { name: 'unknown', limits: '5/1h', by: 'header:x-other', match: '/unknown', missing: 'deny:403' },
+    { name: 'dear', limits: '5/1h', cost: 'header:x-key', max_cost: 5, match: '/dear' },
+  ]
+  const gateway = await startOwnThreatenedGateway({ POLICIES: policies })
+  await call(gateway, 403, '/unknown')
+  await call(gateway, 400, '/dear')
+})

@@ -1,0 +1,82 @@
+/** Nothing that a client or an API sends can become a field or a line of its own, or a page. */
+
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import { expect, onTestFinished, test } from 'vitest'
+import { loadConfig } from '../../../src/config/load-config.ts'
+import { exchange, statusesOf } from '../../support/raw-http.ts'
+import { startOwnThreatenedGateway } from '../../support/threatened-gateway.ts'
+
+/** What the client sends into every place that takes it. */
+const HOSTILE = [
+  '<script>x</script>',
+  '%0d%0aX-Evil:1',
+  '"};x={"',
+  '\\r\\nX-Evil: 1',
+  '\xe5\x98\x8a\xe5\x98\x8dX-Evil:1',
+]
+
+test.each(HOSTILE)('no refusal repeats what the client sent: %j', async (hostile) => {
+  const gateway = await startOwnThreatenedGateway({
+    POLICIES: [
+      { name: 'limited', limits: '1/1h', by: 'header:x-key', match: '/limited/*', missing: 'ip' },
+      { name: 'denied', limits: '1/1h', by: 'query:key', match: '/denied/*', missing: 'deny' },
+      { name: 'dear', limits: '5/1h', cost: 'header:x-cost', max_cost: 5, match: '/dear/*' },
+    ],
+  })
+  const call = (path: string) => {
+    const sent = encodeURI(hostile).replaceAll('%25', '%')
+    return exchange(
+      gateway.url,
+      `GET ${path}/${sent}?q=${sent} HTTP/1.1\r\nHost: gateway.example\r\nVia: 1.1 ${hostile}\r\nX-Key: ${hostile}\r\n` +
+        `X-Cost: ${hostile}\r\nAuthorization: ${hostile}\r\nX-Forwarded-Host: ${hostile}\r\nConnection: close\r\n\r\n`,
+    )
+  }
+  await call('/limited')
+  const answers = [await call('/limited'), await call('/denied'), await call('/dear'), await call('/_sluice')]
+  expect(answers.map((answer) => statusesOf(answer))).toEqual([[429], [401], [400], [404]])
+  for (const answer of answers) {
+    expect(answer).not.toMatch(/evil|script>|x=\{/i)
+    expect(answer).toContain('\r\nContent-Type: application/problem+json\r\n')
+  }
+})
+
+test('Via and X-Forwarded-Host are one field each to the API, whatever the client put there', async () => {
+  const gateway = await startOwnThreatenedGateway()
+  const fields = 'Via: 1.1 a\r\nVia: 1.1 "b\\\r\nX-Forwarded-Host: evil.example\r\nX-Forwarded-Host: worse.example\r\n'
+  await exchange(gateway.url, `GET / HTTP/1.1\r\nHost: g.example\r\n${fields}Connection: close\r\n\r\n`)
+  const [recorded] = gateway.upstream.take()
+  expect(recorded?.headers.via).toMatch(/^1\.1 a, 1\.1 "b\\, 1\.1 sluice-[\w-]{8}$/)
+  expect(recorded?.headers['x-forwarded-host']).toBe('g.example')
+})
+
+test.each(['a"b', 'a\r\nX-Evil: 1', 'a;q=1', 'a b', 'a,b', '<b>', 'é', 'x'.repeat(65)])(
+  'no policy may have a name that a field could not hold: %j',
+  (name) => {
+    const load = () => loadConfig({ UPSTREAM_URL: 'https://api.example.com', POLICIES: [{ name, limits: '1/1s' }] })
+    expect(load).toThrow(/^POLICIES\[0\]\.name: expected [^\n\r]*$/)
+  },
+)
+
+test.each([
+  ['a CR in a value', 'X-A: 1\rSet-Cookie: evil=1'],
+  ['a NUL in a value', 'X-A: 1\0Set-Cookie: evil=1'],
+  ['a folded field', 'X-A: 1\r\n Set-Cookie: evil=1'],
+  ['two lengths', 'Content-Length: 1\r\nContent-Length: 2'],
+  ['a space in a name', 'X A: 1'],
+])('an answer of the API with %s is a 502, not two answers', async (_, field) => {
+  const broken = createServer((socket) => {
+    socket.on('error', () => {})
+    socket.once('data', () =>
+      socket.end(Buffer.from(`HTTP/1.1 200 OK\r\n${field}\r\n\r\nHTTP/1.1 200 OK\r\n\r\n`, 'latin1')),
+    )
+  }).listen(0, '127.0.0.1')
+  onTestFinished(() => void broken.close())
+  await once(broken, 'listening')
+  const gateway = await startOwnThreatenedGateway({
+    UPSTREAM_URL: `http://127.0.0.1:${(broken.address() as AddressInfo).port}`,
+  })
+  const answer = await exchange(gateway.url, 'GET / HTTP/1.1\r\nHost: g.example\r\nConnection: close\r\n\r\n')
+  expect(statusesOf(answer)).toEqual([502])
+  expect(answer).not.toMatch(/evil/i)
+})

@@ -1,0 +1,177 @@
+/** Whatever a request says, it reaches the upstream, once, or nobody. */
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Server } from 'node:net'
+import { afterAll, beforeAll, beforeEach, expect, inject, onTestFinished, test } from 'vitest'
+import { startDirectGateway } from '../../support/direct-gateway.ts'
+import { json, send } from '../../support/http-client.ts'
+import { exchange, LAST, statusesOf } from '../../support/raw-http.ts'
+import {
+  startOwnThreatenedGateway,
+  startThreatenedGateway,
+  type ThreatenedGateway,
+} from '../../support/threatened-gateway.ts'
+import { startUpstream } from '../../support/upstream.ts'
+
+let gateway: ThreatenedGateway
+/** A host that nobody must be led to. */
+let elsewhere: Server
+let visits = 0
+let evil: string
+
+beforeAll(async () => {
+  elsewhere = createServer((socket) => {
+    visits++
+    socket.destroy()
+  }).listen(0, '127.0.0.1')
+  await once(elsewhere, 'listening')
+  evil = `127.0.0.1:${(elsewhere.address() as AddressInfo).port}`
+  gateway = await startThreatenedGateway()
+})
+afterAll(async () => {
+  await gateway.stop()
+  elsewhere.close()
+})
+beforeEach(() => {
+  visits = 0
+  gateway.upstream.take()
+})
+
+const EVIL = 'evil.example:1'
+const inPlace = (text: string) => text.replaceAll(EVIL, evil)
+
+test.each([
+  ['http://evil.example:1/x', '/x'],
+  ['https://evil.example:1/x', '/x'],
+  ['HTTP://EVIL.example/x', '/x'],
+  ['http://user:pass@evil.example:1/x', '/x'],
+  ['//evil.example:1/x', '//evil.example:1/x'],
+  ['///evil.example:1/x', '///evil.example:1/x'],
+  ['/\\evil.example:1/x', '//evil.example:1/x'],
+  ['/@evil.example:1/x', '/@evil.example:1/x'],
+  ['/.evil.example:1/x', '/.evil.example:1/x'],
+  ['/:1@evil.example:1/', '/:1@evil.example:1/'],
+  ['/http://evil.example:1/', '/http://evil.example:1/'],
+  ['/%2F%2Fevil.example:1/x', '/%2F%2Fevil.example:1/x'],
+  ['/../../evil.example:1/x', '/evil.example:1/x'],
+  ['/?url=http://evil.example:1/', '/?url=http://evil.example:1/'],
+  ['/#@evil.example:1/', '/'],
+])('a target cannot lead elsewhere: %s', async (target, served) => {
+  const bytes = inPlace(`GET ${target} HTTP/1.1\r\nHost: gateway.example\r\nConnection: close\r\n\r\n`)
+  expect(statusesOf(await exchange(gateway.url, bytes))).toEqual([200])
+  const [recorded, ...others] = gateway.upstream.take()
+  expect([recorded?.line, others, visits]).toEqual([`GET ${inPlace(served)}`, [], 0])
+  expect(recorded?.headers.host).toBe(new URL(gateway.upstream.url).host)
+})
+
+test.each([
+  '@evil.example:1/',
+  ':1@evil.example:1/',
+  '.evil.example:1/',
+  '\\\\evil.example:1/x',
+  'evil.example:1',
+  'ftp:/x',
+])('a target that is none leads nowhere: %s', async (target) => {
+  const bytes = inPlace(`GET ${target} HTTP/1.1\r\nHost: gateway.example\r\n\r\n`)
+  const [status] = statusesOf(await exchange(gateway.url, bytes + LAST))
+  // A word is taken for the path "/".
+  expect([200, 400]).toContain(status)
+  for (const { line } of gateway.upstream.take()) expect(line).toMatch(/^GET \/(?:last)?$/)
+  expect(visits).toBe(0)
+})
+
+test.each(['evil.example:1', 'user@evil.example:1', 'evil.example:1/x?', 'evil.example:1#', '[::1]:1', 'localhost'])(
+  'a Host cannot lead elsewhere: %s',
+  async (host) => {
+    const bytes = inPlace(`GET /x HTTP/1.1\r\nHost: ${host}\r\nX-Forwarded-Host: ${EVIL}\r\nConnection: close\r\n\r\n`)
+    expect(statusesOf(await exchange(gateway.url, bytes))).toEqual([200])
+    const recorded = gateway.upstream.take()
+    expect([recorded.length, visits]).toEqual([1, 0])
+    expect(recorded[0]?.headers.host).toBe(new URL(gateway.upstream.url).host)
+  },
+)
+
+test.each(['a b', '[::1', 'gateway.example:port', '%', '<x>', 'gateway.example, evil.example'])(
+  'a Host that is none is a 400: %j',
+  async (host) => {
+    const answer = await exchange(gateway.url, `GET /x HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)
+    expect(statusesOf(answer)).toEqual([400])
+    expect(answer).toContain('Content-Type: application/problem+json')
+    expect(gateway.upstream.take()).toEqual([])
+  },
+)
+
+test('CONNECT makes no tunnel', async () => {
+  const answer = await exchange(gateway.url, inPlace(`CONNECT ${EVIL} HTTP/1.1\r\nHost: ${EVIL}\r\n\r\n`))
+  expect(statusesOf(answer).every((status) => status >= 400)).toBe(true)
+  expect([gateway.upstream.take(), visits]).toEqual([[], 0])
+})
+
+test.each([301, 302, 303, 307, 308])("a redirect by %d is the client's to follow", async (status) => {
+  const upstream = await startUpstream((_, response) =>
+    response.writeHead(status, { Location: `http://${evil}/` }).end(),
+  )
+  onTestFinished(() => upstream.stop())
+  const own = await startOwnThreatenedGateway({ UPSTREAM_URL: upstream.url })
+  const answer = await send(own.url, { method: 'POST', body: 'x' })
+  expect([answer.status, answer.headers.location, visits]).toEqual([status, `http://${evil}/`, 0])
+})
+
+test('a base path is not left', async () => {
+  const own = await startOwnThreatenedGateway({ UPSTREAM_URL: `${gateway.upstream.url}/v1` })
+  for (const path of ['/../x', '/%2e%2e/x', '/..\\x', '/./../../x', '/%2E./x']) await send(own.url, { path })
+  expect(gateway.upstream.take().map(({ line }) => line)).toEqual(Array(5).fill('GET /v1/x'))
+})
+
+/** A gateway whose API leads back to it, with what the way back does to `Via`. */
+async function startLoop(via: (value: string) => string | readonly string[], bindings = {}) {
+  let requests = 0
+  let back: URL | undefined
+  const upstream = await startUpstream(async (request, response) => {
+    requests++
+    const headers = { via: via(String(request.headers.via)) }
+    const answer = await send(back as URL, { path: request.url ?? '/', headers })
+    response.writeHead(answer.status, { 'Content-Type': String(answer.headers['content-type']) }).end(answer.body)
+  })
+  onTestFinished(() => upstream.stop())
+  const own = await startOwnThreatenedGateway({ UPSTREAM_URL: upstream.url, ...bindings })
+  back = own.url
+  return { url: own.url, requests: () => requests }
+}
+
+test.each<[string, (via: string) => string | readonly string[]]>([
+  ['as it was', (via) => via],
+  ['in capitals', (via) => via.toUpperCase()],
+  ['with others around it', (via) => `1.0 fred, ${via}, 2 barney`],
+  ['with others in fields of their own', (via) => ['1.0 fred', via, '2 barney']],
+  ['with a comment', (via) => `${via} (a proxy, of sorts)`],
+  ['with the protocol in full', (via) => via.replace('1.1', 'HTTP/1.1')],
+])('a request that comes back, Via %s, is a 508 and charged once', async (_, via) => {
+  const loop = await startLoop(via, { RATE_LIMITS: '10/1h' })
+  const answer = await send(loop.url)
+  expect(answer.status).toBe(508)
+  expect(json(answer)).toMatchObject({ title: 'Loop Detected', status: 508 })
+  expect(loop.requests()).toBe(1)
+  expect(answer.headers.ratelimit).toBe('"default-1h";r=9;t=3600')
+})
+
+test('a request that comes back for the sake of an exempt path is a 508, too', async () => {
+  const loop = await startLoop((via) => via, { EXEMPT: '*' })
+  expect((await send(loop.url)).status).toBe(508)
+  expect(loop.requests()).toBe(1)
+})
+
+test('two Sluices one behind the other take each other for others', async () => {
+  const front = await startDirectGateway({
+    bundle: inject('bundle'),
+    bindings: { UPSTREAM_URL: String(gateway.url.origin) },
+  })
+  onTestFinished(() => front.stop())
+  expect((await send(front.url)).status).toBe(200)
+  const [recorded] = gateway.upstream.take()
+  expect(recorded?.headers.via).toMatch(/^1\.1 sluice-([\w-]{8}), 1\.1 sluice-(?!\1)[\w-]{8}$/)
+})
+
+test('nobody gets rid of the sign by naming Via in Connection', async () => {
+  await send(gateway.url, { headers: { Connection: 'Via, close' } })
+  expect(gateway.upstream.take()[0]?.headers.via).toMatch(/^1\.1 sluice-[\w-]{8}$/)
+})
