@@ -51,7 +51,7 @@ export interface LineChart {
 
 /** Lines over two logarithmic axes. */
 export function lineChart({ title, xLabel, series }: LineChart): string {
-  const [left, top, width, height] = [70, 40, 380, 260]
+  const [left, top, width, height] = [84, 40, 380, 260]
   const all = series.flatMap(({ points }) => points)
   const [xLow, xHigh] = decades(all.map(([x]) => x))
   const [yLow, yHigh] = decades(all.map(([, y]) => y))

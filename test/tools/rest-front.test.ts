@@ -261,6 +261,15 @@ test('startRestFront() serves @upstash/redis', async () => {
   await expect(redis.lpush('key', 1)).rejects.toThrow('WRONGTYPE')
 })
 
+test('startRestFront() answers later by delayMs', async () => {
+  const far = await startRestFront({ redisPort: server.port, token: 'secret', delayMs: 100 })
+  onTestFinished(() => far.stop())
+  const sentMs = performance.now()
+  expect(await post('/', ['PING'], {}, far)).toEqual(ok('PONG'))
+  // A timer may be a millisecond early.
+  expect(performance.now() - sentMs).toBeGreaterThanOrEqual(99)
+})
+
 test('startRestFront() counts requests', async () => {
   const counted = await startRestFront({ redisPort: server.port, token: 'secret' })
   onTestFinished(() => counted.stop())
