@@ -1,0 +1,58 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { readAudit } from '../../tools/audit.ts'
+
+interface Locked {
+  readonly version?: string
+  readonly integrity?: string
+  readonly link?: boolean
+  readonly inBundle?: boolean
+  readonly optional?: boolean
+}
+
+async function readJson(...path: readonly string[]) {
+  return JSON.parse(await readFile(join(import.meta.dirname, '../..', ...path), 'utf8'))
+}
+
+describe.each(['.', 'bench'])('dependencies of %s', (folder) => {
+  test('are pinned to one version each, the one that is locked', async () => {
+    const { dependencies, devDependencies } = await readJson(folder, 'package.json')
+    const { packages } = await readJson(folder, 'package-lock.json')
+    const pinned = Object.entries({ ...dependencies, ...devDependencies })
+    expect(pinned.length).toBeGreaterThan(0)
+    for (const [name, version] of pinned) {
+      expect(version, name).toMatch(/^\d+\.\d+\.\d+(?:-[\w.]+)?$/)
+      expect(packages[`node_modules/${name}`]?.version, name).toBe(version)
+    }
+  })
+
+  test('are locked by what they hold, all that every platform needs', async () => {
+    const { packages } = (await readJson(folder, 'package-lock.json')) as { packages: Record<string, Locked> }
+    const locked = Object.entries(packages).filter(
+      ([path, { link, inBundle, optional }]) => path !== '' && !link && !inBundle && !optional,
+    )
+    expect(locked.length).toBeGreaterThan(0)
+    for (const [path, { integrity }] of locked) expect(integrity, path).toMatch(/^sha512-/)
+  })
+})
+
+test('readAudit() fails on a known vulnerability, and names it', () => {
+  const report = {
+    vulnerabilities: { leftpad: { severity: 'high', range: '<1.0.1' } },
+    metadata: { vulnerabilities: { high: 1, total: 1 } },
+  }
+  expect(readAudit(JSON.stringify(report))).toEqual({
+    exitCode: 1,
+    lines: ['high: leftpad <1.0.1', '1 known vulnerabilities'],
+  })
+})
+
+test('readAudit() passes where nothing is known', () => {
+  expect(readAudit('{"vulnerabilities":{},"metadata":{"vulnerabilities":{"total":0}}}').exitCode).toBe(0)
+})
+
+test('readAudit() says so where the registry answers no audits', () => {
+  const { exitCode, lines } = readAudit('{"message":"405 Method Not Allowed","error":{}}')
+  expect([exitCode, lines]).toEqual([0, ['not audited: the registry answers no audits (405 Method Not Allowed)']])
+})
