@@ -30,6 +30,8 @@ export default defineConfig({
         ],
         test: {
           name: 'workerd',
+          // A slow machine is no failure.
+          testTimeout: 30_000,
           include: ['test/unit/**/*.test.ts', 'test/contract/**/*.test.ts'],
           globalSetup: './test/setup/services.ts',
         },
