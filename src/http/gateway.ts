@@ -41,7 +41,7 @@ export function createGateway({ limiter, proxy, health, dialect, now }: GatewayO
   async function forward(request: Request, { hold, settlement }: Admitted, waitUntil: WaitUntil): Promise<Response> {
     const end = health?.begin()
     const response = await proxy(request)
-    end?.(tellsOverload(response))
+    end?.(tellsOverload(response, request))
     if (settlement) waitUntil(settlement.settle(response.headers))
     return hold ? holdUntilEnd(response, hold, request, waitUntil) : response
   }

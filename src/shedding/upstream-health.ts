@@ -39,8 +39,11 @@ export class UpstreamHealth {
   }
 }
 
-/** Whether an answer, the proxy's own among them, says that the upstream has too much to do. */
-export function tellsOverload({ status, headers }: Response): boolean {
-  if (status === 502 || status === 504) return true
+/**
+ * Whether an answer, the proxy's own among them, says that the upstream has too much to do. One that failed or came too
+ * late says so only of a request without a body: a client may have broken off his, or kept it back.
+ */
+export function tellsOverload({ status, headers }: Response, { body }: Request): boolean {
+  if (status === 502 || status === 504) return body === null
   return (status === 503 || status === 429) && headers.has('Retry-After')
 }
