@@ -4,11 +4,11 @@ import { createGateway } from './http/gateway.ts'
 import { createHealth } from './http/health.ts'
 import { problemResponse } from './http/problem.ts'
 import { createProxy, type ProxyOptions } from './http/proxy.ts'
+import { createTargetReader } from './http/target.ts'
 import { hasPassed, loopDetected, viaName } from './http/via.ts'
 import { Limiter } from './limiter/limiter.ts'
 import { type Log, throttleErrors } from './log.ts'
 import { GuardedStore } from './outage/guarded-store.ts'
-import { canonicalPath } from './policy/canonical-path.ts'
 import { UpstreamHealth } from './shedding/upstream-health.ts'
 import { DenyCache } from './shortcut/deny-cache.ts'
 import { Leases } from './shortcut/leases.ts'
@@ -39,27 +39,29 @@ export function createApp({ config, store: unguarded, fetch, now, log: everythin
   const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, name, log })
   const gateway = createGateway({ limiter, proxy, health, dialect, now })
 
+  const targetOf = createTargetReader()
+
   // Routed by the canonical path, as policies are: no spelling of /_sluice reaches the upstream.
-  const app = new Hono({ getPath: pathOf })
-  app.all(NO_PATH, () =>
-    problemResponse({ status: 400, title: 'Bad Request', detail: 'Target and Host of the request make no URL.' }),
-  )
+  const app = new Hono({ getPath: ({ url }) => targetOf(url)?.path.canonical ?? '/' })
   app.get('/_sluice/health', createHealth(store, now))
   app.all('/_sluice/*', () =>
     problemResponse({ status: 404, title: 'Not Found', detail: 'Sluice serves nothing at this path.' }),
   )
   app.all('*', (c) => {
-    if (hasPassed(c.req.raw.headers.get('Via'), name)) return loopDetected()
+    const request = c.req.raw
+    const target = targetOf(request.url)
+    if (!target) {
+      const detail = 'Target and Host of the request make no URL.'
+      return problemResponse({ status: 400, title: 'Bad Request', detail })
+    }
+    if (hasPassed(request.headers.get('Via'), name)) return loopDetected()
     const waitUntil: WaitUntil = (work) => {
       const logged = work.catch((error: unknown) => {
         log('error', { event: 'after_response', message: error instanceof StoreError ? error.message : 'failed' })
       })
       c.executionCtx.waitUntil(logged)
     }
-    const response = gateway(c.req.raw, waitUntil)
-    // To its end also if the client goes away before: what it has taken must be given back.
-    waitUntil(response)
-    return response
+    return gateway(request, target, waitUntil)
   })
   app.onError((error) => {
     log('error', { event: 'unexpected_error', error: error.name })
@@ -67,11 +69,4 @@ export function createApp({ config, store: unguarded, fetch, now, log: everythin
     return problemResponse({ status: 500, title: 'Internal Server Error', detail })
   })
   return app
-}
-
-/** Of a request whose Host makes its URL none. No canonical path has a space. */
-const NO_PATH = '/ '
-
-function pathOf({ url }: Request): string {
-  return URL.canParse(url) ? canonicalPath(url) : NO_PATH
 }

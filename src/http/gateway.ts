@@ -9,6 +9,7 @@ import { holdUntilEnd } from './hold-until-end.ts'
 import { problemResponse, QUOTA_EXCEEDED, retryAfter, TEMPORARY_REDUCED_CAPACITY } from './problem.ts'
 import type { ProxyHandler } from './proxy.ts'
 import { addRateLimitFields } from './rate-limit-fields.ts'
+import type { Target } from './target.ts'
 
 export interface GatewayOptions {
   readonly limiter: Limiter
@@ -25,22 +26,36 @@ const UNAVAILABLE_RETRY_MS = 1_000
 
 type Admitted = Extract<Verdict, { kind: 'admitted' }>
 
-export type Gateway = (request: Request, waitUntil: WaitUntil) => Promise<Response>
+export type Gateway = (request: Request, target: Target, waitUntil: WaitUntil) => Promise<Response>
 
 /** Makes the main job: decide, then proxy or refuse, and say how the limits stand. */
 export function createGateway({ limiter, proxy, health, dialect, now }: GatewayOptions): Gateway {
-  return async function gateway(request, waitUntil) {
-    const verdict = await limiter.decide(request, waitUntil)
+  return async function gateway(request, target, waitUntil) {
+    const verdict = await limiter.decide(request, target.path, waitUntil)
     if (verdict.lost) waitUntil(verdict.lost.release())
-    const response = verdict.kind === 'admitted' ? await forward(request, verdict, waitUntil) : refusal(verdict)
+    const response = verdict.kind === 'admitted' ? await forward(request, target, verdict, waitUntil) : refusal(verdict)
     if (verdict.degraded !== undefined) response.headers.set('Sluice-Degraded', verdict.degraded)
     if ('tiers' in verdict) addRateLimitFields(response.headers, dialect, verdict.tiers, now())
     return response
   }
 
-  async function forward(request: Request, { hold, settlement }: Admitted, waitUntil: WaitUntil): Promise<Response> {
+  function forward(request: Request, target: Target, verdict: Admitted, waitUntil: WaitUntil): Promise<Response> {
+    // If the client goes away, the platform ends a request and all that belongs to it.
+    if (!health && !verdict.hold && !verdict.settlement) return proxy(request, target)
+    // But not this: what was taken must be given back, and what was begun counted to its end.
+    const response = followUp(request, target, verdict, waitUntil)
+    waitUntil(response)
+    return response
+  }
+
+  async function followUp(
+    request: Request,
+    target: Target,
+    { hold, settlement }: Admitted,
+    waitUntil: WaitUntil,
+  ): Promise<Response> {
     const end = health?.begin()
-    const response = await proxy(request)
+    const response = await proxy(request, target, request.signal)
     end?.(tellsOverload(response, request))
     if (settlement) waitUntil(settlement.settle(response.headers))
     return hold ? holdUntilEnd(response, hold, request, waitUntil) : response

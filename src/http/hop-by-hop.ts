@@ -13,8 +13,11 @@ const HOP_BY_HOP = [
 
 /** Removes the fields that a proxy must not pass on, and those that `Connection` names. */
 export function removeHopByHop(headers: Headers): void {
-  const named = (headers.get('Connection') ?? '').split(',').map((name) => name.trim())
-  for (const name of [...HOP_BY_HOP, ...named]) {
+  const named = headers.get('Connection')
+  for (const name of HOP_BY_HOP) headers.delete(name)
+  if (named === null) return
+  for (const item of named.split(',')) {
+    const name = item.trim()
     // What the edge says of a client is not the client's to have removed.
     if (/^(?!cf-)[!#$%&'*+.^_`|~\w-]+$/i.test(name)) headers.delete(name)
   }

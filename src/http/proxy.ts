@@ -1,13 +1,14 @@
 import type { Log } from '../log.ts'
 import { removeHopByHop } from './hop-by-hop.ts'
 import { problemResponse } from './problem.ts'
+import type { Target } from './target.ts'
 
 export interface ProxyOptions {
   /** Origin and base path, without a trailing slash; undefined to keep the request's own URL (service binding). */
   readonly upstreamUrl: string | undefined
   /** Time for the upstream to begin its answer, in milliseconds; bodies may take longer. */
   readonly timeoutMs: number
-  readonly fetch: (request: Request, init: RequestInit) => Promise<Response>
+  readonly fetch: (request: Request | string, init: RequestInit) => Promise<Response>
   /** How this deployment enters itself in `Via`. */
   readonly name: string
   readonly log: Log
@@ -28,29 +29,30 @@ const CLAIMS = [
   'CF-Worker',
 ]
 
-export type ProxyHandler = (request: Request) => Promise<Response>
+/** @param signal ends the exchange */
+export type ProxyHandler = (request: Request, target: Target, signal?: AbortSignal) => Promise<Response>
 
 /**
  * Makes the proxy: method, path, query, body, cookies, redirects and WebSockets pass as they are, both bodies as
  * streams. An upstream out of reach is a 502, one that does not begin to answer in time a 504.
  */
 export function createProxy({ upstreamUrl, timeoutMs, fetch, name, log }: ProxyOptions): ProxyHandler {
-  return async function proxy(request) {
-    const deadline = new AbortController()
-    const timer = setTimeout(() => deadline.abort(), timeoutMs)
+  return async function proxy(request, target, signal) {
+    const url = upstreamUrl === undefined ? request.url : upstreamUrl + target.pathAndQuery
+    const headers = toUpstream(request, target, name)
+    const { promise: tooLate, resolve } = Promise.withResolvers<undefined>()
+    const timer = setTimeout(resolve, timeoutMs)
     try {
-      const outgoing = toUpstream(request, upstreamUrl, name)
-      const signal = AbortSignal.any([deadline.signal, request.signal])
-      return toClient(await fetch(outgoing, { redirect: 'manual', signal }))
+      const response = await Promise.race([send(request, url, headers, signal), tooLate])
+      if (response) return toClient(response)
+      // The call that nobody waits for any more ends with the request.
+      log('error', { event: 'upstream_timeout', timeoutMs })
+      const detail = 'The API behind this gateway did not answer in time.'
+      return problemResponse({ status: 504, title: 'Gateway Timeout', detail })
     } catch (error) {
-      if (request.signal.aborted) {
+      if (signal?.aborted) {
         // Nobody reads this; it says that the upstream is not to blame.
         return problemResponse({ status: 499, title: 'Client Closed Request', detail: 'The client went away.' })
-      }
-      if (deadline.signal.aborted) {
-        log('error', { event: 'upstream_timeout', timeoutMs })
-        const detail = 'The API behind this gateway did not answer in time.'
-        return problemResponse({ status: 504, title: 'Gateway Timeout', detail })
       }
       log('error', { event: 'upstream_unreachable', error: error instanceof Error ? error.name : 'unknown' })
       const detail = 'The API behind this gateway could not be reached.'
@@ -59,12 +61,18 @@ export function createProxy({ upstreamUrl, timeoutMs, fetch, name, log }: ProxyO
       clearTimeout(timer)
     }
   }
+
+  function send(request: Request, url: string, headers: Headers, signal: AbortSignal | undefined): Promise<Response> {
+    const init: RequestInit = { headers, redirect: 'manual', ...(signal && { signal }) }
+    // A copy keeps the body, that of a GET too, which no init may have. Without one, it is but a detour.
+    return request.body === null
+      ? fetch(url, { ...init, method: request.method })
+      : fetch(new Request(url, request), init)
+  }
 }
 
-function toUpstream(request: Request, upstreamUrl: string | undefined, name: string): Request {
-  const { pathname, search, host, protocol } = new URL(request.url)
-  const outgoing = new Request(upstreamUrl === undefined ? request.url : upstreamUrl + pathname + search, request)
-  const { headers } = outgoing
+function toUpstream(request: Request, { host, scheme }: Target, name: string): Headers {
+  const headers = new Headers(request.headers)
   // Read first: `Connection` could name it, so as to have it removed.
   const address = headers.get('CF-Connecting-IP')
   const isWebSocket = headers.get('Upgrade')?.toLowerCase() === 'websocket'
@@ -74,11 +82,11 @@ function toUpstream(request: Request, upstreamUrl: string | undefined, name: str
   const httpVersion = String(request.cf?.httpProtocol ?? 'HTTP/1.1').replace('HTTP/', '')
   headers.append('Via', `${httpVersion} ${name}`)
   headers.set('X-Forwarded-Host', host)
-  headers.set('X-Forwarded-Proto', protocol.slice(0, -1))
+  headers.set('X-Forwarded-Proto', scheme)
   for (const name of CLAIMS) headers.delete(name)
   if (address === null) headers.delete('X-Forwarded-For')
   else headers.set('X-Forwarded-For', address)
-  return outgoing
+  return headers
 }
 
 /** The upstream's response with headers that can be added to. */

@@ -4,9 +4,9 @@ import { localShareOf } from '../outage/local-share.ts'
 import type { Policy } from '../policy/policy.ts'
 import { type Match, PolicyFinder, priorityOf } from '../policy/policy-finder.ts'
 import { readMethods } from '../policy/request-method.ts'
-import { readPath } from '../policy/request-path.ts'
+import type { RequestPath } from '../policy/request-path.ts'
 import type { UpstreamHealth } from '../shedding/upstream-health.ts'
-import type { Rule, Store, StoreDecision, TierUsage } from '../store/store.ts'
+import type { Rule, Store, StoreDecision, Tier, TierUsage } from '../store/store.ts'
 import { StoreError } from '../store/store.ts'
 import type { WaitUntil } from '../wait-until.ts'
 import { holdOf } from './hold.ts'
@@ -58,9 +58,9 @@ export class Limiter {
     this.#rules = new RuleMaker(config)
   }
 
-  async decide(request: Request, waitUntil: WaitUntil): Promise<Verdict> {
-    const path = readPath(request.url)
-    const matches = this.#finder.find(readMethods(request), path)
+  async decide(request: Request, path: RequestPath, waitUntil: WaitUntil): Promise<Verdict> {
+    const methods = this.#finder.isByMethod ? readMethods(request) : [request.method]
+    const matches = this.#finder.find(methods, path)
     // Exempt requests are what operators must always get through: they are not shed either.
     if (matches === 'exempt') return ADMITTED
     const priority = priorityOf(matches, path)
@@ -109,7 +109,10 @@ export class Limiter {
   }
 
   #verdict(charges: readonly Charge[], { granted, nowMs, usage }: StoreDecision, store: Store): Verdict {
-    const tiers = charges.flatMap(({ match, rule }, index) => reports(match.policy, rule, usage[index] ?? []))
+    const tiers: TierReport[] = []
+    charges.forEach(({ match, rule }, index) => {
+      addReports(tiers, match.policy, rule, usage[index] ?? [])
+    })
     const refusing = tiers.filter(({ retryAfterMs }) => retryAfterMs > 0)
     const shadowed = refusing.filter(({ policy }) => !policy.enforced)
     if (shadowed.length > 0) {
@@ -117,7 +120,10 @@ export class Limiter {
     }
     if (granted > 0) {
       // A shadow rule that would have refused was not charged.
-      const charged = charges.filter((_, index) => usage[index]?.every(({ retryAfterMs }) => retryAfterMs === 0))
+      const charged =
+        shadowed.length === 0
+          ? charges
+          : charges.filter((_, index) => usage[index]?.every(({ retryAfterMs }) => retryAfterMs === 0))
       const rules = charged.map(({ rule }) => rule)
       const hold = holdOf(rules, store)
       const settlement = settlementOf(charged, nowMs, store)
@@ -132,20 +138,20 @@ export class Limiter {
   }
 }
 
-function reports(policy: Policy, { tiers, cost, reserved }: Rule, usage: readonly TierUsage[]): TierReport[] {
-  if (usage.length === 0) return []
-  return policy.tiers.map((tier, index) => {
-    const { remaining, resetMs, retryAfterMs } = usage[index] as TierUsage
-    return {
+function addReports(reports: TierReport[], policy: Policy, rule: Rule, usage: readonly TierUsage[]): void {
+  usage.forEach(({ remaining, resetMs, retryAfterMs }, index) => {
+    // While the store is away, the rule's limit is a share of the policy's.
+    const { limit, windowMs } = rule.tiers[index] as Tier
+    reports.push({
       policy,
-      ...tier,
-      // While the store is away, a share of the policy's.
-      limit: tiers[index]?.limit ?? tier.limit,
+      name: policy.tiers[index]?.name ?? policy.name,
+      limit,
+      windowMs,
       // What is reserved for others is not left for this request.
-      remaining: Math.max(0, remaining - reserved),
-      isReserve: reserved > 0 && remaining >= cost,
+      remaining: Math.max(0, remaining - rule.reserved),
+      isReserve: rule.reserved > 0 && remaining >= rule.cost,
       resetMs,
       retryAfterMs,
-    }
+    })
   })
 }

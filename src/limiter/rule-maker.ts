@@ -1,60 +1,98 @@
+import { type LRU, lru } from 'tiny-lru'
 import { ALGORITHM_LETTERS } from '../algorithms/algorithm.ts'
 import type { Config } from '../config/load-config.ts'
 import { createDigest, type Digest } from '../identity/digest.ts'
-import { identify } from '../identity/identify.ts'
-import type { Cost } from '../policy/policy.ts'
+import { identify, type Subject } from '../identity/identify.ts'
+import type { Cost, Missing, Policy } from '../policy/policy.ts'
 import type { Match } from '../policy/policy-finder.ts'
 import type { Priority } from '../policy/priority.ts'
 import type { Rule } from '../store/store.ts'
 import type { Verdict } from './verdict.ts'
 
 /** What a policy asks of the store for a request, or what becomes of the request without asking. */
-export type Asked = { readonly kind: 'rule'; readonly rule: Rule } | { readonly kind: 'skip' } | Refused
+export type Asked = { readonly kind: 'rule'; readonly rule: Rule } | NoRule
+type NoRule = { readonly kind: 'skip' } | Refused
 type Refused = Extract<Verdict, { kind: 'unidentified' | 'bad-cost' }>
+
+/** Callers whose digests are remembered by what they send as Authorization. */
+const MAX_REMEMBERED = 1_000
+/** Longer ones are read each time, so that what is remembered stays small. */
+const MAX_REMEMBERED_CHARACTERS = 1_000
+
+/** What is the same in all rules of a policy. */
+interface Prepared {
+  readonly keyPrefix: string
+  readonly isByTokenOnly: boolean
+  /** Shadow mode refuses nobody, the anonymous neither. */
+  readonly missing: Missing
+  readonly rule: Omit<Rule, 'key' | 'cost' | 'reserved'>
+}
 
 /** Makes rules of policies: who is calling, at what cost. */
 export class RuleMaker {
-  readonly #keyPrefix: string
   readonly #ipv6Prefix: number
   readonly #digest: Digest
+  readonly #digestsOfTokens: LRU<string> = lru(MAX_REMEMBERED)
+  readonly #prepared: ReadonlyMap<Policy, Prepared>
 
-  constructor({ keyPrefix, ipv6Prefix, identitySecret }: Config) {
-    this.#keyPrefix = keyPrefix
+  constructor({ keyPrefix, ipv6Prefix, identitySecret, policies }: Config) {
     this.#ipv6Prefix = ipv6Prefix
     this.#digest = createDigest(identitySecret)
+    this.#prepared = new Map(policies.map((policy) => [policy, prepare(policy, keyPrefix)]))
   }
 
   /** @param resource what `route` stands for in a policy without patterns: a path */
   async make({ policy, route }: Match, request: Request, resource: string, priority: Priority): Promise<Asked> {
-    const { name, algorithm, tiers, enforced, burst } = policy
-    const subject = {
-      request,
-      route: route ?? `${request.method} ${policy.ignoresCase ? resource.toLowerCase() : resource}`,
-      ipv6Prefix: this.#ipv6Prefix,
-    }
-    // Shadow mode refuses nobody, the anonymous neither.
-    const missing = !enforced && policy.missing.kind === 'deny' ? ({ kind: 'ip' } as const) : policy.missing
+    const prepared = this.#prepared.get(policy) as Prepared
+    const digest =
+      this.#knownDigest(prepared, request) ??
+      (await this.#digestOf(policy, prepared, {
+        request,
+        route: route ?? `${request.method} ${policy.ignoresCase ? resource.toLowerCase() : resource}`,
+        ipv6Prefix: this.#ipv6Prefix,
+      }))
+    if (typeof digest !== 'string') return digest
+    const cost = costOf(policy.cost, request, policy.enforced)
+    if (typeof cost !== 'number') return cost
+    const key = `${prepared.keyPrefix}{${digest}}`
+    const rule: Rule = { ...prepared.rule, key, cost, reserved: policy.reserved[priority] }
+    return { kind: 'rule', rule: policy.algorithm === 'concurrency' ? { ...rule, slot: randomSlot() } : rule }
+  }
+
+  /** Of a caller that was here before: neither is the token read anew, nor is a hash made of it. */
+  #knownDigest({ isByTokenOnly }: Prepared, { headers }: Request): string | undefined {
+    const token = isByTokenOnly ? headers.get('Authorization') : null
+    return token === null ? undefined : this.#digestsOfTokens.get(token)
+  }
+
+  async #digestOf(policy: Policy, { isByTokenOnly, missing }: Prepared, subject: Subject): Promise<string | NoRule> {
     const identity = await identify(policy.by, subject, missing)
     if ('kind' in identity) {
       return identity.kind === 'skip' ? identity : { kind: 'unidentified', status: identity.status, policy }
     }
-    const cost = costOf(policy.cost, request, enforced)
-    if (typeof cost !== 'number') return cost
+    const digest = this.#digest(identity)
+    const token = subject.request.headers.get('Authorization')
+    // Who is counted by address for want of a token that can be read is not known by it.
+    const isByThisToken = isByTokenOnly && identity[0] === 'token' && token !== null
+    if (isByThisToken && token.length <= MAX_REMEMBERED_CHARACTERS) this.#digestsOfTokens.set(token, digest)
+    return digest
+  }
+}
 
-    const key = `${this.#keyPrefix}:${name}:${ALGORITHM_LETTERS[algorithm]}:{${this.#digest(identity)}}`
-    const rule: Rule = {
-      key,
+function prepare(policy: Policy, keyPrefix: string): Prepared {
+  const { name, by, algorithm, tiers, enforced, burst, missing, counts, settleHeader } = policy
+  return {
+    keyPrefix: `${keyPrefix}:${name}:${ALGORITHM_LETTERS[algorithm]}:`,
+    isByTokenOnly: by.length === 1 && by[0]?.kind === 'token',
+    missing: !enforced && missing.kind === 'deny' ? { kind: 'ip' } : missing,
+    rule: {
       algorithm,
       tiers,
-      cost,
       enforced,
-      reserved: policy.reserved[priority],
-      ...(policy.counts === 'identities' && { isForNewcomers: true }),
-      ...(policy.settleHeader !== undefined && { isSettled: true }),
-    }
-    if (burst !== undefined) return { kind: 'rule', rule: { ...rule, burst } }
-    if (algorithm === 'concurrency') return { kind: 'rule', rule: { ...rule, slot: randomSlot() } }
-    return { kind: 'rule', rule }
+      ...(counts === 'identities' && { isForNewcomers: true }),
+      ...(settleHeader !== undefined && { isSettled: true }),
+      ...(burst !== undefined && { burst }),
+    },
   }
 }
 

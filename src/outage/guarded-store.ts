@@ -1,6 +1,7 @@
 import type { Log } from '../log.ts'
 import type { DecisionRequest, Difference, Rule, Store, StoreDecision } from '../store/store.ts'
 import { StoreError } from '../store/store.ts'
+import type { WaitUntil } from '../wait-until.ts'
 import { type Circuit, CircuitBreaker } from './circuit-breaker.ts'
 
 export interface GuardedStoreOptions {
@@ -30,7 +31,14 @@ export class GuardedStore implements Store {
     return this.#breaker.circuit
   }
 
-  async decide(request: DecisionRequest): Promise<StoreDecision> {
+  decide(request: DecisionRequest, waitUntil?: WaitUntil): Promise<StoreDecision> {
+    const decision = this.#ask(request)
+    // Also if the client goes away before: what was taken for it must become known, so as to be given back.
+    waitUntil?.(decision.catch(() => {}))
+    return decision
+  }
+
+  async #ask(request: DecisionRequest): Promise<StoreDecision> {
     const end = this.#breaker.begin()
     if (!end) throw new StoreError('not asked for a moment, after it failed repeatedly', { mayHaveRun: false })
     let isSuccess = false

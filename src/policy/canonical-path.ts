@@ -1,17 +1,10 @@
 /**
  * The one spelling of a path, so that another spelling of it is not another path: what may stand for itself in a
- * segment (RFC 3986 §3.3) decoded once, everything else escaped, in capitals; dot segments, empty segments and a trailing
- * slash gone. Case is kept, and so is `%2F`: to an origin both may tell resources apart.
- * @param url an absolute URL
- * @throws TypeError if it is none
+ * segment (RFC 3986 §3.3) decoded once, everything else escaped, in capitals; empty segments and a trailing slash gone.
+ * Case is kept, and so is `%2F`: to an origin both may tell resources apart.
+ * @param pathname as the URL parser leaves it, which has resolved dot segments, `%2e` and backslashes among them
  */
-export function canonicalPath(url: string): string {
-  // The URL parser has resolved dot segments, `%2e` and backslashes among them.
-  return canonical(new URL(url).pathname)
-}
-
-/** The same for a path by itself, whose dot segments are left as they are. */
-export function canonical(pathname: string): string {
+export function canonicalPath(pathname: string): string {
   if (/^(?:\/|(?:\/[\w.~!$&'()*+,;=:@-]+)+)$/.test(pathname)) return pathname
   return tidied(pathname.replace(ESCAPED, respell))
 }

@@ -13,10 +13,14 @@ export interface Match {
 
 /** Finds the policies that apply to a request. */
 export class PolicyFinder {
+  /** Whether the method of a request makes a difference. */
+  readonly isByMethod: boolean
   readonly #policies = new PatternRouter<Match>()
   readonly #exempt = new PatternRouter<true>()
 
   constructor(policies: readonly Policy[], exempt: readonly Pattern[]) {
+    const patterns = [...exempt, ...policies.flatMap(({ match }) => match ?? [])]
+    this.isByMethod = patterns.some(({ method }) => method !== '*')
     for (const pattern of exempt) this.#exempt.add(pattern, true)
     for (const policy of policies) {
       if (!policy.match) this.#policies.add({ method: '*', path: '/*' }, { policy, route: undefined })

@@ -1,4 +1,4 @@
-import { canonical } from './canonical-path.ts'
+import { canonicalPath } from './canonical-path.ts'
 
 /** What the path of a request may mean to the API behind. */
 export interface RequestPath {
@@ -12,7 +12,7 @@ export interface RequestPath {
   readonly isDoubtful: boolean
 }
 
-/** As they are left by `canonical`: signs that some APIs act upon, and others do not. */
+/** As they are left by `canonicalPath`: signs that some APIs act upon, and others do not. */
 const ACTED_UPON = /;|%(?:25|2F|5C|[01][0-9A-F]|7F)/
 
 const SLASH = /%2F/g
@@ -22,12 +22,10 @@ const SLASH_OR_BACKSLASH = /%2F|%5C/g
  * Reads the path of a request as APIs do. They differ about escaped slashes and backslashes, `;parameters` of a segment
  * (Tomcat, Spring), a NUL, and a path that begins with two slashes, whose first segment
  * `new URL(path, base)` takes for a host. A policy must hold for all these readings: which one is right only the API knows.
- * @param url an absolute URL
- * @throws TypeError if it is none
+ * @param pathname as the URL parser leaves it: with dot segments resolved
  */
-export function readPath(url: string): RequestPath {
-  const { pathname } = new URL(url)
-  const path = canonical(pathname)
+export function readPath(pathname: string): RequestPath {
+  const path = canonicalPath(pathname)
   const isDoubtful = pathname.startsWith('//') || ACTED_UPON.test(path) || !isUtf8(path)
   if (!isDoubtful) return { canonical: path, readings: [path], resource: path, isDoubtful }
 
@@ -38,7 +36,7 @@ export function readPath(url: string): RequestPath {
   }
   orAlso(withoutHost)
   orAlso(withoutParameters)
-  readings = new Set([...readings].map(canonical))
+  readings = new Set([...readings].map(canonicalPath))
   orAlso(beforeNul)
   orAlso(withoutParameters)
   orAlso((text) => text.replace(SLASH, '/'))

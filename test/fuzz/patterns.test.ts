@@ -40,9 +40,9 @@ describe('canonicalPath()', () => {
     400,
     fc.property(url, (url) => {
       if (!URL.canParse(url)) return
-      const once = canonicalPath(url)
+      const once = canonicalPath(new URL(url).pathname)
       expect(once).toMatch(CANONICAL)
-      expect(canonicalPath(`http://other.example${once}`)).toBe(once)
+      expect(canonicalPath(new URL(once, 'http://other.example').pathname)).toBe(once)
     }),
   )
 })
@@ -129,7 +129,7 @@ describe('PatternRouter', () => {
       for (const { method, segments } of [...requests, ...own]) {
         const url = `http://gateway.example/${segments.join('/')}`
         if (!URL.canParse(url)) continue
-        const path = canonicalPath(url)
+        const path = canonicalPath(new URL(url).pathname)
         const expected = [...patterns.keys()].filter((index) => matches(patterns[index] as Pattern, method, path))
         expect([...new Set(router.match(method, path))]).toEqual(expected)
       }

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { canonicalPath } from '../../src/policy/canonical-path.ts'
 
-const canonical = (path: string) => canonicalPath(`https://gateway.example${path}`)
+const canonical = (path: string) => canonicalPath(new URL(`https://gateway.example${path}`).pathname)
 
 test.each([
   ['/', '/'],

@@ -3,6 +3,7 @@ import { type Environment, loadConfig } from '../../src/config/load-config.ts'
 import { createDigest } from '../../src/identity/digest.ts'
 import { Limiter } from '../../src/limiter/limiter.ts'
 import type { Verdict } from '../../src/limiter/verdict.ts'
+import { readPath } from '../../src/policy/request-path.ts'
 import { MemoryStore } from '../../src/store/memory-store.ts'
 import {
   type DecisionRequest,
@@ -62,7 +63,8 @@ function subject(env: Environment = {}) {
   /** @param request method and path, as patterns have it */
   const decide = (request: string, headers: Readonly<Record<string, string>> = {}): Promise<Verdict> => {
     const [method = '', path = ''] = request.split(' ')
-    return limiter.decide(new Request(`https://gateway.example${path}`, { method, headers }), () => {})
+    const url = new URL(`https://gateway.example${path}`)
+    return limiter.decide(new Request(url, { method, headers }), readPath(url.pathname), () => {})
   }
   return { store, fallback, lines, decide }
 }
@@ -299,7 +301,10 @@ test('Limiter#decide() with ON_STORE_ERROR=local holds limits exactly', async ()
     health: undefined,
     log: () => {},
   })
-  const decide = async () => (await limiter.decide(new Request('https://g.example/', { headers: X }), () => {})).kind
+  const decide = async () => {
+    const request = new Request('https://g.example/', { headers: X })
+    return (await limiter.decide(request, readPath('/'), () => {})).kind
+  }
   const first = [await decide(), await decide(), await decide(), await decide()]
   clock.now += 999
   const early = await decide()

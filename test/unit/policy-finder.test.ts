@@ -14,7 +14,7 @@ function finderOf(matches: Readonly<Record<string, string | undefined>>, exempt?
   return new PolicyFinder(config.policies, config.exempt)
 }
 
-const at = (path: string) => readPath(`https://gateway.example${path}`)
+const at = (path: string) => readPath(new URL(`https://gateway.example${path}`).pathname)
 const find = (finder: PolicyFinder, method: string, path: string) => finder.find([method], at(path))
 
 function found(finder: PolicyFinder, method: string, path: string): (string | undefined)[][] {

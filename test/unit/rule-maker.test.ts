@@ -1,0 +1,61 @@
+import { expect, test } from 'vitest'
+import { type Environment, loadConfig } from '../../src/config/load-config.ts'
+import { RuleMaker } from '../../src/limiter/rule-maker.ts'
+
+/** Makes the key of a request by the first of the policies. */
+function keys(env: Environment = {}) {
+  const config = loadConfig({ UPSTREAM_URL: 'https://api.example.com', ...env })
+  const maker = new RuleMaker(config)
+  const policy = config.policies[0] ?? expect.unreachable()
+  return async (headers: Readonly<Record<string, string>>, url = 'https://gateway.example/') => {
+    const asked = await maker.make({ policy, route: undefined }, new Request(url, { headers }), '/', 'default')
+    return asked.kind === 'rule' ? asked.rule.key : asked.kind
+  }
+}
+
+test('RuleMaker#make() knows a caller again by any spelling of the same credential', async () => {
+  const keyOf = keys()
+  const spellings = ['Bearer X', 'bearer X', 'BEARER   X', 'Bearer X']
+  const found = await Promise.all([...spellings, ...spellings].map((Authorization) => keyOf({ Authorization })))
+  expect(new Set(found).size).toBe(1)
+  expect(await keyOf({ Authorization: 'Bearer x' })).not.toBe(found[0])
+})
+
+test('RuleMaker#make() answers the same to a caller that it knows as to one that it does not', async () => {
+  const known = keys()
+  for (const Authorization of ['Bearer X', 'Basic abc', 'Digest a="b", c=d', 'lonely', '']) {
+    const first = await known({ Authorization })
+    expect([await known({ Authorization }), await keys()({ Authorization })]).toEqual([first, first])
+  }
+})
+
+test('RuleMaker#make() remembers nobody by a credential that it cannot read', async () => {
+  const keyOf = keys()
+  const by = (address: string) => keyOf({ Authorization: 'Bearer a b', 'CF-Connecting-IP': address })
+  const one = await by('203.0.113.1')
+  expect(await by('203.0.113.2')).not.toBe(one)
+  expect(await by('203.0.113.1')).toBe(one)
+})
+
+test('RuleMaker#make() goes by all that a policy counts by, not by a known token alone', async () => {
+  const keyOf = keys({ POLICIES: [{ name: 'both', limits: '5/1m', by: 'token+ip' }], RATE_LIMITS: undefined })
+  const by = (address: string) => keyOf({ Authorization: 'Bearer X', 'CF-Connecting-IP': address })
+  const one = await by('203.0.113.1')
+  expect(await by('203.0.113.2')).not.toBe(one)
+  expect(await by('203.0.113.1')).toBe(one)
+})
+
+test('RuleMaker#make() keeps the same caller of two policies apart', async () => {
+  const config = loadConfig({
+    UPSTREAM_URL: 'https://api.example.com',
+    POLICIES: ['a', 'b'].map((name) => ({ name, limits: '5/1m' })),
+  })
+  const maker = new RuleMaker(config)
+  const request = new Request('https://gateway.example/', { headers: { Authorization: 'Bearer X' } })
+  const made = await Promise.all(
+    config.policies.map((policy) => maker.make({ policy, route: undefined }, request, '/', 'default')),
+  )
+  const found = made.map((asked) => (asked.kind === 'rule' ? asked.rule.key : asked.kind))
+  expect(found).toHaveLength(2)
+  expect(found[0]?.replace(':a:', ':b:')).toBe(found[1])
+})

@@ -1,0 +1,42 @@
+import { expect, test } from 'vitest'
+import { createTargetReader } from '../../src/http/target.ts'
+
+test('createTargetReader() takes a URL apart', () => {
+  expect(createTargetReader()('http://Gateway.example:8080/a//%62/?q=/../x#part')).toEqual({
+    host: 'gateway.example:8080',
+    scheme: 'http',
+    pathAndQuery: '/a//%62/?q=/../x',
+    path: { canonical: '/a/b', readings: ['/a/b'], resource: '/a/b', isDoubtful: false },
+  })
+})
+
+test('createTargetReader() leaves out the port of the scheme, and resolves dot segments', () => {
+  expect(createTargetReader()('https://gateway.example:443/x/../y')).toMatchObject({
+    host: 'gateway.example',
+    scheme: 'https',
+    pathAndQuery: '/y',
+  })
+})
+
+test.each(['', '/x', 'http://', 'http://a b/', 'http://1.2.3.256/', 'http://[::1/'])(
+  'createTargetReader() answers undefined for what is no URL, each time: "%s"',
+  (url) => {
+    const targetOf = createTargetReader()
+    expect([targetOf(url), targetOf(url)]).toEqual([undefined, undefined])
+  },
+)
+
+test('createTargetReader() reads a URL once, but for one that is too long to be remembered', () => {
+  const targetOf = createTargetReader()
+  const [short, long] = ['https://gateway.example/x', `https://gateway.example/${'x'.repeat(1_000)}`]
+  expect(targetOf(short)).toBe(targetOf(short))
+  expect(targetOf(long)).not.toBe(targetOf(long))
+  expect(targetOf(long)).toEqual(targetOf(long))
+})
+
+test('createTargetReader() forgets what was not asked for lately', () => {
+  const targetOf = createTargetReader()
+  const first = targetOf('https://gateway.example/first')
+  for (let i = 0; i < 1_000; i++) targetOf(`https://gateway.example/${i}`)
+  expect(targetOf('https://gateway.example/first')).not.toBe(first)
+})
