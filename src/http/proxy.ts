@@ -79,8 +79,9 @@ function toUpstream(request: Request, { host, scheme }: Target, name: string): H
   removeHopByHop(headers)
   if (isWebSocket) headers.set('Upgrade', 'websocket')
 
-  const httpVersion = String(request.cf?.httpProtocol ?? 'HTTP/1.1').replace('HTTP/', '')
-  headers.append('Via', `${httpVersion} ${name}`)
+  // The version in which the runtime hands requests over. That of the client would have to be read from `cf`, which is
+  // parsed and copied for it.
+  headers.append('Via', `1.1 ${name}`)
   headers.set('X-Forwarded-Host', host)
   headers.set('X-Forwarded-Proto', scheme)
   for (const name of CLAIMS) headers.delete(name)
