@@ -1,16 +1,22 @@
 import { normalizeAuthorization } from '../../src/identity/authorization.ts'
 import { createDigest } from '../../src/identity/digest.ts'
-import { type Path, PLANTED } from './callers.ts'
+import { type Path, PLANTED, STORE_TIMEOUT_MS } from './callers.ts'
 import type { Site } from './site.ts'
 import type { Sample } from './traffic.ts'
 
 const COUNTED = ['local', 'open', 'closed'] satisfies Path[]
 
-/**
- * Units that the store has charged beyond what it has told anybody: by each caller, what its stream says was ever
- * admitted, less the answers of which the store was the author.
- */
-export async function unexplainedCharges({ redis, keyPrefix }: Site, samples: readonly Sample[]): Promise<number[]> {
+/** What the store has charged a caller, and what this caller was told. */
+export interface Account {
+  /** Units that its stream says were ever admitted. */
+  readonly charged: number
+  /** Requests that were admitted with no mark: by the store. */
+  readonly shared: number
+  /** Requests that were decided without the store. */
+  readonly marked: number
+}
+
+export async function accountsOf({ redis, keyPrefix }: Site, samples: readonly Sample[]): Promise<Account[]> {
   const digest = createDigest(PLANTED.identitySecret)
   const callers = Map.groupBy(
     samples.filter(({ path }) => (COUNTED as Path[]).includes(path)),
@@ -19,13 +25,40 @@ export async function unexplainedCharges({ redis, keyPrefix }: Site, samples: re
   return Promise.all(
     [...callers].map(async ([caller, own]) => {
       const identity = digest(['token', normalizeAuthorization(`Bearer ${caller}`) ?? ''])
-      const newest = await redis.client.xRevRange(`${keyPrefix}:${own[0]?.path}:w:{${identity}}`, '+', '-', {
-        COUNT: 1,
-      })
-      const charged = Number(newest?.[0]?.id.split('-')[1] ?? 0)
-      return charged - own.filter(({ status, degraded }) => status === 200 && degraded === undefined).length
+      const key = `${keyPrefix}:${own[0]?.path}:w:{${identity}}`
+      const newest = await redis.client.xRevRange(key, '+', '-', { COUNT: 1 })
+      return {
+        charged: Number(newest?.[0]?.id.split('-')[1] ?? 0),
+        shared: own.filter(({ status, degraded }) => status === 200 && degraded === undefined).length,
+        marked: own.filter(({ degraded }) => degraded !== undefined).length,
+      }
     }),
   )
+}
+
+/**
+ * Asserts that charges nobody was told of are as few as promised: one at most for each call that got no answer in time,
+ * or none that could be read.
+ * @param spoiled calls that ran and whose answers were altered or cut
+ */
+export function checkAccounts(accounts: readonly Account[], samples: readonly Sample[], spoiled: number): string[] {
+  const waited = samples.filter(
+    ({ degraded, startMs, decidedMs }) => degraded !== undefined && decidedMs - startMs >= 0.9 * STORE_TIMEOUT_MS,
+  )
+  const unseen = unseenCharges(accounts)
+  const silent = accounts.filter(({ charged, shared }) => charged < shared)
+  const twice = accounts.filter(({ charged, shared, marked }) => charged - shared > marked)
+  return [
+    ...(unseen > waited.length + spoiled
+      ? [`${unseen} charges nobody was told of, of ${waited.length} late answers and ${spoiled} spoiled ones`]
+      : []),
+    ...(silent.length > 0 ? [`${silent.length} callers were admitted without a charge or a mark`] : []),
+    ...(twice.length > 0 ? [`${twice.length} callers were charged more than once for a request`] : []),
+  ]
+}
+
+export function unseenCharges(accounts: readonly Account[]): number {
+  return accounts.reduce((sum, { charged, shared }) => sum + Math.max(0, charged - shared), 0)
 }
 
 /** Slots of a `concurrency` policy that are taken, by whomsoever. */

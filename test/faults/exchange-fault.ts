@@ -10,6 +10,8 @@ import { startTraffic } from './traffic.ts'
 
 /** Time in which all that an exchange held is given back, ms. */
 const FREE_WITHIN_MS = 2_000
+/** They come one after the other, as this is no test of how many connections can be opened at once. */
+const EVERY_MS = 4
 /** The share of the usual traffic that goes on beside. */
 const BESIDE = 0.25
 
@@ -48,12 +50,12 @@ async function run(site: Site, length: Length, options: ExchangeFault): Promise<
   const urls = points.map(({ url }) => url)
   const traffic = startTraffic({ points: urls, upstream, ratePerS: length.ratePerS * BESIDE })
   const used = mostGrowthMiB === undefined ? urls : urls.slice(0, 1)
-  const exchanges = Array.from({ length: options.crowd?.(length) ?? length.crowd }, (_, index) => {
-    return new Exchange(used[index % used.length] as URL, path, method)
+  const crowd = options.crowd?.(length) ?? length.crowd
+  const failures = Array.from({ length: crowd }, async (_, index) => {
+    await wait(index * EVERY_MS)
+    const exchange = new Exchange(used[index % used.length] as URL, path, method)
+    return check(exchange, site, length).catch((error: Error) => `broke off: ${error.message}`)
   })
-  const failures = exchanges.map((exchange) =>
-    check(exchange, site, length).catch((error: Error) => `broke off: ${error.message}`),
-  )
   const differences = summarize((await Promise.all(failures)).filter((line) => line !== undefined))
   const samples = await traffic.stop()
   clearInterval(sampling)
@@ -74,8 +76,8 @@ async function run(site: Site, length: Length, options: ExchangeFault): Promise<
     differences.push(...checkLog(log.slice(logStarts[index]), tookMs))
   }
   return {
-    observed: `${exchanges.length} at once, grew by ${mostMiB.toFixed()} MiB, slots free`,
-    requests: samples.length + exchanges.length,
+    observed: `${crowd} of them, grew by ${mostMiB.toFixed()} MiB, slots free`,
+    requests: samples.length + crowd,
     errors: undueErrors(samples),
     differences,
   }

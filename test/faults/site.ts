@@ -12,6 +12,8 @@ import { type FaultyUpstream, startFaultyUpstream } from './upstream.ts'
 
 const POINTS = 4
 const WARM_UP_MS = 1_500
+/** Half of what Cloudflare gives an isolate. workerd has no limit of its own, and ends when this one is passed. */
+const V8_FLAGS = '--max-heap-size=64'
 const KEY_PREFIX = 'faults'
 
 /** All that a scenario can break: points of presence on one Redis, behind a REST front, before one API. */
@@ -48,8 +50,10 @@ export async function startSite(length: Length, given?: Bundle): Promise<Site> {
     ON_STORE_ERROR: 'local',
     LOCAL_SHARE,
   }
+  process.env.MINIFLARE_WORKERD_V8_FLAGS = V8_FLAGS
   const others = new Set(await workerdPids())
   const points = await Promise.all(Array.from({ length: POINTS }, () => startDirectGateway({ bundle, bindings })))
+  delete process.env.MINIFLARE_WORKERD_V8_FLAGS
   const pids = (await workerdPids()).filter((pid) => !others.has(pid))
   // Compiled, connected, and as large as it is going to be.
   const traffic = startTraffic({ points: points.map(({ url }) => url), upstream, ratePerS: length.ratePerS })

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { STORE_TIMEOUT_MS } from './callers.ts'
-import { unexplainedCharges } from './charges.ts'
+import { accountsOf, checkAccounts, unseenCharges } from './charges.ts'
 import { checkLog, checkSecrets, eventOf } from './check-log.ts'
 import {
   checkAdmissions,
@@ -76,7 +76,7 @@ async function run(site: Site, length: Length, options: StoreFault): Promise<Out
   const { points, front } = site
   const { decides } = options
   const logStarts = points.map(({ log }) => log.length)
-  const doubtfulBefore = front.doubtful
+  const spoiledBefore = front.spoiled
   const play = await playOut(site, length, options)
   const { samples, recoveryMs, peakInFlight } = play
 
@@ -87,12 +87,9 @@ async function run(site: Site, length: Length, options: StoreFault): Promise<Out
 
   let unseen = 0
   if (!options.forgets) {
-    const charges = await unexplainedCharges(site, samples)
-    const doubtful = front.doubtful - doubtfulBefore
-    unseen = charges.reduce((sum, units) => sum + Math.max(0, units), 0)
-    if (unseen > doubtful) differences.push(`${unseen} charges nobody was told of, where ${doubtful} can be`)
-    const silent = charges.filter((units) => units < 0)
-    if (silent.length > 0) differences.push(`${silent.length} callers were admitted without a charge or a mark`)
+    const accounts = await accountsOf(site, samples)
+    unseen = unseenCharges(accounts)
+    differences.push(...checkAccounts(accounts, samples, front.spoiled - spoiledBefore))
   }
   differences.push(...(await checkSlots(site, length, options)))
 

@@ -61,7 +61,7 @@ export const UPSTREAM_FAULTS: readonly Scenario[] = [
     promised: 'passed on as it comes; once the client has gone, the upstream is let go, slots given back',
     path: '/up/endless',
     async check(exchange) {
-      const { status, bytes } = await exchange.readAndLeave(300)
+      const { status, bytes } = await exchange.readAndLeave(1_200)
       return status === 200 && bytes > 0 ? undefined : `${status}, ${bytes} bytes`
     },
   }),
