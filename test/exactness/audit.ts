@@ -1,4 +1,5 @@
 import type { Ledger } from './ledger.ts'
+import { policyOf } from './policies.ts'
 import type { Charge } from './redis-record.ts'
 import { judgeBetween } from './refusals.ts'
 import type { Outcome } from './traffic.ts'
@@ -7,55 +8,81 @@ import type { Outcome } from './traffic.ts'
 export interface Audit {
   readonly admitted: number
   readonly refused: number
-  /** Refusals that Redis knows nothing of. */
-  readonly fromMemory: number
+  /** Calls to Redis that decided something. */
+  readonly calls: number
   /** Refusals for which there was room from when the request was sent until its answer came. */
   readonly undue: number
   readonly faults: readonly string[]
 }
 
 /**
- * Holds the answers that clients had against the decisions of Redis.
- * @param callers number of callers; the first decisions were those on one request of each, in order
+ * Holds the answers that clients had against the decisions of Redis. Which keys are whose is told by the order in which
+ * callers first came.
+ * @param isLeased permits may have been taken in advance: none may be spent that was not charged
  */
-export function audit(outcomes: readonly Outcome[], ledger: Ledger, callers: number): Audit {
-  const keysOf = ledger.decisions.slice(0, callers).map(({ charges }) => charges.map(({ key }) => key))
+export function audit(outcomes: readonly Outcome[], ledger: Ledger, isLeased: boolean): Audit {
+  const keysOf = keysByCaller(ledger)
   const chargesOf = ({ caller, cost }: Outcome): Charge[] => {
     const [own = '', ...others] = keysOf[caller] ?? []
     return [{ key: own, cost }, ...others.map((key) => ({ key, cost: 1 }))]
   }
   const admitted = outcomes.filter(({ status }) => status === 200)
   const refused = outcomes.filter(({ status }) => status === 429)
-  const redisRefused = ledger.decisions.filter(({ entries }) => entries.length === 0)
+  const faults = isLeased
+    ? overspent(admitted.flatMap(chargesOf), ledger)
+    : differences(admitted.map(chargesOf), refused.map(chargesOf), ledger)
 
-  const faults: string[] = []
   const others = outcomes.filter(({ status }) => status !== 200 && status !== 429)
   if (others.length > 0) faults.push(`${others.length} answers were neither 200 nor 429, such as ${others[0]?.status}`)
   const degraded = outcomes.filter((outcome) => outcome.degraded !== undefined)
   if (degraded.length > 0) faults.push(`${degraded.length} decisions were taken without Redis`)
 
-  const answered = count(admitted.map(chargesOf))
-  const charged = count(ledger.decisions.filter(({ entries }) => entries.length > 0).map(({ charges }) => charges))
-  for (const what of new Set([...answered.keys(), ...charged.keys()])) {
-    const [told = 0, kept = 0] = [answered.get(what), charged.get(what)]
-    if (told !== kept) faults.push(`${what}: clients were let through ${told} times, Redis charged ${kept}`)
-  }
-  const toldRefused = count(refused.map(chargesOf))
-  for (const [what, kept] of count(redisRefused.map(({ charges }) => charges))) {
-    const told = toldRefused.get(what) ?? 0
-    if (told < kept) faults.push(`${what}: clients were refused ${told} times, Redis refused ${kept}`)
-  }
-
-  const undue = refused.filter((outcome) => {
-    return judgeBetween(ledger.demands(chargesOf(outcome)), outcome.sentMs, outcome.receivedMs) === 'undue'
-  })
+  const isUndue = (outcome: Outcome) =>
+    judgeBetween(ledger.demands(chargesOf(outcome)), outcome.sentMs, outcome.decidedByMs) === 'undue'
   return {
     admitted: admitted.length,
     refused: refused.length,
-    fromMemory: refused.length - redisRefused.length,
-    undue: undue.length,
+    calls: ledger.decisions.length,
+    undue: isLeased ? 0 : refused.filter(isUndue).length,
     faults,
   }
+}
+
+function keysByCaller(ledger: Ledger): readonly (readonly string[])[] {
+  const keys = new Map<string, readonly string[]>()
+  for (const { charges } of ledger.decisions) {
+    const [own, ...others] = charges.map(({ key }) => key)
+    if (own !== undefined && !keys.has(own)) keys.set(own, [own, ...others])
+  }
+  return [...keys.values()]
+}
+
+/** What clients were told, and not what Redis decided. */
+function differences(admitted: readonly Charge[][], refused: readonly Charge[][], ledger: Ledger): string[] {
+  const faults: string[] = []
+  const [grants, refusals] = [true, false].map((isGrant) =>
+    count(ledger.decisions.filter(({ entries }) => entries.length > 0 === isGrant).map(({ charges }) => charges)),
+  ) as [Map<string, number>, Map<string, number>]
+  const answered = count(admitted)
+  for (const what of new Set([...answered.keys(), ...grants.keys()])) {
+    const [told = 0, kept = 0] = [answered.get(what), grants.get(what)]
+    if (told !== kept) faults.push(`${what}: clients were let through ${told} times, Redis charged ${kept}`)
+  }
+  const toldRefused = count(refused)
+  for (const [what, kept] of refusals) {
+    const told = toldRefused.get(what) ?? 0
+    if (told < kept) faults.push(`${what}: clients were refused ${told} times, Redis refused ${kept}`)
+  }
+  return faults
+}
+
+/** Keys under which more was spent than had been charged. */
+function overspent(admitted: readonly Charge[], ledger: Ledger): string[] {
+  return [...Map.groupBy(admitted, ({ key }) => key)].flatMap(([key, charges]) => {
+    const spent = charges.reduce((sum, { cost }) => sum + cost, 0)
+    const charged = ledger.charged(key)
+    return spent > charged ? [`${policyOf(key)} ${key}: ${spent} units were spent, and ${charged} charged`] : []
+  })
 }
 
 function count(charges: readonly (readonly Charge[])[]): Map<string, number> {

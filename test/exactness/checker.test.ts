@@ -1,11 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import { audit } from './audit.ts'
 import { History } from './history.ts'
+import { admittedByOne } from './ideal.ts'
 import { Ledger } from './ledger.ts'
+import { POLICIES } from './policies.ts'
 import { type Decision, RecordReader } from './redis-record.ts'
 import { judgeBetween, judgeInOrder } from './refusals.ts'
 import type { Outcome } from './traffic.ts'
-import { type Admission, checkWindows } from './windows.ts'
+import { type Admission, checkWindows, type Tier } from './windows.ts'
 
 // What is wrong is planted here, and must be found.
 
@@ -147,15 +149,15 @@ describe('Ledger', () => {
 
 describe('audit()', () => {
   const told = (status: number, ms: number, cost: number, degraded?: string): Outcome => {
-    return { caller: 0, cost, status, sentMs: ms - 1, receivedMs: ms + 1, degraded }
+    return { caller: 0, team: 0, cost, status, sentMs: ms - 1, decidedByMs: ms + 1, degraded }
   }
   const kept = [admission(0, 1, 1), admission(10, 9, 8), refusal(20, 2)]
   const answers = [told(200, 0, 1), told(200, 10, 8), told(429, 20, 2)]
-  const audited = (...more: readonly Outcome[]) => audit([...answers, ...more], ledgerOf(...kept), 1)
+  const audited = (...more: readonly Outcome[]) => audit([...answers, ...more], ledgerOf(...kept), false)
 
   test('finds nothing wrong with answers that are what Redis decided', () => {
-    expect(audited()).toEqual({ admitted: 2, refused: 1, fromMemory: 0, undue: 0, faults: [] })
-    expect(audited(told(429, 500, 2))).toMatchObject({ refused: 2, fromMemory: 1, undue: 0, faults: [] })
+    expect(audited()).toEqual({ admitted: 2, refused: 1, calls: 3, undue: 0, faults: [] })
+    expect(audited(told(429, 500, 2))).toMatchObject({ refused: 2, calls: 3, undue: 0, faults: [] })
   })
 
   test('finds a refusal from memory that had run out', () => {
@@ -174,9 +176,38 @@ describe('audit()', () => {
     expect(audited(outcome).faults).toHaveLength(1)
   })
 
+  test('finds permits that were spent and never charged, where they are taken in advance', () => {
+    const ahead = { ...admission(110, 5, 5), earliestMs: 10, latestMs: 10, charges: [{ key: KEY, cost: 1 }] }
+    const ledger = new Ledger(() => [TIER], true)
+    ledger.add(ahead)
+    expect(ledger.faults).toEqual([])
+    const spent = Array.from({ length: 5 }, (_, index) => told(200, 20 + index, 1))
+    expect(audit(spent, ledger, true).faults).toEqual([])
+    expect(audit([...spent, told(200, 90, 1)], ledger, true).faults).toHaveLength(1)
+  })
+
   test('finds what Redis decided and no client was told', () => {
-    expect(audit(answers.slice(1), ledgerOf(...kept), 1).faults).toHaveLength(1)
-    expect(audit(answers.slice(0, 2), ledgerOf(...kept), 1).faults).toHaveLength(1)
+    expect(audit(answers.slice(1), ledgerOf(...kept), false).faults).toHaveLength(1)
+    expect(audit(answers.slice(0, 2), ledgerOf(...kept), false).faults).toHaveLength(1)
+  })
+})
+
+describe('admittedByOne()', () => {
+  const sent = (sentMs: number, cost: number, caller = 0): Outcome => {
+    return { caller, team: 0, cost, status: 0, sentMs, decidedByMs: sentMs, degraded: undefined }
+  }
+
+  test('admits in the order of sending what there is room for', () => {
+    const [{ limit, windowMs }] = POLICIES.caller as [Tier, ...Tier[]]
+    const outcomes = [
+      sent(windowMs, limit - 1),
+      sent(1, 1),
+      sent(windowMs - 1, 1),
+      sent(0, limit),
+      sent(windowMs, 2, 1),
+    ]
+    // The one at 0 uses it up; those until its window ends are refused.
+    expect(admittedByOne(outcomes)).toBe(3)
   })
 })
 

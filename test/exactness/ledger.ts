@@ -20,19 +20,24 @@ export class Ledger {
   readonly faults: string[] = []
   readonly #accounts = new Map<string, Account>()
   readonly #tiersOf: (key: string) => readonly Tier[]
+  readonly #isLeased: boolean
 
-  constructor(tiersOf: (key: string) => readonly Tier[]) {
+  /** @param isLeased permits may be taken in advance, several at once, and are then entered at a time to come */
+  constructor(tiersOf: (key: string) => readonly Tier[], isLeased = false) {
     this.#tiersOf = tiersOf
+    this.#isLeased = isLeased
   }
 
   add(decision: Decision): void {
     const { charges, entries, earliestMs, latestMs } = decision
     this.decisions.push(decision)
     if (entries.length > 0) {
-      this.#expectAll(charges, entries)
+      if (!this.#isLeased) this.#expectAll(charges, entries)
       for (const entry of entries) this.#enter(entry, decision)
       return
     }
+    // The last to be refused may have been refused for what others have taken and not spent.
+    if (this.#isLeased) return
     const judgement = judgeInOrder(this.demands(charges), earliestMs, latestMs)
     if (judgement === 'undue') this.undue++
     if (judgement === 'either') this.either++
@@ -42,8 +47,14 @@ export class Ledger {
     return charges.map(({ key, cost }) => ({ cost, tiers: this.#tiersOf(key), history: this.#account(key).history }))
   }
 
+  /** In the order in which they were first asked for or charged. */
   get keys(): readonly string[] {
     return [...this.#accounts.keys()]
+  }
+
+  /** Units ever charged under a key. */
+  charged(key: string): number {
+    return this.#account(key).admissions.reduce((sum, { cost }) => sum + cost, 0)
   }
 
   admissions(key: string): readonly Admission[] {
@@ -68,7 +79,7 @@ export class Ledger {
     if (!isNew && total !== last.total + cost) {
       this.faults.push(`${key}: a total of ${total} after one of ${last.total} and a cost of ${cost}`)
     }
-    if (ms < earliestMs || ms > latestMs) {
+    if (ms < earliestMs || (ms > latestMs && !this.#isLeased)) {
       this.faults.push(`${key}: an entry of ${ms} by a decision between ${earliestMs} and ${latestMs}`)
     }
     account.last = entry

@@ -1,121 +1,83 @@
-import { startRedisServer } from '../../tools/redis-server.ts'
-import { startRestFront } from '../../tools/rest-front.ts'
 import type { Bundle } from '../support/build-bundle.ts'
-import { startPointOfPresence } from '../support/point-of-presence.ts'
-import { startUpstream } from '../support/upstream.ts'
 import { type Audit, audit } from './audit.ts'
+import { admittedByOne } from './ideal.ts'
 import { Ledger } from './ledger.ts'
+import { MAX_COST, POLICIES, POLICY_NAMES, policyOf, SHORTEST_WINDOW_MS, teamsOf, tiersOf } from './policies.ts'
 import { record } from './redis-record.ts'
+import { startSite } from './site.ts'
 import { type Outcome, sendTraffic } from './traffic.ts'
 import { checkWindows, type Tier, type WindowCheck } from './windows.ts'
-
-/** Windows short enough that many pass, and limits that all of the tiers come to refuse by. */
-const POLICIES: Readonly<Record<string, readonly Tier[]>> = {
-  caller: [
-    { limit: 40, windowMs: 1_000 },
-    { limit: 90, windowMs: 3_000 },
-    { limit: 240, windowMs: 10_000 },
-  ],
-  team: [
-    { limit: 70, windowMs: 1_000 },
-    { limit: 330, windowMs: 6_000 },
-  ],
-}
-const POINTS = 4
-const CALLERS_PER_TEAM = 10
-const MAX_COST = 8
 
 export interface RunOptions {
   readonly bundle: Bundle
   readonly requests: number
   readonly callers: number
   readonly seed: number
+  /** LEASES. Redis then knows when permits were taken, and no longer when they were spent. */
+  readonly leases?: string
 }
 
 /** A check of all windows of one tier. */
 export interface TierCheck extends WindowCheck {
   readonly policy: string
   readonly tier: Tier
+  /** The same by when clients sent requests and the API received them: less sharp, and nothing of Redis's. */
+  readonly byClients: WindowCheck
 }
 
 export interface Findings {
   readonly outcomes: readonly Outcome[]
   readonly audit: Audit
   readonly ledger: Ledger
-  /** By the times in Redis's streams. */
   readonly tiers: readonly TierCheck[]
-  /** By the clients' clocks, which are less sharp and know nothing of Redis. */
-  readonly byClients: WindowCheck
+  /** Requests that one limiter for all, with no way to go, would have admitted. */
+  readonly ideal: number
 }
 
 /** Sends the traffic through four points of presence, and checks each decision and each window. */
-export async function run({ bundle, requests, callers, seed }: RunOptions): Promise<Findings> {
-  const stops: (() => Promise<void>)[] = []
-  const started = async <T extends { stop(): Promise<void> }>(starting: Promise<T>): Promise<T> => {
-    const part = await starting
-    stops.unshift(() => part.stop())
-    return part
-  }
+export async function run({ bundle, requests, callers, seed, leases = 'off' }: RunOptions): Promise<Findings> {
+  const isLeased = leases !== 'off'
+  const teams = teamsOf(callers)
+  const site = await startSite(bundle, { LEASES: leases })
   try {
-    const redis = await started(startRedisServer())
-    const front = await started(startRestFront({ redisPort: redis.port, token: 'exactness' }))
-    const upstream = await started(startUpstream((_request, response) => response.end('hello')))
-    const bindings = {
-      UPSTREAM_URL: upstream.url,
-      UPSTASH_REDIS_REST_URL: front.url,
-      UPSTASH_REDIS_REST_TOKEN: front.token,
-      POLICIES: [
-        { name: 'caller', limits: limitsOf('caller'), by: 'token', cost: 'header:x-cost', max_cost: MAX_COST },
-        { name: 'team', limits: limitsOf('team'), by: 'header:x-team' },
-      ],
-      // A slow machine is no reason to count on one's own.
-      STORE_TIMEOUT_MS: 30_000,
-      ON_STORE_ERROR: 'closed',
-    }
-    const points = await Promise.all(
-      Array.from({ length: POINTS }, () => started(startPointOfPresence(bundle, bindings))),
-    )
-
-    const ledger = new Ledger((key) => POLICIES[key.split(':')[1] ?? ''] ?? [])
-    const recording = await record(redis.port, (decision) => ledger.add(decision))
-    const outcomes = await sendTraffic({
-      gateways: points.map(({ url }) => url),
-      requests,
-      callers,
-      teams: Math.ceil(callers / CALLERS_PER_TEAM),
-      maxCost: MAX_COST,
-      windowMs: Math.min(...Object.values(POLICIES).flatMap((tiers) => tiers.map(({ windowMs }) => windowMs))),
-      seed,
-    })
+    const ledger = new Ledger(tiersOf, isLeased)
+    const recording = await record(site.redisPort, (decision) => ledger.add(decision))
+    const { gateways } = site
+    const windowMs = SHORTEST_WINDOW_MS
+    const outcomes = await sendTraffic({ gateways, requests, callers, teams, maxCost: MAX_COST, windowMs, seed })
     await recording.stop()
     return {
       outcomes,
       ledger,
-      audit: audit(outcomes, ledger, callers),
-      tiers: Object.entries(POLICIES).flatMap(([policy, tiers]) =>
-        tiers.map((tier) => ({ policy, tier, ...byRedis(ledger, policy, tier) })),
+      audit: audit(outcomes, ledger, isLeased),
+      tiers: POLICY_NAMES.flatMap((policy) =>
+        POLICIES[policy].map((tier) => ({
+          policy,
+          tier,
+          ...byRedis(ledger, policy, tier),
+          byClients: byClients(outcomes, policy, tier),
+        })),
       ),
-      byClients: byClients(outcomes),
+      ideal: admittedByOne(outcomes),
     }
   } finally {
-    for (const stop of stops) await stop()
+    await site.stop()
   }
 }
 
-function limitsOf(policy: string): string {
-  return (POLICIES[policy] ?? []).map(({ limit, windowMs }) => `${limit}/${windowMs}ms`).join(', ')
-}
-
 function byRedis(ledger: Ledger, policy: string, tier: Tier): WindowCheck {
-  const keys = ledger.keys.filter((key) => key.split(':')[1] === policy)
+  const keys = ledger.keys.filter((key) => policyOf(key) === policy)
   return sum(keys.map((key) => checkWindows(tier, ledger.admissions(key))))
 }
 
-function byClients(outcomes: readonly Outcome[]): WindowCheck {
+function byClients(outcomes: readonly Outcome[], policy: 'caller' | 'team', tier: Tier): WindowCheck {
   const admitted = outcomes.filter(({ status }) => status === 200)
-  const checks = [...Map.groupBy(admitted, ({ caller }) => caller).values()].flatMap((own) => {
-    const admissions = own.map(({ sentMs, receivedMs, cost }) => ({ earliestMs: sentMs, latestMs: receivedMs, cost }))
-    return (POLICIES.caller ?? []).map((tier) => checkWindows(tier, admissions))
+  const groups = Map.groupBy(admitted, (outcome) => outcome[policy])
+  const checks = [...groups.values()].map((own) => {
+    const admissions = own.map(({ sentMs, decidedByMs, cost }) => {
+      return { earliestMs: sentMs, latestMs: decidedByMs, cost: policy === 'caller' ? cost : 1 }
+    })
+    return checkWindows(tier, admissions)
   })
   return sum(checks)
 }

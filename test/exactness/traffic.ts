@@ -5,12 +5,13 @@ import { Random } from './random.ts'
 /** What became of one request. */
 export interface Outcome {
   readonly caller: number
+  readonly team: number
   readonly cost: number
   readonly status: number
   /** It was not decided before this moment, by the clock that Redis goes by too. */
   readonly sentMs: number
-  /** It was decided by then. */
-  readonly receivedMs: number
+  /** It was by this one: the request had reached the API, or the answer the client. */
+  readonly decidedByMs: number
   /** What the gateway says of a decision that it took without Redis. */
   readonly degraded: string | undefined
 }
@@ -105,10 +106,10 @@ function request(gateway: URL, agent: Agent, { caller, team, cost }: Call): Prom
     const { hostname, port } = gateway
     get({ hostname, port, path: '/things', agent, headers }, (response) => {
       const { statusCode: status = 0, headers } = response
-      const receivedMs = Date.now()
+      const decidedByMs = Number(headers['x-arrived-ms'] ?? Date.now())
       const degraded = headers['sluice-degraded']?.toString()
       response.resume().once('error', reject)
-      response.once('end', () => resolve({ caller, cost, status, sentMs, receivedMs, degraded }))
+      response.once('end', () => resolve({ caller, team, cost, status, sentMs, decidedByMs, degraded }))
     })
       // It may have waited for a connection.
       .once('socket', () => {

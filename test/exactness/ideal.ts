@@ -1,0 +1,26 @@
+import { History } from './history.ts'
+import { POLICIES } from './policies.ts'
+import type { Outcome } from './traffic.ts'
+import type { Tier } from './windows.ts'
+
+/** How many of these requests one limiter for all, which decides each as it is sent, would have admitted. */
+export function admittedByOne(outcomes: readonly Outcome[]): number {
+  const histories = new Map<string, History>()
+  const historyOf = (name: string) => {
+    const history = histories.get(name) ?? new History()
+    histories.set(name, history)
+    return history
+  }
+  const hasRoom = (history: History, tiers: readonly Tier[], atMs: number, cost: number) =>
+    tiers.every(({ limit, windowMs }) => history.used(atMs - windowMs, atMs) + cost <= limit)
+
+  let admitted = 0
+  for (const { caller, team, cost, sentMs } of outcomes.toSorted((a, b) => a.sentMs - b.sentMs)) {
+    const [own, shared] = [historyOf(`caller ${caller}`), historyOf(`team ${team}`)]
+    if (!hasRoom(own, POLICIES.caller, sentMs, cost) || !hasRoom(shared, POLICIES.team, sentMs, 1)) continue
+    own.add(sentMs, cost)
+    shared.add(sentMs, 1)
+    admitted++
+  }
+  return admitted
+}
