@@ -18,12 +18,13 @@ export interface Bundle {
 /**
  * Bundles a Worker as `wrangler deploy` would, each with Sluice's own wrangler.toml: the same flags, all minified.
  * @param source relative to the root, e.g. `src/worker.ts`
+ * @param options more of `wrangler deploy`
  */
-export async function bundle(source: string, into: string): Promise<Bundle> {
+export async function bundle(source: string, into: string, options: readonly string[] = []): Promise<Bundle> {
   const folder = join(into, source.replaceAll(/\W/g, '-'))
   await mkdir(folder)
   const env = { ...process.env, WRANGLER_SEND_METRICS: 'false', WRANGLER_WRITE_LOGS: 'false' }
-  const args = ['deploy', source, '--dry-run', '--outdir', folder]
+  const args = ['deploy', source, '--dry-run', '--outdir', folder, ...options]
   await promisify(execFile)(join(ROOT, 'node_modules/.bin/wrangler'), args, { cwd: ROOT, env })
   const entry = source.replace(/^.*\/(.*)\.ts$/, '$1.js')
   return { folder, entry, gzipBytes: gzipSync(await readFile(join(folder, entry))).length }

@@ -1,0 +1,72 @@
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+
+interface Node {
+  readonly id: number
+  readonly callFrame: { readonly functionName: string }
+}
+
+interface Profile {
+  readonly nodes: readonly Node[]
+  readonly samples: readonly number[]
+  /** Microseconds before each sample. */
+  readonly timeDeltas: readonly number[]
+}
+
+const SAMPLE_EVERY_US = 200
+
+/** A port that nobody listens on. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+/**
+ * Takes samples of a Worker by V8's profiler. Functions of the runtime (`fetch`, `Headers`, …) are named as those in
+ * JavaScript are; what has no name of either is `(program)`.
+ * @param port of workerd's inspector
+ * @returns microseconds in each function itself, the most first
+ */
+export async function profile(port: number, durationMs: number): Promise<ReadonlyMap<string, number>> {
+  const response = await fetch(`http://127.0.0.1:${port}/json`)
+  const [worker] = (await response.json()) as { webSocketDebuggerUrl: string }[]
+  if (!worker) throw new Error('workerd offers nothing to inspect')
+  const socket = new WebSocket(worker.webSocketDebuggerUrl)
+  await once(socket, 'open')
+  try {
+    await ask(socket, 'Profiler.enable')
+    await ask(socket, 'Profiler.setSamplingInterval', { interval: SAMPLE_EVERY_US })
+    await ask(socket, 'Profiler.start')
+    await new Promise((resolve) => setTimeout(resolve, durationMs))
+    const { profile } = await ask<{ profile: Profile }>(socket, 'Profiler.stop')
+    return selfTimes(profile)
+  } finally {
+    socket.close()
+  }
+}
+
+/** Asks one thing at a time. */
+async function ask<T>(socket: WebSocket, method: string, params: Readonly<Record<string, unknown>> = {}): Promise<T> {
+  const id = Math.floor(Math.random() * 2 ** 31)
+  socket.send(JSON.stringify({ id, method, params }))
+  for (;;) {
+    const [{ data }] = (await once(socket, 'message')) as [MessageEvent<string>]
+    const message = JSON.parse(data)
+    if (message.error && message.id === id) throw new Error(`${method}: ${message.error.message}`)
+    if (message.id === id) return message.result
+  }
+}
+
+function selfTimes({ nodes, samples, timeDeltas }: Profile): ReadonlyMap<string, number> {
+  const names = new Map(nodes.map(({ id, callFrame }) => [id, callFrame.functionName || '(anonymous)']))
+  const times = new Map<string, number>()
+  for (const [index, id] of samples.entries()) {
+    const name = names.get(id) ?? '(program)'
+    times.set(name, (times.get(name) ?? 0) + (timeDeltas[index] ?? 0))
+  }
+  return new Map([...times].toSorted((a, b) => b[1] - a[1]))
+}
