@@ -54,8 +54,8 @@ async function ask<T>(socket: WebSocket, method: string, params: Readonly<Record
   const id = Math.floor(Math.random() * 2 ** 31)
   socket.send(JSON.stringify({ id, method, params }))
   for (;;) {
-    const [{ data }] = (await once(socket, 'message')) as [MessageEvent<string>]
-    const message = JSON.parse(data)
+    const [{ data }] = (await once(socket, 'message')) as [MessageEvent]
+    const message = JSON.parse(String(data))
     if (message.error && message.id === id) throw new Error(`${method}: ${message.error.message}`)
     if (message.id === id) return message.result
   }

@@ -1,3 +1,4 @@
+import { TOO_LATE, within } from '../deadline.ts'
 import type { Log } from '../log.ts'
 import { removeHopByHop } from './hop-by-hop.ts'
 import { problemResponse } from './problem.ts'
@@ -40,12 +41,9 @@ export function createProxy({ upstreamUrl, timeoutMs, fetch, name, log }: ProxyO
   return async function proxy(request, target, signal) {
     const url = upstreamUrl === undefined ? request.url : upstreamUrl + target.pathAndQuery
     const headers = toUpstream(request, target, name)
-    const { promise: tooLate, resolve } = Promise.withResolvers<undefined>()
-    const timer = setTimeout(resolve, timeoutMs)
     try {
-      const response = await Promise.race([send(request, url, headers, signal), tooLate])
-      if (response) return toClient(response)
-      // The call that nobody waits for any more ends with the request.
+      const response = await within(timeoutMs, send(request, url, headers, signal))
+      if (response !== TOO_LATE) return toClient(response)
       log('error', { event: 'upstream_timeout', timeoutMs })
       const detail = 'The API behind this gateway did not answer in time.'
       return problemResponse({ status: 504, title: 'Gateway Timeout', detail })
@@ -57,8 +55,6 @@ export function createProxy({ upstreamUrl, timeoutMs, fetch, name, log }: ProxyO
       log('error', { event: 'upstream_unreachable', error: error instanceof Error ? error.name : 'unknown' })
       const detail = 'The API behind this gateway could not be reached.'
       return problemResponse({ status: 502, title: 'Bad Gateway', detail })
-    } finally {
-      clearTimeout(timer)
     }
   }
 

@@ -33,8 +33,8 @@ export class GuardedStore implements Store {
 
   decide(request: DecisionRequest, waitUntil?: WaitUntil): Promise<StoreDecision> {
     const decision = this.#ask(request)
-    // Also if the client goes away before: what was taken for it must become known, so as to be given back.
-    waitUntil?.(decision.catch(() => {}))
+    // Also if the client goes away before: slots that were taken for it must become known, so as to be given back.
+    if (request.rules.some(({ slot }) => slot !== undefined)) waitUntil?.(decision.catch(() => {}))
     return decision
   }
 

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { Redis } from '@upstash/redis/cloudflare'
 import { ALGORITHMS, type AlgorithmName } from '../algorithms/algorithm.ts'
+import { TOO_LATE, within } from '../deadline.ts'
 import { decideScript, KEY_LOCKING, renewScript, settleScript } from './script.ts'
 import { readDecision, renewArguments, scriptArguments, settleArguments, slotMembers } from './script-call.ts'
 import type { DecisionRequest, Difference, Rule, Store, StoreDecision } from './store.ts'
@@ -33,6 +34,11 @@ interface Variant {
   readonly sha1: string
 }
 
+/** After it, nothing more is sent. */
+interface Deadline {
+  hasPassed: boolean
+}
+
 /** Exact limits shared by all isolates: one EVALSHA over Upstash's REST interface decides a request. */
 export class RedisStore implements Store {
   readonly kind = 'redis'
@@ -44,8 +50,6 @@ export class RedisStore implements Store {
   /** Which variant to send: the first, until a server says that it does not know the line. */
   #variant: keyof Script = 'locking'
   readonly #timeoutMs: number
-  /** Of the call that is being made: the client asks for it before it first waits for anything. */
-  #signal: AbortSignal | undefined
 
   constructor({ url, token, algorithms, timeoutMs }: RedisStoreOptions) {
     this.#token = token
@@ -65,8 +69,6 @@ export class RedisStore implements Store {
       responseEncoding: false,
       enableTelemetry: false,
       readYourWrites: false,
-      // A function, not a signal: an aborted static signal resolves as if it were a reply.
-      signal: () => this.#signal as AbortSignal,
     })
   }
 
@@ -80,9 +82,7 @@ export class RedisStore implements Store {
     await Promise.all(
       rules.map((rule) => {
         const [first = '', ...others] = slotMembers(rule)
-        return this.#by(this.#deadline())
-          .zrem(rule.key, first, ...others)
-          .catch(this.#fail([rule.key]))
+        return this.#within(() => this.#redis.zrem(rule.key, first, ...others)).catch(this.#fail([rule.key]))
       }),
     )
   }
@@ -98,30 +98,26 @@ export class RedisStore implements Store {
   }
 
   async ping(): Promise<void> {
-    await this.#by(this.#deadline()).ping().catch(this.#fail([]))
+    await this.#within(() => this.#redis.ping()).catch(this.#fail([]))
   }
 
   #evaluate(script: Script, keys: string[], args: (string | number)[]): Promise<unknown> {
-    return this.#send(script, keys, args, this.#deadline()).catch(this.#fail(keys))
+    return this.#within((deadline) => this.#send(script, keys, args, deadline)).catch(this.#fail(keys))
   }
 
-  #deadline(): AbortSignal {
-    return AbortSignal.timeout(this.#timeoutMs)
-  }
-
-  /** The client, for one call at once. */
-  #by(deadline: AbortSignal): Redis {
-    this.#signal = deadline
-    return this.#redis
+  async #within<T>(call: (deadline: Deadline) => Promise<T>): Promise<T> {
+    const deadline: Deadline = { hasPassed: false }
+    const answer = await within(this.#timeoutMs, call(deadline))
+    if (answer !== TOO_LATE) return answer
+    deadline.hasPassed = true
+    throw new StoreError('Redis did not answer within the deadline')
   }
 
   /** Makes what the client throws a StoreError, without the keys and the token that a server may repeat. */
   #fail(keys: readonly string[]): (error: unknown) => never {
     return (error) => {
+      if (error instanceof StoreError) throw error
       if (!(error instanceof Error)) throw new StoreError('the call to Redis failed')
-      if (error.name === 'TimeoutError' || error.name === 'AbortError') {
-        throw new StoreError('Redis did not answer within the deadline')
-      }
       if (error.name !== 'UpstashError') {
         throw new StoreError('Redis could not be reached, or its answer could not be read')
       }
@@ -131,18 +127,18 @@ export class RedisStore implements Store {
   }
 
   /** Each resend follows an answer that says that nothing ran, so none can charge twice. */
-  async #send(script: Script, keys: string[], args: (string | number)[], deadline: AbortSignal): Promise<unknown> {
+  async #send(script: Script, keys: string[], args: (string | number)[], deadline: Deadline): Promise<unknown> {
     const variant = this.#variant
     const { sha1, text } = script[variant]
     try {
-      return await this.#by(deadline).evalsha(sha1, keys, args)
+      return await this.#redis.evalsha(sha1, keys, args)
     } catch (error) {
-      if (!isRedisError(error, /^NOSCRIPT\b/)) throw error
+      if (deadline.hasPassed || !isRedisError(error, /^NOSCRIPT\b/)) throw error
     }
     try {
-      return await this.#by(deadline).eval(text, keys, args)
+      return await this.#redis.eval(text, keys, args)
     } catch (error) {
-      if (variant === 'plain' || !isRedisError(error, SHEBANG_UNKNOWN)) throw error
+      if (deadline.hasPassed || variant === 'plain' || !isRedisError(error, SHEBANG_UNKNOWN)) throw error
     }
     this.#variant = 'plain'
     return this.#send(script, keys, args, deadline)
