@@ -1,5 +1,5 @@
 /**
- * Sluice beside its peers, on one Redis and one workerd. About 15 minutes; with --quick, two.
+ * Sluice beside its peers, on one Redis and one workerd. About 17 minutes; with --quick, two.
  *
  *     npm run bench -- [--quick] [--only redis|gateway|accuracy]
  *

@@ -9,6 +9,7 @@ import { type Gateway, startGateway } from './workerd.ts'
 import { load } from './wrk.ts'
 
 export const HOT = 1
+const WARM_UP_S = 1
 
 export interface GatewayFigures {
   readonly variant: string
@@ -35,7 +36,7 @@ export interface GatewayBenchOptions {
   readonly bundles: ReadonlyMap<string, Bundle>
   /** Numbers of callers, and how often each is measured. */
   readonly repetitions: ReadonlyMap<number, number>
-  /** Time for which each load is measured, after a shorter one that is not. */
+  /** Time for which each load is measured, after one of a second that is not. */
   readonly seconds: number
 }
 
@@ -43,36 +44,40 @@ interface Cell {
   readonly variant: Variant
   readonly callers: number
   readonly restLatencyMs: number
-  readonly gateway: Gateway
   readonly runs: Omit<GatewayFigures, 'variant' | 'callers' | 'restLatencyMs'>[]
 }
 
-/** Loads every gateway in turns, each with the whole machine to itself for the time. */
+/**
+ * Loads every gateway in turns, each with the whole machine to itself for the time, and each time in a new process: two
+ * processes of the same gateway can differ for as long as they live.
+ */
 export async function measureGateways(options: GatewayBenchOptions): Promise<GatewayFigures[]> {
   const cells: Cell[] = []
-  const gateways: Gateway[] = []
-  try {
-    for (const [restLatencyMs, front] of options.fronts) {
-      const started: [Variant, Gateway][] = []
-      for (const variant of [...ONE_TIER, ...THREE_TIERS]) started.push([variant, await start(variant, front, options)])
-      gateways.push(...started.map(([, gateway]) => gateway))
-      // Those that are compared follow upon each other. Several tiers are at one caller only, where they cost most.
-      for (const callers of options.repetitions.keys()) {
-        const compared = started.filter(([{ tiers }]) => tiers <= 1 || callers === HOT)
-        cells.push(...compared.map(([variant, gateway]) => ({ variant, callers, restLatencyMs, gateway, runs: [] })))
-      }
+  for (const restLatencyMs of options.fronts.keys()) {
+    // Those that are compared follow upon each other. Several tiers are at one caller only, where they cost most.
+    for (const callers of options.repetitions.keys()) {
+      const compared = [...ONE_TIER, ...THREE_TIERS].filter(({ tiers }) => tiers <= 1 || callers === HOT)
+      cells.push(...compared.map((variant) => ({ variant, callers, restLatencyMs, runs: [] })))
     }
-    for (let turn = 0; turn < Math.max(...options.repetitions.values()); turn++) {
-      for (const cell of cells) {
-        if (turn < (options.repetitions.get(cell.callers) ?? 0)) cell.runs.push(await run(cell, options))
-      }
+  }
+  for (let turn = 0; turn < Math.max(...options.repetitions.values()); turn++) {
+    for (const cell of cells) {
+      if (turn < (options.repetitions.get(cell.callers) ?? 0)) cell.runs.push(await run(cell, options))
     }
-  } finally {
-    await Promise.all(gateways.map((gateway) => gateway.stop()))
   }
   return cells.map(({ variant, callers, restLatencyMs, runs }) => {
     return { variant: variant.name, callers, restLatencyMs, ...medians(runs) }
   })
+}
+
+async function run(cell: Cell, options: GatewayBenchOptions): Promise<Cell['runs'][number]> {
+  const front = options.fronts.get(cell.restLatencyMs) as Child
+  const gateway = await start(cell.variant, front, options)
+  try {
+    return await measure(cell, gateway, front, options)
+  } finally {
+    await gateway.stop()
+  }
 }
 
 function start(variant: Variant, front: Child, { upstream, token, bundles }: GatewayBenchOptions): Promise<Gateway> {
@@ -82,14 +87,17 @@ function start(variant: Variant, front: Child, { upstream, token, bundles }: Gat
   return startGateway(bundle, { bindings: { ...services, ...variant.bindings } })
 }
 
-async function run(cell: Cell, { redis, fronts, seconds }: GatewayBenchOptions): Promise<Cell['runs'][number]> {
-  const { variant, callers, restLatencyMs, gateway, runs } = cell
-  const front = fronts.get(restLatencyMs) as Child
+async function measure(
+  { variant, callers, runs }: Cell,
+  gateway: Gateway,
+  front: Child,
+  { redis, seconds }: GatewayBenchOptions,
+): Promise<Cell['runs'][number]> {
   const name = `${crypto.randomUUID().slice(0, 8)}-${runs.length}`
   const target = { url: gateway.url, name, callers }
   await redis.flushAll()
-  // Also brings a flood's callers to their limits.
-  await load({ ...target, seconds: Math.ceil(seconds / 3) })
+  // Compiles what is hot, and brings a flood's callers to their limits.
+  await load({ ...target, seconds: WARM_UP_S })
   const callsBefore = await settledCalls(front)
   await resetCounts(redis)
   const processorBeforeUs = processorUs(gateway.pid)
