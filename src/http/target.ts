@@ -3,7 +3,7 @@ import { type RequestPath, readPath } from '../policy/request-path.ts'
 
 /** Targets that are remembered: a busy one is not taken apart anew for each request. */
 const MAX_REMEMBERED = 1_000
-/** Longer ones are read each time, so that what is remembered stays small. */
+/** Longer ones are read each time, and doubtful ones, which have many readings, so that what is remembered stays small. */
 const MAX_REMEMBERED_CHARACTERS = 1_000
 
 /** What a request is about (RFC 9112 §3.2), taken apart. */
@@ -28,8 +28,9 @@ export function createTargetReader(): TargetReader {
     const parsed = URL.parse(url)
     if (!parsed) return undefined
     const { host, protocol, pathname, search } = parsed
-    const target = { host, scheme: protocol.slice(0, -1), pathAndQuery: pathname + search, path: readPath(pathname) }
-    if (url.length <= MAX_REMEMBERED_CHARACTERS) remembered.set(url, target)
+    const path = readPath(pathname)
+    const target = { host, scheme: protocol.slice(0, -1), pathAndQuery: pathname + search, path }
+    if (url.length <= MAX_REMEMBERED_CHARACTERS && !path.isDoubtful) remembered.set(url, target)
     return target
   }
 }
