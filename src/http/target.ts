@@ -1,10 +1,5 @@
-import { type LRU, lru } from 'tiny-lru'
 import { type RequestPath, readPath } from '../policy/request-path.ts'
-
-/** Targets that are remembered: a busy one is not taken apart anew for each request. */
-const MAX_REMEMBERED = 1_000
-/** Longer ones are read each time, and doubtful ones, which have many readings, so that what is remembered stays small. */
-const MAX_REMEMBERED_CHARACTERS = 1_000
+import { Remembered } from '../remembered.ts'
 
 /** What a request is about (RFC 9112 §3.2), taken apart. */
 export interface Target {
@@ -21,7 +16,7 @@ export interface Target {
 export type TargetReader = (url: string) => Target | undefined
 
 export function createTargetReader(): TargetReader {
-  const remembered: LRU<Target> = lru(MAX_REMEMBERED)
+  const remembered = new Remembered<Target>()
   return function targetOf(url) {
     const known = remembered.get(url)
     if (known) return known
@@ -30,7 +25,8 @@ export function createTargetReader(): TargetReader {
     const { host, protocol, pathname, search } = parsed
     const path = readPath(pathname)
     const target = { host, scheme: protocol.slice(0, -1), pathAndQuery: pathname + search, path }
-    if (url.length <= MAX_REMEMBERED_CHARACTERS && !path.isDoubtful) remembered.set(url, target)
+    // A doubtful path has many readings: strangers could make what is kept large by them.
+    if (!path.isDoubtful) remembered.set(url, target)
     return target
   }
 }

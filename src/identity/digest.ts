@@ -1,12 +1,8 @@
 import { createHash, createHmac } from 'node:crypto'
-import { type LRU, lru } from 'tiny-lru'
+import { Remembered } from '../remembered.ts'
 
 /** Identities are cut to 128 bits: no two callers meet, and keys stay short. */
 const DIGEST_BYTES = 16
-/** Callers whose digests are remembered: a busy one's is not computed anew for each request. */
-const MAX_REMEMBERED = 1_000
-/** Longer values are digested each time, so that what is remembered stays small. */
-const MAX_REMEMBERED_CHARACTERS = 1_000
 
 /** Turns what identifies a caller into what may leave the isolate. */
 export type Digest = (parts: readonly string[]) => string
@@ -16,7 +12,7 @@ export type Digest = (parts: readonly string[]) => string
  * raw token.
  */
 export function createDigest(secret: string | undefined): Digest {
-  const remembered: LRU<string> = lru(MAX_REMEMBERED)
+  const remembered = new Remembered<string>()
   return function digest(parts) {
     // As JSON, so that no value can be mistaken for two.
     const text = JSON.stringify(parts)
@@ -24,7 +20,7 @@ export function createDigest(secret: string | undefined): Digest {
     if (known !== undefined) return known
     const hash = secret === undefined ? createHash('sha256') : createHmac('sha256', secret)
     const result = hash.update(text).digest().subarray(0, DIGEST_BYTES).toString('base64url')
-    if (text.length <= MAX_REMEMBERED_CHARACTERS) remembered.set(text, result)
+    remembered.set(text, result)
     return result
   }
 }

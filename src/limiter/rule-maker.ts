@@ -1,4 +1,3 @@
-import { type LRU, lru } from 'tiny-lru'
 import { ALGORITHM_LETTERS } from '../algorithms/algorithm.ts'
 import type { Config } from '../config/load-config.ts'
 import { createDigest, type Digest } from '../identity/digest.ts'
@@ -6,6 +5,7 @@ import { identify, type Subject } from '../identity/identify.ts'
 import type { Cost, Missing, Policy } from '../policy/policy.ts'
 import type { Match } from '../policy/policy-finder.ts'
 import type { Priority } from '../policy/priority.ts'
+import { Remembered } from '../remembered.ts'
 import type { Rule } from '../store/store.ts'
 import type { Verdict } from './verdict.ts'
 
@@ -13,11 +13,6 @@ import type { Verdict } from './verdict.ts'
 export type Asked = { readonly kind: 'rule'; readonly rule: Rule } | NoRule
 type NoRule = { readonly kind: 'skip' } | Refused
 type Refused = Extract<Verdict, { kind: 'unidentified' | 'bad-cost' }>
-
-/** Callers whose digests are remembered by what they send as Authorization. */
-const MAX_REMEMBERED = 1_000
-/** Longer ones are read each time, so that what is remembered stays small. */
-const MAX_REMEMBERED_CHARACTERS = 1_000
 
 /** What is the same in all rules of a policy. */
 interface Prepared {
@@ -32,7 +27,8 @@ interface Prepared {
 export class RuleMaker {
   readonly #ipv6Prefix: number
   readonly #digest: Digest
-  readonly #digestsOfTokens: LRU<string> = lru(MAX_REMEMBERED)
+  /** By what callers send as Authorization. */
+  readonly #digestsOfTokens = new Remembered<string>()
   readonly #prepared: ReadonlyMap<Policy, Prepared>
 
   constructor({ keyPrefix, ipv6Prefix, identitySecret, policies }: Config) {
@@ -73,8 +69,7 @@ export class RuleMaker {
     const digest = this.#digest(identity)
     const token = subject.request.headers.get('Authorization')
     // Who is counted by address for want of a token that can be read is not known by it.
-    const isByThisToken = isByTokenOnly && identity[0] === 'token' && token !== null
-    if (isByThisToken && token.length <= MAX_REMEMBERED_CHARACTERS) this.#digestsOfTokens.set(token, digest)
+    if (isByTokenOnly && identity[0] === 'token' && token !== null) this.#digestsOfTokens.set(token, digest)
     return digest
   }
 }
