@@ -1,16 +1,15 @@
-import { once } from 'node:events'
-import { createServer } from 'node:net'
 import { loadConfig } from '../src/config/load-config.ts'
 import { examples } from './dev-examples.ts'
 import { readVariables } from './dev-variables.ts'
 import { startDevWorker } from './dev-worker.ts'
 import { startEchoUpstream } from './echo-upstream.ts'
 import { findRedisServer } from './find-redis-server.ts'
+import { freePort } from './free-port.ts'
 import { startRedisServer } from './redis-server.ts'
 import { startRestFront } from './rest-front.ts'
 
 async function start(): Promise<void> {
-  const port = await freePort(process.env.PORT ?? '8787')
+  const port = await portOf(process.env.PORT ?? '8787')
   const variables = readVariables({ shell: process.env })
   // Checked before anything starts; an upstream that is missing here is started below.
   const config = loadConfig({ UPSTREAM_URL: 'http://127.0.0.1', ...variables })
@@ -70,15 +69,12 @@ async function startRedis(): Promise<{ url: string; token: string; port: number 
  * The port in the text; 0 stands for any.
  * @throws Error if the text is no port, or that of one which is taken on 127.0.0.1.
  */
-async function freePort(text: string): Promise<number> {
+async function portOf(text: string): Promise<number> {
   const port = Number(text)
   if (!Number.isInteger(port) || port < 0 || port > 65_535) throw new Error(`PORT: expected 0 to 65535, got "${text}"`)
-  const probe = createServer().listen(port, '127.0.0.1')
-  await once(probe, 'listening').catch((error: NodeJS.ErrnoException) => {
+  await freePort(port).catch((error: NodeJS.ErrnoException) => {
     throw new Error(`PORT: expected one that is free, got ${port} (${error.code})`)
   })
-  probe.close()
-  await once(probe, 'close')
   return port
 }
 

@@ -3,6 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { WebSocketServer } from 'ws'
+import { stopServer } from './stop-server.ts'
 
 const HOST = '127.0.0.1'
 
@@ -49,13 +50,10 @@ export async function startEchoUpstream({ port = 0 }: EchoUpstreamOptions = {}):
   return {
     url: `http://${HOST}:${(server.address() as AddressInfo).port}`,
     async stop() {
-      if (!server.listening) return
-      const closed = once(server, 'close')
-      server.close()
-      server.closeAllConnections()
+      const stopped = stopServer(server)
       // Upgraded connections are no longer the server's.
       for (const socket of webSockets.clients) socket.terminate()
-      await closed
+      await stopped
     },
   }
 }

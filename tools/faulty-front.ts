@@ -3,6 +3,8 @@ import { Agent, createServer, type IncomingMessage, type ServerResponse, request
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import type { Fault } from './faults.ts'
+import { seededRandom } from './seeded-random.ts'
+import { stopServer } from './stop-server.ts'
 
 const HOST = '127.0.0.1'
 const NOSCRIPT = JSON.stringify({ error: 'NOSCRIPT No matching script. Please use EVAL.' })
@@ -48,7 +50,7 @@ interface Reply {
  */
 export async function startFaultyFront({ target, port = 0, seed = 1 }: FaultyFrontOptions): Promise<FaultyFront> {
   const agent = new Agent({ keepAlive: true })
-  const random = createRandom(seed)
+  const random = seededRandom(seed)
   let origin = target
   let fault: Fault | undefined
   let faultShare = 1
@@ -99,11 +101,7 @@ export async function startFaultyFront({ target, port = 0, seed = 1 }: FaultyFro
       origin = next
     },
     async stop() {
-      if (!server.listening) return
-      const closed = once(server, 'close')
-      server.close()
-      server.closeAllConnections()
-      await closed
+      await stopServer(server)
       agent.destroy()
     },
   }
@@ -174,15 +172,4 @@ async function pass({ method, url, headers }: IncomingMessage, body: string, ori
 
 function json(status: number, body: string): Reply {
   return { status, type: 'application/json', body }
-}
-
-/** Mulberry32. @returns a function that draws a number from 0 to below 1 */
-function createRandom(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
 }

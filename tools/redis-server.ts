@@ -1,11 +1,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { connect, createServer } from 'node:net'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { endTogether } from './end-together.ts'
 import { findRedisServer } from './find-redis-server.ts'
+import { freePort } from './free-port.ts'
 
 const HOST = '127.0.0.1'
 const START_TIMEOUT_MS = 10_000
@@ -111,14 +112,4 @@ async function ping(port: number): Promise<undefined> {
   } finally {
     socket.destroy()
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, HOST)
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  if (address === null || typeof address === 'string') throw new Error(`no port in ${address}`)
-  return address.port
 }

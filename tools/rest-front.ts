@@ -6,6 +6,7 @@ import { parseArgs } from 'node:util'
 import { createClient, ErrorReply, MultiErrorReply, RESP_TYPES } from '@redis/client'
 import { parseCommand, parseCommands, RequestError, refuseUnavailable } from './rest-commands.ts'
 import { createScriptFlags, keepScriptFlags } from './script-flags.ts'
+import { stopServer } from './stop-server.ts'
 
 const HOST = '127.0.0.1'
 const RECONNECT_EVERY_MS = 50
@@ -136,11 +137,7 @@ export async function startRestFront(options: RestFrontOptions): Promise<RestFro
       return requests
     },
     async stop() {
-      if (!server.listening) return
-      const closed = once(server, 'close')
-      server.close()
-      server.closeAllConnections()
-      await closed
+      await stopServer(server)
       redis.destroy()
     },
   }

@@ -100,7 +100,7 @@ function over(admitted: readonly Sample[], allowed: number, by: string): string[
 }
 
 /** Most requests of which it is certain that they were admitted within one window, however long each has taken. */
-export function mostInWindow(admitted: readonly Sample[]): number {
+function mostInWindow(admitted: readonly Sample[]): number {
   const byDecision = admitted.toSorted((a, b) => a.decidedMs - b.decidedMs)
   let most = 0
   for (const { startMs: from } of admitted) {
