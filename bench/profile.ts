@@ -7,11 +7,13 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { freePort } from '../tools/free-port.ts'
 import { startRedisServer } from '../tools/redis-server.ts'
 import { connectRedis } from './command-counts.ts'
 import { bundle } from './gateway/bundle.ts'
 import { HOT } from './gateway/measure.ts'
-import { freePort, profile } from './gateway/profiler.ts'
+import { profile } from './gateway/profiler.ts'
+import { serviceBindings } from './gateway/services.ts'
 import { NAMES, ONE_TIER } from './gateway/variants.ts'
 import { startGateway } from './gateway/workerd.ts'
 import { load } from './gateway/wrk.ts'
@@ -57,12 +59,7 @@ async function measure(name: string): Promise<ReadonlyMap<string, number>> {
   if (!variant) throw new Error(`no variant ${name}`)
   const port = await freePort()
   const gateway = await startGateway(await bundle(variant.source, folder, ['--minify=false']), {
-    bindings: {
-      UPSTREAM_URL: upstream.url,
-      UPSTASH_REDIS_REST_URL: front.url,
-      UPSTASH_REDIS_REST_TOKEN: TOKEN,
-      ...variant.bindings,
-    },
+    bindings: { ...serviceBindings({ upstream, front, token: TOKEN }), ...variant.bindings },
     args: [`--inspector-addr=127.0.0.1:${port}`],
   })
   try {

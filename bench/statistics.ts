@@ -12,15 +12,3 @@ export function medians<T extends Readonly<Record<string, number>>>(rows: readon
   const names = Object.keys(rows[0] ?? {})
   return Object.fromEntries(names.map((name) => [name, median(rows.map((row) => row[name] ?? Number.NaN))])) as T
 }
-
-/** Numbers from 0 to 1 that are the same in each run. */
-export function seeded(seed: number): () => number {
-  let state = seed >>> 0
-  return () => {
-    // mulberry32
-    state = (state + 0x6d2b79f5) >>> 0
-    let t = Math.imul(state ^ (state >>> 15), state | 1)
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61)
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32
-  }
-}

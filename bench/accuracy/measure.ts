@@ -1,6 +1,7 @@
 import type { RedisClient } from '../command-counts.ts'
 import type { Contender } from '../contender.ts'
 import type { Bundle } from '../gateway/bundle.ts'
+import { serviceBindings } from '../gateway/services.ts'
 import { type Gateway, startGateway } from '../gateway/workerd.ts'
 import type { Child } from '../processes/child.ts'
 import { median } from '../statistics.ts'
@@ -148,14 +149,9 @@ function summarize(traffic: string, { limit, windowMs }: Limit, runs: readonly R
   })
 }
 
-function startGateways(
-  { source, bindings }: Target,
-  limit: Limit,
-  { upstream, front, token, bundles }: AccuracyBenchOptions,
-): Promise<Gateway[]> {
-  const bundle = bundles.get(source)
+function startGateways({ source, bindings }: Target, limit: Limit, options: AccuracyBenchOptions): Promise<Gateway[]> {
+  const bundle = options.bundles.get(source)
   if (!bundle) throw new Error(`no bundle of ${source}`)
-  const services = { UPSTREAM_URL: upstream.url, UPSTASH_REDIS_REST_URL: front.url, UPSTASH_REDIS_REST_TOKEN: token }
-  const start = () => startGateway(bundle, { bindings: { ...services, ...bindings(limit) } })
+  const start = () => startGateway(bundle, { bindings: { ...serviceBindings(options), ...bindings(limit) } })
   return Promise.all(Array.from({ length: POINTS_OF_PRESENCE }, start))
 }

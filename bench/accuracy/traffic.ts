@@ -1,4 +1,4 @@
-import { seeded } from '../statistics.ts'
+import { seededRandom } from '../../tools/seeded-random.ts'
 
 /** When requests are sent: milliseconds from the beginning of a window that is aligned to the clock. */
 export type Schedule = readonly number[]
@@ -33,7 +33,7 @@ export const ATTACKS = {
   'steady hammering': ({ limit, windowMs }: Limit, durationMs: number): Schedule =>
     evenly((3 * limit * durationMs) / windowMs, 0, durationMs),
   random({ limit, windowMs }: Limit, durationMs: number): Schedule {
-    const random = seeded(20261121)
+    const random = seededRandom(20261121)
     const meanGapMs = windowMs / limit
     const times: number[] = []
     let ms = 0

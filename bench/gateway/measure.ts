@@ -4,6 +4,7 @@ import type { Child } from '../processes/child.ts'
 import { medians } from '../statistics.ts'
 import type { Bundle } from './bundle.ts'
 import { processorUs } from './processor-time.ts'
+import { serviceBindings } from './services.ts'
 import { ONE_TIER, THREE_TIERS, type Variant } from './variants.ts'
 import { type Gateway, startGateway } from './workerd.ts'
 import { load } from './wrk.ts'
@@ -83,8 +84,9 @@ async function run(cell: Cell, options: GatewayBenchOptions): Promise<Cell['runs
 function start(variant: Variant, front: Child, { upstream, token, bundles }: GatewayBenchOptions): Promise<Gateway> {
   const bundle = bundles.get(variant.source)
   if (!bundle) throw new Error(`no bundle of ${variant.source}`)
-  const services = { UPSTREAM_URL: upstream.url, UPSTASH_REDIS_REST_URL: front.url, UPSTASH_REDIS_REST_TOKEN: token }
-  return startGateway(bundle, { bindings: { ...services, ...variant.bindings } })
+  return startGateway(bundle, {
+    bindings: { ...serviceBindings({ upstream, front, token }), ...variant.bindings },
+  })
 }
 
 async function measure(

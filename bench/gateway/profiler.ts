@@ -1,5 +1,4 @@
 import { once } from 'node:events'
-import { createServer } from 'node:net'
 
 interface Node {
   readonly id: number
@@ -14,16 +13,6 @@ interface Profile {
 }
 
 const SAMPLE_EVERY_US = 200
-
-/** A port that nobody listens on. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
-}
 
 /**
  * Takes samples of a Worker by V8's profiler. Functions of the runtime (`fetch`, `Headers`, …) are named as those in

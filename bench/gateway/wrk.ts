@@ -29,7 +29,7 @@ export interface Load {
 }
 
 /** Each waits for its answer before it sends the next request. */
-export const CONNECTIONS = 64
+const CONNECTIONS = 64
 
 /** Loads a gateway by wrk, in a process of its own. */
 export async function load({ url, name, callers, seconds }: LoadOptions): Promise<Load> {
