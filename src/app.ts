@@ -2,6 +2,7 @@ import { Hono } from 'hono'
 import type { Config } from './config/load-config.ts'
 import { createGateway } from './http/gateway.ts'
 import { createHealth } from './http/health.ts'
+import { isConnectionStray } from './http/hop-by-hop.ts'
 import { problemResponse } from './http/problem.ts'
 import { createProxy, type ProxyOptions } from './http/proxy.ts'
 import { createTargetReader } from './http/target.ts'
@@ -52,6 +53,10 @@ export function createApp({ config, store: unguarded, fetch, now, log: everythin
     const target = targetOf(request.url)
     if (!target) {
       const detail = 'Target and Host of the request make no URL.'
+      return problemResponse({ status: 400, title: 'Bad Request', detail })
+    }
+    if (isConnectionStray(request.headers)) {
+      const detail = 'The field Connection names a field that is not about the connection.'
       return problemResponse({ status: 400, title: 'Bad Request', detail })
     }
     if (hasPassed(request.headers.get('Via'), name)) return loopDetected()

@@ -1,4 +1,5 @@
 import { ALGORITHMS } from '../algorithms/algorithm.ts'
+import { isPassed, PASSED_EXPECTED } from '../http/passed-fields.ts'
 import { parseHeaderSource } from '../identity/source.ts'
 import type { Cost, Missing, OnStoreError, Policy, PolicyTier } from '../policy/policy.ts'
 import { PRIORITIES, type Priority } from '../policy/priority.ts'
@@ -134,6 +135,7 @@ function costOf({ cost, max_cost }: PolicyTable, fail: Fail): Cost {
     if (max_cost !== undefined) fail('max_cost', 'cost = "header:<name>" with it')
     return { kind: 'fixed', units: cost }
   }
+  if (!isPassed(cost.header)) fail('cost', PASSED_EXPECTED)
   return {
     kind: 'header',
     name: cost.header,

@@ -1,4 +1,5 @@
 import * as v from 'valibot'
+import { isPassed, PASSED_EXPECTED } from '../http/passed-fields.ts'
 import { BY_EXPECTED, parseBy, parseHeaderSource } from '../identity/source.ts'
 import { type Missing, ON_STORE_ERROR } from '../policy/policy.ts'
 import { PRIORITIES } from '../policy/priority.ts'
@@ -14,7 +15,19 @@ const share = v.pipe(
   v.gtValue(0, 'a share above 0 and below 1'),
   v.ltValue(1, 'a share above 0 and below 1'),
 )
-const header = parsed(HEADER_EXPECTED, parseHeaderSource)
+const header = v.pipe(
+  parsed(HEADER_EXPECTED, parseHeaderSource),
+  v.transform((name) => ({ header: name })),
+)
+/** What the API does not get to see tells it nothing of the caller. */
+const by = v.pipe(
+  v.string(BY_EXPECTED),
+  v.check(
+    (text) => parseBy(text)?.every((source) => source.kind !== 'header' || isPassed(source.name)) ?? true,
+    PASSED_EXPECTED,
+  ),
+  parsed(BY_EXPECTED, parseBy),
+)
 
 const entries = {
   name: matching(/^[\w-]{1,64}$/, 'up to 64 letters, digits, "-" or "_"'),
@@ -23,22 +36,10 @@ const entries = {
     oneOf('sliding-window', 'token-bucket', 'fixed-window', 'quota', 'sorted-set', 'concurrency'),
     'sliding-window',
   ),
-  by: v.optional(parsed(BY_EXPECTED, parseBy), 'token'),
+  by: v.optional(by, 'token'),
   match: v.optional(patternList),
   ignore_case: v.optional(v.boolean('true or false'), false),
-  cost: v.optional(
-    v.union(
-      [
-        integer(1, 1_000_000_000),
-        v.pipe(
-          header,
-          v.transform((name) => ({ header: name })),
-        ),
-      ],
-      COST_EXPECTED,
-    ),
-    1,
-  ),
+  cost: v.optional(v.union([integer(1, 1_000_000_000), header], COST_EXPECTED), 1),
   max_cost: v.optional(integer(1, 1_000_000_000)),
   burst: v.optional(integer(1, 1_000_000_000)),
   deadline: v.optional(v.string(DURATION_EXPECTED)),

@@ -1,24 +1,36 @@
-/** Fields about one connection only (RFC 9110 §7.6.1, RFC 9112 §9), and one that old clients send to proxies. */
-const HOP_BY_HOP = [
-  'Connection',
-  'Keep-Alive',
-  'Proxy-Authenticate',
-  'Proxy-Authorization',
-  'Proxy-Connection',
-  'TE',
-  'Trailer',
-  'Transfer-Encoding',
-  'Upgrade',
+/** Fields about one connection only (RFC 9110 §7.6.1, RFC 9112 §9, RFC 7540 §3.2.1), and one that old clients send to proxies. */
+export const HOP_BY_HOP: readonly string[] = [
+  'connection',
+  'http2-settings',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
 ]
+
+/**
+ * Whether `Connection` names a field of the request that is not about the connection. A proxy must remove such a field
+ * (RFC 9110 §7.6.1): the API would then see another caller, or another cost, than was counted here.
+ */
+export function isConnectionStray(headers: Headers): boolean {
+  const connection = headers.get('Connection')
+  if (connection === null) return false
+  return namedBy(connection).some((name) => !HOP_BY_HOP.includes(name) && headers.has(name))
+}
 
 /** Removes the fields that a proxy must not pass on, and those that `Connection` names. */
 export function removeHopByHop(headers: Headers): void {
-  const named = headers.get('Connection')
+  const connection = headers.get('Connection')
   for (const name of HOP_BY_HOP) headers.delete(name)
-  if (named === null) return
-  for (const item of named.split(',')) {
-    const name = item.trim()
-    // What the edge says of a client is not the client's to have removed.
-    if (/^(?!cf-)[!#$%&'*+.^_`|~\w-]+$/i.test(name)) headers.delete(name)
-  }
+  if (connection === null) return
+  for (const name of namedBy(connection)) headers.delete(name)
+}
+
+function namedBy(connection: string): readonly string[] {
+  const names = connection.split(',').map((name) => name.trim().toLowerCase())
+  return names.filter((name) => /^[!#$%&'*+.^_`|~\w-]+$/.test(name))
 }

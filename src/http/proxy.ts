@@ -1,6 +1,7 @@
 import { TOO_LATE, within } from '../deadline.ts'
 import type { Log } from '../log.ts'
 import { removeHopByHop } from './hop-by-hop.ts'
+import { isPassed } from './passed-fields.ts'
 import { problemResponse } from './problem.ts'
 import type { Target } from './target.ts'
 
@@ -14,21 +15,6 @@ export interface ProxyOptions {
   readonly name: string
   readonly log: Log
 }
-
-/**
- * What a client says of the way it came, and of the URL that it asked for, cannot be checked: it is replaced, not
- * continued. By some of these an API would serve another path than the one that policies were matched on.
- */
-const CLAIMS = [
-  'Forwarded',
-  'X-Forwarded-Port',
-  'X-Forwarded-Prefix',
-  'X-Forwarded-Server',
-  'X-Original-URL',
-  'X-Rewrite-URL',
-  'X-Real-IP',
-  'CF-Worker',
-]
 
 /** @param signal ends the exchange */
 export type ProxyHandler = (request: Request, target: Target, signal?: AbortSignal) => Promise<Response>
@@ -67,22 +53,19 @@ export function createProxy({ upstreamUrl, timeoutMs, fetch, name, log }: ProxyO
   }
 }
 
-function toUpstream(request: Request, { host, scheme }: Target, name: string): Headers {
-  const headers = new Headers(request.headers)
-  // Read first: `Connection` could name it, so as to have it removed.
-  const address = headers.get('CF-Connecting-IP')
-  const isWebSocket = headers.get('Upgrade')?.toLowerCase() === 'websocket'
-  removeHopByHop(headers)
-  if (isWebSocket) headers.set('Upgrade', 'websocket')
+function toUpstream({ headers: received }: Request, { host, scheme }: Target, name: string): Headers {
+  const headers = new Headers(received)
+  // Names alone: a value costs as much again to read. Fields that Connection names need no look, for none may be named.
+  for (const field of received.keys()) if (!isPassed(field)) headers.delete(field)
+  if (received.get('Upgrade')?.toLowerCase() === 'websocket') headers.set('Upgrade', 'websocket')
 
   // The version in which the runtime hands requests over. That of the client would have to be read from `cf`, which is
   // parsed and copied for it.
   headers.append('Via', `1.1 ${name}`)
   headers.set('X-Forwarded-Host', host)
   headers.set('X-Forwarded-Proto', scheme)
-  for (const name of CLAIMS) headers.delete(name)
-  if (address === null) headers.delete('X-Forwarded-For')
-  else headers.set('X-Forwarded-For', address)
+  const address = received.get('CF-Connecting-IP')
+  if (address !== null) headers.set('X-Forwarded-For', address)
   return headers
 }
 

@@ -2,7 +2,7 @@ import { isIPv6 } from 'node:net'
 import fc from 'fast-check'
 import { describe, expect } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
-import { removeHopByHop } from '../../src/http/hop-by-hop.ts'
+import { isConnectionStray, removeHopByHop } from '../../src/http/hop-by-hop.ts'
 import { hasPassed } from '../../src/http/via.ts'
 import { callerAddress } from '../../src/identity/address.ts'
 import { normalizeAuthorization } from '../../src/identity/authorization.ts'
@@ -161,10 +161,12 @@ describe('removeHopByHop()', () => {
       const headers = new Headers()
       for (const list of lists) headers.append('Connection', list)
       for (const name of names) headers.append(name, value)
-      removeHopByHop(headers)
       const named = lists.flatMap((list) => list.split(',')).map((item) => item.trim().toLowerCase())
-      const isRemoved = (name: string) => name === 'te' || (named.includes(name) && !name.startsWith('cf-'))
+      const isRemoved = (name: string) => name === 'te' || named.includes(name)
       const expected = names.filter((name) => !isRemoved(name))
+      const isStray = names.some((name) => name !== 'te' && named.includes(name))
+      expect(isConnectionStray(headers)).toBe(isStray)
+      removeHopByHop(headers)
       expect([...headers.keys()].sort()).toEqual(expected.sort())
     }),
   )

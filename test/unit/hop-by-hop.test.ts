@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { removeHopByHop } from '../../src/http/hop-by-hop.ts'
+import { isConnectionStray, removeHopByHop } from '../../src/http/hop-by-hop.ts'
 
 function left(sent: Readonly<Record<string, string>>): readonly string[] {
   const headers = new Headers(sent)
@@ -9,7 +9,7 @@ function left(sent: Readonly<Record<string, string>>): readonly string[] {
 
 test.each([
   ...['Connection', 'Keep-Alive', 'Proxy-Authenticate', 'Proxy-Authorization', 'Proxy-Connection', 'TE', 'Trailer'],
-  ...['Transfer-Encoding', 'Upgrade'],
+  ...['Transfer-Encoding', 'Upgrade', 'HTTP2-Settings'],
 ])('removeHopByHop() removes %s', (name) => {
   expect(left({ [name.toLowerCase()]: 'x', Accept: '*/*' })).toEqual(['accept'])
 })
@@ -37,11 +37,6 @@ test('removeHopByHop() removes what any of several Connection fields names', () 
   expect([...headers]).toEqual([])
 })
 
-test('removeHopByHop() keeps what the edge says of a client, whatever Connection names', () => {
-  const sent = { Connection: 'CF-Connecting-IP, cf-ipcountry', 'CF-Connecting-IP': '203.0.113.7', 'CF-IPCountry': 'XX' }
-  expect(left(sent)).toEqual(['cf-connecting-ip', 'cf-ipcountry'])
-})
-
 test('removeHopByHop() keeps everything that is for the other end', () => {
   const sent = {
     authorization: 'Bearer X',
@@ -52,4 +47,20 @@ test('removeHopByHop() keeps everything that is for the other end', () => {
     'www-authenticate': 'Basic',
   }
   expect(left(sent)).toEqual(Object.keys(sent).sort())
+})
+
+test.each([
+  ['authorization', true],
+  ['close, AUTHORIZATION', true],
+  ['x-key ,close', true],
+  ['cf-connecting-ip', true],
+  ['close, te, upgrade, http2-settings, proxy-connection', false],
+  // Nobody is hidden by what is not there.
+  ['close, x-other, via', false],
+  ['not a name, "authorization"', false],
+  ['', false],
+])('isConnectionStray() of "%s" is %s', (connection, expected) => {
+  const sent = { Authorization: 'Bearer X', 'X-Key': 'K', 'CF-Connecting-IP': '203.0.113.7', TE: 'trailers' }
+  expect(isConnectionStray(new Headers({ ...sent, Connection: connection }))).toBe(expected)
+  expect(isConnectionStray(new Headers(sent))).toBe(false)
 })

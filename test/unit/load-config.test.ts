@@ -225,6 +225,8 @@ const PATTERNS =
   'patterns such as "GET /users/:id, POST /upload/*, OPTIONS *" (a method of HTTP, "*" or nothing for all of them)'
 const URL_EXPECTED = 'an http or https URL without credentials, query or fragment'
 const BY = '"token", "ip", "route", "global", "header:<name>", "query:<name>" or "form:<name>", joined with "+"'
+const PASSED =
+  'header fields that go on to the API: of letters, digits and "-", and none that a proxy replaces (X-Forwarded-… and the like)'
 const ALGORITHMS = '"sliding-window" or "token-bucket" or "fixed-window" or "quota" or "sorted-set" or "concurrency"'
 const KEYS =
   'name, limits, algorithm, by, match, ignore_case, cost, max_cost, burst, deadline, missing, priority, reserve, settle, on_store_error, counts, exact, mode'
@@ -287,6 +289,12 @@ test.each<[string, Environment]>([
   [`POLICIES[0].limits: expected ${LIMITS}, got "5 per minute"`, withPolicy({ name: 'a', limits: '5 per minute' })],
   [`POLICIES[0].algorithm: expected ${ALGORITHMS}, got "leaky"`, withPolicy({ ...A, algorithm: 'leaky' })],
   [`POLICIES[0].by: expected ${BY}, got "cookie:sid"`, withPolicy({ ...A, by: 'cookie:sid' })],
+  [`POLICIES[0].by: expected ${PASSED}, got "ip+header:X_Key"`, withPolicy({ ...A, by: 'ip+header:X_Key' })],
+  [`POLICIES[0].by: expected ${PASSED}, got "header:X-Real-IP"`, withPolicy({ ...A, by: 'header:X-Real-IP' })],
+  [
+    `POLICIES[0].cost: expected ${PASSED}, got {"header":"x-forwarded-cost"}`,
+    withPolicy({ ...A, cost: 'header:X-Forwarded-Cost', max_cost: 2 }),
+  ],
   [`POLICIES[0].match: expected ${PATTERNS}, got "login"`, withPolicy({ ...A, match: 'login' })],
   [`POLICIES[0].match: expected ${PATTERNS}, got ["/a","b"]`, withPolicy({ ...A, match: ['/a', 'b'] })],
   [`POLICIES[0].match: expected ${PATTERNS}, got []`, withPolicy({ ...A, match: [] })],

@@ -38,15 +38,44 @@ test('cannot say two addresses: outside Cloudflare, too, all who do are one', as
   expect(statuses).toEqual([200, 200, 429, 429])
 })
 
-test('cannot hide the address from the API', async () => {
-  const gateway = await startOwnThreatenedGateway()
-  const names = 'CF-Connecting-IP, X-Forwarded-For, Via, close'
-  await send(gateway.url, {
-    headers: { ...IP, Connection: names, 'X-Forwarded-For': '198.51.100.1', 'X-Real-IP': '::1' },
+test('cannot have a field removed on the way to the API by naming it in Connection', async () => {
+  const gateway = await startOwnThreatenedGateway({
+    POLICIES: [{ name: 'keys', limits: '9/1h', by: 'header:X-API-Key', cost: 'header:X-Cost', max_cost: 2 }],
   })
+  const fields = { ...IP, Authorization: 'Bearer X', 'X-API-Key': 'K', 'X-Cost': '1', Cookie: 'a=1' }
+  for (const name of ['Authorization', 'x-api-key', 'X-COST', 'CF-Connecting-IP', 'Cookie', 'Host']) {
+    for (const connection of [name, `close, ${name}`, `${name} ,keep-alive`]) {
+      expect((await send(gateway.url, { headers: { ...fields, Connection: connection } })).status).toBe(400)
+    }
+  }
+  expect(gateway.upstream.take()).toEqual([])
+  expect((await send(gateway.url, { headers: { ...fields, Connection: 'close, x-none' } })).status).toBe(200)
+})
+
+test('cannot tell the API another way, URL or address than those that count', async () => {
+  const gateway = await startOwnThreatenedGateway()
+  const claims = [
+    ...['For', 'User', 'Uri', 'Path', 'Ssl', 'Scheme', 'Port', 'Prefix', 'Server', 'Method', 'Client-Cert', 'Whatever'],
+  ].map((name) => `X-Forwarded-${name}`)
+  const names = [
+    ...[...claims, 'X-Forwarded', 'Forwarded', 'X-Real-IP', 'X-Client-IP', 'True-Client-IP', 'X-Cluster-Client-IP'],
+    ...['X-Original-URL', 'X-Original-URI', 'X-Original-Host', 'X-Rewrite-URL', 'X-Envoy-Original-Path', 'CF-Worker'],
+    ...['Script-Name', 'Proxy', 'X-Url-Scheme', 'Front-End-Https'],
+    // What CGI and its descendants take for a field with hyphens.
+    ...['SCRIPT_NAME', 'PATH_INFO', 'X_Forwarded_For', 'CF_Connecting_IP', 'X_API_Key', 'X-API_Key', 'X.API.Key'],
+  ]
+  const forged = Object.fromEntries(names.map((name) => [name, '198.51.100.1']))
+  await send(gateway.url, { headers: { ...IP, ...forged, 'X-API-Key': 'K', Connection: 'close' } })
   const [recorded] = gateway.upstream.take()
-  expect(recorded?.headers).toMatchObject({ 'x-forwarded-for': '203.0.113.7', 'cf-connecting-ip': '203.0.113.7' })
-  expect(recorded?.headers).not.toHaveProperty('x-real-ip')
+  expect(recorded?.headers).toEqual({
+    'cf-connecting-ip': '203.0.113.7',
+    host: expect.any(String),
+    via: expect.stringMatching(/^1\.1 sluice-/),
+    'x-api-key': 'K',
+    'x-forwarded-for': '203.0.113.7',
+    'x-forwarded-host': gateway.url.host,
+    'x-forwarded-proto': 'http',
+  })
 })
 
 test.each([
