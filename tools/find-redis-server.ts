@@ -16,32 +16,39 @@ const APT_INSTALL = 'apt-get install -y --no-install-recommends --no-upgrade -o 
 
 const PACKAGE_MANAGERS = [
   // Installed already, or package lists at hand: no network needed for the lists. Otherwise fetch them first.
-  { tool: 'apt-get', command: `${APT_INSTALL} || { apt-get update; ${APT_INSTALL}; }`, asRoot: true },
-  { tool: 'dnf', command: 'dnf install -y redis', asRoot: true },
-  { tool: 'apk', command: 'apk add redis', asRoot: true },
-  { tool: 'brew', command: 'brew install redis', asRoot: false },
+  {
+    tool: 'apt-get',
+    packageName: 'redis-tools',
+    command: `${APT_INSTALL} || { apt-get update; ${APT_INSTALL}; }`,
+    asRoot: true,
+  },
+  { tool: 'dnf', packageName: 'redis', command: 'dnf install -y redis', asRoot: true },
+  { tool: 'apk', packageName: 'redis', command: 'apk add redis', asRoot: true },
+  { tool: 'brew', packageName: 'redis', command: 'brew install redis', asRoot: false },
 ]
 
 /** The server, under the names by which packages install it. It takes its role from argv[0], not from the file. */
 const BINARIES = ['redis-server', 'redis-check-rdb']
 
+const defaultPath = () => [process.env.PATH, ...SYSTEM_PATH].join(delimiter)
+
 export interface FindRedisServerOptions {
-  /** Directories to search, as in PATH, which is also the default. */
+  /** Directories to search, as in PATH. Default: PATH, and those where packages put what they install. */
   path?: string
   /** Called if the search finds nothing; answers the path of the binary it installed. */
   install?: () => Promise<string>
 }
 
 /**
- * Path of a redis-server executable: from PATH, else newly installed by the system's package manager.
- * Run it with `redis-server` as argv[0].
+ * Path of a redis-server executable, under whichever name: one that is there, else newly installed by the system's
+ * package manager. Run it with `redis-server` as argv[0].
  * @throws Error whose one line says what to install.
  */
 export async function findRedisServer({
-  path = process.env.PATH ?? '',
+  path = defaultPath(),
   install = () => installRedis(),
 }: FindRedisServerOptions = {}): Promise<string> {
-  return (await findExecutable('redis-server', path)) ?? (await install())
+  return (await findServer(path)) ?? (await install())
 }
 
 export interface InstallRedisOptions {
@@ -57,14 +64,15 @@ export interface InstallRedisOptions {
  * @throws Error whose one line says what to install.
  */
 export async function installRedis({
-  path = [process.env.PATH, ...SYSTEM_PATH].join(delimiter),
+  path = defaultPath(),
   isRoot = process.getuid?.() === 0,
   log = console.error,
 }: InstallRedisOptions = {}): Promise<string> {
-  for (const { tool, command, asRoot } of PACKAGE_MANAGERS) {
+  for (const { tool, packageName, command, asRoot } of PACKAGE_MANAGERS) {
     if (!(await findExecutable(tool, path))) continue
 
-    log(`redis-server is not on PATH: installing it with ${tool} …`)
+    const how = asRoot && !isRoot ? `${tool}, by sudo` : tool
+    log(`No Redis is installed: installing the package "${packageName}" with ${how} …`)
     const shell = ['env', 'DEBIAN_FRONTEND=noninteractive', `PATH=${path}`, 'sh', '-c', command]
     const [file = '', ...args] = asRoot && !isRoot ? ['sudo', '-n', ...shell] : shell
     try {
@@ -73,13 +81,19 @@ export async function installRedis({
       throw new Error(explain(`${tool} failed: ${lastLine(error)}`))
     }
 
-    for (const binary of BINARIES) {
-      const found = await findExecutable(binary, path)
-      if (found) return found
-    }
+    const found = await findServer(path)
+    if (found) return found
     throw new Error(explain(`${tool} installed no server`))
   }
   throw new Error(explain('no package manager that could install it'))
+}
+
+async function findServer(path: string): Promise<string | undefined> {
+  for (const binary of BINARIES) {
+    const found = await findExecutable(binary, path)
+    if (found) return found
+  }
+  return undefined
 }
 
 async function findExecutable(name: string, path: string): Promise<string | undefined> {
@@ -96,7 +110,7 @@ async function findExecutable(name: string, path: string): Promise<string | unde
 }
 
 function explain(reason: string): string {
-  return `redis-server is not on PATH (${reason}). Install Redis 6.2 or newer: "apt-get install redis-server", "brew install redis", or see https://redis.io/docs/latest/operate/oss_and_stack/install/`
+  return `no Redis is installed (${reason}). Install Redis 6.2 or newer: "apt-get install redis-tools", "brew install redis", or see https://redis.io/docs/latest/operate/oss_and_stack/install/`
 }
 
 function lastLine(error: unknown): string {

@@ -29,6 +29,18 @@ test('findRedisServer() takes the first executable on PATH', async () => {
   await expect(found).resolves.toBe(join(second, 'redis-server'))
 })
 
+test("findRedisServer() takes the server of Debian's redis-tools, and installs nothing", async () => {
+  const first = await directoryOf({})
+  const second = await directoryOf({ 'redis-check-rdb': '' })
+  const found = findRedisServer({ path: `${first}:${second}`, install: fails })
+  await expect(found).resolves.toBe(join(second, 'redis-check-rdb'))
+})
+
+test('findRedisServer() prefers what is called redis-server', async () => {
+  const path = await directoryOf({ 'redis-check-rdb': '', 'redis-server': '' })
+  await expect(findRedisServer({ path, install: fails })).resolves.toBe(join(path, 'redis-server'))
+})
+
 test('findRedisServer() installs if what is on PATH cannot be executed', async () => {
   const path = await directoryOf({ 'redis-server': '' })
   await chmod(join(path, 'redis-server'), 0o644)
@@ -45,6 +57,13 @@ test('installRedis() answers the server that apt-get brought', async () => {
   const calls = (await readFile(join(path, 'calls'), 'utf8')).trim().split('\n')
   expect(calls).toHaveLength(1)
   expect(calls[0]).toMatch(/^install -y .*redis-tools$/)
+})
+
+test('installRedis() says what it installs, and how, before it does', async () => {
+  const said: string[] = []
+  const path = await directoryOf({ 'apt-get': 'echo "E: locked" >&2; exit 100' })
+  await installRedis({ path, isRoot: false, log: (line) => said.push(line) }).catch(() => {})
+  expect(said).toEqual(['No Redis is installed: installing the package "redis-tools" with apt-get, by sudo …'])
 })
 
 test('installRedis() fetches the package lists if apt-get does not know the package', async () => {
@@ -69,6 +88,6 @@ test.for([
     () => expect.unreachable(),
     (error) => error,
   )
-  expect(error.message).toContain(`redis-server is not on PATH (${reason}). Install Redis`)
+  expect(error.message).toContain(`no Redis is installed (${reason}). Install Redis`)
   expect(error.message).not.toContain('\n')
 })
