@@ -2,10 +2,8 @@
 import type { Length } from './scenario.ts'
 
 export const LIMIT = 40
-export const WINDOW_MS = 10_000
 export const LOCAL_SHARE = 0.25
 export const LOCAL_LIMIT = LIMIT * LOCAL_SHARE
-export const STORE_TIMEOUT_MS = 500
 
 /** Requests of a caller that stays within what one isolate alone allows, wherever they go. */
 const MODEST_REQUESTS = 8
@@ -16,18 +14,19 @@ export const PATHS = [
 ] as Path[]
 export type Path = 'local' | 'open' | 'closed' | 'held' | 'both'
 
-const windowed = { limits: `${LIMIT}/${WINDOW_MS / 1_000}s` }
-
-export const policiesOf = ({ heldDeadlineMs }: Length) => [
-  { name: 'local', match: 'GET /local', ...windowed },
-  { name: 'open', match: 'GET /open', ...windowed, on_store_error: 'open' },
-  { name: 'closed', match: 'GET /closed', ...windowed, on_store_error: 'closed' },
-  { name: 'held', match: 'GET /held', algorithm: 'concurrency', limits: `${LIMIT}`, deadline: `${heldDeadlineMs}ms` },
-  { name: 'both-local', match: 'GET /both', ...windowed },
-  { name: 'both-open', match: 'GET /both', ...windowed, on_store_error: 'open' },
-  // Its slots do not free themselves before the suite ends: a leaked one stays.
-  { name: 'guard', match: '/up/*', algorithm: 'concurrency', limits: '500', deadline: '1h' },
-]
+export function policiesOf({ heldDeadlineMs, windowMs }: Length) {
+  const windowed = { limits: `${LIMIT}/${windowMs / 1_000}s` }
+  return [
+    { name: 'local', match: 'GET /local', ...windowed },
+    { name: 'open', match: 'GET /open', ...windowed, on_store_error: 'open' },
+    { name: 'closed', match: 'GET /closed', ...windowed, on_store_error: 'closed' },
+    { name: 'held', match: 'GET /held', algorithm: 'concurrency', limits: `${LIMIT}`, deadline: `${heldDeadlineMs}ms` },
+    { name: 'both-local', match: 'GET /both', ...windowed },
+    { name: 'both-open', match: 'GET /both', ...windowed, on_store_error: 'open' },
+    // Its slots do not free themselves before the suite ends: a leaked one stays.
+    { name: 'guard', match: '/up/*', algorithm: 'concurrency', limits: '500', deadline: '1h' },
+  ]
+}
 
 /** Marks of a degraded answer at each path. */
 export const MARKS: Record<Path, string> = {

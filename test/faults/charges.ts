@@ -1,6 +1,6 @@
 import { normalizeAuthorization } from '../../src/identity/authorization.ts'
 import { createDigest } from '../../src/identity/digest.ts'
-import { type Path, PLANTED, STORE_TIMEOUT_MS } from './callers.ts'
+import { type Path, PLANTED } from './callers.ts'
 import type { Site } from './site.ts'
 import type { Sample } from './traffic.ts'
 
@@ -41,9 +41,13 @@ export async function accountsOf({ redis, keyPrefix }: Site, samples: readonly S
  * or none that could be read.
  * @param spoiled calls that ran and whose answers were altered or cut
  */
-export function checkAccounts(accounts: readonly Account[], samples: readonly Sample[], spoiled: number): string[] {
+export function checkAccounts(
+  accounts: readonly Account[],
+  samples: readonly Sample[],
+  { spoiled, storeTimeoutMs }: { readonly spoiled: number; readonly storeTimeoutMs: number },
+): string[] {
   const waited = samples.filter(
-    ({ degraded, startMs, decidedMs }) => degraded !== undefined && decidedMs - startMs >= 0.9 * STORE_TIMEOUT_MS,
+    ({ degraded, startMs, decidedMs }) => degraded !== undefined && decidedMs - startMs >= 0.9 * storeTimeoutMs,
   )
   const unseen = unseenCharges(accounts)
   const silent = accounts.filter(({ charged, shared }) => charged < shared)

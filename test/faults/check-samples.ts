@@ -1,8 +1,9 @@
 /** What each answer, and all of them together, must be like: pure functions of the samples. */
-import { LIMIT, LOCAL_LIMIT, MARKS, STORE_TIMEOUT_MS, WINDOW_MS } from './callers.ts'
+import { LIMIT, LOCAL_LIMIT, MARKS } from './callers.ts'
+import type { Length } from './scenario.ts'
 import type { Sample } from './traffic.ts'
 
-/** Time that a decision may take beyond its deadline on a busy machine, ms. */
+/** Time that a decision may take beyond its deadline, ms. */
 const SLACK_MS = 1_000
 /** Time of a decision for which nobody was asked, ms. */
 const QUICK_MS = 100
@@ -52,9 +53,9 @@ export function checkMarks(
 }
 
 /** Asserts that nobody waits for longer than the deadline of the store. */
-export function checkDeadline(samples: readonly Sample[]): string[] {
-  const slow = samples.filter(({ startMs, decidedMs }) => decidedMs - startMs > STORE_TIMEOUT_MS + SLACK_MS)
-  return summarize(slow.map(() => `a decision took more than ${STORE_TIMEOUT_MS} + ${SLACK_MS} ms`))
+export function checkDeadline(samples: readonly Sample[], { storeTimeoutMs }: Length): string[] {
+  const slow = samples.filter(({ startMs, decidedMs }) => decidedMs - startMs > storeTimeoutMs + SLACK_MS)
+  return summarize(slow.map(() => `a decision took more than ${storeTimeoutMs} + ${SLACK_MS} ms`))
 }
 
 /** Asserts that while the circuit is open, requests do not wait: half of them are quick, at each point. */
@@ -73,7 +74,7 @@ export function checkQuick(samples: readonly Sample[], { fromMs, toMs }: { fromM
  * Asserts that no caller was certainly admitted beyond what it has: LIMIT by the store, and LOCAL_LIMIT by each isolate.
  * @param forgets times that the store has lost its state
  */
-export function checkAdmissions(samples: readonly Sample[], points: number, forgets: number): string[] {
+export function checkAdmissions(samples: readonly Sample[], { points, windowMs }: Length, forgets: number): string[] {
   // `held` limits what is open at once, and `open` nothing.
   const counted = samples.filter(
     ({ status, path, degraded }) => status === 200 && path !== 'held' && degraded !== 'open',
@@ -92,19 +93,19 @@ export function checkAdmissions(samples: readonly Sample[], points: number, forg
       ...over(own, shared + LOCAL_LIMIT * points, 'in all'),
     ]
   })
-}
 
-function over(admitted: readonly Sample[], allowed: number, by: string): string[] {
-  const most = mostInWindow(admitted)
-  return most > allowed ? [`${most} of ${allowed} admitted ${by} within ${WINDOW_MS} ms`] : []
+  function over(admitted: readonly Sample[], allowed: number, by: string): string[] {
+    const most = mostInWindow(admitted, windowMs)
+    return most > allowed ? [`${most} of ${allowed} admitted ${by} within ${windowMs} ms`] : []
+  }
 }
 
 /** Most requests of which it is certain that they were admitted within one window, however long each has taken. */
-function mostInWindow(admitted: readonly Sample[]): number {
+function mostInWindow(admitted: readonly Sample[], windowMs: number): number {
   const byDecision = admitted.toSorted((a, b) => a.decidedMs - b.decidedMs)
   let most = 0
   for (const { startMs: from } of admitted) {
-    const to = from + WINDOW_MS
+    const to = from + windowMs
     most = Math.max(most, byDecision.filter(({ startMs, decidedMs }) => startMs >= from && decidedMs < to).length)
   }
   return most

@@ -10,9 +10,15 @@ import type { Sample } from './traffic.ts'
 /** Promised time from the store's return to shared limits, ms. */
 export const RECOVERY_MS = 2_000
 
+/** Beyond any time that a busy machine takes. */
+export const PATIENCE_MS = 60_000
+
+/** Time for what is promised within RECOVERY_MS. */
+const recoveryTimeMs = ({ isTimed }: Length) => (isTimed ? RECOVERY_MS : PATIENCE_MS)
+
 /** Resolves when every point has a store again, as it had before the first fault. */
 export async function settled({ points }: Site): Promise<void> {
-  const untilMs = performance.now() + 10_000
+  const untilMs = performance.now() + PATIENCE_MS
   const settling = points.map(async ({ url }) => {
     for (;;) {
       const headers = { authorization: `Bearer ${PLANTED.caller}-${crypto.randomUUID()}` }
@@ -27,7 +33,12 @@ export async function settled({ points }: Site): Promise<void> {
 }
 
 /** Resolves when each point has admitted a request through the store that was sent since then, ms it took. */
-export async function recovery({ points }: Site, samples: readonly Sample[], sinceMs: number): Promise<number> {
+export async function recovery(
+  { points }: Site,
+  length: Length,
+  samples: readonly Sample[],
+  sinceMs: number,
+): Promise<number> {
   const first = (point: number) =>
     samples.find(
       (sample) =>
@@ -39,14 +50,29 @@ export async function recovery({ points }: Site, samples: readonly Sample[], sin
     if (found.every((sample) => sample !== undefined)) {
       return Math.max(...found.map((sample) => (sample as Sample).decidedMs - sinceMs))
     }
-    if (tookMs > 3 * RECOVERY_MS) return tookMs
+    if (tookMs > 3 * recoveryTimeMs(length)) return tookMs
     await wait(10)
   }
 }
 
+/** Resolves when no point's circuit is closed. */
+export async function opened({ points }: Site): Promise<void> {
+  const untilMs = performance.now() + PATIENCE_MS
+  const opening = points.map(async ({ url }) => {
+    for (;;) {
+      const response = await fetch(new URL('/_sluice/health', url))
+      const { store } = (await response.json()) as { store: { circuit: string } }
+      if (store.circuit !== 'closed') return
+      if (performance.now() > untilMs) throw new Error('the circuit of a point of presence does not open')
+      await wait(10)
+    }
+  })
+  await Promise.all(opening)
+}
+
 /** Health asks the store once a second at most: a state that was just left may be told for so long. */
-export async function checkHealth({ points }: Site, expected: 'ok' | 'degraded'): Promise<string[]> {
-  const untilMs = performance.now() + RECOVERY_MS
+export async function checkHealth({ points }: Site, length: Length, expected: 'ok' | 'degraded'): Promise<string[]> {
+  const untilMs = performance.now() + recoveryTimeMs(length)
   const states = points.map(async ({ url }, point) => {
     for (;;) {
       const response = await fetch(new URL('/_sluice/health', url))
@@ -63,12 +89,12 @@ export async function checkHealth({ points }: Site, expected: 'ok' | 'degraded')
 /** Slots are given back at once by a store that serves, and at their deadline by one that could not be told. */
 export async function checkSlots(
   site: Site,
-  { name, heldDeadlineMs }: Length,
+  length: Length,
   { decides, clockBehindMs = 0 }: Pick<StoreFault, 'decides' | 'clockBehindMs'>,
 ): Promise<string[]> {
   // Too long a wait for the short form.
-  if (clockBehindMs > 0 && name === 'short') return []
-  const withinMs = decides === 'shared' ? RECOVERY_MS : heldDeadlineMs + clockBehindMs + RECOVERY_MS
+  if (clockBehindMs > 0 && length.name === 'short') return []
+  const withinMs = recoveryTimeMs(length) + (decides === 'shared' ? 0 : length.heldDeadlineMs + clockBehindMs)
   const untilMs = performance.now() + withinMs
   for (;;) {
     const taken = await slotsTaken(site, 'held')

@@ -2,6 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { slotsTaken } from './charges.ts'
 import { checkLog } from './check-log.ts'
 import { checkAnswers, checkMarks, summarize, undueErrors } from './check-samples.ts'
+import { PATIENCE_MS } from './check-site.ts'
 import { Exchange } from './exchange.ts'
 import { residentMiB } from './memory.ts'
 import type { Length, Outcome, Scenario } from './scenario.ts'
@@ -10,6 +11,7 @@ import { startTraffic } from './traffic.ts'
 
 /** Time in which all that an exchange held is given back, ms. */
 const FREE_WITHIN_MS = 2_000
+const freeWithinMs = ({ isTimed }: Length) => (isTimed ? FREE_WITHIN_MS : PATIENCE_MS)
 /** They come one after the other, as this is no test of how many connections can be opened at once. */
 const EVERY_MS = 4
 /** The share of the usual traffic that goes on beside. */
@@ -48,7 +50,12 @@ async function run(site: Site, length: Length, options: ExchangeFault): Promise<
 
   upstream.delayMs = 0
   const urls = points.map(({ url }) => url)
-  const traffic = startTraffic({ points: urls, upstream, ratePerS: length.ratePerS * BESIDE })
+  const traffic = startTraffic({
+    points: urls,
+    upstream,
+    ratePerS: length.ratePerS * BESIDE,
+    mostInFlight: length.mostInFlight,
+  })
   const used = mostGrowthMiB === undefined ? urls : urls.slice(0, 1)
   const crowd = options.crowd?.(length) ?? length.crowd
   const failures = Array.from({ length: crowd }, async (_, index) => {
@@ -57,6 +64,7 @@ async function run(site: Site, length: Length, options: ExchangeFault): Promise<
     return check(exchange, site, length).catch((error: Error) => `broke off: ${error.message}`)
   })
   const differences = summarize((await Promise.all(failures)).filter((line) => line !== undefined))
+  await traffic.answered(length.after.requests)
   const samples = await traffic.stop()
   clearInterval(sampling)
 
@@ -67,10 +75,10 @@ async function run(site: Site, length: Length, options: ExchangeFault): Promise<
   if (mostGrowthMiB !== undefined && mostMiB > mostGrowthMiB) {
     differences.push(`a process grew by ${mostMiB.toFixed()} MiB, not ${mostGrowthMiB} at most`)
   }
-  const slots = await untilNone(() => slotsTaken(site, 'guard'))
-  if (slots > 0) differences.push(`${slots} slots still taken after ${FREE_WITHIN_MS} ms`)
-  const open = await untilNone(async () => upstream.open)
-  if (open > 0) differences.push(`${open} exchanges still open at the upstream after ${FREE_WITHIN_MS} ms`)
+  const slots = await untilNone(() => slotsTaken(site, 'guard'), length)
+  if (slots > 0) differences.push(`${slots} slots still taken after ${freeWithinMs(length)} ms`)
+  const open = await untilNone(async () => upstream.open, length)
+  if (open > 0) differences.push(`${open} exchanges still open at the upstream after ${freeWithinMs(length)} ms`)
   const tookMs = performance.now() - startedMs
   for (const [index, { log }] of points.entries()) {
     differences.push(...checkLog(log.slice(logStarts[index]), tookMs))
@@ -83,8 +91,8 @@ async function run(site: Site, length: Length, options: ExchangeFault): Promise<
   }
 }
 
-async function untilNone(count: () => Promise<number>): Promise<number> {
-  const untilMs = performance.now() + FREE_WITHIN_MS
+async function untilNone(count: () => Promise<number>, length: Length): Promise<number> {
+  const untilMs = performance.now() + freeWithinMs(length)
   for (;;) {
     const left = await count()
     if (left === 0 || performance.now() > untilMs) return left

@@ -1,5 +1,4 @@
 import { type ClientRequest, type IncomingMessage, request as startRequest } from 'node:http'
-import { setTimeout as wait } from 'node:timers/promises'
 import { PLANTED } from './callers.ts'
 
 let exchanges = 0
@@ -47,15 +46,18 @@ export class Exchange {
     return { status: response.statusCode ?? 0, beganMs, bytes, isWhole: response.complete }
   }
 
-  /** Reads for a while and then leaves. @returns bytes read */
-  async readAndLeave(forMs: number): Promise<{ status: number; bytes: number }> {
+  /** Reads so many bytes, or what there is, and leaves. @returns bytes read */
+  async readAndLeave(leastBytes: number): Promise<{ status: number; bytes: number }> {
     const response = await this.response
     let bytes = 0
-    response.on('data', (chunk: Buffer) => {
-      bytes += chunk.length
-    })
-    response.on('error', () => {})
-    await wait(forMs)
+    try {
+      for await (const chunk of response) {
+        bytes += (chunk as Buffer).length
+        if (bytes >= leastBytes) break
+      }
+    } catch {
+      // Broken off: the bytes tell.
+    }
     this.leave()
     return { status: response.statusCode ?? 0, bytes }
   }

@@ -9,13 +9,16 @@ const DECIDES: Partial<Record<FaultName, StoreFault['decides']>> = {
   'NOSCRIPT each time': 'shared',
 }
 
+/** Those by which the store misses its deadline. */
+const isOfTime = (fault: FaultName) => FAULTS[fault].kind === 'hang' || fault === 'latency around the deadline'
+
 /** Each fault of the faulty REST front, on every call; then one that hits some of them. */
 export const FRONT_FAULTS: readonly Scenario[] = [
   ...(Object.keys(FAULTS) as FaultName[]).map((fault) =>
     storeFault({
       fault: `front: ${fault}`,
       decides: DECIDES[fault] ?? 'alone',
-      ...(FAULTS[fault].kind === 'hang' && { duringMs: ({ name, duringMs }) => (name === 'long' ? duringMs : 1_500) }),
+      isOfTime: isOfTime(fault),
       begin: ({ front }) => front.inject(FAULTS[fault]),
       end: ({ front }) => front.inject(undefined),
     }),

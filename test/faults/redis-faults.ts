@@ -14,7 +14,7 @@ export const REDIS_FAULTS: readonly Scenario[] = [
     fault: 'Redis: killed (SIGKILL), restarted empty',
     decides: 'alone',
     forgets: true,
-    duringMs: ({ name }) => (name === 'long' ? 10_000 : 2_100),
+    during: ({ name, during }) => (name === 'long' ? { ...during, ms: 10_000 } : during),
     ratePerS: ({ name, ratePerS }) => (name === 'long' ? 500 : ratePerS),
     begin: ({ redis }) => redis.kill(),
     end: ({ redis }) => redis.restart(),
@@ -22,7 +22,7 @@ export const REDIS_FAULTS: readonly Scenario[] = [
   storeFault({
     fault: 'Redis: stopped (SIGSTOP)',
     decides: 'alone',
-    duringMs: ({ name }) => (name === 'long' ? 3_000 : 1_500),
+    isOfTime: true,
     begin: ({ redis }) => redis.freeze(),
     end: ({ redis }) => redis.thaw(),
   }),

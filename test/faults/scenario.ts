@@ -1,9 +1,30 @@
 import type { Site } from './site.ts'
 
+/** A time with load: it lasts until both have come to pass. */
+export interface Phase {
+  readonly ms: number
+  /** Requests sent in it and answered. */
+  readonly requests: number
+}
+
 /** How long, and how hard, each scenario runs. */
 export interface Length {
   readonly name: 'short' | 'long'
+  /** Whether what is promised by the clock is judged by it, which takes a machine that is not busy. */
+  readonly isTimed: boolean
+  /**
+   * Whether the store may miss its deadline on a busy machine though it is well. Then nothing is judged that only holds
+   * if it does not.
+   */
+  readonly isHasty: boolean
+  /** Points of presence. */
+  readonly points: number
+  readonly storeTimeoutMs: number
+  /** Of all limits. */
+  readonly windowMs: number
   readonly ratePerS: number
+  /** Requests in flight beyond which none is sent, so that a busy machine is given fewer. */
+  readonly mostInFlight: number
   /** Time that the API takes: with it and the rate comes the number of requests in flight. */
   readonly upstreamDelayMs: number
   /** UPSTREAM_TIMEOUT_MS. */
@@ -12,45 +33,64 @@ export interface Length {
   readonly heldDeadlineMs: number
   /** Requests that must be in flight at once at some moment of each fault of the store. */
   readonly inFlight: number
-  /** Load before the fault. */
-  readonly beforeMs: number
-  /** Load while it lasts, where the scenario does not say otherwise. */
-  readonly duringMs: number
-  /** Load after the store is shared again. */
-  readonly afterMs: number
+  /** Before the fault. */
+  readonly before: Phase
+  /** While it lasts, where the scenario does not say otherwise. */
+  readonly during: Phase
+  /** After the store is shared again. */
+  readonly after: Phase
   /** Requests sent at once by scenarios that send a crowd. */
   readonly crowd: number
 }
 
+/** Judged by what happened, and in which order: no deadline of it is one that a busy machine could miss. */
 export const SHORT: Length = {
   name: 'short',
-  ratePerS: 120,
-  upstreamDelayMs: 50,
-  upstreamTimeoutMs: 2_000,
+  isTimed: false,
+  isHasty: false,
+  points: 4,
+  storeTimeoutMs: 30_000,
+  // All of a scenario lies in it, however long that takes.
+  windowMs: 600_000,
+  ratePerS: 100,
+  mostInFlight: 16,
+  upstreamDelayMs: 5,
+  upstreamTimeoutMs: 10_000,
   heldDeadlineMs: 1_000,
-  inFlight: 4,
-  beforeMs: 200,
-  duringMs: 400,
-  afterMs: 200,
+  inFlight: 1,
+  before: { ms: 0, requests: 24 },
+  during: { ms: 0, requests: 40 },
+  after: { ms: 0, requests: 24 },
   crowd: 12,
 }
 
+/** For faults that make the store miss its deadline: with the deadline that is Sluice's default. */
+export const SHORT_OF_TIME: Length = { ...SHORT, isHasty: true, points: 2, storeTimeoutMs: 500 }
+
 export const LONG: Length = {
   name: 'long',
+  isTimed: true,
+  isHasty: false,
+  points: 4,
+  storeTimeoutMs: 500,
+  windowMs: 10_000,
   ratePerS: 250,
+  mostInFlight: Number.POSITIVE_INFINITY,
   upstreamDelayMs: 1_500,
   upstreamTimeoutMs: 10_000,
   heldDeadlineMs: 3_000,
   inFlight: 200,
-  beforeMs: 1_500,
-  duringMs: 3_000,
-  afterMs: 1_500,
+  before: { ms: 1_500, requests: 1 },
+  during: { ms: 3_000, requests: 1 },
+  after: { ms: 1_500, requests: 1 },
   crowd: 240,
 }
 
 export interface Scenario {
   readonly fault: string
   readonly promised: string
+  /** By it, the store misses its deadline, in the sense of `isHasty`. */
+  readonly isOfTime?: boolean
   run(site: Site, length: Length): Promise<Outcome>
 }
 

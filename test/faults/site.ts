@@ -1,17 +1,15 @@
-import { setTimeout as wait } from 'node:timers/promises'
 import { type FaultyFront, startFaultyFront } from '../../tools/faulty-front.ts'
 import { type RestFront, startRestFront } from '../../tools/rest-front.ts'
 import { type Bundle, buildBundle, removeBundle } from '../support/build-bundle.ts'
 import { type DirectGateway, startDirectGateway } from '../support/direct-gateway.ts'
-import { LOCAL_SHARE, PLANTED, policiesOf, STORE_TIMEOUT_MS } from './callers.ts'
+import { LOCAL_SHARE, PLANTED, policiesOf } from './callers.ts'
 import { workerdPids } from './memory.ts'
 import { FaultyRedis } from './redis.ts'
 import type { Length } from './scenario.ts'
 import { startTraffic } from './traffic.ts'
 import { type FaultyUpstream, startFaultyUpstream } from './upstream.ts'
 
-const POINTS = 4
-const WARM_UP_MS = 1_500
+const WARM_UP_REQUESTS = 300
 /** Half of what Cloudflare gives an isolate. workerd has no limit of its own, and ends when this one is passed. */
 const V8_FLAGS = '--max-heap-size=64'
 const KEY_PREFIX = 'faults'
@@ -46,18 +44,21 @@ export async function startSite(length: Length, given?: Bundle): Promise<Site> {
     IDENTITY_SECRET: PLANTED.identitySecret,
     KEY_PREFIX,
     POLICIES: policiesOf(length),
-    STORE_TIMEOUT_MS,
+    STORE_TIMEOUT_MS: length.storeTimeoutMs,
     ON_STORE_ERROR: 'local',
     LOCAL_SHARE,
   }
   process.env.MINIFLARE_WORKERD_V8_FLAGS = V8_FLAGS
   const others = new Set(await workerdPids())
-  const points = await Promise.all(Array.from({ length: POINTS }, () => startDirectGateway({ bundle, bindings })))
+  const points = await Promise.all(
+    Array.from({ length: length.points }, () => startDirectGateway({ bundle, bindings })),
+  )
   delete process.env.MINIFLARE_WORKERD_V8_FLAGS
   const pids = (await workerdPids()).filter((pid) => !others.has(pid))
   // Compiled, connected, and as large as it is going to be.
-  const traffic = startTraffic({ points: points.map(({ url }) => url), upstream, ratePerS: length.ratePerS })
-  await wait(WARM_UP_MS)
+  const urls = points.map(({ url }) => url)
+  const traffic = startTraffic({ ...length, points: urls, upstream })
+  await traffic.answered(WARM_UP_REQUESTS)
   await traffic.stop()
   return {
     points,

@@ -1,5 +1,4 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { STORE_TIMEOUT_MS } from './callers.ts'
 import { accountsOf, checkAccounts, unseenCharges } from './charges.ts'
 import { checkLog, checkSecrets, eventOf } from './check-log.ts'
 import {
@@ -11,17 +10,15 @@ import {
   summarize,
   undueErrors,
 } from './check-samples.ts'
-import { checkHealth, checkSlots, RECOVERY_MS, recovery, settled } from './check-site.ts'
-import type { Length, Outcome, Scenario } from './scenario.ts'
+import { checkHealth, checkSlots, opened, PATIENCE_MS, RECOVERY_MS, recovery, settled } from './check-site.ts'
+import type { Length, Outcome, Phase, Scenario } from './scenario.ts'
 import type { Site } from './site.ts'
 import { type Sample, startTraffic } from './traffic.ts'
 
 /** An isolate asks an absent store at most once in so long, by its shortest pause less jitter. */
 const SHORTEST_PAUSE_MS = 187
 /** When the circuit is open for sure: calls have missed their deadline, and enough of them. */
-const OPENED_MS = 2 * STORE_TIMEOUT_MS
-/** A timer may end a little early. */
-const TIMER_SLACK_MS = 10
+const openedMs = ({ storeTimeoutMs }: Length) => 2 * storeTimeoutMs
 
 export interface StoreFault {
   readonly fault: string
@@ -37,12 +34,14 @@ export interface StoreFault {
    * Who decides meanwhile: the store every request (`shared`), no request (`alone`), or some (`either`).
    */
   readonly decides: 'shared' | 'alone' | 'either'
+  /** By it, the store misses its deadline. */
+  readonly isOfTime?: boolean
   /** The store loses what it holds. */
   readonly forgets?: boolean
   /** The store that comes back has a clock that is behind: what the one before has noted stays for so much longer. */
   readonly clockBehindMs?: number
   /** How long it lasts, where it matters. */
-  readonly duringMs?: (length: Length) => number
+  readonly during?: (length: Length) => Phase
   /** Requests a second, where it matters. */
   readonly ratePerS?: (length: Length) => number
 }
@@ -55,11 +54,12 @@ const PROMISES = {
 
 /** Steady traffic before, during and after a fault of the store. */
 export function storeFault(options: StoreFault): Scenario {
-  const { fault, decides, forgets } = options
+  const { fault, decides, forgets, isOfTime = false } = options
   const promised = PROMISES[decides] + (forgets ? '; what was counted is lost' : '')
   return {
     fault,
     promised,
+    isOfTime,
     async run(site, length) {
       await options.prepare?.(site)
       await settled(site)
@@ -77,23 +77,25 @@ async function run(site: Site, length: Length, options: StoreFault): Promise<Out
   const { decides } = options
   const logStarts = points.map(({ log }) => log.length)
   const spoiledBefore = front.spoiled
-  const play = await playOut(site, length, options)
+  const logged = (event: string) => untilLogged(points, logStarts, event)
+  const play = await playOut(site, length, options, logged)
   const { samples, recoveryMs, peakInFlight } = play
 
-  const differences = [...play.differences, ...judgeAnswers(play, options, points.length)]
-  if (recoveryMs > RECOVERY_MS) differences.push(`shared again only after ${recoveryMs.toFixed()} ms`)
+  const differences = [...play.differences, ...judgeAnswers(play, options, length)]
+  if (length.isTimed && recoveryMs > RECOVERY_MS) differences.push(`shared again only after ${recoveryMs.toFixed()} ms`)
   if (peakInFlight < length.inFlight) differences.push(`the load had ${peakInFlight} in flight, not ${length.inFlight}`)
-  differences.push(...(await checkHealth(site, 'ok')))
+  differences.push(...(await checkHealth(site, length, 'ok')))
 
   let unseen = 0
   if (!options.forgets) {
     const accounts = await accountsOf(site, samples)
     unseen = unseenCharges(accounts)
-    differences.push(...checkAccounts(accounts, samples, front.spoiled - spoiledBefore))
+    differences.push(...checkAccounts(accounts, samples, { ...length, spoiled: front.spoiled - spoiledBefore }))
   }
   differences.push(...(await checkSlots(site, length, options)))
 
   const tookMs = performance.now() - play.times.startMs
+  if (decides === 'alone') await logged('store_recovered')
   for (const [index, { log }] of points.entries()) {
     differences.push(...judgeLog(log.slice(logStarts[index]), decides, tookMs))
   }
@@ -137,34 +139,42 @@ interface Play {
   readonly differences: readonly string[]
 }
 
-async function playOut(site: Site, length: Length, options: StoreFault): Promise<Play> {
+async function playOut(
+  site: Site,
+  length: Length,
+  options: StoreFault,
+  logged: (event: string) => Promise<void>,
+): Promise<Play> {
   const { points, front, upstream } = site
   const { begin, end, decides } = options
-  const duringMs = options.duringMs?.(length) ?? length.duringMs
+  const during = options.during?.(length) ?? length.during
   const ratePerS = options.ratePerS?.(length) ?? length.ratePerS
   upstream.delayMs = length.upstreamDelayMs
   const startMs = performance.now()
-  const traffic = startTraffic({ points: points.map(({ url }) => url), upstream, ratePerS })
-  await wait(length.beforeMs)
+  const urls = points.map(({ url }) => url)
+  const traffic = startTraffic({ ...length, points: urls, upstream, ratePerS })
+  const phase = ({ ms, requests }: Phase) => Promise.all([wait(ms), traffic.answered(requests)])
+  await phase(length.before)
 
   const beginMs = performance.now()
   await begin(site)
   const brokenMs = performance.now()
-  await wait(Math.min(OPENED_MS + TIMER_SLACK_MS, duringMs / 2))
+  if (decides === 'alone') await (length.isTimed ? wait(openedMs(length)) : opened(site))
   const openMs = performance.now()
   const callsBefore = front.scriptCalls
-  await wait(duringMs - (openMs - brokenMs))
-  const differences = decides === 'alone' ? await checkHealth(site, 'degraded') : []
+  await phase({ ...during, ms: Math.max(0, during.ms - (openMs - brokenMs)) })
+  if (decides === 'alone') await logged('store_error')
+  const differences = decides === 'alone' ? await checkHealth(site, length, 'degraded') : []
   const probes = front.scriptCalls - callsBefore
 
   const mendingMs = performance.now()
   await end(site)
   const mendedMs = performance.now()
   // Calls of which some are still to fail were sent before that.
-  if (decides === 'either') await wait(STORE_TIMEOUT_MS)
-  const recoveryMs = await recovery(site, traffic.samples, mendedMs)
+  if (decides === 'either') await traffic.drained()
+  const recoveryMs = await recovery(site, length, traffic.samples, mendedMs)
   const sharedMs = performance.now()
-  await wait(length.afterMs)
+  await phase(length.after)
   const samples = await traffic.stop()
   const stopMs = performance.now()
   const times = { startMs, beginMs, brokenMs, openMs, mendingMs, sharedMs, stopMs }
@@ -174,28 +184,45 @@ async function playOut(site: Site, length: Length, options: StoreFault): Promise
 function judgeAnswers(
   { samples, times, probes }: Play,
   { decides, forgets = false }: StoreFault,
-  points: number,
+  length: Length,
 ): string[] {
   const { startMs, beginMs, brokenMs, openMs, mendingMs, sharedMs, stopMs } = times
   const differences = [
     ...checkAnswers(samples),
-    ...checkDeadline(samples),
-    ...checkAdmissions(samples, points, forgets ? 1 : 0),
-    ...checkMarks(samples, { fromMs: startMs, toMs: beginMs }, 'shared').map((line) => `before: ${line}`),
-    ...checkMarks(samples, { fromMs: sharedMs, toMs: stopMs }, 'shared').map((line) => `after: ${line}`),
+    ...checkAdmissions(samples, length, forgets ? 1 : 0),
     ...summarize(samples.flatMap(({ text }) => checkSecrets(text, 'an answer'))),
   ]
+  if (length.isTimed) differences.push(...checkDeadline(samples, length))
+  if (!length.isHasty) {
+    differences.push(
+      ...checkMarks(samples, { fromMs: startMs, toMs: beginMs }, 'shared').map((line) => `before: ${line}`),
+      ...checkMarks(samples, { fromMs: sharedMs, toMs: stopMs }, 'shared').map((line) => `after: ${line}`),
+    )
+  }
   if (decides === 'shared') differences.push(...checkMarks(samples, { fromMs: startMs, toMs: stopMs }, 'shared'))
   if (decides !== 'alone') return differences
 
   differences.push(...checkMarks(samples, { fromMs: brokenMs, toMs: mendingMs }, 'alone'))
-  // In a shorter time, some calls are still waiting for their deadline.
-  if (openMs - brokenMs >= OPENED_MS) {
-    differences.push(...checkQuick(samples, { fromMs: openMs, toMs: mendingMs }))
-    const due = points * (Math.ceil((mendingMs - openMs) / SHORTEST_PAUSE_MS) + 1)
-    if (probes > due) differences.push(`${probes} calls of an absent store, where ${due} probes are due`)
-  }
+  if (length.isTimed) differences.push(...checkQuick(samples, { fromMs: openMs, toMs: mendingMs }))
+  // On a busy machine, calls made before may only now arrive.
+  const late = length.isTimed ? 0 : length.mostInFlight
+  const due = length.points * (Math.ceil((mendingMs - openMs) / SHORTEST_PAUSE_MS) + 1) + late
+  if (probes > due) differences.push(`${probes} calls of an absent store, where ${due} probes are due`)
   return differences
+}
+
+/**
+ * Resolves when each point's log has such a line, or will never have one: it may come later than an answer, and not
+ * within a second of the last of its kind.
+ */
+async function untilLogged(points: Site['points'], logStarts: readonly number[], expected: string): Promise<void> {
+  const untilMs = performance.now() + PATIENCE_MS
+  for (const [index, { log }] of points.entries()) {
+    while (!log.slice(logStarts[index]).some((line) => eventOf(line) === expected)) {
+      if (performance.now() > untilMs) return
+      await wait(10)
+    }
+  }
 }
 
 function judgeLog(lines: readonly string[], decides: StoreFault['decides'], tookMs: number): string[] {

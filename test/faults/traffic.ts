@@ -1,4 +1,5 @@
 import { Agent, type IncomingMessage, request as startRequest } from 'node:http'
+import { setTimeout as wait } from 'node:timers/promises'
 import { callersOf, PATHS, type Path } from './callers.ts'
 import type { FaultyUpstream } from './upstream.ts'
 
@@ -9,6 +10,8 @@ export interface TrafficOptions {
   readonly upstream: FaultyUpstream
   /** Requests sent a second, evenly spread over the points, whatever becomes of them. */
   readonly ratePerS: number
+  /** None is sent while so many are in flight. */
+  readonly mostInFlight: number
 }
 
 /** One request and what became of it. Times are by `performance.now()`. */
@@ -33,6 +36,10 @@ export interface Sample {
 export interface Traffic {
   readonly samples: readonly Sample[]
   readonly peakInFlight: number
+  /** Resolves when so many requests have been answered that were sent after this call. */
+  answered(requests: number): Promise<void>
+  /** Resolves when all have been answered that are in flight at this call. */
+  drained(): Promise<void>
   /** Sends nothing more and resolves when all that was sent has been answered. */
   stop(): Promise<readonly Sample[]>
 }
@@ -40,7 +47,7 @@ export interface Traffic {
 let requestsSent = 0
 
 /** Callers of every policy, some within their limits and some beyond, at a steady rate. */
-export function startTraffic({ points, upstream, ratePerS }: TrafficOptions): Traffic {
+export function startTraffic({ points, upstream, ratePerS, mostInFlight }: TrafficOptions): Traffic {
   const agent = new Agent({ keepAlive: true })
   const callers = callersOf(crypto.randomUUID())
   const samples: Sample[] = []
@@ -76,7 +83,7 @@ export function startTraffic({ points, upstream, ratePerS }: TrafficOptions): Tr
 
   const timer = setInterval(() => {
     const due = ((performance.now() - beganMs) / 1_000) * ratePerS
-    while (sent < due) {
+    while (sent < due && pending.size < mostInFlight) {
       const exchange = sendOne().finally(() => pending.delete(exchange))
       pending.add(exchange)
     }
@@ -87,6 +94,13 @@ export function startTraffic({ points, upstream, ratePerS }: TrafficOptions): Tr
     samples,
     get peakInFlight() {
       return peakInFlight
+    },
+    async answered(requests) {
+      const fromMs = performance.now()
+      while (samples.filter(({ startMs }) => startMs >= fromMs).length < requests) await wait(TICK_MS)
+    },
+    async drained() {
+      await Promise.all(pending)
     },
     async stop() {
       clearInterval(timer)
