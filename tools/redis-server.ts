@@ -9,7 +9,7 @@ import { findRedisServer } from './find-redis-server.ts'
 import { freePort } from './free-port.ts'
 
 const HOST = '127.0.0.1'
-const START_TIMEOUT_MS = 10_000
+const START_TIMEOUT_MS = 60_000
 const LOG_TAIL_LENGTH = 4_000
 
 export interface RedisServerOptions {

@@ -29,14 +29,14 @@ describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
 
   test('renew() keeps a slot beyond its deadline, and no longer than a whole one more', async () => {
     const { store, advance } = createSubject()
-    const rule = held(1, 400)
+    const rule = held(1, 2_000)
     const request = take([rule])
     const { nowMs } = await store.decide(request)
     await advance(200)
     await store.renew(request.rules)
     const renewed = await store.decide(take([rule]))
     const deadlineMs = renewed.nowMs + (renewed.usage[0]?.[0]?.retryAfterMs ?? Number.NaN)
-    expect(deadlineMs - nowMs).toBeGreaterThanOrEqual(600)
+    expect(deadlineMs - nowMs).toBeGreaterThanOrEqual(2_200)
     await advance(deadlineMs - renewed.nowMs)
     expect((await store.decide(take([rule]))).granted).toBe(1)
   })
@@ -97,9 +97,9 @@ describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
 
   test('settle() leaves alone a window that began after the charge', async () => {
     const { store, advance } = createSubject()
-    const rule = ruleOf('quota', [{ limit: 10, windowMs: 300 }])
+    const rule = ruleOf('quota', [{ limit: 10, windowMs: 2_000 }])
     const { nowMs } = await store.decide(take([{ ...rule, cost: 5 }]))
-    await advance(300)
+    await advance(2_000)
     await store.decide(take([{ ...rule, cost: 5 }]))
     await store.settle([{ rule, units: -5 }], nowMs)
     expect((await store.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining).toBe(5)
@@ -119,11 +119,11 @@ describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
 
   test('settle() and renew() leave a state its whole life', async () => {
     const { store, advance } = createSubject()
-    const quota = ruleOf('quota', [{ limit: 1, windowMs: 600 }])
+    const quota = ruleOf('quota', [{ limit: 1, windowMs: 4_000 }])
     const { nowMs } = await store.decide(take([quota]))
-    await advance(300)
+    await advance(2_000)
     await store.settle([{ rule: quota, units: 1 }], nowMs)
-    await advance(150)
+    await advance(1_000)
     const { granted, usage } = await store.decide(take([quota]))
     expect([granted, usage[0]?.[0]?.remaining]).toEqual([0, 0])
   })

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
 import { type RestFront, startRestFront } from '../../tools/rest-front.ts'
 import { type PointOfPresence, startPointOfPresence } from '../support/point-of-presence.ts'
 import { connectRedis } from '../support/script-store.ts'
@@ -10,12 +11,15 @@ const LIMIT = 25
 const WINDOW_MS = 60_000
 
 let upstream: Upstream
+/** Of its own: what comes to it is looked at. */
+let server: RedisServer
 let front: RestFront
 let points: PointOfPresence[]
 
 beforeAll(async () => {
   upstream = await startUpstream((_request, response) => response.end('hello'))
-  front = await startRestFront({ redisPort: inject('redisPort'), token: 'e2e' })
+  server = await startRedisServer()
+  front = await startRestFront({ redisPort: server.port, token: 'e2e' })
   const bindings = {
     UPSTREAM_URL: upstream.url,
     UPSTASH_REDIS_REST_URL: front.url,
@@ -32,6 +36,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await Promise.all(points.map((point) => point.stop()))
   await Promise.all([front.stop(), upstream.stop()])
+  await server.stop()
 })
 
 function call(index: number, token: string): Promise<Response> {
@@ -81,7 +86,7 @@ test('a request to a warm Worker is one EVALSHA, and nothing in Redis knows the 
   const token = `secret-${randomUUID()}`
   await call(0, randomUUID())
 
-  const monitor = await connectRedis(inject('redisPort'))
+  const monitor = await connectRedis(server.port)
   const lines: string[] = []
   const { promise: marked, resolve } = Promise.withResolvers<void>()
   await monitor.monitor((line) => {
@@ -91,7 +96,7 @@ test('a request to a warm Worker is one EVALSHA, and nothing in Redis knows the 
   const requestsBefore = front.requests
   expect((await call(0, token)).status).toBe(200)
   expect(front.requests - requestsBefore).toBe(1)
-  const redis = await connectRedis(inject('redisPort'))
+  const redis = await connectRedis(server.port)
   await redis.echo('end-of-request')
   await marked
   monitor.destroy()
@@ -114,13 +119,17 @@ test('after the time given, to the millisecond, the caller is admitted again', a
     UPSTASH_REDIS_REST_TOKEN: front.token,
     RATE_LIMITS: '2/1s',
     KEY_PREFIX: randomUUID(),
+    STORE_TIMEOUT_MS: 30_000,
+    ON_STORE_ERROR: 'closed',
   })
   const ask = () => fetch(point.url, { headers: { Authorization: 'Bearer a' } })
-  const statuses = [(await ask()).status, (await ask()).status]
-  const refused = await ask()
+  expect([(await ask()).status, (await ask()).status]).toEqual([200, 200])
+  // On a slow machine, the window may have gone on.
+  let refused = await ask()
+  while (refused.status === 200) refused = await ask()
   const { retry_after_ms } = (await refused.json()) as { retry_after_ms: number }
   const other = await fetch(point.url, { headers: { Authorization: 'Bearer b' } })
   await new Promise((resolve) => setTimeout(resolve, retry_after_ms))
-  expect([...statuses, refused.status, other.status, (await ask()).status]).toEqual([200, 200, 429, 200, 200])
+  expect([refused.status, other.status, (await ask()).status]).toEqual([429, 200, 200])
   await point.stop()
 })

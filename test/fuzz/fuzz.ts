@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { inject, test } from 'vitest'
 
 const { seed, scale } = inject('fuzz')
-const TIMEOUT_MS = 60_000 * (scale > 1 ? 5 : 1)
+const TIMEOUT_MS = 180_000 * (scale > 1 ? 5 : 1)
 
 /**
  * A test of many cases. Its name ends with their number; a failure names the seed and the smallest case found.

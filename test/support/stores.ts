@@ -29,7 +29,7 @@ export const STORES: Record<string, () => Subject> = {
 function redisSubject(url: string): Subject {
   const algorithms = new Set(EVERY_ALGORITHM)
   return {
-    store: new RedisStore({ url, token: inject('redisRestToken'), algorithms, timeoutMs: 5_000 }),
+    store: new RedisStore({ url, token: inject('redisRestToken'), algorithms, timeoutMs: 60_000 }),
     // Redis's clock is this machine's, and the wait begins after Redis has read it.
     advance: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
   }

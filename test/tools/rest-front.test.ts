@@ -306,7 +306,10 @@ describe('startRestFront() without Redis', () => {
 
     const next = await startRedisServer({ port: redis.port })
     onTestFinished(() => next.stop())
-    await vi.waitFor(async () => expect(await post('/', ['PING'], {}, own)).toEqual(ok('PONG')), { interval: 10 })
+    await vi.waitFor(async () => expect(await post('/', ['PING'], {}, own)).toEqual(ok('PONG')), {
+      interval: 10,
+      timeout: 60_000,
+    })
   })
 
   test('answers 503 to the requests that were under way', async () => {

@@ -42,7 +42,7 @@ const NOSCRIPT = 'NOSCRIPT No matching script. Please use EVAL.'
 const DECISION = [1, 1_700_000_000_000, 4, 60_000, 0]
 
 function storeOf(options: Partial<RedisStoreOptions> = {}): RedisStore {
-  return new RedisStore({ url: REST_URL, token: TOKEN, algorithms: ALGORITHMS, timeoutMs: 5_000, ...options })
+  return new RedisStore({ url: REST_URL, token: TOKEN, algorithms: ALGORITHMS, timeoutMs: 60_000, ...options })
 }
 
 function take(key: string): DecisionRequest {
@@ -196,7 +196,7 @@ test('RedisStore#decide() has one deadline for a decision, and sends nothing aft
     if (index === 1) sent.resolve()
     return answers[index]?.promise ?? expect.unreachable()
   })
-  const failure = storeOf({ timeoutMs: 50 }).decide(take(KEY))
+  const failure = storeOf({ timeoutMs: 1_000 }).decide(take(KEY))
   // The first answer leads to a second call, which the deadline of the first one ends.
   answers[0]?.resolve(error(NOSCRIPT))
   await sent.promise

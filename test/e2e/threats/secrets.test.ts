@@ -36,7 +36,7 @@ async function call(gateway: ThreatenedGateway, status: number, path = PATH): Pr
 
 /** Lines come after the answers that they are about. */
 async function logged(gateway: ThreatenedGateway, event: string): Promise<void> {
-  await vi.waitFor(() => expect(gateway.log.join()).toContain(event), { timeout: 10_000 })
+  await vi.waitFor(() => expect(gateway.log.join()).toContain(event), { timeout: 60_000 })
   told.push(gateway.log.join('\n'))
 }
 
