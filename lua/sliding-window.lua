@@ -10,7 +10,12 @@
 -- ahead. Whenever they are spent before, no window holds more than its limit: at the time of any later decision, all of
 -- them that are younger than the window are counted.
 --
--- A window is half-open, (now - window, now]: an entry exactly `window` old has gone.
+-- A window is half-open, (now - window, now]: an entry exactly `window` old has gone. Rounded as they are, dates up and
+-- now down, none goes a microsecond earlier.
+--
+-- The key lives until a longest window after the end of the epoch in which its newest entry is dated. So it outlasts
+-- all entries by that window, whatever the clock does and however far ahead they are dated, and its TTL is only set
+-- once an epoch.
 
 -- Entries read together with the last one. Tiers that hold no more than these need no read of their own.
 local RECENT = 8
@@ -93,7 +98,8 @@ local function peek(key, now_us, wanted, rule)
   local now = floor(now_us / 1000)
   local recent = redis.call('XREVRANGE', key, '+', '-', 'COUNT', RECENT)
   local last = recent[1] and entry_of(recent[1])
-  local state = { now = now, last = last, is_new = not last, longest = 0, available = math.huge, reply = {} }
+  local state = { now = now, date = ceil(now_us / 1000), last = last, is_new = not last, longest = 0 }
+  state.available, state.reply = math.huge, {}
   for i = 1, #rule, 2 do
     local limit, window = rule[i], rule[i + 1]
     local oldest = read_window(key, recent, now - window, wanted)
@@ -119,18 +125,16 @@ end
 
 local function commit(key, state, amount, lease_ms)
   local now, last, longest = state.now, state.last, state.longest
-  local ms, total, kept_ms = now + lease_ms, amount, integer(longest)
+  local ms, total, kept_ms = state.date + lease_ms, amount, integer(longest)
   if last then
     -- IDs never go back: after a clock that did, entries stay longer, never shorter.
     ms, total = max(ms, last.ms), last.total + amount
   end
   redis.call('XADD', key, 'MINID', integer(now - longest + 1), integer(ms) .. '-' .. integer(total), kept_ms, amount)
-  -- A TTL of two windows, renewed once an epoch, stays above one window at every moment between, also where an entry is
-  -- dated ahead by a tenth of a window, which is the most.
-  local ttl = ceil(2 * longest / 1000)
-  local epoch = ttl * 1000 - longest - ceil(longest / 10)
-  if not last or last.kept_ms ~= kept_ms or floor(ms / epoch) ~= floor(last.ms / epoch) then
-    redis.call('EXPIRE', key, ttl)
+  local epoch_ms = ceil(2 * longest / 1000) * 1000 - longest
+  local epoch = floor(ms / epoch_ms)
+  if not last or last.kept_ms ~= kept_ms or floor(last.ms / epoch_ms) ~= epoch then
+    redis.call('EXPIRE', key, ceil(((epoch + 1) * epoch_ms + longest - now) / 1000))
   end
 end
 

@@ -2,12 +2,14 @@
 -- and for Redis before 5, which has no streams.
 --
 -- KEYS   one sorted set a rule; it serves all of the rule's tiers. Each unit is a member of its own: its running
---        number, zero-padded so that units of one ms stay in order, under the ms of its admission. Numbers have no
---        gaps, so what a window holds is the difference of two.
+--        number, zero-padded so that units of one ms stay in order, under the ms of its admission, rounded up.
+--        Numbers have no gaps, so what a window holds is the difference of two. The key outlasts the newest unit by
+--        the longest window.
 -- ARGV   rule: limit, window in ms, and so on for each tier.
 -- Reply  for each tier: units left, ms until more are, ms until `wanted` units are (0: now).
 --
--- A window is half-open, (now - window, now]: a unit exactly `window` old has gone.
+-- A window is half-open, (now - window, now]: a unit exactly `window` old has gone. Rounded as they are, dates up and
+-- now down, none goes a microsecond earlier.
 local tier_usage, add_members = ...
 
 -- Before Redis 5, a script that has asked the time may write only after this. Upstash has it too, but as an error.
@@ -32,11 +34,13 @@ end
 local function peek(key, now_us, wanted, rule)
   local now = math.floor(now_us / 1000)
   local last, last_ms = unit_of(redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES'))
-  local state = { now = now, last = last or 0, last_ms = last_ms or 0, longest = 0, available = math.huge, reply = {} }
+  local state = { now = now, last = last or 0, longest = 0, available = math.huge, reply = {} }
+  -- Time never goes back: after a clock that did, units stay longer, never shorter.
+  state.date = math.max(math.ceil(now_us / 1000), last_ms or 0)
   for i = 1, #rule, 2 do
     local limit, window = rule[i], rule[i + 1]
     local first, first_ms
-    if state.last_ms > now - window then
+    if last and last_ms > now - window then
       local since = '(' .. integer(now - window)
       first, first_ms = unit_of(redis.call('ZRANGEBYSCORE', key, since, '+inf', 'WITHSCORES', 'LIMIT', 0, 1))
     end
@@ -56,12 +60,11 @@ local function peek(key, now_us, wanted, rule)
 end
 
 local function commit(key, state, amount)
-  -- Time never goes back: after a clock that did, units stay longer, never shorter.
-  add_members(key, math.max(state.now, state.last_ms), amount, function(i)
+  add_members(key, state.date, amount, function(i)
     return name_of(state.last + i)
   end)
   redis.call('ZREMRANGEBYSCORE', key, '-inf', integer(state.now - state.longest))
-  redis.call('EXPIRE', key, math.ceil(state.longest / 1000) + 1)
+  redis.call('EXPIRE', key, math.ceil((state.date + state.longest - state.now) / 1000))
 end
 
 return { peek = peek, commit = commit }

@@ -31,8 +31,8 @@ export const slidingWindow: Algorithm<SlidingWindowState> = {
     const keptMs = longestWindowMs(rule)
     const last = log.entries.at(-1)
     const entry = {
-      // Time never goes back: after a clock that did, entries stay longer, never shorter.
-      ms: Math.max(now + leaseMs, last?.ms ?? 0),
+      // Rounded up, so that it stays its whole window. Time never goes back: after a clock that did, entries stay longer.
+      ms: Math.max(Math.ceil(nowUs / 1000) + leaseMs, last?.ms ?? 0),
       total: (last?.total ?? 0) + units,
       cost: units,
       keptMs,
@@ -40,11 +40,16 @@ export const slidingWindow: Algorithm<SlidingWindowState> = {
     log.entries.push(entry)
     trim(log, now - keptMs)
 
-    const ttlMs = Math.ceil((2 * keptMs) / 1000) * 1000
-    const epoch = (ms: number) => Math.floor(ms / (ttlMs - keptMs - Math.ceil(keptMs / 10)))
-    const isRenewed = last?.keptMs !== keptMs || epoch(entry.ms) !== epoch(last.ms)
-    return isRenewed ? { state: log, ttlMs } : { state: log }
+    const epochMs = wholeSeconds(2 * keptMs) - keptMs
+    const epoch = Math.floor(entry.ms / epochMs)
+    const isRenewed = last?.keptMs !== keptMs || epoch !== Math.floor(last.ms / epochMs)
+    return isRenewed ? { state: log, ttlMs: wholeSeconds((epoch + 1) * epochMs + keptMs - now) } : { state: log }
   },
+}
+
+/** Rounds up milliseconds to those of whole seconds, which `EXPIRE` takes. */
+export function wholeSeconds(ms: number): number {
+  return Math.ceil(ms / 1000) * 1000
 }
 
 export function longestWindowMs({ tiers }: Rule): number {

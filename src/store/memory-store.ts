@@ -7,6 +7,7 @@ const MAX_KEYS = 100_000
 
 interface Slot {
   state: unknown
+  /** As in Redis, a moment of the clock that decides: it is forgotten once that clock has passed it. */
   expiresAtMs: number
 }
 
@@ -18,8 +19,6 @@ export class MemoryStore implements Store {
   readonly kind = 'memory'
   readonly #slots = new Map<string, Slot>()
   readonly #now: () => number
-  /** Lifetimes are counted by a clock that never goes back. */
-  #latestMs = 0
 
   constructor(now: () => number) {
     this.#now = now
@@ -30,30 +29,32 @@ export class MemoryStore implements Store {
   }
 
   async release(rules: readonly Rule[]): Promise<void> {
+    const nowMs = toMs(this.#readClock())
     for (const { key, slot = 0 } of rules) {
-      const state = this.#read(key) as ConcurrencyState | undefined
+      const state = this.#read(key, nowMs) as ConcurrencyState | undefined
       if (state) releaseSlot(state, slot)
     }
   }
 
   async renew(rules: readonly Rule[]): Promise<void> {
-    const nowMs = Math.floor(this.#readClock() / 1000)
+    const nowMs = toMs(this.#readClock())
     for (const { key, slot = 0, tiers } of rules) {
-      const state = this.#read(key) as ConcurrencyState | undefined
+      const state = this.#read(key, nowMs) as ConcurrencyState | undefined
       const windowMs = tiers[0]?.windowMs ?? 0
       if (!state) continue
       renewSlot(state, slot, nowMs + windowMs)
-      this.#write(key, state, windowMs)
+      this.#write(key, state, nowMs, windowMs)
     }
   }
 
   async settle(differences: readonly Difference[], chargedAtMs: number): Promise<void> {
     const nowUs = this.#readClock()
+    const nowMs = toMs(nowUs)
     for (const { rule, units } of differences) {
-      const state = this.#read(rule.key)
+      const state = this.#read(rule.key, nowMs)
       if (state === undefined) continue
       const commit = ALGORITHMS[rule.algorithm].settle?.(state, rule, nowUs, chargedAtMs, units)
-      if (commit) this.#write(rule.key, commit.state, commit.ttlMs)
+      if (commit) this.#write(rule.key, commit.state, nowMs, commit.ttlMs)
     }
   }
 
@@ -66,14 +67,14 @@ export class MemoryStore implements Store {
 
   decideNow({ mode, permits, leaseMs = 0, rules }: DecisionRequest): StoreDecision {
     const nowUs = this.#readClock()
-    const nowMs = Math.floor(nowUs / 1000)
+    const nowMs = toMs(nowUs)
     const wantedPermits = mode === 'partial' ? 1 : permits
 
     let granted = permits
     let hasNewcomer = false
     const peeks = rules.map((rule) => {
       const wanted = rule.cost * wantedPermits + rule.reserved
-      const state = this.#read(rule.key)
+      const state = this.#read(rule.key, nowMs)
       const applies = !rule.isForNewcomers || hasNewcomer
       const peek = applies ? ALGORITHMS[rule.algorithm].peek(state, rule, nowUs, wanted) : unused(rule)
       hasNewcomer ||= applies && rule.algorithm === 'sliding-window' && state === undefined
@@ -94,38 +95,45 @@ export class MemoryStore implements Store {
 
   /** @returns microseconds */
   #readClock(): number {
-    const nowUs = Math.round(this.#now() * 1000)
-    this.#latestMs = Math.max(this.#latestMs, Math.floor(nowUs / 1000))
-    return nowUs
+    return Math.round(this.#now() * 1000)
   }
 
-  #read(key: string): unknown {
+  #read(key: string, nowMs: number): unknown {
     const slot = this.#slots.get(key)
-    return slot && slot.expiresAtMs > this.#latestMs ? slot.state : undefined
+    if (!slot || slot.expiresAtMs >= nowMs) return slot?.state
+    // Gone for good, also if the clock steps back.
+    this.#slots.delete(key)
+    return undefined
   }
 
   #charge(rule: Rule, nowUs: number, units: number, leaseMs: number): void {
-    const { state, ttlMs } = ALGORITHMS[rule.algorithm].commit(this.#read(rule.key), rule, nowUs, units, leaseMs)
-    this.#write(rule.key, state, ttlMs)
-    this.#evict()
+    const nowMs = toMs(nowUs)
+    const held = this.#read(rule.key, nowMs)
+    const { state, ttlMs } = ALGORITHMS[rule.algorithm].commit(held, rule, nowUs, units, leaseMs)
+    this.#write(rule.key, state, nowMs, ttlMs)
+    this.#evict(nowMs)
   }
 
   /** @param ttlMs left out, the state lives as long as it would have */
-  #write(key: string, state: unknown, ttlMs?: number): void {
-    const expiresAtMs = ttlMs === undefined ? this.#slots.get(key)?.expiresAtMs : this.#latestMs + ttlMs
+  #write(key: string, state: unknown, nowMs: number, ttlMs?: number): void {
+    const expiresAtMs = ttlMs === undefined ? this.#slots.get(key)?.expiresAtMs : nowMs + ttlMs
     // Deleted first, so that the map's order is that of last use.
     this.#slots.delete(key)
     this.#slots.set(key, { state, expiresAtMs: expiresAtMs ?? 0 })
   }
 
   /** Forgets the least recently charged callers: two a charge while they have expired, and any beyond the bound. */
-  #evict(): void {
+  #evict(nowMs: number): void {
     let steps = 2
     for (const [key, slot] of this.#slots) {
-      if (this.#slots.size <= MAX_KEYS && (steps-- === 0 || slot.expiresAtMs > this.#latestMs)) return
+      if (this.#slots.size <= MAX_KEYS && (steps-- === 0 || slot.expiresAtMs >= nowMs)) return
       this.#slots.delete(key)
     }
   }
+}
+
+function toMs(us: number): number {
+  return Math.floor(us / 1000)
 }
 
 /** What a rule that does not hold says: nothing is used. */

@@ -31,6 +31,10 @@ function returnOfFirstMs({ algorithm, tiers }: Rule, spentMs: number): [earliest
     case 'token-bucket':
       // Redis tells the whole milliseconds of moments that it knows to the microsecond.
       return [spentMs + Math.floor(windowMs / 2), spentMs + Math.ceil(windowMs / 2) + 1]
+    case 'sliding-window':
+    case 'sorted-set':
+      // Entries are dated by the end of their millisecond.
+      return [spentMs + windowMs, spentMs + windowMs + 1]
     default:
       return [spentMs + windowMs, spentMs + windowMs]
   }

@@ -79,7 +79,8 @@ export class Ledger {
     if (!isNew && total !== last.total + cost) {
       this.faults.push(`${key}: a total of ${total} after one of ${last.total} and a cost of ${cost}`)
     }
-    if (ms < earliestMs || (ms > latestMs && !this.#isLeased)) {
+    // Entries are dated by the end of their millisecond.
+    if (ms < earliestMs || (ms > Math.floor(latestMs) + 1 && !this.#isLeased)) {
       this.faults.push(`${key}: an entry of ${ms} by a decision between ${earliestMs} and ${latestMs}`)
     }
     account.last = entry

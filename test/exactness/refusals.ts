@@ -28,9 +28,12 @@ export function judgeInOrder(demands: readonly Demand[], earliestMs: number, lat
  * @returns `undue` if it was so at every moment in between
  */
 export function judgeBetween(demands: readonly Demand[], sentMs: number, receivedMs: number): 'due' | 'undue' {
-  // Room shrinks with an admission only, so these are the moments at which there is least of it.
-  const moments = demands.flatMap(({ history }) => history.moments(sentMs, receivedMs))
-  return [sentMs, ...moments].some((ms) => isDue(demands, ms, ms)) ? 'due' : 'undue'
+  // Room shrinks with an admission only, so these are the moments at which there is least of it. Entries are dated by the
+  // end of their millisecond, and leave their window by its beginning.
+  const dates = demands.flatMap(({ history }) => history.moments(sentMs, Math.ceil(receivedMs)))
+  const isDueIn = (fromMs: number, dateMs: number) => isDue(demands, Math.floor(fromMs), dateMs)
+  const isDueAmong = (dateMs: number) => isDueIn(Math.max(sentMs, dateMs - 1), dateMs)
+  return isDueIn(sentMs, Math.ceil(sentMs)) || dates.some(isDueAmong) ? 'due' : 'undue'
 }
 
 function isDue(demands: readonly Demand[], atMs: number, untilMs: number): boolean {

@@ -36,12 +36,10 @@ test('never more than the limit are held, each until it is released or its deadl
       let state: ConcurrencyState | undefined
       const admitted: Held[] = []
       let nowUs = START_MS * 1000
-      let latestMs = 0
       for (const { gapUs, cost, afterwards, oneOf } of actions) {
         nowUs += gapUs
         const nowMs = Math.floor(nowUs / 1000)
-        latestMs = Math.max(latestMs, nowMs)
-        if (script.expiresAtMs(rule.key) <= latestMs) state = undefined
+        if (script.expiresAtMs(rule.key) < nowMs) state = undefined
         const request = take([{ ...rule, cost }])
         const slot = request.rules[0]?.slot ?? Number.NaN
         const { available, usage } = concurrency.peek(state, rule, nowUs, cost)
@@ -63,7 +61,7 @@ test('never more than the limit are held, each until it is released or its deadl
           const score = nowMs + windowMs
           const members = held.members.map((value) => ({ score, value }))
           await redis.zAdd(rule.key, members, { condition: 'XX' })
-          script.expire(rule.key, windowMs)
+          script.expireAt(rule.key, nowMs + windowMs)
           renewSlot(state, held.slot, score)
         }
       }

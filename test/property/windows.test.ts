@@ -17,36 +17,64 @@ afterAll(() => redis.close())
 interface Step {
   readonly gapUs: number
   readonly cost: number
+  readonly leaseMs?: number
 }
 
-/**
- * What of these requests was admitted, and when, by a clock of its own on which a step back of Redis's clock takes no
- * time.
- */
-async function admittedBy(rule: Rule, steps: readonly Step[]): Promise<Admission[]> {
-  const script = new ScriptStore(redis)
-  const admitted: Admission[] = []
-  let nowUs = START_MS * 1000
-  let elapsedUs = nowUs
-  for (const { gapUs, cost } of steps) {
-    nowUs += gapUs
-    elapsedUs += Math.max(gapUs, 0)
-    const { granted } = await script.decide(take([{ ...rule, cost }]), nowUs)
-    if (granted > 0) admitted.push({ ms: Math.floor(elapsedUs / 1000), cost })
+/** Requests to one script, and what of them was admitted. */
+class Traffic {
+  readonly #script = new ScriptStore(redis)
+  #nowUs = START_MS * 1000
+  #elapsedUs = START_MS * 1000
+
+  /**
+   * Admissions and when they were made, with fractions of a millisecond, by a clock of its own on which a step back of
+   * Redis's clock takes no time.
+   */
+  async send(rule: Rule, steps: readonly Step[]): Promise<Admission[]> {
+    const admitted: Admission[] = []
+    for (const { gapUs, cost, leaseMs = 0 } of steps) {
+      this.#nowUs += gapUs
+      this.#elapsedUs += Math.max(gapUs, 0)
+      const { granted } = await this.#script.decide(take([{ ...rule, cost }], { leaseMs }), this.#nowUs)
+      if (granted > 0) admitted.push({ ms: this.#elapsedUs / 1000, cost })
+    }
+    return admitted
   }
-  return admitted
+}
+
+function admittedBy(rule: Rule, steps: readonly Step[]): Promise<Admission[]> {
+  return new Traffic().send(rule, steps)
+}
+
+async function wholeMsAdmittedBy(rule: Rule, steps: readonly Step[]): Promise<Admission[]> {
+  const admitted = await admittedBy(rule, steps)
+  return admitted.map(({ ms, cost }) => ({ ms: Math.floor(ms), cost }))
 }
 
 function stepsOf(gapUs: fc.Arbitrary<number>): fc.Arbitrary<Step[]> {
   return fc.array(fc.record({ gapUs, cost: anyCost }), LONG)
 }
 
+const backAndForth = stepsOf(backAndForthUs)
 /** Steps of whole milliseconds: with parts of them, the clock that these laws go by and Redis's would round apart. */
-const backAndForth = stepsOf(backAndForthUs.map((us) => Math.trunc(us / 1000) * 1000))
+const wholeMsBackAndForth = stepsOf(backAndForthUs.map((us) => Math.trunc(us / 1000) * 1000))
 const forward = stepsOf(forwardUs)
+const leasing = fc.array(
+  fc.record({ gapUs: backAndForthUs, cost: anyCost, leaseMs: fc.constantFrom(0, 0, 0, 40, 1_500) }),
+  LONG,
+)
+
+/** Two configurations of one key, of which the second has no longer windows than the first. */
+function anyShortened(name: (typeof EXACT_ALGORITHMS)[number]): fc.Arbitrary<[Rule, Rule]> {
+  const longestMs = ({ tiers }: Rule) => Math.max(...tiers.map(({ windowMs }) => windowMs))
+  return fc.tuple(anyRule(name), anyRule(name)).map(([one, other]) => {
+    const [before, after] = longestMs(one) >= longestMs(other) ? [one, other] : [other, one]
+    return [before, { ...after, key: before.key }]
+  })
+}
 
 describe.each(EXACT_ALGORITHMS)('%s', (name) => {
-  test('no true window ever admits more than its limit', async () => {
+  test('no true window ever admits more than its limit, to the microsecond', async () => {
     await expectProperty(
       fc.asyncProperty(anyRule(name), forward, async (rule, steps) => {
         const admitted = await admittedBy(rule, steps)
@@ -65,12 +93,84 @@ describe.each(EXACT_ALGORITHMS)('%s', (name) => {
       60,
     )
   })
+
+  test('changed limits hold from their first decision, whatever clocks and leases did', async () => {
+    await expectProperty(
+      fc.asyncProperty(anyShortened(name), leasing, leasing, async ([before, after], earlier, later) => {
+        const traffic = new Traffic()
+        const old = await traffic.send(before, earlier)
+        const admitted = await traffic.send(after, later)
+        for (const { limit, windowMs } of after.tiers) {
+          for (const { ms } of admitted) {
+            const inWindow = [...old, ...admitted].filter((one) => one.ms > ms - windowMs && one.ms <= ms)
+            expect(inWindow.reduce((sum, { cost }) => sum + cost, 0)).toBeLessThanOrEqual(limit)
+          }
+        }
+      }),
+      60,
+    )
+  })
+
+  test('limits over longer windows than before hold among what they admit, whatever clocks and leases did', async () => {
+    await expectProperty(
+      fc.asyncProperty(anyShortened(name), leasing, leasing, async ([after, before], earlier, later) => {
+        const traffic = new Traffic()
+        await traffic.send({ ...before, key: after.key }, earlier)
+        const admitted = await traffic.send(after, later)
+        for (const { limit, windowMs } of after.tiers) expectNoWindowOver(limit, windowMs, admitted)
+      }),
+      60,
+    )
+  })
+
+  test('a unit leaves its window when it is that old to the microsecond, or within the millisecond after', async () => {
+    const rule = ruleOf(name, [{ limit: 10, windowMs: 1_000 }])
+    const script = new ScriptStore(redis)
+    const startUs = START_MS * 1000
+    const grantedAt = async (us: number, cost: number) => (await script.decide(take([{ ...rule, cost }]), us)).granted
+    expect(await grantedAt(startUs + 999, 5)).toBe(1)
+    expect(await grantedAt(startUs + 2_000, 5)).toBe(1)
+    expect(await grantedAt(startUs + 1_000_000, 1)).toBe(0)
+    expect(await grantedAt(startUs + 1_000_999, 1)).toBe(0)
+    expect(await grantedAt(startUs + 1_001_000, 5)).toBe(1)
+    // Of a unit dated by a whole millisecond, to the very microsecond.
+    expect(await grantedAt(startUs + 1_001_999, 1)).toBe(0)
+    expect(await grantedAt(startUs + 1_002_000, 5)).toBe(1)
+  })
+})
+
+test('sliding-window: permits leased under long windows are counted by the short ones that follow', async () => {
+  const script = new ScriptStore(redis)
+  const before = ruleOf('sliding-window', [{ limit: 1_000, windowMs: 60_000 }])
+  const after = { ...before, tiers: [{ limit: 100, windowMs: 300 }] }
+  const startUs = START_MS * 1000
+  await script.decide(take([before], { permits: 10, leaseMs: 6_000 }), startUs)
+  expect((await script.decide(take([after], { permits: 90 }), startUs + 100_000)).granted).toBe(90)
+  for (const us of [1_100_000, 2_200_000, 6_299_000]) {
+    expect((await script.decide(take([after]), startUs + us)).granted).toBe(0)
+  }
+  expect((await script.decide(take([after]), startUs + 6_300_000)).granted).toBe(1)
+})
+
+test.each(EXACT_ALGORITHMS)('%s: a window lengthened while the clock is 20 s back forgets nothing', async (name) => {
+  const script = new ScriptStore(redis)
+  const before = ruleOf(name, [{ limit: 10, windowMs: 2_000 }])
+  const after = { ...before, tiers: [{ limit: 10, windowMs: 3_000 }] }
+  const startUs = START_MS * 1000
+  const backUs = startUs - 20_000_000
+  await script.decide(take([before], { permits: 2 }), startUs)
+  expect((await script.decide(take([after]), backUs)).granted).toBe(1)
+  expect((await script.decide(take([after], { permits: 7 }), backUs + 5_900_000)).granted).toBe(7)
+  for (const us of [6_100_000, 12_000_000, 22_999_000]) {
+    expect((await script.decide(take([after]), backUs + us)).granted).toBe(0)
+  }
+  expect((await script.decide(take([after]), backUs + 23_000_000)).granted).toBe(1)
 })
 
 test('fixed-window: no window of the clock admits more than its limit', async () => {
   await expectProperty(
     fc.asyncProperty(anyRule('fixed-window'), forward, async (rule, steps) => {
-      const admitted = await admittedBy(rule, steps)
+      const admitted = await wholeMsAdmittedBy(rule, steps)
       for (const { limit, windowMs } of rule.tiers) {
         const windows = Map.groupBy(admitted, ({ ms }) => Math.floor(ms / windowMs))
         for (const inWindow of windows.values()) {
@@ -85,7 +185,7 @@ test('fixed-window: no window of the clock admits more than its limit', async ()
 test('quota: no window that began at its first use admits more than its limit', async () => {
   await expectProperty(
     fc.asyncProperty(anyRule('quota'), forward, async (rule, steps) => {
-      const admitted = await admittedBy(rule, steps)
+      const admitted = await wholeMsAdmittedBy(rule, steps)
       for (const { limit, windowMs } of rule.tiers) {
         let endMs = Number.NEGATIVE_INFINITY
         let used = 0
@@ -107,7 +207,7 @@ test.each(['fixed-window', 'quota'] as const)(
   '%s: no true window admits more than twice its limit, also if the clock steps back',
   async (name) => {
     await expectProperty(
-      fc.asyncProperty(anyRule(name), backAndForth, async (rule, steps) => {
+      fc.asyncProperty(anyRule(name), wholeMsBackAndForth, async (rule, steps) => {
         const admitted = await admittedBy(rule, steps)
         for (const { limit, windowMs } of rule.tiers) expectNoWindowOver(2 * limit, windowMs, admitted)
       }),

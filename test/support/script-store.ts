@@ -51,21 +51,21 @@ export function connectRedis(port: number) {
 export class ScriptStore {
   readonly #redis: RedisClient
   readonly #expiresAtMs = new Map<string, number>()
-  #latestMs = 0
 
   constructor(redis: RedisClient) {
     this.#redis = redis
   }
 
   /**
-   * Redis counts TTLs down by its own clock. So that keys expire by the test's, none does by itself, and each is deleted
-   * when its time has come.
+   * Redis keeps the moment at which a key expires, by the clock that TIME reads, and deletes the key once that clock has
+   * passed it. So that keys expire by the test's clock, none does by itself, and each is deleted here.
    * @param nowUs microseconds since the Unix epoch
    */
   async decide(request: DecisionRequest, nowUs: number): Promise<StoreDecision> {
-    this.#latestMs = Math.max(this.#latestMs, Math.floor(nowUs / 1000))
+    const nowMs = Math.floor(nowUs / 1000)
     const keys = request.rules.map(({ key }) => key)
-    const expired = keys.filter((key) => this.expiresAtMs(key) <= this.#latestMs)
+    const expired = keys.filter((key) => this.expiresAtMs(key) < nowMs)
+    for (const key of expired) this.#expiresAtMs.delete(key)
     // Sent in one go, and run in this order.
     const deleting = expired.length > 0 ? this.#redis.del(expired) : undefined
     const [{ decision, lifetimes }] = await Promise.all([this.#run(request, nowUs), deleting])
@@ -76,7 +76,7 @@ export class ScriptStore {
       if (!isMissing && (pttlMs > expectedMs || pttlMs < expectedMs - MOST_DELAY_MS)) {
         throw new Error(`${key} has a TTL of ${pttlMs} ms, not ${expectedMs} ms`)
       }
-      if (askedMs >= 0) this.#expiresAtMs.set(key, this.#latestMs + askedMs)
+      if (askedMs >= 0) this.#expiresAtMs.set(key, nowMs + askedMs)
     })
     return decision
   }
@@ -87,9 +87,9 @@ export class ScriptStore {
     return decision
   }
 
-  /** As PEXPIRE would do it, by the test's clock. */
-  expire(key: string, ttlMs: number): void {
-    this.#expiresAtMs.set(key, this.#latestMs + ttlMs)
+  /** As PEXPIREAT would do it, by the test's clock. */
+  expireAt(key: string, ms: number): void {
+    this.#expiresAtMs.set(key, ms)
   }
 
   /** When a key expires by the test's clock; for a key never written, in the past. */
