@@ -3,13 +3,14 @@ import type { Config } from './config/load-config.ts'
 import { createGateway } from './http/gateway.ts'
 import { createHealth } from './http/health.ts'
 import { isConnectionStray } from './http/hop-by-hop.ts'
-import { problemResponse } from './http/problem.ts'
+import { ambiguousTarget, problemResponse } from './http/problem.ts'
 import { createProxy, type ProxyOptions } from './http/proxy.ts'
-import { createTargetReader } from './http/target.ts'
+import { createTargetReader, type NoTarget, type Target } from './http/target.ts'
 import { hasPassed, loopDetected, viaName } from './http/via.ts'
 import { Limiter } from './limiter/limiter.ts'
 import { type Log, throttleErrors } from './log.ts'
 import { GuardedStore } from './outage/guarded-store.ts'
+import { createPathReader } from './policy/request-path.ts'
 import { UpstreamHealth } from './shedding/upstream-health.ts'
 import { DenyCache } from './shortcut/deny-cache.ts'
 import { Leases } from './shortcut/leases.ts'
@@ -27,6 +28,9 @@ export interface AppOptions {
   readonly log: Log
 }
 
+/** Where the gateway itself answers; in no spelling is it asked of the upstream. */
+const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
+
 /** Puts the gateway together. Everything that does I/O is handed in. */
 export function createApp({ config, store: unguarded, fetch, now, log: everything }: AppOptions): Hono {
   const { upstreamUrl, upstreamTimeoutMs: timeoutMs, dialect } = config
@@ -40,23 +44,34 @@ export function createApp({ config, store: unguarded, fetch, now, log: everythin
   const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, name, log })
   const gateway = createGateway({ limiter, proxy, health, dialect, now })
 
-  const targetOf = createTargetReader()
+  const targetOf = createTargetReader(createPathReader(config.literalInPaths))
+  const hasBasePath = upstreamUrl !== undefined && new URL(upstreamUrl).pathname !== '/'
+  // Asked for by the router, and again by what it leads to.
+  let latest: { readonly url: string; readonly target: Target | NoTarget } | undefined
+  const latestTargetOf = (url: string) => {
+    if (latest?.url !== url) latest = { url, target: targetOf(url) }
+    return latest.target
+  }
 
   // Routed by the canonical path, as policies are: no spelling of /_sluice reaches the upstream.
-  const app = new Hono({ getPath: ({ url }) => targetOf(url)?.path.canonical ?? '/' })
+  const app = new Hono({
+    getPath({ url }) {
+      const target = latestTargetOf(url)
+      return typeof target === 'string' ? '/' : target.path.canonical
+    },
+  })
   app.get('/_sluice/health', createHealth(store, now))
   app.all('/_sluice/*', () =>
     problemResponse({ status: 404, title: 'Not Found', detail: 'Sluice serves nothing at this path.' }),
   )
   app.all('*', (c) => {
     const request = c.req.raw
-    const target = targetOf(request.url)
-    if (!target) {
-      const detail = 'Target and Host of the request make no URL.'
-      return problemResponse({ status: 400, title: 'Bad Request', detail })
-    }
+    const target = latestTargetOf(request.url)
+    if (typeof target === 'string') return noTarget(target)
+    const { ambiguity } = target.path
+    if (ambiguity && ((hasBasePath && ambiguity.mayGoUp) || OWN_PATH.test(ambiguity.decoded))) return ambiguousTarget()
     if (isConnectionStray(request.headers)) {
-      const detail = 'The field Connection names a field that is not about the connection.'
+      const detail = 'The field Connection names a field that is not about the connection, or too many.'
       return problemResponse({ status: 400, title: 'Bad Request', detail })
     }
     if (hasPassed(request.headers.get('Via'), name)) return loopDetected()
@@ -74,4 +89,10 @@ export function createApp({ config, store: unguarded, fetch, now, log: everythin
     return problemResponse({ status: 500, title: 'Internal Server Error', detail })
   })
   return app
+}
+
+function noTarget(why: NoTarget): Response {
+  return why === 'malformed'
+    ? problemResponse({ status: 400, title: 'Bad Request', detail: 'Target and Host of the request make no URL.' })
+    : problemResponse({ status: 414, title: 'URI Too Long', detail: 'The URL of the request is too long.' })
 }

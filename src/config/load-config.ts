@@ -1,10 +1,11 @@
 import * as v from 'valibot'
 import { ON_STORE_ERROR, type Policy } from '../policy/policy.ts'
+import type { Sign } from '../policy/request-path.ts'
 import type { Tier } from '../store/store.ts'
 import { ConfigError } from './config-error.ts'
 import { defaultPolicy, type PolicyDefaults, tablePolicy } from './policies.ts'
 import { type PolicyTable, policyList } from './policy-schema.ts'
-import { httpUrl, integer, limits, matching, oneOf, patternList, restUrl, share } from './schema.ts'
+import { httpUrl, integer, limits, matching, oneOf, patternList, restUrl, share, signs } from './schema.ts'
 
 /** Variables and bindings, as Workers hand them over. */
 export type Environment = Readonly<Record<string, unknown>>
@@ -22,6 +23,8 @@ export interface Config {
   /** Leading bits of an IPv6 address that make one caller. */
   readonly ipv6Prefix: number
   readonly exempt: v.InferOutput<typeof patternList>
+  /** What the upstream is known to keep as data in a path. */
+  readonly literalInPaths: readonly Sign[]
   /** Whether requests are shed for the upstream's sake. */
   readonly isShedding: boolean
   readonly dialect: 'draft-11' | 'draft-6' | 'x-ratelimit' | 'off'
@@ -47,6 +50,7 @@ const environment = v.object({
   ANONYMOUS: v.optional(oneOf('ip', 'deny'), 'ip'),
   IPV6_PREFIX: v.optional(integer(16, 128), 64),
   EXEMPT: v.optional(patternList),
+  LITERAL_IN_PATHS: v.optional(signs),
   MODE: v.optional(oneOf('enforce', 'shadow'), 'enforce'),
   SHEDDING: v.optional(oneOf('on', 'off'), 'off'),
   RATELIMIT_HEADERS: v.optional(oneOf('draft-11', 'draft-6', 'x-ratelimit', 'off'), 'draft-11'),
@@ -85,6 +89,7 @@ export function loadConfig(env: Environment): Config {
     policies: policiesOf(values.RATE_LIMITS, values.POLICIES, defaults),
     ipv6Prefix: values.IPV6_PREFIX,
     exempt: values.EXEMPT ?? [],
+    literalInPaths: values.LITERAL_IN_PATHS ?? [],
     isShedding: values.SHEDDING === 'on' && !defaults.isShadow,
     dialect: values.RATELIMIT_HEADERS,
     storeTimeoutMs: values.STORE_TIMEOUT_MS,

@@ -1,6 +1,7 @@
 /** Readers of single values: each message is what was expected, for `ConfigError` to make a line of. */
 import * as v from 'valibot'
-import { PATTERN_EXPECTED, type Pattern, parsePattern } from '../policy/pattern.ts'
+import { type Pattern, parsePattern, patternExpected } from '../policy/pattern.ts'
+import { SIGNS } from '../policy/request-path.ts'
 import { LIMITS_EXPECTED, parseLimits } from './limits.ts'
 
 /** A string that `parse` turns into a value, or refuses by answering undefined. */
@@ -56,23 +57,23 @@ export const restUrl = v.pipe(
 )
 
 /** A list of patterns, or a string of them with commas between. */
-export const patternList = v.union(
-  [
-    parsed(PATTERN_EXPECTED, (text) => allPatterns(text.split(','))),
-    v.pipe(
-      v.array(v.string()),
-      v.rawTransform<string[], readonly Pattern[]>(({ dataset, addIssue, NEVER }) => {
-        const patterns = allPatterns(dataset.value)
-        if (patterns) return patterns
-        addIssue({ message: PATTERN_EXPECTED })
-        return NEVER
-      }),
-    ),
-  ],
-  PATTERN_EXPECTED,
+export const patternList = v.pipe(
+  v.unknown(),
+  v.rawTransform<unknown, readonly Pattern[]>(({ dataset, addIssue, NEVER }) => {
+    const { value } = dataset
+    const texts = typeof value === 'string' ? value.split(',') : Array.isArray(value) ? value : []
+    const patterns = texts.map((text) => (typeof text === 'string' ? parsePattern(text) : undefined))
+    if (patterns.length > 0 && patterns.every((pattern) => pattern !== undefined)) return patterns
+    addIssue({ message: patternExpected(String(texts[patterns.indexOf(undefined)] ?? '')) })
+    return NEVER
+  }),
 )
 
-function allPatterns(texts: readonly string[]): readonly Pattern[] | undefined {
-  const patterns = texts.map(parsePattern)
-  return patterns.length > 0 && patterns.every((pattern) => pattern !== undefined) ? patterns : undefined
-}
+const SIGNS_EXPECTED = `some of ${SIGNS.join(' ')}, with spaces between`
+
+/** What the API keeps as data in a path. */
+export const signs = parsed(SIGNS_EXPECTED, (text) => {
+  const given = text.toUpperCase().split(' ').filter(Boolean)
+  const known = SIGNS.filter((sign) => given.includes(sign))
+  return known.length > 0 && known.length === new Set(given).size ? known : undefined
+})

@@ -9,6 +9,7 @@ export const VARIABLES = [
   'ANONYMOUS',
   'IPV6_PREFIX',
   'EXEMPT',
+  'LITERAL_IN_PATHS',
   'MODE',
   'SHEDDING',
   'RATELIMIT_HEADERS',

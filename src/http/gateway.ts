@@ -6,7 +6,7 @@ import type { TierReport, Verdict } from '../limiter/verdict.ts'
 import { tellsOverload, type UpstreamHealth } from '../shedding/upstream-health.ts'
 import type { WaitUntil } from '../wait-until.ts'
 import { holdUntilEnd } from './hold-until-end.ts'
-import { problemResponse, QUOTA_EXCEEDED, retryAfter, TEMPORARY_REDUCED_CAPACITY } from './problem.ts'
+import { ambiguousTarget, problemResponse, QUOTA_EXCEEDED, retryAfter, TEMPORARY_REDUCED_CAPACITY } from './problem.ts'
 import type { ProxyHandler } from './proxy.ts'
 import { addRateLimitFields } from './rate-limit-fields.ts'
 import type { Target } from './target.ts'
@@ -107,6 +107,8 @@ function refusal(verdict: Exclude<Verdict, { kind: 'admitted' }>): Response {
         title: 'Bad Request',
         detail: `The field ${verdict.header} must be an integer from 1 to ${verdict.max}.`,
       })
+    case 'ambiguous':
+      return ambiguousTarget()
     case 'unavailable':
       return problemResponse({
         type: TEMPORARY_REDUCED_CAPACITY,

@@ -12,13 +12,17 @@ export const HOP_BY_HOP: readonly string[] = [
   'upgrade',
 ]
 
+/** More than any client or proxy has to say: a longer one is not read. */
+const MAX_CHARACTERS = 500
+
 /**
  * Whether `Connection` names a field of the request that is not about the connection. A proxy must remove such a field
- * (RFC 9110 §7.6.1): the API would then see another caller, or another cost, than was counted here.
+ * (RFC 9110 §7.6.1): the API would then see another caller, or another cost, than was counted here. One that is too long may do so.
  */
 export function isConnectionStray(headers: Headers): boolean {
   const connection = headers.get('Connection')
   if (connection === null) return false
+  if (connection.length > MAX_CHARACTERS) return true
   return namedBy(connection).some((name) => !HOP_BY_HOP.includes(name) && headers.has(name))
 }
 

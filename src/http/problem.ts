@@ -23,6 +23,17 @@ export function problemResponse({ status, title, detail, type, extensions, heade
   })
 }
 
+/** For a path that the API behind may take for another one, so that nobody can say what the request is. */
+export function ambiguousTarget(): Response {
+  return problemResponse({
+    status: 400,
+    title: 'Ambiguous Target',
+    detail:
+      'The path of this request can be read in more than one way. Write it without doubled slashes, without ";", and ' +
+      'without escaped slashes, backslashes, control characters, "%", "?" and "#".',
+  })
+}
+
 /** A wait as Retry-After says it (RFC 9110 §10.2.3): in whole seconds, never too early, at least 1. */
 export function retryAfter(waitMs: number): { 'Retry-After': string } {
   return { 'Retry-After': String(Math.max(1, Math.ceil(waitMs / 1000))) }

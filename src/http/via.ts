@@ -16,13 +16,9 @@ export function viaName({ keyPrefix, upstreamUrl, identitySecret }: Config): str
 
 /** Whether a request has been here before. @param via the value of all its `Via` fields */
 export function hasPassed(via: string | null, name: string): boolean {
+  const text = via?.toLowerCase()
   // Also where a comment names it: whoever claims to have been here may have been.
-  return (
-    via
-      ?.toLowerCase()
-      .split(/[\s,()]+/)
-      .includes(name) ?? false
-  )
+  return text?.includes(name) === true && text.split(/[\s,()]+/).includes(name)
 }
 
 /** For a request that its upstream has sent back here (RFC 5842 §7.2), and that would go round for ever. */

@@ -59,17 +59,17 @@ export class Limiter {
   }
 
   async decide(request: Request, path: RequestPath, waitUntil: WaitUntil): Promise<Verdict> {
-    const methods = this.#finder.isByMethod ? readMethods(request) : [request.method]
-    const matches = this.#finder.find(methods, path)
+    const matches = this.#finder.find(readMethods(request, this.#finder.methods), path)
     // Exempt requests are what operators must always get through: they are not shed either.
     if (matches === 'exempt') return ADMITTED
+    if (matches === 'ambiguous') return { kind: 'ambiguous' }
     const priority = priorityOf(matches, path)
     if (this.#health?.sheds(priority)) return { kind: 'shed', retryAfterMs: SHED_RETRY_MS }
 
     const charges: Charge[] = []
     for (const match of matches) {
       if (match.policy.tiers.length === 0) continue
-      const asked = await this.#rules.make(match, request, path.resource, priority)
+      const asked = await this.#rules.make(match, request, path.canonical, priority)
       if (asked.kind === 'rule') charges.push({ match, rule: asked.rule })
       else if (asked.kind !== 'skip') return asked
     }

@@ -2,6 +2,7 @@ import { ALGORITHM_LETTERS } from '../algorithms/algorithm.ts'
 import type { Config } from '../config/load-config.ts'
 import { createDigest, type Digest } from '../identity/digest.ts'
 import { identify, type Subject } from '../identity/identify.ts'
+import { foldCase } from '../policy/canonical-path.ts'
 import type { Cost, Missing, Policy } from '../policy/policy.ts'
 import type { Match } from '../policy/policy-finder.ts'
 import type { Priority } from '../policy/priority.ts'
@@ -37,14 +38,14 @@ export class RuleMaker {
     this.#prepared = new Map(policies.map((policy) => [policy, prepare(policy, keyPrefix)]))
   }
 
-  /** @param resource what `route` stands for in a policy without patterns: a path */
-  async make({ policy, route }: Match, request: Request, resource: string, priority: Priority): Promise<Asked> {
+  /** @param path canonical: what `route` stands for in a policy without patterns */
+  async make({ policy, route }: Match, request: Request, path: string, priority: Priority): Promise<Asked> {
     const prepared = this.#prepared.get(policy) as Prepared
     const digest =
       this.#knownDigest(prepared, request) ??
       (await this.#digestOf(policy, prepared, {
         request,
-        route: route ?? `${request.method} ${policy.ignoresCase ? resource.toLowerCase() : resource}`,
+        route: route ?? `${methodOf(request)} ${policy.ignoresCase ? foldCase(path) : path}`,
         ipv6Prefix: this.#ipv6Prefix,
       }))
     if (typeof digest !== 'string') return digest
@@ -89,6 +90,11 @@ function prepare(policy: Policy, keyPrefix: string): Prepared {
       ...(burst !== undefined && { burst }),
     },
   }
+}
+
+/** HEAD is counted as the GET that it is to an API. */
+function methodOf({ method }: Request): string {
+  return method === 'HEAD' ? 'GET' : method
 }
 
 function costOf(cost: Cost, request: Request, enforced: boolean): number | Refused {

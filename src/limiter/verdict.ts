@@ -44,5 +44,7 @@ type Outcome =
   | { readonly kind: 'unidentified'; readonly status: number; readonly policy: Policy }
   /** The request names a cost that is none. */
   | { readonly kind: 'bad-cost'; readonly header: string; readonly max: number }
+  /** The API may take its path for another one, to which other policies apply. */
+  | { readonly kind: 'ambiguous' }
   /** The store is away, and a policy is then `closed`. */
   | { readonly kind: 'unavailable' }

@@ -9,26 +9,50 @@ export function canonicalPath(pathname: string): string {
   return tidied(pathname.replace(ESCAPED, respell))
 }
 
-/** The same for the path of a pattern, in which a decoded ":" or "*" would be taken for a wildcard. */
+/** The same for the path of a pattern, in which a decoded ":", "*", "," "$" or "+" would mean something else. */
 export function canonicalPattern(path: string): string {
   const { pathname } = new URL(`http://pattern${path}`)
-  const respelt = pathname.replace(ESCAPED, (text, hex) =>
-    /^%(?:3a|2a)$/i.test(text) ? text.toUpperCase() : respell(text, hex),
+  return tidied(
+    pathname.replace(ESCAPED, (text) => (/^%(?:3a|2[abc4])$/i.test(text) ? text.toUpperCase() : respell(text))),
   )
-  return tidied(respelt)
+}
+
+/**
+ * A path for comparison whatever the case of its letters, those beyond ASCII too: `ſ` is "S", as some APIs have it.
+ * @param path canonical
+ */
+export function foldCase(path: string): string {
+  return decodeLetters(path).toLowerCase().toUpperCase().replaceAll('\u0307', '')
 }
 
 /** An escape, a percent sign that begins none, or a character that should be escaped. */
-const ESCAPED = /%([0-9a-f]{2})?|[^\w.~!$&'()*+,;=:@/-]/gi
+const ESCAPED = /%(?:[0-9a-f]{2})?|[^\w.~!$&'()*+,;=:@/-]/gi
 
-function respell(text: string, hex: string | undefined): string {
+/** What may stand for itself, by its escape. */
+const DECODED: ReadonlyMap<string, string> = new Map(
+  [...Array(0x80).keys()]
+    .map((code) => [`%${code.toString(16).toUpperCase()}`, String.fromCharCode(code)] as const)
+    .filter(([, character]) => /[\w.~!$&'()*+,;=:@-]/.test(character)),
+)
+
+function respell(text: string): string {
   // A percent sign that begins no escape stands for itself: left as it is, it could begin one with what is decoded.
-  if (hex === undefined) return text === '%' ? '%25' : encodeURIComponent(text)
-  const character = String.fromCharCode(Number.parseInt(hex, 16))
-  return /[\w.~!$&'()*+,;=:@-]/.test(character) ? character : text.toUpperCase()
+  if (text === '%') return '%25'
+  if (!text.startsWith('%')) return encodeURIComponent(text)
+  const spelt = text.toUpperCase()
+  return DECODED.get(spelt) ?? spelt
 }
 
 function tidied(path: string): string {
   const single = path.replace(/\/{2,}/g, '/')
   return single.length > 1 && single.endsWith('/') ? single.slice(0, -1) : single
+}
+
+/** What is not UTF-8 is left as it is, all of it: an error for each such letter would take long. */
+function decodeLetters(path: string): string {
+  try {
+    return path.replace(/(?:%[89A-F][\dA-F])+/g, decodeURIComponent)
+  } catch {
+    return path
+  }
 }

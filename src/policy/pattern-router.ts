@@ -1,9 +1,21 @@
+import { foldCase } from './canonical-path.ts'
 import type { Pattern } from './pattern.ts'
 
 interface Route<T> {
   readonly method: string
   readonly path: RegExp
+  /** What a path must have in each segment; undefined: anything. */
+  readonly segments: readonly (Segment | undefined)[]
+  /** Whether more may follow. */
+  readonly isOpen: boolean
+  readonly ignoresCase: boolean
   readonly value: T
+}
+
+interface Segment {
+  readonly text: string
+  /** Whether a suffix, such as ".json", may follow. */
+  readonly hasSuffix: boolean
 }
 
 /**
@@ -12,36 +24,68 @@ interface Route<T> {
  */
 export class PatternRouter<T> {
   readonly #routes: Route<T>[] = []
+  #ignoresCase = false
 
-  add({ method, path: text }: Pattern, value: T, ignoresCase = false): void {
-    const path = toRegExp(text, ignoresCase)
-    this.#routes.push({ method, path, value })
+  add({ method, path }: Pattern, value: T, ignoresCase = false): void {
+    const route = { method, ...compile(ignoresCase ? foldCase(path) : path), ignoresCase, value }
+    this.#ignoresCase ||= ignoresCase
+    this.#routes.push(route)
     // HEAD does all that GET does but send the body (RFC 9110 §9.3.2), so what holds for GET holds for it.
-    if (method === 'GET') this.#routes.push({ method: 'HEAD', path, value })
+    if (method === 'GET') this.#routes.push({ ...route, method: 'HEAD' })
   }
 
   /** The values in the order in which they were added. @param path a canonical path */
   match(method: string, path: string): T[] {
+    const folded = this.#ignoresCase ? foldCase(path) : path
+    return this.#of(method, ({ path: pattern, ignoresCase }) => pattern.test(ignoresCase ? folded : path))
+  }
+
+  /** The values of the patterns that match some path which begins so. @param prefix whole segments, and a part of one */
+  matchSomeOf(method: string, prefix: string): T[] {
+    const segments = prefix.split('/').slice(1)
+    const folded = this.#ignoresCase ? foldCase(prefix).split('/').slice(1) : segments
+    return this.#of(method, (route) => canBegin(route, route.ignoresCase ? folded : segments))
+  }
+
+  #of(method: string, isMatch: (route: Route<T>) => boolean): T[] {
     return this.#routes
-      .filter((route) => (route.method === '*' || route.method === method) && route.path.test(path))
+      .filter((route) => (route.method === '*' || route.method === method) && isMatch(route))
       .map(({ value }) => value)
   }
 }
 
-function toRegExp(path: string, ignoresCase: boolean): RegExp {
-  const segments = path.split('/').slice(1)
-  const isOpen = segments.at(-1) === '*'
-  const closed = isOpen ? segments.slice(0, -1) : segments
-  const source = closed.map((segment) => `/${isWild(segment) ? '[^/]+' : escaped(segment)}`).join('')
-  return new RegExp(`^${source}${isOpen ? '(?:/.*)?' : ''}$`, ignoresCase ? 'is' : 's')
+function compile(path: string): Pick<Route<unknown>, 'path' | 'segments' | 'isOpen'> {
+  const texts = path.split('/').slice(1)
+  const isOpen = texts.at(-1) === '*'
+  const segments = (isOpen ? texts.slice(0, -1) : texts).map(toSegment)
+  const source = segments.map((segment) => `/${segment ? toSource(segment) : '[^/]+'}`).join('')
+  return { path: new RegExp(`^${source}${isOpen ? '(?:/.*)?' : ''}$`, 's'), segments, isOpen }
 }
 
-function isWild(segment: string): boolean {
-  return segment === '*' || segment.startsWith(':')
+function toSegment(text: string): Segment | undefined {
+  if (text === '*' || text.startsWith(':')) return undefined
+  const hasSuffix = text.endsWith('.*')
+  // Escaped in a pattern, so as not to mean something else.
+  const own = (hasSuffix ? text.slice(0, -2) : text).replace(/%(?:3A|2[ABC4])/g, decodeURIComponent)
+  return { text: own, hasSuffix }
 }
 
-function escaped(segment: string): string {
-  // Escaped in a pattern, so as not to be wildcards.
-  const text = segment.replaceAll('%3A', ':').replaceAll('%2A', '*')
-  return text.replace(/[$()*+.?[\]^{|}\\-]/g, '\\$&')
+function toSource({ text, hasSuffix }: Segment): string {
+  return text.replace(/[$()*+.?[\]^{|}\\-]/g, '\\$&') + (hasSuffix ? '(?:\\.[^/]*)?' : '')
+}
+
+/** Whether it matches some path that begins with these segments, the last of which may be a part of one. */
+function canBegin({ segments, isOpen }: Route<unknown>, given: readonly string[]): boolean {
+  const part = given.at(-1) ?? ''
+  const whole = given.length - 1
+  if (!isOpen && whole > segments.length) return false
+  const isPossible = segments.slice(0, whole).every((segment, index) => {
+    const text = given[index] ?? ''
+    return !segment || text === segment.text || (segment.hasSuffix && text.startsWith(`${segment.text}.`))
+  })
+  // What is cut off after a slash may take the slash with it.
+  if (!isPossible || part === '') return isPossible
+  const next = segments[whole]
+  if (whole >= segments.length) return isOpen
+  return !next || next.text.startsWith(part) || (next.hasSuffix && part.startsWith(`${next.text}.`))
 }

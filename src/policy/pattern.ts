@@ -4,20 +4,30 @@ import { canonicalPattern } from './canonical-path.ts'
 export interface Pattern {
   /** In capitals; `*` for every method. */
   readonly method: string
-  /** Canonical, with `:name` for one segment and `*` for one or, at the end, any number of segments. */
+  /**
+   * Canonical, with `:name` for one segment and `*` for one or, at the end, any number of segments; `.*` after the last
+   * segment is for a suffix or none.
+   */
   readonly path: string
 }
 
-export const PATTERN_EXPECTED =
+const PATTERN_EXPECTED =
   'patterns such as "GET /users/:id, POST /upload/*, OPTIONS *" (a method of HTTP, "*" or nothing for all of them)'
 
 /** Those that Workers know: a request with any other is answered 501 before it gets here. */
 const METHODS: ReadonlySet<string> = new Set(
   (
     'GET HEAD POST PUT DELETE PATCH PURGE OPTIONS TRACE COPY LOCK MKCOL MOVE PROPFIND PROPPATCH SEARCH UNLOCK ACL ' +
-    'REPORT MKACTIVITY CHECKOUT MERGE NOTIFY SUBSCRIBE UNSUBSCRIBE M-SEARCH QUERY'
+    'REPORT MKACTIVITY CHECKOUT MERGE NOTIFY SUBSCRIBE UNSUBSCRIBE QUERY'
   ).split(' '),
 )
+
+/** What other routers take for a parameter or an expression, and would here be a name that no request has. */
+const FOREIGN: readonly (readonly [RegExp, string])[] = [
+  [/\/(?:<[^/]*>|\[[^/]*\]|\{[^/]*\}|\$\w+)/, '":name" for one segment, "*" at the end for any number'],
+  [/\/[+#](?:\/|$)/, '"*" for one segment, or at the end for any number'],
+  [/,\s*(?:\/|[A-Za-z-]+\s)/, 'an item for each pattern'],
+]
 
 /**
  * Reads `METHOD /path/:param/*`. The method may be left out or `*` (every method), the path `*` (every path).
@@ -28,9 +38,19 @@ export function parsePattern(text: string): Pattern | undefined {
   const method = name.toUpperCase()
   if (path === undefined || (method !== '*' && !METHODS.has(method))) return undefined
   if (path === '*') return { method, path: '/*' }
-  const segments = path.split('/').slice(1)
-  if (!segments.every((segment) => segment === '*' || /^:\w+$/.test(segment) || /^[^:*?#{}\\]*$/.test(segment))) {
+  if (FOREIGN.some(([sign]) => sign.test(path))) return undefined
+  const segments = path
+    .replace(/(?<=\/[^/:*]+)\.\*\/?$/, '')
+    .split('/')
+    .slice(1)
+  if (!segments.every((segment) => segment === '*' || /^:\w+$/.test(segment) || /^[^:*?#{}<>\\]*$/.test(segment))) {
     return undefined
   }
   return { method, path: canonicalPattern(path) }
+}
+
+/** What to write in place of what `parsePattern` does not take. */
+export function patternExpected(text: string): string {
+  const [, instead] = FOREIGN.find(([sign]) => sign.test(text)) ?? []
+  return instead ? `${instead} (a sign that is meant as it stands is escaped, such as "%24" for "$")` : PATTERN_EXPECTED
 }

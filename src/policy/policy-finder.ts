@@ -2,6 +2,7 @@ import type { Pattern } from './pattern.ts'
 import { PatternRouter } from './pattern-router.ts'
 import type { Policy } from './policy.ts'
 import { highestPriority, type Priority } from './priority.ts'
+import type { RequestMethods } from './request-method.ts'
 import type { RequestPath } from './request-path.ts'
 
 /** A policy that applies to a request. */
@@ -13,14 +14,17 @@ export interface Match {
 
 /** Finds the policies that apply to a request. */
 export class PolicyFinder {
-  /** Whether the method of a request makes a difference. */
-  readonly isByMethod: boolean
+  /** The methods that patterns name: of others, it makes no difference which a request has. */
+  readonly methods: readonly string[]
   readonly #policies = new PatternRouter<Match>()
   readonly #exempt = new PatternRouter<true>()
 
   constructor(policies: readonly Policy[], exempt: readonly Pattern[]) {
     const patterns = [...exempt, ...policies.flatMap(({ match }) => match ?? [])]
-    this.isByMethod = patterns.some(({ method }) => method !== '*')
+    const named = new Set(patterns.map(({ method }) => method))
+    named.delete('*')
+    if (named.has('GET')) named.add('HEAD')
+    this.methods = [...named]
     for (const pattern of exempt) this.#exempt.add(pattern, true)
     for (const policy of policies) {
       if (!policy.match) this.#policies.add({ method: '*', path: '/*' }, { policy, route: undefined })
@@ -32,28 +36,40 @@ export class PolicyFinder {
 
   /**
    * Each policy at most once, by the first of its patterns that matches.
-   * @param methods whatever the request's method may mean, its own first
+   * @returns `ambiguous` if the API may read the path in a way by which another policy would apply
    */
-  find(methods: readonly string[], path: RequestPath): readonly Match[] | 'exempt' {
-    const [method = ''] = methods
-    const isCertain = methods.length === 1 && !path.isDoubtful
-    // A policy holds for every reading of a request, an exemption only where there is but one.
-    if (isCertain && this.#exempt.match(method, path.canonical).length > 0) return 'exempt'
+  find({ meant, isCertain }: RequestMethods, { canonical, ambiguity }: RequestPath): Found {
+    const [method = ''] = meant
+    // A policy holds for every method that a request may mean, an exemption only where there is but one.
+    if (isCertain && !ambiguity && this.#exempt.match(method, canonical).length > 0) return 'exempt'
     const found = new Map<Policy, Match>()
-    for (const method of methods) {
-      for (const reading of path.readings) {
-        for (const match of this.#policies.match(method, reading)) {
-          if (!found.has(match.policy)) found.set(match.policy, match)
-        }
+    for (const method of meant) {
+      for (const match of this.#policies.match(method, canonical)) {
+        if (!found.has(match.policy)) found.set(match.policy, match)
       }
+    }
+    const isLost = (match: Match) => !isCharged(match, found.get(match.policy))
+    if (ambiguity && meant.some((method) => this.#policies.matchSomeOf(method, ambiguity.prefix).some(isLost))) {
+      return 'ambiguous'
     }
     return [...found.values()]
   }
 }
 
-/** The class that its policies give a request: by a doubtful path, none rises above others. */
-export function priorityOf(matches: readonly Match[], { isDoubtful }: RequestPath): Priority {
+export type Found = readonly Match[] | 'exempt' | 'ambiguous'
+
+/** Whether a request that may be one of `match` is charged as such, or need not be, by what was found of its policy. */
+function isCharged({ policy, route }: Match, found: Match | undefined): boolean {
+  // One that refuses nothing, or only raises the class, is no loss.
+  if (!policy.enforced || (policy.tiers.length === 0 && policy.priority !== 'sheddable')) return true
+  if (!found) return false
+  // By route, each pattern has a budget of its own; without patterns, each path.
+  return !policy.by.some(({ kind }) => kind === 'route') || (route !== undefined && route === found.route)
+}
+
+/** The class that its policies give a request: by a path that may mean another, none rises above others. */
+export function priorityOf(matches: readonly Match[], { ambiguity }: RequestPath): Priority {
   const priorities = matches.map(({ policy }) => policy.priority)
-  if (!isDoubtful) return highestPriority(priorities)
+  if (!ambiguity) return highestPriority(priorities)
   return priorities.includes('sheddable') ? 'sheddable' : 'default'
 }

@@ -1,14 +1,65 @@
 /** Fields by which some frameworks let a client name another method than that of the request. */
-const OVERRIDES = ['X-HTTP-Method-Override', 'X-HTTP-Method', 'X-Method-Override']
+const FIELDS = ['X-HTTP-Method-Override', 'X-HTTP-Method', 'X-Method-Override']
 
 /**
- * The methods that a request may mean to the API behind: its own first, then those that it names for another one, in
- * such a field or as `_method` in the query. A policy must hold for all of them.
+ * `_method` as a parameter and its value: as PHP has it, which takes other signs for the `_` and drops spaces before, and
+ * wherever an escaped sign may begin the query, or a parameter.
  */
-export function readMethods({ method, headers, url }: Request): readonly string[] {
-  const named = OVERRIDES.map((name) => headers.get(name) ?? '')
-  // Parsed only where there may be one: an escape could hide it.
-  if (/_method|%[4-7]/i.test(url)) named.push(...new URL(url).searchParams.getAll('_method'))
-  const methods = named.flatMap((value) => value.split(',')).map((value) => value.trim().toUpperCase())
-  return [...new Set([method, ...methods.filter((value) => value !== '')])]
+const PARAMETER = new RegExp(
+  `(?:[?&;]|${escapeOf('3F')}|${escapeOf('26')}|${escapeOf('3B')})(?:\\+|${escapeOf('20')})*` +
+    `(?:[_.[+]|${['5F', '2E', '5B', '20'].map(escapeOf).join('|')})` +
+    [...'method']
+      .map((letter) => `(?:${letter}|${escapeOf(hexOf(letter))}|${escapeOf(hexOf(letter.toUpperCase()))})`)
+      .join('') +
+    '[^=&;]{0,30}=([^&;]*)',
+  'gi',
+)
+
+/** More than any method needs: what is longer, or more often there, is not read. */
+const MOST_CHARACTERS = 100
+const MOST_PARAMETERS = 10
+
+/** The methods that a request may mean to the API behind. */
+export interface RequestMethods {
+  /** Its own first. */
+  readonly meant: readonly string[]
+  /** Whether it names no other method than its own: nothing is exempt otherwise. */
+  readonly isCertain: boolean
+}
+
+/**
+ * Reads which methods a request names beside its own, in such a field or as `_method` in the query. A policy must hold for
+ * all of them.
+ * @param known those that patterns name: what else a request may mean makes no difference
+ */
+export function readMethods({ method, headers, url }: Request, known: readonly string[]): RequestMethods {
+  if (known.length === 0) return { meant: [method], isCertain: true }
+  const values: string[] = []
+  for (const name of FIELDS) {
+    const value = headers.get(name)
+    if (value !== null) values.push(value)
+  }
+  for (const [, value = ''] of url.matchAll(PARAMETER)) {
+    if (values.push(decoded(value)) > MOST_PARAMETERS) break
+  }
+  if (values.length === 0) return { meant: [method], isCertain: true }
+
+  const isReadable = values.length <= MOST_PARAMETERS && values.every((value) => value.length <= MOST_CHARACTERS)
+  const named = isReadable ? values.flatMap((value) => value.toUpperCase().match(/[A-Z]+/g) ?? []) : known
+  const meant = new Set([method, ...known.filter((each) => named.includes(each))])
+  return { meant: [...meant], isCertain: isReadable && named.every((each) => each === method) }
+}
+
+/** An escape of a sign, escaped itself or not. */
+function escapeOf(hex: string): string {
+  return `%(?:25)*${hex}`
+}
+
+function hexOf(letter: string): string {
+  return letter.charCodeAt(0).toString(16)
+}
+
+/** Only a short one: others are not read. */
+function decoded(value: string): string {
+  return value.length > 3 * MOST_CHARACTERS ? value : unescape(unescape(value)).replaceAll('+', ' ')
 }

@@ -1,77 +1,88 @@
 import { canonicalPath } from './canonical-path.ts'
 
-/** What the path of a request may mean to the API behind. */
+/** What the path of a request means to the API behind. */
 export interface RequestPath {
-  /** In its one spelling: what a careful API reads, and what exemptions and Sluice's own paths go by. */
+  /** In its one spelling: what policies, exemptions and Sluice's own paths go by. */
   readonly canonical: string
-  /** Whatever an API may take it for, the canonical path first: what policies go by. */
-  readonly readings: readonly string[]
-  /** The reading that the most spellings share. */
-  readonly resource: string
-  /** Whether APIs may differ about it: nothing is exempt by such a path. */
-  readonly isDoubtful: boolean
+  /** What APIs may differ about; undefined if there is nothing. */
+  readonly ambiguity: Ambiguity | undefined
 }
 
-/** As they are left by `canonicalPath`: signs that some APIs act upon, and others do not. */
-const ACTED_UPON = /;|%(?:25|2F|5C|[01][0-9A-F]|7F)/
+export interface Ambiguity {
+  /** What the path begins with for every API, canonical: whole segments, and after the last slash a part of one. */
+  readonly prefix: string
+  /** Whether some API may find a `..` in it, and so leave a base path. */
+  readonly mayGoUp: boolean
+  /** Decoded as often as somebody might. */
+  readonly decoded: string
+}
 
-const SLASH = /%2F/g
-const SLASH_OR_BACKSLASH = /%2F|%5C/g
+/** What some APIs act upon and others keep as data, as `canonicalPath` spells it. */
+export const SIGNS = ['%2F', '%5C', '%25', '%3F', '%23', ';'] as const
+export type Sign = (typeof SIGNS)[number]
+
+/** @param pathname as the URL parser leaves it: with dot segments resolved */
+export type PathReader = (pathname: string) => RequestPath
+
+const CONTROL = '%(?:[01][\\dA-F]|7F)'
+/** Letters of more than one byte, where the rest of the path is not UTF-8. */
+const BEYOND_ASCII = /%[89A-F]/
+/** Letters in more bytes than they may have: `%C0%AE` was a dot to servers of old. */
+const OVERLONG = /%(?:C[01]|E0%[89]|F0%8|F[89A-F])/
+const ESCAPE = /%(?:[\da-f]{2}|u[\da-f]{4})/i
+const MOST_DECODINGS = 3
+/** `..` between separators, with the control characters and spaces that somebody may leave out. */
+const UP = /[/\\][\0-\x20\x7f]*\.[\0-\x20\x7f]*\.(?:$|[\0-\x20\x7f/\\;?#])/
 
 /**
- * Reads the path of a request as APIs do. They differ about escaped slashes and backslashes, `;parameters` of a segment
- * (Tomcat, Spring), a NUL, and a path that begins with two slashes, whose first segment
- * `new URL(path, base)` takes for a host. A policy must hold for all these readings: which one is right only the API knows.
- * @param pathname as the URL parser leaves it: with dot segments resolved
+ * Makes a reader that tells what APIs may differ about: whether to decode a path before it is split, twice, or not at
+ * all; what ends it, or a segment; what an empty segment is. Only the API knows which is right, and there are too many
+ * to go through: the reader tells what all of them have in common.
+ * @param literals what this API is known to keep as data
  */
-export function readPath(pathname: string): RequestPath {
-  const path = canonicalPath(pathname)
-  const isDoubtful = pathname.startsWith('//') || ACTED_UPON.test(path) || !isUtf8(path)
-  if (!isDoubtful) return { canonical: path, readings: [path], resource: path, isDoubtful }
+export function createPathReader(literals: readonly Sign[] = []): PathReader {
+  const signs = [...SIGNS.filter((sign) => !literals.includes(sign)), CONTROL].join('|')
+  // Some cut off spaces at the end.
+  const sign = new RegExp(`${signs}|(?<!%20)(?:%20)+(?=$|${signs})`)
 
-  // Each step adds to what is there, in the order in which an API might take them.
-  let readings = new Set([pathname])
-  const orAlso = (step: (text: string) => string) => {
-    readings = new Set([...readings].flatMap((text) => [text, step(text)]))
+  return function readPath(pathname) {
+    const canonical = canonicalPath(pathname)
+    if (!/[;%]|\/\//.test(pathname)) return { canonical, ambiguity: undefined }
+    const isText = isUtf8(canonical)
+    const decoded = fullyDecoded(canonical)
+    const mayGoUp = UP.test(decoded) || ESCAPE.test(decoded) || (!isText && OVERLONG.test(canonical))
+    if (mayGoUp) return { canonical, ambiguity: { prefix: '/', mayGoUp, decoded } }
+
+    const prefixes = [
+      beforeEmptySegment(pathname),
+      before(sign, canonical),
+      isText ? undefined : before(BEYOND_ASCII, canonical),
+    ]
+    const [prefix] = prefixes.filter((prefix) => prefix !== undefined).toSorted((a, b) => a.length - b.length)
+    return { canonical, ambiguity: prefix === undefined ? undefined : { prefix, mayGoUp, decoded } }
   }
-  orAlso(withoutHost)
-  orAlso(withoutParameters)
-  readings = new Set([...readings].map(canonicalPath))
-  orAlso(beforeNul)
-  orAlso(withoutParameters)
-  orAlso((text) => text.replace(SLASH, '/'))
-  orAlso((text) => text.replace(SLASH_OR_BACKSLASH, '/'))
-  orAlso(withoutParameters)
-  const resource = resolved(withoutParameters(beforeNul(path).replace(SLASH_OR_BACKSLASH, '/')))
-  return { canonical: path, readings: [...new Set([path, ...[...readings].map(resolved)])], resource, isDoubtful }
 }
 
-function withoutHost(pathname: string): string {
-  return pathname.replace(/^\/{2,}[^/]*/, '') || '/'
+function beforeEmptySegment(pathname: string): string | undefined {
+  const at = pathname.indexOf('//')
+  if (at < 0) return undefined
+  return at === 0 ? '/' : `${canonicalPath(pathname.slice(0, at))}/`
 }
 
-function withoutParameters(path: string): string {
-  return path.replace(/;[^/]*/g, '')
+function before(sign: RegExp, canonical: string): string | undefined {
+  const at = canonical.search(sign)
+  // A lone dot is a segment of its own to those who end it here.
+  return at < 0 ? undefined : canonical.slice(0, at).replace(/\/\.$/, '/')
 }
 
-function beforeNul(path: string): string {
-  return path.replace(/%00.*/, '')
+function fullyDecoded(path: string): string {
+  let decoded = path
+  // Deprecated for what it is good for here: it decodes each byte by itself, and `%u002E` as well.
+  for (let i = 0; i < MOST_DECODINGS && decoded.includes('%'); i++) decoded = unescape(decoded)
+  return decoded
 }
 
-/** Without the dot segments and the empty ones that have come to light. */
-function resolved(path: string): string {
-  if (!/\/(?:\/|\.{1,2}(?:\/|$))|\/$/.test(path)) return path
-  const segments: string[] = []
-  for (const segment of path.split('/')) {
-    if (segment === '..') segments.pop()
-    else if (segment !== '' && segment !== '.') segments.push(segment)
-  }
-  return `/${segments.join('/')}`
-}
-
-/** Others can be read in more than one way: `%C0%AF` was a slash to servers of old. */
 function isUtf8(path: string): boolean {
-  if (!path.includes('%')) return true
   try {
     decodeURIComponent(path)
     return true

@@ -329,11 +329,11 @@ describe('UPSTREAM_URL', () => {
   ])('may have a base path: %s', async (base, prefix) => {
     const own = await startOwnGateway({ UPSTREAM_URL: upstream.url + base })
     const urls: unknown[] = []
-    for (const path of ['/', '/things?q=1', '//x', '/../../etc', '/%2e%2e/etc']) {
+    for (const path of ['/', '/things?q=1', '//x', '/../../etc', '/%2e%2e/etc', '/a%2Fb']) {
       urls.push((await passed({ path }, own)).url)
     }
     // No request leaves the base path.
-    expect(urls).toEqual(['/', '/things?q=1', '//x', '/etc', '/etc'].map((path) => prefix + path))
+    expect(urls).toEqual(['/', '/things?q=1', '//x', '/etc', '/etc', '/a%2Fb'].map((path) => prefix + path))
   })
 
   test('gives way to a service binding, which sees the URL of the request itself', async () => {

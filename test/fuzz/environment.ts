@@ -136,6 +136,7 @@ const MEANT: Partial<Record<string, fc.Arbitrary<unknown>>> = {
   ANONYMOUS: choice('ip', 'deny'),
   IPV6_PREFIX: count,
   EXEMPT: patterns,
+  LITERAL_IN_PATHS: fc.constantFrom('%2F', '%2f ;', '%5C  %25', '', ' ', '%41', '/'),
   MODE: choice('enforce', 'shadow'),
   SHEDDING: choice('on', 'off'),
   RATELIMIT_HEADERS: choice('draft-11', 'draft-6', 'x-ratelimit', 'off'),

@@ -9,7 +9,8 @@ import { parseBy } from '../../src/identity/source.ts'
 import { canonicalPath } from '../../src/policy/canonical-path.ts'
 import { type Pattern, parsePattern } from '../../src/policy/pattern.ts'
 import { PatternRouter } from '../../src/policy/pattern-router.ts'
-import { readPath } from '../../src/policy/request-path.ts'
+import { readMethods } from '../../src/policy/request-method.ts'
+import { createPathReader } from '../../src/policy/request-path.ts'
 import { fuzz } from './fuzz.ts'
 
 // What takes time by the square of its input would be at it for minutes here: a stranger must not be able to ask for that.
@@ -23,6 +24,7 @@ for (const text of ['/a/*/b/*/c/*', '/:a/:b/:c/:d/x', '*', '/a/a/a/*', 'GET /(a+
   router.add(parsePattern(text) as Pattern, text)
 }
 
+const readPath = createPathReader()
 const READERS: Record<string, (text: string) => unknown> = {
   parsePattern,
   parseLimits,
@@ -31,7 +33,11 @@ const READERS: Record<string, (text: string) => unknown> = {
   normalizeAuthorization,
   'PatternRouter#match': (text) => router.match('GET', `/${text}`),
   canonicalPath: (text) => canonicalPath(`/${encodeURI(text)}`),
-  readPath: (text) => readPath(`/${encodeURI(text).replaceAll('%25', '%')}`),
+  'the path reader': (text) => readPath(`/${encodeURI(text).replaceAll('%25', '%')}`),
+  'readMethods() of a query': (text) =>
+    readMethods(new Request(`http://gateway.example/?${encodeURI(text).replaceAll('%25', '%')}`), ['GET']),
+  'readMethods() of a field': (text) =>
+    readMethods(new Request('http://gateway.example/', { headers: { 'X-HTTP-Method': text } }), ['GET']),
   hasPassed: (text) => hasPassed(text, 'sluice-1a2b3c4d'),
   removeHopByHop: (text) => removeHopByHop(new Headers({ Connection: text })),
   callerAddress: (text) => callerAddress(new Headers({ 'CF-Connecting-IP': text }), 64),
@@ -40,6 +46,7 @@ const READERS: Record<string, (text: string) => unknown> = {
 /** The same few characters over and over, with something else before and after. */
 const piece = fc.constantFrom(
   ...[' ', '\t', '/', 'a', '/a', 'a/', '%', '%41', '.', '/.', ',', ', ', '1', '1/1s', '1/1s,', ':', ':1', '::', '0:'],
+  ...['?_method', '&_method=', '_method=a', '+', '%20', '%25', '%252'],
   ...['GET ', '*', '/*', ';', ';a', '%2F', '%5c', '%00', 'header:x+', 'token+', '+', '-', '"', 'x-one,', '1 ', ' /'],
 )
 const text = fc

@@ -1,107 +1,147 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
+import { canonicalPath } from '../../src/policy/canonical-path.ts'
 import { PolicyFinder } from '../../src/policy/policy-finder.ts'
-import { readPath } from '../../src/policy/request-path.ts'
+import { createPathReader } from '../../src/policy/request-path.ts'
 import { fuzz } from './fuzz.ts'
-import { textOf } from './strings.ts'
 
-const MOST_READINGS = 128
-const READING = /^(?:\/|(?:\/(?!\.{1,2}(?:\/|$))[^/?#]+)+)$/s
+/** What an API may do to a path, in any order and number, before it looks for who serves it. */
+const STEPS: Readonly<Record<string, (path: string) => string>> = {
+  'decodes once': decoded,
+  'decodes all but slashes': (path) => path.replace(/%(?!2f)[\da-f]{2}/gi, decoded),
+  'decodes %uXXXX': (path) => path.replace(/%u00([\da-f]{2})/gi, (_, hex) => decoded(`%${hex}`)),
+  'cuts parameters of segments': (path) => path.replace(/;[^/]*/g, ''),
+  'cuts at a semicolon': (path) => path.replace(/;.*/s, ''),
+  'cuts at a NUL': (path) => path.replace(/(?:\0|%00).*/s, ''),
+  'cuts at a query': (path) => path.replace(/\?.*/s, ''),
+  'cuts at a fragment': (path) => path.replace(/#.*/s, ''),
+  'cuts at a line end': (path) => path.replace(/[\r\n].*/s, ''),
+  'drops control characters': (path) => path.replace(/[^ -\uffff]|\x7f/g, ''),
+  'merges slashes': (path) => path.replace(/\/+/g, '/'),
+  'resolves dot segments': resolved,
+  'takes backslashes for slashes': (path) => path.replaceAll('\\', '/'),
+  'takes two slashes for a host': (path) => path.replace(/^\/{2,}[^/]*/, '') || '/',
+  'parses it as a URL does': (path) =>
+    URL.canParse(path, 'http://api.example') ? new URL(path, 'http://api.example').pathname : path,
+  'drops a slash at the end': (path) => path.replace(/(?<=.)\/$/, ''),
+}
 
-const path = textOf(
+function decoded(path: string): string {
+  return path.replace(/%([\da-f]{2})/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)))
+}
+
+function resolved(path: string): string {
+  const segments: string[] = []
+  for (const segment of path.split('/').slice(1)) {
+    if (segment === '..') segments.pop()
+    else if (segment !== '.') segments.push(segment)
+  }
+  return `/${segments.join('/')}`
+}
+
+const api = fc.array(fc.constantFrom(...Object.keys(STEPS)), { maxLength: 7 })
+
+/** Every API merges what the gateway merges, in the end: another spelling of a path is none of its other paths. */
+function servedBy(api: readonly string[], path: string): string {
+  return canonicalPath(api.reduce((read, name) => (STEPS[name] as (path: string) => string)(read), path))
+}
+
+const piece = fc.constantFrom(
   ...[
+    '/login',
+    '/users',
+    '/users/',
+    '/a',
+    '/v1',
+    'login',
+    'a',
+    'x',
+    '/',
     '/',
     '//',
-    ';',
-    ';v=1',
-    '%2F',
-    '%5c',
-    '%00',
-    '%01',
-    '%252F',
-    '%C0%AF',
-    '..',
-    '.',
-    '%2e',
-    '%zz',
-    '%',
     '\\',
-    'a',
-    'é',
+    '.',
+    '..',
+    '/..',
+    '/../',
+    '/./',
+  ],
+  ...[';', ';x=1', '%2F', '%2f', '%5c', '%3B', '%3F', '%23', '%00', '%0A', '%09', '%7F', '%25', '%', '%2e', '%6C', 'l'],
+  ...[
+    '%252F',
+    '%252e',
+    '%253b',
+    '%2500',
+    '%25%32%66',
+    '%25252e',
+    '%u002e',
+    '%25u002e',
+    '%C3%A9',
+    '%E9',
+    '%C0%AE',
+    '%20',
   ],
 )
+const target = fc.array(piece, { minLength: 1, maxLength: 8 }).map((pieces) => `/${pieces.join('')}`)
+
+const PATTERNS = [
+  'POST /login',
+  'GET /login',
+  '/users/:id',
+  'DELETE /users/:id',
+  '/v1/*',
+  '/a/*/a',
+  '/a/login',
+  '/',
+  '/x/x',
+]
+const FINDERS = PATTERNS.map((match) => {
+  const { policies } = loadConfig({
+    UPSTREAM_URL: 'https://api.example.com',
+    POLICIES: [{ name: 'guarded', limits: '5/1s', match }],
+  })
+  return new PolicyFinder(policies, [])
+})
+const readPath = createPathReader()
+
+/** Whether an API would serve a path as what the pattern names. */
+function isGuarded(finder: PolicyFinder, method: string, path: string): boolean {
+  return isCharged(finder, method, { canonical: path, ambiguity: undefined })
+}
+
+function isCharged(finder: PolicyFinder, method: string, path: ReturnType<typeof readPath>): boolean {
+  const found = finder.find({ meant: [method], isCertain: true }, path)
+  return found === 'ambiguous' || found.length > 0
+}
 
 fuzz(
-  'readPath() answers a bounded number of readings, each with nothing left to resolve, to any path',
-  300,
-  fc.property(path, (path) => {
-    const url = `https://gateway.example/${path}`
-    if (!URL.canParse(url)) return
-    const { canonical, readings, isDoubtful } = readPath(new URL(url).pathname)
-    expect(readings[0]).toBe(canonical)
-    expect(readings.length).toBeLessThanOrEqual(MOST_READINGS)
-    for (const reading of readings) expect(reading).toMatch(READING)
-    if (!isDoubtful) expect(readings).toEqual([canonical])
+  'whatever an API makes of a target: what it serves was charged, or the target was refused',
+  4_000,
+  fc.property(target, fc.array(api, { minLength: 8, maxLength: 8 }), (target, apis) => {
+    const { pathname } = new URL(`https://gateway.example${target}`)
+    const path = readPath(pathname)
+    for (const api of apis) {
+      const served = servedBy(api, pathname)
+      FINDERS.forEach((finder, index) => {
+        for (const method of ['GET', 'POST', 'DELETE']) {
+          if (!isGuarded(finder, method, served)) continue
+          const what = `${PATTERNS[index]} by ${JSON.stringify(path)}, served as ${served} by one that ${api.join(', ')}`
+          expect(isCharged(finder, method, path), what).toBe(true)
+        }
+      })
+    }
   }),
 )
 
-/** A spelling that some API takes for the plain path. */
-type Disguise = (path: string) => string
-
-const segmentAt = (path: string, at: number, change: (segment: string) => string) => {
-  const segments = path.split('/')
-  const index = 1 + (at % (segments.length - 1))
-  return segments.map((segment, i) => (i === index ? change(segment) : segment)).join('/')
-}
-/** In the order in which they are put on: an API takes them off from the last to the first. */
-const DISGUISES: readonly ((at: number) => Disguise)[] = [
-  () => (path) => `/x/..${path}`,
-  () => (path) => `/.//${path.slice(1)}/`,
-  () => (path) => `/x/%2e%2E${path}`,
-  (at) => (path) => path.replace(/%..|\w/g, (text, index) => (index % 3 === at % 3 ? escaped(text) : text)),
-  () => (path) => path.replace(/(?!^)\//, '%2F'),
-  () => (path) => path.replace(/(?!^)\//, '%5c'),
-  () => (path) => `${path}%00.png`,
-  (at) => (path) => segmentAt(path, at, (segment) => `${segment};v=${at}`),
-  () => (path) => `//h${path}`,
-]
-
-function escaped(letter: string): string {
-  return letter.length === 1 ? `%${letter.charCodeAt(0).toString(16)}` : letter
-}
-
-const plain = fc.array(fc.constantFrom('login', 'users', 'v1', 'a'), { minLength: 1, maxLength: 3 })
-const disguise = fc.tuple(fc.subarray([...DISGUISES], { minLength: 1, maxLength: 3 }), fc.nat({ max: 5 })).map(
-  ([disguises, at]): Disguise =>
-    (path) =>
-      disguises.reduce((text, disguise) => disguise(at)(text), path),
-)
-
-const config = loadConfig({
-  UPSTREAM_URL: 'https://api.example.com',
-  EXEMPT: '/v1/*, GET /a',
-  POLICIES: ['/login', '/users/:id', '/v1/*/a', 'POST /a/login'].map((match, i) => ({
-    name: `p${i}`,
-    limits: '5/1s',
-    match,
-  })),
-})
-const finder = new PolicyFinder(config.policies, [])
-const exempting = new PolicyFinder([], config.exempt)
-
 fuzz(
-  'PolicyFinder#find() finds by any disguise of a path what it finds by the plain one, and exempts by none in doubt',
-  300,
-  fc.property(plain, disguise, (segments, disguise) => {
-    const plainPath = readPath(new URL(`https://gateway.example/${segments.join('/')}`).pathname)
-    const disguised = disguise(plainPath.canonical)
-    const found = readPath(new URL(`https://gateway.example${disguised}`).pathname)
-    const policies = (path: typeof plainPath) => {
-      const matches = finder.find(['POST'], path)
-      return matches === 'exempt' ? [] : matches.map(({ policy }) => policy.name)
-    }
-    expect(policies(found), disguised).toEqual(expect.arrayContaining(policies(plainPath)))
-    if (found.isDoubtful) expect(exempting.find(['GET'], found)).not.toBe('exempt')
+  'whatever an API makes of a target: it stays below the base path, or it was refused',
+  2_000,
+  fc.property(target, api, (target, api) => {
+    const { pathname } = new URL(`https://gateway.example${target}`)
+    const { ambiguity } = readPath(pathname)
+    fc.pre(!ambiguity?.mayGoUp)
+    const steps = api.filter((name) => !/as a URL|for a host/.test(name))
+    expect(servedBy(steps, `/base${pathname}`), steps.join()).toMatch(/^\/base(?:$|[^\w])/)
   }),
 )

@@ -3,7 +3,7 @@ import { type Environment, loadConfig } from '../../src/config/load-config.ts'
 import { createDigest } from '../../src/identity/digest.ts'
 import { Limiter } from '../../src/limiter/limiter.ts'
 import type { Verdict } from '../../src/limiter/verdict.ts'
-import { readPath } from '../../src/policy/request-path.ts'
+import { createPathReader } from '../../src/policy/request-path.ts'
 import { MemoryStore } from '../../src/store/memory-store.ts'
 import {
   type DecisionRequest,
@@ -13,6 +13,7 @@ import {
   type TierUsage,
 } from '../../src/store/store.ts'
 
+const readPath = createPathReader()
 const NOW_MS = 1_700_000_000_000
 const SECRET = 'a secret of this test'
 
@@ -157,7 +158,7 @@ test.each([
 
 test('Limiter#decide() counts one caller, whatever the method and path, unless by route', async () => {
   const { store, decide } = subject({ RATE_LIMITS: '5/1m', POLICIES: [{ name: 'r', limits: '5/1m', by: 'route' }] })
-  for (const request of ['GET /a', 'POST /a', 'GET /b', 'GET //%61/?q=1']) await decide(request, X)
+  for (const request of ['GET /a', 'POST /a', 'GET /b', 'HEAD /%61/?q=1']) await decide(request, X)
   expect(new Set(store.keys.map(([whole]) => whole)).size).toBe(1)
   const routes = ['GET /a', 'POST /a', 'GET /b', 'GET /a']
   expect(store.keys.map(([, route]) => route)).toEqual(routes.map((route) => keyOf('sluice:r:w', ['route', route])))
@@ -166,12 +167,20 @@ test('Limiter#decide() counts one caller, whatever the method and path, unless b
 test('Limiter#decide() counts by the pattern that matched, where a policy has one', async () => {
   const policy = { name: 'r', limits: '5/1m', by: 'route', match: 'GET /users/:id, /login' }
   const { store, decide } = subject({ POLICIES: [policy] })
-  for (const request of ['GET /users/1', 'HEAD /users/2', 'GET //users/3/', 'GET /login', 'POST /%6Cogin']) {
+  for (const request of ['GET /users/1', 'HEAD /users/2', 'GET /users/3/', 'GET /login', 'POST /%6Cogin']) {
     await decide(request)
   }
   const users = keyOf('sluice:r:w', ['route', 'GET /users/:id'])
   const login = keyOf('sluice:r:w', ['route', '* /login'])
   expect(store.keys.flat()).toEqual([users, users, users, login, login])
+})
+
+test('Limiter#decide() asks nothing about a target that may be another resource, where each is counted by itself', async () => {
+  const { store, decide } = subject({ POLICIES: [{ name: 'r', limits: '5/1m', by: 'route' }] })
+  for (const path of ['//a/login', '/login;1', '/login%00', '/a%2Flogin']) {
+    expect(await decide(`GET ${path}`)).toEqual({ kind: 'ambiguous' })
+  }
+  expect(store.keys).toEqual([])
 })
 
 test.each(['//login', '/%6Cogin', '/x/../login', '/login/', '/x/%2e%2e/login', '\\login'])(

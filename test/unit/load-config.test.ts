@@ -57,6 +57,7 @@ test('loadConfig() has a default for everything but the upstream', () => {
     ],
     ipv6Prefix: 64,
     exempt: [],
+    literalInPaths: [],
     isShedding: false,
     dialect: 'draft-11',
     storeTimeoutMs: 500,
@@ -88,6 +89,7 @@ test.each<[Environment, Partial<Config>]>([
     },
   ],
   [{ EXEMPT: ['/a,b'] }, { exempt: [{ method: '*', path: '/a,b' }] }],
+  [{ LITERAL_IN_PATHS: '%2f ;' }, { literalInPaths: ['%2F', ';'] }],
   [{ SHEDDING: 'on' }, { isShedding: true }],
   [{ RATELIMIT_HEADERS: 'off' }, { dialect: 'off' }],
   [{ RATELIMIT_HEADERS: 'draft-6' }, { dialect: 'draft-6' }],
@@ -384,6 +386,16 @@ test.each<[string, Environment]>([
     { UPSTREAM_URL, RATE_LIMITS: '5/1m', POLICIES: [{ ...A, name: 'default' }] },
   ],
   ['ANONYMOUS: expected "ip" or "deny", got "yes"', { UPSTREAM_URL, ANONYMOUS: 'yes' }],
+  [`EXEMPT: expected ${PATTERNS}, got 5`, { UPSTREAM_URL, EXEMPT: 5 }],
+  [
+    'POLICIES[0].match: expected an item for each pattern (a sign that is meant as it stands is escaped, such as "%24" for "$"), ' +
+      'got ["POST /login,/x"]',
+    withPolicy({ ...A, match: ['POST /login,/x'] }),
+  ],
+  [
+    'LITERAL_IN_PATHS: expected some of %2F %5C %25 %3F %23 ;, with spaces between, got "%2F,;"',
+    { UPSTREAM_URL, LITERAL_IN_PATHS: '%2F,;' },
+  ],
   [`EXEMPT: expected ${PATTERNS}, got ""`, { UPSTREAM_URL, EXEMPT: '' }],
   ['IPV6_PREFIX: expected an integer from 16 to 128, got 8', { UPSTREAM_URL, IPV6_PREFIX: 8 }],
   ['SHEDDING: expected "on" or "off", got true', { UPSTREAM_URL, SHEDDING: true }],

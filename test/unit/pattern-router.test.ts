@@ -63,7 +63,22 @@ test.each(['/*', '/:id', '/__proto__', '/constructor', '/ALL', '/%2F'])(
   },
 )
 
+test.each([
+  ['/login', true],
+  ['/login.json', true],
+  ['/login.', true],
+  ['/login.tar.gz', true],
+  ['/loginx', false],
+  ['/login.json/x', false],
+  ['/log.json', false],
+])('PatternRouter#match() takes ".*" at the end for a suffix or none: %s', (path, isMatched) => {
+  expect(routerOf('/login.*').match('GET', path).length > 0).toBe(isMatched)
+})
+
 test('PatternRouter#match() takes an escaped sign in a pattern for the sign itself', () => {
+  expect(routerOf('/%24id', '/%2B', '/a%2C/b').match('GET', '/$id')).toEqual(['/%24id'])
+  expect(routerOf('/%24id', '/%2B', '/a%2C/b').match('GET', '/+')).toEqual(['/%2B'])
+  expect(routerOf('/%24id', '/%2B', '/a%2C/b').match('GET', '/a,/b')).toEqual(['/a%2C/b'])
   const router = routerOf('/v1/a%3Abatch', '/%2A', '/%3Aid')
   expect(['/v1/a:batch', '/*', '/:id', '/v1/axbatch', '/x'].map((path) => router.match('GET', path))).toEqual([
     ...[['/v1/a%3Abatch'], ['/%2A'], ['/%3Aid'], [], []],
@@ -101,5 +116,22 @@ test('PatternRouter#match() agrees with a naive matcher', () => {
       }
     }),
     { numRuns: 1_000 },
+  )
+})
+
+test('PatternRouter#matchSomeOf() finds what matches any path that begins so', () => {
+  const segments = (...names: string[]) => fc.array(fc.constantFrom(...names), { maxLength: 3 })
+  const pattern = segments('a', 'ab', 'b', ':x', '*').map((names) => `/${names.join('/')}`)
+  const path = segments('a', 'ab', 'b', 'c').map((names) => `/${names.join('/')}`)
+  fc.assert(
+    fc.property(pattern, path, fc.nat({ max: 9 }), fc.boolean(), (pattern, path, length, ignoresCase) => {
+      const router = new PatternRouter<string>()
+      router.add(parsePattern(pattern) as Pattern, pattern, ignoresCase)
+      const prefix = path.slice(0, Math.max(1, length))
+      if (router.match('GET', path).length === 0) return
+      expect(router.matchSomeOf('GET', prefix), `${pattern} by ${prefix}`).toEqual([pattern])
+      expect(router.matchSomeOf('GET', `${path}/`)).toEqual([pattern])
+    }),
+    { numRuns: 2_000 },
   )
 })

@@ -1,10 +1,14 @@
 import { expect, test } from 'vitest'
-import { parsePattern } from '../../src/policy/pattern.ts'
+import { parsePattern, patternExpected } from '../../src/policy/pattern.ts'
 
 test.each([
   ['/login', '*', '/login'],
   ['POST /login', 'POST', '/login'],
-  ['m-search /login', 'M-SEARCH', '/login'],
+  ['propfind /login', 'PROPFIND', '/login'],
+  ['/login.*', '*', '/login.*'],
+  ['GET /users/:id/posts.*', 'GET', '/users/:id/posts.*'],
+  ['/a,b', '*', '/a,b'],
+  ['/odata/$metadata'.replace('$', '%24'), '*', '/odata/%24metadata'],
   ['post /login', 'POST', '/login'],
   ['  POST   /login  ', 'POST', '/login'],
   ['* /login', '*', '/login'],
@@ -31,7 +35,7 @@ test.each([
   ['/upload/*/', '/upload/*'],
   ['/:id/', '/:id'],
   ['/users/%40me', '/users/@me'],
-  ['/a[1]', '/a%5B1%5D'],
+  ['/a%5b1%5d', '/a%5B1%5D'],
 ])('parsePattern() makes the path canonical, as those of requests are: %s', (text, path) => {
   expect(parsePattern(text)?.path).toBe(path)
 })
@@ -54,9 +58,38 @@ test.each([
     'ANY *',
     'GETT /login',
     'GET-POST /login',
+    'M-SEARCH /login',
   ],
   ...['/log in', 'GET /a /b', '/login?next=1', '/login#top', '/a\\b', 'https://api.example.com/login'],
   ...['/users/:', '/users/:id?', '/users/:id{[0-9]+}', '/users/:a-b', '/users/me:id', '/a*', '/*a', '/a/**', '/{a}'],
+  ...['/.*', '/a.*/b', '/:id.*', '/*.*', '/a.**'],
 ])('parsePattern() refuses "%s"', (text) => {
   expect(parsePattern(text)).toBeUndefined()
 })
+
+test.each([
+  ['/users/<id>', '":name"'],
+  ['/users/<int:id>/posts', '":name"'],
+  ['/users/[id]', '":name"'],
+  ['/users/[...rest]', '":name"'],
+  ['/users/{id}', '":name"'],
+  ['GET /users/$id', '":name"'],
+  ['/users/+', '"*" for one segment'],
+  ['/users/+/posts', '"*" for one segment'],
+  ['/users/#', '"*" for one segment'],
+  ['POST /login,/x', 'an item for each pattern'],
+  ['POST /login, GET /x', 'an item for each pattern'],
+  ['/login,GET /x', 'an item for each pattern'],
+])('parsePattern() refuses what other routers take for a parameter, and says what to write: %s', (text, instead) => {
+  expect(parsePattern(text)).toBeUndefined()
+  expect(patternExpected(text)).toContain(instead)
+})
+
+test.each(['/%24id', '/%5Bid%5D', '/%3Cid%3E', '/users/%2B', '/a%2C/b'])(
+  'parsePattern() takes such a sign, escaped, for itself: %s',
+  (text) => {
+    const pattern = parsePattern(text)
+    expect(pattern?.path).toBe(text)
+    expect(parsePattern(pattern?.path ?? '')).toEqual(pattern)
+  },
+)

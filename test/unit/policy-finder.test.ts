@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
-import { type Match, PolicyFinder, priorityOf } from '../../src/policy/policy-finder.ts'
-import { readPath } from '../../src/policy/request-path.ts'
+import { PolicyFinder, priorityOf } from '../../src/policy/policy-finder.ts'
+import { createPathReader } from '../../src/policy/request-path.ts'
 
 /** @param matches of each policy by name; undefined for one that applies everywhere */
 function finderOf(matches: Readonly<Record<string, string | undefined>>, exempt?: string): PolicyFinder {
@@ -14,12 +14,14 @@ function finderOf(matches: Readonly<Record<string, string | undefined>>, exempt?
   return new PolicyFinder(config.policies, config.exempt)
 }
 
+const readPath = createPathReader()
 const at = (path: string) => readPath(new URL(`https://gateway.example${path}`).pathname)
-const find = (finder: PolicyFinder, method: string, path: string) => finder.find([method], at(path))
+const find = (finder: PolicyFinder, method: string, path: string) =>
+  finder.find({ meant: [method], isCertain: true }, at(path))
 
 function found(finder: PolicyFinder, method: string, path: string): (string | undefined)[][] {
   const matches = find(finder, method, path)
-  return matches === 'exempt' ? [['exempt']] : matches.map(({ policy, route }) => [policy.name, route])
+  return typeof matches === 'string' ? [[matches]] : matches.map(({ policy, route }) => [policy.name, route])
 }
 
 test('PolicyFinder#find() finds every policy that applies, in their order', () => {
@@ -97,14 +99,7 @@ test('PolicyFinder#find() finds each policy as if it were the only one', () => {
 
 test('PolicyFinder#find() exempts no path that some API may read otherwise', () => {
   const finder = finderOf({ all: undefined }, 'GET /public/*, OPTIONS *')
-  for (const path of [
-    '/public/a',
-    '/public/a/',
-    '/public//a',
-    '/public/caf%C3%A9',
-    '/public/%61@b:c',
-    '/x/../public/a',
-  ]) {
+  for (const path of ['/public/a', '/public/a/', '/public/caf%C3%A9', '/public/%61@b:c', '/x/../public/a']) {
     expect(find(finder, 'GET', path), path).toBe('exempt')
   }
   const doubtful = [
@@ -121,6 +116,7 @@ test('PolicyFinder#find() exempts no path that some API may read otherwise', () 
   ]
   for (const path of [
     ...doubtful.map((name) => `/public/${name}`),
+    '/public//a',
     '//public/admin',
     '/\\public/admin',
     '/public/%C0%AF',
@@ -131,8 +127,9 @@ test('PolicyFinder#find() exempts no path that some API may read otherwise', () 
 
 test('PolicyFinder#find() exempts no request that names a second method', () => {
   const finder = finderOf({ all: undefined, removals: 'DELETE /a' }, 'POST /a')
-  expect(finder.find(['POST'], at('/a'))).toBe('exempt')
-  const matches = finder.find(['POST', 'DELETE'], at('/a'))
+  expect(finder.find({ meant: ['POST'], isCertain: true }, at('/a'))).toBe('exempt')
+  expect(finder.find({ meant: ['POST'], isCertain: false }, at('/a'))).not.toBe('exempt')
+  const matches = finder.find({ meant: ['POST', 'DELETE'], isCertain: false }, at('/a'))
   expect(matches).toMatchObject([{ policy: { name: 'all' } }, { policy: { name: 'removals' } }])
 })
 
@@ -149,6 +146,7 @@ test('PolicyFinder#find() minds the case of a path, unless a policy does not', (
   expect(found(finder, 'GET', '/login/%c3%a9').map(([name]) => name)).toEqual(['exactly', 'anyhow'])
   expect(found(finder, 'GET', '/LogIn/%c3%a9').map(([name]) => name)).toEqual(['anyhow'])
   expect(found(finder, 'GET', '/Healthz')).toEqual([])
+  expect(found(finder, 'GET', '/LOGIN/%C3%89').map(([name]) => name)).toEqual(['anyhow'])
 })
 
 test('priorityOf() lets no request rise by a path that some API may read otherwise', () => {
@@ -160,13 +158,73 @@ test('priorityOf() lets no request rise by a path that some API may read otherwi
     ],
   })
   const finder = new PolicyFinder(policies, exempt)
-  const priority = (path: string) => priorityOf(finder.find(['GET'], at(path)) as readonly Match[], at(path))
-  expect(['/pay', '/x', '/reports/1', '/pay;x', '/x/..%2Fpay'].map(priority)).toEqual([
-    ...['critical', 'default', 'sheddable', 'default', 'default'],
-  ])
-  expect(['/reports/1;x', '/reports/..%2Fpay', '/reports%2F..%2Fpay'].map(priority)).toEqual([
-    'sheddable',
-    'sheddable',
-    'default',
-  ])
+  const priority = (path: string) => {
+    const found = find(finder, 'GET', path)
+    return typeof found === 'string' ? found : priorityOf(found, at(path))
+  }
+  expect(
+    ['/pay', '/x', '/reports/1', '/pay;x', '/x/..%2Fpay', '/reports/1;x', '/reports/..%2Fpay'].map(priority),
+  ).toEqual(['critical', 'default', 'sheddable', 'default', 'ambiguous', 'sheddable', 'sheddable'])
+})
+
+test.each([
+  // What begins otherwise is nobody's business.
+  ['GET', '/wiki/What%3F', 'GET /login, /users/:id', []],
+  ['GET', '/login%3F', 'POST /login', []],
+  ['GET', '/logi%3F', 'GET /loan', []],
+  ['GET', '/login/x%3F', 'GET /login', []],
+  // What is charged in any case need not be certain.
+  ['GET', '/users/a%2Fb', '/users/*', ['p']],
+  ['GET', '/login;x', undefined, ['p']],
+  ['GET', '/x/..%2Flogin', 'GET *', ['p']],
+  // What could be charged otherwise must be.
+  ['POST', '/login%3F', 'POST /login', ['ambiguous']],
+  ['POST', '/login/%3F', 'POST /login', ['ambiguous']],
+  ['POST', '/lo%67%2569n', 'POST /login', ['ambiguous']],
+  ['HEAD', '/login;', 'GET /login', ['ambiguous']],
+  ['GET', '/users;/1', '/users/:id', ['ambiguous']],
+  ['GET', '/users/1%2Fx', '/users/:id/x', ['ambiguous']],
+  ['GET', '/a;/b/c', '/*/c', ['ambiguous']],
+  ['GET', '//h/login', '/login', ['ambiguous']],
+  ['GET', '/x/..;/login', '/login', ['ambiguous']],
+  ['GET', '/a//b', '/a/:x/b', ['ambiguous']],
+  ['GET', '/login.js;n', '/login.*', ['p']],
+  ['GET', '/login;.json', '/login.*', ['ambiguous']],
+  ['GET', '/login.json%00/x', '/login.*', ['ambiguous']],
+])('PolicyFinder#find() by %s %s and a policy for %s', (method, path, match, expected) => {
+  expect(found(finderOf({ p: match }), method, path).map(([name]) => name)).toEqual(expected)
+})
+
+test('PolicyFinder#find() refuses no target for the sake of a policy that refuses nothing', () => {
+  const { policies, exempt } = loadConfig({
+    UPSTREAM_URL: 'https://api.example.com',
+    POLICIES: [
+      { name: 'shadow', limits: '5/1m', match: '/login', mode: 'shadow' },
+      { name: 'class', priority: 'critical', match: '/pay' },
+      { name: 'routes', limits: '5/1m', by: 'route', mode: 'shadow' },
+    ],
+  })
+  expect(found(new PolicyFinder(policies, exempt), 'GET', '/x/..%2Flogin')).toEqual([['routes', undefined]])
+})
+
+test('PolicyFinder#find() refuses a target that may be another route, where routes have budgets of their own', () => {
+  const { policies, exempt } = loadConfig({
+    UPSTREAM_URL: 'https://api.example.com',
+    POLICIES: [{ name: 'routes', limits: '5/1m', by: 'token+route', match: '/a/:x, /b/*' }],
+  })
+  const finder = new PolicyFinder(policies, exempt)
+  expect(found(finder, 'GET', '/b/..%2Fa%2F1')).toEqual([['ambiguous']])
+  expect(found(finder, 'GET', '/b/c%2F1')).toEqual([['routes', '* /b/*']])
+})
+
+test('PolicyFinder#find() folds the letters that some API folds, where case is ignored', () => {
+  const { policies, exempt } = loadConfig({
+    UPSTREAM_URL: 'https://api.example.com',
+    POLICIES: [{ name: 'p', limits: '5/1m', match: '/:id/kiss', ignore_case: true }],
+  })
+  const finder = new PolicyFinder(policies, exempt)
+  for (const path of ['/É/kiss', '/1/Kiss', '/1/kiſſ', '/1/kıss', '/1/KİSS', '/1/kiß', '/1/KIẞ']) {
+    expect(found(finder, 'GET', path), path).toEqual([['p', '* /:id/kiss']])
+  }
+  expect(found(finder, 'GET', '/caf%C3%A9')).toEqual([])
 })

@@ -1,8 +1,12 @@
 /** A caller who would rather not be counted by the policy of the path that he asks for. */
-import { expect, test } from 'vitest'
-import { send } from '../../support/http-client.ts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { json, send } from '../../support/http-client.ts'
 import { exchange, LAST, statusesOf } from '../../support/raw-http.ts'
-import { startOwnThreatenedGateway } from '../../support/threatened-gateway.ts'
+import {
+  startOwnThreatenedGateway,
+  startThreatenedGateway,
+  type ThreatenedGateway,
+} from '../../support/threatened-gateway.ts'
 
 const LOGIN = [{ name: 'login', limits: '1/1h', by: 'global', match: 'POST /users/@me/login' }]
 
@@ -13,18 +17,9 @@ test.each([
   ['dot segments', '/x/.././users/@me/login'],
   ['backslashes', '/\\users\\@me/login'],
   ['a backslash that goes up', '/x\\..\\users/@me/login'],
-  ['an escaped backslash', '/users%5C@me%5Clogin'],
   ['doubled slashes', '/users//@me///login'],
   ['doubled slashes first', '//users/@me/login'],
-  ['a host before', '//gateway.example/users/@me/login'],
-  ['escaped slashes', '/users%2F@me%2flogin'],
-  ['escaped slashes that go up', '/x%2F..%2Fusers/@me/login'],
   ['a trailing slash', '/users/@me/login/'],
-  ['an escaped trailing slash', '/users/@me/login%2F'],
-  ['matrix parameters', '/users;v=1/@me;a;b=c/login;x'],
-  ['an escaped matrix parameter', '/users/@me/login%3Bx=1'],
-  ['a dot segment with parameters', '/x/..;/users/@me/login'],
-  ['a NUL', '/users/@me/login%00.png'],
   ['a query', '/users/@me/login?/../x'],
   ['a fragment', '/users/@me/login#/../x'],
   ['a URL as its target', 'http://elsewhere.example/users/@me/login'],
@@ -34,6 +29,76 @@ test.each([
   expect((await login('/users/@me/login')).status).toBe(200)
   expect((await login(path)).status).toBe(429)
   expect(gateway.upstream.take()).toHaveLength(1)
+})
+
+describe('what APIs differ about', () => {
+  let gateway: ThreatenedGateway
+  beforeAll(async () => {
+    const policies = [
+      ...LOGIN,
+      { name: 'suffixed', limits: '1/1h', by: 'global', match: 'PUT /login.*, PUT /index.php/login' },
+    ]
+    gateway = await startThreatenedGateway({ POLICIES: policies, EXEMPT: 'GET /users/*' })
+  })
+  afterAll(() => gateway.stop())
+
+  test.each([
+    ...['/users%5C@me%5Clogin', '/users%2F@me%2flogin', '/x%2F..%2Fusers/@me/login', '/users/@me/login%2F'],
+    ...['/users;v=1/@me;a;b=c/login;x', '/users/@me/login%3Bx=1', '/users/@me/login;/x', '/x/..;/users/@me/login'],
+    ...[
+      '/users/@me/login%00.png',
+      '/users/@me/login%0A',
+      '/users/@me/login%3F',
+      '/users/@me/login%23',
+      '/users/@me/login%20',
+    ],
+    ...['/users/@me/%256Cogin', '/x/%252e%252e/users/@me/login', '/users/@me%252Flogin', '/users/@me/login%253Fx'],
+    ...['//gateway.example/users/@me/login', '/\\gateway.example/users/@me/login', '/%C0%AE%C0%AE/users/@me/login'],
+  ])('is refused where another policy could be meant: %s', async (path) => {
+    const answer = await send(gateway.url, { method: 'POST', path })
+    expect([answer.status, answer.headers['content-type']]).toEqual([400, 'application/problem+json'])
+    expect(json(answer)).toEqual({
+      type: 'about:blank',
+      title: 'Ambiguous Target',
+      status: 400,
+      detail: expect.any(String),
+    })
+    expect(gateway.upstream.take()).toEqual([])
+  })
+
+  test.each(['/wiki/What%3F', '/files/a%2Fb', '/a;v=1', '/search/100%25', '/u/@me%00', '/v//w'])(
+    'passes, and is charged by its canonical path, where none could: %s',
+    async (path) => {
+      expect((await send(gateway.url, { method: 'POST', path })).status).toBe(200)
+      const [recorded] = gateway.upstream.take()
+      expect(recorded?.line).toBe(`POST ${path}`)
+    },
+  )
+
+  test('passes by other methods than those of the policy', async () => {
+    const { status, headers } = await send(gateway.url, { path: '/users/@me/login%3F' })
+    expect(status).toBe(200)
+    // Not exempt, for all that.
+    expect(headers).toHaveProperty('ratelimit')
+  })
+
+  test('suffixes and script names are for the patterns', async () => {
+    const statuses: number[] = []
+    for (const path of ['/login', '/login.json', '/login.x', '/index.php/login', '/login.json%00']) {
+      statuses.push((await send(gateway.url, { method: 'PUT', path })).status)
+    }
+    expect(statuses).toEqual([200, 429, 429, 429, 429])
+    gateway.upstream.take()
+  })
+})
+
+test('what the API keeps as data is not ambiguous', async () => {
+  const gateway = await startOwnThreatenedGateway({ POLICIES: LOGIN, LITERAL_IN_PATHS: '%2F ;' })
+  const post = async (path: string) => (await send(gateway.url, { method: 'POST', path })).status
+  expect(await post('/users/@me%2Flogin')).toBe(200)
+  expect(await post('/users/@me/login;x')).toBe(200)
+  expect(await post('/users/@me/login%5C')).toBe(400)
+  expect(await post('/x/..%2Fusers/@me/login')).toBe(400)
 })
 
 test('cannot by the case of the path, where the policy says that the API does not mind it', async () => {
@@ -55,6 +120,13 @@ test.each([
   ['X-Method-Override', { 'X-Method-Override': 'PUT, DELETE' }, ''],
   ['_method in the query', {}, '?_method=delete'],
   ['_method in the query, escaped', {}, '?%5fm%65thod=DELETE'],
+  ['.method in the query, as PHP takes it', {}, '?a=1&.method=DELETE'],
+  ['_method after a space, as PHP takes it', {}, '?+_method=DELETE'],
+  ['_method after an escaped question mark', {}, '%3F_method=DELETE'],
+  ['_method with more than a name', {}, '?_method=DELETE%00,x'],
+  ['X-HTTP-Method-Override with more than a name', { 'X-HTTP-Method-Override': 'DELETE;q=1' }, ''],
+  ['a field too long to be read', { 'X-HTTP-Method': `${'x,'.repeat(7_000)}DELETE` }, ''],
+  ['a parameter too often there to be read', {}, `?${'_method=x&'.repeat(700)}_method=DELETE`],
 ])('cannot by naming another method in %s', async (_, headers, query) => {
   const gateway = await startOwnThreatenedGateway({
     POLICIES: [{ name: 'removals', limits: '1/1h', by: 'global', match: 'DELETE /things/:id' }],
@@ -63,6 +135,14 @@ test.each([
   expect((await send(gateway.url, { method: 'DELETE', path: '/things/1' })).status).toBe(200)
   expect((await send(gateway.url, { method: 'POST', path: `/things/1${query}`, headers })).status).toBe(429)
   expect((await send(gateway.url, { method: 'POST', path: '/things/1' })).status).toBe(200)
+})
+
+test('a method that no policy names makes no difference, but for an exemption', async () => {
+  const gateway = await startOwnThreatenedGateway({ RATE_LIMITS: '9/1h', POLICIES: LOGIN, EXEMPT: 'POST /free' })
+  const headers = { 'X-HTTP-Method-Override': 'PURGE' }
+  expect((await send(gateway.url, { method: 'POST', path: '/users/@me/login', headers })).status).toBe(200)
+  expect((await send(gateway.url, { method: 'POST', path: '/free', headers })).headers).toHaveProperty('ratelimit')
+  expect((await send(gateway.url, { method: 'POST', path: '/free' })).headers).not.toHaveProperty('ratelimit')
 })
 
 test('cannot by asking for HEAD in place of GET', async () => {
@@ -117,8 +197,8 @@ test.each([
 test('cannot spread over the spellings of a path, where it is counted by route', async () => {
   const gateway = await startOwnThreatenedGateway({ POLICIES: [{ name: 'routes', limits: '1/1h', by: 'route' }] })
   const statuses: number[] = []
-  for (const path of ['/a/b', '/a/b;1', '/a/b;2', '/a%2Fb', '/%61/b/', '/a/b%00', '/a/c']) {
-    statuses.push((await send(gateway.url, { path })).status)
-  }
-  expect(statuses).toEqual([200, 429, 429, 429, 429, 429, 200])
+  const paths = ['/a/b', '/%61/b/', '/x/../a/b', '/a/b;1', '/a%2Fb', '/a/b%00', '//h/a/b', '//i/a/b', '/a//b', '/a/c']
+  for (const path of paths) statuses.push((await send(gateway.url, { path })).status)
+  expect(statuses).toEqual([200, 429, 429, 400, 400, 400, 400, 400, 400, 200])
+  expect((await send(gateway.url, { method: 'HEAD', path: '/a/b' })).status).toBe(429)
 })

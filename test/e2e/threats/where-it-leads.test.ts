@@ -120,6 +120,24 @@ test('a base path is not left', async () => {
   const own = await startOwnThreatenedGateway({ UPSTREAM_URL: `${gateway.upstream.url}/v1` })
   for (const path of ['/../x', '/%2e%2e/x', '/..\\x', '/./../../x', '/%2E./x']) await send(own.url, { path })
   expect(gateway.upstream.take().map(({ line }) => line)).toEqual(Array(5).fill('GET /v1/x'))
+  for (const up of ['..%2F', '..%5C', '..;/', '..;a=b/', 'a%2F..%2F..%2F', '%252e%252e/', '.%0A./', '%C0%AE%C0%AE/']) {
+    expect((await send(own.url, { path: `/${up}v1/login` })).status, up).toBe(400)
+  }
+  expect(gateway.upstream.take()).toEqual([])
+})
+
+test("no spelling of the gateway's own paths leads to the upstream", async () => {
+  for (const path of [
+    ...['/_sluice/x', '/%5Fsluice/x', '//_sluice/health', '/x/../_sluice/x', '/_sluice;x/health', '/_sluice%2Fhealth'],
+    ...['/x/..%2F_sluice/health', '/x/..;/_sluice/health', '/%255Fsluice/health', '//h/_sluice/health', '/_sluice%00'],
+  ]) {
+    const { status, headers } = await send(gateway.url, { path })
+    // Health is Sluice's own answer.
+    if (status === 200) expect(headers['content-type'], path).toBe('application/json')
+    else expect([400, 404], path).toContain(status)
+  }
+  expect(gateway.upstream.take()).toEqual([])
+  expect((await send(gateway.url, { path: '/docs/_sluice-setup%3F' })).status).toBe(200)
 })
 
 /** A gateway whose API leads back to it, with what the way back does to `Via`. */
