@@ -1,7 +1,7 @@
 /**
  * Sluice beside its peers, on one Redis and one workerd. About 17 minutes; with --quick, two.
  *
- *     npm run bench -- [--quick] [--only redis|gateway|accuracy]
+ *     npm run bench -- [--quick] [--only redis|gateway|accuracy|worst]
  *
  * Prints tables and what the run must show, and writes figures and plots to bench/results/. It fails only if something
  * could not be measured: a figure that is not what it should be is a result.
@@ -27,6 +27,7 @@ import { checkClaims } from './report/claims.ts'
 import { drawPlots } from './report/plots.ts'
 import { printClaims, printTables } from './report/tables.ts'
 import type { Results } from './results.ts'
+import { measureWorst, type WorstFigures } from './worst/measure.ts'
 
 const TOKEN = 'bench-token'
 const LATENCIES_MS = [0, 20]
@@ -43,19 +44,21 @@ const FULL = {
     seconds: 2,
   },
   accuracy: { targets: ALL_TARGETS, repetitions: 2, durationMs: 3_000 },
+  worst: { seed: 1, candidates: 1_000, looks: 20, repetitions: 1_000 },
 }
 const QUICK = {
   redis: { warmUps: 0, repetitions: 1, budgetMs: 40 },
   gateway: { repetitions: new Map([[HOT, 1]]), seconds: 1 },
   accuracy: { targets: MAIN_TARGETS, repetitions: 1, durationMs: 3_000 },
+  worst: { seed: 1, candidates: 200, looks: 10, repetitions: 250 },
 }
 
 const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false }, only: { type: 'string' } } })
 const isQuick = values.quick
 const settings = isQuick ? QUICK : FULL
 const isAsked = (section: string) => values.only === undefined || values.only === section
-if (!['redis', 'gateway', 'accuracy'].some(isAsked)) {
-  console.error('usage: npm run bench -- [--quick] [--only redis|gateway|accuracy]')
+if (!['redis', 'gateway', 'accuracy', 'worst'].some(isAsked)) {
+  console.error('usage: npm run bench -- [--quick] [--only redis|gateway|accuracy|worst]')
   process.exit(1)
 }
 
@@ -77,7 +80,7 @@ try {
     results = { ...results, redis: await measureInRedis({ redis, contenders, ...settings.redis }) }
   }
   const bundles = new Map<string, Bundle>()
-  if (isAsked('gateway') || isAsked('accuracy')) {
+  if (['gateway', 'accuracy', 'worst'].some(isAsked)) {
     tell('bundles')
     for (const source of [BARE, UPSTASH, HONO_RATE_LIMITER, SLUICE]) bundles.set(source, await bundle(source, folder))
     const sizes = [...bundles].map(([source, { gzipBytes }]) => [source, gzipBytes / 1024])
@@ -95,6 +98,13 @@ try {
       ...settings.accuracy,
     }
     results = { ...results, accuracy: await measureAttacks(options), service: await measureService(options) }
+  }
+  if (isAsked('worst')) {
+    tell('the worst request')
+    const worst: WorstFigures[] = []
+    for (const source of [BARE, SLUICE])
+      worst.push(...(await measureWorst(source, { upstream, bundles, ...settings.worst })))
+    results = { ...results, worst }
   }
   await report(results)
 } finally {

@@ -12,7 +12,8 @@ const BODY = Buffer.from('{"ok":true}')
 const RECORD = '/record/'
 let arrivals: [string, number][] = []
 
-const server = createServer((request, response) => {
+// As much as workerd lets in.
+const server = createServer({ maxHeaderSize: 1 << 20 }, (request, response) => {
   const { url = '' } = request
   if (url.startsWith(RECORD)) arrivals.push([url.slice(RECORD.length), monotonicMs()])
   response.writeHead(200, { 'content-type': 'application/json', 'content-length': BODY.length })

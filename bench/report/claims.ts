@@ -1,6 +1,6 @@
 import { LEASED, SLIDING } from '../accuracy/targets.ts'
 import type { GatewayFigures } from '../gateway/measure.ts'
-import { NAMES } from '../gateway/variants.ts'
+import { NAMES, SLUICE } from '../gateway/variants.ts'
 import { PREFIX_SUMS, SORTED_SET_LOG, SUMMED_STREAM } from '../redis/subjects.ts'
 import type { Results } from '../results.ts'
 
@@ -16,7 +16,7 @@ const ALMOST_NOTHING = 0.001
 
 /** What this run shows of what it must; of a section that was not run, nothing. */
 export function checkClaims(results: Results): Claim[] {
-  return [...redisClaims(results), ...gatewayClaims(results), ...accuracyClaims(results)]
+  return [...redisClaims(results), ...gatewayClaims(results), ...accuracyClaims(results), ...worstClaims(results)]
 }
 
 function atMost(bound: number, claim: string, measured: number): Claim {
@@ -84,6 +84,13 @@ function gatewayClaims({ gateway }: Results): Claim[] {
     ),
     atMost(1.2, 'p50, hot caller, leases ÷ bare proxy, 20 ms', leased.p50Ms / bare.p50Ms),
   ]
+}
+
+function worstClaims({ worst }: Results): Claim[] {
+  if (!worst) return []
+  const own = worst.filter(({ gateway }) => gateway === SLUICE).map(({ processorUs }) => processorUs)
+  const [ordinary = Number.NaN] = own
+  return [atMost(1_000, 'µs of CPU, the worst request found − an ordinary one', Math.max(...own) - ordinary)]
 }
 
 function accuracyClaims({ accuracy }: Results): Claim[] {

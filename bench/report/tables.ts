@@ -2,6 +2,7 @@ import type { AccuracyFigures } from '../accuracy/measure.ts'
 import type { GatewayFigures } from '../gateway/measure.ts'
 import type { RedisFigures } from '../redis/measure.ts'
 import type { Results } from '../results.ts'
+import type { WorstFigures } from '../worst/measure.ts'
 import type { Claim } from './claims.ts'
 
 type Row = Record<string, string | number>
@@ -10,7 +11,7 @@ type Row = Record<string, string | number>
 const DOLLARS_PER_COMMAND = 0.2 / 100_000
 
 /** Prints a run's figures. */
-export function printTables({ redis, gateway, bundles, accuracy, service }: Results): void {
+export function printTables({ redis, gateway, bundles, accuracy, service, worst }: Results): void {
   if (redis) print('In Redis: µs of server time, billed commands and bytes of a decision', redis.map(redisRow))
   if (gateway) {
     print('Through the gateway', gateway.map(gatewayRow))
@@ -23,6 +24,7 @@ export function printTables({ redis, gateway, bundles, accuracy, service }: Resu
     )
   if (accuracy) print('Accuracy under attack', accuracy.map(accuracyRow))
   if (service) print('Service to honest callers', service.map(accuracyRow))
+  if (worst) print('An ordinary request, and the worst found', worst.map(worstRow))
 }
 
 export function printClaims(claims: readonly Claim[]): void {
@@ -62,6 +64,10 @@ function gatewayRow({ variant, callers, restLatencyMs, ...figures }: GatewayFigu
 function costRow({ variant, callers, billed }: GatewayFigures): Row {
   const commands = Math.round(billed * 1e6)
   return { gateway: variant, callers, commands, dollars: (commands * DOLLARS_PER_COMMAND).toFixed(2) }
+}
+
+function worstRow({ gateway, request, status, processorUs }: WorstFigures): Row {
+  return { gateway, request: request.replaceAll('|', '\\|'), status, 'CPU µs': Math.round(processorUs) }
 }
 
 function accuracyRow({ target, traffic, worst, ofIdeal, uncertainMs, worstByRedis }: AccuracyFigures): Row {

@@ -1,0 +1,181 @@
+/** Requests of which each part is as long, and as full of what must be read, as workerd lets in. */
+
+export interface Shape {
+  readonly method: string
+  readonly target: string
+  readonly headers: Readonly<Record<string, string | readonly string[]>>
+}
+
+/** Beyond these, workerd or a client's own HTTP library refuses; a target longer than the gateway reads is tried as well. */
+const TARGET_CHARACTERS = [20, 2_000, 8_400, 15_000]
+const FIELD_CHARACTERS = [0, 90, 1_000, 15_000]
+
+const PATH_PIECES = [
+  ...[
+    '/',
+    'a',
+    '/a',
+    '//',
+    '/..',
+    '/.',
+    '.',
+    ';',
+    ';a=b',
+    '%',
+    '%25',
+    '%2F',
+    '%5C',
+    '%00',
+    '%20',
+    '%2E',
+    '%2e',
+    '%3B',
+    '%3F',
+  ],
+  ...[
+    '%41',
+    '%6C',
+    '%C3%A9',
+    '%E9',
+    '%C0%AE',
+    '%zz',
+    '%252e',
+    '%25252F',
+    '%u002e',
+    '%2525',
+    '|',
+    '"',
+    '[',
+    'Ä',
+    'login',
+    ':',
+  ],
+]
+const QUERY_PIECES = [
+  ...[
+    '&',
+    '?',
+    '=',
+    ';',
+    '+',
+    '%20',
+    '%25',
+    '%26',
+    '%3F',
+    '_',
+    '_method',
+    '&_method=',
+    '?_method',
+    '.method=',
+    '&a=b',
+    '&key=',
+  ],
+  ...[
+    '%5Fmethod',
+    '%5f%6d%65%74%68%6f%64=',
+    'DELETE',
+    'delete,',
+    '%44',
+    '[',
+    '[]',
+    '_method[',
+    'm',
+    '&%255Fmethod=PUT',
+  ],
+]
+const FIELD_PIECES = [
+  ',',
+  ' ',
+  ', ',
+  'a',
+  'DELETE',
+  'x-a',
+  'Bearer ',
+  '"',
+  ';',
+  '=',
+  '.',
+  '1.1 a',
+  '(',
+  '\t',
+  'sluice-',
+  'close',
+  '::',
+]
+const FIELDS = [
+  ...[
+    'X-HTTP-Method-Override',
+    'X-HTTP-Method',
+    'X-Method-Override',
+    'Authorization',
+    'Via',
+    'Connection',
+    'Cookie',
+    'X-Key',
+  ],
+  ...['X-Cost', 'CF-Connecting-IP', 'Forwarded', 'Upgrade', 'Content-Type', 'Accept', 'X-Forwarded-For', 'TE'],
+]
+const METHODS = ['GET', 'POST', 'HEAD', 'DELETE', 'OPTIONS']
+const MOST_FIELDS = 3
+
+type Random = () => number
+
+export function randomShape(random: Random): Shape {
+  const headers: Record<string, string | readonly string[]> = {}
+  for (let i = Math.floor(random() * (MOST_FIELDS + 1)); i > 0; i--) headers[pick(FIELDS, random)] = field(random)
+  if (random() < 0.15) return withManyFields({ method: 'GET', target: target(random), headers }, random)
+  return { method: pick(METHODS, random), target: target(random), headers }
+}
+
+/** The same with one part anew. */
+export function changed(shape: Shape, random: Random): Shape {
+  const other = randomShape(random)
+  switch (Math.floor(random() * 3)) {
+    case 0:
+      return { ...shape, target: other.target }
+    case 1:
+      return { ...shape, method: other.method }
+    default:
+      return { ...shape, headers: random() < 0.7 ? { ...shape.headers, ...other.headers } : other.headers }
+  }
+}
+
+/** Its bytes, roughly. */
+export function describe({ method, target, headers }: Shape): string {
+  const short = (text: string) => (text.length > 40 ? `${text.slice(0, 40)}… (${text.length})` : text)
+  const names = Object.keys(headers)
+  const fields =
+    names.length > 8 ? [`${names.length} fields`] : names.map((name) => `${name}: ${short(String(headers[name]))}`)
+  return [`${method} ${short(target)}`, ...fields].join('; ')
+}
+
+function target(random: Random): string {
+  const [path, query] = [pick(TARGET_CHARACTERS, random), pick(TARGET_CHARACTERS, random)]
+  const total = Math.min(path + query, 15_500)
+  const ofPath = random() < 0.2 ? 20 : Math.round((total * path) / (path + query))
+  const start = random() < 0.5 ? '/' : '/users/'
+  const text = start + filled(PATH_PIECES, ofPath, random)
+  const all = random() < 0.5 ? text : `${text}?${filled(QUERY_PIECES, total - ofPath, random)}`
+  return all.replaceAll('Ä', 'A%CC%88')
+}
+
+function field(random: Random): string {
+  return filled(FIELD_PIECES, pick(FIELD_CHARACTERS, random), random).trim()
+}
+
+function withManyFields(shape: Shape, random: Random): Shape {
+  const count = pick([100, 500, 1_500], random)
+  const named = Object.fromEntries(Array.from({ length: count }, (_, i) => [`x-${i}`, '1']))
+  const connection = random() < 0.5 ? { Connection: Object.keys(named).join() } : {}
+  return { ...shape, headers: { ...shape.headers, ...named, ...connection } }
+}
+
+/** One to three pieces over and over: what takes time by its structure does so most if it is the same throughout. */
+function filled(pieces: readonly string[], characters: number, random: Random): string {
+  const unit = Array.from({ length: 1 + Math.floor(random() * 4) }, () => pick(pieces, random)).join('')
+  return unit.repeat(Math.ceil(characters / unit.length)).slice(0, characters)
+}
+
+function pick<T>(items: readonly T[], random: Random): T {
+  return items[Math.floor(random() * items.length)] as T
+}
