@@ -64,3 +64,8 @@ test.each([
   expect(isConnectionStray(new Headers({ ...sent, Connection: connection }))).toBe(expected)
   expect(isConnectionStray(new Headers(sent))).toBe(false)
 })
+
+test('isConnectionStray() does not read a Connection that is longer than any has to be', () => {
+  expect(isConnectionStray(new Headers({ Connection: 'close,'.repeat(80) }))).toBe(false)
+  expect(isConnectionStray(new Headers({ Connection: 'close,'.repeat(90) }))).toBe(true)
+})
