@@ -58,7 +58,7 @@ export function createGateway({ limiter, proxy, health, dialect, now }: GatewayO
     const response = await proxy(request, target, request.signal)
     end?.(tellsOverload(response, request))
     if (settlement) waitUntil(settlement.settle(response.headers))
-    return hold ? holdUntilEnd(response, hold, request, waitUntil) : response
+    return hold ? holdUntilEnd(response, hold, request, waitUntil, now) : response
   }
 }
 
