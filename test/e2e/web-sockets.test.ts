@@ -22,6 +22,7 @@ let pid: number
 beforeAll(async () => {
   upstream = new WebSocketServer({ host: '127.0.0.1', port: 0, perMessageDeflate: true })
   await once(upstream, 'listening')
+  const others = new Set(await workerdPids())
   gateway = await startDirectGateway({
     bundle: inject('bundle'),
     bindings: {
@@ -33,7 +34,7 @@ beforeAll(async () => {
       ],
     },
   })
-  pid = (await workerdPids())[0] as number
+  pid = (await workerdPids()).find((pid) => !others.has(pid)) as number
 })
 afterAll(async () => {
   await gateway.stop()
