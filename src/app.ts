@@ -33,7 +33,7 @@ const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
 
 /** Puts the gateway together. Everything that does I/O is handed in. */
 export function createApp({ config, store: unguarded, fetch, now, log: everything }: AppOptions): Hono {
-  const { upstreamUrl, upstreamTimeoutMs: timeoutMs, dialect } = config
+  const { upstreamUrl, upstreamTimeoutMs: timeoutMs, dialect, ipv6Prefix } = config
   const log = throttleErrors(everything, now)
   const store = new GuardedStore({ store: unguarded, now, timeoutMs: config.storeTimeoutMs, log })
   const health = config.isShedding ? new UpstreamHealth(now) : undefined
@@ -42,7 +42,7 @@ export function createApp({ config, store: unguarded, fetch, now, log: everythin
   const limiter = new Limiter({ config, store, decider, fallback: new MemoryStore(now), health, log })
   const name = viaName(config)
   const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, name, log })
-  const gateway = createGateway({ limiter, proxy, health, dialect, now })
+  const gateway = createGateway({ limiter, proxy, health, dialect, ipv6Prefix, now })
 
   const targetOf = createTargetReader(createPathReader(config.literalInPaths))
   const hasBasePath = upstreamUrl !== undefined && new URL(upstreamUrl).pathname !== '/'

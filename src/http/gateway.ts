@@ -1,5 +1,6 @@
 import { formatWindow } from '../config/limits.ts'
 import type { Config } from '../config/load-config.ts'
+import { callerAddress } from '../identity/address.ts'
 import type { Source } from '../identity/source.ts'
 import type { Limiter } from '../limiter/limiter.ts'
 import type { TierReport, Verdict } from '../limiter/verdict.ts'
@@ -17,6 +18,7 @@ export interface GatewayOptions {
   /** Undefined: the upstream is not watched. */
   readonly health: UpstreamHealth | undefined
   readonly dialect: Config['dialect']
+  readonly ipv6Prefix: Config['ipv6Prefix']
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
 }
@@ -29,7 +31,7 @@ type Admitted = Extract<Verdict, { kind: 'admitted' }>
 export type Gateway = (request: Request, target: Target, waitUntil: WaitUntil) => Promise<Response>
 
 /** Makes the main job: decide, then proxy or refuse, and say how the limits stand. */
-export function createGateway({ limiter, proxy, health, dialect, now }: GatewayOptions): Gateway {
+export function createGateway({ limiter, proxy, health, dialect, ipv6Prefix, now }: GatewayOptions): Gateway {
   return async function gateway(request, target, waitUntil) {
     const verdict = await limiter.decide(request, target.path, waitUntil)
     if (verdict.lost) waitUntil(verdict.lost.release())
@@ -54,11 +56,11 @@ export function createGateway({ limiter, proxy, health, dialect, now }: GatewayO
     { hold, settlement }: Admitted,
     waitUntil: WaitUntil,
   ): Promise<Response> {
-    const end = health?.begin()
+    const end = health?.begin(callerAddress(request.headers, ipv6Prefix))
     const response = await proxy(request, target, request.signal)
     end?.(tellsOverload(response, request))
     if (settlement) waitUntil(settlement.settle(response.headers))
-    return hold ? holdUntilEnd(response, hold, request, waitUntil) : response
+    return hold ? holdUntilEnd(response, hold, request, waitUntil, now) : response
   }
 }
 

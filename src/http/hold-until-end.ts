@@ -1,12 +1,21 @@
 import type { Hold } from '../limiter/hold.ts'
 import type { WaitUntil } from '../wait-until.ts'
+import { joinWebSockets } from './join-web-sockets.ts'
 
 /**
- * Keeps a request's slots until its response has ended, was cancelled or broke off; a WebSocket's until it is closed.
+ * Keeps a request's slots until its response has ended, was cancelled or broke off; a WebSocket's until its client has
+ * closed it or is gone.
  * @param request its signal is aborted when the client has gone away
+ * @param now milliseconds since the Unix epoch
  */
-export function holdUntilEnd(response: Response, hold: Hold, request: Request, waitUntil: WaitUntil): Response {
-  if (response.webSocket) return holdWebSocket(response, response.webSocket, hold, waitUntil)
+export function holdUntilEnd(
+  response: Response,
+  hold: Hold,
+  request: Request,
+  waitUntil: WaitUntil,
+  now: () => number,
+): Response {
+  if (response.webSocket) return holdWebSocket(response, response.webSocket, hold, waitUntil, now)
   // A body in answer to HEAD is never read.
   if (!response.body || request.method === 'HEAD') {
     waitUntil(hold.release())
@@ -29,36 +38,22 @@ function passage(headers: Headers): TransformStream<Uint8Array, Uint8Array> {
     : new IdentityTransformStream()
 }
 
-function holdWebSocket(response: Response, upstream: WebSocket, hold: Hold, waitUntil: WaitUntil): Response {
-  const { 0: client, 1: server } = new WebSocketPair()
+function holdWebSocket(
+  response: Response,
+  upstream: WebSocket,
+  hold: Hold,
+  waitUntil: WaitUntil,
+  now: () => number,
+): Response {
+  const { 0: outgoing, 1: client } = new WebSocketPair()
   const renewal = setInterval(() => waitUntil(hold.renew()), hold.deadlineMs / 3)
-  let isOpen = true
-  const end = () => {
-    if (!isOpen) return
-    isOpen = false
+  let isHeld = true
+  const onEnd = () => {
+    if (!isHeld) return
+    isHeld = false
     clearInterval(renewal)
     waitUntil(hold.release())
   }
-  upstream.accept()
-  server.accept()
-  connect(upstream, server, end)
-  connect(server, upstream, end)
-  return new Response(null, { status: 101, webSocket: client, headers: response.headers })
-}
-
-function connect(from: WebSocket, to: WebSocket, end: () => void): void {
-  from.addEventListener('message', ({ data }) => to.send(data))
-  from.addEventListener('close', ({ code, reason }) => {
-    end()
-    try {
-      to.close(code, reason)
-    } catch {
-      // Some codes must not be sent, such as those that tell of the absence of one (RFC 6455 §7.4.1).
-      to.close()
-    }
-  })
-  from.addEventListener('error', () => {
-    end()
-    to.close(1011)
-  })
+  joinWebSockets({ upstream, client, now, onEnd })
+  return new Response(null, { status: 101, webSocket: outgoing, headers: response.headers })
 }

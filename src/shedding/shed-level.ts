@@ -8,26 +8,21 @@
  */
 import type { Priority } from '../policy/priority.ts'
 
-export type Observation =
-  /** A request goes to the upstream. */
-  | { readonly kind: 'begin' }
-  /** Its answer has begun; `isOverload` for 503 or 429 with Retry-After, 502 and 504. */
-  | { readonly kind: 'end'; readonly latencyMs: number; readonly isOverload: boolean }
-
-interface Tick {
-  readonly endsAtMs: number
-  readonly answers: number
-  readonly overloads: number
-  readonly latencyMs: number
+/** What is seen of the upstream in one tick. */
+export interface Signs {
+  readonly inFlight: number
+  /** Part of the answers that tell of an overload, 0 to 1. */
+  readonly overloadShare: number
+  /** Mean; undefined if there were too few answers to tell. */
+  readonly latencyMs: number | undefined
 }
 
 export interface ShedState {
   /** 0 to 2. */
   readonly level: number
-  readonly inFlight: number
-  /** What is usual while the upstream is well; undefined until the first tick. */
+  /** What is usual while the upstream is well; undefined until it has been seen. */
   readonly baseline: { readonly latencyMs: number; readonly inFlight: number } | undefined
-  readonly tick: Tick
+  readonly tickEndsAtMs: number
   /** In-flight requests at the last tick's end. */
   readonly lastInFlight: number
   /** Ticks under pressure in a row. */
@@ -56,9 +51,8 @@ const BASELINE_WEIGHT = 0.05
 export function initialShedState(nowMs: number): ShedState {
   return {
     level: 0,
-    inFlight: 0,
     baseline: undefined,
-    tick: emptyTick(nowMs),
+    tickEndsAtMs: nowMs + TICK_MS,
     lastInFlight: 0,
     pressedTicks: 0,
     wellSinceMs: nowMs,
@@ -68,24 +62,14 @@ export function initialShedState(nowMs: number): ShedState {
 
 /**
  * Lets time go by. It must also while every request is shed: nothing else would let them in again.
+ * @param seen gives the signs since it was last asked; asked once a tick
  * @param nowMs never less than before
  */
-export function advance(state: ShedState, nowMs: number): ShedState {
-  return nowMs >= state.tick.endsAtMs ? endTick(state, nowMs) : state
-}
-
-/** @param nowMs never less than before */
-export function observe(before: ShedState, observation: Observation, nowMs: number): ShedState {
-  const state = advance(before, nowMs)
-  if (observation.kind === 'begin') return { ...state, inFlight: state.inFlight + 1 }
-  const { answers, overloads, latencyMs, endsAtMs } = state.tick
-  const tick = {
-    endsAtMs,
-    answers: answers + 1,
-    overloads: overloads + (observation.isOverload ? 1 : 0),
-    latencyMs: latencyMs + observation.latencyMs,
-  }
-  return { ...state, inFlight: Math.max(0, state.inFlight - 1), tick }
+export function advance(state: ShedState, seen: { take(): Signs }, nowMs: number): ShedState {
+  if (nowMs < state.tickEndsAtMs) return state
+  const signs = seen.take()
+  const next = { ...state, tickEndsAtMs: nowMs + TICK_MS, lastInFlight: signs.inFlight }
+  return isPressed(state, signs) ? raised(next, nowMs) : lowered(next, signs, nowMs)
 }
 
 /** Share of a class's requests to refuse, 0 to 1. */
@@ -100,22 +84,13 @@ export function shedShare({ level }: ShedState, priority: Priority): number {
   }
 }
 
-function emptyTick(nowMs: number): Tick {
-  return { endsAtMs: nowMs + TICK_MS, answers: 0, overloads: 0, latencyMs: 0 }
-}
-
-function endTick(state: ShedState, nowMs: number): ShedState {
-  const next = { ...state, tick: emptyTick(nowMs), lastInFlight: state.inFlight }
-  return isPressed(state) ? raised(next, nowMs) : lowered(next, state.tick, nowMs)
-}
-
-function isPressed({ tick, inFlight, lastInFlight, baseline }: ShedState): boolean {
-  if (tick.answers > 0 && tick.overloads / tick.answers > OVERLOAD_SHARE) return true
+function isPressed({ lastInFlight, baseline }: ShedState, { overloadShare, inFlight, latencyMs = 0 }: Signs): boolean {
+  if (overloadShare > OVERLOAD_SHARE) return true
   if (!baseline || inFlight < FEW_IN_FLIGHT) return false
   // A queue that is shrinking already needs no more.
   if (inFlight < lastInFlight) return false
   const crowd = inFlight / Math.max(1, baseline.inFlight)
-  const delay = tick.answers > 0 ? tick.latencyMs / tick.answers / Math.max(1, baseline.latencyMs) : 0
+  const delay = latencyMs / Math.max(1, baseline.latencyMs)
   return crowd > HANGING_RATIO || (crowd > QUEUE_RATIO && delay > QUEUE_RATIO)
 }
 
@@ -131,7 +106,7 @@ function raised(state: ShedState, nowMs: number): ShedState {
   }
 }
 
-function lowered(state: ShedState, { answers, latencyMs }: Tick, nowMs: number): ShedState {
+function lowered(state: ShedState, { inFlight, latencyMs }: Signs, nowMs: number): ShedState {
   const isDue = nowMs - state.wellSinceMs >= state.holdMs
   const level = isDue ? Math.max(0, state.level - STEP_DOWN) : state.level
   return {
@@ -140,11 +115,13 @@ function lowered(state: ShedState, { answers, latencyMs }: Tick, nowMs: number):
     pressedTicks: 0,
     holdMs: level === 0 ? FIRST_HOLD_MS : state.holdMs,
     // What is seen while requests are shed, or while a queue drains, is not what is usual.
-    baseline: level === 0 && answers > 0 ? follow(state, latencyMs / answers) : state.baseline,
+    baseline: level === 0 && latencyMs !== undefined ? follow(state.baseline, latencyMs, inFlight) : state.baseline,
   }
 }
 
-function follow({ baseline, inFlight }: ShedState, latencyMs: number): NonNullable<ShedState['baseline']> {
+type Baseline = NonNullable<ShedState['baseline']>
+
+function follow(baseline: Baseline | undefined, latencyMs: number, inFlight: number): Baseline {
   if (!baseline) return { latencyMs, inFlight }
   const towards = (usual: number, seen: number) => usual + (seen - usual) * BASELINE_WEIGHT
   return { latencyMs: towards(baseline.latencyMs, latencyMs), inFlight: towards(baseline.inFlight, inFlight) }

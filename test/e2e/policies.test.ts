@@ -290,7 +290,8 @@ test('SHEDDING refuses sheddable requests while the upstream is overloaded, and 
   respond = (response) => response.writeHead(503, { 'Retry-After': '1' }).end('upstream')
   for (let tries = 0; ; tries++) {
     expect(tries).toBeLessThan(5_000)
-    const response = await call('/export')
+    // One caller's answers are no sign of anything.
+    const response = await call('/export', { headers: { 'CF-Connecting-IP': `203.0.113.${tries % 9}` } })
     if ((await response.text()) === 'upstream') continue
     expect(response.status).toBe(503)
     expect(response.headers.get('Retry-After')).toBe('1')
@@ -298,6 +299,22 @@ test('SHEDDING refuses sheddable requests while the upstream is overloaded, and 
     break
   }
   for (let i = 0; i < 50; i++) expect(await (await call('/pay')).text()).toBe('upstream')
+})
+
+test('SHEDDING takes what the API answers to one caller for no overload', async () => {
+  const call = await gatewayWith([{ name: 'export', match: '/export', priority: 'sheddable' }], { SHEDDING: 'on' })
+  respond = (response, _, url) => {
+    if (url.endsWith('?often')) response.writeHead(429, { 'Retry-After': '1' })
+    if (url.endsWith('?broken')) response.writeHead(503, { 'Retry-After': '1' })
+    response.end('upstream')
+  }
+  const from = (address: string) => ({ headers: { 'CF-Connecting-IP': address } })
+  // Several of the 250 ms after which the level is set anew.
+  for (const endsAt = performance.now() + 1_500; performance.now() < endsAt; ) {
+    for (const query of ['?often', '?broken']) await (await call(`/export${query}`, from('203.0.113.7'))).text()
+    const honest = await call('/export', from('198.51.100.1'))
+    expect([honest.status, await honest.text()]).toEqual([200, 'upstream'])
+  }
 })
 
 test('concurrency: a slot is free again when the body has ended', async () => {

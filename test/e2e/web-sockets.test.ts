@@ -1,0 +1,231 @@
+/** WebSockets through the gateway: with a slot, which it then holds, they are the same as without. */
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { type ClientOptions, type RawData, WebSocket, WebSocketServer } from 'ws'
+import { residentMiB, workerdPids } from '../faults/memory.ts'
+import { type DirectGateway, startDirectGateway } from '../support/direct-gateway.ts'
+import { send } from '../support/http-client.ts'
+
+const MIB = 2 ** 20
+
+const ASKED_MIB = 1_000
+/** What may be kept for a side that reads nothing, with room for what it is taken to have received meanwhile. */
+const MOST_KEPT_MIB = 100
+/** The rest is room for what V8 has not collected yet. */
+const MOST_GROWTH_MIB = 600
+
+let upstream: WebSocketServer
+let gateway: DirectGateway
+let pid: number
+
+beforeAll(async () => {
+  upstream = new WebSocketServer({ host: '127.0.0.1', port: 0, perMessageDeflate: true })
+  await once(upstream, 'listening')
+  const others = new Set(await workerdPids())
+  gateway = await startDirectGateway({
+    bundle: inject('bundle'),
+    bindings: {
+      UPSTREAM_URL: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`,
+      // None is to be free because its deadline has come.
+      POLICIES: [
+        { name: 'slot', algorithm: 'concurrency', limits: '50', deadline: '1h', match: '/slot' },
+        { name: 'one', algorithm: 'concurrency', limits: '1', deadline: '1h', match: '/one' },
+      ],
+    },
+  })
+  pid = (await workerdPids()).find((pid) => !others.has(pid)) as number
+})
+afterAll(async () => {
+  await gateway.stop()
+  for (const socket of upstream.clients) socket.terminate()
+  upstream.close()
+})
+
+interface Joined {
+  readonly client: WebSocket
+  readonly server: WebSocket
+}
+
+const urlOf = (path: string) => `ws://${gateway.url.host}${path}`
+
+async function join(
+  path: string,
+  { protocols = [], ...options }: ClientOptions & { readonly protocols?: string[] } = {},
+): Promise<Joined> {
+  const connected = once(upstream, 'connection')
+  const client = new WebSocket(urlOf(path), protocols, options)
+  const opened = once(client, 'open')
+  const [server] = (await connected) as [WebSocket]
+  await opened
+  return { client, server }
+}
+
+interface Message {
+  readonly data: Buffer
+  readonly isBinary: boolean
+}
+
+async function messages(socket: WebSocket, count: number): Promise<readonly Message[]> {
+  const seen: Message[] = []
+  const done = Promise.withResolvers<void>()
+  socket.on('message', (data: RawData, isBinary) => {
+    seen.push({ data: data as Buffer, isBinary })
+    if (seen.length === count) done.resolve()
+  })
+  await done.promise
+  return seen
+}
+
+const text = (value: string): Message => ({ data: Buffer.from(value), isBinary: false })
+const binary = (data: Buffer): Message => ({ data, isBinary: true })
+const bytes = (length: number) => Buffer.alloc(length, 'many bytes, not all alike')
+
+const MESSAGES: readonly (readonly [string, readonly Message[]])[] = [
+  ['text', [text('hello')]],
+  ['text beyond ASCII', [text('grüße 🎉 \u0000')]],
+  ['an empty text', [text('')]],
+  ['binary', [binary(Buffer.from([0, 255, 1, 128]))]],
+  ['what looks like text, as binary', [binary(Buffer.from('hello'))]],
+  ['an empty binary', [binary(Buffer.alloc(0))]],
+  ['each kind in turns', Array.from({ length: 50 }, (_, i) => (i % 2 ? text(`${i}`) : binary(Buffer.from([i]))))],
+  ['lengths at the borders of framing', [125, 126, 65_535, 65_536].map((length) => binary(bytes(length)))],
+  ['1 MiB', [binary(bytes(MIB)), text('x'.repeat(MIB))]],
+  ['32 MiB, the most that workerd takes', [binary(bytes(32 * MIB))]],
+]
+
+const PATHS = [
+  ['without a slot', '/'],
+  ['with a slot', '/slot'],
+] as const
+
+const SIDES = [
+  ['client', 'server'],
+  ['server', 'client'],
+] as const
+
+for (const [name, path] of PATHS) {
+  for (const [from, to] of SIDES) {
+    test.each(MESSAGES)(`%s passes from the ${from} ${name}`, async (_, sent) => {
+      const joined = await join(path)
+      const received = messages(joined[to], sent.length)
+      for (const { data, isBinary } of sent) joined[from].send(data, { binary: isBinary })
+      const seen = await received
+      expect(seen.map(({ isBinary }) => isBinary)).toEqual(sent.map(({ isBinary }) => isBinary))
+      expect(seen.every(({ data }, index) => data.equals(sent[index]?.data as Buffer))).toBe(true)
+      joined.client.terminate()
+    })
+
+    test(`a message in fragments passes from the ${from} ${name}`, async () => {
+      const joined = await join(path)
+      const received = messages(joined[to], 1)
+      joined[from].send('one ', { fin: false })
+      joined[from].send('and ', { fin: false })
+      joined[from].send('two', { fin: true })
+      expect((await received).map(({ data }) => String(data))).toEqual(['one and two'])
+      joined.client.terminate()
+    })
+
+    test(`a ping is answered to the ${from} ${name}`, async () => {
+      const joined = await join(path)
+      const answered = once(joined[from], 'pong')
+      joined[from].ping('are you there')
+      expect(String((await answered)[0])).toBe('are you there')
+      joined.client.terminate()
+    })
+
+    test.each([
+      [1000, ''],
+      [1001, 'going away'],
+      [1005, ''],
+      [1011, 'grüße'],
+      [1012, 'x'.repeat(123)],
+      [3000, ''],
+      [4999, 'last'],
+    ])(`the code %d passes from the ${from} ${name}`, async (code, reason) => {
+      const joined = await join(path)
+      const ended = SIDES.map(async ([side]) => {
+        const [code, reason] = await once(joined[side], 'close')
+        return [code, String(reason)]
+      })
+      if (code === 1005) joined[from].close()
+      else joined[from].close(code, reason)
+      expect(await Promise.all(ended)).toEqual([
+        [code, reason],
+        [code, reason],
+      ])
+    })
+  }
+
+  test(`the upstream chooses among subprotocols ${name}`, async () => {
+    const { client, server } = await join(path, { protocols: ['v1.chat', 'v2.chat'] })
+    expect([client.protocol, server.protocol]).toEqual(['v1.chat', 'v1.chat'])
+    client.terminate()
+  })
+
+  test.each([true, false])(`compression is what the two agree on ${name} (%s)`, async (perMessageDeflate) => {
+    const { client, server } = await join(path, { perMessageDeflate })
+    const agreed = perMessageDeflate ? expect.stringContaining('permessage-deflate') : ''
+    expect([client.extensions, server.extensions]).toEqual([agreed, agreed])
+    client.terminate()
+  })
+}
+
+test('a client that breaks off is said to have gone, and its slot is free', async () => {
+  const { client, server } = await join('/one')
+  expect((await send(gateway.url, { path: '/one' })).status).toBe(429)
+  const ended = once(server, 'close')
+  client.terminate()
+  expect((await ended)[0]).toBe(1001)
+  await free('/one')
+})
+
+test('an upstream that breaks off is said to have failed, and the slot is free', async () => {
+  const { client, server } = await join('/one')
+  const ended = once(client, 'close')
+  server.terminate()
+  expect((await ended)[0]).toBe(1014)
+  await free('/one')
+})
+
+test('a client that asks for much and reads nothing is closed, and keeps its slot while it is there', async () => {
+  const { client, server } = await join('/one', { perMessageDeflate: false })
+  const [before = 0] = await residentMiB([pid])
+  server.on('message', () => server.send(bytes(MIB)))
+  const ended = once(server, 'close')
+  client.pause()
+  for (let asked = 0; asked < ASKED_MIB; asked++) client.send('more')
+  expect((await ended)[0]).toBe(1013)
+  const [after = 0] = await residentMiB([pid])
+  expect(after - before).toBeLessThan(MOST_GROWTH_MIB)
+  expect((await send(gateway.url, { path: '/one' })).status).toBe(429)
+
+  const closed = once(client, 'close')
+  let receivedMiB = 0
+  client.on('message', (data: Buffer) => {
+    receivedMiB += data.length / MIB
+  })
+  client.resume()
+  expect((await closed)[0]).toBe(1013)
+  expect(receivedMiB).toBeGreaterThan(32)
+  expect(receivedMiB).toBeLessThan(MOST_KEPT_MIB)
+  await free('/one')
+})
+
+test('a client that sends much to an upstream that reads nothing is closed', async () => {
+  const { client, server } = await join('/one', { perMessageDeflate: false })
+  server.pause()
+  const closed = once(client, 'close')
+  for (let sentMiB = 0; sentMiB < MOST_KEPT_MIB; sentMiB++) client.send(bytes(MIB))
+  expect((await closed)[0]).toBe(1013)
+  await free('/one')
+  server.terminate()
+})
+
+/** Asks until a slot is given; it goes back at once, as the upstream answers no plain request for long. */
+async function free(path: string): Promise<void> {
+  for (let tries = 0; tries < 500; tries++) {
+    if ((await send(gateway.url, { path })).status !== 429) return
+  }
+  throw new Error('the slot was not given back')
+}
