@@ -21,6 +21,9 @@ const luaText = {
 /** A slow machine is no failure: this is for what never ends. */
 const TIMEOUT_MS = 180_000 * (process.env.FUZZ === 'long' ? 40 : 1)
 
+/** Files share a worker, which takes a second or more to start; what one has put in place of something is taken away. */
+const SHARED = { isolate: false, unstubGlobals: true, restoreMocks: true }
+
 export default defineConfig({
   test: {
     // More than there are cores: many tests wait for what goes on in other processes.
@@ -35,6 +38,7 @@ export default defineConfig({
         ],
         test: {
           name: 'workerd',
+          ...SHARED,
           testTimeout: TIMEOUT_MS,
           hookTimeout: TIMEOUT_MS,
           include: ['test/unit/**/*.test.ts', 'test/contract/**/*.test.ts'],
@@ -45,6 +49,7 @@ export default defineConfig({
         plugins: [luaText],
         test: {
           name: 'node',
+          ...SHARED,
           include: ['test/{property,simulation,integration,e2e,tools,exactness,fuzz,faults}/**/*.test.ts'],
           expect: { poll: { timeout: 60_000 } },
           globalSetup: ['./test/setup/services.ts', './test/setup/bundle.ts', './test/setup/fuzz.ts'],

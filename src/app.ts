@@ -8,7 +8,7 @@ import { createProxy, type ProxyOptions } from './http/proxy.ts'
 import { createTargetReader, type NoTarget, type Target } from './http/target.ts'
 import { hasPassed, loopDetected, viaName } from './http/via.ts'
 import { Limiter } from './limiter/limiter.ts'
-import { type Log, throttleErrors } from './log.ts'
+import { type Log, throttle } from './log.ts'
 import { GuardedStore } from './outage/guarded-store.ts'
 import { createPathReader } from './policy/request-path.ts'
 import { UpstreamHealth } from './shedding/upstream-health.ts'
@@ -34,7 +34,7 @@ const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
 /** Puts the gateway together. Everything that does I/O is handed in. */
 export function createApp({ config, store: unguarded, fetch, now, log: everything }: AppOptions): Hono {
   const { upstreamUrl, upstreamTimeoutMs: timeoutMs, dialect, ipv6Prefix } = config
-  const log = throttleErrors(everything, now)
+  const log = throttle(everything, now)
   const store = new GuardedStore({ store: unguarded, now, timeoutMs: config.storeTimeoutMs, log })
   const health = config.isShedding ? new UpstreamHealth(now) : undefined
   const asked = new DenyCache(store, now)

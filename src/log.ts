@@ -9,16 +9,16 @@ export const consoleLog: Log = (level, fields) => console[level](JSON.stringify(
 const THROTTLE_MS = 1_000
 
 /**
- * Lets through one error of each event a second, with the number of those before it that were not: when something
- * breaks, it breaks for each request, and lines are billed.
+ * Lets through one error or warning of each event a second, with the number of those before it that were not: when
+ * something breaks, it breaks for each request, and lines are billed.
  * @param now milliseconds since the Unix epoch
  */
-export function throttleErrors(log: Log, now: () => number): Log {
+export function throttle(log: Log, now: () => number): Log {
   const events = new Map<string, { readonly at: number; suppressed: number }>()
   return function throttled(level, fields) {
     const last = events.get(fields.event)
     const at = now()
-    if (level !== 'error') log(level, fields)
+    if (level === 'info') log(level, fields)
     else if (last && Math.abs(at - last.at) < THROTTLE_MS) last.suppressed++
     else {
       events.set(fields.event, { at, suppressed: 0 })

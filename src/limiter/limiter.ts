@@ -116,7 +116,8 @@ export class Limiter {
     const refusing = tiers.filter(({ retryAfterMs }) => retryAfterMs > 0)
     const shadowed = refusing.filter(({ policy }) => !policy.enforced)
     if (shadowed.length > 0) {
-      this.#log('info', { event: 'shadow_limited', violated: shadowed.map(({ name }) => name) })
+      const violated = shadowed.map(({ name }) => name)
+      this.#log('warn', { event: 'shadow_limited', violated, callers: callersOf(charges, shadowed) })
     }
     if (granted > 0) {
       // A shadow rule that would have refused was not charged.
@@ -136,6 +137,14 @@ export class Limiter {
       ? { kind: 'limited', tiers, violated, retryAfterMs }
       : { kind: 'reserved', tiers, retryAfterMs }
   }
+}
+
+/** Who would have been refused: for each policy, the identity as its key in Redis has it. */
+function callersOf(charges: readonly Charge[], shadowed: readonly TierReport[]): Record<string, string> {
+  const callers = charges
+    .filter(({ match }) => shadowed.some(({ policy }) => policy === match.policy))
+    .map(({ match, rule: { key } }) => [match.policy.name, key.slice(key.indexOf('{') + 1, -1)])
+  return Object.fromEntries(callers)
 }
 
 function addReports(reports: TierReport[], policy: Policy, rule: Rule, usage: readonly TierUsage[]): void {

@@ -230,7 +230,7 @@ test('Limiter#decide() refuses for as long as the slowest tier that refused need
   expect(violated.map(({ name }) => name)).toEqual(['default-1s', 'default-1m'])
 })
 
-test('Limiter#decide() in shadow mode reports what would have been refused', async () => {
+test('Limiter#decide() in shadow mode reports what would have been refused, and whom', async () => {
   const { store, lines, decide } = subject({ MODE: 'shadow', RATE_LIMITS: '10/1s, 120/1m' })
   const refused = refusal([{ retryAfterMs: 400 }, { remaining: 50 }])
   // A store grants what only shadow rules would refuse.
@@ -240,7 +240,27 @@ test('Limiter#decide() in shadow mode reports what would have been refused', asy
     tiers: [{ retryAfterMs: 400 }, { remaining: 50 }],
   })
   expect(store.requests[0]?.rules.map(({ enforced }) => enforced)).toEqual([false])
-  expect(lines).toEqual([{ level: 'info', event: 'shadow_limited', violated: ['default-1s'] }])
+  const caller = /\{(.{22})\}$/.exec(store.keys[0]?.[0] ?? '')?.[1]
+  expect(lines).toEqual([
+    { level: 'warn', event: 'shadow_limited', violated: ['default-1s'], callers: { default: caller } },
+  ])
+})
+
+test('Limiter#decide() names the caller of each policy in shadow mode that would have refused, and of no other', async () => {
+  const { store, lines, decide } = subject({
+    POLICIES: [
+      { name: 'by-token', limits: '5/1d', mode: 'shadow' },
+      { name: 'by-ip', limits: '5/1d', by: 'ip', mode: 'shadow' },
+      { name: 'content', limits: '5/1d', by: 'route', mode: 'shadow' },
+      { name: 'enforced', limits: '5/1d' },
+    ],
+  })
+  const refused = refusal([{ retryAfterMs: 1 }], [{ retryAfterMs: 1 }], [{}], [{}])
+  store.answer = async () => ({ ...(await refused()), granted: 1 })
+  await decide('GET /', X)
+  const [token, ip] = (store.keys[0] ?? []).map((key) => /\{(.{22})\}$/.exec(key)?.[1])
+  expect(lines).toMatchObject([{ violated: ['by-token-1d', 'by-ip-1d'], callers: { 'by-token': token, 'by-ip': ip } }])
+  expect(Object.keys(lines[0]?.callers as object)).toHaveLength(2)
 })
 
 test('Limiter#decide() says nothing of shadow mode where nothing would have been refused', async () => {

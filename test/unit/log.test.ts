@@ -1,17 +1,17 @@
 import { expect, test } from 'vitest'
-import { type Log, throttleErrors } from '../../src/log.ts'
+import { type Log, throttle } from '../../src/log.ts'
 
 function subject() {
   const clock = { now: 1_700_000_000_000 }
   const lines: unknown[] = []
-  const log: Log = throttleErrors(
+  const log: Log = throttle(
     (level, fields) => lines.push({ level, ...fields }),
     () => clock.now,
   )
   return { clock, lines, log }
 }
 
-test('throttleErrors() lets one error of each event a second through, and counts the others', () => {
+test('throttle() lets one error of each event a second through, and counts the others', () => {
   const { clock, lines, log } = subject()
   for (let i = 0; i < 3; i++) log('error', { event: 'a' })
   log('error', { event: 'b' })
@@ -28,7 +28,7 @@ test('throttleErrors() lets one error of each event a second through, and counts
   ])
 })
 
-test('throttleErrors() does not fall silent when the clock steps back', () => {
+test('throttle() does not fall silent when the clock steps back', () => {
   const { clock, lines, log } = subject()
   log('error', { event: 'a' })
   clock.now -= 3_600_000
@@ -36,8 +36,15 @@ test('throttleErrors() does not fall silent when the clock steps back', () => {
   expect(lines).toHaveLength(2)
 })
 
-test('throttleErrors() holds back nothing but errors', () => {
-  const { lines, log } = subject()
-  for (let i = 0; i < 3; i++) log('info', { event: 'shadow_limited' })
-  expect(lines).toHaveLength(3)
+test('throttle() counts warnings as errors, and holds back no information', () => {
+  const { clock, lines, log } = subject()
+  for (let i = 0; i < 3; i++) log('info', { event: 'store_recovered' })
+  expect(lines.splice(0)).toHaveLength(3)
+  for (let i = 0; i < 3; i++) log('warn', { event: 'shadow_limited' })
+  clock.now += 1_000
+  log('warn', { event: 'shadow_limited' })
+  expect(lines).toEqual([
+    { level: 'warn', event: 'shadow_limited' },
+    { level: 'warn', event: 'shadow_limited', suppressed: 2 },
+  ])
 })
