@@ -2,6 +2,8 @@
 export type Fault =
   /** The command runs and its answer comes later, by another time each. */
   | { readonly kind: 'latency'; readonly minMs: number; readonly maxMs: number }
+  /** The command runs, and its answer comes when this resolves. */
+  | { readonly kind: 'held'; readonly until: Promise<void> }
   /** The command comes to run later, by another time each: later ones overtake it. */
   | { readonly kind: 'delay'; readonly minMs: number; readonly maxMs: number }
   /** No answer ever comes. `runs`: the command is run all the same. */

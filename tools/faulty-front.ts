@@ -136,6 +136,9 @@ async function deliver(
   switch (fault?.kind) {
     case 'hang':
       return
+    case 'held':
+      await fault.until
+      break
     case 'rewrite':
       return send(response, { ...reply, body: fault.rewrite(reply.body) })
     case 'reset': {

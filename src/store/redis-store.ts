@@ -99,13 +99,14 @@ export class RedisStore implements Store {
   }
 
   async release(rules: readonly Rule[]): Promise<void> {
-    await Promise.all(
-      rules.map((rule) => {
-        const [first = '', ...others] = slotMembers(rule)
-        const { redis, timeoutMs } = this.#client
-        return this.#within(timeoutMs, () => redis.zrem(rule.key, first, ...others)).catch(this.#fail([rule.key]))
-      }),
-    )
+    const { redis, timeoutMs } = this.#client
+    const release = async (rule: Rule) => {
+      const [first = '', ...others] = slotMembers(rule)
+      const removed = await this.#within(timeoutMs, () => redis.zrem(rule.key, first, ...others))
+      // Something else than Redis has answered, so nothing was given back.
+      if (!Number.isSafeInteger(removed)) throw new StoreError('Redis answered something other than a number')
+    }
+    await Promise.all(rules.map((rule) => release(rule).catch(this.#fail([rule.key]))))
   }
 
   async revoke(releases: readonly Release[]): Promise<void> {
