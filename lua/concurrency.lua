@@ -1,14 +1,33 @@
 -- At most `limit` units held at once. Each is given back by its holder, or free by itself at its deadline.
 --
 -- KEYS   one sorted set a rule: a member "<slot>:<i>", i from 1, for each unit that the request of that slot holds,
---        under its deadline in ms. The key expires `window` after the last admission or renewal.
+--        under its deadline in ms; and as marks, under minus the ms until which they stand, members that must not come
+--        to be held. The key expires `window` after the last admission or renewal, and not before its marks.
 -- ARGV   rule: limit, window in ms (from the admission to the deadline), slot (an integer, unlike any other request's).
 -- Reply  units left, ms until the earliest deadline, ms until deadlines have left `wanted` units (0: now). Both are
 --        upper bounds, since a unit may be given back at any time.
 --
--- Outside of this script, a holder gives back with ZREM key <slot>:1 …, and stays on beyond its deadline with
--- ZADD key XX <later deadline> <slot>:1 … and PEXPIRE key <ms until then>.
+-- A network reorders: who got no answer to an admission, and so gives back what it may have taken, can overtake it. The
+-- release then leaves a mark, and the admission finds its members there and adds nothing. That costs an ordinary
+-- admission and an ordinary release (outside of this script: ZREM key <slot>:1 …) no command more. An admission that
+-- carries the time until which it is good would need none either, but a clock that isolates and Redis share.
 local tier_usage, add_members = ...
+
+-- How long an admission may be on its way: longer than a request lives after its answer, 30 s, and its calls with it.
+local LONGEST_WAY_MS = 60000
+
+-- Far below what Lua can unpack as arguments of one call (some 8,000).
+local AT_ONCE = 4000
+
+local function integer(number)
+  return string.format('%.0f', number)
+end
+
+local function members_of(slot)
+  return function(i)
+    return integer(slot) .. ':' .. integer(i)
+  end
+end
 
 -- By rank, in order of deadline.
 local function deadline_at(key, rank)
@@ -19,14 +38,15 @@ local function peek(key, now_us, wanted, rule)
   local limit, window, slot = rule[1], rule[2], rule[3]
   local now = math.floor(now_us / 1000)
   local earliest, used = deadline_at(key, 0), 0
-  local has_overdue = earliest and earliest <= now
+  -- Overdue units and marks.
+  local has_others = earliest and earliest <= now
   if earliest then
-    used = redis.call('ZCOUNT', key, string.format('(%.0f', now), '+inf')
+    used = redis.call('ZCOUNT', key, '(' .. integer(now), '+inf')
   end
-  if has_overdue then
+  if has_others then
     earliest = used > 0 and deadline_at(key, -used) or nil
   end
-  local state = { now = now, window = window, slot = slot, has_overdue = has_overdue }
+  local state = { now = now, window = window, slot = slot, has_others = has_others }
   state.available, state.reply = math.huge, {}
   tier_usage(state, wanted, {
     limit = limit,
@@ -40,14 +60,50 @@ local function peek(key, now_us, wanted, rule)
   return state
 end
 
-local function commit(key, state, amount)
-  if state.has_overdue then
-    redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', state.now))
-  end
-  add_members(key, state.now + state.window, amount, function(i)
-    return string.format('%.0f:%.0f', state.slot, i)
-  end)
-  redis.call('PEXPIRE', key, string.format('%.0f', state.window))
+-- Overdue units, and marks that have stood long enough, lie in between of the others.
+local function remove_past(key, now)
+  redis.call('ZREMRANGEBYSCORE', key, integer(-now), integer(now))
 end
 
-return { peek = peek, commit = commit }
+local function expire(key, window)
+  redis.call('PEXPIRE', key, integer(math.max(window, LONGEST_WAY_MS)))
+end
+
+local function commit(key, state, amount)
+  -- First: a Redis that is full refuses it, but not once a script has written anything.
+  add_members(key, state.now + state.window, amount, members_of(state.slot), 'NX')
+  if state.has_others then
+    remove_past(key, state.now)
+  end
+  expire(key, state.window)
+end
+
+local function remove_members(key, amount, member_of)
+  for first = 1, amount, AT_ONCE do
+    local members = {}
+    for i = first, math.min(first + AT_ONCE - 1, amount) do
+      members[#members + 1] = member_of(i)
+    end
+    redis.call('ZREM', key, unpack(members))
+  end
+end
+
+-- Has an effect once, however often it is called. `is_known`: the admission was answered, so it needs no mark.
+local function release(key, now, window, slot, units, is_known)
+  local member_of = members_of(slot)
+  if is_known then
+    remove_members(key, units, member_of)
+    return
+  end
+  add_members(key, -(now + LONGEST_WAY_MS), units, member_of)
+  remove_past(key, now)
+  expire(key, window)
+end
+
+-- Moves the deadline of units that are still held. Only who was answered renews, so no mark is met.
+local function renew(key, now, window, slot, units)
+  add_members(key, now + window, units, members_of(slot), 'XX')
+  expire(key, window)
+end
+
+return { peek = peek, commit = commit, release = release, renew = renew }

@@ -2,6 +2,10 @@
 export type Fault =
   /** The command runs and its answer comes later, by another time each. */
   | { readonly kind: 'latency'; readonly minMs: number; readonly maxMs: number }
+  /** The command runs, and its answer comes when this resolves. */
+  | { readonly kind: 'held'; readonly until: Promise<void> }
+  /** The command comes to run later, by another time each: later ones overtake it. */
+  | { readonly kind: 'delay'; readonly minMs: number; readonly maxMs: number }
   /** No answer ever comes. `runs`: the command is run all the same. */
   | { readonly kind: 'hang'; readonly runs: boolean }
   /** The command is not run; the error repeats the command and the token, as some servers and clients do. */
@@ -32,6 +36,7 @@ function reshape(change: (numbers: number[]) => unknown): Fault {
 export const FAULTS = {
   'latency with jitter': { kind: 'latency', minMs: 20, maxMs: 200 },
   'latency around the deadline': { kind: 'latency', minMs: 200, maxMs: 900 },
+  'commands late and out of order': { kind: 'delay', minMs: 0, maxMs: 1_500 },
   'hang, command not run': { kind: 'hang', runs: false },
   'hang, command run': { kind: 'hang', runs: true },
   'status 400': { kind: 'error', status: 400 },

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { Agent, createServer, type IncomingMessage, type ServerResponse, request as startRequest } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
+import { setTimeout as wait } from 'node:timers/promises'
 import type { Fault } from './faults.ts'
 import { seededRandom } from './seeded-random.ts'
 import { stopServer } from './stop-server.ts'
@@ -69,6 +70,7 @@ export async function startFaultyFront({ target, port = 0, seed = 1 }: FaultyFro
     if (refusal === 'nothing') return
     if (refusal) return send(response, refusal)
 
+    if (injected?.kind === 'delay') await wait(between(injected, random))
     const reply = await pass(request, command, origin, agent)
     if (isScript && reply.status === 200 && (injected?.kind === 'rewrite' || injected?.kind === 'reset')) spoiled++
     await deliver(response, reply, injected, random)
@@ -134,6 +136,9 @@ async function deliver(
   switch (fault?.kind) {
     case 'hang':
       return
+    case 'held':
+      await fault.until
+      break
     case 'rewrite':
       return send(response, { ...reply, body: fault.rewrite(reply.body) })
     case 'reset': {
@@ -143,11 +148,14 @@ async function deliver(
       return
     }
     case 'latency': {
-      const delayMs = fault.minMs + random() * (fault.maxMs - fault.minMs)
-      await new Promise((resolve) => setTimeout(resolve, delayMs))
+      await wait(between(fault, random))
     }
   }
   send(response, reply)
+}
+
+function between({ minMs, maxMs }: { minMs: number; maxMs: number }, random: () => number): number {
+  return minMs + random() * (maxMs - minMs)
 }
 
 function send(response: ServerResponse, { status, type, body }: Reply): void {

@@ -7,8 +7,12 @@ import { onlyTier, tierUsage, toPeek } from './tier-usage.ts'
 
 interface Held {
   readonly units: number
+  /** For a mark, which nobody holds: minus the moment until which it stands. */
   readonly deadlineMs: number
 }
+
+/** How long a call that takes slots may be on its way. */
+const LONGEST_WAY_MS = 60_000
 
 /** By slot: the number under which a request holds its units. */
 export type ConcurrencyState = Map<number, Held>
@@ -27,11 +31,10 @@ export const concurrency: Algorithm<ConcurrencyState> = {
   commit(state = new Map(), rule, nowUs, units) {
     const nowMs = Math.floor(nowUs / 1000)
     const { windowMs } = onlyTier(rule)
-    for (const [slot, { deadlineMs }] of state) {
-      if (deadlineMs <= nowMs) state.delete(slot)
-    }
-    state.set(slotOf(rule), { units, deadlineMs: nowMs + windowMs })
-    return { state, ttlMs: windowMs }
+    const slot = slotOf(rule)
+    if (!state.has(slot)) state.set(slot, { units, deadlineMs: nowMs + windowMs })
+    removePast(state, nowMs)
+    return { state, ttlMs: lifetimeMs(windowMs) }
   },
 }
 
@@ -40,10 +43,27 @@ export function releaseSlot(state: ConcurrencyState, slot: number): void {
   state.delete(slot)
 }
 
+/** As if never taken, whether it was or is about to be. The state must then live `lifetimeMs` at least. */
+export function revokeSlot(state: ConcurrencyState, slot: number, nowMs: number): void {
+  state.set(slot, { units: 0, deadlineMs: -(nowMs + LONGEST_WAY_MS) })
+  removePast(state, nowMs)
+}
+
+/** How long a state lives that was just changed. */
+export function lifetimeMs(windowMs: number): number {
+  return Math.max(windowMs, LONGEST_WAY_MS)
+}
+
 /** Moves the deadline of a slot that is still held. The state must then live until `deadlineMs` at least. */
 export function renewSlot(state: ConcurrencyState, slot: number, deadlineMs: number): void {
   const held = state.get(slot)
   if (held) state.set(slot, { ...held, deadlineMs })
+}
+
+function removePast(state: ConcurrencyState, nowMs: number): void {
+  for (const [slot, { deadlineMs }] of state) {
+    if (Math.abs(deadlineMs) <= nowMs) state.delete(slot)
+  }
 }
 
 function slotOf({ slot }: Rule): number {

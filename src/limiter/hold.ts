@@ -12,11 +12,21 @@ export interface Hold {
 
 /** @returns undefined if none of the rules has slots */
 export function holdOf(rules: readonly Rule[], store: Store): Hold | undefined {
-  const held = rules.filter(({ algorithm }) => algorithm === 'concurrency')
+  const held = withSlots(rules)
   if (held.length === 0) return undefined
   return {
     deadlineMs: Math.min(...held.flatMap(({ tiers }) => tiers.map(({ windowMs }) => windowMs))),
     release: () => store.release(held),
     renew: () => store.renew(held),
   }
+}
+
+/** Slots that a store which gave no answer may hold, or may yet come to hold. @returns undefined if there are none */
+export function lostHoldOf(rules: readonly Rule[], store: Store): Pick<Hold, 'release'> | undefined {
+  const releases = withSlots(rules).map((rule) => ({ rule, isKnown: false }))
+  return releases.length === 0 ? undefined : { release: () => store.revoke(releases) }
+}
+
+function withSlots(rules: readonly Rule[]): readonly Rule[] {
+  return rules.filter(({ algorithm }) => algorithm === 'concurrency')
 }

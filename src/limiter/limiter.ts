@@ -9,7 +9,7 @@ import type { UpstreamHealth } from '../shedding/upstream-health.ts'
 import type { Rule, Store, StoreDecision, Tier, TierUsage } from '../store/store.ts'
 import { StoreError } from '../store/store.ts'
 import type { WaitUntil } from '../wait-until.ts'
-import { holdOf } from './hold.ts'
+import { holdOf, lostHoldOf } from './hold.ts'
 import { RuleMaker } from './rule-maker.ts'
 import { settlementOf } from './settlement.ts'
 import type { TierReport, Verdict } from './verdict.ts'
@@ -86,7 +86,7 @@ export class Limiter {
       const verdict = await this.#withoutStore(charges)
       this.#log('error', { event: 'store_error', message: error.message, answered: verdict.degraded })
       // The store may have decided all the same: what it then holds for this request must not wait for its deadline.
-      const lost = error.mayHaveRun ? holdOf(rules, this.#store) : undefined
+      const lost = error.mayHaveRun ? lostHoldOf(rules, this.#store) : undefined
       return lost ? { ...verdict, lost } : verdict
     }
   }

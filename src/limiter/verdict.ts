@@ -13,7 +13,7 @@ export interface TierReport extends PolicyTier, TierUsage {
 /** What becomes of a request. A refusal is data: the gateway makes the response of it. */
 export type Verdict = Outcome & {
   /** Slots that a store which gave no answer may hold for the request all the same. */
-  readonly lost?: Hold
+  readonly lost?: Pick<Hold, 'release'>
   /** How it was decided without the store: `local`, `open`, `closed` or `local, open`. */
   readonly degraded?: string
 }

@@ -1,8 +1,9 @@
 import type { Log } from '../log.ts'
-import type { DecisionRequest, Difference, Rule, Store, StoreDecision } from '../store/store.ts'
+import type { DecisionRequest, Difference, Release, Rule, Store, StoreDecision } from '../store/store.ts'
 import { StoreError } from '../store/store.ts'
 import type { WaitUntil } from '../wait-until.ts'
 import { type Circuit, CircuitBreaker } from './circuit-breaker.ts'
+import { PendingReleases } from './pending-releases.ts'
 
 export interface GuardedStoreOptions {
   readonly store: Store
@@ -13,18 +14,20 @@ export interface GuardedStoreOptions {
   readonly log: Log
 }
 
-/** A store that is not asked for decisions while it keeps failing. */
+/** A store that is not asked for decisions while it keeps failing, and that is given back what it gave when it can be. */
 export class GuardedStore implements Store {
   readonly kind: Store['kind']
   readonly #store: Store
   readonly #log: Log
   readonly #breaker: CircuitBreaker
+  readonly #pending: PendingReleases
 
   constructor({ store, now, timeoutMs, log }: GuardedStoreOptions) {
     this.kind = store.kind
     this.#store = store
     this.#log = log
     this.#breaker = new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 2 * timeoutMs })
+    this.#pending = new PendingReleases(store, now)
   }
 
   get circuit(): Circuit {
@@ -32,6 +35,8 @@ export class GuardedStore implements Store {
   }
 
   decide(request: DecisionRequest, waitUntil?: WaitUntil): Promise<StoreDecision> {
+    // Whoever began may have no time left.
+    if (this.#pending.size > 0) waitUntil?.(this.#pending.keep())
     const decision = this.#ask(request)
     // Also if the client goes away before: slots that were taken for it must become known, so as to be given back.
     if (request.rules.some(({ slot }) => slot !== undefined)) waitUntil?.(decision.catch(() => {}))
@@ -54,8 +59,18 @@ export class GuardedStore implements Store {
   }
 
   // What was taken is given back whether or not the store is well: nobody waits for it.
-  release(rules: readonly Rule[]): Promise<void> {
-    return this.#store.release(rules)
+  async release(rules: readonly Rule[]): Promise<void> {
+    try {
+      await this.#store.release(rules)
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error
+      await this.revoke(rules.map((rule) => ({ rule, isKnown: true })))
+    }
+  }
+
+  revoke(releases: readonly Release[]): Promise<void> {
+    this.#pending.add(releases)
+    return this.#pending.keep()
   }
 
   renew(rules: readonly Rule[]): Promise<void> {

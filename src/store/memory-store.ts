@@ -1,6 +1,6 @@
 import { ALGORITHMS, type Peek } from '../algorithms/algorithm.ts'
-import { type ConcurrencyState, releaseSlot, renewSlot } from '../algorithms/concurrency.ts'
-import type { DecisionRequest, Difference, Rule, Store, StoreDecision } from './store.ts'
+import { type ConcurrencyState, lifetimeMs, releaseSlot, renewSlot, revokeSlot } from '../algorithms/concurrency.ts'
+import type { DecisionRequest, Difference, Release, Rule, Store, StoreDecision } from './store.ts'
 
 /** Callers remembered at most, so that an isolate (128 MB) cannot be filled by minting identities. */
 const MAX_KEYS = 100_000
@@ -36,6 +36,18 @@ export class MemoryStore implements Store {
     }
   }
 
+  async revoke(releases: readonly Release[]): Promise<void> {
+    const nowMs = toMs(this.#readClock())
+    for (const { rule, isKnown } of releases) {
+      if (isKnown) await this.release([rule])
+      else {
+        const state = (this.#read(rule.key, nowMs) ?? new Map()) as ConcurrencyState
+        revokeSlot(state, rule.slot ?? 0, nowMs)
+        this.#write(rule.key, state, nowMs, lifetimeMs(rule.tiers[0]?.windowMs ?? 0))
+      }
+    }
+  }
+
   async renew(rules: readonly Rule[]): Promise<void> {
     const nowMs = toMs(this.#readClock())
     for (const { key, slot = 0, tiers } of rules) {
@@ -43,7 +55,7 @@ export class MemoryStore implements Store {
       const windowMs = tiers[0]?.windowMs ?? 0
       if (!state) continue
       renewSlot(state, slot, nowMs + windowMs)
-      this.#write(key, state, nowMs, windowMs)
+      this.#write(key, state, nowMs, lifetimeMs(windowMs))
     }
   }
 

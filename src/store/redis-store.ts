@@ -2,9 +2,16 @@ import { createHash } from 'node:crypto'
 import { Redis } from '@upstash/redis/cloudflare'
 import { ALGORITHMS, type AlgorithmName } from '../algorithms/algorithm.ts'
 import { TOO_LATE, within } from '../deadline.ts'
-import { decideScript, KEY_LOCKING, renewScript, settleScript } from './script.ts'
-import { readDecision, renewArguments, scriptArguments, settleArguments, slotMembers } from './script-call.ts'
-import type { DecisionRequest, Difference, Rule, Store, StoreDecision } from './store.ts'
+import { decideScript, KEY_LOCKING, releaseScript, renewScript, settleScript } from './script.ts'
+import {
+  readDecision,
+  releaseArguments,
+  renewArguments,
+  scriptArguments,
+  settleArguments,
+  slotMembers,
+} from './script-call.ts'
+import type { DecisionRequest, Difference, Release, Rule, Store, StoreDecision } from './store.ts'
 import { StoreError } from './store.ts'
 
 export interface RedisStoreOptions {
@@ -23,6 +30,9 @@ const SHEBANG_UNKNOWN = /Unexpected flag in script shebang|unexpected symbol nea
 /** Characters of an error's message that are worth a log line. */
 const MAX_WORDS = 200
 
+/** Deadline of what nobody waits for, which is repeated until it is answered. */
+const PATIENT_MS = 4_000
+
 /** A script with the key-locking line, and without it. */
 interface Script {
   readonly locking: Variant
@@ -39,25 +49,32 @@ interface Deadline {
   hasPassed: boolean
 }
 
+interface Client {
+  readonly redis: Redis
+  readonly timeoutMs: number
+}
+
 /** Exact limits shared by all isolates: one EVALSHA over Upstash's REST interface decides a request. */
 export class RedisStore implements Store {
   readonly kind = 'redis'
-  readonly #redis: Redis
+  readonly #client: Client
+  /** It ends calls at their deadline: of those that hang, a request may have six. That costs a signal for each. */
+  readonly #patient: Client
   readonly #token: string
   readonly #decide: Script
   readonly #settle: Script
   readonly #renew: Script
+  readonly #release: Script
   /** Which variant to send: the first, until a server says that it does not know the line. */
   #variant: keyof Script = 'locking'
-  readonly #timeoutMs: number
 
   constructor({ url, token, algorithms, timeoutMs }: RedisStoreOptions) {
     this.#token = token
-    this.#timeoutMs = timeoutMs
     this.#decide = toScript(decideScript(algorithms))
     this.#settle = toScript(settleScript(new Set([...algorithms].filter((name) => ALGORITHMS[name].settle))))
     this.#renew = toScript(renewScript())
-    this.#redis = new Redis({
+    this.#release = toScript(releaseScript())
+    const options = {
       url,
       token,
       // A pipeline is a promise shared by several requests, and on Workers that hangs.
@@ -69,7 +86,10 @@ export class RedisStore implements Store {
       responseEncoding: false,
       enableTelemetry: false,
       readYourWrites: false,
-    })
+    } as const
+    this.#client = { redis: new Redis(options), timeoutMs }
+    const signal = () => AbortSignal.timeout(PATIENT_MS)
+    this.#patient = { redis: new Redis({ ...options, signal }), timeoutMs: PATIENT_MS }
   }
 
   async decide(request: DecisionRequest): Promise<StoreDecision> {
@@ -79,12 +99,20 @@ export class RedisStore implements Store {
   }
 
   async release(rules: readonly Rule[]): Promise<void> {
-    await Promise.all(
-      rules.map((rule) => {
-        const [first = '', ...others] = slotMembers(rule)
-        return this.#within(() => this.#redis.zrem(rule.key, first, ...others)).catch(this.#fail([rule.key]))
-      }),
-    )
+    const { redis, timeoutMs } = this.#client
+    const release = async (rule: Rule) => {
+      const [first = '', ...others] = slotMembers(rule)
+      const removed = await this.#within(timeoutMs, () => redis.zrem(rule.key, first, ...others))
+      // Something else than Redis has answered, so nothing was given back.
+      if (!Number.isSafeInteger(removed)) throw new StoreError('Redis answered something other than a number')
+    }
+    await Promise.all(rules.map((rule) => release(rule).catch(this.#fail([rule.key]))))
+  }
+
+  async revoke(releases: readonly Release[]): Promise<void> {
+    const keys = releases.map(({ rule }) => rule.key)
+    const count = await this.#evaluate(this.#release, keys, releaseArguments(releases), this.#patient)
+    if (count !== releases.length) throw new StoreError('Redis answered something other than the number of releases')
   }
 
   async renew(rules: readonly Rule[]): Promise<void> {
@@ -98,16 +126,19 @@ export class RedisStore implements Store {
   }
 
   async ping(): Promise<void> {
-    await this.#within(() => this.#redis.ping()).catch(this.#fail([]))
+    await this.#within(this.#client.timeoutMs, () => this.#client.redis.ping()).catch(this.#fail([]))
   }
 
-  #evaluate(script: Script, keys: string[], args: (string | number)[]): Promise<unknown> {
-    return this.#within((deadline) => this.#send(script, keys, args, deadline)).catch(this.#fail(keys))
+  #evaluate(script: Script, keys: string[], args: (string | number)[], client = this.#client): Promise<unknown> {
+    const { redis, timeoutMs } = client
+    return this.#within(timeoutMs, (deadline) => this.#send(redis, script, keys, args, deadline)).catch(
+      this.#fail(keys),
+    )
   }
 
-  async #within<T>(call: (deadline: Deadline) => Promise<T>): Promise<T> {
+  async #within<T>(timeoutMs: number, call: (deadline: Deadline) => Promise<T>): Promise<T> {
     const deadline: Deadline = { hasPassed: false }
-    const answer = await within(this.#timeoutMs, call(deadline))
+    const answer = await within(timeoutMs, call(deadline))
     if (answer !== TOO_LATE) return answer
     deadline.hasPassed = true
     throw new StoreError('Redis did not answer within the deadline')
@@ -127,21 +158,27 @@ export class RedisStore implements Store {
   }
 
   /** Each resend follows an answer that says that nothing ran, so none can charge twice. */
-  async #send(script: Script, keys: string[], args: (string | number)[], deadline: Deadline): Promise<unknown> {
+  async #send(
+    redis: Redis,
+    script: Script,
+    keys: string[],
+    args: (string | number)[],
+    deadline: Deadline,
+  ): Promise<unknown> {
     const variant = this.#variant
     const { sha1, text } = script[variant]
     try {
-      return await this.#redis.evalsha(sha1, keys, args)
+      return await redis.evalsha(sha1, keys, args)
     } catch (error) {
       if (deadline.hasPassed || !isRedisError(error, /^NOSCRIPT\b/)) throw error
     }
     try {
-      return await this.#redis.eval(text, keys, args)
+      return await redis.eval(text, keys, args)
     } catch (error) {
       if (deadline.hasPassed || variant === 'plain' || !isRedisError(error, SHEBANG_UNKNOWN)) throw error
     }
     this.#variant = 'plain'
-    return this.#send(script, keys, args, deadline)
+    return this.#send(redis, script, keys, args, deadline)
   }
 }
 

@@ -1,6 +1,6 @@
 /** The arguments and replies of the scripts. */
 import { ALGORITHM_LETTERS } from '../algorithms/algorithm.ts'
-import type { DecisionRequest, Difference, Rule, StoreDecision, TierUsage } from './store.ts'
+import type { DecisionRequest, Difference, Release, Rule, StoreDecision, TierUsage } from './store.ts'
 import { StoreError } from './store.ts'
 
 /** ARGV of `lua/decide.lua`; KEYS are the keys of the rules, in order. */
@@ -28,6 +28,16 @@ export function settleArguments(differences: readonly Difference[], chargedAtMs:
 /** ARGV of `lua/renew.lua`; KEYS are the keys of the rules, in order. */
 export function renewArguments(rules: readonly Rule[]): number[] {
   return rules.flatMap(({ tiers, slot = 0, cost }) => [tiers[0]?.windowMs ?? 0, slot, cost])
+}
+
+/** ARGV of `lua/release.lua`; KEYS are the keys of the rules, in order. */
+export function releaseArguments(releases: readonly Release[]): (string | number)[] {
+  return releases.flatMap(({ rule: { tiers, slot = 0, cost }, isKnown }) => [
+    tiers[0]?.windowMs ?? 0,
+    slot,
+    cost,
+    isKnown ? 'known' : 'unknown',
+  ])
 }
 
 /** The members of the sorted set of `lua/concurrency.lua` that a rule's request holds. */

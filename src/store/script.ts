@@ -5,6 +5,7 @@ import countedWindows from '../../lua/counted-windows.lua'
 import decide from '../../lua/decide.lua'
 import fixedWindow from '../../lua/fixed-window.lua'
 import quota from '../../lua/quota.lua'
+import release from '../../lua/release.lua'
 import renew from '../../lua/renew.lua'
 import settle from '../../lua/settle.lua'
 import slidingWindow from '../../lua/sliding-window.lua'
@@ -50,7 +51,12 @@ export function settleScript(algorithms: ReadonlySet<AlgorithmName>, clock: stri
 
 /** `renew.lua`. @param clock a Lua chunk in place of Redis's own clock */
 export function renewScript(clock: string = redisClock): string {
-  return join(renew, new Set(), clock)
+  return join(renew, new Set(['concurrency'] as const), clock)
+}
+
+/** `release.lua`. @param clock a Lua chunk in place of Redis's own clock */
+export function releaseScript(clock: string = redisClock): string {
+  return join(release, new Set(['concurrency'] as const), clock)
 }
 
 /** Joins a main chunk, the modules of these algorithms, what they take and a clock into one script; none is altered. */

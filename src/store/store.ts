@@ -69,13 +69,25 @@ export interface Difference {
   readonly units: number
 }
 
+/** Slots to be given back, of one rule and request. */
+export interface Release {
+  readonly rule: Rule
+  /** Whether the store has said that it gave them. If not, the call that takes them may still be on its way. */
+  readonly isKnown: boolean
+}
+
 /** Where counts live. All rules of a request are decided, and charged, at once or not at all. */
 export interface Store {
   readonly kind: 'memory' | 'redis'
   /** @throws {StoreError} if the store gave no usable answer; `mayHaveRun` says whether it may have charged. */
   decide(request: DecisionRequest, waitUntil?: WaitUntil): Promise<StoreDecision>
-  /** Gives back the slots of `concurrency` rules; those that are gone already are no error. @throws {StoreError} */
+  /** Gives back slots that were given; those that are gone already are no error. @throws {StoreError} */
   release(rules: readonly Rule[]): Promise<void>
+  /**
+   * Gives back many slots at once, and may be repeated. A call that takes some of them and arrives within a minute after
+   * this takes none. @throws {StoreError}
+   */
+  revoke(releases: readonly Release[]): Promise<void>
   /** Moves the deadlines of held slots to a whole one from now. @throws {StoreError} */
   renew(rules: readonly Rule[]): Promise<void>
   /**

@@ -27,6 +27,38 @@ describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
     await expect(store.release(take([held(1, 60_000)]).rules)).resolves.toBeUndefined()
   })
 
+  test('revoke() gives back slots that were taken, and may be repeated', async () => {
+    const { store } = createSubject()
+    const rule = held(6, 60_000)
+    const requests = [take([{ ...rule, cost: 2 }]), take([{ ...rule, cost: 3 }]), take([rule])]
+    for (const request of requests) expect((await store.decide(request)).granted).toBe(1)
+    const [known, unknown] = requests.map(({ rules }) => rules[0] as Rule)
+    for (let i = 0; i < 2; i++) {
+      await store.revoke([
+        { rule: known as Rule, isKnown: true },
+        { rule: unknown as Rule, isKnown: false },
+      ])
+      expect((await store.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining).toBe(5)
+    }
+  })
+
+  test('revoke() before a slot is taken keeps it from counting, and no other', async () => {
+    const { store, advance } = createSubject()
+    const rule = held(3, HOUR_MS)
+    const request = take([{ ...rule, cost: 2 }])
+    const remaining = async () => (await store.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining
+    await store.revoke(request.rules.map((own) => ({ rule: own, isKnown: false })))
+    await store.decide(request)
+    expect(await remaining()).toBe(3)
+
+    // What is overdue is swept away by the next admission, and the mark of the revoked slot is not.
+    await store.decide(take([{ ...rule, tiers: [{ limit: 3, windowMs: 50 }] }]))
+    await advance(50)
+    await store.decide(take([rule]))
+    await store.decide(request)
+    expect(await remaining()).toBe(2)
+  })
+
   test('renew() keeps a slot beyond its deadline, and no longer than a whole one more', async () => {
     const { store, advance } = createSubject()
     const rule = held(1, 2_000)

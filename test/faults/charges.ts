@@ -65,9 +65,9 @@ export function unseenCharges(accounts: readonly Account[]): number {
   return accounts.reduce((sum, { charged, shared }) => sum + Math.max(0, charged - shared), 0)
 }
 
-/** Slots of a `concurrency` policy that are taken, by whomsoever. */
+/** Slots of a `concurrency` policy that are taken, by whomsoever; none of them is overdue. */
 export async function slotsTaken({ redis, keyPrefix }: Site, policy: string): Promise<number> {
   const keys = await redis.client.keys(`${keyPrefix}:${policy}:c:*`)
-  const taken = await Promise.all(keys.map((key) => redis.client.zCard(key)))
+  const taken = await Promise.all(keys.map((key) => redis.client.zCount(key, '(0', '+inf')))
   return taken.reduce((sum, count) => sum + count, 0)
 }

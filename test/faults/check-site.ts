@@ -4,7 +4,6 @@ import { PLANTED } from './callers.ts'
 import { slotsTaken } from './charges.ts'
 import type { Length } from './scenario.ts'
 import type { Site } from './site.ts'
-import type { StoreFault } from './store-fault.ts'
 import type { Sample } from './traffic.ts'
 
 /** Promised time from the store's return to shared limits, ms. */
@@ -86,15 +85,9 @@ export async function checkHealth({ points }: Site, length: Length, expected: 'o
   return (await Promise.all(states)).flat()
 }
 
-/** Slots are given back at once by a store that serves, and at their deadline by one that could not be told. */
-export async function checkSlots(
-  site: Site,
-  length: Length,
-  { decides, clockBehindMs = 0 }: Pick<StoreFault, 'decides' | 'clockBehindMs'>,
-): Promise<string[]> {
-  // Too long a wait for the short form.
-  if (clockBehindMs > 0 && length.name === 'short') return []
-  const withinMs = recoveryTimeMs(length) + (decides === 'shared' ? 0 : length.heldDeadlineMs + clockBehindMs)
+/** Slots are given back as soon as the store is there, whatever became of the calls that took them. */
+export async function checkSlots(site: Site, length: Length): Promise<string[]> {
+  const withinMs = recoveryTimeMs(length)
   const untilMs = performance.now() + withinMs
   for (;;) {
     const taken = await slotsTaken(site, 'held')

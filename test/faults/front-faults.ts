@@ -6,11 +6,13 @@ import { type StoreFault, storeFault } from './store-fault.ts'
 const DECIDES: Partial<Record<FaultName, StoreFault['decides']>> = {
   'latency with jitter': 'shared',
   'latency around the deadline': 'either',
+  'commands late and out of order': 'either',
   'NOSCRIPT each time': 'shared',
 }
 
 /** Those by which the store misses its deadline. */
-const isOfTime = (fault: FaultName) => FAULTS[fault].kind === 'hang' || fault === 'latency around the deadline'
+const isOfTime = (fault: FaultName) =>
+  ['hang', 'delay'].includes(FAULTS[fault].kind) || fault === 'latency around the deadline'
 
 /** Each fault of the faulty REST front, on every call; then one that hits some of them. */
 export const FRONT_FAULTS: readonly Scenario[] = [

@@ -62,7 +62,6 @@ function failover(): Scenario {
   return storeFault({
     fault: `Redis: failover to a replica ${BEHIND_S} s behind`,
     decides: 'alone',
-    clockBehindMs: BEHIND_S * 1_000,
     async prepare({ redis }) {
       await redis.replicate(shiftedClock(await findLibfaketime(), -BEHIND_S))
       const offsetS = await redis.replicaOffsetS()

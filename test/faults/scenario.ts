@@ -29,8 +29,6 @@ export interface Length {
   readonly upstreamDelayMs: number
   /** UPSTREAM_TIMEOUT_MS. */
   readonly upstreamTimeoutMs: number
-  /** When a slot of the policy `held` frees itself. */
-  readonly heldDeadlineMs: number
   /** Requests that must be in flight at once at some moment of each fault of the store. */
   readonly inFlight: number
   /** Before the fault. */
@@ -56,7 +54,6 @@ export const SHORT: Length = {
   mostInFlight: 16,
   upstreamDelayMs: 5,
   upstreamTimeoutMs: 10_000,
-  heldDeadlineMs: 1_000,
   inFlight: 1,
   before: { ms: 0, requests: 24 },
   during: { ms: 0, requests: 40 },
@@ -78,7 +75,6 @@ export const LONG: Length = {
   mostInFlight: Number.POSITIVE_INFINITY,
   upstreamDelayMs: 1_500,
   upstreamTimeoutMs: 10_000,
-  heldDeadlineMs: 3_000,
   inFlight: 200,
   before: { ms: 1_500, requests: 1 },
   during: { ms: 3_000, requests: 1 },

@@ -38,8 +38,6 @@ export interface StoreFault {
   readonly isOfTime?: boolean
   /** The store loses what it holds. */
   readonly forgets?: boolean
-  /** The store that comes back has a clock that is behind: what the one before has noted stays for so much longer. */
-  readonly clockBehindMs?: number
   /** How long it lasts, where it matters. */
   readonly during?: (length: Length) => Phase
   /** Requests a second, where it matters. */
@@ -92,7 +90,7 @@ async function run(site: Site, length: Length, options: StoreFault): Promise<Out
     unseen = unseenCharges(accounts)
     differences.push(...checkAccounts(accounts, samples, { ...length, spoiled: front.spoiled - spoiledBefore }))
   }
-  differences.push(...(await checkSlots(site, length, options)))
+  differences.push(...(await checkSlots(site, length)))
 
   const tookMs = performance.now() - play.times.startMs
   if (decides === 'alone') await logged('store_recovered')

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { AlgorithmName } from '../../src/algorithms/algorithm.ts'
-import { decideScript } from '../../src/store/script.ts'
-import { scriptArguments } from '../../src/store/script-call.ts'
+import { decideScript, releaseScript } from '../../src/store/script.ts'
+import { releaseArguments, scriptArguments } from '../../src/store/script-call.ts'
 import type { DecisionRequest, Rule, Tier } from '../../src/store/store.ts'
 import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
 import { EVERY_ALGORITHM, ruleOf, take } from '../support/rules.ts'
@@ -24,17 +24,24 @@ afterAll(async () => {
 /** Asks Redis's clock, as the real one does, but goes by the test's. */
 const CLOCK = "return function() redis.call('TIME') return tonumber(ARGV[#ARGV]) end"
 const script = decideScript(new Set(EVERY_ALGORITHM), CLOCK)
+const RELEASE = releaseScript(CLOCK)
 
 const HOUR = 3_600_000
 /** The very start of an hour, so that a test knows when a new one begins. */
 const START_MS = 472_222 * HOUR
 
-async function billed(request: DecisionRequest, nowMs: number): Promise<Record<string, number>> {
+function billed(request: DecisionRequest, nowMs: number): Promise<Record<string, number>> {
+  const keys = request.rules.map(({ key }) => key)
+  return counted(script, keys, [...scriptArguments(request), nowMs * 1000])
+}
+
+async function counted(
+  script: string,
+  keys: string[],
+  args: readonly (string | number)[],
+): Promise<Record<string, number>> {
   await redis.sendCommand(['CONFIG', 'RESETSTAT'])
-  await redis.eval(script, {
-    keys: request.rules.map(({ key }) => key),
-    arguments: [...scriptArguments(request), nowMs * 1000].map(String),
-  })
+  await redis.eval(script, { keys, arguments: args.map(String) })
   const stats = await redis.info('commandstats')
   const counts = [...stats.matchAll(/^cmdstat_(\S+?):calls=(\d+)/gm)]
     .filter(([, command]) => command !== 'config|resetstat')
@@ -153,6 +160,21 @@ describe('concurrency', () => {
     const overdue = { ...admission, zcount: 1, zremrangebyscore: 1 }
     expect(await billed(take([held]), START_MS + 1_000)).toEqual({ ...overdue, zrange: 2 })
     expect(await billed(take([held]), START_MS + 2_000)).toEqual(overdue)
+  })
+
+  test('giving back what may be on its way costs 5 commands, and admissions after it two more for a minute', async () => {
+    const held = rule()
+    const request = take([held])
+    const counts = await counted(
+      RELEASE,
+      [held.key],
+      [...releaseArguments(request.rules.map((rule) => ({ rule, isKnown: false }))), START_MS * 1000],
+    )
+    expect(counts).toEqual({ eval: 1, time: 1, zadd: 1, zremrangebyscore: 1, pexpire: 1 })
+    const admission = { eval: 1, time: 1, zrange: 1, zadd: 1, pexpire: 1, zcount: 1 }
+    expect(await billed(request, START_MS + 1)).toEqual({ ...admission, zremrangebyscore: 1 })
+    expect(await billed(take([held]), START_MS + 60_000)).toEqual({ ...admission, zremrangebyscore: 1 })
+    expect(await billed(take([held]), START_MS + 60_001)).toEqual(admission)
   })
 
   test('a refusal costs 4 commands, and one more if it is of several units', async () => {

@@ -191,7 +191,8 @@ function lifetimeBoundsMs(rule: Rule, { before, after }: Configured): [least: nu
     case 'sorted-set':
       return [longestMs, longestMs + 1_000]
     case 'concurrency':
-      return [longestMs, longestMs]
+      // A mark that a release has left stands for a minute.
+      return [Math.max(longestMs, 60_000), Math.max(longestMs, 60_000)]
     case 'fixed-window':
     case 'quota':
       // Windows of the configuration before are kept until they end.

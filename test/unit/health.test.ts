@@ -13,6 +13,7 @@ function subject(kind: Store['kind'] = 'redis') {
     kind,
     decide: () => Promise.reject(new Error('health decides nothing')),
     release: () => Promise.reject(new Error('health holds nothing')),
+    revoke: () => Promise.reject(new Error('health holds nothing')),
     renew: () => Promise.reject(new Error('health holds nothing')),
     settle: () => Promise.reject(new Error('health charges nothing')),
     ping() {

@@ -35,6 +35,7 @@ class FakeStore implements Store {
   }
 
   async release(): Promise<void> {}
+  async revoke(): Promise<void> {}
   async renew(): Promise<void> {}
   async settle(): Promise<void> {}
   async ping(): Promise<void> {}

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, inject, test, vi } from 'vitest'
 import type { AlgorithmName } from '../../src/algorithms/algorithm.ts'
 import { RedisStore, type RedisStoreOptions } from '../../src/store/redis-store.ts'
 import { decideScript, KEY_LOCKING } from '../../src/store/script.ts'
-import { type DecisionRequest, StoreError } from '../../src/store/store.ts'
+import { type DecisionRequest, type Rule, StoreError } from '../../src/store/store.ts'
 
 afterEach(() => vi.unstubAllGlobals())
 
@@ -257,4 +257,11 @@ test('RedisStore#ping() asks for a pong', async () => {
   const calls = watchFetch(async () => result('PONG'))
   await expect(storeOf().ping()).resolves.toBeUndefined()
   expect(names(calls)).toEqual(['ping'])
+})
+
+test.each([null, 'OK', [], '1'])('RedisStore#release() and #revoke() take %j for no answer', async (value) => {
+  watchFetch(async () => result(value))
+  const rule = { ...(take(KEY).rules[0] as Rule), algorithm: 'concurrency', slot: 1 } as const
+  await expect(storeOf().release([rule])).rejects.toThrow(StoreError)
+  await expect(storeOf().revoke([{ rule, isKnown: true }])).rejects.toThrow(StoreError)
 })

@@ -1,0 +1,109 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { PendingReleases } from '../../src/outage/pending-releases.ts'
+import { type Release, StoreError } from '../../src/store/store.ts'
+import { ruleOf } from '../support/rules.ts'
+
+beforeEach(() => vi.useFakeTimers({ now: 1_700_000_000_000 }))
+afterEach(() => vi.useRealTimers())
+
+let slots = 0
+
+function someReleases(count: number): Release[] {
+  const rule = ruleOf('concurrency', [{ limit: 100, windowMs: 3_600_000 }])
+  return Array.from({ length: count }, () => ({ rule: { ...rule, slot: ++slots }, isKnown: false }))
+}
+
+function subject() {
+  const server = { state: 'served' as 'served' | 'away' | 'hanging', calls: 0, released: [] as (number | undefined)[] }
+  const revoke = (releases: readonly Release[]): Promise<void> => {
+    server.calls++
+    if (server.state === 'away') return Promise.reject(new StoreError('no answer'))
+    if (server.state === 'hanging') return new Promise(() => {})
+    server.released.push(...releases.map(({ rule }) => rule.slot))
+    return Promise.resolve()
+  }
+  return { server, pending: new PendingReleases({ revoke }, Date.now) }
+}
+
+const slotsOf = (releases: readonly Release[]) => releases.map(({ rule }) => rule.slot)
+
+test('PendingReleases gives back at once what it can, many in one call', async () => {
+  const { server, pending } = subject()
+  const releases = someReleases(450)
+  pending.add(releases)
+  await pending.keep()
+  expect([server.calls, pending.size]).toEqual([3, 0])
+  expect(server.released).toEqual(slotsOf(releases))
+})
+
+test('PendingReleases repeats what failed within half a second, until the store is back', async () => {
+  const { server, pending } = subject()
+  server.state = 'away'
+  const releases = someReleases(2)
+  pending.add(releases)
+  const kept = pending.keep()
+  await vi.advanceTimersByTimeAsync(10_000)
+  expect(server.calls).toBe(21)
+  server.state = 'served'
+  await vi.advanceTimersByTimeAsync(500)
+  await kept
+  expect(server.released).toEqual(slotsOf(releases))
+})
+
+test('PendingReleases sends another call beside one that hangs', async () => {
+  const { server, pending } = subject()
+  server.state = 'hanging'
+  pending.add(someReleases(1))
+  const kept = pending.keep()
+  await vi.advanceTimersByTimeAsync(3_500)
+  server.state = 'served'
+  await vi.advanceTimersByTimeAsync(500)
+  await kept
+  expect([server.calls, pending.size]).toEqual([5, 0])
+})
+
+test('PendingReleases lets one request keep at it, and a later one go on when its time is over', async () => {
+  const { server, pending } = subject()
+  server.state = 'away'
+  pending.add(someReleases(1))
+  const first = pending.keep().catch((error: unknown) => error)
+  await pending.keep()
+  await vi.advanceTimersByTimeAsync(30_000)
+  expect(await first).toBeInstanceOf(StoreError)
+  const before = server.calls
+  await vi.advanceTimersByTimeAsync(30_000)
+  expect(server.calls).toBe(before)
+
+  server.state = 'served'
+  await pending.keep()
+  expect([server.calls, pending.size]).toEqual([before + 1, 0])
+})
+
+test('PendingReleases takes over before the time of who keeps at it is over, or if the clock stepped back', async () => {
+  const { server, pending } = subject()
+  server.state = 'away'
+  pending.add(someReleases(1))
+  const keeps = [pending.keep()]
+  await vi.advanceTimersByTimeAsync(13_000)
+  const before = server.calls
+  keeps.push(pending.keep())
+  expect(server.calls).toBe(before + 1)
+  vi.setSystemTime(1_600_000_000_000)
+  keeps.push(pending.keep())
+  expect(server.calls).toBe(before + 2)
+  server.state = 'served'
+  await vi.advanceTimersByTimeAsync(1_000)
+  await Promise.all(keeps)
+  expect(pending.size).toBe(0)
+})
+
+test('PendingReleases forgets slots that have freed themselves, and the oldest of too many', async () => {
+  const { server, pending } = subject()
+  server.state = 'away'
+  const releases = someReleases(10_001)
+  pending.add(releases)
+  expect(pending.size).toBe(10_000)
+  vi.setSystemTime(Date.now() + 3_600_000)
+  await pending.keep()
+  expect([server.calls, pending.size]).toEqual([0, 0])
+})
