@@ -1,7 +1,7 @@
 import './wrangler-switches.ts'
 import { join } from 'node:path'
 import { unstable_getVarsForDev as getVarsForDev, unstable_readConfig as readConfig } from 'wrangler'
-import { VARIABLES } from '../src/config/variables.ts'
+import { SECRETS, VARIABLES } from '../src/config/variables.ts'
 
 export interface VariablesOptions {
   /** Environment of the shell; of it, only the variables that Sluice reads count. */
@@ -14,6 +14,7 @@ export const WRANGLER_TOML = join(import.meta.dirname, '..', 'wrangler.toml')
 
 /**
  * The Worker's variables for development: those of the shell win over `.dev.vars`, which wins over wrangler.toml.
+ * A secret that is empty is none: a copy of .dev.vars.example names them all.
  * The UPSTREAM_URL of wrangler.toml counts for nothing here, as requests of a development server belong elsewhere.
  * @throws Error if a file is not what wrangler takes.
  */
@@ -29,6 +30,9 @@ export function readVariables({ shell, wranglerToml = WRANGLER_TOML }: Variables
   }
   for (const name of VARIABLES) {
     if (shell[name] !== undefined) variables[name] = shell[name]
+  }
+  for (const name of SECRETS) {
+    if (variables[name] === '') delete variables[name]
   }
   return variables
 }

@@ -1,3 +1,4 @@
+import { parseArgs } from 'node:util'
 import { loadConfig } from '../src/config/load-config.ts'
 import { examples } from './dev-examples.ts'
 import { readVariables } from './dev-variables.ts'
@@ -9,7 +10,7 @@ import { startRedisServer } from './redis-server.ts'
 import { startRestFront } from './rest-front.ts'
 
 async function start(): Promise<void> {
-  const port = await portOf(process.env.PORT ?? '8787')
+  const port = await portOf()
   const variables = readVariables({ shell: process.env })
   // Checked before anything starts; an upstream that is missing here is started below.
   const config = loadConfig({ UPSTREAM_URL: 'http://127.0.0.1', ...variables })
@@ -41,7 +42,7 @@ async function start(): Promise<void> {
     ['store', store],
     ['tiers', tiers.join(', ')],
     [],
-    ...examples(url, config.policies).map(({ shows, command }) => [shows, command]),
+    ...examples(url, config).map(({ shows, command }) => [shows, command]),
     [],
     ['Ctrl-C stops everything. A change of a source reloads the Worker.'],
   ].map(([label = '', text = '']) => `${label.padEnd(10)}${text}`.trimEnd())
@@ -66,14 +67,19 @@ async function startRedis(): Promise<{ url: string; token: string; port: number 
 }
 
 /**
- * The port in the text; 0 stands for any.
- * @throws Error if the text is no port, or that of one which is taken on 127.0.0.1.
+ * The port that `--port` names, else PORT; 0 stands for any.
+ * @throws Error if there is another option, or if it is no port, or that of one which is taken on 127.0.0.1.
  */
-async function portOf(text: string): Promise<number> {
+async function portOf(): Promise<number> {
+  const { values } = parseArgs({ options: { port: { type: 'string' } } })
+  const name = values.port === undefined ? 'PORT' : '--port'
+  const text = values.port ?? process.env.PORT ?? '8787'
   const port = Number(text)
-  if (!Number.isInteger(port) || port < 0 || port > 65_535) throw new Error(`PORT: expected 0 to 65535, got "${text}"`)
+  if (text === '' || !Number.isInteger(port) || port < 0 || port > 65_535) {
+    throw new Error(`${name}: expected 0 to 65535, got "${text}"`)
+  }
   await freePort(port).catch((error: NodeJS.ErrnoException) => {
-    throw new Error(`PORT: expected one that is free, got ${port} (${error.code})`)
+    throw new Error(`${name}: expected one that is free, got ${port} (${error.code})`)
   })
   return port
 }

@@ -1,19 +1,65 @@
-import { expect, test } from 'vitest'
-import type { Policy } from '../../src/policy/policy.ts'
-import { examples } from '../../tools/dev-examples.ts'
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { type Environment, loadConfig } from '../../src/config/load-config.ts'
+import { type Example, examples } from '../../tools/dev-examples.ts'
+import { startPointOfPresence } from '../support/point-of-presence.ts'
+import { startUpstream, type Upstream } from '../support/upstream.ts'
 
-const policyOf = (limits: number[], match?: string): Pick<Policy, 'match' | 'tiers'> => ({
-  tiers: limits.map((limit) => ({ name: `${limit}`, limit, windowMs: 1_000 })),
-  match: match === undefined ? undefined : [],
+const run = promisify(execFile)
+const shell = async ({ command }: Example) => (await run('sh', ['-c', command])).stdout
+
+let upstream: Upstream
+beforeAll(async () => {
+  upstream = await startUpstream((_request, response) => response.end('hello'))
+})
+afterAll(() => upstream.stop())
+
+const policy = (table: Readonly<Record<string, unknown>>) => ({ name: 'p', limits: '3/2s', ...table })
+
+test.for<[string, Environment]>([
+  ['limits for everybody', { RATE_LIMITS: '4/2s, 1000/1h' }],
+  ['ANONYMOUS=deny', { RATE_LIMITS: '4/2s', ANONYMOUS: 'deny' }],
+  ['a header that must be there', { POLICIES: [policy({ by: 'header:x-user', missing: 'deny' })] }],
+  [
+    'a query and a form field',
+    { POLICIES: [policy({ by: "query:it's&+form:user", missing: 'deny', match: 'POST /in' })] },
+  ],
+  ['costs', { POLICIES: [policy({ limits: '7/2s', cost: 2 })] }],
+  [
+    'patterns, and an exempt root',
+    { POLICIES: [policy({ match: 'PUT /users/:id/*' })], EXEMPT: 'GET /, GET /example' },
+  ],
+  ['a bucket', { POLICIES: [policy({ algorithm: 'token-bucket', limits: '1/1s', burst: 3 })] }],
+  ['a limit on concurrency beside', { POLICIES: [policy({}), { name: 'c', limits: '1', algorithm: 'concurrency' }] }],
+])('examples() are admitted, limited and admitted again, with %s', async ([, env]) => {
+  const bindings = { ...env, UPSTREAM_URL: upstream.url }
+  const point = await startPointOfPresence(inject('bundle'), bindings)
+  try {
+    const [admit, limit, recovery] = examples(point.url.origin, loadConfig(bindings))
+    if (!admit || !limit || !recovery) return expect.unreachable()
+    expect(await shell(admit)).toMatch(/^HTTP\/1.1 200 /)
+    // On a slow machine, the window may go on meanwhile.
+    let statuses = await shell(limit)
+    while (!statuses.includes(' 429')) statuses = await shell(limit)
+    expect(statuses).toMatch(/^( *\d+ (200|429)\n)+$/)
+    expect(await shell(recovery)).toMatch(/^HTTP\/1.1 200 /)
+  } finally {
+    await point.stop()
+  }
 })
 
-test.for([
-  ['the smallest limit', [policyOf([10, 7]), policyOf([9])], 7],
-  ['what applies everywhere', [policyOf([10]), policyOf([3], 'POST /login')], 10],
-  ['anything, if nothing applies everywhere', [policyOf([3], 'POST /login')], 3],
-  ['a bound', [policyOf([1_000_000])], 1_000],
-  ['a bound, if there is no tier', [policyOf([])], 1_000],
-] as const)('examples() go past %s', ([, policies, limit]) => {
-  const limitExample = examples('http://host', policies).find(({ shows }) => shows === 'limit')
-  expect(limitExample?.command).toContain(`'http://host/?[1-${limit + 2}]'`)
+test.for<[string, Environment]>([
+  ['in shadow mode', { RATE_LIMITS: '1/1s', MODE: 'shadow' }],
+  ['for a limit on concurrency', { POLICIES: [policy({ limits: '1', algorithm: 'concurrency' })] }],
+  ['for a limit out of reach', { RATE_LIMITS: '100000/1s' }],
+])('examples() show no refusal %s', ([, env]) => {
+  const shown = examples('http://host', loadConfig({ ...env, UPSTREAM_URL: 'http://host' }))
+  expect(shown.map(({ shows }) => shows)).toEqual(['admit'])
+})
+
+test('examples() go just past the limit that is reached first', () => {
+  const env = { RATE_LIMITS: '10/1s, 7/1h', POLICIES: [policy({ limits: '3/1s', match: 'POST /login' })] }
+  const [, limit] = examples('http://host', loadConfig({ ...env, UPSTREAM_URL: 'http://host' }))
+  expect(limit?.command).toMatch(/-X POST .*'http:\/\/host\/login\?try=\[1-5\]'/)
 })

@@ -1,7 +1,8 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
+import { SECRETS } from '../../src/config/variables.ts'
 import { readVariables } from '../../tools/dev-variables.ts'
 
 const TOML = `
@@ -62,6 +63,13 @@ test.for([
   '',
 ])('readVariables() takes %j from the shell as it is', async (value) => {
   expect(await read({ 'wrangler.toml': TOML }, { EXEMPT: value })).toMatchObject({ EXEMPT: value })
+})
+
+test('readVariables() takes a copy of .dev.vars.example for no variable at all', async () => {
+  const example = await readFile(join(import.meta.dirname, '../../.dev.vars.example'), 'utf8')
+  // A deploy button asks for those that are named.
+  expect([...example.matchAll(/^(\w+)=$/gm)].map(([, name]) => name)).toEqual([...SECRETS])
+  expect(await read({ 'wrangler.toml': TOML, '.dev.vars': example })).toEqual(await read({ 'wrangler.toml': TOML }))
 })
 
 test('readVariables() takes quoted JSON and lines from .dev.vars', async () => {
