@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { cloudflareTest } from '@cloudflare/vitest-plugin'
 import { defineConfig } from 'vitest/config'
+import { LongestFirst } from './test/setup/longest-first.ts'
 import { WORKER_LOG } from './test/setup/secret-watch.ts'
 
 // In the environment, for the processes that the tests run in.
@@ -28,6 +29,7 @@ export default defineConfig({
   test: {
     // More than there are cores: many tests wait for what goes on in other processes.
     maxWorkers: 4,
+    sequence: { sequencer: LongestFirst },
     reporters: ['default', './test/setup/summary-reporter.ts'],
     projects: [
       {

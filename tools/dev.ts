@@ -1,8 +1,6 @@
 import { parseArgs } from 'node:util'
 import { loadConfig } from '../src/config/load-config.ts'
 import { examples } from './dev-examples.ts'
-import { readVariables } from './dev-variables.ts'
-import { startDevWorker } from './dev-worker.ts'
 import { startEchoUpstream } from './echo-upstream.ts'
 import { findRedisServer } from './find-redis-server.ts'
 import { freePort } from './free-port.ts'
@@ -11,6 +9,8 @@ import { startRestFront } from './rest-front.ts'
 
 async function start(): Promise<void> {
   const port = await portOf()
+  // Wrangler takes a second or more to load: what is wrong without it is said at once.
+  const { readVariables } = await import('./dev-variables.ts')
   const variables = readVariables({ shell: process.env })
   // Checked before anything starts; an upstream that is missing here is started below.
   const config = loadConfig({ UPSTREAM_URL: 'http://127.0.0.1', ...variables })
@@ -34,6 +34,7 @@ async function start(): Promise<void> {
     }
   }
 
+  const { startDevWorker } = await import('./dev-worker.ts')
   const url = await startDevWorker({ port, variables })
   const tiers = config.policies.flatMap((policy) => policy.tiers.map(({ name, limit }) => `${limit} per ${name}`))
   const lines = [
