@@ -7,10 +7,8 @@
 -- Reply  units left, ms until the earliest deadline, ms until deadlines have left `wanted` units (0: now). Both are
 --        upper bounds, since a unit may be given back at any time.
 --
--- A network reorders: who got no answer to an admission, and so gives back what it may have taken, can overtake it. The
--- release then leaves a mark, and the admission finds its members there and adds nothing. That costs an ordinary
--- admission and an ordinary release (outside of this script: ZREM key <slot>:1 …) no command more. An admission that
--- carries the time until which it is good would need none either, but a clock that isolates and Redis share.
+-- A release that was never told of an admission may overtake it, and leaves a mark, which the admission then finds in
+-- its place. An ordinary release is a ZREM outside of this script.
 local tier_usage, add_members = ...
 
 -- How long an admission may be on its way: longer than a request lives after its answer, 30 s, and its calls with it.

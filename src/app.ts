@@ -39,7 +39,7 @@ export function createApp({ config, store: unguarded, fetch, now, log: everythin
   const health = config.isShedding ? new UpstreamHealth(now) : undefined
   const asked = new DenyCache(store, now)
   const decider = config.leases === undefined ? asked : new Leases(asked, now, config.leases)
-  const limiter = new Limiter({ config, store, decider, fallback: new MemoryStore(now), health, log })
+  const limiter = new Limiter({ config, store, decider, fallback: new MemoryStore(now), health, now, log })
   const name = viaName(config)
   const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, name, log })
   const gateway = createGateway({ limiter, proxy, health, dialect, ipv6Prefix, now })

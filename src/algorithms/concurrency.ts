@@ -1,5 +1,10 @@
 /**
  * Twin of `lua/concurrency.lua`: units held at once, each until its holder gives it back or its deadline has passed.
+ *
+ * A network reorders: who got no answer to an admission, and so gives back what it may have taken, can overtake it. The
+ * release then leaves a mark, and the admission finds its place taken and holds nothing. That costs an ordinary
+ * admission and an ordinary release no command more. An admission that carries the time until which it is good would
+ * cost none either, but would need a clock that isolates and Redis share.
  */
 import type { Rule } from '../store/store.ts'
 import type { Algorithm } from './algorithm.ts'

@@ -1,4 +1,5 @@
 import type { Config } from '../config/load-config.ts'
+import { within } from '../deadline.ts'
 import type { Log } from '../log.ts'
 import { localShareOf } from '../outage/local-share.ts'
 import type { Policy } from '../policy/policy.ts'
@@ -10,7 +11,7 @@ import type { Rule, Store, StoreDecision, Tier, TierUsage } from '../store/store
 import { StoreError } from '../store/store.ts'
 import type { WaitUntil } from '../wait-until.ts'
 import { holdOf, lostHoldOf } from './hold.ts'
-import { RuleMaker } from './rule-maker.ts'
+import { RuleMaker, withNewSlot } from './rule-maker.ts'
 import { settlementOf } from './settlement.ts'
 import type { TierReport, Verdict } from './verdict.ts'
 
@@ -23,6 +24,8 @@ export interface LimiterOptions {
   readonly fallback: Store
   /** Undefined: no request is shed for the upstream's sake. */
   readonly health: UpstreamHealth | undefined
+  /** Milliseconds since the Unix epoch. */
+  readonly now: () => number
   readonly log: Log
 }
 
@@ -43,16 +46,18 @@ export class Limiter {
   readonly #decider: Pick<Store, 'decide'>
   readonly #fallback: Store
   readonly #health: UpstreamHealth | undefined
+  readonly #now: () => number
   readonly #log: Log
   readonly #finder: PolicyFinder
   readonly #rules: RuleMaker
 
-  constructor({ config, store, decider, fallback, health, log }: LimiterOptions) {
+  constructor({ config, store, decider, fallback, health, now, log }: LimiterOptions) {
     this.#config = config
     this.#store = store
     this.#decider = decider
     this.#fallback = fallback
     this.#health = health
+    this.#now = now
     this.#log = log
     this.#finder = new PolicyFinder(config.policies, config.exempt)
     this.#rules = new RuleMaker(config)
@@ -76,11 +81,21 @@ export class Limiter {
     return charges.length === 0 ? ADMITTED : this.#charge(charges, waitUntil)
   }
 
-  async #charge(charges: readonly Charge[], waitUntil: WaitUntil): Promise<Verdict> {
+  async #charge(charges: readonly Charge[], waitUntil: WaitUntil, isRepeated = false): Promise<Verdict> {
     const rules = charges.map(({ rule }) => rule)
+    const askedMs = this.#now()
     try {
       const decision = await this.#decider.decide({ mode: 'all', permits: 1, rules }, waitUntil)
-      return this.#verdict(charges, decision, this.#store)
+      const ageMs = this.#now() - askedMs
+      if (decision.granted === 0 || ageMs <= this.#config.storeTimeoutMs) {
+        return this.#verdict(charges, decision, this.#store)
+      }
+      // It held when it was made. An isolate that stood still meanwhile would let go at once what windows had spread.
+      this.#log('error', { event: 'late_decision', ageMs, repeated: !isRepeated })
+      await this.#giveBack(rules, waitUntil)
+      if (isRepeated) throw new StoreError('its decisions come too late', { mayHaveRun: false })
+      const again = charges.map(({ match, rule }) => ({ match, rule: withNewSlot(rule) }))
+      return this.#charge(again, waitUntil, true)
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
       const verdict = await this.#withoutStore(charges)
@@ -89,6 +104,14 @@ export class Limiter {
       const lost = error.mayHaveRun ? lostHoldOf(rules, this.#store) : undefined
       return lost ? { ...verdict, lost } : verdict
     }
+  }
+
+  /** Gives back what an admitted request held. Whatever asks for it anew should find it free, but not wait for that long. */
+  async #giveBack(rules: readonly Rule[], waitUntil: WaitUntil): Promise<void> {
+    const released = holdOf(rules, this.#store)?.release()
+    if (!released) return
+    waitUntil(released)
+    await within(this.#config.storeTimeoutMs, released)
   }
 
   /** Decides while the store gives no answer, as each policy says. */

@@ -106,6 +106,11 @@ function costOf(cost: Cost, request: Request, enforced: boolean): number | Refus
   return enforced ? { kind: 'bad-cost', header: cost.name, max: cost.max } : 1
 }
 
+/** The same, to be charged anew: a slot that was given back is never taken again. */
+export function withNewSlot(rule: Rule): Rule {
+  return rule.slot === undefined ? rule : { ...rule, slot: randomSlot() }
+}
+
 /** 53 random bits: an integer that JavaScript and Lua both hold exactly. */
 function randomSlot(): number {
   const [high = 0, low = 0] = crypto.getRandomValues(new Uint32Array(2))

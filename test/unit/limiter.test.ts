@@ -7,6 +7,7 @@ import { createPathReader } from '../../src/policy/request-path.ts'
 import { MemoryStore } from '../../src/store/memory-store.ts'
 import {
   type DecisionRequest,
+  type Rule,
   type Store,
   type StoreDecision,
   StoreError,
@@ -21,6 +22,7 @@ const SECRET = 'a secret of this test'
 class FakeStore implements Store {
   readonly kind = 'redis'
   readonly requests: DecisionRequest[] = []
+  readonly released: (number | undefined)[] = []
   answer: (request: DecisionRequest) => Promise<StoreDecision> = async ({ permits, rules }) => ({
     granted: permits,
     nowMs: NOW_MS,
@@ -34,7 +36,10 @@ class FakeStore implements Store {
     return this.answer(request)
   }
 
-  async release(): Promise<void> {}
+  async release(rules: readonly Rule[]): Promise<void> {
+    this.released.push(...rules.map(({ slot }) => slot))
+  }
+
   async revoke(): Promise<void> {}
   async renew(): Promise<void> {}
   async settle(): Promise<void> {}
@@ -54,12 +59,14 @@ function subject(env: Environment = {}) {
   const store = new FakeStore()
   const fallback = new FakeStore()
   const lines: Line[] = []
+  const clock = { now: NOW_MS }
   const limiter = new Limiter({
     config: loadConfig({ UPSTREAM_URL: 'https://api.example.com', ...env }),
     store,
     decider: store,
     fallback,
     health: undefined,
+    now: () => clock.now,
     log: (level, fields) => lines.push({ ...fields, level }),
   })
   /** @param request method and path, as patterns have it */
@@ -68,7 +75,7 @@ function subject(env: Environment = {}) {
     const url = new URL(`https://gateway.example${path}`)
     return limiter.decide(new Request(url, { method, headers }), readPath(url.pathname), () => {})
   }
-  return { store, fallback, lines, decide }
+  return { store, fallback, lines, clock, decide }
 }
 
 const X = { Authorization: 'Bearer X' }
@@ -329,6 +336,7 @@ test('Limiter#decide() with ON_STORE_ERROR=local holds limits exactly', async ()
     decider: store,
     fallback: new MemoryStore(() => clock.now),
     health: undefined,
+    now: () => NOW_MS,
     log: () => {},
   })
   const decide = async () => {
@@ -410,6 +418,50 @@ test.each([true, false])('Limiter#decide() gives slots back that the store may h
   store.answer = () => Promise.reject(new StoreError('no answer', { mayHaveRun }))
   const verdict = await decide('GET /', X)
   expect(verdict.lost !== undefined).toBe(mayHaveRun)
+})
+
+/** Its first `count` answers arrive when the isolate has stood still for that long. */
+function stall({ store, clock }: ReturnType<typeof subject>, ms: number, count: number): void {
+  const { answer } = store
+  store.answer = (request) => {
+    if (store.requests.length <= count) clock.now += ms
+    return answer(request)
+  }
+}
+
+test('Limiter#decide() goes by no admission older than STORE_TIMEOUT_MS, but asks again, once', async () => {
+  const slots = { name: 'slots', algorithm: 'concurrency', limits: '5' }
+  const own = subject({ STORE_TIMEOUT_MS: 300, POLICIES: [slots, { name: 'calls', limits: '5/1s' }] })
+  stall(own, 301, 1)
+  const verdict = await own.decide('GET /', X)
+  expect(verdict.kind).toBe('admitted')
+  expect(verdict).not.toHaveProperty('degraded')
+  const [first, second] = own.store.requests.map(({ rules }) => rules.map(({ slot }) => slot))
+  expect(first?.[0]).not.toBe(second?.[0])
+  expect(own.store.released).toEqual([first?.[0]])
+  expect(own.lines).toEqual([{ level: 'error', event: 'late_decision', ageMs: 301, repeated: true }])
+})
+
+test.each([
+  ['local', { kind: 'admitted', degraded: 'local' }],
+  ['closed', { kind: 'unavailable', degraded: 'closed' }],
+])('Limiter#decide() takes two that are too late for no answer: %s', async (ON_STORE_ERROR, expected) => {
+  const own = subject({ STORE_TIMEOUT_MS: 300, ON_STORE_ERROR })
+  stall(own, 301, 2)
+  expect(await own.decide('GET /', X)).toMatchObject(expected)
+  expect(own.store.requests).toHaveLength(2)
+  expect(own.lines.map(({ event }) => event)).toEqual(['late_decision', 'late_decision', 'store_error'])
+})
+
+test.each([
+  ['an admission in time', 300, 1],
+  ['a refusal, however old', 10_000, 0],
+])('Limiter#decide() goes by %s', async (_what, ms, granted) => {
+  const own = subject({ STORE_TIMEOUT_MS: 300 })
+  if (granted === 0) own.store.answer = refusal([{ retryAfterMs: 700 }])
+  stall(own, ms, 1)
+  expect((await own.decide('GET /', X)).kind).toBe(granted === 1 ? 'admitted' : 'limited')
+  expect(own.store.requests).toHaveLength(1)
 })
 
 test('Limiter#decide() asks for new identities last, by address', async () => {
