@@ -1,3 +1,4 @@
+import type { LeaseFigures } from './accuracy/leases.ts'
 import type { AccuracyFigures } from './accuracy/measure.ts'
 import type { GatewayFigures } from './gateway/measure.ts'
 import type { Machine } from './machine.ts'
@@ -16,4 +17,5 @@ export interface Results {
   readonly service?: readonly AccuracyFigures[]
   /** Of each gateway an ordinary request first, then the worst found. */
   readonly worst?: readonly WorstFigures[]
+  readonly leases?: readonly LeaseFigures[]
 }

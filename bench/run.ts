@@ -12,6 +12,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { startRedisServer } from '../tools/redis-server.ts'
+import { measureLeases } from './accuracy/leases.ts'
 import { type AccuracyBenchOptions, measureAttacks, measureService } from './accuracy/measure.ts'
 import { ALL_TARGETS, MAIN_TARGETS } from './accuracy/targets.ts'
 import { connectRedis } from './command-counts.ts'
@@ -98,6 +99,8 @@ try {
       ...settings.accuracy,
     }
     results = { ...results, accuracy: await measureAttacks(options), service: await measureService(options) }
+    tell('leases, simulated')
+    results = { ...results, leases: await measureLeases() }
   }
   if (isAsked('worst')) {
     tell('the worst request')

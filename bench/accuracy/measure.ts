@@ -142,7 +142,9 @@ function summarize(traffic: string, { limit, windowMs }: Limit, runs: readonly R
       target,
       traffic,
       worst: worstOf(lists),
-      ofIdeal: median(own.map(({ sentMs, admissions }) => admissions.size / idealAdmissions(sentMs, limit, windowMs))),
+      ofIdeal: median(
+        own.map(({ sentMs, admissions }) => admissions.size / idealAdmissions(sentMs, [{ limit, windowMs }])),
+      ),
       uncertainMs: median(lists.flat().map(({ earliestMs, latestMs }) => latestMs - earliestMs)),
       ...(byRedis.length > 0 && { worstByRedis: worstOf(byRedis) }),
     }

@@ -13,7 +13,8 @@ export function mostInAWindow(admissions: readonly Admission[], windowMs: number
   let most = 0
   for (const [index, { earliestMs }] of byEarliest.entries()) {
     let count = 0
-    for (const later of byEarliest.slice(index)) {
+    for (let at = index; at < byEarliest.length; at++) {
+      const later = byEarliest[at] as Admission
       if (later.earliestMs >= earliestMs + windowMs) break
       if (later.latestMs < earliestMs + windowMs) count++
     }
@@ -22,13 +23,19 @@ export function mostInAWindow(admissions: readonly Admission[], windowMs: number
   return most
 }
 
-/** How many of these requests an exact limiter admits: each for which there is room in the window that it ends. */
-export function idealAdmissions(sentMs: readonly number[], limit: number, windowMs: number): number {
+/** How many of these requests an exact limiter admits: each for which there is room in all windows that it ends. */
+export function idealAdmissions(
+  sentMs: readonly number[],
+  tiers: readonly { readonly limit: number; readonly windowMs: number }[],
+): number {
   const admitted: number[] = []
   for (const ms of sentMs.toSorted((a, b) => a - b)) {
-    // The one that must have left the window for this one to fit.
-    const before = admitted[admitted.length - limit]
-    if (before === undefined || before <= ms - windowMs) admitted.push(ms)
+    const hasRoom = tiers.every(({ limit, windowMs }) => {
+      // The one that must have left the window for this one to fit.
+      const before = admitted[admitted.length - limit]
+      return before === undefined || before <= ms - windowMs
+    })
+    if (hasRoom) admitted.push(ms)
   }
   return admitted.length
 }

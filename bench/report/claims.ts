@@ -16,7 +16,13 @@ const ALMOST_NOTHING = 0.001
 
 /** What this run shows of what it must; of a section that was not run, nothing. */
 export function checkClaims(results: Results): Claim[] {
-  return [...redisClaims(results), ...gatewayClaims(results), ...accuracyClaims(results), ...worstClaims(results)]
+  return [
+    ...redisClaims(results),
+    ...gatewayClaims(results),
+    ...accuracyClaims(results),
+    ...worstClaims(results),
+    ...leaseClaims(results),
+  ]
 }
 
 function atMost(bound: number, claim: string, measured: number): Claim {
@@ -101,5 +107,20 @@ function accuracyClaims({ accuracy }: Results): Claim[] {
     atMost(1, 'worst window ÷ limit, sliding-window (the deny cache is always on)', worst(SLIDING, 'worst')),
     atMost(1, 'the same, by the times that Redis holds', worst(SLIDING, 'worstByRedis')),
     atMost(1, 'worst window ÷ limit, sliding-window, leases', worst(LEASED, 'worst')),
+  ]
+}
+
+function leaseClaims({ leases }: Results): Claim[] {
+  if (!leases) return []
+  const calls = (name: string) => {
+    const own = leases.filter((row) => row.isBusy && !row.isRandom && row.name === name)
+    return Math.max(...own.map(({ callsPerRequest }) => callsPerRequest))
+  }
+  return [
+    atLeast(0.97, 'admitted ÷ ideal with leases, the worst, simulated', Math.min(...leases.map((row) => row.ofIdeal))),
+    atMost(1, 'worst window ÷ limit with leases, simulated', Math.max(...leases.map((row) => row.fullestWindow))),
+    ...['1000/1m', '100000/1m'].map((name) =>
+      atMost(0.1, `calls a request at half of ${name}, leases, simulated`, calls(name)),
+    ),
   ]
 }

@@ -1,3 +1,4 @@
+import type { LeaseFigures } from '../accuracy/leases.ts'
 import type { AccuracyFigures } from '../accuracy/measure.ts'
 import type { GatewayFigures } from '../gateway/measure.ts'
 import type { RedisFigures } from '../redis/measure.ts'
@@ -11,7 +12,7 @@ type Row = Record<string, string | number>
 const DOLLARS_PER_COMMAND = 0.2 / 100_000
 
 /** Prints a run's figures. */
-export function printTables({ redis, gateway, bundles, accuracy, service, worst }: Results): void {
+export function printTables({ redis, gateway, bundles, accuracy, service, worst, leases }: Results): void {
   if (redis) print('In Redis: µs of server time, billed commands and bytes of a decision', redis.map(redisRow))
   if (gateway) {
     print('Through the gateway', gateway.map(gatewayRow))
@@ -25,6 +26,7 @@ export function printTables({ redis, gateway, bundles, accuracy, service, worst 
   if (accuracy) print('Accuracy under attack', accuracy.map(accuracyRow))
   if (service) print('Service to honest callers', service.map(accuracyRow))
   if (worst) print('An ordinary request, and the worst found', worst.map(worstRow))
+  if (leases) print('Leases, simulated: admitted ÷ ideal (calls a request), by ms to the store', leaseRows(leases))
 }
 
 export function printClaims(claims: readonly Claim[]): void {
@@ -79,6 +81,16 @@ function accuracyRow({ target, traffic, worst, ofIdeal, uncertainMs, worstByRedi
     'times known within ms': round(uncertainMs),
     'worst by Redis’s clock': worstByRedis?.toFixed(2) ?? '',
   }
+}
+
+function leaseRows(leases: readonly LeaseFigures[]): Row[] {
+  const rows = new Map<string, Row>()
+  for (const { name, load, leases: size, roundTripMs, isRandom, isBusy, ofIdeal, callsPerRequest } of leases) {
+    const id = [name, load, size, isRandom, isBusy].join()
+    const row = rows.get(id) ?? { limits: name, load, LEASES: size, arrivals: isRandom ? 'random' : 'regular' }
+    rows.set(id, { ...row, [`${roundTripMs} ms`]: `${ofIdeal.toFixed(3)} (${callsPerRequest.toFixed(3)})` })
+  }
+  return [...rows.values()]
 }
 
 /** Three figures that count. */

@@ -1,9 +1,17 @@
-import type { DecisionRequest, StoreDecision, TierUsage } from '../store/store.ts'
+import type { DecisionRequest, Rule, StoreDecision, TierUsage } from '../store/store.ts'
+import type { Standing } from './standing.ts'
+import type { Terms } from './terms.ts'
 
-/** A caller's permits are taken for about so much of its traffic. */
+/** A busy caller's permits are taken for about so much of its traffic. */
 const HORIZON_MS = 200
-/** Part of a lease's time in which it is spent: an isolate's clock stands still between its inputs and outputs. */
-const USABLE = 0.9
+/** For fewer, a lease is not worth what of it may lapse. */
+const FEWEST = 6
+/** So many may be taken for a whole term, however long it is. */
+const FEW = 32
+/** Round trips before permits run out at which others are asked for. */
+const AHEAD = 3
+/** Leases that run at the same time at most: each is spent before the next, so there are seldom more than two. */
+const MAX_LEASES = 4
 
 interface Lease {
   permits: number
@@ -14,72 +22,85 @@ interface Lease {
 export class Account {
   /** Until then, a call that brings more permits is under way. */
   replenishedUntilMs = 0
-  /** In the order in which they were taken, and end. */
+  /** Those of the rules, in order. */
+  standings: readonly Standing[] = []
+  /** In the order in which they were taken. */
   #leases: Lease[] = []
-  #costs: readonly number[] = []
-  #latest: StoreDecision | undefined
-  #latestSentAtMs = 0
   #tick = { startMs: 0, seen: 0 }
   #seenBefore = 0
 
   /** A request has come. */
-  see(nowMs: number): void {
+  see(nowMs: number, { usableMs }: Terms): void {
     const elapsedMs = nowMs - this.#tick.startMs
-    if (elapsedMs < 0 || elapsedMs >= HORIZON_MS) {
+    if (elapsedMs < 0 || elapsedMs >= usableMs) {
       // After a pause, what was seen before it says nothing.
-      this.#seenBefore = elapsedMs >= 0 && elapsedMs < 2 * HORIZON_MS ? this.#tick.seen : 0
+      this.#seenBefore = elapsedMs >= 0 && elapsedMs < 2 * usableMs ? this.#tick.seen : 0
       this.#tick = { startMs: nowMs, seen: 0 }
     }
     this.#tick.seen++
   }
 
-  /** Requests to come within the horizon, or within half of a lease if that is shorter; at least 1. */
-  expected(termMs: number): number {
-    const seen = Math.max(this.#seenBefore, this.#tick.seen)
-    return Math.max(1, Math.floor(seen * Math.min(1, (termMs * USABLE) / 2 / HORIZON_MS)))
+  /** Requests to come within so much of a lease's time. */
+  expected(spanMs: number, { usableMs }: Terms): number {
+    return (Math.max(this.#seenBefore, this.#tick.seen) * spanMs) / usableMs
+  }
+
+  /** Permits to take for what is expected, and as many more as chance may bring: for a term, or for the horizon. */
+  wanted(roundTripMs: number, terms: Terms): number {
+    const spanMs = terms.usableMs - roundTripMs
+    const forTerm = this.expected(spanMs, terms)
+    if (forTerm < FEWEST) return 1
+    const most = Math.max(FEW, this.expected(Math.min(spanMs, HORIZON_MS), terms))
+    return Math.floor(Math.min(forTerm + Math.sqrt(forTerm), most))
+  }
+
+  /** Whether the permits may have run out, or ended, when a call that is sent now has brought others. */
+  isShort(nowMs: number, roundTripMs: number, terms: Terms): boolean {
+    const spanMs = AHEAD * Math.max(1, roundTripMs)
+    return this.left(nowMs + spanMs) <= this.expected(spanMs, terms)
   }
 
   left(nowMs: number): number {
-    return this.#leases.reduce((sum, { permits, expiresAtMs }) => sum + (nowMs < expiresAtMs ? permits : 0), 0)
+    let left = 0
+    for (const { permits, expiresAtMs } of this.#leases) left += nowMs < expiresAtMs ? permits : 0
+    return left
   }
 
   /** @param sentAtMs when the call was sent: the script counts from then or later */
-  add({ rules }: DecisionRequest, decision: StoreDecision, sentAtMs: number, termMs: number): void {
-    this.#leases.push({ permits: decision.granted, expiresAtMs: sentAtMs + termMs * USABLE })
-    this.#costs = rules.map(({ cost }) => cost)
-    this.#latest = decision
-    this.#latestSentAtMs = sentAtMs
+  add(permits: number, sentAtMs: number, { usableMs }: Terms): void {
+    if (this.#leases.length === MAX_LEASES) this.#leases.shift()
+    this.#leases.push({ permits, expiresAtMs: sentAtMs + usableMs })
   }
 
-  /** Spends a permit of the lease that was just taken; the request that took it was admitted by the script itself. */
-  spendOwn(decision: StoreDecision): StoreDecision {
-    const lease = this.#leases.at(-1)
-    if (decision.granted === 0 || !lease) return decision
-    lease.permits--
-    return { ...decision, granted: 1, usage: this.#usage(decision, lease.permits, 0) }
-  }
-
-  /** @returns undefined if nothing is left */
-  spend(nowMs: number): StoreDecision | undefined {
+  /** @returns whether there was a permit */
+  spend(nowMs: number): boolean {
     while (this.#leases[0] && (this.#leases[0].permits === 0 || nowMs >= this.#leases[0].expiresAtMs)) {
       this.#leases.shift()
     }
     const [lease] = this.#leases
-    const elapsedMs = nowMs - this.#latestSentAtMs
-    if (!lease || !this.#latest || elapsedMs < 0) return undefined
+    if (!lease) return false
     lease.permits--
-    const usage = this.#usage(this.#latest, this.left(nowMs), elapsedMs)
-    return { granted: 1, nowMs: this.#latest.nowMs + elapsedMs, usage }
+    return true
   }
+}
 
-  /** How the tiers stand: what is leased and not spent is left as well. */
-  #usage({ usage }: StoreDecision, left: number, elapsedMs: number): TierUsage[][] {
-    return usage.map((tiers, index) =>
-      tiers.map(({ remaining, resetMs }) => ({
-        remaining: remaining + left * (this.#costs[index] ?? 1),
-        resetMs: Math.max(0, resetMs - elapsedMs),
-        retryAfterMs: 0,
-      })),
-    )
-  }
+/** How the tiers stand for a request that is let through without asking. */
+export function admission(
+  { rules }: DecisionRequest,
+  standings: readonly Standing[],
+  left: number,
+  nowMs: number,
+): StoreDecision {
+  const elapsedMs = (standing: Standing | undefined) => Math.max(0, nowMs - (standing?.sentAtMs ?? nowMs))
+  const usage = standings.map((standing, index) => {
+    const tiers = withLeft(standing.usage, left * (rules[index] as Rule).cost)
+    return tiers.map((tier) => ({ ...tier, resetMs: Math.max(0, tier.resetMs - elapsedMs(standing)), retryAfterMs: 0 }))
+  })
+  const [first] = standings
+  return { granted: 1, nowMs: (first?.nowMs ?? nowMs) + elapsedMs(first), usage }
+}
+
+/** What is leased and not spent is left as well. */
+export function withLeft(usage: readonly TierUsage[], units: number): TierUsage[] {
+  return usage.map((tier) => ({ ...tier, remaining: tier.remaining + units }))
 }

@@ -1,4 +1,4 @@
-import type { DecisionRequest } from '../store/store.ts'
+import type { DecisionRequest, TierUsage } from '../store/store.ts'
 
 /** On what terms permits for a kind of request may be taken in advance. */
 export interface Terms {
@@ -6,18 +6,27 @@ export interface Terms {
   readonly name: string
   /** How long a lease lasts, in milliseconds. */
   readonly termMs: number
+  /** For how long of that it is spent. */
+  readonly usableMs: number
   /** Permits of one lease at most. */
   readonly most: number
 }
 
 /** A longer lease makes fewer calls, but what of it lapses is lost for longer. */
-const MAX_TERM_MS = 1_000
+const MAX_TERM_MS = 6_000
 /** Of the shortest window: as long as a lease lasts, windows are in effect longer. `lua/sliding-window.lua` relies on it. */
 const TERM_SHARE = 0.1
 /** Of the smallest limit, so that no isolate keeps the others from theirs. */
 const MOST_SHARE = 0.1
 /** Below this, a lease has ended before it can be spent. */
 const MIN_TERM_MS = 20
+/** Left of a lease unspent, as a share of it and at most: an isolate's clock stands still between inputs and outputs. */
+const MARGIN_SHARE = 0.1
+const MAX_MARGIN_MS = 100
+/** Of a limit: a caller whose pace leads to more is asked for one by one, so that nothing lapses that it needs. */
+const PACE_SHARE = 0.85
+/** Of what is left, at most. */
+const REMAINING_SHARE = 1 / 8
 
 /**
  * @returns undefined if permits must be taken one by one: leases are strict for exact logs only, and a shadow rule must
@@ -40,5 +49,29 @@ export function termsOf({ mode, permits, rules }: DecisionRequest): Terms | unde
     }
   }
   const termMs = Math.floor(Math.min(MAX_TERM_MS, shortestMs * TERM_SHARE))
-  return most < 2 || termMs < MIN_TERM_MS ? undefined : { name, termMs, most }
+  if (most < 2 || termMs < MIN_TERM_MS) return undefined
+  return { name, termMs, usableMs: termMs - Math.min(termMs * MARGIN_SHARE, MAX_MARGIN_MS), most }
+}
+
+/**
+ * Permits that can be taken in advance of how the rules stand: none unless their callers are far from their limits.
+ * @param usage of each rule, after a decision
+ */
+export function affordable(
+  { rules }: DecisionRequest,
+  usage: readonly (readonly TierUsage[])[],
+  { termMs }: Terms,
+): number {
+  let most = Number.POSITIVE_INFINITY
+  for (const [index, { cost, tiers }] of rules.entries()) {
+    for (const [at, { limit, windowMs }] of tiers.entries()) {
+      const tier = usage[index]?.[at]
+      if (!tier) return 0
+      // What was used since the oldest that still counts, as if it went on like that for a whole window.
+      const spanMs = Math.min(windowMs, Math.max(0, windowMs - tier.resetMs) + termMs)
+      if ((limit - tier.remaining) * windowMs > PACE_SHARE * limit * spanMs) return 0
+      most = Math.min(most, Math.floor((tier.remaining * REMAINING_SHARE) / cost))
+    }
+  }
+  return most
 }

@@ -24,6 +24,8 @@ type Step =
   /** The script runs a call that is on its way. */
   | { readonly kind: 'run' | 'deliver'; readonly index: number }
   | { readonly kind: 'settle' }
+  /** The clock of a point of presence jumps, back by more than what has gone by since that point last read it. */
+  | { readonly kind: 'jump'; readonly point: number; readonly percent: number }
 
 /** Shares of the shortest window: within a lease, until it ends, and until what it was counted for has gone. */
 const share = fc.oneof(
@@ -44,13 +46,21 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
     }),
   },
   { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('run' as const, 'deliver' as const), index: fc.nat(5) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('jump' as const),
+      point: fc.nat(POINTS - 1),
+      percent: fc.oneof(fc.integer({ min: -120, max: -1 }), fc.integer({ min: 1, max: 120 })),
+    }),
+  },
   // All that are on their way.
-  { weight: 4, arbitrary: fc.constant({ kind: 'settle' as const }) },
+  { weight: 10, arbitrary: fc.constant({ kind: 'settle' as const }) },
 )
 
 const tiers = fc
   .uniqueArray(
-    fc.record({ limit: fc.integer({ min: 40, max: 120 }), windowMs: fc.constantFrom(500, 1_000, 3_000, 10_000) }),
+    fc.record({ limit: fc.integer({ min: 200, max: 400 }), windowMs: fc.constantFrom(500, 1_000, 3_000, 10_000) }),
     { minLength: 1, maxLength: 3, selector: ({ windowMs }) => windowMs },
   )
   .map((tiers) => ruleOf('sliding-window', tiers))
@@ -65,10 +75,25 @@ class Network {
   readonly #sent: (() => Promise<void>)[] = []
   readonly #answered: (() => void)[] = []
   readonly #points: Leases[]
+  /** How far the clock of each point of presence is ahead, and what it last showed. */
+  readonly #clocks = Array.from({ length: POINTS }, () => ({ aheadMs: 0, shownMs: 0 }))
 
   constructor(size: number | 'auto') {
     const store = { decide: (request: DecisionRequest) => this.#send(request) }
-    this.#points = Array.from({ length: POINTS }, () => new Leases(store, () => this.nowMs, size))
+    this.#points = this.#clocks.map((clock) => {
+      const now = () => {
+        clock.shownMs = this.nowMs + clock.aheadMs
+        return clock.shownMs
+      }
+      return new Leases(store, now, size)
+    })
+  }
+
+  /** @param byMs below 0: it then shows that much less than it has last shown */
+  jump(point: number, byMs: number): void {
+    const clock = this.#clocks[point]
+    if (!clock || clock.shownMs === 0) return
+    clock.aheadMs = byMs < 0 ? clock.shownMs + byMs - this.nowMs : clock.aheadMs + byMs
   }
 
   #send(request: DecisionRequest): Promise<StoreDecision> {
@@ -115,6 +140,10 @@ class Network {
 
 async function play(network: Network, rule: Rule, steps: readonly Step[]): Promise<void> {
   const shortestMs = Math.min(...rule.tiers.map(({ windowMs }) => windowMs))
+  // Leases are for callers that have kept far from their limits for a while.
+  for (let point = 0; point < POINTS; point++) await network.ask(point, rule)
+  await network.settle()
+  network.nowMs += Math.floor(0.9 * Math.max(...rule.tiers.map(({ windowMs }) => windowMs)))
   for (const step of steps) {
     switch (step.kind) {
       case 'wait':
@@ -128,6 +157,9 @@ async function play(network: Network, rule: Rule, steps: readonly Step[]): Promi
         break
       case 'deliver':
         await network.deliver(step.index)
+        break
+      case 'jump':
+        network.jump(step.point, Math.floor((step.percent * shortestMs) / 100))
         break
       case 'settle':
         await network.settle()
@@ -158,9 +190,10 @@ test.each(['auto', 25] as const)(
   },
 )
 
-test('Leases: permits spent at the end of their lease are still counted a window later', async () => {
-  const rule = ruleOf('sliding-window', [{ limit: 40, windowMs: 1_000 }])
-  const network = new Network(4)
+/** A caller far from its limit, then leases of one point of presence, of which the others know nothing. */
+async function playUpToAStep(stepBackMs: number): Promise<Network> {
+  const rule = ruleOf('sliding-window', [{ limit: 400, windowMs: 10_000 }])
+  const network = new Network('auto')
   const ask = async (point: number, times: number) => {
     for (let i = 0; i < times; i++) {
       await network.ask(point, rule)
@@ -168,15 +201,51 @@ test('Leases: permits spent at the end of their lease are still counted a window
     }
   }
   await ask(0, 1)
+  network.nowMs += 9_000
+  await ask(0, 50)
+  expect(network.spentLocally).toBeGreaterThan(30)
+  network.nowMs += 800
+  network.jump(0, -stepBackMs)
+  const before = network.admitted.length
+  // What its leases still hold is spent now or never; then the window that follows is filled to the last.
+  await ask(0, 1)
+  network.nowMs += 600
+  await ask(0, 30)
+  expect(network.admitted.length - before).toBeGreaterThan(30)
+  network.nowMs = START_MS + 9_000 + 10_000 + 1_001
+  await ask(2, 450)
+  return network
+}
+
+test.each([1, 50, 799, 5_000])(
+  'Leases: permits are not spent later than they count by a clock that steps back %i ms while their lease runs',
+  async (stepBackMs) => {
+    const network = await playUpToAStep(stepBackMs)
+    expectNoWindowOver(400, 10_000, network.admitted)
+  },
+)
+
+test('Leases: permits spent at the end of their lease are still counted a window later', async () => {
+  const rule = ruleOf('sliding-window', [{ limit: 400, windowMs: 1_000 }])
+  const network = new Network(10)
+  const ask = async (point: number, times: number) => {
+    for (let i = 0; i < times; i++) {
+      await network.ask(point, rule)
+      await network.settle()
+    }
+  }
+  await ask(0, 20)
+  const local = network.spentLocally
   network.nowMs += 89
-  await ask(0, 60)
-  expect(network.spentLocally).toBeGreaterThan(3)
+  await ask(0, 4)
+  expect(network.spentLocally).toBeGreaterThan(local)
+  await ask(1, 400)
   // What was leased first has gone now, but for the time of the lease.
   network.nowMs = START_MS + 1_000
-  await ask(2, 60)
-  expectNoWindowOver(40, 1_000, network.admitted)
+  await ask(2, 400)
+  expectNoWindowOver(400, 1_000, network.admitted)
   network.nowMs += 100
-  await ask(2, 60)
+  await ask(2, 400)
   expect(network.admitted.filter(({ ms }) => ms > START_MS + 1_000).length).toBeGreaterThan(0)
-  expectNoWindowOver(40, 1_000, network.admitted)
+  expectNoWindowOver(400, 1_000, network.admitted)
 })

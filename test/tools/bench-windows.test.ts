@@ -17,7 +17,7 @@ test('mostInAWindow() counts no admission that may lie outside', () => {
 
 test('idealAdmissions() admits what an exact log admits', () => {
   // 0 and 10 fill the window; 60 and 99 find no room; 100 takes the place of 0, and 110 that of 10.
-  expect(idealAdmissions([0, 10, 60, 99, 100, 105, 110], 2, 100)).toBe(4)
-  expect(idealAdmissions([110, 105, 100, 99, 60, 10, 0], 2, 100)).toBe(4)
-  expect(idealAdmissions([0, 1, 2], 5, 100)).toBe(3)
+  expect(idealAdmissions([0, 10, 60, 99, 100, 105, 110], [{ limit: 2, windowMs: 100 }])).toBe(4)
+  expect(idealAdmissions([110, 105, 100, 99, 60, 10, 0], [{ limit: 2, windowMs: 100 }])).toBe(4)
+  expect(idealAdmissions([0, 1, 2], [{ limit: 5, windowMs: 100 }])).toBe(3)
 })

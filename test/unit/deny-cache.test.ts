@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { DenyCache } from '../../src/shortcut/deny-cache.ts'
 import { MemoryStore } from '../../src/store/memory-store.ts'
-import type { DecisionRequest, Rule, TierUsage } from '../../src/store/store.ts'
+import { type DecisionRequest, type Rule, StoreError, type TierUsage } from '../../src/store/store.ts'
 import { ruleOf, take } from '../support/rules.ts'
 
 const START_MS = 1_700_000_000_000
@@ -12,9 +12,11 @@ function subject() {
   const clock = { now: START_MS }
   const memory = new MemoryStore(() => clock.now)
   const asked: DecisionRequest[] = []
+  const server = { isAway: false }
   const store = {
     async decide(request: DecisionRequest) {
       asked.push(request)
+      if (server.isAway) throw new StoreError('no answer')
       clock.now += LATENCY_MS / 2
       const decision = memory.decideNow(request)
       clock.now += LATENCY_MS / 2
@@ -23,7 +25,7 @@ function subject() {
   }
   const cache = new DenyCache(store, () => clock.now)
   const decide = (...rules: Rule[]) => cache.decide(take(rules), () => {})
-  return { clock, asked, decide, memory }
+  return { clock, asked, decide, memory, server }
 }
 
 const second = (overrides: Partial<Rule> = {}) =>
@@ -69,6 +71,44 @@ test('DenyCache still asks for a cheaper request', async () => {
   const before = asked.length
   expect((await decide({ ...rule, cost: 1 })).granted).toBe(1)
   expect(asked.length - before).toBe(1)
+})
+
+test('DenyCache asks anew once a cheaper request was admitted, and tells how long it then takes', async () => {
+  const { clock, asked, decide } = subject()
+  const rule = ruleOf('sliding-window', [{ limit: 4, windowMs: 1_000 }])
+  await decide({ ...rule, cost: 2 })
+  clock.now += 300
+  await decide({ ...rule, cost: 1 })
+  expect((await decide({ ...rule, cost: 3 })).usage[0]?.[0]).toMatchObject({ remaining: 1, retryAfterMs: 660 })
+  await decide({ ...rule, cost: 1 })
+  const before = asked.length
+  const { usage } = await decide({ ...rule, cost: 3 })
+  expect(asked.length).toBe(before + 1)
+  // No longer the first two units alone must leave, but the one after them too.
+  expect(usage[0]?.[0]).toMatchObject({ remaining: 0, retryAfterMs: 940 })
+})
+
+test('DenyCache asks anew where another of the rules has become short', async () => {
+  const { asked, decide } = subject()
+  const [refused, other] = [second(), second({ cost: 1 })]
+  await exhaust((rule) => decide(rule), refused)
+  for (let i = 0; i < 4; i++) await decide(other)
+  const before = asked.length
+  const { usage } = await decide(refused, other)
+  expect(asked.length).toBe(before + 1)
+  expect(usage[1]?.[0]?.retryAfterMs).toBeGreaterThan(usage[0]?.[0]?.retryAfterMs ?? 0)
+})
+
+test('DenyCache asks anew after a call that may have charged', async () => {
+  const { asked, decide, server } = subject()
+  const rule = second()
+  await exhaust(decide, rule)
+  server.isAway = true
+  await expect(decide({ ...rule, cost: 1 })).rejects.toThrow(StoreError)
+  server.isAway = false
+  const before = asked.length
+  await decide(rule)
+  expect(asked.length).toBe(before + 1)
 })
 
 test('DenyCache knows the rule that refused, not those beside it', async () => {

@@ -5,19 +5,21 @@ import { type DecisionRequest, type Rule, StoreError } from '../../src/store/sto
 import { ruleOf, take } from '../support/rules.ts'
 
 const START_MS = 1_700_000_000_000
-const RULE = () => ruleOf('sliding-window', [{ limit: 1_000, windowMs: 60_000 }])
+const RULE = () => ruleOf('sliding-window', [{ limit: 10_000, windowMs: 60_000 }])
 
 function subject(size: LeaseSize = 'auto') {
   const clock = { now: START_MS }
   const memory = new MemoryStore(() => clock.now)
   const asked: DecisionRequest[] = []
-  const server = { isAway: false }
+  const server = { isAway: false, roundTripMs: 0 }
   const background: Promise<unknown>[] = []
   const store = {
     async decide(request: DecisionRequest) {
       asked.push(request)
       if (server.isAway) throw new StoreError('no answer')
-      return memory.decideNow(request)
+      const decision = memory.decideNow(request)
+      clock.now += server.roundTripMs
+      return decision
     },
   }
   const leases = new Leases(store, () => clock.now, size)
@@ -37,7 +39,7 @@ test('Leases decide most requests of a busy caller without a call', async () => 
   const { asked, hurry } = subject()
   await hurry(RULE(), 500)
   expect(asked.length).toBeLessThan(50)
-  expect(asked.every(({ mode, leaseMs }) => (mode === 'partial' ? leaseMs === 1_000 : leaseMs === undefined))).toBe(
+  expect(asked.every(({ mode, leaseMs }) => (mode === 'partial' ? leaseMs === 6_000 : leaseMs === undefined))).toBe(
     true,
   )
 })
@@ -47,7 +49,7 @@ test('Leases ask for each request of a slow caller', async () => {
   const rule = RULE()
   for (let i = 0; i < 20; i++) {
     await decide(rule)
-    clock.now += 500
+    clock.now += 6_000
   }
   expect(asked.map(({ mode }) => mode)).toEqual(Array.from({ length: 20 }, () => 'all'))
 })
@@ -65,61 +67,127 @@ test('Leases take at most a tenth of the smallest limit', async () => {
   expect(permits.filter((count) => count > 1).length).toBeGreaterThan(0)
 })
 
-test('Leases of a number take that many', async () => {
-  const { asked, decide } = subject(25)
-  await decide(RULE())
-  expect(asked).toMatchObject([{ mode: 'partial', permits: 25, leaseMs: 1_000 }])
+test('Leases take at most a number that is given, and fewer for a caller that needs fewer', async () => {
+  const { asked, hurry } = subject(25)
+  await hurry(RULE(), 200)
+  const permits = asked.map(({ permits }) => permits)
+  expect(permits[0]).toBe(1)
+  expect(Math.max(...permits)).toBe(25)
+  expect(Math.min(...permits.filter((count) => count > 1))).toBeLessThan(10)
 })
 
-test('Leases count down what is left, the unspent permits included', async () => {
-  const { clock, decide } = subject(10)
+test('Leases never tell of more than is left, and of no less once all answers are there', async () => {
+  const { asked, clock, decide, background } = subject()
   const rule = RULE()
-  const left: unknown[] = []
-  for (let i = 0; i < 5; i++) {
+  for (let spent = 1; spent <= 100; spent++) {
     const { usage } = await decide(rule)
-    left.push([usage[0]?.[0]?.remaining, usage[0]?.[0]?.resetMs])
+    expect(usage[0]?.[0]?.remaining).toBeLessThanOrEqual(10_000 - spent)
+    await Promise.all(background)
     clock.now += 10
   }
-  expect(left).toEqual([
-    [999, 60_000],
-    [998, 59_990],
-    [997, 59_980],
-    [996, 59_970],
-    [995, 59_960],
-  ])
+  const before = asked.length
+  const { usage } = await decide(rule)
+  expect(asked.length).toBe(before)
+  expect(usage[0]?.[0]?.remaining).toBe(10_000 - 101)
+})
+
+test('Leases know of what was spent at another cost', async () => {
+  const { asked, decide, hurry } = subject()
+  const rule = RULE()
+  await hurry(rule, 50)
+  const before = asked.length
+  await decide({ ...rule, cost: 100 })
+  const { usage } = await decide(rule)
+  expect(asked.length).toBe(before + 1)
+  expect(usage[0]?.[0]?.remaining).toBe(10_000 - 151)
 })
 
 test('Leases replenish before the permits have run out, one call at a time', async () => {
-  const { asked, background, decide } = subject(10)
+  const { asked, background, decide, hurry } = subject()
   const rule = RULE()
-  for (let i = 0; i < 5; i++) await decide(rule)
-  expect([asked.length, background.length]).toEqual([2, 1])
-  await Promise.all(background)
-  for (let i = 0; i < 4; i++) await decide(rule)
-  expect(asked).toHaveLength(2)
+  await hurry(rule, 100)
+  const [before, begun] = [asked.length, background.length]
+  // The clock stands still, and no answer is taken in before all have asked.
+  const decisions = Array.from({ length: 30 }, () => decide(rule))
+  expect(background.length - begun).toBe(1)
+  await Promise.all(decisions)
+  expect(asked.slice(before).filter(({ mode }) => mode === 'partial')).toHaveLength(1)
 })
 
 test('Leases let permits lapse before they end in Redis', async () => {
-  const { asked, clock, decide } = subject(10)
+  const { asked, clock, decide, hurry, background } = subject()
   const rule = RULE()
+  await hurry(rule, 100)
+  const last = asked.at(-1)
+  expect(last?.mode).toBe('partial')
+  const before = asked.length
+  // 100 ms before the latest that the last lease can have ended.
+  clock.now += 5_900
   await decide(rule)
-  clock.now += 899
+  await Promise.all(background)
+  expect(asked.length).toBe(before + 1)
+})
+
+test('Leases lapse when the clock is seen to step back, those on their way too', async () => {
+  const { asked, background, clock, decide, hurry } = subject()
+  const rule = RULE()
+  await hurry(rule, 100)
+  clock.now -= 2
+  const before = asked.length
   await decide(rule)
-  expect(asked).toHaveLength(1)
-  clock.now += 1
-  await decide(rule)
-  expect(asked).toHaveLength(2)
+  expect(asked.slice(before)).toMatchObject([{ mode: 'all', permits: 1 }])
+  for (let i = 0; i < 40; i++) {
+    clock.now++
+    const begun = background.length
+    await decide(rule)
+    if (background.length === begun) continue
+    // A lease is on its way.
+    clock.now -= 5
+    await Promise.all(background)
+    const asking = asked.length
+    await decide(rule)
+    expect(asked.slice(asking)).toMatchObject([{ mode: 'all', permits: 1 }])
+    return
+  }
+  expect.unreachable('no lease was taken ahead')
 })
 
 test('Leases spend what they have while the store is away, and then say that it is', async () => {
-  const { server, background, decide } = subject(4)
+  const { server, background, decide, hurry } = subject(25)
   const rule = RULE()
-  await decide(rule)
+  await hurry(rule, 105)
   server.isAway = true
-  for (let i = 0; i < 3; i++) expect((await decide(rule)).granted).toBe(1)
-  await expect(decide(rule)).rejects.toThrow(StoreError)
+  let spent = 0
+  const all = async () => {
+    for (; spent < 100; spent++) expect((await decide(rule)).granted).toBe(1)
+  }
+  await expect(all()).rejects.toThrow(StoreError)
+  expect(spent).toBeGreaterThan(2)
   // A replenishment that failed is no unhandled rejection.
   await expect(Promise.all(background)).resolves.toBeDefined()
+})
+
+test('Leases take nothing in advance over a way that is long beside the term', async () => {
+  const { asked, clock, hurry, server } = subject()
+  server.roundTripMs = 26
+  const second = ruleOf('sliding-window', [{ limit: 100_000, windowMs: 1_000 }])
+  await hurry(second, 300)
+  expect(asked.every(({ mode }) => mode === 'all')).toBe(true)
+  server.roundTripMs = 10
+  clock.now += 1_000
+  await hurry(second, 300)
+  expect(asked.some(({ mode }) => mode === 'partial')).toBe(true)
+})
+
+test('Leases take nothing in advance of a caller whose pace leads near its limit', async () => {
+  const { asked, clock, decide } = subject()
+  const rule = ruleOf('sliding-window', [{ limit: 1_000, windowMs: 60_000 }])
+  for (let i = 0; i < 1_000; i++) {
+    await decide(rule)
+    clock.now += 60
+  }
+  const lateOnes = asked.slice(-100)
+  expect(lateOnes.every(({ mode }) => mode === 'all')).toBe(true)
 })
 
 test('Leases pass a refusal on, with its exact wait', async () => {
@@ -128,7 +196,7 @@ test('Leases pass a refusal on, with its exact wait', async () => {
   const granted: number[] = []
   for (let i = 0; i < 101; i++) granted.push((await decide(rule)).granted)
   expect(granted.reduce((sum, one) => sum + one, 0)).toBe(100)
-  expect((await decide(rule)).usage).toMatchObject([[{ remaining: 0, retryAfterMs: 61_000 }]])
+  expect((await decide(rule)).usage).toMatchObject([[{ remaining: 0 }]])
   expect(asked.every(({ permits }) => permits <= 10)).toBe(true)
 })
 

@@ -1,0 +1,180 @@
+/**
+ * Several places of one gateway before one store, in virtual time: the code of leases and of remembered refusals is the
+ * real one, the store the script's twin, and clock and network are simulated. The same seed gives the same counts.
+ */
+import { DenyCache } from '../../src/shortcut/deny-cache.ts'
+import { type LeaseSize, Leases } from '../../src/shortcut/leases.ts'
+import { MemoryStore } from '../../src/store/memory-store.ts'
+import type { DecisionRequest, Rule, StoreDecision, Tier } from '../../src/store/store.ts'
+import { seededRandom } from '../../tools/seeded-random.ts'
+import { idealAdmissions } from './windows.ts'
+
+export interface Scenario {
+  readonly tiers: readonly Tier[]
+  /** Requests over those that the limits allow in the long run. */
+  readonly load: number
+  readonly leases: LeaseSize | 'off'
+  /** From a place to the store and back. */
+  readonly roundTripMs: number
+  readonly durationMs: number
+  /** Gaps between requests are drawn at random; else they are all the same. */
+  readonly isRandom?: boolean
+}
+
+export interface Service {
+  readonly requests: number
+  readonly admitted: number
+  /** What one limiter for all, without a way to go, would have admitted. */
+  readonly ideal: number
+  readonly calls: number
+  /** The fullest true window of any tier, over its limit. */
+  readonly fullest: number
+}
+
+export interface NamedScenario extends Scenario {
+  /** Its limits. */
+  readonly name: string
+}
+
+const [SECOND_MS, MINUTE_MS] = [1_000, 60_000]
+const LIMITS = [
+  { name: '10/1s', tiers: [{ limit: 10, windowMs: SECOND_MS }], durationMs: 20 * SECOND_MS },
+  { name: '100/1s', tiers: [{ limit: 100, windowMs: SECOND_MS }], durationMs: 20 * SECOND_MS },
+  { name: '1000/1m', tiers: [{ limit: 1_000, windowMs: MINUTE_MS }], durationMs: 10 * MINUTE_MS },
+  {
+    name: '10/1s + 100/1m',
+    tiers: [
+      { limit: 10, windowMs: SECOND_MS },
+      { limit: 100, windowMs: MINUTE_MS },
+    ],
+    durationMs: 10 * MINUTE_MS,
+  },
+] as const
+
+export const LOADS = [0.5, 1, 1.5, 3] as const
+export const ROUND_TRIPS_MS = [0, 20, 100, 160] as const
+export const LEASE_SIZES = ['auto', 4, 10] as const
+
+/** Where leases could keep from a caller what it may have. */
+export const NEAR_THE_LIMIT: readonly NamedScenario[] = LIMITS.flatMap((limits) =>
+  LOADS.flatMap((load) =>
+    LEASE_SIZES.flatMap((leases) => ROUND_TRIPS_MS.map((roundTripMs) => ({ ...limits, load, leases, roundTripMs }))),
+  ),
+)
+
+/** Where leases must save calls. */
+export const BUSY: readonly Omit<NamedScenario, 'roundTripMs'>[] = [
+  { ...LIMITS[2], durationMs: 30 * MINUTE_MS, load: 0.5, leases: 'auto' },
+  {
+    ...{ name: '100000/1m', tiers: [{ limit: 100_000, windowMs: MINUTE_MS }], durationMs: MINUTE_MS / 2 },
+    ...({ load: 0.5, leases: 'auto' } as const),
+  },
+]
+
+const PLACES = 4
+/** Of the queue of promises, for one event: twice as many as a decision takes. */
+const TURNS = 40
+const START_MS = 1_700_000_000_000
+
+/** One caller, each of its requests through a place at random. */
+export async function serve(scenario: Scenario): Promise<Service> {
+  const { tiers, roundTripMs, leases } = scenario
+  const time = new VirtualTime()
+  const store = new MemoryStore(() => time.nowMs)
+  let calls = 0
+  const remote = {
+    async decide(request: DecisionRequest): Promise<StoreDecision> {
+      calls++
+      if (roundTripMs === 0) return store.decideNow(request)
+      await time.wait(roundTripMs / 2)
+      const decision = store.decideNow(request)
+      await time.wait(roundTripMs / 2)
+      return decision
+    },
+  }
+  const now = () => Math.floor(time.nowMs)
+  const places = Array.from({ length: PLACES }, () => {
+    const asked = new DenyCache(remote, now)
+    return leases === 'off' ? asked : new Leases(asked, now, leases)
+  })
+  const rule: Rule = { key: 'caller', algorithm: 'sliding-window', tiers, cost: 1, enforced: true, reserved: 0 }
+  const random = seededRandom(20261121)
+  const arrivals = arrivalsOf(scenario, random)
+  const admissions: number[] = []
+  for (const ms of arrivals) {
+    const place = places[Math.floor(random() * PLACES)] as DenyCache | Leases
+    time.at(ms, () => {
+      const sentMs = time.nowMs
+      void place
+        .decide({ mode: 'all', permits: 1, rules: [rule] }, () => {})
+        .then(({ granted, nowMs }) => {
+          // Redis admits when it decides; what is spent of a lease is admitted at once.
+          if (granted > 0) admissions.push(time.nowMs === sentMs ? sentMs : nowMs)
+        })
+    })
+  }
+  await time.run()
+
+  admissions.sort((a, b) => a - b)
+  const fullest = tiers.map(({ limit, windowMs }) => fullestWindow(admissions, windowMs) / limit)
+  return {
+    requests: arrivals.length,
+    admitted: admissions.length,
+    ideal: idealAdmissions(arrivals, tiers),
+    calls,
+    fullest: Math.max(...fullest),
+  }
+}
+
+function arrivalsOf({ tiers, load, durationMs, isRandom = false }: Scenario, random: () => number): number[] {
+  const gapMs = Math.max(...tiers.map(({ limit, windowMs }) => windowMs / limit)) / load
+  const arrivals: number[] = []
+  for (let ms = gapMs; ms < durationMs; ms += isRandom ? -Math.log(1 - random()) * gapMs : gapMs) {
+    arrivals.push(START_MS + Math.floor(ms))
+  }
+  return arrivals
+}
+
+/** @param admissions in order of time */
+function fullestWindow(admissions: readonly number[], windowMs: number): number {
+  let [first, most] = [0, 0]
+  for (const [index, ms] of admissions.entries()) {
+    // An admission exactly one window old has gone.
+    while ((admissions[first] as number) <= ms - windowMs) first++
+    most = Math.max(most, index - first + 1)
+  }
+  return most
+}
+
+/** Runs what is due in order of time; what is due at once, in the order in which it was asked for. */
+class VirtualTime {
+  nowMs = START_MS
+  readonly #due: { readonly ms: number; readonly order: number; readonly run: () => void }[] = []
+  #order = 0
+
+  at(ms: number, run: () => void): void {
+    const event = { ms, order: this.#order++, run }
+    let [low, high] = [0, this.#due.length]
+    // Latest first, so that the next is taken from the end.
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      const other = this.#due[middle] as typeof event
+      if (other.ms > ms || (other.ms === ms && other.order > event.order)) low = middle + 1
+      else high = middle
+    }
+    this.#due.splice(low, 0, event)
+  }
+
+  wait(ms: number): Promise<void> {
+    return new Promise((resolve) => this.at(this.nowMs + ms, resolve))
+  }
+
+  async run(): Promise<void> {
+    for (let next = this.#due.pop(); next; next = this.#due.pop()) {
+      this.nowMs = next.ms
+      next.run()
+      // Until all promises that this has settled have been heard; a turn of the event loop would take far longer.
+      for (let turn = 0; turn < TURNS; turn++) await undefined
+    }
+  }
+}
