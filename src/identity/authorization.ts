@@ -1,13 +1,92 @@
+import { Buffer } from 'node:buffer'
+import { NONE, type Reading, SPOILT } from './reading.ts'
+
 /**
- * One spelling for one credential: the scheme in lower case (RFC 9110 §11.1) and single spaces between, so that
- * `bearer  X` and `Bearer X` are one caller.
- * @returns undefined if there is none, and for a Bearer or Basic that is not one word: some APIs would take the first of
- * several, so that whatever follows it made the same caller another one each time
+ * The credential of an Authorization field, whatever its scheme: many APIs take the second word and look at no other. Two
+ * spellings that decode to one credential, be it by a lenient decoder, are one, or none.
+ * @returns spoilt for anything but one visible word without a comma, alone or after a scheme: a comma may stand between
+ * two fields (the runtime joins them by it), and of several words some APIs take the first
  */
-export function normalizeAuthorization(value: string | null): string | undefined {
-  const [scheme, ...credentials] = (value ?? '').trim().split(/\s+/)
-  if (!scheme) return undefined
-  if (/^(?:bearer|basic)$/i.test(scheme) && (credentials.length !== 1 || credentials[0]?.includes(',')))
-    return undefined
-  return credentials.length > 0 ? [scheme.toLowerCase(), ...credentials].join(' ') : scheme
+export function readAuthorization(field: string | null): Reading {
+  const words = (field ?? '').trim().split(/\s+/)
+  const [scheme = '', credential = scheme] = words
+  if (scheme === '') return NONE
+  const isBasic = /^basic$/i.test(scheme)
+  if (words.length === 1 && (isBasic || /^bearer$/i.test(scheme))) return NONE
+  // Visible ASCII: at other characters, some APIs split or trim.
+  if (words.length > 2 || !/^[\x21-\x2b\x2d-\x7e]+$/.test(scheme + credential)) return SPOILT
+  const value = canonicalCredential(credential, isBasic)
+  return value ? { kind: 'value', value } : SPOILT
+}
+
+function canonicalCredential(word: string, isBasic: boolean): string | undefined {
+  // `{"` in base64url, or `{` and white space.
+  if (!isBasic && /^e[wy]/.test(word) && word.split('.', 3).length === 3) return canonicalToken(word)
+  const unpadded = withoutPadding(word)
+  if (isTooDivided(unpadded)) return undefined
+  if (isBasic || isUserAndPassword(unpadded)) return canonicalBase64(unpadded)
+  const mapped = fromUrlAlphabet(unpadded)
+  if (mapped !== unpadded && isUserAndPassword(mapped)) return canonicalBase64(mapped)
+  return word
+}
+
+/** Longer than what anybody uses as names and values with "=" between. */
+const MAX_DIVIDED_CHARACTERS = 2_000
+const MAX_PARTS = 10
+
+/** Whether there are more places at which a decoder may stop than are looked at. */
+function isTooDivided(unpadded: string): boolean {
+  const parts = unpadded.split('=', MAX_PARTS + 1).length
+  return parts > MAX_PARTS || (parts > 1 && unpadded.length > MAX_DIVIDED_CHARACTERS)
+}
+
+/**
+ * Whether a text with a colon comes out of base64, as in Basic (RFC 7617), which many an API decodes whatever the scheme.
+ * At padding some decoders stop, some go on.
+ */
+function isUserAndPassword(unpadded: string): boolean {
+  const parts = unpadded.split('=')
+  return parts.some((_, index) => hasColon(parts.slice(0, index + 1).join('')))
+}
+
+/** Lenient decoders leave out what is not of the alphabet, and bits that make no byte. */
+function hasColon(base64: string): boolean {
+  const text = Buffer.from(base64.replace(/[^A-Za-z\d+/]+/g, ''), 'base64').toString()
+  return text.includes(':') && !/[\p{Cc}\ufffd]/u.test(text)
+}
+
+/**
+ * A JWS or JWE in compact form (RFC 7515, RFC 7516), without padding and spare bits. Of a signature the beginning counts:
+ * nobody can guess it, and in the rest of an ECDSA signature stands a number that may have its sign changed.
+ */
+function canonicalToken(word: string): string | undefined {
+  const parts = word.split('.', 6).map((part) => {
+    const unpadded = withoutPadding(part)
+    return /^[\w-]*$/.test(unpadded) ? canonicalBase64(fromUrlAlphabet(unpadded)) : undefined
+  })
+  if (parts.includes(undefined)) return undefined
+  const [header = '', payload, signature = '', ...others] = parts
+  if (others.length === 0) return [header, payload, signature.slice(0, SIGNATURE_CHARACTERS)].join('.')
+  // Some libraries overlook what follows a signature.
+  return others.length === 2 && atob(header).includes('"enc"') ? parts.join('.') : undefined
+}
+
+/** 240 bits. */
+const SIGNATURE_CHARACTERS = 40
+
+/** @returns undefined for what a strict decoder does not take, but for spare bits, which are cleared */
+function canonicalBase64(unpadded: string): string | undefined {
+  const isBase64 = /^[A-Za-z\d+/]*$/.test(unpadded) && unpadded.length % 4 !== 1
+  return isBase64 ? withoutPadding(btoa(atob(unpadded))) : undefined
+}
+
+/** Not by a pattern: those that end with `=+$` begin anew at each sign. */
+function withoutPadding(text: string): string {
+  let end = text.length
+  while (text[end - 1] === '=') end -= 1
+  return text.slice(0, end)
+}
+
+function fromUrlAlphabet(text: string): string {
+  return text.replaceAll('-', '+').replaceAll('_', '/')
 }

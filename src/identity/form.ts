@@ -1,23 +1,33 @@
-import { onlyValue } from './only-value.ts'
+import { readParameter } from './parameters.ts'
+import { NONE, type Reading, SPOILT } from './reading.ts'
 
 /** A larger body is not read: it would have to be held in memory before it can be proxied. */
 const MAX_FORM_BYTES = 8 * 1024
 
 /**
- * A field of a POST with an urlencoded body of at most 8 KiB; the body can still be proxied.
- * @returns undefined for any other request, or if the field is missing, empty or repeated
+ * A field of an urlencoded body of at most 8 KiB; the body can still be proxied.
+ * @returns spoilt for a form that cannot be read: a larger one, one in another charset or coding than UTF-8, and what some
+ * APIs take for a form: multipart, or a body without a type
  */
-export async function formField(request: Request, name: string): Promise<string | undefined> {
-  const type = request.headers.get('Content-Type')?.split(';', 1)[0]?.trim().toLowerCase()
-  if (request.method !== 'POST' || type !== 'application/x-www-form-urlencoded' || !request.body) return undefined
-  if (Number(request.headers.get('Content-Length') ?? 0) > MAX_FORM_BYTES) return undefined
+export async function readFormField(request: Request, name: string): Promise<Reading> {
+  const { headers, body } = request
+  if (!body) return NONE
+  const [type = '', ...parameters] = (headers.get('Content-Type') ?? '').toLowerCase().split(';')
+  if (type.trim() !== 'application/x-www-form-urlencoded') {
+    return /^\s*$|,|form-data|urlencoded/.test(type) ? SPOILT : NONE
+  }
+  // Compressed, or in UTF-7, it would say something else to an API that takes it.
+  const isPlain = parameters.every((parameter) => /^\s*(?:charset="?utf-8"?\s*)?$/.test(parameter))
+  if (!isPlain || headers.has('Content-Encoding')) return SPOILT
+  if (Number(headers.get('Content-Length') ?? 0) > MAX_FORM_BYTES) return SPOILT
   const text = await readUpTo(MAX_FORM_BYTES, request.clone().body)
-  return text === undefined ? undefined : onlyValue(new URLSearchParams(text), name)
+  return text === undefined ? SPOILT : readParameter(text, name)
 }
 
 /** @returns undefined if the body is longer; the rest of it is then left to the other reader */
 async function readUpTo(maxBytes: number, body: ReadableStream<Uint8Array> | null): Promise<string | undefined> {
-  const decoder = new TextDecoder()
+  // With a byte order mark, which to an API is part of the first name.
+  const decoder = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true })
   let bytes = 0
   let text = ''
   const reader = body?.getReader()

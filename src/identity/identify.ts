@@ -1,8 +1,9 @@
 import type { Missing } from '../policy/policy.ts'
 import { callerAddress } from './address.ts'
-import { normalizeAuthorization } from './authorization.ts'
-import { formField } from './form.ts'
-import { onlyValue } from './only-value.ts'
+import { readAuthorization } from './authorization.ts'
+import { readFormField } from './form.ts'
+import { readParameter } from './parameters.ts'
+import { NONE, type Reading, readText, SPOILT } from './reading.ts'
 import type { Source } from './source.ts'
 
 /** What a policy's sources are read from. */
@@ -25,44 +26,36 @@ export async function identify(
 ): Promise<readonly string[] | Exclude<Missing, { kind: 'ip' }>> {
   const parts: string[] = []
   for (const source of sources) {
-    const value = await read(source, subject)
-    if (value !== undefined) parts.push('name' in source ? `${source.kind}:${source.name}` : source.kind, value)
-    else if (missing.kind === 'deny' || (missing.kind === 'skip' && !isSpoilt(source, subject.request))) return missing
+    const reading = await read(source, subject)
+    if (reading.kind === 'value')
+      parts.push('name' in source ? `${source.kind}:${source.name}` : source.kind, reading.value)
+    else if (missing.kind === 'deny' || (missing.kind === 'skip' && reading.kind === 'none')) return missing
     else parts.push('ip', callerAddress(subject.request.headers, subject.ipv6Prefix))
   }
   return parts
 }
 
-/** There, but not to be read. Who spoils what would identify him must not leave the policy by it. */
-function isSpoilt(source: Source, { headers, url }: Request): boolean {
+function read(source: Source, { request, route, ipv6Prefix }: Subject): Reading | Promise<Reading> {
   switch (source.kind) {
     case 'token':
-      return /\S\s+\S/.test(headers.get('Authorization') ?? '')
+      return readAuthorization(request.headers.get('Authorization'))
+    case 'ip':
+      return { kind: 'value', value: callerAddress(request.headers, ipv6Prefix) }
+    case 'route':
+      return { kind: 'value', value: route }
+    case 'global':
+      return { kind: 'value', value: '' }
+    case 'header':
+      return readField(request.headers.get(source.name))
     case 'query':
-      return new URL(url).searchParams.getAll(source.name).length > 1
-    default:
-      return false
+      return readParameter(new URL(request.url).search.slice(1), source.name)
+    case 'form':
+      return readFormField(request, source.name)
   }
 }
 
-function read(
-  source: Source,
-  { request, route, ipv6Prefix }: Subject,
-): string | undefined | Promise<string | undefined> {
-  switch (source.kind) {
-    case 'token':
-      return normalizeAuthorization(request.headers.get('Authorization'))
-    case 'ip':
-      return callerAddress(request.headers, ipv6Prefix)
-    case 'route':
-      return route
-    case 'global':
-      return ''
-    case 'header':
-      return request.headers.get(source.name) || undefined
-    case 'query':
-      return onlyValue(new URL(request.url).searchParams, source.name)
-    case 'form':
-      return formField(request, source.name)
-  }
+/** With a comma it may be several, which the runtime has joined and of which APIs take the first or the last. */
+function readField(field: string | null): Reading {
+  if (field === null) return NONE
+  return field.includes(',') ? SPOILT : readText(field)
 }

@@ -1,4 +1,3 @@
-import { normalizeAuthorization } from '../../src/identity/authorization.ts'
 import { createDigest } from '../../src/identity/digest.ts'
 import { type Path, PLANTED } from './callers.ts'
 import type { Site } from './site.ts'
@@ -24,7 +23,7 @@ export async function accountsOf({ redis, keyPrefix }: Site, samples: readonly S
   )
   return Promise.all(
     [...callers].map(async ([caller, own]) => {
-      const identity = digest(['token', normalizeAuthorization(`Bearer ${caller}`) ?? ''])
+      const identity = digest(['token', caller])
       const key = `${keyPrefix}:${own[0]?.path}:w:{${identity}}`
       const newest = await redis.client.xRevRange(key, '+', '-', { COUNT: 1 })
       return {

@@ -4,7 +4,8 @@ import { parseDuration, parseLimits } from '../../src/config/limits.ts'
 import { removeHopByHop } from '../../src/http/hop-by-hop.ts'
 import { hasPassed } from '../../src/http/via.ts'
 import { callerAddress } from '../../src/identity/address.ts'
-import { normalizeAuthorization } from '../../src/identity/authorization.ts'
+import { readAuthorization } from '../../src/identity/authorization.ts'
+import { readParameter } from '../../src/identity/parameters.ts'
 import { parseBy } from '../../src/identity/source.ts'
 import { canonicalPath } from '../../src/policy/canonical-path.ts'
 import { type Pattern, parsePattern } from '../../src/policy/pattern.ts'
@@ -30,7 +31,9 @@ const READERS: Record<string, (text: string) => unknown> = {
   parseLimits,
   parseDuration,
   parseBy,
-  normalizeAuthorization,
+  readAuthorization,
+  'readAuthorization of one word': (text) => readAuthorization(`Bearer ${text.replaceAll(/\s/g, '')}`),
+  readParameter: (text) => readParameter(text, 'a'),
   'PatternRouter#match': (text) => router.match('GET', `/${text}`),
   canonicalPath: (text) => canonicalPath(`/${encodeURI(text)}`),
   'the path reader': (text) => readPath(`/${encodeURI(text).replaceAll('%25', '%')}`),
@@ -48,6 +51,7 @@ const piece = fc.constantFrom(
   ...[' ', '\t', '/', 'a', '/a', 'a/', '%', '%41', '.', '/.', ',', ', ', '1', '1/1s', '1/1s,', ':', ':1', '::', '0:'],
   ...['?_method', '&_method=', '_method=a', '+', '%20', '%25', '%252'],
   ...['GET ', '*', '/*', ';', ';a', '%2F', '%5c', '%00', 'header:x+', 'token+', '+', '-', '"', 'x-one,', '1 ', ' /'],
+  ...['=', '==', 'eyJ.', 'YTpi', '_', '&a=', '[', ']'],
 )
 const text = fc
   .tuple(piece, fc.tuple(piece, piece), piece)

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { formField } from '../../src/identity/form.ts'
+import { readFormField } from '../../src/identity/form.ts'
 
-test('formField() gives up on a body of unknown length that is too long, and leaves it whole for the proxy', async () => {
+test('readFormField() gives up on a body of unknown length that is too long, and leaves it whole for the proxy', async () => {
   const body = new TextEncoder().encode(`caller=${'x'.repeat(9_000)}`)
   const headers = { 'Content-Type': 'application/x-www-form-urlencoded' }
   const stream = new ReadableStream({
@@ -12,6 +12,50 @@ test('formField() gives up on a body of unknown length that is too long, and lea
   })
   const init = { method: 'POST', headers, body: stream, duplex: 'half' }
   const request = new Request('https://gateway.example/', init)
-  expect(await formField(request, 'caller')).toBeUndefined()
+  expect(await readFormField(request, 'caller')).toEqual({ kind: 'spoilt' })
   expect(new Uint8Array(await request.arrayBuffer())).toEqual(body)
+})
+
+const FORM = 'application/x-www-form-urlencoded'
+
+async function reading(body: string | undefined, headers: Readonly<Record<string, string>>, method = 'POST') {
+  const request = new Request('https://gateway.example/', { method, headers, ...(body !== undefined && { body }) })
+  if (headers['Content-Type'] === '') request.headers.delete('Content-Type')
+  const found = await readFormField(request, 'caller')
+  // The body can still be proxied.
+  expect(new Uint8Array(await request.arrayBuffer())).toEqual(new TextEncoder().encode(body ?? ''))
+  return found.kind === 'value' ? found.value : found.kind
+}
+
+test.each([
+  [FORM, 'X'],
+  ['Application/X-WWW-Form-URLEncoded', 'X'],
+  [`${FORM}; charset=UTF-8`, 'X'],
+  [`${FORM};charset="utf-8"`, 'X'],
+  [`${FORM};`, 'X'],
+  ['text/plain', 'none'],
+  ['application/json', 'none'],
+  // An API may take these for forms, in another charset or whole.
+  [`${FORM}; charset=utf-7`, 'spoilt'],
+  [`${FORM}; charset=utf-8; charset=utf-16`, 'spoilt'],
+  [`${FORM}, text/plain`, 'spoilt'],
+  [`text/plain, ${FORM}`, 'spoilt'],
+  ['multipart/form-data; boundary=x', 'spoilt'],
+  ['', 'spoilt'],
+])('readFormField() reads a form of type "%s" as %s', async (type, expected) => {
+  expect(await reading('a=1&caller=X', { 'Content-Type': type })).toBe(expected)
+  expect(await reading('a=1&caller=X', { 'Content-Type': type }, 'PUT')).toBe(expected)
+})
+
+test('readFormField() does not read what only an API can decode', async () => {
+  for (const coding of ['gzip', 'br', 'identity']) {
+    expect(await reading('caller=X', { 'Content-Type': FORM, 'Content-Encoding': coding })).toBe('spoilt')
+  }
+})
+
+test('readFormField() finds nothing where there is no body, and nothing under another name', async () => {
+  expect(await reading(undefined, { 'Content-Type': FORM }, 'GET')).toBe('none')
+  expect(await reading('b=1', { 'Content-Type': FORM })).toBe('none')
+  expect(await reading('\ufeffcaller=X', { 'Content-Type': FORM })).toBe('spoilt')
+  expect(await reading('?caller=X', { 'Content-Type': FORM })).toBe('spoilt')
 })

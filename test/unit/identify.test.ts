@@ -28,7 +28,7 @@ const IP = { 'CF-Connecting-IP': '203.0.113.7' }
 const TOKEN = { Authorization: 'Bearer X' }
 
 test.each<[Caller, readonly string[]]>([
-  [{ by: 'token', headers: { ...TOKEN, ...IP } }, ['token', 'bearer X']],
+  [{ by: 'token', headers: { ...TOKEN, ...IP } }, ['token', 'X']],
   [{ by: 'ip', headers: { ...TOKEN, ...IP } }, ['ip', '203.0.113.7']],
   [{ by: 'route', route: 'GET /users/:id' }, ['route', 'GET /users/:id']],
   [{ by: 'global', headers: { ...TOKEN, ...IP } }, ['global', '']],
@@ -36,7 +36,7 @@ test.each<[Caller, readonly string[]]>([
   [{ by: 'query:key', url: 'https://g.example/?a=1&k%65y=K%20L' }, ['query:key', 'K L']],
   [
     { by: 'token+ip+route', headers: { ...TOKEN, ...IP }, route: 'GET /a' },
-    ['token', 'bearer X', 'ip', '203.0.113.7', 'route', 'GET /a'],
+    ['token', 'X', 'ip', '203.0.113.7', 'route', 'GET /a'],
   ],
 ])('identify() reads %j', async (caller, parts) => {
   expect(await identityOf(caller)).toEqual(parts)
@@ -53,6 +53,7 @@ test.each<Caller>([
   { by: 'query:key', url: 'https://g.example/?KEY=k' },
   { by: 'query:key', url: 'https://g.example/?key=k&key=l' },
   { by: 'token', headers: { Authorization: 'Bearer' } },
+  { by: 'header:x-key', headers: { 'X-Key': 'K, L' } },
   { by: 'token', headers: { Authorization: 'Bearer X, Bearer Y' } },
 ])('identify() counts a caller without the value by address: %j', async (caller) => {
   expect(await identityOf({ ...caller, headers: { ...caller.headers, ...IP } })).toEqual(['ip', '203.0.113.7'])
@@ -79,7 +80,13 @@ test.each<[Caller, boolean]>([
 test.each<Caller>([
   { by: 'token', headers: { Authorization: 'Bearer X Y' } },
   { by: 'token', headers: { Authorization: 'Bearer X, Bearer Y' } },
+  { by: 'token', headers: { Authorization: 'Basic YTpi.' } },
+  { by: 'header:x-key', headers: { 'X-Key': 'K, junk' } },
+  { by: 'header:x-key', headers: { 'X-Key': 'K\x7f' } },
   { by: 'query:key', url: 'https://g.example/?key=k&k%65y=l' },
+  { by: 'query:key', url: 'https://g.example/?key=k&[key]=l' },
+  { by: 'query:key', url: 'https://g.example/?KEY=k' },
+  { by: 'query:key', url: 'https://g.example/??key=k' },
 ])('identify() lets nobody leave a policy by spoiling what it counts by: %j', async (caller) => {
   const headers = { ...caller.headers, ...IP }
   expect(await identityOf({ ...caller, headers, missing: { kind: 'skip' } })).toEqual(['ip', '203.0.113.7'])

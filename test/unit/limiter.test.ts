@@ -108,7 +108,7 @@ test('Limiter#decide() asks the store once, for one permit of every policy that 
     permits: 1,
     rules: [
       {
-        key: keyOf('sluice:default:w', ['token', 'bearer X']),
+        key: keyOf('sluice:default:w', ['token', 'X']),
         algorithm: 'sliding-window',
         tiers: [
           { limit: 10, windowMs: 1_000 },
@@ -139,7 +139,7 @@ test('Limiter#decide() asks the store once, for one permit of every policy that 
 test('Limiter#decide() names keys by KEY_PREFIX, and identities by IDENTITY_SECRET', async () => {
   const { store, decide } = subject({ KEY_PREFIX: 'eu:api', IDENTITY_SECRET: SECRET })
   await decide('GET /', X)
-  expect(store.keys).toEqual([[keyOf('eu:api:default:w', ['token', 'bearer X'], SECRET)]])
+  expect(store.keys).toEqual([[keyOf('eu:api:default:w', ['token', 'X'], SECRET)]])
   expect(store.keys[0]?.[0]).toMatch(/^eu:api:default:w:\{[\w-]{22}\}$/)
 })
 
@@ -155,7 +155,7 @@ test('Limiter#decide() tells neither the store nor the log who is calling', asyn
 })
 
 test.each([
-  ['Bearer X', 'bearer  X'],
+  ['Bearer X', ' X'],
   ['Bearer X', ' BEARER X '],
 ])('Limiter#decide() takes "%s" and "%s" for one caller', async (one, other) => {
   const { store, decide } = subject()
@@ -196,7 +196,7 @@ test.each(['//login', '/%6Cogin', '/x/../login', '/login/', '/x/%2e%2e/login', '
   async (path) => {
     const { store, decide } = subject({ POLICIES: [{ name: 'login', limits: '5/1m', match: '/login' }] })
     await decide(`GET ${path}`, X)
-    expect(store.keys).toEqual([[keyOf('sluice:login:w', ['token', 'bearer X'])]])
+    expect(store.keys).toEqual([[keyOf('sluice:login:w', ['token', 'X'])]])
   },
 )
 

@@ -1,0 +1,47 @@
+import { expect, test } from 'vitest'
+import { readParameter } from '../../src/identity/parameters.ts'
+
+function read(text: string, name = 'api_key'): string {
+  const reading = readParameter(text, name)
+  return reading.kind === 'value' ? `=${reading.value}` : reading.kind
+}
+
+test.each([
+  ['api_key=X', '=X'],
+  ['a=1&api%5Fkey=X%20Y&b', '=X Y'],
+  // Many an API trims.
+  ['api_key=%20X+%09', '=X'],
+  ['a;b=1&api_key=X&c=;', '=X'],
+  ['', 'none'],
+  ['a=1&api_keys=X&key=Y', 'none'],
+  ['api_key=', 'none'],
+  ['api_key=+', 'none'],
+])('readParameter() reads "%s" as "%s"', (text, expected) => {
+  expect(read(text)).toBe(expected)
+})
+
+test.each([
+  ...['api_key=Y', 'api%5fkey=Y', 'api.key=Y', 'api+key=Y', '+api_key=Y', '.api_key=Y', 'api[key=Y', '[api_key]=Y'],
+  ...['[[api_key]]=Y', 'api_key[]=Y', 'api_key[0]=Y', '[api_key][0]=Y', 'api_key]=Y', 'API_KEY=Y', 'apiKey=Y'],
+  ...['api_key%00x=Y', '%EF%BB%BFapi_key=Y', '?api_key=Y', 'api-key=Y', 'api_key', 'a;api_key=Y', 'a=1;api_key;b=1'],
+])('readParameter() finds a parameter spoilt by another that APIs may take for it: "%s"', (other) => {
+  expect(read(`api_key=X&${other}`)).toBe('spoilt')
+  expect(read(`${other}&api_key=X`)).toBe('spoilt')
+  // Nor does it count alone, under a name that is not its own.
+  if (!/^api(?:_|%5f)key(?:$|=)/.test(other)) expect(read(other)).toBe('spoilt')
+})
+
+test.each(['api_key=X;', 'api_key=X;y', 'api_key=X%00Y', 'api_key=X%0AY', 'api_key=X%1CY'])(
+  'readParameter() finds a value spoilt that APIs may cut off: "%s"',
+  (text) => {
+    expect(read(text)).toBe('spoilt')
+  },
+)
+
+test('readParameter() finds nothing certain among more parameters than APIs read', () => {
+  const others = (count: number, separator: string) => Array(count).fill('a=1').join(separator)
+  expect(read(`${others(999, '&')}&api_key=X`)).toBe('=X')
+  expect(read(`${others(1_000, '&')}&api_key=X`)).toBe('spoilt')
+  expect(read(`${others(1_000, ';')}&api_key=X`)).toBe('spoilt')
+  expect(read(others(1_001, '&'))).toBe('spoilt')
+})
