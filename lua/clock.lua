@@ -2,5 +2,5 @@
 -- Returns a function that answers microseconds since the Unix epoch.
 return function()
   local time = redis.call('TIME')
-  return tonumber(time[1]) * 1000000 + tonumber(time[2])
+  return time[1] * 1000000 + time[2]
 end

@@ -15,7 +15,7 @@
 -- returns a state with `available` units, the `reply` triples and, if it can tell, whether the caller `is_new`;
 -- `commit(key, state, amount, lease_ms)` is the only writer.
 local function unused(numbers)
-  local state = { available = math.huge, reply = {} }
+  local state = { available = -1, reply = {} }
   for i = 1, #numbers, 2 do
     for _, value in ipairs({ numbers[i], numbers[i + 1], 0 }) do
       state.reply[#state.reply + 1] = value
@@ -25,46 +25,57 @@ local function unused(numbers)
 end
 
 return function(algorithms, clock)
-  local mode, permits, lease_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+  -- `+ 0` makes a number of an argument sooner than tonumber() does.
+  local mode, permits = ARGV[1], ARGV[2] + 0
   local wanted_permits = mode == 'partial' and 1 or permits
   local now_us = clock()
 
-  local rules, granted, cursor, has_newcomer = {}, permits, 4, false
-  for i, key in ipairs(KEYS) do
-    local algorithm, enforced = algorithms[ARGV[cursor]], ARGV[cursor + 1] == 'enforce'
-    local applies = ARGV[cursor + 2] == 'always' or has_newcomer
-    local cost, reserved, size = tonumber(ARGV[cursor + 3]), tonumber(ARGV[cursor + 4]), tonumber(ARGV[cursor + 5])
-    local numbers = {}
-    for n = 1, size do
-      numbers[n] = tonumber(ARGV[cursor + 5 + n])
+  -- Made with room for one rule of one tier: to make room later takes longer.
+  local reply, states = { 0, math.floor(now_us / 1000), 0, 0, 0 }, { false }
+  local granted, cursor, has_newcomer = permits, 4, false
+  for i = 1, #KEYS do
+    local cost, reserved, size = ARGV[cursor + 3] + 0, ARGV[cursor + 4] + 0, ARGV[cursor + 5] + 0
+    local numbers = { ARGV[cursor + 6] + 0, ARGV[cursor + 7] + 0 }
+    for n = 3, size do
+      numbers[n] = ARGV[cursor + 5 + n] + 0
     end
+    local state
+    if ARGV[cursor + 2] == 'always' or has_newcomer then
+      state = algorithms[ARGV[cursor]].peek(KEYS[i], now_us, cost * wanted_permits + reserved, numbers)
+      has_newcomer = has_newcomer or state.is_new
+      local fitting = math.floor((state.available - reserved) / cost)
+      if fitting < granted and ARGV[cursor + 1] == 'enforce' then
+        granted = fitting
+      end
+      -- In permits from here on.
+      state.available = fitting
+    else
+      -- It refuses nothing, and is charged nothing.
+      state = unused(numbers)
+    end
+    states[i] = state
     cursor = cursor + 6 + size
-
-    local wanted = cost * wanted_permits + reserved
-    local state = applies and algorithm.peek(key, now_us, wanted, numbers) or unused(numbers)
-    has_newcomer = has_newcomer or state.is_new
-    local fitting = math.max(0, math.floor((state.available - reserved) / cost))
-    if enforced then
-      granted = math.min(granted, fitting)
-    end
-    rules[i] = { algorithm = algorithm, applies = applies, cost = cost, state = state, fitting = fitting }
   end
-  if mode ~= 'partial' and granted < permits then
+  if granted < 0 or granted < permits and mode ~= 'partial' then
     granted = 0
   end
 
-  local reply = { granted, math.floor(now_us / 1000) }
-  for i, key in ipairs(KEYS) do
-    local rule = rules[i]
+  reply[1] = granted
+  local length = 2
+  cursor = 4
+  for i = 1, #KEYS do
+    local state, charge = states[i], 0
+    local told = state.reply
     -- A shadow rule that would have refused is left as it was, as an enforced one is.
-    local charged = rule.applies and granted > 0 and mode ~= 'peek' and granted <= rule.fitting
-    if charged then
-      rule.algorithm.commit(key, rule.state, granted * rule.cost, lease_ms)
+    if granted > 0 and granted <= state.available and mode ~= 'peek' then
+      charge = granted * ARGV[cursor + 3]
+      algorithms[ARGV[cursor]].commit(KEYS[i], state, charge, ARGV[3] + 0)
     end
-    for n, value in ipairs(rule.state.reply) do
-      local is_remaining = n % 3 == 1
-      reply[#reply + 1] = charged and is_remaining and value - granted * rule.cost or value
+    for n = 1, #told, 3 do
+      reply[length + 1], reply[length + 2], reply[length + 3] = told[n] - charge, told[n + 1], told[n + 2]
+      length = length + 3
     end
+    cursor = cursor + 6 + ARGV[cursor + 5]
   end
   return reply
 end

@@ -17,76 +17,60 @@
 -- all entries by that window, whatever the clock does and however far ahead they are dated, and its TTL is only set
 -- once an epoch.
 
--- Entries read together with the last one. Tiers that hold no more than these need no read of their own.
-local RECENT = 8
--- Entries read from a window's start at most, to find in them the one whose leaving admits a refused cost.
-local OLDEST = 16
+-- Redis runs this chunk anew for each decision, so what it makes costs time: tables, functions, and locals that they
+-- share. An entry is read only where it is needed; `+ 0` makes a number of a text sooner than tonumber() does, and `%d`
+-- prints one sooner than `%.0f`, as exactly wherever a C long has 64 bits.
 
-local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
-
-local function integer(number)
-  return string.format('%.0f', number)
+local function ms_and_total(entry)
+  local id = entry[1]
+  local dash = id:find('-', 1, true)
+  return id:sub(1, dash - 1) + 0, id:sub(dash + 1) + 0
 end
 
--- Replies are read one by one, when they are needed: most never are.
-local function entry_of(reply)
-  if not reply.ms then
-    local ms, total = string.match(reply[1], '^(%d+)%-(%d+)$')
-    reply.ms, reply.total = tonumber(ms), tonumber(total)
-    reply.kept_ms, reply.cost = reply[2][1], tonumber(reply[2][2])
-  end
-  return reply
-end
-
--- Index of the oldest of the recent entries (newest first) that is younger than `since`; 0 if none is.
-local function oldest_recent(recent, since)
+-- How many of the recent entries (newest first) are younger than `since`.
+local function count_younger(recent, since)
   local low, high = 0, #recent
+  -- The oldest first: if that is younger, all are.
+  local middle = high
   while low < high do
-    local middle = ceil((low + high) / 2)
-    if entry_of(recent[middle]).ms > since then
+    if ms_and_total(recent[middle]) > since then
       low = middle
     else
       high = middle - 1
     end
+    middle = math.ceil((low + high) / 2)
   end
   return low
 end
 
--- The first entry of the window, and then, if they were read anyway, those that follow it, oldest first.
-local function read_window(key, recent, since, wanted)
-  local index = oldest_recent(recent, since)
-  if index == RECENT then
-    -- Not an exclusive "(since", which would only exclude since-0. A refusal needs `wanted` of them at most.
-    return redis.call('XRANGE', key, integer(since + 1), '+', 'COUNT', min(wanted, OLDEST))
-  end
-  local oldest = {}
-  for i = index, 1, -1 do
-    oldest[#oldest + 1] = recent[i]
-  end
-  return oldest
-end
-
--- When the running total reached `target`: once that entry has left the window, enough units are free.
+-- When the running total reached `target`: once that entry has left the window, enough units are free. `oldest` are the
+-- first entries of a window that holds more than the recent ones.
 local function ms_of_total(key, recent, oldest, since, target)
-  for _, reply in ipairs(oldest) do
-    if entry_of(reply).total >= target then
-      return reply.ms
+  for i = 1, #oldest do
+    local ms, total = ms_and_total(oldest[i])
+    if total >= target then
+      return ms
     end
   end
-  local low, high = since, recent[1].ms
-  for _, reply in ipairs(recent) do
-    if entry_of(reply).total < target then
-      low = reply.ms - 1
+  local low, high = since, nil
+  for i = 1, #recent do
+    local ms, total = ms_and_total(recent[i])
+    if total < target then
+      low = ms - 1
       break
     end
-    high = reply.ms
+    high = ms
   end
   -- Totals grow with time, so halve the span: no entry up to `low` has reached the target, the last at `high` has.
-  while high - low > 1 do
-    local middle = floor((low + high) / 2)
-    local reply = redis.call('XREVRANGE', key, integer(middle), '-', 'COUNT', 1)[1]
-    if reply and entry_of(reply).total >= target then
-      high = reply.ms
+  while #oldest > 0 and high - low > 1 do
+    local middle = math.floor((low + high) / 2)
+    local entry = redis.call('XREVRANGE', key, ('%d'):format(middle), '-', 'COUNT', 1)[1]
+    local ms, total = middle, 0
+    if entry then
+      ms, total = ms_and_total(entry)
+    end
+    if total >= target then
+      high = ms
     else
       low = middle
     end
@@ -95,46 +79,85 @@ local function ms_of_total(key, recent, oldest, since, target)
 end
 
 local function peek(key, now_us, wanted, rule)
-  local now = floor(now_us / 1000)
+  -- Read together with the newest entry. Tiers that hold no more than these need no read of their own.
+  local RECENT = 8
+  -- Read from a window's start at most, to find in them the entry whose leaving admits a refused cost.
+  local OLDEST = 16
+  local now = math.floor(now_us / 1000)
   local recent = redis.call('XREVRANGE', key, '+', '-', 'COUNT', RECENT)
-  local last = recent[1] and entry_of(recent[1])
-  local state = { now = now, date = ceil(now_us / 1000), last = last, is_new = not last, longest = 0 }
-  state.available, state.reply = math.huge, {}
+  local newest, newest_ms, total = recent[1], 0, 0
+  if newest then
+    newest_ms, total = ms_and_total(newest)
+  end
+  local available, longest, reply = math.huge, 0, nil
   for i = 1, #rule, 2 do
     local limit, window = rule[i], rule[i + 1]
-    local oldest = read_window(key, recent, now - window, wanted)
-    local first = oldest[1] and entry_of(oldest[1])
-    local used = first and last.total - first.total + first.cost or 0
-    local left = max(limit - used, 0)
-    local retry = 0
-    if wanted > limit then
-      retry = window -- It will never fit; configuration refuses such a cost.
-    elseif left < wanted then
-      local target = last.total + wanted - limit
-      retry = ms_of_total(key, recent, oldest, now - window, target) + window - now
+    local since = now - window
+    local younger = newest_ms > since and count_younger(recent, since) or 0
+    local first, oldest = recent[younger], nil
+    if younger == RECENT then
+      -- Not an exclusive "(since", which would only exclude since-0. A refusal needs `wanted` of them at most.
+      oldest = redis.call('XRANGE', key, ('%d'):format(since + 1), '+', 'COUNT', wanted < OLDEST and wanted or OLDEST)
+      first = oldest[1]
     end
-    state.longest = max(state.longest, window)
-    state.available = min(state.available, left)
-    local reply = state.reply
-    reply[#reply + 1] = left
-    reply[#reply + 1] = first and first.ms + window - now or window
-    reply[#reply + 1] = retry
+    local left, reset_ms, retry_ms = limit, window, 0
+    if first then
+      local first_ms, first_total = ms_and_total(first)
+      left = limit - (total - first_total + first[2][2])
+      if left < 0 then
+        left = 0
+      end
+      reset_ms = first_ms + window - now
+    end
+    if wanted > limit then
+      retry_ms = window -- It will never fit; configuration refuses such a cost.
+    elseif left < wanted then
+      retry_ms = ms_of_total(key, recent, oldest or {}, since, total + wanted - limit) + window - now
+    end
+    if window > longest then
+      longest = window
+    end
+    if left < available then
+      available = left
+    end
+    if i == 1 then
+      -- Made at its size: to make room later takes longer.
+      reply = { left, reset_ms, retry_ms }
+    else
+      local n = #reply
+      reply[n + 1], reply[n + 2], reply[n + 3] = left, reset_ms, retry_ms
+    end
   end
-  return state
+  return {
+    available = available,
+    reply = reply,
+    is_new = not newest,
+    now_us = now_us,
+    longest = longest,
+    newest = newest,
+    newest_ms = newest_ms,
+    total = total,
+  }
 end
 
 local function commit(key, state, amount, lease_ms)
-  local now, last, longest = state.now, state.last, state.longest
-  local ms, total, kept_ms = state.date + lease_ms, amount, integer(longest)
-  if last then
-    -- IDs never go back: after a clock that did, entries stay longer, never shorter.
-    ms, total = max(ms, last.ms), last.total + amount
+  local now_us, longest, newest, newest_ms = state.now_us, state.longest, state.newest, state.newest_ms
+  local ms, total = math.ceil(now_us / 1000) + lease_ms, state.total + amount
+  -- IDs never go back: after a clock that did, entries stay longer, never shorter.
+  if ms < newest_ms then
+    ms = newest_ms
   end
-  redis.call('XADD', key, 'MINID', integer(now - longest + 1), integer(ms) .. '-' .. integer(total), kept_ms, amount)
-  local epoch_ms = ceil(2 * longest / 1000) * 1000 - longest
-  local epoch = floor(ms / epoch_ms)
-  if not last or last.kept_ms ~= kept_ms or floor(last.ms / epoch_ms) ~= epoch then
-    redis.call('EXPIRE', key, ceil(((epoch + 1) * epoch_ms + longest - now) / 1000))
+  local now = math.floor(now_us / 1000)
+  local kept_ms = newest and newest[2][1]
+  local is_kept_as_long = newest and kept_ms + 0 == longest
+  if not is_kept_as_long then
+    kept_ms = ('%d'):format(longest)
+  end
+  redis.call('XADD', key, 'MINID', ('%d'):format(now - longest + 1), ('%d-%d'):format(ms, total), kept_ms, amount)
+  local epoch_ms = math.ceil(2 * longest / 1000) * 1000 - longest
+  local epoch = math.floor(ms / epoch_ms)
+  if not is_kept_as_long or math.floor(newest_ms / epoch_ms) ~= epoch then
+    redis.call('EXPIRE', key, math.ceil(((epoch + 1) * epoch_ms + longest - now) / 1000))
   end
 end
 

@@ -75,5 +75,7 @@ function join(main: string, algorithms: ReadonlySet<AlgorithmName>, clock: strin
 }
 
 function call(lua: string, values: readonly string[] = []): string {
-  return `(function(...)\n${lua}\nend)(${values.join(', ')})`
+  // For `...` that a chunk does not use, Lua 5.1 makes a table.
+  const parameters = values.length > 0 ? '...' : ''
+  return `(function(${parameters})\n${lua}\nend)(${values.join(', ')})`
 }
