@@ -34,7 +34,7 @@ export class PatternRouter<T> {
     if (method === 'GET') this.#routes.push({ ...route, method: 'HEAD' })
   }
 
-  /** The values in the order in which they were added. @param path a canonical path */
+  /** The values in the order in which they were added. @param path a canonical path, with or without a slash at its end */
   match(method: string, path: string): T[] {
     const folded = this.#ignoresCase ? foldCase(path) : path
     return this.#of(method, ({ path: pattern, ignoresCase }) => pattern.test(ignoresCase ? folded : path))
@@ -59,7 +59,9 @@ function compile(path: string): Pick<Route<unknown>, 'path' | 'segments' | 'isOp
   const isOpen = texts.at(-1) === '*'
   const segments = (isOpen ? texts.slice(0, -1) : texts).map(toSegment)
   const source = segments.map((segment) => `/${segment ? toSource(segment) : '[^/]+'}`).join('')
-  return { path: new RegExp(`^${source}${isOpen ? '(?:/.*)?' : ''}$`, 's'), segments, isOpen }
+  // Some routers take what is between a slash at the end and the end for a parameter.
+  const end = isOpen ? '(?:/.*)?' : '/?'
+  return { path: new RegExp(`^${source.replace(/(?<=.)\/\[\^\/\]\+$/, '/[^/]*')}${end}$`, 's'), segments, isOpen }
 }
 
 function toSegment(text: string): Segment | undefined {

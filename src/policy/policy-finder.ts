@@ -38,13 +38,13 @@ export class PolicyFinder {
    * Each policy at most once, by the first of its patterns that matches.
    * @returns `ambiguous` if the API may read the path in a way by which another policy would apply
    */
-  find({ meant, isCertain }: RequestMethods, { canonical, ambiguity }: RequestPath): Found {
+  find({ meant, isCertain }: RequestMethods, { canonical, withSlash, ambiguity }: RequestPath): Found {
     const [method = ''] = meant
     // A policy holds for every method that a request may mean, an exemption only where there is but one.
     if (isCertain && !ambiguity && this.#exempt.match(method, canonical).length > 0) return 'exempt'
     const found = new Map<Policy, Match>()
     for (const method of meant) {
-      for (const match of this.#policies.match(method, canonical)) {
+      for (const match of this.#policies.match(method, withSlash)) {
         if (!found.has(match.policy)) found.set(match.policy, match)
       }
     }

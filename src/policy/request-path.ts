@@ -4,6 +4,8 @@ import { canonicalPath } from './canonical-path.ts'
 export interface RequestPath {
   /** In its one spelling: what policies, exemptions and Sluice's own paths go by. */
   readonly canonical: string
+  /** The same with a slash at its end, if it had one: to some APIs, the last parameter is then empty. */
+  readonly withSlash: string
   /** What APIs may differ about; undefined if there is nothing. */
   readonly ambiguity: Ambiguity | undefined
 }
@@ -47,11 +49,12 @@ export function createPathReader(literals: readonly Sign[] = []): PathReader {
 
   return function readPath(pathname) {
     const canonical = canonicalPath(pathname)
-    if (!/[;%]|\/\//.test(pathname)) return { canonical, ambiguity: undefined }
+    const withSlash = canonical !== '/' && pathname.endsWith('/') ? `${canonical}/` : canonical
+    if (!/[;%]|\/\//.test(pathname)) return { canonical, withSlash, ambiguity: undefined }
     const isText = isUtf8(canonical)
     const decoded = fullyDecoded(canonical)
     const mayGoUp = UP.test(decoded) || ESCAPE.test(decoded) || (!isText && OVERLONG.test(canonical))
-    if (mayGoUp) return { canonical, ambiguity: { prefix: '/', mayGoUp, decoded } }
+    if (mayGoUp) return { canonical, withSlash, ambiguity: { prefix: '/', mayGoUp, decoded } }
 
     const prefixes = [
       beforeEmptySegment(pathname),
@@ -59,7 +62,7 @@ export function createPathReader(literals: readonly Sign[] = []): PathReader {
       isText ? undefined : before(BEYOND_ASCII, canonical),
     ]
     const [prefix] = prefixes.filter((prefix) => prefix !== undefined).toSorted((a, b) => a.length - b.length)
-    return { canonical, ambiguity: prefix === undefined ? undefined : { prefix, mayGoUp, decoded } }
+    return { canonical, withSlash, ambiguity: prefix === undefined ? undefined : { prefix, mayGoUp, decoded } }
   }
 }
 

@@ -107,7 +107,7 @@ const readPath = createPathReader()
 
 /** Whether an API would serve a path as what the pattern names. */
 function isGuarded(finder: PolicyFinder, method: string, path: string): boolean {
-  return isCharged(finder, method, { canonical: path, ambiguity: undefined })
+  return isCharged(finder, method, { canonical: path, withSlash: path, ambiguity: undefined })
 }
 
 function isCharged(finder: PolicyFinder, method: string, path: ReturnType<typeof readPath>): boolean {

@@ -177,6 +177,11 @@ test.each([
   ['GET', '/users/a%2Fb', '/users/*', ['p']],
   ['GET', '/login;x', undefined, ['p']],
   ['GET', '/x/..%2Flogin', 'GET *', ['p']],
+  ['GET', '/users/', 'GET /users/:id', ['p']],
+  ['GET', '/users/x/..', 'GET /users/:id', ['p']],
+  ['GET', '/users/', 'GET /users', ['p']],
+  ['GET', '/users', 'GET /users/:id', []],
+  ['GET', '/', 'GET /:id', []],
   // What could be charged otherwise must be.
   ['POST', '/login%3F', 'POST /login', ['ambiguous']],
   ['POST', '/login/%3F', 'POST /login', ['ambiguous']],

@@ -9,7 +9,7 @@ test('createTargetReader() takes a URL apart', () => {
     host: 'gateway.example:8080',
     scheme: 'http',
     pathAndQuery: '/a//%62/?q=/../x',
-    path: { canonical: '/a/b', ambiguity: { prefix: '/a/', mayGoUp: false, decoded: '/a/b' } },
+    path: { canonical: '/a/b', withSlash: '/a/b/', ambiguity: { prefix: '/a/', mayGoUp: false, decoded: '/a/b' } },
   })
 })
 
