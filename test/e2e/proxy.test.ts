@@ -321,6 +321,13 @@ describe('a response', () => {
   })
 })
 
+test('a request of more fields than APIs take is a 431, one of as many passes', async () => {
+  const fields = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`x-${i}`, '1']))
+  expect((await passed({ headers: fields(90) })).headers).toMatchObject(fields(90))
+  const answer = await send(gateway.url, { headers: fields(120) })
+  expect([answer.status, answer.headers['content-type']]).toEqual([431, 'application/problem+json'])
+})
+
 describe('UPSTREAM_URL', () => {
   test.each([
     ['/v1', '/v1'],
