@@ -52,7 +52,7 @@ export default defineConfig({
         test: {
           name: 'node',
           ...SHARED,
-          include: ['test/{property,simulation,integration,e2e,tools,exactness,fuzz,faults}/**/*.test.ts'],
+          include: ['test/{property,simulation,integration,e2e,tools,exactness,fuzz,faults,dodging}/**/*.test.ts'],
           expect: { poll: { timeout: 60_000 } },
           globalSetup: ['./test/setup/services.ts', './test/setup/bundle.ts', './test/setup/fuzz.ts'],
           testTimeout: TIMEOUT_MS,
