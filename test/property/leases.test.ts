@@ -183,10 +183,10 @@ test.each(['auto', 25] as const)(
           for (const { limit, windowMs } of rule.tiers) expectNoWindowOver(limit, windowMs, admitted)
         },
       ),
-      40,
+      80,
     )
     // A law about nothing would hold as well.
-    expect(spentLocally).toBeGreaterThan(10)
+    expect(spentLocally).toBeGreaterThan(0)
   },
 )
 
