@@ -1,5 +1,8 @@
 import { SECRETS } from './variables.ts'
 
+/** Stands for a secret where a value would be shown. */
+export const HIDDEN = Symbol('hidden')
+
 /** A wrong configuration. Its message is one line: the variable, what was expected and the value, unless secret. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
@@ -16,7 +19,8 @@ export class ConfigError extends Error {
 function show(variable: string, value: unknown): string {
   if (value === undefined) return 'nothing'
   // A URL may carry credentials before an @ or in its query.
-  const isHidden = SECRETS.has(variable) || (variable === 'UPSTREAM_URL' && /[@?]/.test(String(value)))
+  const isHidden =
+    value === HIDDEN || SECRETS.has(variable) || (variable === 'UPSTREAM_URL' && /[@?]/.test(String(value)))
   if (isHidden) return 'a value not shown here'
   const text = JSON.stringify(value) ?? String(value)
   return text.length > 100 ? `${text.slice(0, 100)}…` : text

@@ -2,10 +2,13 @@ import * as v from 'valibot'
 import { ON_STORE_ERROR, type Policy } from '../policy/policy.ts'
 import type { Sign } from '../policy/request-path.ts'
 import type { Tier } from '../store/store.ts'
-import { ConfigError } from './config-error.ts'
+import { ConfigError, HIDDEN } from './config-error.ts'
+import { LIMITS_EXPECTED } from './limits.ts'
+import { meantVariable } from './misspelt.ts'
 import { defaultPolicy, type PolicyDefaults, tablePolicy } from './policies.ts'
 import { type PolicyTable, policyList } from './policy-schema.ts'
 import { httpUrl, integer, limits, matching, oneOf, patternList, restUrl, share, signs } from './schema.ts'
+import { SECRETS } from './variables.ts'
 
 /** Variables and bindings, as Workers hand them over. */
 export type Environment = Readonly<Record<string, unknown>>
@@ -45,7 +48,7 @@ const environment = v.object({
   UPSTREAM_TIMEOUT_MS: v.optional(integer(1, 3_600_000), 30_000),
   UPSTASH_REDIS_REST_URL: v.optional(restUrl),
   UPSTASH_REDIS_REST_TOKEN: v.optional(matching(/^[\x21-\x7e]+$/, 'the REST token of the database')),
-  RATE_LIMITS: v.optional(limits),
+  RATE_LIMITS: v.optional(v.union([v.literal('off'), limits], LIMITS_EXPECTED)),
   POLICIES: v.optional(policyList),
   ANONYMOUS: v.optional(oneOf('ip', 'deny'), 'ip'),
   IPV6_PREFIX: v.optional(integer(16, 128), 64),
@@ -73,6 +76,7 @@ export function loadConfig(env: Environment): Config {
   const result = v.safeParse(environment, env, { abortEarly: true })
   if (!result.success) throw toConfigError(result.issues[0])
   const values = result.output
+  refuseMisspelt(env)
 
   if (values.UPSTREAM_URL === undefined && !isFetcher(env.UPSTREAM)) {
     throw new ConfigError('UPSTREAM_URL', 'the origin of your API (or a service binding named UPSTREAM)', undefined)
@@ -86,7 +90,7 @@ export function loadConfig(env: Environment): Config {
     upstreamUrl: isFetcher(env.UPSTREAM) ? undefined : values.UPSTREAM_URL,
     upstreamTimeoutMs: values.UPSTREAM_TIMEOUT_MS,
     redis: redisOf(values.UPSTASH_REDIS_REST_URL, values.UPSTASH_REDIS_REST_TOKEN),
-    policies: policiesOf(values.RATE_LIMITS, values.POLICIES, defaults),
+    policies: policiesOf(values.RATE_LIMITS, values.POLICIES, defaults, values.SHEDDING === 'on'),
     ipv6Prefix: values.IPV6_PREFIX,
     exempt: values.EXEMPT ?? [],
     literalInPaths: values.LITERAL_IN_PATHS ?? [],
@@ -105,6 +109,14 @@ export function isFetcher(binding: unknown): binding is { fetch: typeof fetch } 
   return typeof binding === 'object' && binding !== null && 'fetch' in binding
 }
 
+/** @throws {ConfigError} A variable that is silently left out could leave the API without limits. */
+function refuseMisspelt(env: Environment): void {
+  for (const [name, value] of Object.entries(env)) {
+    const meant = typeof value === 'string' || Array.isArray(value) ? meantVariable(name) : undefined
+    if (meant) throw new ConfigError(name, `no such variable (but ${meant})`, SECRETS.has(meant) ? HIDDEN : value)
+  }
+}
+
 function redisOf(url: string | undefined, token: string | undefined): Config['redis'] {
   if (url !== undefined && token !== undefined) return { url, token }
   if (url !== undefined) {
@@ -117,11 +129,14 @@ function redisOf(url: string | undefined, token: string | undefined): Config['re
 }
 
 function policiesOf(
-  rateLimits: readonly Tier[] | undefined,
+  rateLimits: readonly Tier[] | 'off' | undefined,
   tables: readonly PolicyTable[] | undefined,
   defaults: PolicyDefaults,
+  isShedding: boolean,
 ): readonly Policy[] {
-  const policies = rateLimits || !tables ? [defaultPolicy(rateLimits ?? DEFAULT_LIMITS, defaults)] : []
+  if (rateLimits === 'off' && !tables) throw new ConfigError('RATE_LIMITS', 'POLICIES beside "off"', rateLimits)
+  const tiers = rateLimits ?? (tables ? 'off' : DEFAULT_LIMITS)
+  const policies = tiers === 'off' ? [] : [defaultPolicy(tiers, defaults)]
   for (const [index, table] of (tables ?? []).entries()) {
     if (policies.some(({ name }) => name === table.name)) {
       const expected = table.name === 'default' ? 'another name: RATE_LIMITS makes "default"' : 'a name used once'
@@ -129,11 +144,39 @@ function policiesOf(
     }
     policies.push(tablePolicy(table, index, defaults))
   }
+  refuseUnlimited(policies, tables, isShedding)
   // What counts new identities is asked after all that tell who is new.
   return [
     ...policies.filter(({ counts }) => counts === 'requests'),
     ...policies.filter(({ counts }) => counts !== 'requests'),
   ]
+}
+
+/** @throws {ConfigError} if policies look like limits, and none could ever be charged */
+function refuseUnlimited(
+  policies: readonly Policy[],
+  tables: readonly PolicyTable[] | undefined,
+  isShedding: boolean,
+): void {
+  if (!isShedding && policies.every(({ tiers }) => tiers.length === 0)) {
+    throw new ConfigError(
+      'POLICIES',
+      'at least one policy with limits (or RATE_LIMITS, or SHEDDING="on")',
+      policies.map(({ name }) => name),
+    )
+  }
+  const tells = ({ counts, algorithm, tiers, by }: Policy) =>
+    counts === 'requests' &&
+    algorithm === 'sliding-window' &&
+    tiers.length > 0 &&
+    by.some(({ kind }) => kind !== 'global' && kind !== 'route')
+  const index = tables?.findIndex(({ counts }) => counts === 'identities') ?? -1
+  if (index >= 0 && !policies.some(tells)) {
+    throw new ConfigError('POLICIES', 'a "sliding-window" policy beside it that tells callers apart', 'identities', [
+      index,
+      'counts',
+    ])
+  }
 }
 
 function toConfigError({ message, path, input }: v.BaseIssue<unknown>): ConfigError {

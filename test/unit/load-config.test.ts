@@ -185,8 +185,8 @@ describe('loadConfig() makes policies', () => {
   })
 
   test('that only classify', () => {
-    const policies = load({ POLICIES: [{ name: 'a', match: '/a', priority: 'critical' }] }).policies
-    expect(policies).toMatchObject([{ name: 'a', tiers: [], priority: 'critical' }])
+    const POLICIES = [{ name: 'a', match: '/a', priority: 'critical' }]
+    expect(load({ POLICIES, SHEDDING: 'on' }).policies).toMatchObject([{ name: 'a', tiers: [], priority: 'critical' }])
   })
 
   test.each([
@@ -493,7 +493,7 @@ test('loadConfig() gives each policy what it does without the store: its own wor
 
 test('loadConfig() counts new identities by an exact log only', () => {
   const policy = { name: 'newcomers', limits: '20/1m', by: 'ip', counts: 'identities' }
-  expect(load({ POLICIES: [policy] }).policies).toMatchObject([{ counts: 'identities' }])
+  expect(load({ RATE_LIMITS: '9/1m', POLICIES: [policy] }).policies).toMatchObject([{}, { counts: 'identities' }])
   expect(() => load({ POLICIES: [{ ...policy, algorithm: 'quota' }] })).toThrow(
     'POLICIES[0].counts: expected algorithm = "sliding-window" with "identities", got "identities"',
   )
@@ -510,4 +510,53 @@ test.each([
 
 test.each([1, '0', 'on', 10_001, '2.5'])('loadConfig() refuses LEASES=%j', (LEASES) => {
   expect(() => load({ LEASES })).toThrow('LEASES: expected "off", "auto" or an integer from 2 to 10000, got ')
+})
+
+test.each([
+  ['RATE_LIMIT', 'RATE_LIMITS'],
+  ['RATELIMITS', 'RATE_LIMITS'],
+  ['POLICY', 'POLICIES'],
+  ['ANONYMUOS', 'ANONYMOUS'],
+  ['UPSTREAM_TIMEOUT', 'UPSTREAM_TIMEOUT_MS'],
+])('loadConfig() refuses %s, which is close to %s', (name, meant) => {
+  expect(() => load({ [name]: '9/1m' })).toThrow(`${name}: expected no such variable (but ${meant}), got "9/1m"`)
+  // A binding is the operator's own.
+  expect(() => load({ [name]: fetcher })).not.toThrow()
+})
+
+test('loadConfig() shows no secret under a name that is close to that of one', () => {
+  expect(() => load({ IDENTITY_SECERT: 'hush' })).toThrow(/\(but IDENTITY_SECRET\), got a value not shown here$/)
+})
+
+test.each([
+  'NODE',
+  'MODEL',
+  'KV_PREFIX',
+  'LOCAL_STORE',
+  'RATE_LIMITER',
+  'rate_limit',
+  'CF_VERSION_METADATA',
+  'LIMIT',
+  'UPSTREAM',
+])('loadConfig() leaves %s alone', (name) => {
+  expect(load({ [name]: 'x' }).keyPrefix).toBe('sluice')
+})
+
+test('loadConfig() makes no default policy with RATE_LIMITS=off, which needs POLICIES', () => {
+  expect(load({ RATE_LIMITS: 'off', POLICIES: [A] }).policies.map(({ name }) => name)).toEqual(['a'])
+  expect(() => load({ RATE_LIMITS: 'off' })).toThrow('RATE_LIMITS: expected POLICIES beside "off", got "off"')
+  expect(() => load({ RATE_LIMITS: '', POLICIES: [A] })).toThrow(`RATE_LIMITS: expected ${LIMITS}, got ""`)
+})
+
+test('loadConfig() refuses policies of which none could ever be charged', () => {
+  expect(() => load({ POLICIES: [{ name: 'a', priority: 'critical' }] })).toThrow(
+    'POLICIES: expected at least one policy with limits',
+  )
+  const newcomers = { name: 'n', limits: '20/1m', by: 'ip', counts: 'identities' }
+  const expected =
+    'POLICIES[0].counts: expected a "sliding-window" policy beside it that tells callers apart, got "identities"'
+  expect(() => load({ POLICIES: [newcomers] })).toThrow(expected)
+  expect(() =>
+    load({ POLICIES: [newcomers, { ...A, by: 'global' }, { ...A, name: 'b', algorithm: 'quota' }] }),
+  ).toThrow(expected)
 })

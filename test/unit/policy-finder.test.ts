@@ -152,6 +152,7 @@ test('PolicyFinder#find() minds the case of a path, unless a policy does not', (
 test('priorityOf() lets no request rise by a path that some API may read otherwise', () => {
   const { policies, exempt } = loadConfig({
     UPSTREAM_URL: 'https://api.example.com',
+    RATE_LIMITS: '9/1m',
     POLICIES: [
       { name: 'payments', priority: 'critical', match: '/pay' },
       { name: 'reports', priority: 'sheddable', match: '/reports/*' },
