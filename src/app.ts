@@ -1,4 +1,4 @@
-import { Hono } from 'hono'
+import { Hono } from 'hono/tiny'
 import type { Config } from './config/load-config.ts'
 import { createGateway } from './http/gateway.ts'
 import { createHealth } from './http/health.ts'
