@@ -1,5 +1,5 @@
 /**
- * Sluice beside its peers, on one Redis and one workerd. About 17 minutes; with --quick, two.
+ * Sluice beside its peers, on one Redis and one workerd. About 20 minutes; with --quick, two.
  *
  *     npm run bench -- [--quick] [--only redis|gateway|accuracy|worst]
  *
@@ -39,8 +39,8 @@ const FULL = {
   gateway: {
     repetitions: new Map([
       [HOT, 5],
-      [1_000, 2],
-      [100_000, 2],
+      [1_000, 3],
+      [100_000, 3],
     ]),
     seconds: 2,
   },

@@ -1,5 +1,6 @@
 import { Hono } from 'hono/tiny'
 import type { Config } from './config/load-config.ts'
+import { Deadlines } from './deadline.ts'
 import { createGateway } from './http/gateway.ts'
 import { createHealth } from './http/health.ts'
 import { isConnectionStray } from './http/hop-by-hop.ts'
@@ -64,7 +65,7 @@ export function createApp({ config, store: unguarded, fetch, now, log: everythin
   app.all('/_sluice/*', () =>
     problemResponse({ status: 404, title: 'Not Found', detail: 'Sluice serves nothing at this path.' }),
   )
-  app.all('*', (c) => {
+  app.all('*', async (c) => {
     const request = c.req.raw
     const target = latestTargetOf(request.url)
     if (typeof target === 'string') return noTarget(target)
@@ -75,13 +76,19 @@ export function createApp({ config, store: unguarded, fetch, now, log: everythin
       return problemResponse({ status: 400, title: 'Bad Request', detail })
     }
     if (hasPassed(request.headers.get('Via'), name)) return loopDetected()
-    const waitUntil: WaitUntil = (work) => {
+    const deadlines = new Deadlines()
+    const waitLong = (work: Promise<unknown>) => {
       const logged = work.catch((error: unknown) => {
         log('error', { event: 'after_response', message: error instanceof StoreError ? error.message : 'failed' })
       })
       c.executionCtx.waitUntil(logged)
     }
-    return gateway(request, target, waitUntil)
+    const waitUntil: WaitUntil = Object.assign(waitLong, { deadlines })
+    try {
+      return await gateway(request, target, waitUntil)
+    } finally {
+      deadlines.end()
+    }
   })
   app.onError((error) => {
     log('error', { event: 'unexpected_error', error: error.name })

@@ -1,16 +1,87 @@
 export const TOO_LATE = Symbol('too late')
 
+interface Wait {
+  readonly timeoutMs: number
+  dueAtMs: number
+  readonly giveUp: () => void
+}
+
 /**
- * Waits for work, but no longer than `timeoutMs` milliseconds. The work is not ended by that, but by the end of the
- * request that it belongs to; to end it at once would take a signal, which costs more to set up than to wait.
- * @returns what the work comes to, or `TOO_LATE`. @throws whatever the work throws in time
+ * The deadlines of one request, by one timer: setting and clearing a timer costs more than anything else that a wait
+ * does. It is left armed when a wait ends, and armed anew only if it fires before the next one is due. On Workers, no
+ * two requests may share it: the timer of one must not resume another.
  */
-export async function within<T>(timeoutMs: number, work: Promise<T>): Promise<T | typeof TOO_LATE> {
-  const { promise: tooLate, resolve } = Promise.withResolvers<typeof TOO_LATE>()
-  const timer = setTimeout(resolve, timeoutMs, TOO_LATE)
-  try {
-    return await Promise.race([work, tooLate])
-  } finally {
-    clearTimeout(timer)
+export class Deadlines {
+  readonly #waits = new Set<Wait>()
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #firesAtMs = 0
+  #isOver = false
+
+  /** For a wait that none follows. */
+  static ofOne(): Deadlines {
+    const deadlines = new Deadlines()
+    deadlines.end()
+    return deadlines
+  }
+
+  /**
+   * Waits for work, but no longer than `timeoutMs` milliseconds. The work is not ended by that, but by the end of the
+   * request that it belongs to; to end it at once would take a signal, which costs more to set up than to wait.
+   * @returns what the work comes to, or `TOO_LATE`. @throws whatever the work throws in time
+   */
+  within<T>(timeoutMs: number, work: Promise<T>): Promise<T | typeof TOO_LATE> {
+    return new Promise((resolve, reject) => {
+      const wait: Wait = { timeoutMs, dueAtMs: Date.now() + timeoutMs, giveUp: () => resolve(TOO_LATE) }
+      this.#waits.add(wait)
+      this.#arm(timeoutMs, wait.dueAtMs)
+      work.then(
+        (value) => {
+          this.#remove(wait)
+          resolve(value)
+        },
+        (error) => {
+          this.#remove(wait)
+          reject(error)
+        },
+      )
+    })
+  }
+
+  /** The response is made: what is still waited for keeps its deadline, and the timer goes with the last of it. */
+  end(): void {
+    this.#isOver = true
+    this.#disarmIfIdle()
+  }
+
+  #arm(timeoutMs: number, dueAtMs: number): void {
+    if (this.#timer !== undefined && this.#firesAtMs <= dueAtMs) return
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.#fire(), timeoutMs)
+    this.#firesAtMs = dueAtMs
+  }
+
+  #fire(): void {
+    this.#timer = undefined
+    const nowMs = Date.now()
+    for (const wait of this.#waits) {
+      // A clock that was set back must not keep it waiting.
+      wait.dueAtMs = Math.min(wait.dueAtMs, nowMs + wait.timeoutMs)
+      if (wait.dueAtMs > nowMs) this.#arm(wait.dueAtMs - nowMs, wait.dueAtMs)
+      else {
+        this.#waits.delete(wait)
+        wait.giveUp()
+      }
+    }
+  }
+
+  #remove(wait: Wait): void {
+    this.#waits.delete(wait)
+    if (this.#isOver) this.#disarmIfIdle()
+  }
+
+  #disarmIfIdle(): void {
+    if (this.#waits.size > 0) return
+    clearTimeout(this.#timer)
+    this.#timer = undefined
   }
 }

@@ -1,2 +1,8 @@
+import type { Deadlines } from './deadline.ts'
+
 /** Lets work go on after the response; failures are its own to log. */
-export type WaitUntil = (work: Promise<unknown>) => void
+export interface WaitUntil {
+  (work: Promise<unknown>): void
+  /** Those of the request, until its response is made. */
+  readonly deadlines?: Deadlines
+}

@@ -16,6 +16,7 @@ export const HONO_RATE_LIMITER = 'bench/peers/hono-rate-limiter-worker.ts'
 
 export const NAMES = {
   bare: 'bare Hono proxy',
+  unlimited: 'Sluice, all exempt',
   upstash: 'Hono + @upstash/ratelimit',
   honoRateLimiter: 'hono-rate-limiter',
   plain: 'Sluice',
@@ -35,6 +36,8 @@ const SMALL = { own: '5/1m', peers: '5/60000' }
 
 export const ONE_TIER: readonly Variant[] = [
   { name: NAMES.bare, source: BARE, tiers: 0, bindings: {} },
+  // Its own proxy, in the same bundle: what is missing to it is the price of the limiter.
+  { name: NAMES.unlimited, source: SLUICE, tiers: 0, bindings: { RATE_LIMITS: TIER.own, EXEMPT: '* /*' } },
   { name: NAMES.upstash, source: UPSTASH, tiers: 1, bindings: { TIERS: TIER.peers } },
   { name: NAMES.honoRateLimiter, source: HONO_RATE_LIMITER, tiers: 1, bindings: { TIERS: TIER.peers } },
   { name: NAMES.plain, source: SLUICE, tiers: 1, bindings: { RATE_LIMITS: TIER.own } },

@@ -1,5 +1,5 @@
 import { LEASED, SLIDING } from '../accuracy/targets.ts'
-import type { GatewayFigures } from '../gateway/measure.ts'
+import { type GatewayFigures, HOT } from '../gateway/measure.ts'
 import { NAMES, SLUICE } from '../gateway/variants.ts'
 import { PREFIX_SUMS, SORTED_SET_LOG, SUMMED_STREAM } from '../redis/subjects.ts'
 import type { Results } from '../results.ts'
@@ -55,15 +55,17 @@ function redisClaims({ redis }: Results): Claim[] {
 
 function gatewayClaims({ gateway }: Results): Claim[] {
   if (!gateway) return []
-  const figure = (variant: string, restLatencyMs: number): GatewayFigures => {
+  const figure = (variant: string, restLatencyMs: number, callers = HOT): GatewayFigures => {
     const found = gateway.find(
-      (row) => row.variant === variant && row.callers === 1 && row.restLatencyMs === restLatencyMs,
+      (row) => row.variant === variant && row.callers === callers && row.restLatencyMs === restLatencyMs,
     )
     if (!found) throw new Error(`no figures of ${variant}`)
     return found
   }
-  const speed = (variant: string, ms: number) => figure(variant, ms).requestsPerSecond
-  const [bare, leased] = [figure(NAMES.bare, 20), figure(NAMES.leases, 20)]
+  const speed = (variant: string, ms: number, callers = HOT) => figure(variant, ms, callers).requestsPerSecond
+  const [bare, unlimited, leased] = [figure(NAMES.bare, 20), figure(NAMES.unlimited, 20), figure(NAMES.leases, 20)]
+  // A short run has one hot caller only.
+  const crowds = [...new Set(gateway.map(({ callers }) => callers))].filter((callers) => callers !== HOT)
   return [
     ...[0, 20].flatMap((ms) => [
       atMost(
@@ -83,6 +85,20 @@ function gatewayClaims({ gateway }: Results): Claim[] {
         speed(NAMES.plainTiers, ms) / speed(NAMES.upstashTiers, ms),
       ),
     ]),
+    ...[0, 20].flatMap((ms) =>
+      crowds.map((callers) =>
+        atLeast(
+          1,
+          `requests/s, 1 tier, ${callers.toLocaleString('en')} callers, Sluice ÷ @upstash/ratelimit, ${ms} ms`,
+          speed(NAMES.plain, ms, callers) / speed(NAMES.upstash, ms, callers),
+        ),
+      ),
+    ),
+    atLeast(
+      0.9,
+      'requests/s, hot caller, leases ÷ own proxy without a limiter, 20 ms',
+      leased.requestsPerSecond / unlimited.requestsPerSecond,
+    ),
     atLeast(
       0.85,
       'requests/s, hot caller, leases ÷ bare proxy, 20 ms',

@@ -43,7 +43,7 @@ export function createGateway({ limiter, proxy, health, dialect, ipv6Prefix, now
 
   function forward(request: Request, target: Target, verdict: Admitted, waitUntil: WaitUntil): Promise<Response> {
     // If the client goes away, the platform ends a request and all that belongs to it.
-    if (!health && !verdict.hold && !verdict.settlement) return proxy(request, target)
+    if (!health && !verdict.hold && !verdict.settlement) return proxy(request, target, waitUntil.deadlines)
     // But not this: what was taken must be given back, and what was begun counted to its end.
     const response = followUp(request, target, verdict, waitUntil)
     waitUntil(response)
@@ -57,7 +57,7 @@ export function createGateway({ limiter, proxy, health, dialect, ipv6Prefix, now
     waitUntil: WaitUntil,
   ): Promise<Response> {
     const end = health?.begin(callerAddress(request.headers, ipv6Prefix))
-    const response = await proxy(request, target, request.signal)
+    const response = await proxy(request, target, waitUntil.deadlines, request.signal)
     end?.(tellsOverload(response, request))
     if (settlement) waitUntil(settlement.settle(response.headers))
     return hold ? holdUntilEnd(response, hold, request, waitUntil, now) : response

@@ -1,4 +1,4 @@
-import { TOO_LATE, within } from '../deadline.ts'
+import { Deadlines, TOO_LATE } from '../deadline.ts'
 import type { Log } from '../log.ts'
 import { removeHopByHop } from './hop-by-hop.ts'
 import { isPassed } from './passed-fields.ts'
@@ -20,14 +20,19 @@ export interface ProxyOptions {
 const MAX_FIELDS = 100
 
 /** @param signal ends the exchange */
-export type ProxyHandler = (request: Request, target: Target, signal?: AbortSignal) => Promise<Response>
+export type ProxyHandler = (
+  request: Request,
+  target: Target,
+  deadlines: Deadlines | undefined,
+  signal?: AbortSignal,
+) => Promise<Response>
 
 /**
  * Makes the proxy: method, path, query, body, cookies, redirects and WebSockets pass as they are, both bodies as
  * streams. An upstream out of reach is a 502, one that does not begin to answer in time a 504.
  */
 export function createProxy({ upstreamUrl, timeoutMs, fetch, name, log }: ProxyOptions): ProxyHandler {
-  return async function proxy(request, target, signal) {
+  return async function proxy(request, target, deadlines, signal) {
     const url = upstreamUrl === undefined ? request.url : upstreamUrl + target.pathAndQuery
     const headers = toUpstream(request, target, name)
     if (!headers) {
@@ -35,7 +40,7 @@ export function createProxy({ upstreamUrl, timeoutMs, fetch, name, log }: ProxyO
       return problemResponse({ status: 431, title: 'Request Header Fields Too Large', detail })
     }
     try {
-      const response = await within(timeoutMs, send(request, url, headers, signal))
+      const response = await (deadlines ?? Deadlines.ofOne()).within(timeoutMs, send(request, url, headers, signal))
       if (response !== TOO_LATE) return toClient(response)
       log('error', { event: 'upstream_timeout', timeoutMs })
       const detail = 'The API behind this gateway did not answer in time.'

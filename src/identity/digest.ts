@@ -1,5 +1,4 @@
-import { createHash, createHmac } from 'node:crypto'
-import { Remembered } from '../remembered.ts'
+import { createHash, createHmac, createSecretKey } from 'node:crypto'
 
 /** Identities are cut to 128 bits: no two callers meet, and keys stay short. */
 const DIGEST_BYTES = 16
@@ -12,15 +11,10 @@ export type Digest = (parts: readonly string[]) => string
  * raw token.
  */
 export function createDigest(secret: string | undefined): Digest {
-  const remembered = new Remembered<string>()
+  const key = secret === undefined ? undefined : createSecretKey(secret, 'utf8')
   return function digest(parts) {
+    const hash = key ? createHmac('sha256', key) : createHash('sha256')
     // As JSON, so that no value can be mistaken for two.
-    const text = JSON.stringify(parts)
-    const known = remembered.get(text)
-    if (known !== undefined) return known
-    const hash = secret === undefined ? createHash('sha256') : createHmac('sha256', secret)
-    const result = hash.update(text).digest().subarray(0, DIGEST_BYTES).toString('base64url')
-    remembered.set(text, result)
-    return result
+    return hash.update(JSON.stringify(parts)).digest().subarray(0, DIGEST_BYTES).toString('base64url')
   }
 }

@@ -1,5 +1,5 @@
 import type { Config } from '../config/load-config.ts'
-import { within } from '../deadline.ts'
+import { Deadlines } from '../deadline.ts'
 import type { Log } from '../log.ts'
 import { localShareOf } from '../outage/local-share.ts'
 import type { Policy } from '../policy/policy.ts'
@@ -111,7 +111,7 @@ export class Limiter {
     const released = holdOf(rules, this.#store)?.release()
     if (!released) return
     waitUntil(released)
-    await within(this.#config.storeTimeoutMs, released)
+    await (waitUntil.deadlines ?? Deadlines.ofOne()).within(this.#config.storeTimeoutMs, released)
   }
 
   /** Decides while the store gives no answer, as each policy says. */

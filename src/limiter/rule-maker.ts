@@ -28,8 +28,10 @@ interface Prepared {
 export class RuleMaker {
   readonly #ipv6Prefix: number
   readonly #digest: Digest
-  /** By what callers send as Authorization. */
+  /** By what callers send as Authorization, for policies that count by it alone. */
   readonly #digestsOfTokens = new Remembered<string>()
+  /** By all that other policies count by, as JSON. */
+  readonly #digestsOfOthers = new Remembered<string>()
   readonly #prepared: ReadonlyMap<Policy, Prepared>
 
   constructor({ keyPrefix, ipv6Prefix, identitySecret, policies }: Config) {
@@ -67,10 +69,14 @@ export class RuleMaker {
     if ('kind' in identity) {
       return identity.kind === 'skip' ? identity : { kind: 'unidentified', status: identity.status, policy }
     }
+    // Callers counted by address because their token is unreadable are not remembered by it.
+    const isByToken = isByTokenOnly && identity[0] === 'token'
+    const memory = isByToken ? this.#digestsOfTokens : this.#digestsOfOthers
+    const text = isByToken ? (subject.request.headers.get('Authorization') ?? '') : JSON.stringify(identity)
+    const known = memory.get(text)
+    if (known !== undefined) return known
     const digest = this.#digest(identity)
-    const token = subject.request.headers.get('Authorization')
-    // Who is counted by address for want of a token that can be read is not known by it.
-    if (isByTokenOnly && identity[0] === 'token' && token !== null) this.#digestsOfTokens.set(token, digest)
+    memory.set(text, digest)
     return digest
   }
 }

@@ -37,18 +37,18 @@ export class GuardedStore implements Store {
   decide(request: DecisionRequest, waitUntil?: WaitUntil): Promise<StoreDecision> {
     // Whoever began may have no time left.
     if (this.#pending.size > 0) waitUntil?.(this.#pending.keep())
-    const decision = this.#ask(request)
+    const decision = this.#ask(request, waitUntil)
     // Also if the client goes away before: slots that were taken for it must become known, so as to be given back.
     if (request.rules.some(({ slot }) => slot !== undefined)) waitUntil?.(decision.catch(() => {}))
     return decision
   }
 
-  async #ask(request: DecisionRequest): Promise<StoreDecision> {
+  async #ask(request: DecisionRequest, waitUntil: WaitUntil | undefined): Promise<StoreDecision> {
     const end = this.#breaker.begin()
     if (!end) throw new StoreError('not asked for a moment, after it failed repeatedly', { mayHaveRun: false })
     let isSuccess = false
     try {
-      const decision = await this.#store.decide(request)
+      const decision = await this.#store.decide(request, waitUntil)
       isSuccess = true
       return decision
     } finally {

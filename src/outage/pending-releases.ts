@@ -1,5 +1,5 @@
 import { lifetimeMs } from '../algorithms/concurrency.ts'
-import { within } from '../deadline.ts'
+import { Deadlines } from '../deadline.ts'
 import type { Release, Rule, Store } from '../store/store.ts'
 import { StoreError } from '../store/store.ts'
 
@@ -60,7 +60,7 @@ export class PendingReleases {
     const untilMs = startMs + KEEP_MS
     this.#keptUntilMs = untilMs
     while (this.#pending.size > 0) {
-      const isAnswered = await within(PATIENCE_MS, this.#send())
+      const isAnswered = await Deadlines.ofOne().within(PATIENCE_MS, this.#send())
       if (this.#pending.size > 0 && isAnswered === false) {
         await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
       }

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { Redis } from '@upstash/redis/cloudflare'
 import { ALGORITHMS, type AlgorithmName } from '../algorithms/algorithm.ts'
-import { TOO_LATE, within } from '../deadline.ts'
+import { Deadlines, TOO_LATE } from '../deadline.ts'
+import type { WaitUntil } from '../wait-until.ts'
 import { decideScript, KEY_LOCKING, releaseScript, renewScript, settleScript } from './script.ts'
 import {
   readDecision,
@@ -92,9 +93,11 @@ export class RedisStore implements Store {
     this.#patient = { redis: new Redis({ ...options, signal }), timeoutMs: PATIENT_MS }
   }
 
-  async decide(request: DecisionRequest): Promise<StoreDecision> {
+  async decide(request: DecisionRequest, waitUntil?: WaitUntil): Promise<StoreDecision> {
     const keys = request.rules.map(({ key }) => key)
-    const reply = await this.#evaluate(this.#decide, keys, scriptArguments(request))
+    const reply = await this.#evaluate(this.#decide, keys, scriptArguments(request), {
+      deadlines: waitUntil?.deadlines,
+    })
     return readDecision(reply, request)
   }
 
@@ -111,7 +114,7 @@ export class RedisStore implements Store {
 
   async revoke(releases: readonly Release[]): Promise<void> {
     const keys = releases.map(({ rule }) => rule.key)
-    const count = await this.#evaluate(this.#release, keys, releaseArguments(releases), this.#patient)
+    const count = await this.#evaluate(this.#release, keys, releaseArguments(releases), { client: this.#patient })
     if (count !== releases.length) throw new StoreError('Redis answered something other than the number of releases')
   }
 
@@ -129,16 +132,21 @@ export class RedisStore implements Store {
     await this.#within(this.#client.timeoutMs, () => this.#client.redis.ping()).catch(this.#fail([]))
   }
 
-  #evaluate(script: Script, keys: string[], args: (string | number)[], client = this.#client): Promise<unknown> {
+  #evaluate(
+    script: Script,
+    keys: string[],
+    args: (string | number)[],
+    { client = this.#client, deadlines }: { client?: Client; deadlines?: Deadlines | undefined } = {},
+  ): Promise<unknown> {
     const { redis, timeoutMs } = client
-    return this.#within(timeoutMs, (deadline) => this.#send(redis, script, keys, args, deadline)).catch(
-      this.#fail(keys),
-    )
+    const call = (deadline: Deadline) => this.#send(redis, script, keys, args, deadline)
+    return this.#within(timeoutMs, call, deadlines).catch(this.#fail(keys))
   }
 
-  async #within<T>(timeoutMs: number, call: (deadline: Deadline) => Promise<T>): Promise<T> {
+  /** @param deadlines of the request, if it has any yet to come */
+  async #within<T>(timeoutMs: number, call: (deadline: Deadline) => Promise<T>, deadlines?: Deadlines): Promise<T> {
     const deadline: Deadline = { hasPassed: false }
-    const answer = await within(timeoutMs, call(deadline))
+    const answer = await (deadlines ?? Deadlines.ofOne()).within(timeoutMs, call(deadline))
     if (answer !== TOO_LATE) return answer
     deadline.hasPassed = true
     throw new StoreError('Redis did not answer within the deadline')

@@ -5,15 +5,14 @@ import { StoreError } from './store.ts'
 
 /** ARGV of `lua/decide.lua`; KEYS are the keys of the rules, in order. */
 export function scriptArguments({ mode, permits, leaseMs = 0, rules }: DecisionRequest): (string | number)[] {
-  return [mode, permits, leaseMs, ...rules.flatMap(ruleArguments)]
-}
-
-function ruleArguments(rule: Rule): (string | number)[] {
-  const { algorithm, enforced, isForNewcomers, cost, reserved } = rule
-  const numbers = ruleNumbers(rule)
-  const mode = enforced ? 'enforce' : 'shadow'
-  const when = isForNewcomers ? 'new' : 'always'
-  return [ALGORITHM_LETTERS[algorithm], mode, when, cost, reserved, numbers.length, ...numbers]
+  const args: (string | number)[] = [mode, permits, leaseMs]
+  for (const rule of rules) {
+    const { algorithm, enforced, isForNewcomers, cost, reserved } = rule
+    const numbers = ruleNumbers(rule)
+    const [mode, when] = [enforced ? 'enforce' : 'shadow', isForNewcomers ? 'new' : 'always']
+    args.push(ALGORITHM_LETTERS[algorithm], mode, when, cost, reserved, numbers.length, ...numbers)
+  }
+  return args
 }
 
 /** ARGV of `lua/settle.lua`; KEYS are the keys of the rules, in order. */
@@ -47,7 +46,8 @@ export function slotMembers({ slot, cost }: Rule): string[] {
 
 /** What the module of the algorithm is told, as its header says. */
 function ruleNumbers({ tiers, burst, slot }: Rule): number[] {
-  const numbers = tiers.flatMap(({ limit, windowMs }) => [limit, windowMs])
+  const numbers: number[] = []
+  for (const { limit, windowMs } of tiers) numbers.push(limit, windowMs)
   if (burst !== undefined) numbers.push(burst)
   if (slot !== undefined) numbers.push(slot)
   return numbers
@@ -60,8 +60,8 @@ export function readDecision(reply: unknown, request: DecisionRequest): StoreDec
   if (!Array.isArray(reply) || reply.length !== size || !reply.every(isCount)) {
     throw new StoreError('Redis answered something other than a decision')
   }
-  const numbers = (reply as number[]).values()
-  const next = () => numbers.next().value as number
+  let at = 0
+  const next = () => reply[at++] as number
   const granted = next()
   if (granted > permits) throw new StoreError('Redis granted a number of permits that was not asked for')
   const nowMs = next()

@@ -43,13 +43,6 @@ test.each([['too long', `https://gateway.example/${'x'.repeat(1_000)}`]])(
   },
 )
 
-test('createTargetReader() forgets what was not asked for lately', () => {
-  const targetOf = createTargetReader(readPath)
-  const first = targetOf('https://gateway.example/first')
-  for (let i = 0; i < 1_000; i++) targetOf(`https://gateway.example/${i}`)
-  expect(targetOf('https://gateway.example/first')).not.toBe(first)
-})
-
 test('createTargetReader() reads nothing that is longer than RFC 9110 asks for', () => {
   const targetOf = createTargetReader(readPath)
   expect(targetOf(`https://gateway.example/${'x'.repeat(8_000)}`)).toMatchObject({ host: 'gateway.example' })
