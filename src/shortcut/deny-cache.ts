@@ -1,4 +1,4 @@
-import { type LRU, lru } from 'tiny-lru'
+import { Generations } from '../generations.ts'
 import type { DecisionRequest, Rule, Store, StoreDecision, TierUsage } from '../store/store.ts'
 import { StoreError } from '../store/store.ts'
 import type { WaitUntil } from '../wait-until.ts'
@@ -28,7 +28,7 @@ interface Refusal {
 export class DenyCache {
   readonly #store: Pick<Store, 'decide'>
   readonly #now: () => number
-  readonly #refusals: LRU<Refusal> = lru(MAX_ENTRIES)
+  readonly #refusals = new Generations<Refusal>(MAX_ENTRIES)
   readonly #standings = new Standings()
 
   /** @param now milliseconds since the Unix epoch */

@@ -1,4 +1,4 @@
-import { type LRU, lru } from 'tiny-lru'
+import { Generations } from '../generations.ts'
 import type { DecisionRequest, Rule, Store, StoreDecision } from '../store/store.ts'
 import { StoreError } from '../store/store.ts'
 import type { WaitUntil } from '../wait-until.ts'
@@ -27,7 +27,7 @@ export class Leases {
   readonly #store: Pick<Store, 'decide'>
   readonly #now: () => number
   readonly #size: number
-  readonly #accounts: LRU<Account> = lru(MAX_ACCOUNTS)
+  readonly #accounts = new Generations<Account>(MAX_ACCOUNTS)
   readonly #standings = new Standings()
   /** Unknown until the first call has been answered. */
   #roundTripMs = Number.POSITIVE_INFINITY

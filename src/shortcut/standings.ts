@@ -1,4 +1,4 @@
-import { type LRU, lru } from 'tiny-lru'
+import { Generations } from '../generations.ts'
 import type { DecisionRequest, StoreDecision } from '../store/store.ts'
 import { Standing } from './standing.ts'
 
@@ -7,7 +7,7 @@ const MAX_KEYS = 10_000
 
 /** How the keys stand that an isolate has asked about lately. */
 export class Standings {
-  readonly #standings: LRU<Standing> = lru(MAX_KEYS)
+  readonly #standings = new Generations<Standing>(MAX_KEYS)
   /** Replies heard so far. */
   #heard = 0
 
