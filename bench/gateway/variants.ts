@@ -28,26 +28,34 @@ export const NAMES = {
   leasesTiers: 'Sluice, 3 tiers, leases',
 } as const
 
-/** No load of a few seconds reaches these. */
-const TIER = { own: '100000/10s', peers: '100000/10000' }
-const TIERS = { own: '100000/10s, 100000/1m, 100000/1h', peers: '100000/10000,100000/60000,100000/3600000' }
+/** No load of a few seconds reaches these, or comes so near that leases are no longer taken. */
+const TIER = { own: unreached('1000000/10s'), peers: '1000000/10000' }
+const TIERS = {
+  own: unreached('1000000/10s, 10000000/1m, 100000000/1h'),
+  peers: '1000000/10000,10000000/60000,100000000/3600000',
+}
 /** Reached by the first second's requests. */
 const SMALL = { own: '5/1m', peers: '5/60000' }
 
 export const ONE_TIER: readonly Variant[] = [
   { name: NAMES.bare, source: BARE, tiers: 0, bindings: {} },
   // Its own proxy, in the same bundle: what is missing to it is the price of the limiter.
-  { name: NAMES.unlimited, source: SLUICE, tiers: 0, bindings: { RATE_LIMITS: TIER.own, EXEMPT: '* /*' } },
+  { name: NAMES.unlimited, source: SLUICE, tiers: 0, bindings: { POLICIES: TIER.own, EXEMPT: '* /*' } },
   { name: NAMES.upstash, source: UPSTASH, tiers: 1, bindings: { TIERS: TIER.peers } },
   { name: NAMES.honoRateLimiter, source: HONO_RATE_LIMITER, tiers: 1, bindings: { TIERS: TIER.peers } },
-  { name: NAMES.plain, source: SLUICE, tiers: 1, bindings: { RATE_LIMITS: TIER.own } },
-  { name: NAMES.leases, source: SLUICE, tiers: 1, bindings: { RATE_LIMITS: TIER.own, LEASES: 'auto' } },
+  { name: NAMES.plain, source: SLUICE, tiers: 1, bindings: { POLICIES: TIER.own } },
+  { name: NAMES.leases, source: SLUICE, tiers: 1, bindings: { POLICIES: TIER.own, LEASES: 'auto' } },
   { name: NAMES.upstashFlooded, source: UPSTASH, tiers: 1, bindings: { TIERS: SMALL.peers }, isFlooded: true },
   { name: NAMES.flooded, source: SLUICE, tiers: 1, bindings: { RATE_LIMITS: SMALL.own }, isFlooded: true },
 ]
 
 export const THREE_TIERS: readonly Variant[] = [
   { name: NAMES.upstashTiers, source: UPSTASH, tiers: 3, bindings: { TIERS: TIERS.peers } },
-  { name: NAMES.plainTiers, source: SLUICE, tiers: 3, bindings: { RATE_LIMITS: TIERS.own } },
-  { name: NAMES.leasesTiers, source: SLUICE, tiers: 3, bindings: { RATE_LIMITS: TIERS.own, LEASES: 'auto' } },
+  { name: NAMES.plainTiers, source: SLUICE, tiers: 3, bindings: { POLICIES: TIERS.own } },
+  { name: NAMES.leasesTiers, source: SLUICE, tiers: 3, bindings: { POLICIES: TIERS.own, LEASES: 'auto' } },
 ]
+
+/** RATE_LIMITS stops at 100,000. */
+function unreached(limits: string): string {
+  return JSON.stringify([{ name: 'default', limits, exact: true }])
+}
