@@ -4,5 +4,5 @@ import { SCENARIOS } from './scenarios.ts'
 
 breakOneByOne(
   SHORT,
-  SCENARIOS.filter(({ isOfTime }) => !isOfTime),
+  SCENARIOS.filter(({ isOfTime, isLikeAnother }) => !isOfTime && !isLikeAnother),
 )

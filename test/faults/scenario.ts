@@ -87,6 +87,8 @@ export interface Scenario {
   readonly promised: string
   /** By it, the store misses its deadline, in the sense of `isHasty`. */
   readonly isOfTime?: boolean
+  /** Takes the same way through Sluice as another scenario: `npm test` leaves it to `npm run test:faults`. */
+  readonly isLikeAnother?: boolean
   run(site: Site, length: Length): Promise<Outcome>
 }
 

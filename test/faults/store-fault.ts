@@ -36,6 +36,8 @@ export interface StoreFault {
   readonly decides: 'shared' | 'alone' | 'either'
   /** By it, the store misses its deadline. */
   readonly isOfTime?: boolean
+  /** As of `Scenario`. */
+  readonly isLikeAnother?: boolean
   /** The store loses what it holds. */
   readonly forgets?: boolean
   /** How long it lasts, where it matters. */
@@ -52,12 +54,13 @@ const PROMISES = {
 
 /** Steady traffic before, during and after a fault of the store. */
 export function storeFault(options: StoreFault): Scenario {
-  const { fault, decides, forgets, isOfTime = false } = options
+  const { fault, decides, forgets, isOfTime = false, isLikeAnother = false } = options
   const promised = PROMISES[decides] + (forgets ? '; what was counted is lost' : '')
   return {
     fault,
     promised,
     isOfTime,
+    isLikeAnother,
     async run(site, length) {
       await options.prepare?.(site)
       await settled(site)
