@@ -1,5 +1,5 @@
 /** A caller who would rather not be counted by the policy of the path that he asks for. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { json, send } from '../../support/http-client.ts'
 import { exchange, LAST, statusesOf } from '../../support/raw-http.ts'
 import {
@@ -8,7 +8,27 @@ import {
   type ThreatenedGateway,
 } from '../../support/threatened-gateway.ts'
 
-const LOGIN = [{ name: 'login', limits: '1/1h', by: 'global', match: 'POST /users/@me/login' }]
+const LOGIN = [{ name: 'login', limits: '1/1h', by: 'ip', match: 'POST /users/@me/login' }]
+
+let gateway: ThreatenedGateway
+beforeAll(async () => {
+  const policies = [
+    ...LOGIN,
+    { name: 'suffixed', limits: '1/1h', by: 'ip', match: 'PUT /login.*, PUT /index.php/login' },
+    { name: 'removals', limits: '1/1h', by: 'ip', match: 'DELETE /things/:id' },
+  ]
+  const exempt = 'GET /users/*, POST /things/:id, GET /public/*'
+  gateway = await startThreatenedGateway({ POLICIES: policies, EXEMPT: exempt })
+})
+afterAll(() => gateway.stop())
+
+let callers = 0
+/** The address of a caller whom no other test has met. */
+let IP: { readonly 'CF-Connecting-IP': string }
+beforeEach(() => {
+  IP = { 'CF-Connecting-IP': `203.0.113.${callers++}` }
+  gateway.upstream.take()
+})
 
 test.each([
   ['an escape', '/users/@me/%6Cogin'],
@@ -24,24 +44,13 @@ test.each([
   ['a fragment', '/users/@me/login#/../x'],
   ['a URL as its target', 'http://elsewhere.example/users/@me/login'],
 ])('cannot by %s', async (_, path) => {
-  const gateway = await startOwnThreatenedGateway({ POLICIES: LOGIN, EXEMPT: 'GET /users/*' })
-  const login = (path: string) => send(gateway.url, { method: 'POST', path })
+  const login = (path: string) => send(gateway.url, { method: 'POST', path, headers: IP })
   expect((await login('/users/@me/login')).status).toBe(200)
   expect((await login(path)).status).toBe(429)
   expect(gateway.upstream.take()).toHaveLength(1)
 })
 
 describe('what APIs differ about', () => {
-  let gateway: ThreatenedGateway
-  beforeAll(async () => {
-    const policies = [
-      ...LOGIN,
-      { name: 'suffixed', limits: '1/1h', by: 'global', match: 'PUT /login.*, PUT /index.php/login' },
-    ]
-    gateway = await startThreatenedGateway({ POLICIES: policies, EXEMPT: 'GET /users/*' })
-  })
-  afterAll(() => gateway.stop())
-
   test.each([
     ...['/users%5C@me%5Clogin', '/users%2F@me%2flogin', '/x%2F..%2Fusers/@me/login', '/users/@me/login%2F'],
     ...['/users;v=1/@me;a;b=c/login;x', '/users/@me/login%3Bx=1', '/users/@me/login;/x', '/x/..;/users/@me/login'],
@@ -85,10 +94,9 @@ describe('what APIs differ about', () => {
   test('suffixes and script names are for the patterns', async () => {
     const statuses: number[] = []
     for (const path of ['/login', '/login.json', '/login.x', '/index.php/login', '/login.json%00']) {
-      statuses.push((await send(gateway.url, { method: 'PUT', path })).status)
+      statuses.push((await send(gateway.url, { method: 'PUT', path, headers: IP })).status)
     }
     expect(statuses).toEqual([200, 429, 429, 429, 429])
-    gateway.upstream.take()
   })
 })
 
@@ -128,13 +136,11 @@ test.each([
   ['a field too long to be read', { 'X-HTTP-Method': `${'x,'.repeat(7_000)}DELETE` }, ''],
   ['a parameter too often there to be read', {}, `?${'_method=x&'.repeat(700)}_method=DELETE`],
 ])('cannot by naming another method in %s', async (_, headers, query) => {
-  const gateway = await startOwnThreatenedGateway({
-    POLICIES: [{ name: 'removals', limits: '1/1h', by: 'global', match: 'DELETE /things/:id' }],
-    EXEMPT: 'POST /things/:id',
-  })
-  expect((await send(gateway.url, { method: 'DELETE', path: '/things/1' })).status).toBe(200)
-  expect((await send(gateway.url, { method: 'POST', path: `/things/1${query}`, headers })).status).toBe(429)
-  expect((await send(gateway.url, { method: 'POST', path: '/things/1' })).status).toBe(200)
+  const call = async (method: string, path: string, more = {}) =>
+    (await send(gateway.url, { method, path, headers: { ...IP, ...more } })).status
+  expect(await call('DELETE', '/things/1')).toBe(200)
+  expect(await call('POST', `/things/1${query}`, headers)).toBe(429)
+  expect(await call('POST', '/things/1')).toBe(200)
 })
 
 test('a method that no policy names makes no difference, but for an exemption', async () => {
@@ -154,7 +160,6 @@ test('cannot by asking for HEAD in place of GET', async () => {
 })
 
 test.each(['post', 'Post', 'FROB', 'GETT', 'POST\t', 'ALL'])('cannot by a method that is none: %j', async (method) => {
-  const gateway = await startOwnThreatenedGateway({ POLICIES: LOGIN })
   const bytes = `${method} /users/@me/login HTTP/1.1\r\nHost: gateway.example\r\n\r\n${LAST}`
   expect(statusesOf(await exchange(gateway.url, bytes))).toEqual([method === 'POST\t' ? 400 : 501])
   expect(gateway.upstream.take()).toEqual([])
@@ -163,7 +168,6 @@ test.each(['post', 'Post', 'FROB', 'GETT', 'POST\t', 'ALL'])('cannot by a method
 test.each(['X-Original-URL', 'X-Rewrite-URL', 'X-Forwarded-Prefix'])(
   'cannot by naming another path in %s',
   async (name) => {
-    const gateway = await startOwnThreatenedGateway({})
     await send(gateway.url, { path: '/cheap', headers: { [name]: '/users/@me/login' } })
     const [recorded] = gateway.upstream.take()
     expect(recorded?.line).toBe('GET /cheap')
@@ -189,7 +193,6 @@ test.each([
     '/public/../admin',
   ],
 ])('cannot by a path that only looks exempt: %s', async (path) => {
-  const gateway = await startOwnThreatenedGateway({ RATE_LIMITS: '1/1h', EXEMPT: '/public/*' })
   expect((await send(gateway.url, { path: '/public/a' })).headers).not.toHaveProperty('ratelimit')
   expect((await send(gateway.url, { path })).headers).toHaveProperty('ratelimit')
 })
