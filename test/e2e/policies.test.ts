@@ -46,21 +46,28 @@ async function statuses(count: number, call: () => Promise<Response>): Promise<n
   return seen
 }
 
-test.each([
-  ['sliding-window', { limits: '3/1h' }],
-  ['sorted-set', { limits: '3/1h' }],
-  ['quota', { limits: '3/1h, 10/1d' }],
-  ['fixed-window', { limits: '3/53w' }],
-  ['token-bucket', { limits: '1/1h', burst: 3 }],
-])('%s admits three and refuses the fourth, with exact fields', async (algorithm, settings) => {
-  const call = await gatewayWith([{ name: 'p', algorithm, ...settings }])
-  expect(await statuses(3, () => call('/', as('a')))).toEqual([200, 200, 200])
-  const refused = await call('/', as('a'))
-  expect(refused.status).toBe(429)
-  const { retry_after_ms } = (await refused.json()) as { retry_after_ms: number }
-  expect(refused.headers.get('Retry-After')).toBe(String(Math.ceil(retry_after_ms / 1000)))
-  expect(refused.headers.get('RateLimit')).toMatch(/^"p-\w+";r=0;t=\d+/)
-  expect(await statuses(1, () => call('/', as('b')))).toEqual([200])
+test('every algorithm with windows admits three and refuses the fourth, with exact fields', async () => {
+  const policies = {
+    'sliding-window': { limits: '3/1h' },
+    'sorted-set': { limits: '3/1h' },
+    quota: { limits: '3/1h, 10/1d' },
+    'fixed-window': { limits: '3/53w' },
+    'token-bucket': { limits: '1/1h', burst: 3 },
+  }
+  const entries = Object.entries(policies)
+  const call = await gatewayWith(
+    entries.map(([algorithm, settings]) => ({ name: algorithm, algorithm, match: `/${algorithm}`, ...settings })),
+  )
+  for (const [algorithm] of entries) {
+    const path = `/${algorithm}`
+    expect(await statuses(3, () => call(path, as('a'))), algorithm).toEqual([200, 200, 200])
+    const refused = await call(path, as('a'))
+    expect(refused.status, algorithm).toBe(429)
+    const { retry_after_ms } = (await refused.json()) as { retry_after_ms: number }
+    expect(refused.headers.get('Retry-After')).toBe(String(Math.ceil(retry_after_ms / 1000)))
+    expect(refused.headers.get('RateLimit')).toMatch(new RegExp(`^"${algorithm}-\\w+";r=0;t=\\d+`))
+    expect(await statuses(1, () => call(path, as('b'))), algorithm).toEqual([200])
+  }
 })
 
 test('rules of five kinds are decided at once: if one refuses, none is charged', async () => {
@@ -98,33 +105,28 @@ test('RateLimit-Policy names the unit of a limit on concurrency', async () => {
 })
 
 test('by tells callers apart by address, header, query and form field, and by pairs of these', async () => {
-  const cases: [string, Init, string, Init, string][] = [
-    [
-      'ip',
-      { headers: { 'CF-Connecting-IP': '192.0.2.1' } },
-      '/',
-      { headers: { 'CF-Connecting-IP': '192.0.2.2' } },
-      '/',
-    ],
-    [
-      'ip',
-      { headers: { 'CF-Connecting-IP': '2001:db8::1' } },
-      '/',
-      { headers: { 'CF-Connecting-IP': '2001:db8:0:1::1' } },
-      '/',
-    ],
-    ['header:X-Api-Key', { headers: { 'x-api-key': 'a' } }, '/', { headers: { 'x-api-key': 'b' } }, '/'],
-    ['query:key', { headers: {} }, '/?key=a', { headers: {} }, '/?key=b'],
-    ['token+route', { headers: { Authorization: 'Bearer a' } }, '/x', { headers: { Authorization: 'Bearer a' } }, '/y'],
+  const from = (address: string): Init => ({ headers: { 'CF-Connecting-IP': address } })
+  const cases: [by: string, first: Init, firstQuery: string, second: Init, secondQuery: string][] = [
+    ['ip', from('192.0.2.1'), '', from('192.0.2.2'), ''],
+    ['ip', from('2001:db8::1'), '', from('2001:db8:0:1::1'), ''],
+    ['header:X-Api-Key', { headers: { 'x-api-key': 'a' } }, '', { headers: { 'x-api-key': 'b' } }, ''],
+    ['query:key', { headers: {} }, '?key=a', { headers: {} }, '?key=b'],
   ]
-  for (const [by, first, firstPath, second, secondPath] of cases) {
-    const call = await gatewayWith([{ name: 'p', limits: '1/1h', by }])
-    expect(await statuses(2, () => call(firstPath, first))).toEqual([200, 429])
-    expect(await statuses(2, () => call(secondPath, second))).toEqual([200, 429])
+  const call = await gatewayWith([
+    ...cases.map(([by], index) => ({ name: `p${index}`, limits: '1/1h', by, match: `/${index}` })),
+    { name: 'all', limits: '1/1h', by: 'global', match: '/all/*' },
+  ])
+  for (const [index, [by, first, firstQuery, second, secondQuery]] of cases.entries()) {
+    expect(await statuses(2, () => call(`/${index}${firstQuery}`, first)), by).toEqual([200, 429])
+    expect(await statuses(2, () => call(`/${index}${secondQuery}`, second)), by).toEqual([200, 429])
   }
-  const call = await gatewayWith([{ name: 'p', limits: '1/1h', by: 'global' }])
-  expect(await statuses(1, () => call('/', as('a')))).toEqual([200])
-  expect(await statuses(1, () => call('/other', as('b')))).toEqual([429])
+  expect(await statuses(1, () => call('/all/x', as('a')))).toEqual([200])
+  expect(await statuses(1, () => call('/all/y', as('b')))).toEqual([429])
+
+  // With a match, the route would be the pattern.
+  const callRoute = await gatewayWith([{ name: 'p', limits: '1/1h', by: 'token+route' }])
+  expect(await statuses(2, () => callRoute('/x', as('a')))).toEqual([200, 429])
+  expect(await statuses(2, () => callRoute('/y', as('a')))).toEqual([200, 429])
 })
 
 test('by ip takes all addresses of an IPv6 /64 for one caller, or of what IPV6_PREFIX says', async () => {
@@ -160,14 +162,15 @@ test('by form leaves a body that is too long to read whole to the upstream', asy
 })
 
 test('missing says what becomes of a caller without the header', async () => {
-  const by = 'header:x-api-key'
-  const denied = await (await gatewayWith([{ name: 'p', limits: '1/1h', by, missing: 'deny' }]))('/')
+  const policies = ['deny', 'deny:403', 'skip', 'ip'].map((missing, index) => {
+    return { name: `p${index}`, limits: '1/1h', by: 'header:x-api-key', missing, match: `/${index}` }
+  })
+  const call = await gatewayWith(policies)
+  const denied = await call('/0')
   expect([denied.status, denied.headers.get('WWW-Authenticate')]).toEqual([401, 'Bearer'])
-  expect((await (await gatewayWith([{ name: 'p', limits: '1/1h', by, missing: 'deny:403' }]))('/')).status).toBe(403)
-  const skipping = await gatewayWith([{ name: 'p', limits: '1/1h', by, missing: 'skip' }])
-  expect(await statuses(3, () => skipping('/'))).toEqual([200, 200, 200])
-  const counting = await gatewayWith([{ name: 'p', limits: '1/1h', by, missing: 'ip' }])
-  expect(await statuses(2, () => counting('/'))).toEqual([200, 429])
+  expect((await call('/1')).status).toBe(403)
+  expect(await statuses(3, () => call('/2'))).toEqual([200, 200, 200])
+  expect(await statuses(2, () => call('/3'))).toEqual([200, 429])
 })
 
 test('cost is read from a header within its bound, and anything else is a 400', async () => {
