@@ -5,9 +5,12 @@ const LONGEST = [
   '/test/faults/',
   '/test/tools/dev',
   '/test/exactness/',
-  '/test/contract/',
+  // Installs packages on a fresh machine.
+  '/test/dodging/',
   '/test/e2e/',
   '/test/property/',
+  '/test/contract/',
+  '/test/simulation/',
 ]
 
 /** vitest learns from earlier runs which files take long; on a fresh machine there was none. */
