@@ -32,7 +32,7 @@ local function deadline_at(key, rank)
   return tonumber(redis.call('ZRANGE', key, rank, rank, 'WITHSCORES')[2])
 end
 
-local function peek(key, now_us, wanted, rule)
+local function peek(key, now_us, wanted, rule, reply)
   local limit, window, slot = rule[1], rule[2], rule[3]
   local now = math.floor(now_us / 1000)
   local earliest, used = deadline_at(key, 0), 0
@@ -45,7 +45,7 @@ local function peek(key, now_us, wanted, rule)
     earliest = used > 0 and deadline_at(key, -used) or nil
   end
   local state = { now = now, window = window, slot = slot, has_others = has_others }
-  state.available, state.reply = math.huge, {}
+  state.available, state.reply = math.huge, reply
   tier_usage(state, wanted, {
     limit = limit,
     window = window,
@@ -55,7 +55,7 @@ local function peek(key, now_us, wanted, rule)
       return (units == 1 and earliest or deadline_at(key, units - 1 - used)) - now
     end,
   })
-  return state
+  return state.available, state
 end
 
 -- Overdue units, and marks that have stood long enough, lie in between of the others.

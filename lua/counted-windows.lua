@@ -23,10 +23,10 @@ local function windows_not_ended(text, now)
 end
 
 return function(start_of)
-  local function peek(key, now_us, wanted, rule)
+  local function peek(key, now_us, wanted, rule, reply)
     local now = math.floor(now_us / 1000)
     local windows = windows_not_ended(redis.call('GET', key), now)
-    local state = { now = now, windows = windows, available = math.huge, reply = {} }
+    local state = { now = now, windows = windows, available = math.huge, reply = reply }
     for i = 1, #rule, 2 do
       local limit, window = rule[i], rule[i + 1]
       local count = windows[window] or { start = start_of(now, window), used = 0 }
@@ -43,7 +43,7 @@ return function(start_of)
         end,
       })
     end
-    return state
+    return state.available, state
   end
 
   local function write(key, windows, now)

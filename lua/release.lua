@@ -5,12 +5,12 @@
 --        its way, in which case it does not count when it arrives.
 -- Reply  the number of releases.
 --
--- Takes the algorithms by letter, of which it needs `c`, and a clock.
-return function(algorithms, clock)
-  local now = math.floor(clock() / 1000)
-  for i, key in ipairs(KEYS) do
-    local window, slot, units = tonumber(ARGV[4 * i - 3]), tonumber(ARGV[4 * i - 2]), tonumber(ARGV[4 * i - 1])
-    algorithms.c.release(key, now, window, slot, units, ARGV[4 * i] == 'known')
-  end
-  return #KEYS
+-- Takes the algorithms by letter, of which it needs `c`, and the time in µs.
+local algorithms, now_us = ...
+
+local now = math.floor(now_us / 1000)
+for i, key in ipairs(KEYS) do
+  local window, slot, units = tonumber(ARGV[4 * i - 3]), tonumber(ARGV[4 * i - 2]), tonumber(ARGV[4 * i - 1])
+  algorithms.c.release(key, now, window, slot, units, ARGV[4 * i] == 'known')
 end
+return #KEYS

@@ -5,20 +5,20 @@
 --        then for each key: algorithm letter; difference in units, below 0 to give back; n; the rule's n numbers
 -- Reply  for each key 1, or 0 if nothing of what was charged is left to correct.
 --
--- Takes the algorithms by letter, each with `settle(key, now_us, charged_ms, difference, rule)`, and a clock. Nothing
--- is given back below zero used; the caller must not repeat a call.
-return function(algorithms, clock)
-  local charged_ms, now_us = tonumber(ARGV[1]), clock()
-  local reply, cursor = {}, 2
-  for i, key in ipairs(KEYS) do
-    local algorithm = algorithms[ARGV[cursor]]
-    local difference, size = tonumber(ARGV[cursor + 1]), tonumber(ARGV[cursor + 2])
-    local numbers = {}
-    for n = 1, size do
-      numbers[n] = tonumber(ARGV[cursor + 2 + n])
-    end
-    cursor = cursor + 3 + size
-    reply[i] = algorithm.settle(key, now_us, charged_ms, difference, numbers) and 1 or 0
+-- Takes the algorithms by letter, each with `settle(key, now_us, charged_ms, difference, rule)`, and the time in µs.
+-- Nothing is given back below zero used; the caller must not repeat a call.
+local algorithms, now_us = ...
+
+local charged_ms = tonumber(ARGV[1])
+local reply, cursor = {}, 2
+for i, key in ipairs(KEYS) do
+  local algorithm = algorithms[ARGV[cursor]]
+  local difference, size = tonumber(ARGV[cursor + 1]), tonumber(ARGV[cursor + 2])
+  local numbers = {}
+  for n = 1, size do
+    numbers[n] = tonumber(ARGV[cursor + 2 + n])
   end
-  return reply
+  cursor = cursor + 3 + size
+  reply[i] = algorithm.settle(key, now_us, charged_ms, difference, numbers) and 1 or 0
 end
+return reply

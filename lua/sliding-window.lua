@@ -18,8 +18,9 @@
 -- once an epoch.
 
 -- Redis runs this chunk anew for each decision, so what it makes costs time: tables, functions, and locals that they
--- share. An entry is read only where it is needed; `+ 0` makes a number of a text sooner than tonumber() does, and `%d`
--- prints one sooner than `%.0f`, as exactly wherever a C long has 64 bits.
+-- share. What only a refusal needs is made by it. An entry is read only where it is needed; `+ 0` makes a number of a
+-- text sooner than tonumber() does, and `%d` prints one sooner than `%.0f`, as exactly wherever a C long has 64 bits.
+-- Redis itself prints those that it is handed by `%.17g`, which takes longest.
 
 local function ms_and_total(entry)
   local id = entry[1]
@@ -27,78 +28,40 @@ local function ms_and_total(entry)
   return id:sub(1, dash - 1) + 0, id:sub(dash + 1) + 0
 end
 
--- How many of the recent entries (newest first) are younger than `since`.
-local function count_younger(recent, since)
-  local low, high = 0, #recent
-  -- The oldest first: if that is younger, all are.
-  local middle = high
-  while low < high do
-    if ms_and_total(recent[middle]) > since then
-      low = middle
-    else
-      high = middle - 1
-    end
-    middle = math.ceil((low + high) / 2)
+local function peek(key, now_us, wanted, rule, reply)
+  local now = (now_us - now_us % 1000) / 1000
+  -- Eight, read together with the newest one. Tiers that hold no more than these need no read of their own.
+  local recent = redis.call('XREVRANGE', key, '+', '-', 'COUNT', '8')
+  local count, newest_ms, total, last_ms = #recent, 0, 0, 0
+  if count > 0 then
+    newest_ms, total = ms_and_total(recent[1])
+    last_ms = ms_and_total(recent[count])
   end
-  return low
-end
-
--- When the running total reached `target`: once that entry has left the window, enough units are free. `oldest` are the
--- first entries of a window that holds more than the recent ones.
-local function ms_of_total(key, recent, oldest, since, target)
-  for i = 1, #oldest do
-    local ms, total = ms_and_total(oldest[i])
-    if total >= target then
-      return ms
-    end
-  end
-  local low, high = since, nil
-  for i = 1, #recent do
-    local ms, total = ms_and_total(recent[i])
-    if total < target then
-      low = ms - 1
-      break
-    end
-    high = ms
-  end
-  -- Totals grow with time, so halve the span: no entry up to `low` has reached the target, the last at `high` has.
-  while #oldest > 0 and high - low > 1 do
-    local middle = math.floor((low + high) / 2)
-    local entry = redis.call('XREVRANGE', key, ('%d'):format(middle), '-', 'COUNT', 1)[1]
-    local ms, total = middle, 0
-    if entry then
-      ms, total = ms_and_total(entry)
-    end
-    if total >= target then
-      high = ms
-    else
-      low = middle
-    end
-  end
-  return high
-end
-
-local function peek(key, now_us, wanted, rule)
-  -- Read together with the newest entry. Tiers that hold no more than these need no read of their own.
-  local RECENT = 8
-  -- Read from a window's start at most, to find in them the entry whose leaving admits a refused cost.
-  local OLDEST = 16
-  local now = math.floor(now_us / 1000)
-  local recent = redis.call('XREVRANGE', key, '+', '-', 'COUNT', RECENT)
-  local newest, newest_ms, total = recent[1], 0, 0
-  if newest then
-    newest_ms, total = ms_and_total(newest)
-  end
-  local available, longest, reply = math.huge, 0, nil
+  local available, longest = math.huge, 0
   for i = 1, #rule, 2 do
     local limit, window = rule[i], rule[i + 1]
     local since = now - window
-    local younger = newest_ms > since and count_younger(recent, since) or 0
-    local first, oldest = recent[younger], nil
-    if younger == RECENT then
-      -- Not an exclusive "(since", which would only exclude since-0. A refusal needs `wanted` of them at most.
-      oldest = redis.call('XRANGE', key, ('%d'):format(since + 1), '+', 'COUNT', wanted < OLDEST and wanted or OLDEST)
-      first = oldest[1]
+    local first, oldest
+    if last_ms > since then
+      first = recent[count]
+      if count == 8 then
+        -- Not an exclusive "(since", which would only exclude since-0.
+        local start = ('%d'):format(since + 1)
+        -- A refusal needs `wanted` of them at most, to find the entry whose leaving admits that cost.
+        oldest = redis.call('XRANGE', key, start, '+', 'COUNT', wanted == 1 and '1' or math.min(wanted, 16))
+        first = oldest[1]
+      end
+    elseif newest_ms > since then
+      local younger, older = 1, count
+      while older - younger > 1 do
+        local middle = math.floor((younger + older) / 2)
+        if ms_and_total(recent[middle]) > since then
+          younger = middle
+        else
+          older = middle
+        end
+      end
+      first = recent[younger]
     end
     local left, reset_ms, retry_ms = limit, window, 0
     if first then
@@ -112,7 +75,40 @@ local function peek(key, now_us, wanted, rule)
     if wanted > limit then
       retry_ms = window -- It will never fit; configuration refuses such a cost.
     elseif left < wanted then
-      retry_ms = ms_of_total(key, recent, oldest or {}, since, total + wanted - limit) + window - now
+      -- When the running total reached `target`: once that entry has left the window, enough units are free.
+      local function ms_of_total(target)
+        for n = 1, oldest and #oldest or 0 do
+          local ms, reached = ms_and_total(oldest[n])
+          if reached >= target then
+            return ms
+          end
+        end
+        local low, high = since, nil
+        for n = 1, count do
+          local ms, reached = ms_and_total(recent[n])
+          if reached < target then
+            low = ms - 1
+            break
+          end
+          high = ms
+        end
+        -- Totals grow with time, so halve the span: none up to `low` has reached the target, the last at `high` has.
+        while oldest and high - low > 1 do
+          local middle = math.floor((low + high) / 2)
+          local entry = redis.call('XREVRANGE', key, ('%d'):format(middle), '-', 'COUNT', '1')[1]
+          local ms, reached = middle, 0
+          if entry then
+            ms, reached = ms_and_total(entry)
+          end
+          if reached >= target then
+            high = ms
+          else
+            low = middle
+          end
+        end
+        return high
+      end
+      retry_ms = ms_of_total(total + wanted - limit) + window - now
     end
     if window > longest then
       longest = window
@@ -120,44 +116,36 @@ local function peek(key, now_us, wanted, rule)
     if left < available then
       available = left
     end
-    if i == 1 then
-      -- Made at its size: to make room later takes longer.
-      reply = { left, reset_ms, retry_ms }
-    else
-      local n = #reply
-      reply[n + 1], reply[n + 2], reply[n + 3] = left, reset_ms, retry_ms
-    end
+    local told = #reply
+    reply[told + 1], reply[told + 2], reply[told + 3] = left, reset_ms, retry_ms
   end
-  return {
-    available = available,
-    reply = reply,
-    is_new = not newest,
-    now_us = now_us,
-    longest = longest,
-    newest = newest,
-    newest_ms = newest_ms,
-    total = total,
-  }
+  local state = { newest = recent[1], newest_ms = newest_ms, total = total, longest = longest }
+  return available, state, count == 0
 end
 
-local function commit(key, state, amount, lease_ms)
-  local now_us, longest, newest, newest_ms = state.now_us, state.longest, state.newest, state.newest_ms
+local function commit(key, state, amount, now_us, lease_ms)
+  local longest, newest, newest_ms = state.longest, state.newest, state.newest_ms
+  local now = (now_us - now_us % 1000) / 1000
   local ms, total = math.ceil(now_us / 1000) + lease_ms, state.total + amount
   -- IDs never go back: after a clock that did, entries stay longer, never shorter.
   if ms < newest_ms then
     ms = newest_ms
   end
-  local now = math.floor(now_us / 1000)
   local kept_ms = newest and newest[2][1]
   local is_kept_as_long = newest and kept_ms + 0 == longest
   if not is_kept_as_long then
     kept_ms = ('%d'):format(longest)
   end
-  redis.call('XADD', key, 'MINID', ('%d'):format(now - longest + 1), ('%d-%d'):format(ms, total), kept_ms, amount)
-  local epoch_ms = math.ceil(2 * longest / 1000) * 1000 - longest
-  local epoch = math.floor(ms / epoch_ms)
-  if not is_kept_as_long or math.floor(newest_ms / epoch_ms) ~= epoch then
-    redis.call('EXPIRE', key, math.ceil(((epoch + 1) * epoch_ms + longest - now) / 1000))
+  local id, cost = ('%d-%d'):format(ms, total), ('%d'):format(amount)
+  if newest then
+    redis.call('XADD', key, 'MINID', ('%d'):format(now - longest + 1), id, kept_ms, cost)
+  else
+    redis.call('XADD', key, id, kept_ms, cost)
+  end
+  local epoch_ms = longest + -2 * longest % 1000
+  local epoch_start = ms - ms % epoch_ms
+  if not is_kept_as_long or newest_ms < epoch_start then
+    redis.call('EXPIRE', key, ('%d'):format(math.ceil((epoch_start + epoch_ms + longest - now) / 1000)))
   end
 end
 

@@ -31,10 +31,10 @@ local function unit_of(reply)
   return tonumber(reply[1]), tonumber(reply[2])
 end
 
-local function peek(key, now_us, wanted, rule)
+local function peek(key, now_us, wanted, rule, reply)
   local now = math.floor(now_us / 1000)
   local last, last_ms = unit_of(redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES'))
-  local state = { now = now, last = last or 0, longest = 0, available = math.huge, reply = {} }
+  local state = { now = now, last = last or 0, longest = 0, available = math.huge, reply = reply }
   -- Time never goes back: after a clock that did, units stay longer, never shorter.
   state.date = math.max(math.ceil(now_us / 1000), last_ms or 0)
   for i = 1, #rule, 2 do
@@ -56,7 +56,7 @@ local function peek(key, now_us, wanted, rule)
     })
     state.longest = math.max(state.longest, window)
   end
-  return state
+  return state.available, state
 end
 
 local function commit(key, state, amount)

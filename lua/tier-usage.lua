@@ -1,6 +1,6 @@
 -- What a decision says of one tier; shared by the algorithms.
 --
--- Adds to the state that a peek returns ({ available, reply }) the tier's reply: units left, ms until more are, ms
+-- Adds to what a peek gathers ({ available, reply }) the tier's part: units left, ms until more are, ms
 -- until `wanted` units are (0: now). The tier is { limit, window, used, reset_ms, freed_after }: `used` may exceed a
 -- limit that was lowered; `freed_after(units)` is asked only if needed, and answers the ms until so many of the used
 -- units are given back.

@@ -38,7 +38,7 @@ local function lacking(bucket, burst, now_us)
   return ceil(((bucket.us - now_us) * bucket.limit + bucket.fraction) / bucket.window_us)
 end
 
-local function peek(key, now_us, wanted, rule)
+local function peek(key, now_us, wanted, rule, reply)
   local limit, window, burst = rule[1], rule[2], rule[3] or rule[1]
   local full = { us = now_us, fraction = 0, limit = limit, window_us = window * 1000 }
   local bucket = read_bucket(key)
@@ -49,7 +49,7 @@ local function peek(key, now_us, wanted, rule)
   local function ms_until_freed(units)
     return ceil((us_of_lack(bucket, lack - units) - now_us) / 1000)
   end
-  local state = { now_us = now_us, bucket = bucket, full = full, lack = lack, available = math.huge, reply = {} }
+  local state = { now_us = now_us, bucket = bucket, full = full, lack = lack, available = math.huge, reply = reply }
   tier_usage(state, wanted, {
     limit = burst,
     window = window,
@@ -57,7 +57,7 @@ local function peek(key, now_us, wanted, rule)
     reset_ms = ms_until_freed(1),
     freed_after = ms_until_freed,
   })
-  return state
+  return state.available, state
 end
 
 -- Puts off the moment when the bucket is full, or brings it nearer, by units times the window in µs.

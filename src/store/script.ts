@@ -59,7 +59,7 @@ export function releaseScript(clock: string = redisClock): string {
   return join(release, new Set(['concurrency'] as const), clock)
 }
 
-/** Joins a main chunk, the modules of these algorithms, what they take and a clock into one script; none is altered. */
+/** Joins a main chunk, what it takes and what that takes into one script; none is altered. */
 function join(main: string, algorithms: ReadonlySet<AlgorithmName>, clock: string): string {
   const names = new Map<Chunk, string>()
   let definitions = ''
@@ -71,7 +71,7 @@ function join(main: string, algorithms: ReadonlySet<AlgorithmName>, clock: strin
     return name
   }
   const modules = [...algorithms].map((name) => `${ALGORITHM_LETTERS[name]} = ${define(MODULES[name])}`)
-  return `${definitions}return ${call(main)}({ ${modules.join(', ')} }, ${call(clock)})`
+  return `${definitions}return ${call(main, [`{ ${modules.join(', ')} }`, call(clock)])}`
 }
 
 function call(lua: string, values: readonly string[] = []): string {

@@ -17,7 +17,7 @@ beforeAll(async () => {
 })
 afterAll(() => redis.close())
 
-const ARGUMENT_CLOCK = 'return function() return tonumber(ARGV[#ARGV]) end'
+const ARGUMENT_CLOCK = 'return tonumber(ARGV[#ARGV])'
 const DECIDE = decideScript(new Set(['concurrency']), ARGUMENT_CLOCK)
 const RELEASE = releaseScript(ARGUMENT_CLOCK)
 const RENEW = renewScript(ARGUMENT_CLOCK)
