@@ -4,9 +4,9 @@ import { Deadlines } from './deadline.ts'
 import { createGateway } from './http/gateway.ts'
 import { createHealth } from './http/health.ts'
 import { isConnectionStray } from './http/hop-by-hop.ts'
-import { ambiguousTarget, problemResponse } from './http/problem.ts'
+import { ambiguousTarget, type Problem, problemResponse } from './http/problem.ts'
 import { createProxy, type ProxyOptions } from './http/proxy.ts'
-import { createTargetReader, type NoTarget, type Target } from './http/target.ts'
+import { createTargetReader, hasTooManyFields, type NoTarget, type Target } from './http/target.ts'
 import { hasPassed, loopDetected, viaName } from './http/via.ts'
 import { Limiter } from './limiter/limiter.ts'
 import { type Log, throttle } from './log.ts'
@@ -48,16 +48,18 @@ export function createApp({ config, store: unguarded, fetch, now, log: everythin
   const targetOf = createTargetReader(createPathReader(config.literalInPaths))
   const hasBasePath = upstreamUrl !== undefined && new URL(upstreamUrl).pathname !== '/'
   // Asked for by the router, and again by what it leads to.
-  let latest: { readonly url: string; readonly target: Target | NoTarget } | undefined
-  const latestTargetOf = (url: string) => {
-    if (latest?.url !== url) latest = { url, target: targetOf(url) }
+  let latest: { readonly request: Request; readonly target: Target | NoTarget } | undefined
+  const latestTargetOf = (request: Request) => {
+    if (latest?.request !== request) {
+      latest = { request, target: hasTooManyFields(request.headers) ? 'too-many-fields' : targetOf(request.url) }
+    }
     return latest.target
   }
 
   // Routed by the canonical path, as policies are: no spelling of /_sluice reaches the upstream.
   const app = new Hono({
-    getPath({ url }) {
-      const target = latestTargetOf(url)
+    getPath(request) {
+      const target = latestTargetOf(request)
       return typeof target === 'string' ? '/' : target.path.canonical
     },
   })
@@ -67,8 +69,8 @@ export function createApp({ config, store: unguarded, fetch, now, log: everythin
   )
   app.all('*', async (c) => {
     const request = c.req.raw
-    const target = latestTargetOf(request.url)
-    if (typeof target === 'string') return noTarget(target)
+    const target = latestTargetOf(request)
+    if (typeof target === 'string') return problemResponse(NO_TARGET[target])
     const { ambiguity } = target.path
     if (ambiguity && ((hasBasePath && ambiguity.mayGoUp) || OWN_PATH.test(ambiguity.decoded))) return ambiguousTarget()
     if (isConnectionStray(request.headers)) {
@@ -98,8 +100,12 @@ export function createApp({ config, store: unguarded, fetch, now, log: everythin
   return app
 }
 
-function noTarget(why: NoTarget): Response {
-  return why === 'malformed'
-    ? problemResponse({ status: 400, title: 'Bad Request', detail: 'Target and Host of the request make no URL.' })
-    : problemResponse({ status: 414, title: 'URI Too Long', detail: 'The URL of the request is too long.' })
+const NO_TARGET: Readonly<Record<NoTarget, Problem>> = {
+  malformed: { status: 400, title: 'Bad Request', detail: 'Target and Host of the request make no URL.' },
+  'too-long': { status: 414, title: 'URI Too Long', detail: 'The URL of the request is too long.' },
+  'too-many-fields': {
+    status: 431,
+    title: 'Request Header Fields Too Large',
+    detail: 'The request has too many fields.',
+  },
 }

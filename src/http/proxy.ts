@@ -16,9 +16,6 @@ export interface ProxyOptions {
   readonly log: Log
 }
 
-/** As many as Apache and Tomcat take: each costs time to copy, whoever sends it. */
-const MAX_FIELDS = 100
-
 /** @param signal ends the exchange */
 export type ProxyHandler = (
   request: Request,
@@ -35,10 +32,6 @@ export function createProxy({ upstreamUrl, timeoutMs, fetch, name, log }: ProxyO
   return async function proxy(request, target, deadlines, signal) {
     const url = upstreamUrl === undefined ? request.url : upstreamUrl + target.pathAndQuery
     const headers = toUpstream(request, target, name)
-    if (!headers) {
-      const detail = `The request has more than ${MAX_FIELDS} fields.`
-      return problemResponse({ status: 431, title: 'Request Header Fields Too Large', detail })
-    }
     try {
       const response = await (deadlines ?? Deadlines.ofOne()).within(timeoutMs, send(request, url, headers, signal))
       if (response !== TOO_LATE) return toClient(response)
@@ -65,13 +58,10 @@ export function createProxy({ upstreamUrl, timeoutMs, fetch, name, log }: ProxyO
   }
 }
 
-/** @returns undefined if there are too many fields to pass on */
-function toUpstream({ headers: received }: Request, { host, scheme }: Target, name: string): Headers | undefined {
-  // Names alone: a value costs as much again to read. Fields that Connection names need no look, for none may be named.
-  const fields = [...received.keys()]
-  if (fields.length > MAX_FIELDS) return undefined
+function toUpstream({ headers: received }: Request, { host, scheme }: Target, name: string): Headers {
   const headers = new Headers(received)
-  for (const field of fields) if (!isPassed(field)) headers.delete(field)
+  // Names alone: a value costs as much again to read. Fields that Connection names need no look, for none may be named.
+  for (const field of received.keys()) if (!isPassed(field)) headers.delete(field)
   if (received.get('Upgrade')?.toLowerCase() === 'websocket') headers.set('Upgrade', 'websocket')
 
   // The version in which the runtime hands requests over. That of the client would have to be read from `cf`, which is

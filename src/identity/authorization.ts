@@ -1,14 +1,15 @@
 import { Buffer } from 'node:buffer'
-import { NONE, type Reading, SPOILT } from './reading.ts'
+import { MAX_CHARACTERS, NONE, type Reading, SPOILT } from './reading.ts'
 
 /**
  * The credential of an Authorization field, whatever its scheme: many APIs take the second word and look at no other. Two
  * spellings that decode to one credential, be it by a lenient decoder, are one, or none.
- * @returns spoilt for anything but one visible word without a comma, alone or after a scheme: a comma may stand between
- * two fields (the runtime joins them by it), and of several words some APIs take the first
+ * @returns spoilt for what is too long, and for anything but one visible word without a comma, alone or after a scheme: a
+ * comma may stand between two fields (the runtime joins them by it), and of several words some APIs take the first
  */
 export function readAuthorization(field: string | null): Reading {
-  const words = (field ?? '').trim().split(/\s+/)
+  if (field !== null && field.length > MAX_CHARACTERS) return SPOILT
+  const words = (field ?? '').trim().split(/\s+/, 3)
   const [scheme = '', credential = scheme] = words
   if (scheme === '') return NONE
   const isBasic = /^basic$/i.test(scheme)
@@ -51,7 +52,9 @@ function isUserAndPassword(unpadded: string): boolean {
 
 /** Lenient decoders leave out what is not of the alphabet, and bits that make no byte. */
 function hasColon(base64: string): boolean {
-  const text = Buffer.from(base64.replace(/[^A-Za-z\d+/]+/g, ''), 'base64').toString()
+  // Those that are often there in bulk, for a pattern takes four times as long.
+  const few = base64.replaceAll('-', '').replaceAll('_', '').replaceAll('.', '')
+  const text = Buffer.from(few.replace(/[^A-Za-z\d+/]+/g, ''), 'base64').toString()
   return text.includes(':') && !/[\p{Cc}\ufffd]/u.test(text)
 }
 

@@ -58,3 +58,9 @@ test.each([
   expect(reading.kind).toBe('value')
   for (const spelling of spellings) expect(readAuthorization(spelling), spelling).toEqual(reading)
 })
+
+test('readAuthorization() reads as much as servers take in a field, and finds more spoilt: it has no spelling to count by', () => {
+  const field = (characters: number) => `Bearer ${'x'.repeat(characters - 7)}`
+  expect(readAuthorization(field(8_190))).toEqual({ kind: 'value', value: 'x'.repeat(8_183) })
+  expect(readAuthorization(field(8_191))).toEqual({ kind: 'spoilt' })
+})

@@ -45,3 +45,14 @@ test('readParameter() finds nothing certain among more parameters than APIs read
   expect(read(`${others(1_000, ';')}&api_key=X`)).toBe('spoilt')
   expect(read(others(1_001, '&'))).toBe('spoilt')
 })
+
+test('readParameter() finds nothing certain where a name may hold a line, or be anything', () => {
+  expect(read('a%0Ab=1&api_key=X')).toBe('spoilt')
+  expect(read('%zz=1&%E9=2&&api_key=X&=3')).toBe('=X')
+})
+
+test('readParameter() finds a value among long others, and one that is too long spoilt', () => {
+  expect(read(`a=${'x'.repeat(15_000)}&api_key=X`)).toBe('=X')
+  expect(read(`api_key=${'x'.repeat(8_190)}`)).toBe(`=${'x'.repeat(8_190)}`)
+  expect(read(`api_key=${'x'.repeat(8_191)}`)).toBe('spoilt')
+})

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createTargetReader } from '../../src/http/target.ts'
+import { createTargetReader, hasTooManyFields } from '../../src/http/target.ts'
 import { createPathReader } from '../../src/policy/request-path.ts'
 
 const readPath = createPathReader()
@@ -43,8 +43,21 @@ test.each([['too long', `https://gateway.example/${'x'.repeat(1_000)}`]])(
   },
 )
 
-test('createTargetReader() reads nothing that is longer than RFC 9110 asks for', () => {
+test.each([
+  ['a path', 4_400, 4_500, '', 'x'],
+  ['a query', 16_300, 16_384, '?', 'x'],
+  ['a query of many parameters', 999, 1_000, '?a=b', '&a=b'],
+])('createTargetReader() reads nothing longer than it may be: %s', (_, most, more, start, repeated) => {
   const targetOf = createTargetReader(readPath)
-  expect(targetOf(`https://gateway.example/${'x'.repeat(8_000)}`)).toMatchObject({ host: 'gateway.example' })
-  expect(targetOf(`https://gateway.example/?${'x'.repeat(8_500)}`)).toBe('too-long')
+  const urlOf = (times: number) => `https://gateway.example/${start}${repeated.repeat(times)}`
+  expect(targetOf(urlOf(most))).toMatchObject({ host: 'gateway.example' })
+  expect(targetOf(urlOf(more))).toBe('too-long')
+})
+
+test('hasTooManyFields() is for more than a hundred', () => {
+  const fields = (count: number) => new Headers(Array.from({ length: count }, (_, i) => [`x-${i}`, '1']))
+  expect([0, 1, 100, 101, 500].map((count) => hasTooManyFields(fields(count)))).toEqual([
+    ...[false, false, false],
+    ...[true, true],
+  ])
 })

@@ -161,13 +161,13 @@ test('is not one more caller by a key that is there twice, or by another spellin
 })
 
 /** As long as Node's own client lets a field be. */
-const LONG = 'x'.repeat(16 * 1024 - 300)
+const LONG = 'x'.repeat(8_000)
 
 test.each([
   ['a brace', 'Bearer }:{x}'],
   ['a pattern', 'Bearer *[a-z]?\\'],
   ['the key of another', 'Bearer sluice:default:w:{AAAA}'],
-  ['16 KB', `Bearer ${LONG}`],
+  ['8 KB', `Bearer ${LONG}`],
   ['Lua', `Bearer "..redis.call('FLUSHALL').."`],
   ['escaped lines', 'Bearer a%0d%0aFLUSHALL\\r\\n'],
 ])('makes a key like any other by %s in a token', async (_, token) => {
