@@ -18,7 +18,7 @@ export interface Audit {
 /**
  * Holds the answers that clients had against the decisions of Redis. Which keys are whose is told by the order in which
  * callers first came.
- * @param isLeased permits may have been taken in advance: none may be spent that was not charged
+ * @param isLeased permits may have been taken in advance: none may be spent that was not charged, or no longer counts
  */
 export function audit(outcomes: readonly Outcome[], ledger: Ledger, isLeased: boolean): Audit {
   const keysOf = keysByCaller(ledger)
@@ -29,7 +29,7 @@ export function audit(outcomes: readonly Outcome[], ledger: Ledger, isLeased: bo
   const admitted = outcomes.filter(({ status }) => status === 200)
   const refused = outcomes.filter(({ status }) => status === 429)
   const faults = isLeased
-    ? overspent(admitted.flatMap(chargesOf), ledger)
+    ? overspent(admitted, chargesOf, ledger)
     : differences(admitted.map(chargesOf), refused.map(chargesOf), ledger)
 
   const others = outcomes.filter(({ status }) => status !== 200 && status !== 429)
@@ -43,7 +43,7 @@ export function audit(outcomes: readonly Outcome[], ledger: Ledger, isLeased: bo
     admitted: admitted.length,
     refused: refused.length,
     calls: ledger.decisions.length,
-    undue: isLeased ? 0 : refused.filter(isUndue).length,
+    undue: refused.filter(isUndue).length,
     faults,
   }
 }
@@ -76,13 +76,30 @@ function differences(admitted: readonly Charge[][], refused: readonly Charge[][]
   return faults
 }
 
-/** Keys under which more was spent than had been charged. */
-function overspent(admitted: readonly Charge[], ledger: Ledger): string[] {
-  return [...Map.groupBy(admitted, ({ key }) => key)].flatMap(([key, charges]) => {
-    const spent = charges.reduce((sum, { cost }) => sum + cost, 0)
-    const charged = ledger.charged(key)
-    return spent > charged ? [`${policyOf(key)} ${key}: ${spent} units were spent, and ${charged} charged`] : []
-  })
+/**
+ * Keys under which more was spent than charged. What a request spends must count at least until it was sent: of all that
+ * was sent from some moment on, as much must be dated there or later.
+ */
+function overspent(
+  admitted: readonly Outcome[],
+  chargesOf: (outcome: Outcome) => readonly Charge[],
+  ledger: Ledger,
+): string[] {
+  const spent = new Map<string, number>()
+  const faults = new Map<string, string>()
+  for (const outcome of admitted.toSorted((a, b) => b.sentMs - a.sentMs)) {
+    for (const { key, cost } of chargesOf(outcome)) {
+      const since = (spent.get(key) ?? 0) + cost
+      spent.set(key, since)
+      const charged = ledger.charged(key, outcome.sentMs)
+      if (since <= charged) continue
+      faults.set(
+        key,
+        `${policyOf(key)} ${key}: ${since} units were spent since ${outcome.sentMs}, and ${charged} charged`,
+      )
+    }
+  }
+  return [...faults.values()]
 }
 
 function count(charges: readonly (readonly Charge[])[]): Map<string, number> {

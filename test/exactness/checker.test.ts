@@ -184,6 +184,19 @@ describe('audit()', () => {
     const spent = Array.from({ length: 5 }, (_, index) => told(200, 20 + index, 1))
     expect(audit(spent, ledger, true).faults).toEqual([])
     expect(audit([...spent, told(200, 90, 1)], ledger, true).faults).toHaveLength(1)
+    // Its lease had ended when it was sent.
+    expect(audit([...spent.slice(1), told(200, 112, 1)], ledger, true).faults).toHaveLength(1)
+  })
+
+  test('finds an undue refusal, where permits are taken in advance', () => {
+    const ledger = new Ledger(() => [TIER], true)
+    const lease = { ...admission(110, 5, 5), earliestMs: 10, latestMs: 10, charges: [{ key: KEY, cost: 1 }] }
+    for (const decision of [lease, refusal(20, 6), refusal(30, 5), refusal(1_109, 6), refusal(1_110, 6)]) {
+      ledger.add(decision)
+    }
+    expect(ledger).toMatchObject({ undue: 2, leases: 1, refusedBesideLeases: 2 })
+    const answers = [told(429, 5, 6), told(429, 20, 6), told(429, 30, 5), told(429, 1_108, 6), told(429, 1_112, 6)]
+    expect(answers.map((answer) => audit([answer], ledger, true).undue)).toEqual([1, 0, 1, 0, 1])
   })
 
   test('finds what Redis decided and no client was told', () => {
@@ -207,7 +220,7 @@ describe('admittedByOne()', () => {
       sent(windowMs, 2, 1),
     ]
     // The one at 0 uses it up; those until its window ends are refused.
-    expect(admittedByOne(outcomes)).toBe(3)
+    expect(admittedByOne(outcomes, POLICIES)).toBe(3)
   })
 })
 

@@ -1,38 +1,40 @@
 /** What was admitted under one key by Redis's own record, oldest first, for sums over any span. */
 export class History {
   readonly #ms: number[] = []
+  readonly #madeMs: number[] = []
   /** Cost of all before each entry, and of all at the end. */
   readonly #before: number[] = [0]
 
-  /** @param ms not before that of the entry before */
-  add(ms: number, cost: number): void {
+  /**
+   * @param ms its date, not before that of the entry before
+   * @param madeMs when it was admitted, if it is dated ahead
+   */
+  add(ms: number, cost: number, madeMs = ms): void {
     if (ms < (this.#ms.at(-1) ?? 0)) throw new Error(`an admission at ${ms} ms comes after a later one`)
     this.#ms.push(ms)
+    this.#madeMs.push(madeMs)
     this.#before.push((this.#before.at(-1) as number) + cost)
   }
 
-  /** Cost of what was admitted later than `sinceMs`, up to and with `untilMs`. */
+  /** Cost of what is dated later than `sinceMs`, and was admitted up to and with `untilMs`. */
   used(sinceMs: number, untilMs: number): number {
-    return this.#costUntil(untilMs) - this.#costUntil(sinceMs)
+    const [gone, made] = [countUntil(this.#ms, sinceMs), countUntil(this.#madeMs, untilMs)]
+    return (this.#before[Math.max(gone, made)] as number) - (this.#before[gone] as number)
   }
 
   /** Moments of admissions later than `sinceMs`, up to and with `untilMs`. */
   moments(sinceMs: number, untilMs: number): readonly number[] {
-    return this.#ms.slice(this.#countUntil(sinceMs), this.#countUntil(untilMs))
+    return this.#madeMs.slice(countUntil(this.#madeMs, sinceMs), countUntil(this.#madeMs, untilMs))
   }
+}
 
-  #costUntil(ms: number): number {
-    return this.#before[this.#countUntil(ms)] as number
+function countUntil(inOrder: readonly number[], ms: number): number {
+  let low = 0
+  let high = inOrder.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((inOrder[middle] as number) <= ms) low = middle + 1
+    else high = middle
   }
-
-  #countUntil(ms: number): number {
-    let low = 0
-    let high = this.#ms.length
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if ((this.#ms[middle] as number) <= ms) low = middle + 1
-      else high = middle
-    }
-    return low
-  }
+  return low
 }

@@ -1,10 +1,10 @@
 import { History } from './history.ts'
-import { POLICIES } from './policies.ts'
+import type { Policies } from './policies.ts'
 import type { Outcome } from './traffic.ts'
 import type { Tier } from './windows.ts'
 
 /** How many of these requests one limiter for all, which decides each as it is sent, would have admitted. */
-export function admittedByOne(outcomes: readonly Outcome[]): number {
+export function admittedByOne(outcomes: readonly Outcome[], policies: Policies): number {
   const histories = new Map<string, History>()
   const historyOf = (name: string) => {
     const history = histories.get(name) ?? new History()
@@ -17,7 +17,7 @@ export function admittedByOne(outcomes: readonly Outcome[]): number {
   let admitted = 0
   for (const { caller, team, cost, sentMs } of outcomes.toSorted((a, b) => a.sentMs - b.sentMs)) {
     const [own, shared] = [historyOf(`caller ${caller}`), historyOf(`team ${team}`)]
-    if (!hasRoom(own, POLICIES.caller, sentMs, cost) || !hasRoom(shared, POLICIES.team, sentMs, 1)) continue
+    if (!hasRoom(own, policies.caller, sentMs, cost) || !hasRoom(shared, policies.team, sentMs, 1)) continue
     own.add(sentMs, cost)
     shared.add(sentMs, 1)
     admitted++

@@ -16,6 +16,10 @@ export class Ledger {
   undue = 0
   /** Refusals for which there was room at one end of the span in which Redis read its clock, and none at the other. */
   either = 0
+  /** Entries of permits taken in advance. */
+  leases = 0
+  /** Refusals at a time when permits of a lease could still be spent elsewhere. */
+  refusedBesideLeases = 0
   /** Whatever else is not as it must be, in words. */
   readonly faults: string[] = []
   readonly #accounts = new Map<string, Account>()
@@ -36,8 +40,9 @@ export class Ledger {
       for (const entry of entries) this.#enter(entry, decision)
       return
     }
-    // The last to be refused may have been refused for what others have taken and not spent.
-    if (this.#isLeased) return
+    if (charges.some(({ key }) => (this.#account(key).last?.ms ?? 0) > Math.floor(latestMs) + 1)) {
+      this.refusedBesideLeases++
+    }
     const judgement = judgeInOrder(this.demands(charges), earliestMs, latestMs)
     if (judgement === 'undue') this.undue++
     if (judgement === 'either') this.either++
@@ -52,9 +57,13 @@ export class Ledger {
     return [...this.#accounts.keys()]
   }
 
-  /** Units ever charged under a key. */
-  charged(key: string): number {
-    return this.#account(key).admissions.reduce((sum, { cost }) => sum + cost, 0)
+  /** Units charged under a key that are dated at a moment or later. */
+  charged(key: string, fromMs: number): number {
+    return this.#account(key).history.used(fromMs - 1, Number.POSITIVE_INFINITY)
+  }
+
+  get grants(): number {
+    return this.decisions.filter(({ entries }) => entries.length > 0).length
   }
 
   admissions(key: string): readonly Admission[] {
@@ -69,8 +78,9 @@ export class Ledger {
     }
   }
 
-  #enter(entry: Entry, { earliestMs, latestMs }: Decision): void {
+  #enter(entry: Entry, { earliestMs, latestMs, charges }: Decision): void {
     const { key, ms, total, cost } = entry
+    const asked = charges.find((charge) => charge.key === key)?.cost ?? 0
     const account = this.#account(key)
     const { last } = account
     // A stream that no window sees any more may have expired.
@@ -79,12 +89,14 @@ export class Ledger {
     if (!isNew && total !== last.total + cost) {
       this.faults.push(`${key}: a total of ${total} after one of ${last.total} and a cost of ${cost}`)
     }
-    // Entries are dated by the end of their millisecond.
-    if (ms < earliestMs || (ms > Math.floor(latestMs) + 1 && !this.#isLeased)) {
+    // Entries are dated by the end of their millisecond, those of leases ahead.
+    const latestDateMs = Math.floor(latestMs) + 1
+    if (ms > latestDateMs && cost > asked) this.leases++
+    if (ms < earliestMs || (ms > latestDateMs && !this.#isLeased)) {
       this.faults.push(`${key}: an entry of ${ms} by a decision between ${earliestMs} and ${latestMs}`)
     }
     account.last = entry
-    account.history.add(ms, cost)
+    account.history.add(ms, cost, Math.min(ms, latestDateMs))
     account.admissions.push({ earliestMs: ms, latestMs: ms, cost })
   }
 

@@ -7,12 +7,14 @@ import { run } from './run.ts'
 const { values } = parseArgs({
   options: {
     requests: { type: 'string', default: '100000' },
-    callers: { type: 'string', default: '60' },
+    callers: { type: 'string' },
     leases: { type: 'string', default: 'off' },
   },
 })
-const [requests, callers] = [Number(values.requests), Number(values.callers)]
 const { leases } = values
+// So few that answers come within a quarter of a lease.
+const callers = Number(values.callers ?? (leases === 'off' ? 60 : 12))
+const requests = Number(values.requests)
 const seed = Number(process.env.EXACTNESS_SEED ?? Math.floor(Math.random() * 2 ** 32))
 console.log(`EXACTNESS_SEED=${seed}`)
 

@@ -1,7 +1,13 @@
 import type { Tier } from './windows.ts'
 
+export interface Policies {
+  readonly caller: readonly Tier[]
+  readonly team: readonly Tier[]
+  readonly callersPerTeam: number
+}
+
 /** Windows short enough that many pass, and limits that all of the tiers come to refuse by. */
-export const POLICIES: Readonly<Record<'caller' | 'team', readonly Tier[]>> = {
+export const POLICIES: Policies = {
   caller: [
     { limit: 40, windowMs: 1_000 },
     { limit: 90, windowMs: 3_000 },
@@ -11,23 +17,31 @@ export const POLICIES: Readonly<Record<'caller' | 'team', readonly Tier[]>> = {
     { limit: 70, windowMs: 1_000 },
     { limit: 330, windowMs: 6_000 },
   ],
+  callersPerTeam: 10,
+}
+
+/** Limits that callers can keep far from, in windows long enough for leases. */
+export const LEASED_POLICIES: Policies = {
+  caller: [
+    { limit: 300, windowMs: 6_000 },
+    { limit: 800, windowMs: 18_000 },
+  ],
+  team: [{ limit: 1_050, windowMs: 6_000 }],
+  callersPerTeam: 4,
 }
 export const POLICY_NAMES = ['caller', 'team'] as const
 export const MAX_COST = 8
-export const SHORTEST_WINDOW_MS = 1_000
 
-const CALLERS_PER_TEAM = 10
-
-export function teamsOf(callers: number): number {
-  return Math.ceil(callers / CALLERS_PER_TEAM)
+export function teamsOf({ callersPerTeam }: Policies, callers: number): number {
+  return Math.ceil(callers / callersPerTeam)
 }
 
 /** The variable POLICIES that says the same. */
-export function policyTables(): readonly Record<string, unknown>[] {
+export function policyTables({ caller, team }: Policies): readonly Record<string, unknown>[] {
   const limitsOf = (tiers: readonly Tier[]) => tiers.map(({ limit, windowMs }) => `${limit}/${windowMs}ms`).join(', ')
   return [
-    { name: 'caller', limits: limitsOf(POLICIES.caller), by: 'token', cost: 'header:x-cost', max_cost: MAX_COST },
-    { name: 'team', limits: limitsOf(POLICIES.team), by: 'header:x-team' },
+    { name: 'caller', limits: limitsOf(caller), by: 'token', cost: 'header:x-cost', max_cost: MAX_COST },
+    { name: 'team', limits: limitsOf(team), by: 'header:x-team' },
   ]
 }
 
@@ -36,6 +50,7 @@ export function policyOf(key: string): string | undefined {
   return key.split(':')[1]
 }
 
-export function tiersOf(key: string): readonly Tier[] {
-  return Object.entries(POLICIES).find(([name]) => name === policyOf(key))?.[1] ?? []
+export function tiersOf(policies: Policies, key: string): readonly Tier[] {
+  const name = POLICY_NAMES.find((name) => name === policyOf(key))
+  return name ? policies[name] : []
 }

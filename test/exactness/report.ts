@@ -24,6 +24,13 @@ export function report(findings: Findings, callers: number, leases: string): str
     ['calls to Redis', number(audit.calls), `${(audit.calls / outcomes.length).toFixed(2)} a request`],
     ['admitted', number(audit.admitted), `${percent(audit.admitted / ideal)} of what one limiter for all would admit`],
     ['refused', number(audit.refused), ''],
+    ...(leases === 'off'
+      ? []
+      : [
+          ['leases', number(ledger.leases), ''],
+          ['admitted without a call', number(audit.admitted - ledger.grants), 'at least'],
+          ['refused by Redis while leases ran', number(ledger.refusedBesideLeases), ''],
+        ]),
     ...tiers.map(({ policy, tier: { limit, windowMs }, windows, over, fullest, byClients }) => [
       `windows of ${policy} ${limit}/${windowMs / 1000}s`,
       number(windows + byClients.windows),
@@ -31,13 +38,11 @@ export function report(findings: Findings, callers: number, leases: string): str
     ]),
     ['windows checked', number(checks.reduce((sum, { windows }) => sum + windows, 0)), ''],
     ['over-admissions', number(checks.reduce((sum, { over }) => sum + over, 0)), ''],
-    leases === 'off'
-      ? [
-          'undue refusals',
-          number(ledger.undue + audit.undue),
-          `beside ${number(ledger.either)} within the µs in which Redis read its clock`,
-        ]
-      : ['undue refusals', '-', 'permits that lapse are for others to wait for'],
+    [
+      'undue refusals',
+      number(ledger.undue + audit.undue),
+      `beside ${number(ledger.either)} within the µs in which Redis read its clock`,
+    ],
     ['accounting faults', number(ledger.faults.length + audit.faults.length), ''],
   ]
   const widths = [0, 1].map((column) => Math.max(...rows.map((row) => (row[column] as string).length)))

@@ -2,18 +2,30 @@ import type { Bundle } from '../support/build-bundle.ts'
 import { type Audit, audit } from './audit.ts'
 import { admittedByOne } from './ideal.ts'
 import { Ledger } from './ledger.ts'
-import { MAX_COST, POLICIES, POLICY_NAMES, policyOf, SHORTEST_WINDOW_MS, teamsOf, tiersOf } from './policies.ts'
+import {
+  LEASED_POLICIES,
+  MAX_COST,
+  POLICIES,
+  POLICY_NAMES,
+  policyOf,
+  policyTables,
+  teamsOf,
+  tiersOf,
+} from './policies.ts'
 import { record } from './redis-record.ts'
 import { startSite } from './site.ts'
 import { type Outcome, sendTraffic } from './traffic.ts'
 import { checkWindows, type Tier, type WindowCheck } from './windows.ts'
+
+/** Leases taken, permits spent from them, refusals, and refusals while leases ran: at least so many, or a run tests nothing. */
+export const LEAST_TOLD = 10
 
 export interface RunOptions {
   readonly bundle: Bundle
   readonly requests: number
   readonly callers: number
   readonly seed: number
-  /** LEASES. Redis then knows when permits were taken, and no longer when they were spent. */
+  /** LEASES. Redis then knows when permits were taken, and no longer when they were spent. Limits and callers differ. */
   readonly leases?: string
 }
 
@@ -37,31 +49,41 @@ export interface Findings {
 /** Sends the traffic through four points of presence, and checks each decision and each window. */
 export async function run({ bundle, requests, callers, seed, leases = 'off' }: RunOptions): Promise<Findings> {
   const isLeased = leases !== 'off'
-  const teams = teamsOf(callers)
-  const site = await startSite(bundle, { LEASES: leases })
+  const policies = isLeased ? LEASED_POLICIES : POLICIES
+  const site = await startSite(bundle, { LEASES: leases, POLICIES: policyTables(policies) })
   try {
-    const ledger = new Ledger(tiersOf, isLeased)
+    const ledger = new Ledger((key) => tiersOf(policies, key), isLeased)
     const recording = await record(site.redisPort, (decision) => ledger.add(decision))
     const { gateways } = site
-    const windowMs = SHORTEST_WINDOW_MS
-    const outcomes = await sendTraffic({ gateways, requests, callers, teams, maxCost: MAX_COST, windowMs, seed })
+    const [teams, windowMs] = [teamsOf(policies, callers), Math.min(...policies.caller.map(({ windowMs }) => windowMs))]
+    const traffic = { gateways, requests, callers, teams, maxCost: MAX_COST, windowMs, seed }
+    const outcomes = await sendTraffic({ ...traffic, ...(isLeased && { isTelling: tellsOfLeases(ledger) }) })
     await recording.stop()
     return {
       outcomes,
       ledger,
       audit: audit(outcomes, ledger, isLeased),
       tiers: POLICY_NAMES.flatMap((policy) =>
-        POLICIES[policy].map((tier) => ({
+        policies[policy].map((tier) => ({
           policy,
           tier,
           ...byRedis(ledger, policy, tier),
           byClients: byClients(outcomes, policy, tier),
         })),
       ),
-      ideal: admittedByOne(outcomes),
+      ideal: admittedByOne(outcomes, policies),
     }
   } finally {
     await site.stop()
+  }
+}
+
+/** Whether a run has come to test something, with room for a record that lags behind the answers. */
+function tellsOfLeases(ledger: Ledger): (outcomes: readonly Outcome[]) => boolean {
+  return (outcomes) => {
+    const admitted = outcomes.filter(({ status }) => status === 200).length
+    const { leases, grants, refusedBesideLeases } = ledger
+    return Math.min(leases, admitted - grants, outcomes.length - admitted, refusedBesideLeases) >= 2 * LEAST_TOLD
   }
 }
 

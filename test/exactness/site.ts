@@ -3,7 +3,6 @@ import { startRestFront } from '../../tools/rest-front.ts'
 import type { Bundle } from '../support/build-bundle.ts'
 import { startPointOfPresence } from '../support/point-of-presence.ts'
 import { startUpstream } from '../support/upstream.ts'
-import { policyTables } from './policies.ts'
 
 const POINTS = 4
 
@@ -34,7 +33,6 @@ export async function startSite(bundle: Bundle, variables: Readonly<Record<strin
       UPSTREAM_URL: upstream.url,
       UPSTASH_REDIS_REST_URL: front.url,
       UPSTASH_REDIS_REST_TOKEN: front.token,
-      POLICIES: policyTables(),
       // A slow machine is no reason to count on one's own.
       STORE_TIMEOUT_MS: 30_000,
       ON_STORE_ERROR: 'closed',

@@ -31,9 +31,18 @@ export interface TrafficOptions {
   /** The shortest window: some callers spend all of it at once, time and again as it ends. */
   readonly windowMs: number
   readonly seed: number
+  /** If given, callers keep far from their limits for a while before they reach them, and go on until this is so. */
+  readonly isTelling?: (outcomes: readonly Outcome[]) => boolean
 }
 
 const SOCKETS_PER_GATEWAY = 48
+
+/** Of a caller that keeps far from its limits, at one gateway: requests at once, pauses, and how many of these in a row. */
+const CALM = { burst: 8, pauseMs: [200, 280], times: [10, 20] } as const
+/** Then so many at a time at every gateway until some are refused: the limit is reached while leases run. */
+const STORM = 16
+/** For each one that was asked for, at which a run ends that still tells nothing. */
+const MOST_REQUESTS = 10
 
 function habitsOf(windowMs: number): readonly Habit[] {
   return [
@@ -53,16 +62,17 @@ function habitsOf(windowMs: number): readonly Habit[] {
  * of their own do, each request to a gateway at random.
  */
 export async function sendTraffic(options: TrafficOptions): Promise<Outcome[]> {
-  const { gateways, requests, callers, teams, maxCost, windowMs, seed } = options
+  const { gateways, requests, callers, teams, maxCost, windowMs, seed, isTelling } = options
   const agents = gateways.map(() => new Agent({ keepAlive: true, maxSockets: SOCKETS_PER_GATEWAY }))
   const random = new Random(seed)
   const outcomes: Outcome[] = []
   let left = requests
 
-  async function call(caller: number, cost: number): Promise<void> {
+  async function call(caller: number, cost: number, at = anyGateway()): Promise<number> {
     left--
-    const at = random.between(0, gateways.length - 1)
-    outcomes.push(await request(gateways[at] as URL, agents[at] as Agent, { caller, team: caller % teams, cost }))
+    const outcome = await request(gateways[at] as URL, agents[at] as Agent, { caller, team: caller % teams, cost })
+    outcomes.push(outcome)
+    return outcome.status
   }
   async function live(caller: number, { burst, pauseMs }: Habit): Promise<void> {
     while (left > 0) {
@@ -70,6 +80,22 @@ export async function sendTraffic(options: TrafficOptions): Promise<Outcome[]> {
       await Promise.all(calls)
       await pause(random.between(...pauseMs))
     }
+  }
+  async function liveFarFromLimits(caller: number): Promise<void> {
+    const isOver = () => left <= 0 && (isTelling?.(outcomes) !== false || left <= -MOST_REQUESTS * requests)
+    while (!isOver()) {
+      const home = anyGateway()
+      for (let times = random.between(...CALM.times); times > 0 && !isOver(); times--) {
+        await Promise.all(Array.from({ length: CALM.burst }, () => call(caller, 1, home)))
+        await pause(random.between(...CALM.pauseMs))
+      }
+      let statuses: readonly number[]
+      do statuses = await Promise.all(Array.from({ length: STORM }, () => call(caller, anyCost())))
+      while (!statuses.includes(429) && !isOver())
+    }
+  }
+  function anyGateway(): number {
+    return random.between(0, gateways.length - 1)
   }
   /** Mostly low. */
   function anyCost(): number {
@@ -80,7 +106,9 @@ export async function sendTraffic(options: TrafficOptions): Promise<Outcome[]> {
   try {
     for (let caller = 0; caller < callers; caller++) await call(caller, 1)
     await Promise.all(
-      Array.from({ length: callers }, (_, caller) => live(caller, habits[caller % habits.length] as Habit)),
+      Array.from({ length: callers }, (_, caller) =>
+        isTelling ? liveFarFromLimits(caller) : live(caller, habits[caller % habits.length] as Habit),
+      ),
     )
   } finally {
     for (const agent of agents) agent.destroy()
