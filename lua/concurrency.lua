@@ -2,7 +2,7 @@
 --
 -- KEYS   one sorted set a rule: a member "<slot>:<i>", i from 1, for each unit that the request of that slot holds,
 --        under its deadline in ms; and as marks, under minus the ms until which they stand, members that must not come
---        to be held. The key expires `window` after the last admission or renewal, and not before its marks.
+--        to be held. The key outlasts all deadlines and marks, whatever clocks and windows did.
 -- ARGV   rule: limit, window in ms (from the admission to the deadline), slot (an integer, unlike any other request's).
 -- Reply  units left, ms until the earliest deadline, ms until deadlines have left `wanted` units (0: now). Both are
 --        upper bounds, since a unit may be given back at any time.
@@ -36,6 +36,7 @@ local function peek(key, now_us, wanted, rule, reply)
   local limit, window, slot = rule[1], rule[2], rule[3]
   local now = math.floor(now_us / 1000)
   local earliest, used = deadline_at(key, 0), 0
+  local is_missing = not earliest
   -- Overdue units and marks.
   local has_others = earliest and earliest <= now
   if earliest then
@@ -44,7 +45,7 @@ local function peek(key, now_us, wanted, rule, reply)
   if has_others then
     earliest = used > 0 and deadline_at(key, -used) or nil
   end
-  local state = { now = now, window = window, slot = slot, has_others = has_others }
+  local state = { now = now, window = window, slot = slot, is_missing = is_missing, has_others = has_others }
   state.available, state.reply = math.huge, reply
   tier_usage(state, wanted, {
     limit = limit,
@@ -63,8 +64,11 @@ local function remove_past(key, now)
   redis.call('ZREMRANGEBYSCORE', key, integer(-now), integer(now))
 end
 
-local function expire(key, window)
-  redis.call('PEXPIRE', key, integer(math.max(window, LONGEST_WAY_MS)))
+-- So that the key lives for so many ms at least. Set to twice that, it need not be set by each that follows.
+local function keep(key, lasts, is_missing)
+  if is_missing or redis.call('PTTL', key) < lasts then
+    redis.call('PEXPIRE', key, integer(2 * lasts))
+  end
 end
 
 local function commit(key, state, amount)
@@ -73,7 +77,7 @@ local function commit(key, state, amount)
   if state.has_others then
     remove_past(key, state.now)
   end
-  expire(key, state.window)
+  keep(key, state.window, state.is_missing)
 end
 
 local function remove_members(key, amount, member_of)
@@ -87,7 +91,7 @@ local function remove_members(key, amount, member_of)
 end
 
 -- Has an effect once, however often it is called. `is_known`: the admission was answered, so it needs no mark.
-local function release(key, now, window, slot, units, is_known)
+local function release(key, now, slot, units, is_known)
   local member_of = members_of(slot)
   if is_known then
     remove_members(key, units, member_of)
@@ -95,13 +99,13 @@ local function release(key, now, window, slot, units, is_known)
   end
   add_members(key, -(now + LONGEST_WAY_MS), units, member_of)
   remove_past(key, now)
-  expire(key, window)
+  keep(key, LONGEST_WAY_MS)
 end
 
 -- Moves the deadline of units that are still held. Only who was answered renews, so no mark is met.
 local function renew(key, now, window, slot, units)
   add_members(key, now + window, units, members_of(slot), 'XX')
-  expire(key, window)
+  keep(key, window)
 end
 
 return { peek = peek, commit = commit, release = release, renew = renew }

@@ -6,6 +6,8 @@ import { makeSubjects, type Subject } from './subjects.ts'
 
 export const OCCUPANCIES = [10, 1_000, 100_000] as const
 export const TIER_COUNTS = [1, 3] as const
+/** No admissions in the window: each decision is on a caller never seen. */
+export const NEW_CALLER = 0
 const HOUR_MS = 3_600_000
 /** Below this, no limit is reached; above it, a token bucket of three hours would not be exact. */
 const LIMIT = 400_000
@@ -46,7 +48,7 @@ export async function measureInRedis(options: RedisBenchOptions): Promise<RedisF
   const cells: { subject: Subject; tiers: number; entries: number; runs: Measurement[] }[] = []
   for (const tiers of TIER_COUNTS) {
     for (const subject of await makeSubjects(redis, tiersOf(tiers), contenders)) {
-      for (const entries of OCCUPANCIES) cells.push({ subject, tiers, entries, runs: [] })
+      for (const entries of [NEW_CALLER, ...OCCUPANCIES]) cells.push({ subject, tiers, entries, runs: [] })
     }
   }
   for (let turn = 0; turn < warmUps + repetitions; turn++) {
@@ -69,24 +71,30 @@ async function measure(
   entries: number,
   { redis, budgetMs }: RedisBenchOptions,
 ): Promise<Measurement> {
-  const callers = Array.from({ length: entries < 1_000 ? 10 : 1 }, () => crypto.randomUUID().slice(0, 22))
   const rowsPerFill = Math.max(1, Math.min(20, entries / 1_000))
   const until = performance.now() + budgetMs
   const rows: CommandCounts[] = []
   let bytes = 0
   do {
-    for (const caller of callers) await subject.fill(caller, entries)
-    bytes = await bytesOf(redis, callers[0] as string)
+    const callers = someCallers(entries)
+    if (entries !== NEW_CALLER) for (const caller of callers) await subject.fill(caller, entries)
     const probe = await countRow(redis, subject, callers, 1)
+    bytes = await bytesOf(redis, callers[0] as string)
     const decisions = probe.serverUs > COSTLY_US ? 1 : ROW
-    for (let row = 0; row < rowsPerFill; row++) {
-      rows.push(await countRow(redis, subject, callers, decisions))
+    for (let i = 0; i < rowsPerFill; i++) {
+      const row = entries === NEW_CALLER ? someCallers(entries) : callers
+      rows.push(await countRow(redis, subject, row, decisions))
       if (performance.now() > until) break
     }
     await redis.flushAll()
   } while (performance.now() < until)
   // The median leaves out the rows in which Redis had to wait for a processor.
   return { ...medians(rows), bytes }
+}
+
+function someCallers(entries: number): string[] {
+  const length = entries === NEW_CALLER ? ROW : entries < 1_000 ? 10 : 1
+  return Array.from({ length }, () => crypto.randomUUID().slice(0, 22))
 }
 
 /** Counts of one decision of a row, whose decisions are shared by the callers. */

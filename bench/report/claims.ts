@@ -1,6 +1,7 @@
 import { LEASED, SLIDING } from '../accuracy/targets.ts'
 import { type GatewayFigures, HOT } from '../gateway/measure.ts'
 import { NAMES, SLUICE } from '../gateway/variants.ts'
+import { NEW_CALLER } from '../redis/measure.ts'
 import { PREFIX_SUMS, SORTED_SET_LOG, SUMMED_STREAM } from '../redis/subjects.ts'
 import type { Results } from '../results.ts'
 
@@ -49,6 +50,9 @@ function redisClaims({ redis }: Results): Claim[] {
     atMost(1.3, 'server time of a decision at 100,000 entries ÷ at 10, 3 tiers', growth(3)),
     atLeast(1_000, 'server time at 100,000 entries, summed stream ÷ sliding-window', summed.serverUs / own.serverUs),
     atLeast(6, 'bytes at 100,000 entries, sorted-set log ÷ sliding-window', bytes(SORTED_SET_LOG) / bytes(PREFIX_SUMS)),
+    atMost(15, 'µs of server time of a decision, hot caller, 1 tier', figure(PREFIX_SUMS, 1, 1_000).serverUs),
+    atMost(20, 'µs of server time of a decision, hot caller, 3 tiers', figure(PREFIX_SUMS, 3, 1_000).serverUs),
+    atMost(12, 'µs of server time of a decision, new caller, 1 tier', figure(PREFIX_SUMS, 1, NEW_CALLER).serverUs),
     atMost(7, 'billed commands of an admission by 3 tiers, 100,000 entries', figure(PREFIX_SUMS, 3, 100_000).billed),
   ]
 }

@@ -1,4 +1,4 @@
-import { OCCUPANCIES } from '../redis/measure.ts'
+import { NEW_CALLER, OCCUPANCIES } from '../redis/measure.ts'
 import { PREFIX_SUMS, SORTED_SET_LOG, SUMMED_STREAM } from '../redis/subjects.ts'
 import type { Results } from '../results.ts'
 import { barChart, lineChart } from './svg.ts'
@@ -23,7 +23,7 @@ export function drawPlots({ redis, gateway, accuracy }: Results): Map<string, st
 
 function serverTime(redis: NonNullable<Results['redis']>): string {
   const series = PLOTTED.map((name) => {
-    const own = redis.filter((row) => row.subject === name && row.tiers === 1)
+    const own = redis.filter((row) => row.subject === name && row.tiers === 1 && row.entries !== NEW_CALLER)
     return { name, points: own.map(({ entries, serverUs }) => [entries, serverUs] as const) }
   })
   const xLabel = `requests in the window (${OCCUPANCIES.map((n) => n.toLocaleString('en')).join(', ')})`

@@ -1,7 +1,7 @@
 import type { LeaseFigures } from '../accuracy/leases.ts'
 import type { AccuracyFigures } from '../accuracy/measure.ts'
 import type { GatewayFigures } from '../gateway/measure.ts'
-import type { RedisFigures } from '../redis/measure.ts'
+import { NEW_CALLER, type RedisFigures } from '../redis/measure.ts'
 import type { Results } from '../results.ts'
 import type { WorstFigures } from '../worst/measure.ts'
 import type { Claim } from './claims.ts'
@@ -37,11 +37,11 @@ export function printClaims(claims: readonly Claim[]): void {
 }
 
 function redisRow({ subject, tiers, entries, serverUs, billed, bytes }: RedisFigures): Row {
-  const perEntry = round(bytes / entries)
+  const perEntry = entries === NEW_CALLER ? '' : round(bytes / entries)
   return {
     limiter: subject,
     tiers,
-    entries,
+    entries: entries === NEW_CALLER ? 'new caller' : entries,
     µs: round(serverUs),
     commands: round(billed),
     bytes,

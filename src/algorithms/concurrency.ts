@@ -7,7 +7,7 @@
  * cost none either, but would need a clock that isolates and Redis share.
  */
 import type { Rule } from '../store/store.ts'
-import type { Algorithm } from './algorithm.ts'
+import type { Algorithm, Commit } from './algorithm.ts'
 import { onlyTier, tierUsage, toPeek } from './tier-usage.ts'
 
 interface Held {
@@ -19,55 +19,83 @@ interface Held {
 /** How long a call that takes slots may be on its way. */
 const LONGEST_WAY_MS = 60_000
 
-/** By slot: the number under which a request holds its units. */
-export type ConcurrencyState = Map<number, Held>
+export interface ConcurrencyState {
+  /** By the number under which a request holds its units. */
+  readonly slots: Map<number, Held>
+  /** After all deadlines and marks. */
+  expiresAtMs: number
+}
 
 export const concurrency: Algorithm<ConcurrencyState> = {
-  peek(state = new Map(), rule, nowUs, wanted) {
+  peek(state = nothingHeld(), rule, nowUs, wanted) {
     const nowMs = Math.floor(nowUs / 1000)
     const { limit, windowMs } = onlyTier(rule)
-    const held = [...state.values()].filter(({ deadlineMs }) => deadlineMs > nowMs)
+    const held = [...state.slots.values()].filter(({ deadlineMs }) => deadlineMs > nowMs)
     const used = held.reduce((sum, { units }) => sum + units, 0)
     const resetMs = used > 0 ? Math.min(...held.map(({ deadlineMs }) => deadlineMs)) - nowMs : windowMs
     const freedAfterMs = (units: number) => deadlineOf(held, units) - nowMs
     return toPeek([tierUsage({ limit, windowMs, used, resetMs, freedAfterMs }, wanted)])
   },
 
-  commit(state = new Map(), rule, nowUs, units) {
+  commit(state = nothingHeld(), rule, nowUs, units) {
     const nowMs = Math.floor(nowUs / 1000)
     const { windowMs } = onlyTier(rule)
     const slot = slotOf(rule)
-    if (!state.has(slot)) state.set(slot, { units, deadlineMs: nowMs + windowMs })
+    if (!state.slots.has(slot)) state.slots.set(slot, { units, deadlineMs: nowMs + windowMs })
     removePast(state, nowMs)
-    return { state, ttlMs: lifetimeMs(windowMs) }
+    return keep(state, nowMs, windowMs)
   },
 }
 
 /** Gives back what a slot holds, if it still does. */
 export function releaseSlot(state: ConcurrencyState, slot: number): void {
-  state.delete(slot)
+  state.slots.delete(slot)
+  // Redis has no empty sets.
+  if (state.slots.size === 0) state.expiresAtMs = 0
 }
 
-/** As if never taken, whether it was or is about to be. The state must then live `lifetimeMs` at least. */
-export function revokeSlot(state: ConcurrencyState, slot: number, nowMs: number): void {
-  state.set(slot, { units: 0, deadlineMs: -(nowMs + LONGEST_WAY_MS) })
+/** As if never taken, whether it was or is about to be. */
+export function revokeSlot(
+  state: ConcurrencyState = nothingHeld(),
+  slot: number,
+  nowMs: number,
+): Commit<ConcurrencyState> {
+  state.slots.set(slot, { units: 0, deadlineMs: -(nowMs + LONGEST_WAY_MS) })
   removePast(state, nowMs)
+  return keep(state, nowMs, LONGEST_WAY_MS)
 }
 
-/** How long a state lives that was just changed. */
+/** How long a slot may be taken, or be about to be, once nobody renews it. */
 export function lifetimeMs(windowMs: number): number {
   return Math.max(windowMs, LONGEST_WAY_MS)
 }
 
-/** Moves the deadline of a slot that is still held. The state must then live until `deadlineMs` at least. */
-export function renewSlot(state: ConcurrencyState, slot: number, deadlineMs: number): void {
-  const held = state.get(slot)
-  if (held) state.set(slot, { ...held, deadlineMs })
+/** Moves the deadline of a slot that is still held. */
+export function renewSlot(
+  state: ConcurrencyState,
+  slot: number,
+  nowMs: number,
+  windowMs: number,
+): Commit<ConcurrencyState> {
+  const held = state.slots.get(slot)
+  if (held) state.slots.set(slot, { ...held, deadlineMs: nowMs + windowMs })
+  return keep(state, nowMs, windowMs)
+}
+
+function nothingHeld(): ConcurrencyState {
+  return { slots: new Map(), expiresAtMs: 0 }
+}
+
+/** So that the state lives for so long at least. Set to twice that, it need not be set by each that follows. */
+function keep(state: ConcurrencyState, nowMs: number, lastsMs: number): Commit<ConcurrencyState> {
+  if (state.slots.size === 0 || state.expiresAtMs - nowMs >= lastsMs) return { state }
+  state.expiresAtMs = nowMs + 2 * lastsMs
+  return { state, ttlMs: 2 * lastsMs }
 }
 
 function removePast(state: ConcurrencyState, nowMs: number): void {
-  for (const [slot, { deadlineMs }] of state) {
-    if (Math.abs(deadlineMs) <= nowMs) state.delete(slot)
+  for (const [slot, { deadlineMs }] of state.slots) {
+    if (Math.abs(deadlineMs) <= nowMs) state.slots.delete(slot)
   }
 }
 

@@ -1,5 +1,5 @@
 import { ALGORITHMS, type Peek } from '../algorithms/algorithm.ts'
-import { type ConcurrencyState, lifetimeMs, releaseSlot, renewSlot, revokeSlot } from '../algorithms/concurrency.ts'
+import { type ConcurrencyState, releaseSlot, renewSlot, revokeSlot } from '../algorithms/concurrency.ts'
 import type { DecisionRequest, Difference, Release, Rule, Store, StoreDecision } from './store.ts'
 
 /** Callers remembered at most, so that an isolate (128 MB) cannot be filled by minting identities. */
@@ -41,9 +41,9 @@ export class MemoryStore implements Store {
     for (const { rule, isKnown } of releases) {
       if (isKnown) await this.release([rule])
       else {
-        const state = (this.#read(rule.key, nowMs) ?? new Map()) as ConcurrencyState
-        revokeSlot(state, rule.slot ?? 0, nowMs)
-        this.#write(rule.key, state, nowMs, lifetimeMs(rule.tiers[0]?.windowMs ?? 0))
+        const held = this.#read(rule.key, nowMs) as ConcurrencyState | undefined
+        const { state, ttlMs } = revokeSlot(held, rule.slot ?? 0, nowMs)
+        this.#write(rule.key, state, nowMs, ttlMs)
       }
     }
   }
@@ -51,11 +51,10 @@ export class MemoryStore implements Store {
   async renew(rules: readonly Rule[]): Promise<void> {
     const nowMs = toMs(this.#readClock())
     for (const { key, slot = 0, tiers } of rules) {
-      const state = this.#read(key, nowMs) as ConcurrencyState | undefined
-      const windowMs = tiers[0]?.windowMs ?? 0
-      if (!state) continue
-      renewSlot(state, slot, nowMs + windowMs)
-      this.#write(key, state, nowMs, lifetimeMs(windowMs))
+      const held = this.#read(key, nowMs) as ConcurrencyState | undefined
+      if (!held) continue
+      const { state, ttlMs } = renewSlot(held, slot, nowMs, tiers[0]?.windowMs ?? 0)
+      this.#write(key, state, nowMs, ttlMs)
     }
   }
 

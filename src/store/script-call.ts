@@ -31,12 +31,7 @@ export function renewArguments(rules: readonly Rule[]): number[] {
 
 /** ARGV of `lua/release.lua`; KEYS are the keys of the rules, in order. */
 export function releaseArguments(releases: readonly Release[]): (string | number)[] {
-  return releases.flatMap(({ rule: { tiers, slot = 0, cost }, isKnown }) => [
-    tiers[0]?.windowMs ?? 0,
-    slot,
-    cost,
-    isKnown ? 'known' : 'unknown',
-  ])
+  return releases.flatMap(({ rule: { slot = 0, cost }, isKnown }) => [slot, cost, isKnown ? 'known' : 'unknown'])
 }
 
 /** The members of the sorted set of `lua/concurrency.lua` that a rule's request holds. */

@@ -150,19 +150,28 @@ describe('sorted-set', () => {
 })
 
 describe('concurrency', () => {
-  const rule = () => ruleOf('concurrency', [{ limit: 3, windowMs: 1_000 }])
+  const rule = () => ruleOf('concurrency', [{ limit: 3, windowMs: 60_000 }])
 
   test('an admission costs 6 commands, 5 if nothing is held, 7 or 8 if deadlines have passed', async () => {
     const held = rule()
-    const admission = { eval: 1, time: 1, zrange: 1, zadd: 1, pexpire: 1 }
-    expect(await billed(take([held]), START_MS)).toEqual(admission)
-    expect(await billed(take([held]), START_MS + 500)).toEqual({ ...admission, zcount: 1 })
-    const overdue = { ...admission, zcount: 1, zremrangebyscore: 1 }
-    expect(await billed(take([held]), START_MS + 1_000)).toEqual({ ...overdue, zrange: 2 })
-    expect(await billed(take([held]), START_MS + 2_000)).toEqual(overdue)
+    const admission = { eval: 1, time: 1, zrange: 1, zadd: 1 }
+    expect(await billed(take([held]), START_MS)).toEqual({ ...admission, pexpire: 1 })
+    const another = { ...admission, zcount: 1, pttl: 1 }
+    expect(await billed(take([held]), START_MS + 30_000)).toEqual(another)
+    const overdue = { ...another, zremrangebyscore: 1 }
+    expect(await billed(take([held]), START_MS + 60_000)).toEqual({ ...overdue, zrange: 2 })
+    expect(await billed(take([held]), START_MS + 120_000)).toEqual(overdue)
   })
 
-  test('giving back what may be on its way costs 5 commands, and admissions after it two more for a minute', async () => {
+  test('an admission after which the key would not live long enough costs one command more', async () => {
+    const held = rule()
+    await billed(take([held]), START_MS)
+    await redis.pExpire(held.key, 59_999)
+    expect(await billed(take([held]), START_MS)).toMatchObject({ pttl: 1, pexpire: 1 })
+    expect(await billed(take([held]), START_MS)).not.toHaveProperty('pexpire')
+  })
+
+  test('giving back what may be on its way costs 6 commands, and admissions after it two more for a minute', async () => {
     const held = rule()
     const request = take([held])
     const counts = await counted(
@@ -170,8 +179,8 @@ describe('concurrency', () => {
       [held.key],
       [...releaseArguments(request.rules.map((rule) => ({ rule, isKnown: false }))), START_MS * 1000],
     )
-    expect(counts).toEqual({ eval: 1, time: 1, zadd: 1, zremrangebyscore: 1, pexpire: 1 })
-    const admission = { eval: 1, time: 1, zrange: 1, zadd: 1, pexpire: 1, zcount: 1 }
+    expect(counts).toEqual({ eval: 1, time: 1, zadd: 1, zremrangebyscore: 1, pttl: 1, pexpire: 1 })
+    const admission = { eval: 1, time: 1, zrange: 1, zadd: 1, pttl: 1, zcount: 1 }
     expect(await billed(request, START_MS + 1)).toEqual({ ...admission, zremrangebyscore: 1 })
     expect(await billed(take([held]), START_MS + 60_000)).toEqual({ ...admission, zremrangebyscore: 1 })
     expect(await billed(take([held]), START_MS + 60_001)).toEqual(admission)
@@ -198,7 +207,7 @@ test('a decision over several algorithms costs what they do, but for one EVAL an
   const one = { eval: 1, time: 1 }
   const sliding = { xrevrange: 2, xadd: 2 }
   const strings = { get: 2, set: 2 }
-  const held = { zrange: 1, zcount: 1, zadd: 1, pexpire: 1 }
+  const held = { zrange: 1, zcount: 1, zadd: 1, pttl: 1 }
   expect(await billed(take(rules), START_MS + 1)).toEqual({ ...one, ...sliding, ...strings, ...held })
 })
 

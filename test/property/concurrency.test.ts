@@ -48,6 +48,7 @@ test('never more than the limit are held, each until it is released or its deadl
         expect(await script.decide(request, nowUs)).toEqual({ granted, nowMs, usage: [usageAfter] })
         if (granted > 0) {
           state = concurrency.commit(state, { ...rule, slot }, nowUs, cost).state
+          expect(state.expiresAtMs).toBe(script.expiresAtMs(rule.key))
           admitted.push({ slot, members: Array.from({ length: cost }, (_, index) => `${slot}:${index + 1}`) })
         }
         expect(await redis.zCount(rule.key, `(${nowMs}`, '+inf')).toBeLessThanOrEqual(limit)
@@ -61,11 +62,33 @@ test('never more than the limit are held, each until it is released or its deadl
           const score = nowMs + windowMs
           const members = held.members.map((value) => ({ score, value }))
           await redis.zAdd(rule.key, members, { condition: 'XX' })
-          script.expireAt(rule.key, nowMs + windowMs)
-          renewSlot(state, held.slot, score)
+          const { ttlMs } = renewSlot(state, held.slot, nowMs, windowMs)
+          if (ttlMs !== undefined) script.expireAt(rule.key, nowMs + ttlMs)
         }
       }
     }),
     100,
+  )
+})
+
+test('a key outlasts every deadline, whatever clocks and windows did', async () => {
+  const anyWindowMs = fc.oneof(fc.integer({ min: 1, max: 3_000 }), fc.integer({ min: 1, max: 600_000 }))
+  const anyTaking = fc.record({ gapMs: fc.integer({ min: -100_000, max: 200_000 }), windowMs: anyWindowMs })
+  await expectProperty(
+    fc.asyncProperty(fc.array(anyTaking, LONG), async (takings) => {
+      const limit = 1_000
+      const { key } = ruleOf('concurrency', [{ limit, windowMs: 1 }])
+      const script = new ScriptStore(redis)
+      let nowMs = START_MS
+      let latestMs = 0
+      for (const { gapMs, windowMs } of takings) {
+        nowMs += gapMs
+        if (script.expiresAtMs(key) < nowMs) latestMs = 0
+        await script.decide(take([ruleOf('concurrency', [{ limit, windowMs }], { key })]), nowMs * 1000)
+        latestMs = Math.max(latestMs, nowMs + windowMs)
+        expect(script.expiresAtMs(key)).toBeGreaterThanOrEqual(latestMs)
+      }
+    }),
+    50,
   )
 })

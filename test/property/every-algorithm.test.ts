@@ -133,14 +133,14 @@ describe.each(SUBJECTS)('%s', (_name, rules) => {
 
 describe.each(EVERY_ALGORITHM)('%s', (name) => {
   test('a key lives until it says what a missing one does, whatever clocks, limits and leases did', async () => {
-    // Slots are forgotten with the deadline of the last one taken: the law holds for them while that is the latest.
-    const isOrdered = name === 'concurrency'
-    const gapUs = isOrdered ? forwardUs : backAndForthUs
-    const action = fc.record({ gapUs, leaseMs: fc.constantFrom(0, 0, 0, 40, 1_500), demands: anyDemands })
+    const action = fc.record({
+      gapUs: backAndForthUs,
+      leaseMs: fc.constantFrom(0, 0, 0, 40, 1_500),
+      demands: anyDemands,
+    })
     await expectProperty(
-      fc.asyncProperty(anyConfigured(name), fc.array(action, LONG), async ({ before, after }, actions) => {
+      fc.asyncProperty(anyConfigured(name), fc.array(action, LONG), async (configured, actions) => {
         const script = new ScriptStore(redis)
-        const configured = { before, after: isOrdered ? before : after }
         let nowUs = START_MS * 1000
         for (const { gapUs, leaseMs, demands } of actions) {
           nowUs += gapUs
@@ -191,8 +191,8 @@ function lifetimeBoundsMs(rule: Rule, { before, after }: Configured): [least: nu
     case 'sorted-set':
       return [longestMs, longestMs + 1_000]
     case 'concurrency':
-      // A mark that a release has left stands for a minute.
-      return [Math.max(longestMs, 60_000), Math.max(longestMs, 60_000)]
+      // Slots of the configuration before are held until their deadlines.
+      return [longestMs, 2 * longestWindowMs(before, after)]
     case 'fixed-window':
     case 'quota':
       // Windows of the configuration before are kept until they end.

@@ -11,16 +11,26 @@ const ARGUMENT_CLOCK = 'return tonumber(ARGV[#ARGV])'
 const MARK_MS = 100_000_000_000
 
 /**
- * The script, to which each TTL that it asks for is `MARK_MS` longer, so that no key expires by Redis's clock. It also
- * answers, for each key, the TTL in ms that it asked for (-1: none) and the one that the key then had (-1: none, -2:
+ * The script, to which each TTL that it asks for is `MARK_MS` longer, so that no key expires by Redis's clock. It reads
+ * the TTL of each key by the test's clock, as arguments before the last say it. It also answers, for each key, the TTL in ms that it asked for (-1: none) and the one that the key then had (-1: none, -2:
  * there is no such key), and leaves each with a TTL of `MARK_MS`.
  */
 const RECORDING_SCRIPT = `
 local server, asked = redis, {}
 local ttl_arguments = { EXPIRE = { at = 2, ms = 1000 }, PEXPIRE = { at = 2, ms = 1 }, SET = { at = 4, ms = 1 } }
+local function lifetime_of(key)
+  for i, other in ipairs(KEYS) do
+    if other == key then
+      return tonumber(ARGV[#ARGV - 1 - #KEYS + i])
+    end
+  end
+end
 local redis = {
   call = function(command, ...)
     local arguments, ttl = { ... }, ttl_arguments[command]
+    if command == 'PTTL' then
+      return lifetime_of(arguments[1])
+    end
     if ttl then
       local ms = tonumber(arguments[ttl.at]) * ttl.ms
       asked[arguments[1]] = ms
@@ -99,7 +109,8 @@ export class ScriptStore {
 
   async #run(request: DecisionRequest, nowUs: number): Promise<{ decision: StoreDecision; lifetimes: number[] }> {
     const keys = request.rules.map(({ key }) => key)
-    const args = [...scriptArguments(request), nowUs].map(String)
+    const remainingMs = keys.map((key) => Math.max(-1, this.expiresAtMs(key) - Math.floor(nowUs / 1000)))
+    const args = [...scriptArguments(request), ...remainingMs, nowUs].map(String)
     const reply = await this.#redis.eval(RECORDING_SCRIPT, { keys, arguments: args })
     const [decision, lifetimes] = reply as unknown as [unknown, number[]]
     return { decision: readDecision(decision, request), lifetimes }
