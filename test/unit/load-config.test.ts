@@ -428,6 +428,11 @@ test.each<unknown>(['', ' 5', '5 ', '+5', '-5', '5.5', '1e3', '0x10', '0', 0, -1
   },
 )
 
+test('loadConfig() takes an empty secret for a mistake, not for none', () => {
+  const message = messageOf({ UPSTREAM_URL, IDENTITY_SECRET: '' })
+  expect(message).toBe('IDENTITY_SECRET: expected at least 16 characters, got a value not shown here')
+})
+
 test('loadConfig() shows at most the first hundred characters of a value', () => {
   const message = messageOf({ UPSTREAM_URL: 'x'.repeat(1000) })
   expect(message).toBe(`UPSTREAM_URL: expected ${URL_EXPECTED}, got "${'x'.repeat(99)}…`)
