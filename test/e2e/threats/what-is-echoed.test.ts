@@ -70,12 +70,15 @@ test.each([
   expect(answer).not.toMatch(/evil/i)
 })
 
-test.each([199, 600, 999, 1000, 99])('an answer of the API with a status that is none, %d, is a 502', async (status) => {
-  const answer = await answerTo(`HTTP/1.1 ${status} Evil\r\nContent-Length: 4\r\n\r\nevil`)
-  expect(statusesOf(answer)).toEqual([502])
-  expect(answer).toContain('\r\nContent-Type: application/problem+json\r\n')
-  expect(answer).not.toMatch(/evil/i)
-})
+test.each([199, 600, 999, 1000, 99])(
+  'an answer of the API with a status that is none, %d, is a 502',
+  async (status) => {
+    const answer = await answerTo(`HTTP/1.1 ${status} Evil\r\nContent-Length: 4\r\n\r\nevil`)
+    expect(statusesOf(answer)).toEqual([502])
+    expect(answer).toContain('\r\nContent-Type: application/problem+json\r\n')
+    expect(answer).not.toMatch(/evil/i)
+  },
+)
 
 /** What a client gets where the API answers with these bytes. */
 async function answerTo(bytes: string): Promise<string> {
