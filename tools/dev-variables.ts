@@ -1,10 +1,11 @@
 import './wrangler-switches.ts'
 import { join } from 'node:path'
 import { unstable_getVarsForDev as getVarsForDev, unstable_readConfig as readConfig } from 'wrangler'
+import { meantVariable } from '../src/config/misspelt.ts'
 import { SECRETS, VARIABLES } from '../src/config/variables.ts'
 
 export interface VariablesOptions {
-  /** Environment of the shell; of it, only the variables that Sluice reads count. */
+  /** Environment of the shell; of it, only the variables that Sluice reads count, and names it would take for these misspelt. */
   shell: Readonly<Record<string, string | undefined>>
   /** Path of wrangler.toml; `.dev.vars` is read from the same directory. */
   wranglerToml?: string
@@ -28,8 +29,9 @@ export function readVariables({ shell, wranglerToml = WRANGLER_TOML }: Variables
   for (const [name, binding] of Object.entries(bindings)) {
     if ('value' in binding) variables[name] = binding.value
   }
-  for (const name of VARIABLES) {
-    if (shell[name] !== undefined) variables[name] = shell[name]
+  for (const [name, value] of Object.entries(shell)) {
+    const isKnown = (VARIABLES as readonly string[]).includes(name)
+    if (value !== undefined && (isKnown || meantVariable(name))) variables[name] = value
   }
   for (const name of SECRETS) {
     if (variables[name] === '') delete variables[name]

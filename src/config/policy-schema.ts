@@ -67,7 +67,15 @@ const LIST_EXPECTED = 'a list of tables, or JSON of one'
 /** The variable POLICIES: a list, or a string that holds one as JSON. */
 export const policyList = v.pipe(
   v.unknown(),
-  v.transform((value) => (typeof value === 'string' ? parseJson(value) : value)),
+  v.rawTransform<unknown, unknown>(({ dataset: { value }, addIssue }) => {
+    if (typeof value !== 'string') return value
+    const list = parseJson(value)
+    const repeated = list === value ? undefined : repeatedName(value)
+    // JSON.parse would keep the last one without a word.
+    if (repeated)
+      addIssue({ message: `each name once in a table, but "${repeated[1]}" is there twice in [${repeated[0]}]` })
+    return list
+  }),
   v.pipe(v.array(table, LIST_EXPECTED), v.minLength(1, LIST_EXPECTED)),
 )
 
@@ -78,6 +86,26 @@ function parseMissing(text: string): Missing | undefined {
   if (text === 'ip' || text === 'skip') return { kind: text }
   const denied = /^deny(?::(4\d\d))?$/.exec(text)
   return denied ? { kind: 'deny', status: Number(denied[1] ?? 401) } : undefined
+}
+
+/**
+ * The first name that is twice in one object, and the index of the table that it is in.
+ * @param json a text that JSON.parse takes
+ */
+function repeatedName(json: string): readonly [number, string] | undefined {
+  const objects: Set<string>[] = []
+  let tables = 0
+  for (const [token, colon] of json.matchAll(/"(?:[^"\\]|\\.)*"(\s*:)?|[{}]/g)) {
+    const names = objects.at(-1)
+    if (token === '{') tables += Number(objects.push(new Set()) === 1)
+    else if (token === '}') objects.pop()
+    else if (names && colon) {
+      const name = JSON.parse(token.slice(0, -colon.length))
+      if (names.has(name)) return [tables - 1, name]
+      names.add(name)
+    }
+  }
+  return undefined
 }
 
 function parseJson(text: string): unknown {

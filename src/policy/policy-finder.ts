@@ -38,10 +38,11 @@ export class PolicyFinder {
    * Each policy at most once, by the first of its patterns that matches.
    * @returns `ambiguous` if the API may read the path in a way by which another policy would apply
    */
-  find({ meant, isCertain }: RequestMethods, { canonical, withSlash, ambiguity }: RequestPath): Found {
+  find({ meant, isCertain }: RequestMethods, path: RequestPath): Found {
+    const { withSlash, ambiguity } = path
     const [method = ''] = meant
     // A policy holds for every method that a request may mean, an exemption only where there is but one.
-    if (isCertain && !ambiguity && this.#exempt.match(method, canonical).length > 0) return 'exempt'
+    if (isCertain && !ambiguity && this.#isExempt(method, path)) return 'exempt'
     const found = new Map<Policy, Match>()
     for (const method of meant) {
       for (const match of this.#policies.match(method, withSlash)) {
@@ -53,6 +54,15 @@ export class PolicyFinder {
       return 'ambiguous'
     }
     return [...found.values()]
+  }
+
+  #isExempt(method: string, { canonical, withSlash }: RequestPath): boolean {
+    if (this.#exempt.match(method, canonical).length === 0) return false
+    if (withSlash === canonical) return true
+    // What APIs may take for an empty parameter is exempt with all others, or if no policy is about it.
+    const isParameterExempt = this.#exempt.match(method, `${withSlash}\0`).length > 0
+    const [those, these] = [canonical, withSlash].map((path) => this.#policies.match(method, path).length)
+    return isParameterExempt || those === these
   }
 }
 

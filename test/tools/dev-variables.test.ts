@@ -65,6 +65,12 @@ test.for([
   expect(await read({ 'wrangler.toml': TOML }, { EXEMPT: value })).toMatchObject({ EXEMPT: value })
 })
 
+test('readVariables() hands on what looks misspelt in the shell, for the Worker to refuse it', async () => {
+  const shell = { RATE_LIMIT: '3/1s', HOME: '/root', NODE: 'x', CODE: 'y', npm_config_policies: 'z' }
+  const variables = await read({ 'wrangler.toml': TOML }, shell)
+  expect(Object.keys(variables)).toEqual(['RATE_LIMITS', 'ANONYMOUS', 'STORE_TIMEOUT_MS', 'POLICIES', 'RATE_LIMIT'])
+})
+
 test('readVariables() takes a copy of .dev.vars.example for no variable at all', async () => {
   const example = await readFile(join(import.meta.dirname, '../../.dev.vars.example'), 'utf8')
   // A deploy button asks for those that are named.

@@ -83,6 +83,7 @@ test('dev uses the services it is given', async () => {
 test.for([
   [{ RATE_LIMITS: '0/1s' }, /^RATE_LIMITS: expected .* got "0\/1s"\n$/],
   [{ UPSTASH_REDIS_REST_URL: 'http://127.0.0.1' }, /^UPSTASH_REDIS_REST_TOKEN: expected .*\n$/],
+  [{ RATE_LIMIT: '9/1s' }, /^RATE_LIMIT: expected no such variable \(but RATE_LIMITS\), got "9\/1s"\n$/],
   [{ PORT: 'http' }, /^PORT: expected 0 to 65535, got "http"\n$/],
   [{}, /^--port: expected 0 to 65535, got "http"\n$/, ['--port', 'http']],
   [{}, /^Unknown option '--prot'.*\n$/, ['--prot', '1']],

@@ -428,6 +428,32 @@ test.each<unknown>(['', ' 5', '5 ', '+5', '-5', '5.5', '1e3', '0x10', '0', 0, -1
   },
 )
 
+test.each([
+  ['[{"name":"a","limits":"1/1s","limits":"9/1s"}]', 'limits', 0],
+  ['[{"name":"a","limits":"1/1s"},{"name":"b","n\\u0061me":"c"}]', 'name', 1],
+  ['[{"name":"a","limits":"1/1s","reserve":{"critical":0.1 , "critical" : 0.2}}]', 'critical', 0],
+])('loadConfig() refuses a name that is twice in a table of JSON: %s', (POLICIES, name, index) => {
+  expect(messageOf({ UPSTREAM_URL, POLICIES })).toContain(
+    `POLICIES: expected each name once in a table, but "${name}" is there twice in [${index}], got "[{`,
+  )
+})
+
+test('loadConfig() takes no text in JSON for a name, and the same name in two tables for no repetition', () => {
+  const tables = [
+    { name: 'name', limits: '1/1s', match: ['/name', '/{'], by: 'header:name' },
+    { name: '"name":', limits: '1/1s' },
+  ]
+  // What is wrong with them is something else.
+  expect(messageOf({ UPSTREAM_URL, POLICIES: JSON.stringify(tables) })).toMatch(/^POLICIES\[0\]\.match: /)
+  const [first, second] = tables.map((table) => ({ ...table, match: ['/name'] }))
+  expect(messageOf({ UPSTREAM_URL, POLICIES: JSON.stringify([first, second]) })).toMatch(/^POLICIES\[1\]\.name: /)
+})
+
+test('loadConfig() takes an empty secret for a mistake, not for none', () => {
+  const message = messageOf({ UPSTREAM_URL, IDENTITY_SECRET: '' })
+  expect(message).toBe('IDENTITY_SECRET: expected at least 16 characters, got a value not shown here')
+})
+
 test('loadConfig() shows at most the first hundred characters of a value', () => {
   const message = messageOf({ UPSTREAM_URL: 'x'.repeat(1000) })
   expect(message).toBe(`UPSTREAM_URL: expected ${URL_EXPECTED}, got "${'x'.repeat(99)}…`)

@@ -125,6 +125,21 @@ test('PolicyFinder#find() exempts no path that some API may read otherwise', () 
   }
 })
 
+test.each([
+  ['/users', '/users/:id', '/users', ['exempt']],
+  // To Fastify this is /users/:id.
+  ['/users', '/users/:id', '/users/', ['p']],
+  ['/users', '/users/*', '/users/', ['exempt']],
+  ['/users', '/users/:id/x', '/users/', ['exempt']],
+  ['/users', '/teams/:id', '/users/', ['exempt']],
+  ['/users, /users/:name', '/users/:id', '/users/', ['exempt']],
+  ['/users/*', '/users/:id', '/users/', ['exempt']],
+  ['/users, /users/me', '/users/:id', '/users/', ['p']],
+  ['/', '/:id', '/', ['exempt']],
+])('PolicyFinder#find() with %s exempt and a policy for %s, by %s', (exempt, match, path, expected) => {
+  expect(found(finderOf({ p: match }, exempt), 'GET', path).map(([name]) => name)).toEqual(expected)
+})
+
 test('PolicyFinder#find() exempts no request that names a second method', () => {
   const finder = finderOf({ all: undefined, removals: 'DELETE /a' }, 'POST /a')
   expect(finder.find({ meant: ['POST'], isCertain: true }, at('/a'))).toBe('exempt')

@@ -65,18 +65,31 @@ test.each([
   ['two lengths', 'Content-Length: 1\r\nContent-Length: 2'],
   ['a space in a name', 'X A: 1'],
 ])('an answer of the API with %s is a 502, not two answers', async (_, field) => {
+  const answer = await answerTo(`HTTP/1.1 200 OK\r\n${field}\r\n\r\nHTTP/1.1 200 OK\r\n\r\n`)
+  expect(statusesOf(answer)).toEqual([502])
+  expect(answer).not.toMatch(/evil/i)
+})
+
+test.each([199, 600, 999, 1000, 99])(
+  'an answer of the API with a status that is none, %d, is a 502',
+  async (status) => {
+    const answer = await answerTo(`HTTP/1.1 ${status} Evil\r\nContent-Length: 4\r\n\r\nevil`)
+    expect(statusesOf(answer)).toEqual([502])
+    expect(answer).toContain('\r\nContent-Type: application/problem+json\r\n')
+    expect(answer).not.toMatch(/evil/i)
+  },
+)
+
+/** What a client gets where the API answers with these bytes. */
+async function answerTo(bytes: string): Promise<string> {
   const broken = createServer((socket) => {
     socket.on('error', () => {})
-    socket.once('data', () =>
-      socket.end(Buffer.from(`HTTP/1.1 200 OK\r\n${field}\r\n\r\nHTTP/1.1 200 OK\r\n\r\n`, 'latin1')),
-    )
+    socket.once('data', () => socket.end(Buffer.from(bytes, 'latin1')))
   }).listen(0, '127.0.0.1')
   onTestFinished(() => void broken.close())
   await once(broken, 'listening')
   const gateway = await startOwnThreatenedGateway({
     UPSTREAM_URL: `http://127.0.0.1:${(broken.address() as AddressInfo).port}`,
   })
-  const answer = await exchange(gateway.url, 'GET / HTTP/1.1\r\nHost: g.example\r\nConnection: close\r\n\r\n')
-  expect(statusesOf(answer)).toEqual([502])
-  expect(answer).not.toMatch(/evil/i)
-})
+  return exchange(gateway.url, 'GET / HTTP/1.1\r\nHost: g.example\r\nConnection: close\r\n\r\n')
+}
