@@ -6,14 +6,14 @@
  */
 export function canonicalPath(pathname: string): string {
   if (/^(?:\/|(?:\/[\w.~!$&'()*+,;=:@-]+)+)$/.test(pathname)) return pathname
-  return tidied(pathname.replace(ESCAPED, respell))
+  return tidied(respelt(pathname, (escape) => ESCAPES.get(escape)))
 }
 
 /** The same for the path of a pattern, in which a decoded ":", "*", "," "$" or "+" would mean something else. */
 export function canonicalPattern(path: string): string {
   const { pathname } = new URL(`http://pattern${path}`)
   return tidied(
-    pathname.replace(ESCAPED, (text) => (/^%(?:3a|2[abc4])$/i.test(text) ? text.toUpperCase() : respell(text))),
+    respelt(pathname, (escape) => (/^%(?:3a|2[abc4])$/i.test(escape) ? escape.toUpperCase() : ESCAPES.get(escape))),
   )
 }
 
@@ -25,27 +25,43 @@ export function foldCase(path: string): string {
   return decodeLetters(path).toLowerCase().toUpperCase().replaceAll('\u0307', '')
 }
 
-/** An escape, a percent sign that begins none, or a character that should be escaped. */
-const ESCAPED = /%(?:[0-9a-f]{2})?|[^\w.~!$&'()*+,;=:@/-]/gi
-
-/** What may stand for itself, by its escape. */
-const DECODED: ReadonlyMap<string, string> = new Map(
-  [...Array(0x80).keys()]
-    .map((code) => [`%${code.toString(16).toUpperCase()}`, String.fromCharCode(code)] as const)
-    .filter(([, character]) => /[\w.~!$&'()*+,;=:@-]/.test(character)),
+const PERCENT = 0x25
+/** By code: whether a character is left as it is. */
+const IS_PLAIN: readonly boolean[] = [...Array(0x80).keys()].map((code) =>
+  /[\w.~!$&'()*+,;=:@/-]/.test(String.fromCharCode(code)),
 )
 
-function respell(text: string): string {
-  // A percent sign that begins no escape stands for itself: left as it is, it could begin one with what is decoded.
-  if (text === '%') return '%25'
-  if (!text.startsWith('%')) return encodeURIComponent(text)
-  const spelt = text.toUpperCase()
-  return DECODED.get(spelt) ?? spelt
-}
+/** How each escape is written, whatever the case of its digits: what may stand for itself does. */
+const ESCAPES: ReadonlyMap<string, string> = new Map(
+  [...Array(0x100).keys()].flatMap((code) => {
+    const [high = '', low = ''] = code.toString(16).padStart(2, '0')
+    const character = String.fromCharCode(code)
+    const spelt = /[\w.~!$&'()*+,;=:@-]/.test(character) ? character : `%${high}${low}`.toUpperCase()
+    const cases = [high, high.toUpperCase()].flatMap((first) => [first + low, first + low.toUpperCase()])
+    return cases.map((digits) => [`%${digits}`, spelt] as const)
+  }),
+)
 
 function tidied(path: string): string {
   const single = path.replace(/\/{2,}/g, '/')
   return single.length > 1 && single.endsWith('/') ? single.slice(0, -1) : single
+}
+
+/** In one pass without an expression, for a path that is all escapes: strangers send it. */
+function respelt(pathname: string, spell: (escape: string) => string | undefined): string {
+  let text = ''
+  let from = 0
+  for (let at = 0; at < pathname.length; at++) {
+    const code = pathname.charCodeAt(at)
+    if (IS_PLAIN[code]) continue
+    const escape = code === PERCENT ? pathname.slice(at, at + 3) : ''
+    const spelt = escape && spell(escape)
+    // A percent sign that begins no escape stands for itself: left as it is, it could begin one with what is decoded.
+    text += pathname.slice(from, at) + (spelt || encodeURIComponent(pathname[at] as string))
+    if (spelt) at += 2
+    from = at + 1
+  }
+  return text + pathname.slice(from)
 }
 
 /** What is not UTF-8 is left as it is, all of it: an error for each such letter would take long. */
