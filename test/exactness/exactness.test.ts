@@ -6,17 +6,22 @@ const seed = Number(process.env.EXACTNESS_SEED ?? Math.floor(Math.random() * 2 *
 
 test('four points of presence admit, under load, no more than there is room for, and no less', async () => {
   const requests = 5_000
-  const findings = await run({ bundle: inject('bundle'), requests, callers: 24, seed })
-  expect(violations(findings), `EXACTNESS_SEED=${seed}`).toEqual([])
+  let isTelling = false
+  // A machine that sends too little to fill these windows fills longer ones.
+  for (const stretch of [1, 4, 16]) {
+    const findings = await run({ bundle: inject('bundle'), requests, callers: 24, seed, stretch })
+    expect(violations(findings), `EXACTNESS_SEED=${seed}`).toEqual([])
 
-  // The load was one that tests something.
-  const { outcomes, audit, tiers } = findings
-  expect(outcomes).toHaveLength(requests)
-  expect(Math.min(audit.admitted, audit.refused)).toBeGreaterThan(requests / 20)
-  for (const { policy, tier, byClients, fullest } of tiers) {
-    expect([policy, tier.limit, byClients.windows]).toEqual([policy, tier.limit, audit.admitted])
-    expect(fullest, `${policy} ${tier.limit}`).toBeGreaterThan(0.5)
+    const { outcomes, audit, tiers } = findings
+    expect(outcomes).toHaveLength(requests)
+    for (const { policy, tier, byClients } of tiers) {
+      expect([policy, tier.limit, byClients.windows]).toEqual([policy, tier.limit, audit.admitted])
+    }
+    const isMixed = Math.min(audit.admitted, audit.refused) > requests / 20
+    isTelling = isMixed && tiers.every(({ fullest }) => fullest > 0.5)
+    if (isTelling) break
   }
+  expect(isTelling, 'the load filled every tier by half, and a twentieth was refused').toBe(true)
 })
 
 test('four points of presence do so too with permits taken in advance', async () => {

@@ -29,6 +29,14 @@ export const LEASED_POLICIES: Policies = {
   team: [{ limit: 1_050, windowMs: 6_000 }],
   callersPerTeam: 4,
 }
+
+/** The same limits in windows so many times as long. */
+export function stretched({ caller, team, callersPerTeam }: Policies, factor: number): Policies {
+  const stretch = (tiers: readonly Tier[]) =>
+    tiers.map(({ limit, windowMs }) => ({ limit, windowMs: windowMs * factor }))
+  return { caller: stretch(caller), team: stretch(team), callersPerTeam }
+}
+
 export const POLICY_NAMES = ['caller', 'team'] as const
 export const MAX_COST = 8
 
