@@ -6,15 +6,13 @@
  */
 export function canonicalPath(pathname: string): string {
   if (/^(?:\/|(?:\/[\w.~!$&'()*+,;=:@-]+)+)$/.test(pathname)) return pathname
-  return tidied(respelt(pathname, (escape) => ESCAPES.get(escape)))
+  return tidied(respelt(pathname, (sign) => ESCAPES.get(sign)))
 }
 
 /** The same for the path of a pattern, in which a decoded ":", "*", "," "$" or "+" would mean something else. */
 export function canonicalPattern(path: string): string {
   const { pathname } = new URL(`http://pattern${path}`)
-  return tidied(
-    respelt(pathname, (escape) => (/^%(?:3a|2[abc4])$/i.test(escape) ? escape.toUpperCase() : ESCAPES.get(escape))),
-  )
+  return tidied(respelt(pathname, (sign) => (/^%(?:3a|2[abc4])$/i.test(sign) ? sign.toUpperCase() : ESCAPES.get(sign))))
 }
 
 /**
@@ -48,14 +46,14 @@ function tidied(path: string): string {
 }
 
 /** In one pass without an expression, for a path that is all escapes: strangers send it. */
-function respelt(pathname: string, spell: (escape: string) => string | undefined): string {
+function respelt(pathname: string, spell: (sign: string) => string | undefined): string {
   let text = ''
   let from = 0
   for (let at = 0; at < pathname.length; at++) {
     const code = pathname.charCodeAt(at)
     if (IS_PLAIN[code]) continue
-    const escape = code === PERCENT ? pathname.slice(at, at + 3) : ''
-    const spelt = escape && spell(escape)
+    const sign = code === PERCENT ? pathname.slice(at, at + 3) : ''
+    const spelt = sign && spell(sign)
     // A percent sign that begins no escape stands for itself: left as it is, it could begin one with what is decoded.
     text += pathname.slice(from, at) + (spelt || encodeURIComponent(pathname[at] as string))
     if (spelt) at += 2
