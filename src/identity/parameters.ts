@@ -35,9 +35,11 @@ const INDEXES = /(?<![^\n])([[\]]*[^[\n]*)\[[^\n]*/g
 
 /** Letters and digits of each line in one case; what follows a NUL is cut off by PHP. */
 function fold(names: string): readonly string[] {
+  // The second says the same of ASCII, and takes a third of the time.
+  const others = /[\x80-\uffff]/.test(names) ? /[^\p{L}\p{N}\n]+/gu : /[^a-z\d\n]+/g
   return names
     .replace(/\0[^\n]*/g, '')
-    .replace(/[^\p{L}\p{N}\n]+/gu, '')
     .toLowerCase()
+    .replace(others, '')
     .split('\n')
 }

@@ -6,13 +6,13 @@
  */
 export function canonicalPath(pathname: string): string {
   if (/^(?:\/|(?:\/[\w.~!$&'()*+,;=:@-]+)+)$/.test(pathname)) return pathname
-  return tidied(respelt(pathname, (sign) => ESCAPES.get(sign)))
+  return tidied(respelt(pathname, OF_PATHS))
 }
 
 /** The same for the path of a pattern, in which a decoded ":", "*", "," "$" or "+" would mean something else. */
 export function canonicalPattern(path: string): string {
   const { pathname } = new URL(`http://pattern${path}`)
-  return tidied(respelt(pathname, (sign) => (/^%(?:3a|2[abc4])$/i.test(sign) ? sign.toUpperCase() : ESCAPES.get(sign))))
+  return tidied(respelt(pathname, OF_PATTERNS))
 }
 
 /**
@@ -23,43 +23,54 @@ export function foldCase(path: string): string {
   return decodeLetters(path).toLowerCase().toUpperCase().replaceAll('\u0307', '')
 }
 
-const PERCENT = 0x25
-/** By code: whether a character is left as it is. */
-const IS_PLAIN: readonly boolean[] = [...Array(0x80).keys()].map((code) =>
-  /[\w.~!$&'()*+,;=:@/-]/.test(String.fromCharCode(code)),
+const ASCII = Array.from({ length: 0x80 }, (_, code) => String.fromCharCode(code))
+/** By code: how a character is written; undefined if it is left as it is. */
+const CHARACTERS = ASCII.map((character) =>
+  /[\w.~!$&'()*+,;=:@/-]/.test(character) ? undefined : encodeURIComponent(character),
 )
+/** By code: the value of a hexadecimal digit. */
+const DIGITS = ASCII.map((character) => (/[\da-f]/i.test(character) ? Number.parseInt(character, 16) : undefined))
+/** By code: how an escape is written. What may stand for itself does. */
+const OF_PATHS = Array.from({ length: 0x100 }, (_, code) => {
+  const character = ASCII[code] ?? ''
+  return /[\w.~!$&'()*+,;=:@-]/.test(character) ? character : escapeOf(code)
+})
+const OF_PATTERNS = OF_PATHS.map((spelt, code) => (/^[:*,$+]$/.test(spelt) ? escapeOf(code) : spelt))
 
-/** How each escape is written, whatever the case of its digits: what may stand for itself does. */
-const ESCAPES: ReadonlyMap<string, string> = new Map(
-  [...Array(0x100).keys()].flatMap((code) => {
-    const [high = '', low = ''] = code.toString(16).padStart(2, '0')
-    const character = String.fromCharCode(code)
-    const spelt = /[\w.~!$&'()*+,;=:@-]/.test(character) ? character : `%${high}${low}`.toUpperCase()
-    const cases = [high, high.toUpperCase()].flatMap((first) => [first + low, first + low.toUpperCase()])
-    return cases.map((digits) => [`%${digits}`, spelt] as const)
-  }),
-)
-
-function tidied(path: string): string {
-  const single = path.replace(/\/{2,}/g, '/')
-  return single.length > 1 && single.endsWith('/') ? single.slice(0, -1) : single
+function escapeOf(code: number): string {
+  return `%${code.toString(16).padStart(2, '0').toUpperCase()}`
 }
 
-/** In one pass without an expression, for a path that is all escapes: strangers send it. */
-function respelt(pathname: string, spell: (sign: string) => string | undefined): string {
+/**
+ * In one pass, without an expression or a string for each escape: strangers send paths that are nothing else.
+ * @param escapes how each is written, by its code
+ */
+function respelt(pathname: string, escapes: readonly string[]): string {
   let text = ''
   let from = 0
   for (let at = 0; at < pathname.length; at++) {
     const code = pathname.charCodeAt(at)
-    if (IS_PLAIN[code]) continue
-    const sign = code === PERCENT ? pathname.slice(at, at + 3) : ''
-    const spelt = sign && spell(sign)
+    let spelt = CHARACTERS[code]
+    if (spelt === undefined) continue
+    if (from < at) text += pathname.slice(from, at)
     // A percent sign that begins no escape stands for itself: left as it is, it could begin one with what is decoded.
-    text += pathname.slice(from, at) + (spelt || encodeURIComponent(pathname[at] as string))
-    if (spelt) at += 2
+    if (spelt === '%25') {
+      const high = DIGITS[pathname.charCodeAt(at + 1)]
+      const low = DIGITS[pathname.charCodeAt(at + 2)]
+      if (high !== undefined && low !== undefined) {
+        spelt = escapes[16 * high + low] as string
+        at += 2
+      }
+    }
+    text += spelt
     from = at + 1
   }
-  return text + pathname.slice(from)
+  return from === 0 ? pathname : text + pathname.slice(from)
+}
+
+function tidied(path: string): string {
+  const single = path.replace(/\/{2,}/g, '/')
+  return single.length > 1 && single.endsWith('/') ? single.slice(0, -1) : single
 }
 
 /** What is not UTF-8 is left as it is, all of it: an error for each such letter would take long. */
