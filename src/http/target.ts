@@ -20,8 +20,8 @@ export type NoTarget = 'malformed' | 'too-long' | 'too-many-fields'
 
 export type TargetReader = (url: string) => Target | NoTarget
 
-/** As much as Cloudflare's edge lets in. */
-const MAX_CHARACTERS = 16_384
+/** As long a request line as Apache takes, and nginx about: the runtime copies and parses a URL several times. */
+const MAX_CHARACTERS = 8_190
 /** As long as a path of Linux may be, and a host: it is read whole, a query only where a policy needs it. */
 const MAX_PATH_CHARACTERS = 4_500
 /** As many as PHP, Tomcat, Django and `qs` take: the runtime takes a URL apart to send it, and each costs time. */
