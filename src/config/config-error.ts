@@ -18,10 +18,9 @@ export class ConfigError extends Error {
 
 function show(variable: string, value: unknown): string {
   if (value === undefined) return 'nothing'
+  const text = JSON.stringify(value) ?? typeof value
   // A URL may carry credentials before an @ or in its query.
-  const isHidden =
-    value === HIDDEN || SECRETS.has(variable) || (variable === 'UPSTREAM_URL' && /[@?]/.test(String(value)))
+  const isHidden = value === HIDDEN || SECRETS.has(variable) || (variable === 'UPSTREAM_URL' && /[@?]/.test(text))
   if (isHidden) return 'a value not shown here'
-  const text = JSON.stringify(value) ?? String(value)
   return text.length > 100 ? `${text.slice(0, 100)}…` : text
 }

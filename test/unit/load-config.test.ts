@@ -489,7 +489,7 @@ test('loadConfig() throws nothing but a line that begins with the name of the va
         expect(VARIABLES).toContain(named)
       }
     }),
-    { numRuns: 1000 },
+    { numRuns: 1000, examples: [['UPSTREAM_URL', { toString: false }]] },
   )
 })
 
