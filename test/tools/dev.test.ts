@@ -26,9 +26,12 @@ function startDev(variables: Record<string, string>, args: readonly string[] = [
     exited.then(() => reject(new Error(printed.text)))
   })
   ready.catch(() => {})
+  const ended = once(child, 'exit')
   onTestFinished(async () => {
     child.kill('SIGTERM')
-    await exited
+    await ended
+    // The bundler's process may outlive it for a while on a busy machine, and holds these open.
+    for (const stream of [child.stdout, child.stderr]) stream.destroy()
   })
   return { child, printed, exited, ready }
 }
