@@ -51,9 +51,9 @@ const LIMITS = [
   },
 ] as const
 
-export const LOADS = [0.5, 1, 1.5, 3] as const
+const LOADS = [0.5, 1, 1.5, 3] as const
 export const ROUND_TRIPS_MS = [0, 20, 100, 160] as const
-export const LEASE_SIZES = ['auto', 4, 10] as const
+const LEASE_SIZES = ['auto', 4, 10] as const
 
 /** Where leases could keep from a caller what it may have. */
 export const NEAR_THE_LIMIT: readonly NamedScenario[] = LIMITS.flatMap((limits) =>

@@ -5,7 +5,7 @@ import { medians } from '../statistics.ts'
 import { makeSubjects, type Subject } from './subjects.ts'
 
 export const OCCUPANCIES = [10, 1_000, 100_000] as const
-export const TIER_COUNTS = [1, 3] as const
+const TIER_COUNTS = [1, 3] as const
 /** No admissions in the window: each decision is on a caller never seen. */
 export const NEW_CALLER = 0
 const HOUR_MS = 3_600_000

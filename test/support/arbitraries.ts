@@ -10,7 +10,7 @@ const tier: fc.Arbitrary<Tier> = fc.record({
   limit: fc.integer({ min: 1, max: 200 }),
   windowMs: fc.integer({ min: 1, max: 3_000 }),
 })
-export const severalTiers: fc.Arbitrary<Tier[]> = fc.uniqueArray(tier, {
+const severalTiers: fc.Arbitrary<Tier[]> = fc.uniqueArray(tier, {
   minLength: 1,
   maxLength: 3,
   selector: ({ windowMs }) => windowMs,
