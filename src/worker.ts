@@ -1,10 +1,10 @@
-import { createApp } from './app.ts'
+import { createApp } from './gateway/app.ts'
 import { ConfigError } from './config/config-error.ts'
 import { type Environment, isFetcher, loadConfig } from './config/load-config.ts'
 import { problemResponse } from './http/problem.ts'
-import { consoleLog } from './log.ts'
-import { MemoryStore } from './store/memory-store.ts'
-import { RedisStore } from './store/redis-store.ts'
+import { consoleLog } from './decide/log.ts'
+import { MemoryStore } from './store/memory/memory-store.ts'
+import { RedisStore } from './store/redis/redis-store.ts'
 
 interface Handler {
   fetch(request: Request, env: Environment, ctx: ExecutionContext): Response | Promise<Response>

@@ -1,7 +1,7 @@
 import type { Config } from '../src/config/load-config.ts'
-import type { Policy } from '../src/policy/policy.ts'
-import { type Match, PolicyFinder, priorityOf } from '../src/policy/policy-finder.ts'
-import { createPathReader } from '../src/policy/request-path.ts'
+import type { Policy } from '../src/request/policy/policy.ts'
+import { type Match, PolicyFinder, priorityOf } from '../src/request/policy/policy-finder.ts'
+import { createPathReader } from '../src/request/policy/request-path.ts'
 
 /** More requests than these would be a load test, not a demonstration. */
 const MAX_REQUESTS = 1_000

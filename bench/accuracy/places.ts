@@ -2,9 +2,9 @@
  * Several places of one gateway before one store, in virtual time: the code of leases and of remembered refusals is the
  * real one, the store the script's twin, and clock and network are simulated. The same seed gives the same counts.
  */
-import { DenyCache } from '../../src/shortcut/deny-cache.ts'
-import { type LeaseSize, Leases } from '../../src/shortcut/leases.ts'
-import { MemoryStore } from '../../src/store/memory-store.ts'
+import { DenyCache } from '../../src/decide/deny-cache.ts'
+import { type LeaseSize, Leases } from '../../src/decide/leases.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import type { DecisionRequest, Rule, StoreDecision, Tier } from '../../src/store/store.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { idealAdmissions } from './windows.ts'

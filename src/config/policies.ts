@@ -1,11 +1,11 @@
-import { ALGORITHMS } from '../algorithms/algorithm.ts'
-import { isPassed, PASSED_EXPECTED } from '../http/passed-fields.ts'
-import { parseHeaderSource } from '../identity/source.ts'
-import type { Cost, Missing, OnStoreError, Policy, PolicyTier } from '../policy/policy.ts'
-import { PRIORITIES, type Priority } from '../policy/priority.ts'
+import { ALGORITHMS } from '../limit/algorithm.ts'
+import { isPassed, PASSED_EXPECTED } from '../gateway/passed-fields.ts'
+import { parseHeaderSource } from '../request/identity/source.ts'
+import type { Cost, Missing, OnStoreError, Policy, PolicyTier } from '../request/policy/policy.ts'
+import { PRIORITIES, type Priority } from '../request/policy/priority.ts'
 import type { Tier } from '../store/store.ts'
 import { ConfigError } from './config-error.ts'
-import { DURATION_EXPECTED, formatWindow, LIMITS_EXPECTED, parseDuration, parseLimits } from './limits.ts'
+import { DURATION_EXPECTED, formatWindow, LIMITS_EXPECTED, parseDuration, parseLimits } from '../limit/tiers.ts'
 import { HEADER_EXPECTED, type PolicyTable } from './policy-schema.ts'
 
 /** What the flat variables say for all policies. */

@@ -1,5 +1,5 @@
-import type { Hold } from '../limiter/hold.ts'
-import type { WaitUntil } from '../wait-until.ts'
+import type { Hold } from '../decide/hold.ts'
+import type { WaitUntil } from '../store/call-context.ts'
 import { joinWebSockets } from './join-web-sockets.ts'
 
 /**

@@ -1,4 +1,4 @@
-import type { Match } from '../policy/policy-finder.ts'
+import type { Match } from '../request/policy/policy-finder.ts'
 import type { Rule, Store } from '../store/store.ts'
 
 /** Charges whose real cost the upstream's response tells. */

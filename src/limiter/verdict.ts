@@ -1,6 +1,6 @@
-import type { Policy, PolicyTier } from '../policy/policy.ts'
+import type { Policy, PolicyTier } from '../request/policy/policy.ts'
 import type { TierUsage } from '../store/store.ts'
-import type { Hold } from './hold.ts'
+import type { Hold } from '../decide/hold.ts'
 import type { Settlement } from './settlement.ts'
 
 /** How one tier of one policy stands after the decision. */

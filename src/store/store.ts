@@ -1,5 +1,5 @@
-import type { AlgorithmName } from '../algorithms/algorithm.ts'
-import type { WaitUntil } from '../wait-until.ts'
+import type { AlgorithmName } from '../limit/algorithm.ts'
+import type { WaitUntil } from './call-context.ts'
 
 /** One limit over one span of time, e.g. 120 per 60,000 ms. */
 export interface Tier {

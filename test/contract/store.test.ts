@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { AlgorithmName } from '../../src/algorithms/algorithm.ts'
+import type { AlgorithmName } from '../../src/limit/algorithm.ts'
 import type { Rule, StoreDecision } from '../../src/store/store.ts'
 import { EVERY_ALGORITHM, ruleOf, TIERED_ALGORITHMS, take } from '../support/rules.ts'
 import { STORES } from '../support/stores.ts'

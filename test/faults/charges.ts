@@ -1,4 +1,4 @@
-import { createDigest } from '../../src/identity/digest.ts'
+import { createDigest } from '../../src/request/identity/digest.ts'
 import { type Path, PLANTED } from './callers.ts'
 import type { Site } from './site.ts'
 import type { Sample } from './traffic.ts'

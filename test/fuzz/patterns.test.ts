@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect } from 'vitest'
-import { canonicalPath } from '../../src/policy/canonical-path.ts'
-import { type Pattern, parsePattern } from '../../src/policy/pattern.ts'
-import { PatternRouter } from '../../src/policy/pattern-router.ts'
+import { canonicalPath } from '../../src/request/policy/canonical-path.ts'
+import { type Pattern, parsePattern } from '../../src/request/policy/pattern.ts'
+import { PatternRouter } from '../../src/request/policy/pattern-router.ts'
 import { fuzz } from './fuzz.ts'
 import { anyText, textOf } from './strings.ts'
 

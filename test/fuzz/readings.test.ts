@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
-import { canonicalPath } from '../../src/policy/canonical-path.ts'
-import { PolicyFinder } from '../../src/policy/policy-finder.ts'
-import { createPathReader } from '../../src/policy/request-path.ts'
+import { canonicalPath } from '../../src/request/policy/canonical-path.ts'
+import { PolicyFinder } from '../../src/request/policy/policy-finder.ts'
+import { createPathReader } from '../../src/request/policy/request-path.ts'
 import { fuzz } from './fuzz.ts'
 
 /** What an API may do to a path, in any order and number, before it looks for who serves it. */

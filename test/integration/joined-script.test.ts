@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { decideScript } from '../../src/store/script.ts'
-import { scriptArguments } from '../../src/store/script-call.ts'
+import { decideScript } from '../../src/store/redis/script.ts'
+import { scriptArguments } from '../../src/store/redis/script-call.ts'
 import { ruleOf, take } from '../support/rules.ts'
 import { connectRedis, type RedisClient } from '../support/script-store.ts'
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { type ConcurrencyState, concurrency, releaseSlot, renewSlot } from '../../src/algorithms/concurrency.ts'
+import { type ConcurrencyState, concurrency, releaseSlot, renewSlot } from '../../src/limit/algorithms/concurrency.ts'
 import { backAndForthUs, LONG, START_MS } from '../support/arbitraries.ts'
 import { expectProperty } from '../support/property.ts'
 import { ruleOf, take } from '../support/rules.ts'

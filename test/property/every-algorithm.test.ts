@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { MemoryStore } from '../../src/store/memory-store.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import type { Rule, StoreDecision } from '../../src/store/store.ts'
 import {
   anyConfigured,

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { Leases } from '../../src/shortcut/leases.ts'
+import { Leases } from '../../src/decide/leases.ts'
 import type { DecisionRequest, Rule, StoreDecision } from '../../src/store/store.ts'
 import { type Admission, expectNoWindowOver } from '../support/admissions.ts'
 import { START_MS } from '../support/arbitraries.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { type TokenBucketState, tokenBucket } from '../../src/algorithms/token-bucket.ts'
+import { type TokenBucketState, tokenBucket } from '../../src/limit/algorithms/token-bucket.ts'
 import type { Rule } from '../../src/store/store.ts'
 import { anyCost, anyRule, backAndForthUs, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
 import { expectProperty } from '../support/property.ts'

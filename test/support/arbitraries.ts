@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { AlgorithmName } from '../../src/algorithms/algorithm.ts'
+import type { AlgorithmName } from '../../src/limit/algorithm.ts'
 import type { Rule, Tier } from '../../src/store/store.ts'
 import { capacityOf, ruleOf, TIERED_ALGORITHMS } from './rules.ts'
 

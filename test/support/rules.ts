@@ -1,4 +1,4 @@
-import { ALGORITHM_LETTERS, type AlgorithmName } from '../../src/algorithms/algorithm.ts'
+import { ALGORITHM_LETTERS, type AlgorithmName } from '../../src/limit/algorithm.ts'
 import type { DecisionRequest, Rule, Tier } from '../../src/store/store.ts'
 
 export const EVERY_ALGORITHM = Object.keys(ALGORITHM_LETTERS) as AlgorithmName[]

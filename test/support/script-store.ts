@@ -1,6 +1,6 @@
 import { createClient } from '@redis/client'
-import { decideScript } from '../../src/store/script.ts'
-import { readDecision, scriptArguments } from '../../src/store/script-call.ts'
+import { decideScript } from '../../src/store/redis/script.ts'
+import { readDecision, scriptArguments } from '../../src/store/redis/script-call.ts'
 import type { DecisionRequest, StoreDecision } from '../../src/store/store.ts'
 import { EVERY_ALGORITHM } from './rules.ts'
 

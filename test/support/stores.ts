@@ -1,6 +1,6 @@
 import { inject } from 'vitest'
-import { MemoryStore } from '../../src/store/memory-store.ts'
-import { RedisStore } from '../../src/store/redis-store.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { RedisStore } from '../../src/store/redis/redis-store.ts'
 import type { Store } from '../../src/store/store.ts'
 import { EVERY_ALGORITHM } from './rules.ts'
 

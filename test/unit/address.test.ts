@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { callerAddress } from '../../src/identity/address.ts'
+import { callerAddress } from '../../src/request/identity/address.ts'
 
 const addressOf = (address: string) => callerAddress(new Headers({ 'CF-Connecting-IP': address }), 64)
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { canonicalPath } from '../../src/policy/canonical-path.ts'
+import { canonicalPath } from '../../src/request/policy/canonical-path.ts'
 
 const canonical = (path: string) => canonicalPath(new URL(`https://gateway.example${path}`).pathname)
 

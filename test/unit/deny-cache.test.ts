@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { DenyCache } from '../../src/shortcut/deny-cache.ts'
-import { MemoryStore } from '../../src/store/memory-store.ts'
+import { DenyCache } from '../../src/decide/deny-cache.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { type DecisionRequest, type Rule, StoreError, type TierUsage } from '../../src/store/store.ts'
 import { ruleOf, take } from '../support/rules.ts'
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { GuardedStore } from '../../src/outage/guarded-store.ts'
-import { MemoryStore } from '../../src/store/memory-store.ts'
+import { GuardedStore } from '../../src/decide/guarded-store.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { StoreError } from '../../src/store/store.ts'
 import { ruleOf, take } from '../support/rules.ts'
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { version } from '../../package.json'
-import { createHealth } from '../../src/http/health.ts'
-import type { Circuit } from '../../src/outage/circuit-breaker.ts'
+import { createHealth } from '../../src/gateway/health.ts'
+import type { Circuit } from '../../src/decide/circuit-breaker.ts'
 import { type Store, StoreError } from '../../src/store/store.ts'
 
 const START_MS = 1_700_000_000_000

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { type LeaseSize, Leases } from '../../src/shortcut/leases.ts'
-import { MemoryStore } from '../../src/store/memory-store.ts'
+import { type LeaseSize, Leases } from '../../src/decide/leases.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { type DecisionRequest, type Rule, StoreError } from '../../src/store/store.ts'
 import { ruleOf, take } from '../support/rules.ts'
 

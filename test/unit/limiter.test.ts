@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config/load-config.ts'
-import { createDigest } from '../../src/identity/digest.ts'
+import { createDigest } from '../../src/request/identity/digest.ts'
 import { Limiter } from '../../src/limiter/limiter.ts'
 import type { Verdict } from '../../src/limiter/verdict.ts'
-import { createPathReader } from '../../src/policy/request-path.ts'
-import { MemoryStore } from '../../src/store/memory-store.ts'
+import { createPathReader } from '../../src/request/policy/request-path.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import {
   type DecisionRequest,
   type Rule,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { localShareOf } from '../../src/outage/local-share.ts'
+import { localShareOf } from '../../src/decide/local-share.ts'
 import type { Rule } from '../../src/store/store.ts'
 import { ruleOf } from '../support/rules.ts'
 

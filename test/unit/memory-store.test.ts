@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { MemoryStore } from '../../src/store/memory-store.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import type { DecisionRequest, Rule, StoreDecision } from '../../src/store/store.ts'
 
 /** The bound of the source: more callers than any test could know of by accident. */

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { type Pattern, parsePattern } from '../../src/policy/pattern.ts'
-import { PatternRouter } from '../../src/policy/pattern-router.ts'
+import { type Pattern, parsePattern } from '../../src/request/policy/pattern.ts'
+import { PatternRouter } from '../../src/request/policy/pattern-router.ts'
 
 /** A router that answers with the patterns themselves. */
 function routerOf(...patterns: readonly string[]): PatternRouter<string> {

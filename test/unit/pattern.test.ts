@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { parsePattern, patternExpected } from '../../src/policy/pattern.ts'
+import { parsePattern, patternExpected } from '../../src/request/policy/pattern.ts'
 
 test.each([
   ['/login', '*', '/login'],

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { PendingReleases } from '../../src/outage/pending-releases.ts'
+import { PendingReleases } from '../../src/decide/pending-releases.ts'
 import { type Release, StoreError } from '../../src/store/store.ts'
 import { ruleOf } from '../support/rules.ts'
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
-import { PolicyFinder, priorityOf } from '../../src/policy/policy-finder.ts'
-import { createPathReader } from '../../src/policy/request-path.ts'
+import { PolicyFinder, priorityOf } from '../../src/request/policy/policy-finder.ts'
+import { createPathReader } from '../../src/request/policy/request-path.ts'
 
 /** @param matches of each policy by name; undefined for one that applies everywhere */
 function finderOf(matches: Readonly<Record<string, string | undefined>>, exempt?: string): PolicyFinder {

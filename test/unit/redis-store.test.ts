@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, inject, test, vi } from 'vitest'
-import type { AlgorithmName } from '../../src/algorithms/algorithm.ts'
-import { RedisStore, type RedisStoreOptions } from '../../src/store/redis-store.ts'
-import { decideScript, KEY_LOCKING } from '../../src/store/script.ts'
+import type { AlgorithmName } from '../../src/limit/algorithm.ts'
+import { RedisStore, type RedisStoreOptions } from '../../src/store/redis/redis-store.ts'
+import { decideScript, KEY_LOCKING } from '../../src/store/redis/script.ts'
 import { type DecisionRequest, type Rule, StoreError } from '../../src/store/store.ts'
 
 afterEach(() => vi.unstubAllGlobals())

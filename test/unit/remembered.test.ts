@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { Remembered } from '../../src/remembered.ts'
+import { Remembered } from '../../src/request/remembered.ts'
 
 const token = (n: number) => `Bearer ${String(n).padStart(33, '0')}`
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config/load-config.ts'
-import { RuleMaker } from '../../src/limiter/rule-maker.ts'
+import { RuleMaker } from '../../src/request/rule-maker.ts'
 
 /** Makes the key of a request by the first of the policies. */
 function keys(env: Environment = {}) {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { readDecision, scriptArguments } from '../../src/store/script-call.ts'
+import { readDecision, scriptArguments } from '../../src/store/redis/script-call.ts'
 import { type DecisionRequest, type Rule, StoreError } from '../../src/store/store.ts'
 
 const rule: Rule = {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { createTargetReader, hasTooManyFields } from '../../src/http/target.ts'
-import { createPathReader } from '../../src/policy/request-path.ts'
+import { createTargetReader, hasTooManyFields } from '../../src/gateway/target.ts'
+import { createPathReader } from '../../src/request/policy/request-path.ts'
 
 const readPath = createPathReader()
 

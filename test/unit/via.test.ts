@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
-import { hasPassed, viaName } from '../../src/http/via.ts'
+import { hasPassed, viaName } from '../../src/gateway/via.ts'
 
 const nameOf = (env: Readonly<Record<string, unknown>>) =>
   viaName(loadConfig({ UPSTREAM_URL: 'https://api.example.com', ...env }))

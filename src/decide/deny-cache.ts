@@ -1,0 +1,120 @@
+import { Generations } from './generations.ts'
+import type { DecisionRequest, Rule, Store, StoreDecision, TierUsage } from '../store/store.ts'
+import { StoreError } from '../store/store.ts'
+import type { WaitUntil } from '../store/call-context.ts'
+import { Standings } from './standings.ts'
+
+/** Refusals remembered at most. */
+const MAX_ENTRIES = 10_000
+/** A counter that was reset, or a limit that was raised, shows after this at the latest. */
+const MAX_AGE_MS = 5_000
+
+interface Refusal {
+  readonly usage: readonly TierUsage[]
+  readonly nowMs: number
+  /** Redis decided at some moment between these two. */
+  readonly sentAtMs: number
+  readonly receivedAtMs: number
+  readonly untilMs: number
+  /** That of the key's standing: any sign that units were spent since makes the told times untrue. */
+  readonly version: number
+}
+
+/**
+ * Answers what is certain without asking: a caller that was told to wait is refused the same cost until then, unless
+ * units were spent since. So a flood of refused requests costs no calls. A refusal is remembered for the rule that
+ * refused and for the cost asked; a cheaper request, or another policy, is still asked for.
+ */
+export class DenyCache {
+  readonly #store: Pick<Store, 'decide'>
+  readonly #now: () => number
+  readonly #refusals = new Generations<Refusal>(MAX_ENTRIES)
+  readonly #standings = new Standings()
+
+  /** @param now milliseconds since the Unix epoch */
+  constructor(store: Pick<Store, 'decide'>, now: () => number) {
+    this.#store = store
+    this.#now = now
+  }
+
+  async decide(request: DecisionRequest, waitUntil: WaitUntil): Promise<StoreDecision> {
+    const sentAtMs = this.#now()
+    const known = this.#recall(request, sentAtMs)
+    if (known) return known
+    const heardBefore = this.#standings.heard
+    try {
+      const decision = await this.#store.decide(request, waitUntil)
+      const areCertain = this.#standings.hear(request, decision, sentAtMs, heardBefore)
+      if (decision.granted === 0) this.#remember(request, decision, sentAtMs, areCertain)
+      return decision
+    } catch (error) {
+      if (!(error instanceof StoreError) || error.mayHaveRun) this.#standings.doubt(request)
+      throw error
+    }
+  }
+
+  #recall(request: DecisionRequest, nowMs: number): StoreDecision | undefined {
+    const refusals = request.rules.map((rule) => this.#refusalOf(rule, unitsOf(rule, request), nowMs))
+    const first = refusals.find((refusal) => refusal !== undefined)
+    if (!first) return undefined
+    // Another rule may refuse for longer by now.
+    const isComplete = request.rules.every((rule, index) => refusals[index] || this.#fits(rule, unitsOf(rule, request)))
+    if (!isComplete) return undefined
+    const usage = refusals.map((refusal) => (refusal ? agedUsage(refusal, nowMs) : []))
+    return { granted: 0, nowMs: first.nowMs + nowMs - first.sentAtMs, usage }
+  }
+
+  #refusalOf(rule: Rule, units: number, nowMs: number): Refusal | undefined {
+    const refusal = isLasting(rule) ? this.#refusals.get(nameOf(rule, units)) : undefined
+    // A clock that stepped back says nothing of how much time has gone by.
+    if (!refusal || nowMs >= refusal.untilMs || nowMs < refusal.receivedAtMs) return undefined
+    return refusal.version === this.#standings.get(rule.key)?.version ? refusal : undefined
+  }
+
+  /** Whether a rule would not refuse, as far as is known. Of rules that may give back at any moment, nothing is. */
+  #fits({ key, algorithm, enforced, reserved, isSettled }: Rule, units: number): boolean {
+    if (!enforced || isSettled || algorithm === 'concurrency') return true
+    const standing = this.#standings.get(key)
+    return !standing || standing.remaining >= units + reserved
+  }
+
+  #remember(request: DecisionRequest, decision: StoreDecision, sentAtMs: number, areCertain: readonly boolean[]): void {
+    const { nowMs, usage } = decision
+    request.rules.forEach((rule, index) => {
+      const tiers = usage[index] ?? []
+      // The tier that holds longest. Before it gives back anything, nothing of this can change for the better.
+      const decisive = tiers.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs)[0]
+      const version = this.#standings.get(rule.key)?.version
+      if (!isLasting(rule) || !decisive || decisive.retryAfterMs === 0 || !areCertain[index] || !version) return
+      const untilMs = sentAtMs + Math.min(decisive.resetMs, decisive.retryAfterMs, MAX_AGE_MS)
+      const refusal = { usage: tiers, nowMs, sentAtMs, receivedAtMs: this.#now(), untilMs, version }
+      this.#refusals.set(nameOf(rule, unitsOf(rule, request)), refusal)
+    })
+  }
+}
+
+/**
+ * Whether a rule that has refused goes on to do so, for the same reason: slots and settled charges may be given back at
+ * any moment, and what is reserved may be used up by others.
+ */
+function isLasting({ algorithm, enforced, reserved, isSettled, isForNewcomers }: Rule): boolean {
+  return enforced && reserved === 0 && algorithm !== 'concurrency' && !isSettled && !isForNewcomers
+}
+
+/** Units that must fit. */
+function unitsOf({ cost }: Rule, { mode, permits }: DecisionRequest): number {
+  return mode === 'partial' ? cost : cost * permits
+}
+
+function nameOf({ key }: Rule, units: number): string {
+  return `${key} ${units}`
+}
+
+function agedUsage({ usage, sentAtMs, receivedAtMs }: Refusal, nowMs: number): TierUsage[] {
+  return usage.map(({ remaining, resetMs, retryAfterMs }) => ({
+    remaining,
+    resetMs: Math.max(0, resetMs - (nowMs - sentAtMs)),
+    // From the later moment: who waits that long is not told to wait again.
+    retryAfterMs: retryAfterMs === 0 ? 0 : Math.max(1, retryAfterMs - (nowMs - receivedAtMs)),
+  }))
+}

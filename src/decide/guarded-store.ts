@@ -1,0 +1,87 @@
+import type { Log } from './log.ts'
+import type { DecisionRequest, Difference, Release, Rule, Store, StoreDecision } from '../store/store.ts'
+import { StoreError } from '../store/store.ts'
+import type { WaitUntil } from '../store/call-context.ts'
+import { type Circuit, CircuitBreaker } from './circuit-breaker.ts'
+import { PendingReleases } from './pending-releases.ts'
+
+export interface GuardedStoreOptions {
+  readonly store: Store
+  /** Milliseconds since the Unix epoch. */
+  readonly now: () => number
+  /** Deadline of a decision, in milliseconds. */
+  readonly timeoutMs: number
+  readonly log: Log
+}
+
+/** A store that is not asked for decisions while it keeps failing, and that is given back what it gave when it can be. */
+export class GuardedStore implements Store {
+  readonly kind: Store['kind']
+  readonly #store: Store
+  readonly #log: Log
+  readonly #breaker: CircuitBreaker
+  readonly #pending: PendingReleases
+
+  constructor({ store, now, timeoutMs, log }: GuardedStoreOptions) {
+    this.kind = store.kind
+    this.#store = store
+    this.#log = log
+    this.#breaker = new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 2 * timeoutMs })
+    this.#pending = new PendingReleases(store, now)
+  }
+
+  get circuit(): Circuit {
+    return this.#breaker.circuit
+  }
+
+  decide(request: DecisionRequest, waitUntil?: WaitUntil): Promise<StoreDecision> {
+    // Whoever began may have no time left.
+    if (this.#pending.size > 0) waitUntil?.(this.#pending.keep())
+    const decision = this.#ask(request, waitUntil)
+    // Also if the client goes away before: slots that were taken for it must become known, so as to be given back.
+    if (request.rules.some(({ slot }) => slot !== undefined)) waitUntil?.(decision.catch(() => {}))
+    return decision
+  }
+
+  async #ask(request: DecisionRequest, waitUntil: WaitUntil | undefined): Promise<StoreDecision> {
+    const end = this.#breaker.begin()
+    if (!end) throw new StoreError('not asked for a moment, after it failed repeatedly', { mayHaveRun: false })
+    let isSuccess = false
+    try {
+      const decision = await this.#store.decide(request, waitUntil)
+      isSuccess = true
+      return decision
+    } finally {
+      const wasClosed = this.circuit === 'closed'
+      end(isSuccess)
+      if (this.circuit === 'closed' && !wasClosed) this.#log('info', { event: 'store_recovered' })
+    }
+  }
+
+  // What was taken is given back whether or not the store is well: nobody waits for it.
+  async release(rules: readonly Rule[]): Promise<void> {
+    try {
+      await this.#store.release(rules)
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error
+      await this.revoke(rules.map((rule) => ({ rule, isKnown: true })))
+    }
+  }
+
+  revoke(releases: readonly Release[]): Promise<void> {
+    this.#pending.add(releases)
+    return this.#pending.keep()
+  }
+
+  renew(rules: readonly Rule[]): Promise<void> {
+    return this.#store.renew(rules)
+  }
+
+  settle(differences: readonly Difference[], chargedAtMs: number): Promise<void> {
+    return this.#store.settle(differences, chargedAtMs)
+  }
+
+  ping(): Promise<void> {
+    return this.#store.ping()
+  }
+}

@@ -1,0 +1,138 @@
+import { Generations } from './generations.ts'
+import type { DecisionRequest, Rule, Store, StoreDecision } from '../store/store.ts'
+import { StoreError } from '../store/store.ts'
+import type { WaitUntil } from '../store/call-context.ts'
+import { Account, admission, withLeft } from './account.ts'
+import { Standings } from './standings.ts'
+import { affordable, type Terms, termsOf } from './terms.ts'
+
+/** Callers whose permits are kept at most; those of others lapse. */
+const MAX_ACCOUNTS = 10_000
+/** After so long, a replenishment of which nothing was heard stands in nobody's way. */
+const LOST_AFTER_MS = 2_000
+/** Of a lease's term, beyond which a round trip leaves too little of it. */
+const MAX_ROUND_TRIP_SHARE = 0.25
+/** Longer round trips count at once, shorter ones by and by. */
+const ROUND_TRIP_DECAY = 1 / 8
+
+/** A number of permits to take at once at most, or as many as a caller is about to need. */
+export type LeaseSize = number | 'auto'
+
+/**
+ * Takes several permits of a busy caller in one call, and spends them without asking, as long as the caller is far from
+ * its limits. The script counts a leased permit as if it were spent when the lease ends, so no true window ever holds
+ * more than its limit whenever it is spent before; permits not spent by then lapse, and count all the same.
+ */
+export class Leases {
+  readonly #store: Pick<Store, 'decide'>
+  readonly #now: () => number
+  readonly #size: number
+  readonly #accounts = new Generations<Account>(MAX_ACCOUNTS)
+  readonly #standings = new Standings()
+  /** Unknown until the first call has been answered. */
+  #roundTripMs = Number.POSITIVE_INFINITY
+  #latestMs = 0
+
+  /** @param now milliseconds since the Unix epoch */
+  constructor(store: Pick<Store, 'decide'>, now: () => number, size: LeaseSize) {
+    this.#store = store
+    this.#now = now
+    this.#size = size === 'auto' ? Number.POSITIVE_INFINITY : size
+  }
+
+  /** @throws {StoreError} whether a lease was charged is then unknown */
+  async decide(request: DecisionRequest, waitUntil: WaitUntil): Promise<StoreDecision> {
+    const terms = termsOf(request)
+    if (!terms) return this.#ask(request, waitUntil)
+    const nowMs = this.#readClock()
+    const account = this.#accountOf(terms)
+    account.see(nowMs, terms)
+    const isPaused = nowMs < account.replenishedUntilMs
+    if (account.spend(nowMs)) {
+      const left = account.left(nowMs)
+      // Before they have run out, so that nobody waits.
+      if (!isPaused && account.isShort(nowMs, this.#roundTripMs, terms)) {
+        const wanted = this.#wanted(account, request, terms)
+        if (wanted >= 2) waitUntil(this.#take(account, request, terms, wanted, 0, waitUntil).catch(ignoreStoreError))
+      }
+      return admission(request, account.standings, left, nowMs)
+    }
+    // Others wait for the same answer, which cannot be shared: each asks for itself alone.
+    const wanted = isPaused ? 1 : this.#wanted(account, request, terms)
+    if (wanted < 2) return this.#ask(request, waitUntil)
+    const decision = await this.#take(account, request, terms, wanted, 1, waitUntil)
+    if (decision.granted === 0) return decision
+    const left = decision.granted - 1
+    const usage = decision.usage.map((tiers, index) => withLeft(tiers, left * (request.rules[index] as Rule).cost))
+    return { ...decision, granted: 1, usage }
+  }
+
+  #wanted(account: Account, request: DecisionRequest, terms: Terms): number {
+    if (this.#roundTripMs > terms.termMs * MAX_ROUND_TRIP_SHARE) return 1
+    const wanted = Math.min(terms.most, this.#size, account.wanted(this.#roundTripMs, terms))
+    if (wanted < 2) return 1
+    const usage = request.rules.map(({ key }) => this.#standings.get(key)?.usage ?? [])
+    return Math.min(wanted, affordable(request, usage, terms))
+  }
+
+  #accountOf({ name }: Terms): Account {
+    let account = this.#accounts.get(name)
+    if (!account) {
+      account = new Account()
+      this.#accounts.set(name, account)
+    }
+    return account
+  }
+
+  /** @param own permits that are spent already: the request that asks is admitted by the script itself */
+  async #take(
+    account: Account,
+    request: DecisionRequest,
+    terms: Terms,
+    permits: number,
+    own: 0 | 1,
+    waitUntil: WaitUntil,
+  ): Promise<StoreDecision> {
+    const sentAtMs = this.#now()
+    account.replenishedUntilMs = sentAtMs + LOST_AFTER_MS
+    try {
+      const leased = { ...request, mode: 'partial', permits, leaseMs: terms.termMs } as const
+      const decision = await this.#ask(leased, waitUntil)
+      if (decision.granted > 0) {
+        account.standings = request.rules.map(({ key }) => this.#standings.of(key))
+        account.add(decision.granted - own, sentAtMs, terms)
+      }
+      return decision
+    } finally {
+      account.replenishedUntilMs = 0
+    }
+  }
+
+  async #ask(request: DecisionRequest, waitUntil: WaitUntil): Promise<StoreDecision> {
+    const sentAtMs = this.#readClock()
+    const heardBefore = this.#standings.heard
+    const decision = await this.#store.decide(request, waitUntil)
+    this.#standings.hear(request, decision, sentAtMs, heardBefore)
+    const elapsedMs = this.#readClock() - sentAtMs
+    // A refusal may have been remembered.
+    if (decision.granted > 0 && elapsedMs >= 0) {
+      const more = elapsedMs - this.#roundTripMs
+      this.#roundTripMs =
+        more < 0 && more > Number.NEGATIVE_INFINITY ? this.#roundTripMs + more * ROUND_TRIP_DECAY : elapsedMs
+    }
+    return decision
+  }
+
+  /** Of a clock that is seen to step back, nobody knows when leases end: they all lapse, those on their way too. */
+  #readClock(): number {
+    const nowMs = this.#now()
+    if (nowMs < this.#latestMs) this.#accounts.clear()
+    this.#latestMs = nowMs
+    return nowMs
+  }
+}
+
+/** The next request that finds nothing left asks for itself, and says so if it fails. */
+function ignoreStoreError(error: unknown): void {
+  if (!(error instanceof StoreError)) throw error
+}

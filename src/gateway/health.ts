@@ -1,0 +1,37 @@
+import { version } from '../../package.json'
+import type { GuardedStore } from '../decide/guarded-store.ts'
+
+/** The store is asked at most this often by an isolate, however often health is. */
+const PING_INTERVAL_MS = 1_000
+
+/**
+ * Makes the handler of `GET /_sluice/health`: 200 and JSON, whatever the store's state.
+ * @param now milliseconds since the Unix epoch
+ */
+export function createHealth(
+  store: Pick<GuardedStore, 'kind' | 'ping' | 'circuit'>,
+  now: () => number,
+): () => Promise<Response> {
+  let askedAt = Number.NEGATIVE_INFINITY
+  // Plain data, not a promise: an isolate's requests must not await each other's.
+  let last: { readonly reachable: boolean | null; readonly rttMs: number | null } = { reachable: null, rttMs: null }
+
+  return async function health() {
+    const startedAt = now()
+    if (startedAt - askedAt >= PING_INTERVAL_MS) {
+      askedAt = startedAt
+      const result = await store.ping().then(
+        () => ({ reachable: true, rttMs: now() - startedAt }),
+        () => ({ reachable: false, rttMs: null }),
+      )
+      // A ping that took long must not hide what a later one has found.
+      if (askedAt === startedAt) last = result
+    }
+    const { kind, circuit } = store
+    const status = last.reachable === false || circuit !== 'closed' ? 'degraded' : 'ok'
+    return Response.json(
+      { status, version, store: { kind, ...last, circuit } },
+      { headers: { 'Cache-Control': 'no-store' } },
+    )
+  }
+}

@@ -1,0 +1,86 @@
+import { Deadlines, TOO_LATE } from '../store/deadlines.ts'
+import type { Log } from '../decide/log.ts'
+import { removeHopByHop } from './hop-by-hop.ts'
+import { isPassed } from './passed-fields.ts'
+import { problemResponse } from '../http/problem.ts'
+import type { Target } from './target.ts'
+
+export interface ProxyOptions {
+  /** Origin and base path, without a trailing slash; undefined to keep the request's own URL (service binding). */
+  readonly upstreamUrl: string | undefined
+  /** Time for the upstream to begin its answer, in milliseconds; bodies may take longer. */
+  readonly timeoutMs: number
+  readonly fetch: (request: Request | string, init: RequestInit) => Promise<Response>
+  /** How this deployment enters itself in `Via`. */
+  readonly name: string
+  readonly log: Log
+}
+
+/** @param signal ends the exchange */
+export type ProxyHandler = (
+  request: Request,
+  target: Target,
+  deadlines: Deadlines | undefined,
+  signal?: AbortSignal,
+) => Promise<Response>
+
+/**
+ * Makes the proxy: method, path, query, body, cookies, redirects and WebSockets pass as they are, both bodies as
+ * streams. An upstream out of reach is a 502, one that does not begin to answer in time a 504.
+ */
+export function createProxy({ upstreamUrl, timeoutMs, fetch, name, log }: ProxyOptions): ProxyHandler {
+  return async function proxy(request, target, deadlines, signal) {
+    const url = upstreamUrl === undefined ? request.url : upstreamUrl + target.pathAndQuery
+    const headers = toUpstream(request, target, name)
+    try {
+      const response = await (deadlines ?? Deadlines.ofOne()).within(timeoutMs, send(request, url, headers, signal))
+      if (response !== TOO_LATE) return toClient(response)
+      log('error', { event: 'upstream_timeout', timeoutMs })
+      const detail = 'The API behind this gateway did not answer in time.'
+      return problemResponse({ status: 504, title: 'Gateway Timeout', detail })
+    } catch (error) {
+      if (signal?.aborted) {
+        // Nobody reads this; it says that the upstream is not to blame.
+        return problemResponse({ status: 499, title: 'Client Closed Request', detail: 'The client went away.' })
+      }
+      log('error', { event: 'upstream_unreachable', error: error instanceof Error ? error.name : 'unknown' })
+      const detail = 'The API behind this gateway could not be reached.'
+      return problemResponse({ status: 502, title: 'Bad Gateway', detail })
+    }
+  }
+
+  function send(request: Request, url: string, headers: Headers, signal: AbortSignal | undefined): Promise<Response> {
+    const init: RequestInit = { headers, redirect: 'manual', ...(signal && { signal }) }
+    // A copy keeps the body, that of a GET too, which no init may have. Without one, it is but a detour.
+    return request.body === null
+      ? fetch(url, { ...init, method: request.method })
+      : fetch(new Request(url, request), init)
+  }
+}
+
+function toUpstream({ headers: received }: Request, { host, scheme }: Target, name: string): Headers {
+  const headers = new Headers(received)
+  // Names alone: a value costs as much again to read. Fields that Connection names need no look, for none may be named.
+  for (const field of received.keys()) if (!isPassed(field)) headers.delete(field)
+  if (received.get('Upgrade')?.toLowerCase() === 'websocket') headers.set('Upgrade', 'websocket')
+
+  // The version in which the runtime hands requests over. That of the client would have to be read from `cf`, which is
+  // parsed and copied for it.
+  headers.append('Via', `1.1 ${name}`)
+  headers.set('X-Forwarded-Host', host)
+  headers.set('X-Forwarded-Proto', scheme)
+  const address = received.get('CF-Connecting-IP')
+  if (address !== null) headers.set('X-Forwarded-For', address)
+  return headers
+}
+
+/** The upstream's response with headers that can be added to. */
+function toClient(response: Response): Response {
+  const { webSocket } = response
+  const outgoing = webSocket
+    ? new Response(null, { status: 101, webSocket, headers: response.headers })
+    : new Response(response.body, response)
+  removeHopByHop(outgoing.headers)
+  if (webSocket) outgoing.headers.set('Upgrade', 'websocket')
+  return outgoing
+}

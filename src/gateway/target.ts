@@ -1,0 +1,74 @@
+import type { PathReader, RequestPath } from '../request/policy/request-path.ts'
+import { Remembered } from '../request/remembered.ts'
+
+/** What a request is about (RFC 9112 §3.2), taken apart. */
+export interface Target {
+  /** With the port, where it is not that of the scheme. */
+  readonly host: string
+  /** `http` or `https`. */
+  readonly scheme: string
+  /** As the client wrote them, dot segments resolved. */
+  readonly pathAndQuery: string
+  readonly path: RequestPath
+}
+
+/**
+ * Why a request has no target: its URL cannot be parsed, e.g. for a malformed Host, or is too long to be read or passed on; or there are
+ * too many fields beside it.
+ */
+export type NoTarget = 'malformed' | 'too-long' | 'too-many-fields'
+
+export type TargetReader = (url: string) => Target | NoTarget
+
+/** As long a request line as Apache takes, and nginx about: the runtime copies and parses a URL several times. */
+const MAX_CHARACTERS = 8_190
+/** As long as a path of Linux may be, and a host: it is read whole, a query only where a policy needs it. */
+const MAX_PATH_CHARACTERS = 4_500
+/** As many as PHP, Tomcat, Django and `qs` take: the runtime takes a URL apart to send it, and each costs time. */
+const MAX_PARAMETERS = 1_000
+
+/** As many as Apache and Tomcat take: each costs time to copy, whoever sends it. */
+const MAX_FIELDS = 100
+
+export function hasTooManyFields(headers: Headers): boolean {
+  let fields = 0
+  // Not to the end: each of them would be made a string.
+  for (const _ of headers.keys()) if (++fields > MAX_FIELDS) return true
+  return false
+}
+
+export function createTargetReader(readPath: PathReader): TargetReader {
+  const remembered = new Remembered<Target>()
+  return function targetOf(url) {
+    const known = remembered.get(url)
+    if (known) return known
+    if (isTooLong(url)) return 'too-long'
+    const parsed = URL.parse(url)
+    if (!parsed) return 'malformed'
+    const { host, protocol, pathname, search } = parsed
+    const target = { host, scheme: protocol.slice(0, -1), pathAndQuery: pathname + search, path: readPath(pathname) }
+    remembered.set(url, target)
+    return target
+  }
+}
+
+function isTooLong(url: string): boolean {
+  // Then it has no room for so many parameters either.
+  if (url.length <= MAX_PARAMETERS) return false
+  const query = url.indexOf('?')
+  return (
+    url.length > MAX_CHARACTERS ||
+    (query < 0 ? url.length : query) > MAX_PATH_CHARACTERS ||
+    hasMore(url, '&', MAX_PARAMETERS - 1, query)
+  )
+}
+
+/** Whether a sign is in a text more than so many times, from a place on. */
+function hasMore(text: string, sign: string, times: number, from: number): boolean {
+  let at = from
+  for (let i = 0; i <= times; i++) {
+    at = text.indexOf(sign, at + 1)
+    if (at < 0) return false
+  }
+  return true
+}

@@ -1,0 +1,31 @@
+/**
+ * Twin of `lua/tier-usage.lua`: what a decision says of one tier, shared by the algorithms.
+ */
+import type { Rule, Tier, TierUsage } from '../../store/store.ts'
+import type { Peek } from '../algorithm.ts'
+
+interface TierState extends Tier {
+  /** May exceed a limit that was lowered. */
+  readonly used: number
+  readonly resetMs: number
+  /** Milliseconds until so many of the used units are given back. */
+  readonly freedAfterMs: (units: number) => number
+}
+
+export function tierUsage({ limit, windowMs, used, resetMs, freedAfterMs }: TierState, wanted: number): TierUsage {
+  const remaining = Math.max(limit - used, 0)
+  // It will never fit; configuration refuses such a cost.
+  if (wanted > limit) return { remaining, resetMs, retryAfterMs: windowMs }
+  return { remaining, resetMs, retryAfterMs: remaining < wanted ? freedAfterMs(used + wanted - limit) : 0 }
+}
+
+export function toPeek(usage: readonly TierUsage[]): Peek {
+  return { available: Math.min(...usage.map(({ remaining }) => remaining)), usage }
+}
+
+/** The tier of a rule whose algorithm knows one only. */
+export function onlyTier({ algorithm, tiers }: Rule): Tier {
+  const [tier] = tiers
+  if (!tier || tiers.length > 1) throw new Error(`${algorithm} has one tier, not ${tiers.length}`)
+  return tier
+}

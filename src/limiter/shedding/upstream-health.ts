@@ -1,0 +1,62 @@
+import type { Priority } from '../../request/policy/priority.ts'
+import { CallerSigns } from './caller-signs.ts'
+import { advance, initialShedState, type ShedState, shedShare } from './shed-level.ts'
+
+/** What this isolate sees of the upstream, and whom it refuses for the upstream's sake. */
+export class UpstreamHealth {
+  readonly #now: () => number
+  readonly #signs = new CallerSigns()
+  #state: ShedState
+  /** For each class, the part of a request that is still to be shed, so that shares hold without chance. */
+  readonly #carry: Record<Priority, number> = { critical: 0, default: 0, sheddable: 0 }
+
+  /** @param now milliseconds since the Unix epoch, never less than before */
+  constructor(now: () => number) {
+    this.#now = now
+    this.#state = initialShedState(now())
+  }
+
+  /** 0 (nothing is shed) to 2 (all but what is critical). */
+  get level(): number {
+    return this.#state.level
+  }
+
+  /** Whether to refuse the next request of this class. */
+  sheds(priority: Priority): boolean {
+    this.#advance()
+    const carry = this.#carry[priority] + shedShare(this.#state, priority)
+    const isShed = carry >= 1
+    this.#carry[priority] = isShed ? carry - 1 : carry
+    return isShed
+  }
+
+  /**
+   * A request goes to the upstream.
+   * @param caller whose it is: what one caller cannot change at will, such as his address
+   * @returns to be called once, when its answer has begun or failed
+   */
+  begin(caller: string): (isOverload: boolean) => void {
+    const startedAt = this.#advance()
+    const cell = this.#signs.begin(caller)
+    return (isOverload) => {
+      const endedAt = this.#advance()
+      this.#signs.end(cell, endedAt - startedAt, isOverload)
+    }
+  }
+
+  #advance(): number {
+    const nowMs = this.#now()
+    this.#state = advance(this.#state, this.#signs, nowMs)
+    return nowMs
+  }
+}
+
+/**
+ * Whether an answer, the proxy's own among them, says that the upstream has too much to do. One that failed or came too
+ * late says so only of a request without a body: a client may have broken off his, or kept it back. A 429 says that one
+ * caller asks too much.
+ */
+export function tellsOverload({ status, headers }: Response, { body }: Request): boolean {
+  if (status === 502 || status === 504) return body === null
+  return status === 503 && headers.has('Retry-After')
+}

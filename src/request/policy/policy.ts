@@ -1,0 +1,57 @@
+import type { AlgorithmName } from '../../limit/algorithm.ts'
+import type { Source } from '../identity/source.ts'
+import type { Tier } from '../../store/store.ts'
+import type { Pattern } from './pattern.ts'
+import type { Priority } from './priority.ts'
+
+export interface PolicyTier extends Tier {
+  /** Unique, `<policy>-<window>`, e.g. `default-1m`; for `concurrency`, which has no window, the policy's own. */
+  readonly name: string
+}
+
+/** What a request costs in units, integers from 1, at most the smallest limit. */
+export type Cost =
+  | { readonly kind: 'fixed'; readonly units: number }
+  /** As a request header says, 1 without it. */
+  | { readonly kind: 'header'; readonly name: string; readonly max: number }
+
+/** What becomes of a caller that lacks what a policy counts by. */
+export type Missing =
+  | { readonly kind: 'ip' }
+  /** The policy does not apply. */
+  | { readonly kind: 'skip' }
+  | { readonly kind: 'deny'; readonly status: number }
+
+/** While the store gives no answer: exact limits of this isolate alone, no limits, or no admission. */
+export const ON_STORE_ERROR = ['local', 'open', 'closed'] as const
+export type OnStoreError = (typeof ON_STORE_ERROR)[number]
+
+/** A set of tiers, what it counts by and where it applies. */
+export interface Policy {
+  /** Unique; part of Redis keys and of response fields. */
+  readonly name: string
+  readonly algorithm: AlgorithmName
+  /** Ordered by window; none if the policy does but give a priority. */
+  readonly tiers: readonly PolicyTier[]
+  /** What makes two requests the same caller's: the same value of each of these. */
+  readonly by: readonly Source[]
+  /** Where it applies; undefined: everywhere. */
+  readonly match: readonly Pattern[] | undefined
+  /** Whether its patterns match whatever the case of the path. */
+  readonly ignoresCase: boolean
+  readonly cost: Cost
+  readonly missing: Missing
+  /** `token-bucket`: units that the bucket holds. */
+  readonly burst: number | undefined
+  /** Class of the requests that it matches. */
+  readonly priority: Priority | undefined
+  /** Units of its one tier that a request of each class must leave to those above it. */
+  readonly reserved: Readonly<Record<Priority, number>>
+  /** Response header in which the upstream tells the actual cost. */
+  readonly settleHeader: string | undefined
+  readonly onStoreError: OnStoreError
+  /** All requests, or those only that bring an identity which no `sliding-window` policy has met lately. */
+  readonly counts: 'requests' | 'identities'
+  /** False in shadow mode: it decides and reports, but refuses nothing. */
+  readonly enforced: boolean
+}

@@ -1,0 +1,124 @@
+import { ALGORITHM_LETTERS } from '../limit/algorithm.ts'
+import type { Config } from '../config/load-config.ts'
+import { createDigest, type Digest } from './identity/digest.ts'
+import { identify, type Subject } from './identity/identify.ts'
+import { foldCase } from './policy/canonical-path.ts'
+import type { Cost, Missing, Policy } from './policy/policy.ts'
+import type { Match } from './policy/policy-finder.ts'
+import type { Priority } from './policy/priority.ts'
+import { Remembered } from './remembered.ts'
+import type { Rule } from '../store/store.ts'
+import type { Verdict } from '../limiter/verdict.ts'
+
+/** What a policy asks of the store for a request, or what becomes of the request without asking. */
+export type Asked = { readonly kind: 'rule'; readonly rule: Rule } | NoRule
+type NoRule = { readonly kind: 'skip' } | Refused
+type Refused = Extract<Verdict, { kind: 'unidentified' | 'bad-cost' }>
+
+/** What is the same in all rules of a policy. */
+interface Prepared {
+  readonly keyPrefix: string
+  readonly isByTokenOnly: boolean
+  /** Shadow mode refuses nobody, the anonymous neither. */
+  readonly missing: Missing
+  readonly rule: Omit<Rule, 'key' | 'cost' | 'reserved'>
+}
+
+/** Makes rules of policies: who is calling, at what cost. */
+export class RuleMaker {
+  readonly #ipv6Prefix: number
+  readonly #digest: Digest
+  /** By what callers send as Authorization, for policies that count by it alone. */
+  readonly #digestsOfTokens = new Remembered<string>()
+  /** By all that other policies count by, as JSON. */
+  readonly #digestsOfOthers = new Remembered<string>()
+  readonly #prepared: ReadonlyMap<Policy, Prepared>
+
+  constructor({ keyPrefix, ipv6Prefix, identitySecret, policies }: Config) {
+    this.#ipv6Prefix = ipv6Prefix
+    this.#digest = createDigest(identitySecret)
+    this.#prepared = new Map(policies.map((policy) => [policy, prepare(policy, keyPrefix)]))
+  }
+
+  /** @param path canonical: what `route` stands for in a policy without patterns */
+  async make({ policy, route }: Match, request: Request, path: string, priority: Priority): Promise<Asked> {
+    const prepared = this.#prepared.get(policy) as Prepared
+    const digest =
+      this.#knownDigest(prepared, request) ??
+      (await this.#digestOf(policy, prepared, {
+        request,
+        route: route ?? `${methodOf(request)} ${policy.ignoresCase ? foldCase(path) : path}`,
+        ipv6Prefix: this.#ipv6Prefix,
+      }))
+    if (typeof digest !== 'string') return digest
+    const cost = costOf(policy.cost, request, policy.enforced)
+    if (typeof cost !== 'number') return cost
+    const key = `${prepared.keyPrefix}{${digest}}`
+    const rule: Rule = { ...prepared.rule, key, cost, reserved: policy.reserved[priority] }
+    return { kind: 'rule', rule: policy.algorithm === 'concurrency' ? { ...rule, slot: randomSlot() } : rule }
+  }
+
+  /** Of a caller that was here before: neither is the token read anew, nor is a hash made of it. */
+  #knownDigest({ isByTokenOnly }: Prepared, { headers }: Request): string | undefined {
+    const token = isByTokenOnly ? headers.get('Authorization') : null
+    return token === null ? undefined : this.#digestsOfTokens.get(token)
+  }
+
+  async #digestOf(policy: Policy, { isByTokenOnly, missing }: Prepared, subject: Subject): Promise<string | NoRule> {
+    const identity = await identify(policy.by, subject, missing)
+    if ('kind' in identity) {
+      return identity.kind === 'skip' ? identity : { kind: 'unidentified', status: identity.status, policy }
+    }
+    // Callers counted by address because their token is unreadable are not remembered by it.
+    const isByToken = isByTokenOnly && identity[0] === 'token'
+    const memory = isByToken ? this.#digestsOfTokens : this.#digestsOfOthers
+    const text = isByToken ? (subject.request.headers.get('Authorization') ?? '') : JSON.stringify(identity)
+    const known = memory.get(text)
+    if (known !== undefined) return known
+    const digest = this.#digest(identity)
+    memory.set(text, digest)
+    return digest
+  }
+}
+
+function prepare(policy: Policy, keyPrefix: string): Prepared {
+  const { name, by, algorithm, tiers, enforced, burst, missing, counts, settleHeader } = policy
+  return {
+    keyPrefix: `${keyPrefix}:${name}:${ALGORITHM_LETTERS[algorithm]}:`,
+    isByTokenOnly: by.length === 1 && by[0]?.kind === 'token',
+    missing: !enforced && missing.kind === 'deny' ? { kind: 'ip' } : missing,
+    rule: {
+      algorithm,
+      tiers,
+      enforced,
+      ...(counts === 'identities' && { isForNewcomers: true }),
+      ...(settleHeader !== undefined && { isSettled: true }),
+      ...(burst !== undefined && { burst }),
+    },
+  }
+}
+
+/** HEAD is counted as the GET that it is to an API. */
+function methodOf({ method }: Request): string {
+  return method === 'HEAD' ? 'GET' : method
+}
+
+function costOf(cost: Cost, request: Request, enforced: boolean): number | Refused {
+  if (cost.kind === 'fixed') return cost.units
+  const text = request.headers.get(cost.name)?.trim()
+  if (text === undefined) return 1
+  const units = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN
+  if (units >= 1 && units <= cost.max) return units
+  return enforced ? { kind: 'bad-cost', header: cost.name, max: cost.max } : 1
+}
+
+/** The same, to be charged anew: a slot that was given back is never taken again. */
+export function withNewSlot(rule: Rule): Rule {
+  return rule.slot === undefined ? rule : { ...rule, slot: randomSlot() }
+}
+
+/** 53 random bits: an integer that JavaScript and Lua both hold exactly. */
+function randomSlot(): number {
+  const [high = 0, low = 0] = crypto.getRandomValues(new Uint32Array(2))
+  return (high & 0x1f_ffff) * 2 ** 32 + low
+}

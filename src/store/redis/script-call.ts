@@ -1,0 +1,85 @@
+/** The arguments and replies of the scripts. */
+import { ALGORITHM_LETTERS } from '../../limit/algorithm.ts'
+import type { DecisionRequest, Difference, Release, Rule, StoreDecision, TierUsage } from '../store.ts'
+import { StoreError } from '../store.ts'
+
+/** ARGV of `lua/decide.lua`; KEYS are the keys of the rules, in order. */
+export function scriptArguments({ mode, permits, leaseMs = 0, rules }: DecisionRequest): (string | number)[] {
+  const args: (string | number)[] = [mode, permits, leaseMs]
+  for (const rule of rules) {
+    const { algorithm, enforced, isForNewcomers, cost, reserved } = rule
+    const numbers = ruleNumbers(rule)
+    const [mode, when] = [enforced ? 'enforce' : 'shadow', isForNewcomers ? 'new' : 'always']
+    args.push(ALGORITHM_LETTERS[algorithm], mode, when, cost, reserved, numbers.length, ...numbers)
+  }
+  return args
+}
+
+/** ARGV of `lua/settle.lua`; KEYS are the keys of the rules, in order. */
+export function settleArguments(differences: readonly Difference[], chargedAtMs: number): (string | number)[] {
+  const perRule = differences.flatMap(({ rule, units }) => {
+    const numbers = ruleNumbers(rule)
+    return [ALGORITHM_LETTERS[rule.algorithm], units, numbers.length, ...numbers]
+  })
+  return [chargedAtMs, ...perRule]
+}
+
+/** ARGV of `lua/renew.lua`; KEYS are the keys of the rules, in order. */
+export function renewArguments(rules: readonly Rule[]): number[] {
+  return rules.flatMap(({ tiers, slot = 0, cost }) => [tiers[0]?.windowMs ?? 0, slot, cost])
+}
+
+/** ARGV of `lua/release.lua`; KEYS are the keys of the rules, in order. */
+export function releaseArguments(releases: readonly Release[]): (string | number)[] {
+  return releases.flatMap(({ rule: { slot = 0, cost }, isKnown }) => [slot, cost, isKnown ? 'known' : 'unknown'])
+}
+
+/** The members of the sorted set of `lua/concurrency.lua` that a rule's request holds. */
+export function slotMembers({ slot, cost }: Rule): string[] {
+  return Array.from({ length: cost }, (_, index) => `${slot}:${index + 1}`)
+}
+
+/** What the module of the algorithm is told, as its header says. */
+function ruleNumbers({ tiers, burst, slot }: Rule): number[] {
+  const numbers: number[] = []
+  for (const { limit, windowMs } of tiers) numbers.push(limit, windowMs)
+  if (burst !== undefined) numbers.push(burst)
+  if (slot !== undefined) numbers.push(slot)
+  return numbers
+}
+
+/** @throws {StoreError} if the reply is not one to this request */
+export function readDecision(reply: unknown, request: DecisionRequest): StoreDecision {
+  const { permits, rules } = request
+  const size = 2 + 3 * rules.reduce((sum, { tiers }) => sum + tiers.length, 0)
+  if (!Array.isArray(reply) || reply.length !== size || !reply.every(isCount)) {
+    throw new StoreError('Redis answered something other than a decision')
+  }
+  let at = 0
+  const next = () => reply[at++] as number
+  const granted = next()
+  if (granted > permits) throw new StoreError('Redis granted a number of permits that was not asked for')
+  const nowMs = next()
+  const usage = rules.map(({ tiers }) =>
+    tiers.map((): TierUsage => ({ remaining: next(), resetMs: next(), retryAfterMs: next() })),
+  )
+  const decision = { granted, nowMs, usage }
+  if (!isConsistent(request, decision)) throw new StoreError('Redis answered a decision that contradicts itself')
+  return decision
+}
+
+function isCount(value: unknown): boolean {
+  return Number.isSafeInteger(value) && (value as number) >= 0
+}
+
+/** Whether nothing is granted exactly if a rule says for how long it refuses, and no more is left than there can be. */
+function isConsistent({ mode, permits, rules }: DecisionRequest, { granted, nowMs, usage }: StoreDecision): boolean {
+  const isRefused = rules.some(
+    ({ enforced }, index) => enforced && usage[index]?.some(({ retryAfterMs }) => retryAfterMs > 0),
+  )
+  const isPossible = rules.every(({ tiers, burst }, index) =>
+    tiers.every(({ limit }, at) => (usage[index]?.[at]?.remaining ?? 0) <= (burst ?? limit)),
+  )
+  const isWhole = mode === 'partial' || granted === 0 || granted === permits
+  return nowMs > 0 && isRefused === (granted === 0) && isPossible && isWhole
+}

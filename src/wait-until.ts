@@ -1,8 +1,0 @@
-import type { Deadlines } from './deadline.ts'
-
-/** Lets work go on after the response; failures are its own to log. */
-export interface WaitUntil {
-  (work: Promise<unknown>): void
-  /** Those of the request, until its response is made. */
-  readonly deadlines?: Deadlines
-}

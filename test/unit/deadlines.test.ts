@@ -1,0 +1,92 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { Deadlines, TOO_LATE } from '../../src/store/deadlines.ts'
+
+const never = new Promise<never>(() => {})
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: 1_700_000_000_000 })
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+test('Deadlines#within() answers what the work comes to, if that is in time', async () => {
+  const deadlines = new Deadlines()
+  expect(await deadlines.within(60_000, Promise.resolve('done'))).toBe('done')
+  expect(await deadlines.within(60_000, Promise.resolve(undefined))).toBeUndefined()
+})
+
+test('Deadlines#within() throws what the work throws', async () => {
+  await expect(new Deadlines().within(60_000, Promise.reject(new Error('not done')))).rejects.toThrow('not done')
+})
+
+test('Deadlines#within() waits no longer than it is told, and no shorter', async () => {
+  let answer: unknown
+  const waiting = new Deadlines().within(500, never).then((value) => {
+    answer = value
+  })
+  await vi.advanceTimersByTimeAsync(499)
+  expect(answer).toBeUndefined()
+  await vi.advanceTimersByTimeAsync(1)
+  await waiting
+  expect(answer).toBe(TOO_LATE)
+})
+
+test('Deadlines#within() lets work that fails too late fail unheard', async () => {
+  const work = Promise.withResolvers<never>()
+  const answer = new Deadlines().within(1, work.promise)
+  await vi.advanceTimersByTimeAsync(1)
+  expect(await answer).toBe(TOO_LATE)
+  // Vitest fails a run with a rejection that nobody handles.
+  work.reject(new Error('too late'))
+  await vi.advanceTimersByTimeAsync(1)
+})
+
+test('Deadlines#within() keeps the deadline of a later wait with the timer of an earlier one', async () => {
+  const set = vi.spyOn(globalThis, 'setTimeout')
+  const deadlines = new Deadlines()
+  await deadlines.within(500, Promise.resolve())
+  await vi.advanceTimersByTimeAsync(100)
+  const before = Date.now()
+  const waiting = deadlines.within(30_000, never).then(() => Date.now() - before)
+  expect(set).toHaveBeenCalledTimes(1)
+  await vi.advanceTimersByTimeAsync(60_000)
+  expect(await waiting).toBe(30_000)
+  expect(set).toHaveBeenCalledTimes(2)
+})
+
+test('Deadlines#within() keeps each deadline of several waits at once', async () => {
+  const deadlines = new Deadlines()
+  const before = Date.now()
+  const waits = [30_000, 500, 2_000, 500].map((timeoutMs) =>
+    deadlines.within(timeoutMs, never).then(() => Date.now() - before),
+  )
+  await vi.advanceTimersByTimeAsync(60_000)
+  expect(await Promise.all(waits)).toEqual([30_000, 500, 2_000, 500])
+})
+
+test('Deadlines#within() waits twice as long at most when the clock is set back', async () => {
+  const deadlines = new Deadlines()
+  let isOver = false
+  const waiting = deadlines.within(500, never).then(() => {
+    isOver = true
+  })
+  vi.setSystemTime(Date.now() - 3_600_000)
+  await vi.advanceTimersByTimeAsync(1_000)
+  expect(isOver).toBe(true)
+  await waiting
+})
+
+test('Deadlines#end() leaves no timer behind, once nothing is waited for', async () => {
+  const deadlines = new Deadlines()
+  const work = Promise.withResolvers<string>()
+  const late = deadlines.within(500, work.promise)
+  await deadlines.within(500, Promise.resolve())
+  deadlines.end()
+  expect(vi.getTimerCount()).toBe(1)
+  work.resolve('done')
+  expect(await late).toBe('done')
+  expect(vi.getTimerCount()).toBe(0)
+  expect(await deadlines.within(500, Promise.resolve('after'))).toBe('after')
+  expect(vi.getTimerCount()).toBe(0)
+})

@@ -1,0 +1,80 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { formatWindow, parseLimits } from '../../src/limit/tiers.ts'
+
+const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const
+const UNITS = Object.keys(UNIT_MS) as (keyof typeof UNIT_MS)[]
+const MAX_WINDOW_MS = 53 * UNIT_MS.w
+
+test.each([
+  ['60/1m', [{ limit: 60, windowMs: 60_000 }]],
+  ['1/1ms', [{ limit: 1, windowMs: 1 }]],
+  ['7/1500ms', [{ limit: 7, windowMs: 1_500 }]],
+  ['2/90s', [{ limit: 2, windowMs: 90_000 }]],
+  ['3/2h', [{ limit: 3, windowMs: 7_200_000 }]],
+  ['4/2d', [{ limit: 4, windowMs: 172_800_000 }]],
+  ['1000000000/53w', [{ limit: 1_000_000_000, windowMs: 32_054_400_000 }]],
+])('parseLimits() reads %s', (text, tiers) => {
+  expect(parseLimits(text)).toEqual(tiers)
+})
+
+test('parseLimits() orders tiers by window and does not mind spaces around them', () => {
+  const tiers = [
+    { limit: 10, windowMs: 1_000 },
+    { limit: 120, windowMs: 60_000 },
+    { limit: 240, windowMs: 3_600_000 },
+  ]
+  expect(parseLimits('10/1s, 120/1m, 240/1h')).toEqual(tiers)
+  expect(parseLimits(' 240/1h,10/1s ,120/1m ')).toEqual(tiers)
+})
+
+test.each([
+  ...['', ' ', ',', '60', '60/', '/1m', '60/m', '60/1', '60/1m,', ',60/1m', '60/1m;60/1h', '60/1m 60/1h'],
+  ...['60 / 1m', '60/1 m', '60/1M', '60/1min', '60/1y', '-1/1m', '+1/1m', '1.5/1m', '1e3/1m', '0x1/1m', '٣/1m'],
+  ...['0/1m', '1000000001/1m', '60/0s', '60/54w', '60/99999999999w', '60/1.5s'],
+  // The same window twice: which limit holds?
+  ...['60/1m, 60/1m', '60/1m, 30/60s', '1/1w, 2/7d'],
+])('parseLimits() refuses "%s"', (text) => {
+  expect(parseLimits(text)).toBeUndefined()
+})
+
+test.each([
+  [1, '1ms'],
+  [999, '999ms'],
+  [1_000, '1s'],
+  [1_500, '1500ms'],
+  [60_000, '1m'],
+  [90_000, '90s'],
+  [3_600_000, '1h'],
+  [86_400_000, '1d'],
+  [604_800_000, '1w'],
+  [1_209_600_000, '2w'],
+  [864_000_000, '10d'],
+])('formatWindow() writes %d ms as %s', (windowMs, text) => {
+  expect(formatWindow(windowMs)).toBe(text)
+})
+
+test('formatWindow() writes what parseLimits() reads, and no two windows alike', () => {
+  const windowMs = fc.oneof(
+    fc.integer({ min: 1, max: MAX_WINDOW_MS }),
+    fc.constantFrom(...UNITS).chain((unit) => {
+      const max = Math.floor(MAX_WINDOW_MS / UNIT_MS[unit])
+      return fc.integer({ min: 1, max: Math.min(max, 1_000) }).map((count) => count * UNIT_MS[unit])
+    }),
+  )
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 1_000_000_000 }), windowMs, (limit, windowMs) => {
+      expect(parseLimits(`${limit}/${formatWindow(windowMs)}`)).toEqual([{ limit, windowMs }])
+    }),
+  )
+})
+
+test('formatWindow() uses the largest unit of which the window is a whole number', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: MAX_WINDOW_MS }), (windowMs) => {
+      const unit = formatWindow(windowMs).replace(/^\d+/, '') as keyof typeof UNIT_MS
+      const larger = UNITS.slice(UNITS.indexOf(unit) + 1)
+      expect(larger.filter((name) => windowMs % UNIT_MS[name] === 0)).toEqual([])
+    }),
+  )
+})
