@@ -1,5 +1,4 @@
 import { mkdtempSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { cloudflareTest } from '@cloudflare/vitest-plugin'
@@ -9,15 +8,6 @@ import { WORKER_LOG } from './test/setup/secret-watch.ts'
 
 // In the environment, for the processes that the tests run in.
 process.env[WORKER_LOG] ??= join(mkdtempSync(join(tmpdir(), 'sluice-worker-log-')), 'log')
-
-/** Imports Lua as text, as the rule in wrangler.toml does for the Worker. */
-const luaText = {
-  name: 'lua-text',
-  enforce: 'pre' as const,
-  async load(id: string) {
-    return id.endsWith('.lua') ? `export default ${JSON.stringify(await readFile(id, 'utf8'))}` : undefined
-  },
-}
 
 /** A slow machine is no failure: this is for what never ends. */
 const TIMEOUT_MS = 180_000 * (process.env.FUZZ === 'long' ? 40 : 1)
@@ -48,7 +38,6 @@ export default defineConfig({
         },
       },
       {
-        plugins: [luaText],
         test: {
           name: 'node',
           ...SHARED,

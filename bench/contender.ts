@@ -1,4 +1,4 @@
-import type { Tier } from '../src/store/store.ts'
+import type { Tier } from '../src/limit/rule.ts'
 
 /** Asks a limiter for one unit of a caller's; true if it admits. */
 export type Limit = (caller: string) => Promise<boolean>

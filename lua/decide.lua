@@ -4,8 +4,8 @@
 -- ARGV   1  mode: "all" grants every permit or none, "partial" as many as fit, "peek" is "all" without the charge
 --        2  permits asked for, an integer from 1
 --        3  ms for which the permits may be spent, 0 for now only; they count from the end of that
---        then for each key: algorithm letter; "enforce" or "shadow"; "always" or "new" (the rule holds only if one
---        before it has met a caller never seen); cost of one permit; units reserved for others, which this decision
+--        then for each key: algorithm letter; "enforce" or "shadow"; what it counts, "requests" or "identities" (the
+--        rule then holds only if one before it has met an identity never seen); cost of one permit; units reserved for others, which this decision
 --        must leave; n; the rule's n numbers: limit and window in ms for each tier, and at most one more
 -- Reply  a flat array of integers: permits granted, Redis's time in ms, then what each rule says of each of its
 --        tiers after the decision: units left (reserved ones included), ms until more are, ms until the asked cost
@@ -13,7 +13,7 @@
 --
 -- Takes the algorithms by letter, each { peek, commit }, and the time in µs. `peek(key, now_us, wanted, rule, reply)`
 -- reads only, appends its triples to the reply, and returns the units available, a state for `commit` and, if it can
--- tell, whether the caller is new; `commit(key, state, amount, now_us, lease_ms)` is the only writer.
+-- tell, whether the identity is new; `commit(key, state, amount, now_us, lease_ms)` is the only writer.
 local algorithms, now_us = ...
 
 -- A local is read sooner than a global, and `+ 0` makes a number of an argument sooner than tonumber() does.
@@ -25,14 +25,14 @@ local wanted_permits = mode == 'partial' and 1 or permits
 local reply = { 0, (now_us - now_us % 1000) / 1000, nil, nil, nil, nil, nil, nil, nil, nil, nil }
 -- For each rule how many permits fit, and what its commit needs.
 local peeked = { nil, nil }
-local granted, cursor, has_newcomer = permits, 4, false
+local granted, cursor, has_new_identity = permits, 4, false
 for i = 1, #KEYS do
   local cost, reserved, size = ARGV[cursor + 3] + 0, ARGV[cursor + 4] + 0, ARGV[cursor + 5] + 0
   local rule = { ARGV[cursor + 6] + 0, ARGV[cursor + 7] + 0 }
   for n = 3, size do
     rule[n] = ARGV[cursor + 5 + n] + 0
   end
-  if ARGV[cursor + 2] == 'always' or has_newcomer then
+  if ARGV[cursor + 2] == 'requests' or has_new_identity then
     local peek = algorithms[ARGV[cursor]].peek
     local available, state, is_new = peek(KEYS[i], now_us, cost * wanted_permits + reserved, rule, reply)
     local fits = math.floor((available - reserved) / cost)
@@ -40,7 +40,7 @@ for i = 1, #KEYS do
       granted = fits
     end
     peeked[2 * i - 1], peeked[2 * i] = fits, state
-    has_newcomer = has_newcomer or is_new
+    has_new_identity = has_new_identity or is_new
   else
     -- It refuses nothing, and is charged nothing.
     peeked[2 * i - 1], peeked[2 * i] = -1, false

@@ -1,10 +1,10 @@
-import { createApp } from './gateway/app.ts'
 import { ConfigError } from './config/config-error.ts'
 import { type Environment, isFetcher, loadConfig } from './config/load-config.ts'
-import { problemResponse } from './http/problem.ts'
 import { consoleLog } from './decide/log.ts'
+import { createApp } from './gateway/app.ts'
+import { upstashStore } from './gateway/upstash-store.ts'
+import { problemResponse } from './http/problem.ts'
 import { MemoryStore } from './store/memory/memory-store.ts'
-import { RedisStore } from './store/redis/redis-store.ts'
 
 interface Handler {
   fetch(request: Request, env: Environment, ctx: ExecutionContext): Response | Promise<Response>
@@ -41,14 +41,13 @@ function start(env: Environment): Handler {
 
 function createHandler(env: Environment): Handler {
   const config = loadConfig(env)
+  const { redis, policies, storeTimeoutMs: timeoutMs } = config
   const upstream = isFetcher(env.UPSTREAM) ? env.UPSTREAM : globalThis
   const now = () => Date.now()
-  const algorithms = new Set(config.policies.map(({ algorithm }) => algorithm))
-  if (!config.redis) {
+  if (!redis) {
     consoleLog('warn', { event: 'in_memory_store', message: 'no UPSTASH_REDIS_REST_URL: limits hold per isolate only' })
   }
-  const store = config.redis
-    ? new RedisStore({ ...config.redis, algorithms, timeoutMs: config.storeTimeoutMs })
-    : new MemoryStore(now)
+  const algorithms = new Set(policies.map(({ algorithm }) => algorithm))
+  const store = redis ? upstashStore({ ...redis, algorithms, timeoutMs }) : new MemoryStore(now)
   return createApp({ config, store, fetch: (request, init) => upstream.fetch(request, init), now, log: consoleLog })
 }

@@ -4,8 +4,10 @@
  */
 import { DenyCache } from '../../src/decide/deny-cache.ts'
 import { type LeaseSize, Leases } from '../../src/decide/leases.ts'
+import type { Decision, DecisionRequest, Rule, Tier } from '../../src/limit/rule.ts'
+import type { CallContext } from '../../src/store/call-context.ts'
+import { Deadlines } from '../../src/store/deadlines.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import type { DecisionRequest, Rule, StoreDecision, Tier } from '../../src/store/store.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { idealAdmissions } from './windows.ts'
 
@@ -35,6 +37,9 @@ export interface NamedScenario extends Scenario {
   /** Its limits. */
   readonly name: string
 }
+
+/** What goes on after an answer goes on by itself. */
+const CONTEXT: CallContext = { deadlines: Deadlines.ofOne(), waitUntil() {} }
 
 const [SECOND_MS, MINUTE_MS] = [1_000, 60_000]
 const LIMITS = [
@@ -83,7 +88,7 @@ export async function serve(scenario: Scenario): Promise<Service> {
   const store = new MemoryStore(() => time.nowMs)
   let calls = 0
   const remote = {
-    async decide(request: DecisionRequest): Promise<StoreDecision> {
+    async decide(request: DecisionRequest): Promise<Decision> {
       calls++
       if (roundTripMs === 0) return store.decideNow(request)
       await time.wait(roundTripMs / 2)
@@ -105,12 +110,10 @@ export async function serve(scenario: Scenario): Promise<Service> {
     const place = places[Math.floor(random() * PLACES)] as DenyCache | Leases
     time.at(ms, () => {
       const sentMs = time.nowMs
-      void place
-        .decide({ mode: 'all', permits: 1, rules: [rule] }, () => {})
-        .then(({ granted, nowMs }) => {
-          // Redis admits when it decides; what is spent of a lease is admitted at once.
-          if (granted > 0) admissions.push(time.nowMs === sentMs ? sentMs : nowMs)
-        })
+      void place.decide({ mode: 'all', permits: 1, rules: [rule] }, CONTEXT).then(({ granted, nowMs }) => {
+        // Redis admits when it decides; what is spent of a lease is admitted at once.
+        if (granted > 0) admissions.push(time.nowMs === sentMs ? sentMs : nowMs)
+      })
     })
   }
   await time.run()

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
@@ -72,17 +72,11 @@ async function portOf(control: Readable): Promise<number> {
   return new Promise(() => {})
 }
 
-async function capnp({ folder, entry }: Bundle, bindings: GatewayOptions['bindings']): Promise<string> {
+async function capnp({ entry }: Bundle, bindings: GatewayOptions['bindings']): Promise<string> {
   const { compatibility_date, compatibility_flags } = readConfig(
     { config: fileURLToPath(import.meta.resolve('../../wrangler.toml')) },
     { hideWarnings: true },
   )
-  const path = (name: string) => JSON.stringify(`/${name}`)
-  const texts = (await readdir(folder)).filter((name) => name.endsWith('.lua'))
-  const modules = [
-    `(name = "${entry}", esModule = embed ${path(entry)})`,
-    ...texts.map((name) => `(name = "${name}", text = embed ${path(name)})`),
-  ]
   const variables = Object.entries(bindings).map(
     ([name, value]) => `(name = "${name}", text = ${JSON.stringify(value)})`,
   )
@@ -95,7 +89,7 @@ const config :Workerd.Config = (
   sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "main")],
 );
 const worker :Workerd.Worker = (
-  modules = [${modules.join(', ')}],
+  modules = [(name = "${entry}", esModule = embed "/${entry}")],
   compatibilityDate = "${compatibility_date}",
   compatibilityFlags = ${JSON.stringify(compatibility_flags)},
   bindings = [${variables.join(', ')}],

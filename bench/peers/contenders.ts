@@ -3,7 +3,7 @@ import { createClient } from '@redis/client'
 import { Ratelimit } from '@upstash/ratelimit'
 import { Redis } from '@upstash/redis'
 import { RateLimiterRedis, RateLimiterUnion } from 'rate-limiter-flexible'
-import type { Tier } from '../../src/store/store.ts'
+import type { Tier } from '../../src/limit/rule.ts'
 import type { Contender, Limit, PeerOptions, Peers } from '../contender.ts'
 
 type UpstashAlgorithm = 'fixedWindow' | 'slidingWindow' | 'tokenBucket'

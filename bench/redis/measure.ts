@@ -1,4 +1,4 @@
-import type { Tier } from '../../src/store/store.ts'
+import type { Tier } from '../../src/limit/rule.ts'
 import { type CommandCounts, type RedisClient, readCounts, resetCounts } from '../command-counts.ts'
 import type { Contender } from '../contender.ts'
 import { medians } from '../statistics.ts'

@@ -1,12 +1,16 @@
-import { ALGORITHM_LETTERS, type AlgorithmName } from '../../src/limit/algorithm.ts'
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { ALGORITHM_NAMES, ALGORITHMS, type AlgorithmName } from '../../src/limit/algorithm-table.ts'
+import type { Rule, Tier } from '../../src/limit/rule.ts'
 import { decideScript } from '../../src/store/redis/script.ts'
 import { scriptArguments } from '../../src/store/redis/script-call.ts'
-import type { Rule, Tier } from '../../src/store/store.ts'
 import type { RedisClient } from '../command-counts.ts'
 import type { Contender } from '../contender.ts'
-import fill from './fill.lua'
-import sortedSetLog from './sorted-set-log.lua'
-import summedStream from './summed-stream.lua'
+
+/** @param name of a file beside this one */
+const script = (name: string) => readFileSync(fileURLToPath(import.meta.resolve(`./${name}.lua`)), 'utf8')
+
+const FILL = script('fill')
 
 /** One limiter with its tiers, measured in Redis. */
 export interface Subject {
@@ -21,15 +25,13 @@ export const SUMMED_STREAM = 'summed stream'
 export const SORTED_SET_LOG = 'sorted-set log'
 export const PREFIX_SUMS = 'Sluice sliding-window'
 
-const ALGORITHMS = Object.keys(ALGORITHM_LETTERS) as AlgorithmName[]
-
 /** All limiters that can hold these tiers. */
 export async function makeSubjects(
   redis: RedisClient,
   tiers: readonly Tier[],
   contenders: readonly Contender[],
 ): Promise<Subject[]> {
-  const own = ALGORITHMS.filter((name) => name !== 'concurrency' || tiers.length === 1)
+  const own = ALGORITHM_NAMES.filter((name) => name !== 'concurrency' || tiers.length === 1)
   return [
     await summedStreamSubject(redis, tiers),
     await sortedSetSubject(redis, tiers),
@@ -40,13 +42,13 @@ export async function makeSubjects(
 
 /** A stream and a call for each tier: the published script knows one window. */
 async function summedStreamSubject(redis: RedisClient, tiers: readonly Tier[]): Promise<Subject> {
-  const sha1 = await redis.scriptLoad(summedStream)
+  const sha1 = await redis.scriptLoad(script('summed-stream'))
   const calls = (caller: string) => tiers.map((tier) => ({ key: `summed:${tier.windowMs}:${caller}`, tier }))
   return {
     name: SUMMED_STREAM,
     async fill(caller, entries) {
       for (const { key } of calls(caller))
-        await redis.eval(fill, { keys: [key], arguments: ['stream', `${entries}`, 'n'] })
+        await redis.eval(FILL, { keys: [key], arguments: ['stream', `${entries}`, 'n'] })
     },
     decide: (caller) =>
       Promise.all(
@@ -58,12 +60,12 @@ async function summedStreamSubject(redis: RedisClient, tiers: readonly Tier[]): 
 }
 
 async function sortedSetSubject(redis: RedisClient, tiers: readonly Tier[]): Promise<Subject> {
-  const sha1 = await redis.scriptLoad(sortedSetLog)
+  const sha1 = await redis.scriptLoad(script('sorted-set-log'))
   const args = tiers.flatMap(({ limit, windowMs }) => [`${limit}`, `${windowMs}`])
   return {
     name: SORTED_SET_LOG,
     async fill(caller, entries) {
-      await redis.eval(fill, { keys: [`log:${caller}`], arguments: ['set', `${entries}`, ''] })
+      await redis.eval(FILL, { keys: [`log:${caller}`], arguments: ['set', `${entries}`, ''] })
     },
     decide: (caller) => redis.evalSha(sha1, { keys: [`log:${caller}`], arguments: args }),
   }
@@ -93,7 +95,7 @@ async function sluiceSubject(redis: RedisClient, tiers: readonly Tier[], algorit
   const groups = algorithm === 'token-bucket' ? tiers.map((tier) => [tier]) : [tiers]
   const rulesOf = (caller: string) =>
     groups.map((group, index): Rule => {
-      const key = `sluice:default${index || ''}:${ALGORITHM_LETTERS[algorithm]}:{${caller}}`
+      const key = `sluice:default${index || ''}:${ALGORITHMS[algorithm].letter}:{${caller}}`
       const rule = { key, algorithm, tiers: group, cost: 1, enforced: true, reserved: 0 }
       return algorithm === 'concurrency' ? { ...rule, slot: ++slot } : rule
     })
@@ -110,7 +112,7 @@ async function sluiceSubject(redis: RedisClient, tiers: readonly Tier[], algorit
       // Many admissions at once would be one entry.
       const longest = Math.max(...tiers.map(({ windowMs }) => windowMs))
       const [rule] = rulesOf(caller)
-      await redis.eval(fill, { keys: [rule?.key ?? ''], arguments: ['stream', `${entries}`, `${longest}`] })
+      await redis.eval(FILL, { keys: [rule?.key ?? ''], arguments: ['stream', `${entries}`, `${longest}`] })
     },
     decide: (caller) => decide(caller, 1),
   }

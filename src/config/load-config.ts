@@ -1,9 +1,12 @@
 import * as v from 'valibot'
-import { ON_STORE_ERROR, type Policy } from '../request/policy/policy.ts'
-import type { Sign } from '../request/policy/request-path.ts'
-import type { Tier } from '../store/store.ts'
-import { ConfigError, HIDDEN } from './config-error.ts'
+import { ON_STORE_ERROR } from '../decide/decider.ts'
+import type { GatewayConfig } from '../gateway/app.ts'
+import { DIALECTS } from '../http/rate-limit-fields.ts'
+import { ALGORITHMS } from '../limit/algorithm-table.ts'
+import type { Tier } from '../limit/rule.ts'
 import { LIMITS_EXPECTED } from '../limit/tiers.ts'
+import type { Policy } from '../request/policy/policy.ts'
+import { ConfigError, HIDDEN } from './config-error.ts'
 import { meantVariable } from './misspelt.ts'
 import { defaultPolicy, type PolicyDefaults, tablePolicy } from './policies.ts'
 import { type PolicyTable, policyList } from './policy-schema.ts'
@@ -14,31 +17,9 @@ import { SECRETS } from './variables.ts'
 export type Environment = Readonly<Record<string, unknown>>
 
 /** The whole configuration, checked, complete and frozen. */
-export interface Config {
-  /** Where requests go, without a trailing slash; undefined if the service binding is used. */
-  readonly upstreamUrl: string | undefined
-  /** Time for the upstream to begin its answer, in milliseconds. */
-  readonly upstreamTimeoutMs: number
+export interface Config extends GatewayConfig {
   /** Undefined: the in-memory store serves. */
   readonly redis: { readonly url: string; readonly token: string } | undefined
-  /** At least one; names are unique. */
-  readonly policies: readonly Policy[]
-  /** Leading bits of an IPv6 address that make one caller. */
-  readonly ipv6Prefix: number
-  readonly exempt: v.InferOutput<typeof patternList>
-  /** What the upstream is known to keep as data in a path. */
-  readonly literalInPaths: readonly Sign[]
-  /** Whether requests are shed for the upstream's sake. */
-  readonly isShedding: boolean
-  readonly dialect: 'draft-11' | 'draft-6' | 'x-ratelimit' | 'off'
-  /** Deadline of a decision by the store, in milliseconds. */
-  readonly storeTimeoutMs: number
-  /** Part of each limit that an isolate allows by itself while the store gives no answer, above 0 and at most 1. */
-  readonly localShare: number
-  /** Permits taken in advance; undefined: none. */
-  readonly leases: number | 'auto' | undefined
-  readonly identitySecret: string | undefined
-  readonly keyPrefix: string
 }
 
 const LEASES_EXPECTED = '"off", "auto" or an integer from 2 to 10000'
@@ -56,7 +37,7 @@ const environment = v.object({
   LITERAL_IN_PATHS: v.optional(signs),
   MODE: v.optional(oneOf('enforce', 'shadow'), 'enforce'),
   SHEDDING: v.optional(oneOf('on', 'off'), 'off'),
-  RATELIMIT_HEADERS: v.optional(oneOf('draft-11', 'draft-6', 'x-ratelimit', 'off'), 'draft-11'),
+  RATELIMIT_HEADERS: v.optional(oneOf(...DIALECTS), 'draft-11'),
   STORE_TIMEOUT_MS: v.optional(integer(1, 60_000), 500),
   ON_STORE_ERROR: v.optional(oneOf(...ON_STORE_ERROR), 'local'),
   LOCAL_SHARE: v.optional(share, 1),
@@ -167,7 +148,7 @@ function refuseUnlimited(
   }
   const tells = ({ counts, algorithm, tiers, by }: Policy) =>
     counts === 'requests' &&
-    algorithm === 'sliding-window' &&
+    ALGORITHMS[algorithm].tellsNewIdentities &&
     tiers.length > 0 &&
     by.some(({ kind }) => kind !== 'global' && kind !== 'route')
   const index = tables?.findIndex(({ counts }) => counts === 'identities') ?? -1

@@ -1,11 +1,12 @@
-import { ALGORITHMS } from '../limit/algorithm.ts'
+import type { OnStoreError } from '../decide/decider.ts'
 import { isPassed, PASSED_EXPECTED } from '../gateway/passed-fields.ts'
-import { parseHeaderSource } from '../request/identity/source.ts'
-import type { Cost, Missing, OnStoreError, Policy, PolicyTier } from '../request/policy/policy.ts'
-import { PRIORITIES, type Priority } from '../request/policy/priority.ts'
-import type { Tier } from '../store/store.ts'
-import { ConfigError } from './config-error.ts'
+import { ALGORITHMS } from '../limit/algorithm-table.ts'
+import type { Tier } from '../limit/rule.ts'
 import { DURATION_EXPECTED, formatWindow, LIMITS_EXPECTED, parseDuration, parseLimits } from '../limit/tiers.ts'
+import { parseHeaderSource } from '../request/identity/source.ts'
+import type { Cost, Missing, Policy, PolicyTier } from '../request/policy/policy.ts'
+import { PRIORITIES, type Priority } from '../request/policy/priority.ts'
+import { ConfigError } from './config-error.ts'
 import { HEADER_EXPECTED, type PolicyTable } from './policy-schema.ts'
 
 /** What the flat variables say for all policies. */
@@ -73,7 +74,7 @@ export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyD
   const dearestKey = cost.kind === 'fixed' ? 'cost' : 'max_cost'
   if (dearest > smallest) fail(dearestKey, `at most the smallest limit of the policy, ${smallest}`)
 
-  if (table.counts === 'identities' && algorithm !== 'sliding-window') {
+  if (table.counts === 'identities' && !ALGORITHMS[algorithm].tellsNewIdentities) {
     fail('counts', 'algorithm = "sliding-window" with "identities"')
   }
   const reserved = reservedOf(table, tiers, fail)
@@ -88,7 +89,7 @@ export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyD
     ignoresCase: table.ignore_case,
     cost,
     missing: table.missing ?? defaults.missing,
-    burst: algorithm === 'token-bucket' ? (table.burst ?? tiers[0]?.limit) : undefined,
+    burst: ALGORITHMS[algorithm].hasBurst ? (table.burst ?? tiers[0]?.limit) : undefined,
     priority,
     reserved,
     settleHeader: settleHeaderOf(table, fail),
@@ -102,30 +103,26 @@ type Fail = (key: keyof PolicyTable, expected: string) => never
 
 function tiersOf(table: PolicyTable, fail: Fail): readonly PolicyTier[] {
   const { name, algorithm, limits, burst, deadline } = table
-  if (burst !== undefined && algorithm !== 'token-bucket') fail('burst', 'algorithm = "token-bucket" with it')
-  if (deadline !== undefined && algorithm !== 'concurrency') fail('deadline', 'algorithm = "concurrency" with it')
+  const { holdsSlots, hasBurst, isLog } = ALGORITHMS[algorithm]
+  if (burst !== undefined && !hasBurst) fail('burst', 'algorithm = "token-bucket" with it')
+  if (deadline !== undefined && !holdsSlots) fail('deadline', 'algorithm = "concurrency" with it')
   if (limits === undefined) {
     return table.priority === undefined ? fail('limits', `${LIMITS_EXPECTED}; or else a priority`) : []
   }
-  if (algorithm === 'concurrency') {
+  if (holdsSlots) {
     if (!/^[1-9]\d{0,5}$/.test(limits)) fail('limits', 'a number of requests at once from 1 to 999999, such as "20"')
     const windowMs = deadline === undefined ? DEFAULT_DEADLINE_MS : parseDuration(deadline)
     return [{ name, limit: Number(limits), windowMs: windowMs ?? fail('deadline', DURATION_EXPECTED) }]
   }
   const tiers = parseLimits(limits) ?? fail('limits', LIMITS_EXPECTED)
-  switch (algorithm) {
-    case 'token-bucket': {
-      const [tier, ...others] = tiers
-      if (!tier || others.length > 0) return fail('limits', 'one tier, the rate at which the bucket is refilled')
-      const most = Math.floor(MAX_BUCKET / (tier.windowMs * 1000))
-      if ((burst ?? tier.limit) > most) fail(burst ? 'burst' : 'limits', `at most ${most} units with this window`)
-      break
-    }
-    case 'sliding-window':
-    case 'sorted-set':
-      if (!table.exact && tiers.some(({ limit }) => limit > MAX_LOG_ENTRIES)) {
-        fail('limits', `limits up to ${MAX_LOG_ENTRIES} (for more, algorithm = "quota", or exact = true)`)
-      }
+  if (hasBurst) {
+    const [tier, ...others] = tiers
+    if (!tier || others.length > 0) return fail('limits', 'one tier, the rate at which the bucket is refilled')
+    const most = Math.floor(MAX_BUCKET / (tier.windowMs * 1000))
+    if ((burst ?? tier.limit) > most) fail(burst ? 'burst' : 'limits', `at most ${most} units with this window`)
+  }
+  if (isLog && !table.exact && tiers.some(({ limit }) => limit > MAX_LOG_ENTRIES)) {
+    fail('limits', `limits up to ${MAX_LOG_ENTRIES} (for more, algorithm = "quota", or exact = true)`)
   }
   return named(name, tiers)
 }
@@ -159,7 +156,7 @@ function reservedOf({ reserve }: PolicyTable, tiers: readonly PolicyTier[], fail
 
 function settleHeaderOf({ algorithm, settle }: PolicyTable, fail: Fail): string | undefined {
   if (settle === undefined) return undefined
-  if (!ALGORITHMS[algorithm].settle) {
+  if (!ALGORITHMS[algorithm].twin.settle) {
     fail('settle', 'algorithm = "token-bucket", "fixed-window" or "quota" with it: a log cannot be rewritten')
   }
   return parseHeaderSource(settle) ?? fail('settle', HEADER_EXPECTED)

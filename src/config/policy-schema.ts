@@ -1,9 +1,11 @@
 import * as v from 'valibot'
+import { ON_STORE_ERROR } from '../decide/decider.ts'
 import { isPassed, PASSED_EXPECTED } from '../gateway/passed-fields.ts'
-import { BY_EXPECTED, parseBy, parseHeaderSource } from '../request/identity/source.ts'
-import { type Missing, ON_STORE_ERROR } from '../request/policy/policy.ts'
-import { PRIORITIES } from '../request/policy/priority.ts'
+import { ALGORITHM_NAMES } from '../limit/algorithm-table.ts'
 import { DURATION_EXPECTED, LIMITS_EXPECTED } from '../limit/tiers.ts'
+import { BY_EXPECTED, parseBy, parseHeaderSource } from '../request/identity/source.ts'
+import type { Missing } from '../request/policy/policy.ts'
+import { PRIORITIES } from '../request/policy/priority.ts'
 import { integer, matching, oneOf, parsed, patternList } from './schema.ts'
 
 const COST_EXPECTED = 'an integer from 1 to 1000000000, or "header:<name>"'
@@ -32,10 +34,7 @@ const by = v.pipe(
 const entries = {
   name: matching(/^[\w-]{1,64}$/, 'up to 64 letters, digits, "-" or "_"'),
   limits: v.optional(v.string(LIMITS_EXPECTED)),
-  algorithm: v.optional(
-    oneOf('sliding-window', 'token-bucket', 'fixed-window', 'quota', 'sorted-set', 'concurrency'),
-    'sliding-window',
-  ),
+  algorithm: v.optional(oneOf(...ALGORITHM_NAMES), 'sliding-window'),
   by: v.optional(by, 'token'),
   match: v.optional(patternList),
   ignore_case: v.optional(v.boolean('true or false'), false),

@@ -1,8 +1,8 @@
 /** Readers of single values: each message is what was expected, for `ConfigError` to make a line of. */
 import * as v from 'valibot'
+import { LIMITS_EXPECTED, parseLimits } from '../limit/tiers.ts'
 import { type Pattern, parsePattern, patternExpected } from '../request/policy/pattern.ts'
 import { SIGNS } from '../request/policy/request-path.ts'
-import { LIMITS_EXPECTED, parseLimits } from '../limit/tiers.ts'
 
 /** A string that `parse` turns into a value, or refuses by answering undefined. */
 export const parsed = <T>(expected: string, parse: (text: string) => T | undefined) =>

@@ -1,4 +1,4 @@
-import type { DecisionRequest, Rule, StoreDecision, TierUsage } from '../store/store.ts'
+import type { Decision, DecisionRequest, Rule, TierUsage } from '../limit/rule.ts'
 import type { Standing } from './standing.ts'
 import type { Terms } from './terms.ts'
 
@@ -90,7 +90,7 @@ export function admission(
   standings: readonly Standing[],
   left: number,
   nowMs: number,
-): StoreDecision {
+): Decision {
   const elapsedMs = (standing: Standing | undefined) => Math.max(0, nowMs - (standing?.sentAtMs ?? nowMs))
   const usage = standings.map((standing, index) => {
     const tiers = withLeft(standing.usage, left * (rules[index] as Rule).cost)

@@ -1,7 +1,9 @@
-import { Generations } from './generations.ts'
-import type { DecisionRequest, Rule, Store, StoreDecision, TierUsage } from '../store/store.ts'
+import { ALGORITHMS } from '../limit/algorithm-table.ts'
+import type { Decision, DecisionRequest, Rule, TierUsage } from '../limit/rule.ts'
+import type { CallContext } from '../store/call-context.ts'
+import type { Store } from '../store/store.ts'
 import { StoreError } from '../store/store.ts'
-import type { WaitUntil } from '../store/call-context.ts'
+import { Generations } from './generations.ts'
 import { Standings } from './standings.ts'
 
 /** Refusals remembered at most. */
@@ -37,13 +39,13 @@ export class DenyCache {
     this.#now = now
   }
 
-  async decide(request: DecisionRequest, waitUntil: WaitUntil): Promise<StoreDecision> {
+  async decide(request: DecisionRequest, context: CallContext): Promise<Decision> {
     const sentAtMs = this.#now()
     const known = this.#recall(request, sentAtMs)
     if (known) return known
     const heardBefore = this.#standings.heard
     try {
-      const decision = await this.#store.decide(request, waitUntil)
+      const decision = await this.#store.decide(request, context)
       const areCertain = this.#standings.hear(request, decision, sentAtMs, heardBefore)
       if (decision.granted === 0) this.#remember(request, decision, sentAtMs, areCertain)
       return decision
@@ -53,7 +55,7 @@ export class DenyCache {
     }
   }
 
-  #recall(request: DecisionRequest, nowMs: number): StoreDecision | undefined {
+  #recall(request: DecisionRequest, nowMs: number): Decision | undefined {
     const refusals = request.rules.map((rule) => this.#refusalOf(rule, unitsOf(rule, request), nowMs))
     const first = refusals.find((refusal) => refusal !== undefined)
     if (!first) return undefined
@@ -73,12 +75,12 @@ export class DenyCache {
 
   /** Whether a rule would not refuse, as far as is known. Of rules that may give back at any moment, nothing is. */
   #fits({ key, algorithm, enforced, reserved, isSettled }: Rule, units: number): boolean {
-    if (!enforced || isSettled || algorithm === 'concurrency') return true
+    if (!enforced || isSettled || ALGORITHMS[algorithm].holdsSlots) return true
     const standing = this.#standings.get(key)
     return !standing || standing.remaining >= units + reserved
   }
 
-  #remember(request: DecisionRequest, decision: StoreDecision, sentAtMs: number, areCertain: readonly boolean[]): void {
+  #remember(request: DecisionRequest, decision: Decision, sentAtMs: number, areCertain: readonly boolean[]): void {
     const { nowMs, usage } = decision
     request.rules.forEach((rule, index) => {
       const tiers = usage[index] ?? []
@@ -97,8 +99,8 @@ export class DenyCache {
  * Whether a rule that has refused goes on to do so, for the same reason: slots and settled charges may be given back at
  * any moment, and what is reserved may be used up by others.
  */
-function isLasting({ algorithm, enforced, reserved, isSettled, isForNewcomers }: Rule): boolean {
-  return enforced && reserved === 0 && algorithm !== 'concurrency' && !isSettled && !isForNewcomers
+function isLasting({ algorithm, enforced, reserved, isSettled, counts = 'requests' }: Rule): boolean {
+  return enforced && reserved === 0 && !ALGORITHMS[algorithm].holdsSlots && !isSettled && counts === 'requests'
 }
 
 /** Units that must fit. */

@@ -1,8 +1,9 @@
-import type { Log } from './log.ts'
-import type { DecisionRequest, Difference, Release, Rule, Store, StoreDecision } from '../store/store.ts'
+import type { Decision, DecisionRequest, Rule } from '../limit/rule.ts'
+import type { CallContext } from '../store/call-context.ts'
+import type { Difference, Release, Store } from '../store/store.ts'
 import { StoreError } from '../store/store.ts'
-import type { WaitUntil } from '../store/call-context.ts'
 import { type Circuit, CircuitBreaker } from './circuit-breaker.ts'
+import type { Log } from './log.ts'
 import { PendingReleases } from './pending-releases.ts'
 
 export interface GuardedStoreOptions {
@@ -34,21 +35,21 @@ export class GuardedStore implements Store {
     return this.#breaker.circuit
   }
 
-  decide(request: DecisionRequest, waitUntil?: WaitUntil): Promise<StoreDecision> {
+  decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
     // Whoever began may have no time left.
-    if (this.#pending.size > 0) waitUntil?.(this.#pending.keep())
-    const decision = this.#ask(request, waitUntil)
+    if (this.#pending.size > 0) context?.waitUntil(this.#pending.keep())
+    const decision = this.#ask(request, context)
     // Also if the client goes away before: slots that were taken for it must become known, so as to be given back.
-    if (request.rules.some(({ slot }) => slot !== undefined)) waitUntil?.(decision.catch(() => {}))
+    if (request.rules.some(({ slot }) => slot !== undefined)) context?.waitUntil(decision.catch(() => {}))
     return decision
   }
 
-  async #ask(request: DecisionRequest, waitUntil: WaitUntil | undefined): Promise<StoreDecision> {
+  async #ask(request: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
     const end = this.#breaker.begin()
     if (!end) throw new StoreError('not asked for a moment, after it failed repeatedly', { mayHaveRun: false })
     let isSuccess = false
     try {
-      const decision = await this.#store.decide(request, waitUntil)
+      const decision = await this.#store.decide(request, context)
       isSuccess = true
       return decision
     } finally {
@@ -79,6 +80,10 @@ export class GuardedStore implements Store {
 
   settle(differences: readonly Difference[], chargedAtMs: number): Promise<void> {
     return this.#store.settle(differences, chargedAtMs)
+  }
+
+  forget(keys: readonly string[]): Promise<void> {
+    return this.#store.forget(keys)
   }
 
   ping(): Promise<void> {

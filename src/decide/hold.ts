@@ -1,4 +1,6 @@
-import type { Rule, Store } from '../store/store.ts'
+import { ALGORITHMS } from '../limit/algorithm-table.ts'
+import type { Rule } from '../limit/rule.ts'
+import type { Store } from '../store/store.ts'
 
 /** Slots of `concurrency` rules that an admitted request holds. */
 export interface Hold {
@@ -21,12 +23,6 @@ export function holdOf(rules: readonly Rule[], store: Store): Hold | undefined {
   }
 }
 
-/** Slots that a store which gave no answer may hold, or may yet come to hold. @returns undefined if there are none */
-export function lostHoldOf(rules: readonly Rule[], store: Store): Pick<Hold, 'release'> | undefined {
-  const releases = withSlots(rules).map((rule) => ({ rule, isKnown: false }))
-  return releases.length === 0 ? undefined : { release: () => store.revoke(releases) }
-}
-
-function withSlots(rules: readonly Rule[]): readonly Rule[] {
-  return rules.filter(({ algorithm }) => algorithm === 'concurrency')
+export function withSlots(rules: readonly Rule[]): readonly Rule[] {
+  return rules.filter(({ algorithm }) => ALGORITHMS[algorithm].holdsSlots)
 }

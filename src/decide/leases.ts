@@ -1,8 +1,9 @@
-import { Generations } from './generations.ts'
-import type { DecisionRequest, Rule, Store, StoreDecision } from '../store/store.ts'
+import type { Decision, DecisionRequest, Rule } from '../limit/rule.ts'
+import type { CallContext } from '../store/call-context.ts'
+import type { Store } from '../store/store.ts'
 import { StoreError } from '../store/store.ts'
-import type { WaitUntil } from '../store/call-context.ts'
 import { Account, admission, withLeft } from './account.ts'
+import { Generations } from './generations.ts'
 import { Standings } from './standings.ts'
 import { affordable, type Terms, termsOf } from './terms.ts'
 
@@ -41,9 +42,9 @@ export class Leases {
   }
 
   /** @throws {StoreError} whether a lease was charged is then unknown */
-  async decide(request: DecisionRequest, waitUntil: WaitUntil): Promise<StoreDecision> {
+  async decide(request: DecisionRequest, context: CallContext): Promise<Decision> {
     const terms = termsOf(request)
-    if (!terms) return this.#ask(request, waitUntil)
+    if (!terms) return this.#ask(request, context)
     const nowMs = this.#readClock()
     const account = this.#accountOf(terms)
     account.see(nowMs, terms)
@@ -53,14 +54,15 @@ export class Leases {
       // Before they have run out, so that nobody waits.
       if (!isPaused && account.isShort(nowMs, this.#roundTripMs, terms)) {
         const wanted = this.#wanted(account, request, terms)
-        if (wanted >= 2) waitUntil(this.#take(account, request, terms, wanted, 0, waitUntil).catch(ignoreStoreError))
+        if (wanted >= 2)
+          context.waitUntil(this.#take(account, request, terms, wanted, 0, context).catch(ignoreStoreError))
       }
       return admission(request, account.standings, left, nowMs)
     }
     // Others wait for the same answer, which cannot be shared: each asks for itself alone.
     const wanted = isPaused ? 1 : this.#wanted(account, request, terms)
-    if (wanted < 2) return this.#ask(request, waitUntil)
-    const decision = await this.#take(account, request, terms, wanted, 1, waitUntil)
+    if (wanted < 2) return this.#ask(request, context)
+    const decision = await this.#take(account, request, terms, wanted, 1, context)
     if (decision.granted === 0) return decision
     const left = decision.granted - 1
     const usage = decision.usage.map((tiers, index) => withLeft(tiers, left * (request.rules[index] as Rule).cost))
@@ -91,13 +93,13 @@ export class Leases {
     terms: Terms,
     permits: number,
     own: 0 | 1,
-    waitUntil: WaitUntil,
-  ): Promise<StoreDecision> {
+    context: CallContext,
+  ): Promise<Decision> {
     const sentAtMs = this.#now()
     account.replenishedUntilMs = sentAtMs + LOST_AFTER_MS
     try {
       const leased = { ...request, mode: 'partial', permits, leaseMs: terms.termMs } as const
-      const decision = await this.#ask(leased, waitUntil)
+      const decision = await this.#ask(leased, context)
       if (decision.granted > 0) {
         account.standings = request.rules.map(({ key }) => this.#standings.of(key))
         account.add(decision.granted - own, sentAtMs, terms)
@@ -108,10 +110,10 @@ export class Leases {
     }
   }
 
-  async #ask(request: DecisionRequest, waitUntil: WaitUntil): Promise<StoreDecision> {
+  async #ask(request: DecisionRequest, context: CallContext): Promise<Decision> {
     const sentAtMs = this.#readClock()
     const heardBefore = this.#standings.heard
-    const decision = await this.#store.decide(request, waitUntil)
+    const decision = await this.#store.decide(request, context)
     this.#standings.hear(request, decision, sentAtMs, heardBefore)
     const elapsedMs = this.#readClock() - sentAtMs
     // A refusal may have been remembered.

@@ -1,4 +1,4 @@
-import type { Rule } from '../store/store.ts'
+import type { Rule } from '../limit/rule.ts'
 
 /**
  * What one isolate allows of a rule by itself: a share of each of its limits, rounded down, but never so little that

@@ -1,6 +1,7 @@
 import { lifetimeMs } from '../limit/algorithms/concurrency.ts'
+import type { Rule } from '../limit/rule.ts'
 import { Deadlines } from '../store/deadlines.ts'
-import type { Release, Rule, Store } from '../store/store.ts'
+import type { Release, Store } from '../store/store.ts'
 import { StoreError } from '../store/store.ts'
 
 /** Slots waiting to be given back, at most (some 2 MB); beyond, the oldest free themselves at their deadline. */

@@ -1,7 +1,7 @@
-import type { StoreDecision, TierUsage } from '../store/store.ts'
+import type { Decision, TierUsage } from '../limit/rule.ts'
 
 /** A reply of the store, as far as it is about one key. */
-export interface Reply extends Pick<StoreDecision, 'granted' | 'nowMs'> {
+export interface Reply extends Pick<Decision, 'granted' | 'nowMs'> {
   readonly usage: readonly TierUsage[]
   /** Replies that this isolate had heard when it asked. */
   readonly heardBefore: number

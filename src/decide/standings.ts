@@ -1,5 +1,5 @@
+import type { Decision, DecisionRequest } from '../limit/rule.ts'
 import { Generations } from './generations.ts'
-import type { DecisionRequest, StoreDecision } from '../store/store.ts'
 import { Standing } from './standing.ts'
 
 /** Keys remembered at most. */
@@ -32,7 +32,7 @@ export class Standings {
    * @param heardBefore what `heard` was when the call was sent
    * @returns for each rule, whether nothing is known to have been spent since
    */
-  hear({ rules }: DecisionRequest, decision: StoreDecision, sentAtMs: number, heardBefore: number): boolean[] {
+  hear({ rules }: DecisionRequest, decision: Decision, sentAtMs: number, heardBefore: number): boolean[] {
     const { granted, nowMs } = decision
     const heardAs = ++this.#heard
     return rules.map(({ key }, index) => {

@@ -1,4 +1,5 @@
-import type { DecisionRequest, TierUsage } from '../store/store.ts'
+import { ALGORITHMS } from '../limit/algorithm-table.ts'
+import type { DecisionRequest, TierUsage } from '../limit/rule.ts'
 
 /** On what terms permits for a kind of request may be taken in advance. */
 export interface Terms {
@@ -34,8 +35,8 @@ const REMAINING_SHARE = 1 / 8
  */
 export function termsOf({ mode, permits, rules }: DecisionRequest): Terms | undefined {
   const isLeasable = rules.every(
-    ({ algorithm, enforced, reserved, isForNewcomers }) =>
-      algorithm === 'sliding-window' && enforced && reserved === 0 && !isForNewcomers,
+    ({ algorithm, enforced, reserved, counts = 'requests' }) =>
+      ALGORITHMS[algorithm].isLeasable && enforced && reserved === 0 && counts === 'requests',
   )
   if (mode !== 'all' || permits !== 1 || !isLeasable) return undefined
   let name = ''

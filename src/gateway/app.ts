@@ -1,26 +1,42 @@
 import { Hono } from 'hono/tiny'
-import type { Config } from '../config/load-config.ts'
-import { Deadlines } from '../store/deadlines.ts'
-import { createGateway } from '../http/protect.ts'
+import { Decider, type DeciderOptions } from '../decide/decider.ts'
+import { type Log, throttle } from '../decide/log.ts'
+import { ambiguousTarget, type Problem, problemResponse } from '../http/problem.ts'
+import { createProtect } from '../http/protect.ts'
+import type { Dialect } from '../http/rate-limit-fields.ts'
+import { requestContext } from '../http/request-context.ts'
+import { Limiter } from '../limiter/limiter.ts'
+import { UpstreamHealth } from '../limiter/shedding/upstream-health.ts'
+import type { Pattern } from '../request/policy/pattern.ts'
+import { createPathReader, type Sign } from '../request/policy/request-path.ts'
+import type { RuleMakerOptions } from '../request/rule-maker.ts'
+import { MemoryStore } from '../store/memory/memory-store.ts'
+import type { Store } from '../store/store.ts'
 import { createHealth } from './health.ts'
 import { isConnectionStray } from './hop-by-hop.ts'
-import { ambiguousTarget, type Problem, problemResponse } from '../http/problem.ts'
 import { createProxy, type ProxyOptions } from './proxy.ts'
-import { createTargetReader, hasTooManyFields, type NoTarget, type Target } from './target.ts'
+import { createTargetReader, hasTooManyFields, type NoTarget } from './target.ts'
 import { hasPassed, loopDetected, viaName } from './via.ts'
-import { Limiter } from '../limiter/limiter.ts'
-import { type Log, throttle } from '../decide/log.ts'
-import { GuardedStore } from '../decide/guarded-store.ts'
-import { createPathReader } from '../request/policy/request-path.ts'
-import { UpstreamHealth } from '../limiter/shedding/upstream-health.ts'
-import { DenyCache } from '../decide/deny-cache.ts'
-import { Leases } from '../decide/leases.ts'
-import { MemoryStore } from '../store/memory/memory-store.ts'
-import { type Store, StoreError } from '../store/store.ts'
-import type { WaitUntil } from '../store/call-context.ts'
+
+/** How a gateway behaves. */
+export interface GatewayConfig extends RuleMakerOptions, Pick<DeciderOptions, 'leases' | 'localShare'> {
+  /** Where requests go, without a trailing slash; undefined if the service binding is used. */
+  readonly upstreamUrl: string | undefined
+  /** Time for the upstream to begin its answer, in milliseconds. */
+  readonly upstreamTimeoutMs: number
+  /** Requests that pass unlimited. */
+  readonly exempt: readonly Pattern[]
+  /** What the upstream is known to keep as data in a path. */
+  readonly literalInPaths: readonly Sign[]
+  /** Whether requests are shed for the upstream's sake. */
+  readonly isShedding: boolean
+  readonly dialect: Dialect
+  /** Deadline of a decision by the store, in milliseconds. */
+  readonly storeTimeoutMs: number
+}
 
 export interface AppOptions {
-  readonly config: Config
+  readonly config: GatewayConfig
   readonly store: Store
   /** Calls the upstream. */
   readonly fetch: ProxyOptions['fetch']
@@ -33,63 +49,41 @@ export interface AppOptions {
 const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
 
 /** Puts the gateway together. Everything that does I/O is handed in. */
-export function createApp({ config, store: unguarded, fetch, now, log: everything }: AppOptions): Hono {
-  const { upstreamUrl, upstreamTimeoutMs: timeoutMs, dialect, ipv6Prefix } = config
+export function createApp({ config, store, fetch, now, log: everything }: AppOptions): Hono {
+  const { upstreamUrl, upstreamTimeoutMs: timeoutMs, dialect, ipv6Prefix, leases, localShare } = config
   const log = throttle(everything, now)
-  const store = new GuardedStore({ store: unguarded, now, timeoutMs: config.storeTimeoutMs, log })
+  const fallback = new MemoryStore(now)
+  const decider = new Decider({ store, fallback, now, log, timeoutMs: config.storeTimeoutMs, leases, localShare })
   const health = config.isShedding ? new UpstreamHealth(now) : undefined
-  const asked = new DenyCache(store, now)
-  const decider = config.leases === undefined ? asked : new Leases(asked, now, config.leases)
-  const limiter = new Limiter({ config, store, decider, fallback: new MemoryStore(now), health, now, log })
+  const limiter = new Limiter({ ...config, decider, health, log })
+  const protect = createProtect({ limiter, health, dialect, ipv6Prefix, now })
   const name = viaName(config)
   const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, name, log })
-  const gateway = createGateway({ limiter, proxy, health, dialect, ipv6Prefix, now })
-
   const targetOf = createTargetReader(createPathReader(config.literalInPaths))
   const hasBasePath = upstreamUrl !== undefined && new URL(upstreamUrl).pathname !== '/'
-  // Asked for by the router, and again by what it leads to.
-  let latest: { readonly request: Request; readonly target: Target | NoTarget } | undefined
-  const latestTargetOf = (request: Request) => {
-    if (latest?.request !== request) {
-      latest = { request, target: hasTooManyFields(request.headers) ? 'too-many-fields' : targetOf(request.url) }
-    }
-    return latest.target
-  }
+  const answerHealth = createHealth(decider, now)
 
-  // Routed by the canonical path, as policies are: no spelling of /_sluice reaches the upstream.
-  const app = new Hono({
-    getPath(request) {
-      const target = latestTargetOf(request)
-      return typeof target === 'string' ? '/' : target.path.canonical
-    },
-  })
-  app.get('/_sluice/health', createHealth(store, now))
-  app.all('/_sluice/*', () =>
-    problemResponse({ status: 404, title: 'Not Found', detail: 'Sluice serves nothing at this path.' }),
-  )
-  app.all('*', async (c) => {
+  // Routed by the canonical path, as policies are, so that no spelling of /_sluice reaches the upstream.
+  const app = new Hono({ getPath: () => '/' })
+  app.all('/', async (c) => {
     const request = c.req.raw
-    const target = latestTargetOf(request)
+    const target = hasTooManyFields(request.headers) ? 'too-many-fields' : targetOf(request.url)
     if (typeof target === 'string') return problemResponse(NO_TARGET[target])
-    const { ambiguity } = target.path
+    const { canonical, ambiguity } = target.path
+    if (canonical === '/_sluice/health' && request.method === 'GET') return answerHealth()
+    if (canonical === '/_sluice' || canonical.startsWith('/_sluice/')) return notServed()
     if (ambiguity && ((hasBasePath && ambiguity.mayGoUp) || OWN_PATH.test(ambiguity.decoded))) return ambiguousTarget()
     if (isConnectionStray(request.headers)) {
       const detail = 'The field Connection names a field that is not about the connection, or too many.'
       return problemResponse({ status: 400, title: 'Bad Request', detail })
     }
     if (hasPassed(request.headers.get('Via'), name)) return loopDetected()
-    const deadlines = new Deadlines()
-    const waitLong = (work: Promise<unknown>) => {
-      const logged = work.catch((error: unknown) => {
-        log('error', { event: 'after_response', message: error instanceof StoreError ? error.message : 'failed' })
-      })
-      c.executionCtx.waitUntil(logged)
-    }
-    const waitUntil: WaitUntil = Object.assign(waitLong, { deadlines })
+    const context = requestContext((work) => c.executionCtx.waitUntil(work), log)
     try {
-      return await gateway(request, target, waitUntil)
+      const next = (signal?: AbortSignal) => proxy(request, target, context.deadlines, signal)
+      return await protect(request, target.path, context, next)
     } finally {
-      deadlines.end()
+      context.deadlines.end()
     }
   })
   app.onError((error) => {
@@ -98,6 +92,10 @@ export function createApp({ config, store: unguarded, fetch, now, log: everythin
     return problemResponse({ status: 500, title: 'Internal Server Error', detail })
   })
   return app
+}
+
+function notServed(): Response {
+  return problemResponse({ status: 404, title: 'Not Found', detail: 'Sluice serves nothing at this path.' })
 }
 
 const NO_TARGET: Readonly<Record<NoTarget, Problem>> = {

@@ -1,5 +1,5 @@
 import { version } from '../../package.json'
-import type { GuardedStore } from '../decide/guarded-store.ts'
+import type { Decider } from '../decide/decider.ts'
 
 /** The store is asked at most this often by an isolate, however often health is. */
 const PING_INTERVAL_MS = 1_000
@@ -9,7 +9,7 @@ const PING_INTERVAL_MS = 1_000
  * @param now milliseconds since the Unix epoch
  */
 export function createHealth(
-  store: Pick<GuardedStore, 'kind' | 'ping' | 'circuit'>,
+  decider: Pick<Decider, 'storeKind' | 'ping' | 'circuit'>,
   now: () => number,
 ): () => Promise<Response> {
   let askedAt = Number.NEGATIVE_INFINITY
@@ -20,14 +20,14 @@ export function createHealth(
     const startedAt = now()
     if (startedAt - askedAt >= PING_INTERVAL_MS) {
       askedAt = startedAt
-      const result = await store.ping().then(
+      const result = await decider.ping().then(
         () => ({ reachable: true, rttMs: now() - startedAt }),
         () => ({ reachable: false, rttMs: null }),
       )
       // A ping that took long must not hide what a later one has found.
       if (askedAt === startedAt) last = result
     }
-    const { kind, circuit } = store
+    const { storeKind: kind, circuit } = decider
     const status = last.reachable === false || circuit !== 'closed' ? 'degraded' : 'ok'
     return Response.json(
       { status, version, store: { kind, ...last, circuit } },

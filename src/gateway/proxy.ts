@@ -1,8 +1,8 @@
-import { Deadlines, TOO_LATE } from '../store/deadlines.ts'
 import type { Log } from '../decide/log.ts'
+import { problemResponse } from '../http/problem.ts'
+import { type Deadlines, TOO_LATE } from '../store/deadlines.ts'
 import { removeHopByHop } from './hop-by-hop.ts'
 import { isPassed } from './passed-fields.ts'
-import { problemResponse } from '../http/problem.ts'
 import type { Target } from './target.ts'
 
 export interface ProxyOptions {
@@ -20,7 +20,7 @@ export interface ProxyOptions {
 export type ProxyHandler = (
   request: Request,
   target: Target,
-  deadlines: Deadlines | undefined,
+  deadlines: Deadlines,
   signal?: AbortSignal,
 ) => Promise<Response>
 
@@ -33,7 +33,7 @@ export function createProxy({ upstreamUrl, timeoutMs, fetch, name, log }: ProxyO
     const url = upstreamUrl === undefined ? request.url : upstreamUrl + target.pathAndQuery
     const headers = toUpstream(request, target, name)
     try {
-      const response = await (deadlines ?? Deadlines.ofOne()).within(timeoutMs, send(request, url, headers, signal))
+      const response = await deadlines.within(timeoutMs, send(request, url, headers, signal))
       if (response !== TOO_LATE) return toClient(response)
       log('error', { event: 'upstream_timeout', timeoutMs })
       const detail = 'The API behind this gateway did not answer in time.'

@@ -1,14 +1,19 @@
-import type { Config } from '../config/load-config.ts'
-import { createDigest } from '../request/identity/digest.ts'
 import { problemResponse } from '../http/problem.ts'
+import { createDigest } from '../request/identity/digest.ts'
 
 const ID_CHARACTERS = 8
+
+export interface ViaOptions {
+  readonly keyPrefix: string
+  readonly upstreamUrl: string | undefined
+  readonly identitySecret: string | undefined
+}
 
 /**
  * The name under which this deployment enters itself in `Via` (RFC 9110 §7.6.3): the same in all of its isolates, and
  * another than that of a Sluice before or behind it.
  */
-export function viaName({ keyPrefix, upstreamUrl, identitySecret }: Config): string {
+export function viaName({ keyPrefix, upstreamUrl, identitySecret }: ViaOptions): string {
   const id = createDigest(identitySecret)(['via', keyPrefix, upstreamUrl ?? ''])
   // In one case, for some intermediaries change it.
   return `sluice-${id.slice(0, ID_CHARACTERS).toLowerCase()}`

@@ -1,5 +1,5 @@
 import type { Hold } from '../decide/hold.ts'
-import type { WaitUntil } from '../store/call-context.ts'
+import type { CallContext } from '../store/call-context.ts'
 import { joinWebSockets } from './join-web-sockets.ts'
 
 /**
@@ -12,20 +12,20 @@ export function holdUntilEnd(
   response: Response,
   hold: Hold,
   request: Request,
-  waitUntil: WaitUntil,
+  context: CallContext,
   now: () => number,
 ): Response {
-  if (response.webSocket) return holdWebSocket(response, response.webSocket, hold, waitUntil, now)
+  if (response.webSocket) return holdWebSocket(response, response.webSocket, hold, context, now)
   // A body in answer to HEAD is never read.
   if (!response.body || request.method === 'HEAD') {
-    waitUntil(hold.release())
+    context.waitUntil(hold.release())
     return response
   }
   const { readable, writable } = passage(response.headers)
   const ended = response.body.pipeTo(writable, { signal: request.signal }).catch(() => {
     // Either side may break off: the slot is free all the same.
   })
-  waitUntil(ended.then(() => hold.release()))
+  context.waitUntil(ended.then(() => hold.release()))
   return new Response(readable, response)
 }
 
@@ -42,17 +42,17 @@ function holdWebSocket(
   response: Response,
   upstream: WebSocket,
   hold: Hold,
-  waitUntil: WaitUntil,
+  context: CallContext,
   now: () => number,
 ): Response {
   const { 0: outgoing, 1: client } = new WebSocketPair()
-  const renewal = setInterval(() => waitUntil(hold.renew()), hold.deadlineMs / 3)
+  const renewal = setInterval(() => context.waitUntil(hold.renew()), hold.deadlineMs / 3)
   let isHeld = true
   const onEnd = () => {
     if (!isHeld) return
     isHeld = false
     clearInterval(renewal)
-    waitUntil(hold.release())
+    context.waitUntil(hold.release())
   }
   joinWebSockets({ upstream, client, now, onEnd })
   return new Response(null, { status: 101, webSocket: outgoing, headers: response.headers })

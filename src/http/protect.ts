@@ -1,142 +1,64 @@
-import { formatWindow } from '../limit/tiers.ts'
-import type { Config } from '../config/load-config.ts'
-import { callerAddress } from '../request/identity/address.ts'
-import type { Source } from '../request/identity/source.ts'
 import type { Limiter } from '../limiter/limiter.ts'
-import type { TierReport, Verdict } from '../limiter/verdict.ts'
 import { tellsOverload, type UpstreamHealth } from '../limiter/shedding/upstream-health.ts'
-import type { WaitUntil } from '../store/call-context.ts'
+import type { Verdict } from '../limiter/verdict.ts'
+import { callerAddress } from '../request/identity/address.ts'
+import type { RequestPath } from '../request/policy/request-path.ts'
+import type { CallContext } from '../store/call-context.ts'
 import { holdUntilEnd } from './hold-until-end.ts'
-import { ambiguousTarget, problemResponse, QUOTA_EXCEEDED, retryAfter, TEMPORARY_REDUCED_CAPACITY } from './problem.ts'
-import type { ProxyHandler } from '../gateway/proxy.ts'
-import { addRateLimitFields } from './rate-limit-fields.ts'
-import type { Target } from '../gateway/target.ts'
+import { addRateLimitFields, type Dialect } from './rate-limit-fields.ts'
+import { refusal } from './refusal.ts'
 
-export interface GatewayOptions {
-  readonly limiter: Limiter
-  readonly proxy: ProxyHandler
+export interface ProtectOptions {
+  readonly limiter: Pick<Limiter, 'decide'>
   /** Undefined: the upstream is not watched. */
   readonly health: UpstreamHealth | undefined
-  readonly dialect: Config['dialect']
-  readonly ipv6Prefix: Config['ipv6Prefix']
+  readonly dialect: Dialect
+  /** Leading bits of an IPv6 address that make one caller. */
+  readonly ipv6Prefix: number
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
 }
 
-/** How soon to come back while the store is away. */
-const UNAVAILABLE_RETRY_MS = 1_000
+/**
+ * Answers an admitted request.
+ * @param signal aborted when the client has gone away; given where the answer must be seen to its end
+ */
+export type Next = (signal?: AbortSignal) => Promise<Response>
 
 type Admitted = Extract<Verdict, { kind: 'admitted' }>
 
-export type Gateway = (request: Request, target: Target, waitUntil: WaitUntil) => Promise<Response>
+/** Lets a request through to what answers it, or refuses it. */
+export type Protect = (request: Request, path: RequestPath, context: CallContext, next: Next) => Promise<Response>
 
-/** Makes the main job: decide, then proxy or refuse, and say how the limits stand. */
-export function createGateway({ limiter, proxy, health, dialect, ipv6Prefix, now }: GatewayOptions): Gateway {
-  return async function gateway(request, target, waitUntil) {
-    const verdict = await limiter.decide(request, target.path, waitUntil)
-    if (verdict.lost) waitUntil(verdict.lost.release())
-    const response = verdict.kind === 'admitted' ? await forward(request, target, verdict, waitUntil) : refusal(verdict)
+/** Makes the main job: decide, then go on or refuse, and say how the limits stand. */
+export function createProtect({ limiter, health, dialect, ipv6Prefix, now }: ProtectOptions): Protect {
+  return async function protect(request, path, context, next) {
+    const verdict = await limiter.decide(request, path, context)
+    const response = verdict.kind === 'admitted' ? await goOn(request, verdict, context, next) : refusal(verdict)
     if (verdict.degraded !== undefined) response.headers.set('Sluice-Degraded', verdict.degraded)
     if ('tiers' in verdict) addRateLimitFields(response.headers, dialect, verdict.tiers, now())
     return response
   }
 
-  function forward(request: Request, target: Target, verdict: Admitted, waitUntil: WaitUntil): Promise<Response> {
+  function goOn(request: Request, verdict: Admitted, context: CallContext, next: Next): Promise<Response> {
     // If the client goes away, the platform ends a request and all that belongs to it.
-    if (!health && !verdict.hold && !verdict.settlement) return proxy(request, target, waitUntil.deadlines)
+    if (!health && !verdict.hold && !verdict.settlement) return next()
     // But not this: what was taken must be given back, and what was begun counted to its end.
-    const response = followUp(request, target, verdict, waitUntil)
-    waitUntil(response)
+    const response = followUp(request, verdict, context, next)
+    context.waitUntil(response)
     return response
   }
 
   async function followUp(
     request: Request,
-    target: Target,
     { hold, settlement }: Admitted,
-    waitUntil: WaitUntil,
+    context: CallContext,
+    next: Next,
   ): Promise<Response> {
     const end = health?.begin(callerAddress(request.headers, ipv6Prefix))
-    const response = await proxy(request, target, waitUntil.deadlines, request.signal)
+    const response = await next(request.signal)
     end?.(tellsOverload(response, request))
-    if (settlement) waitUntil(settlement.settle(response.headers))
-    return hold ? holdUntilEnd(response, hold, request, waitUntil, now) : response
-  }
-}
-
-function refusal(verdict: Exclude<Verdict, { kind: 'admitted' }>): Response {
-  switch (verdict.kind) {
-    case 'limited':
-      return problemResponse({
-        type: QUOTA_EXCEEDED,
-        status: 429,
-        title: 'Too Many Requests',
-        detail: `Over the limit of ${verdict.violated.map(limitInWords).join(' and ')}.`,
-        extensions: {
-          'violated-policies': verdict.violated.map(({ name }) => name),
-          retry_after_ms: verdict.retryAfterMs,
-        },
-        headers: retryAfter(verdict.retryAfterMs),
-      })
-    case 'reserved':
-      return problemResponse({
-        type: TEMPORARY_REDUCED_CAPACITY,
-        status: 503,
-        title: 'Service Unavailable',
-        detail: 'What is left of the capacity is reserved for more important requests.',
-        extensions: { retry_after_ms: verdict.retryAfterMs },
-        headers: retryAfter(verdict.retryAfterMs),
-      })
-    case 'shed':
-      return problemResponse({
-        type: TEMPORARY_REDUCED_CAPACITY,
-        status: 503,
-        title: 'Service Unavailable',
-        detail: 'The API behind this gateway is overloaded, and more important requests go first.',
-        headers: retryAfter(verdict.retryAfterMs),
-      })
-    case 'unidentified':
-      return problemResponse({
-        status: verdict.status,
-        title: verdict.status === 401 ? 'Unauthorized' : 'Caller Unknown',
-        detail: `This API counts requests by ${verdict.policy.by.map(sourceInWords).join(' and ')}, and this one lacks it.`,
-        // RFC 9110 §15.5.2: a 401 must name a way to authenticate.
-        ...(verdict.status === 401 && { headers: { 'WWW-Authenticate': 'Bearer' } }),
-      })
-    case 'bad-cost':
-      return problemResponse({
-        status: 400,
-        title: 'Bad Request',
-        detail: `The field ${verdict.header} must be an integer from 1 to ${verdict.max}.`,
-      })
-    case 'ambiguous':
-      return ambiguousTarget()
-    case 'unavailable':
-      return problemResponse({
-        type: TEMPORARY_REDUCED_CAPACITY,
-        status: 503,
-        title: 'Service Unavailable',
-        detail: 'Limits cannot be checked at the moment, so no request is let through.',
-        headers: retryAfter(UNAVAILABLE_RETRY_MS),
-      })
-  }
-}
-
-function limitInWords({ policy, limit, windowMs }: TierReport): string {
-  return policy.algorithm === 'concurrency' ? `${limit} at once` : `${limit} per ${formatWindow(windowMs)}`
-}
-
-function sourceInWords(source: Source): string {
-  switch (source.kind) {
-    case 'token':
-      return 'Authorization'
-    case 'header':
-      return `the field ${source.name}`
-    case 'query':
-      return `the query parameter ${source.name}`
-    case 'form':
-      return `the form field ${source.name}`
-    default:
-      return source.kind
+    if (settlement) context.waitUntil(settlement.settle(response.headers))
+    return hold ? holdUntilEnd(response, hold, request, context, now) : response
   }
 }

@@ -1,5 +1,9 @@
-import type { Config } from '../config/load-config.ts'
+import { ALGORITHMS } from '../limit/algorithm-table.ts'
 import type { TierReport } from '../limiter/verdict.ts'
+
+/** How limits are told: by draft 11 or draft 6 of draft-ietf-httpapi-ratelimit-headers, by the fields before it, or not at all. */
+export const DIALECTS = ['draft-11', 'draft-6', 'x-ratelimit', 'off'] as const
+export type Dialect = (typeof DIALECTS)[number]
 
 /**
  * Adds what the tiers say to a response, in the configured dialect.
@@ -7,7 +11,7 @@ import type { TierReport } from '../limiter/verdict.ts'
  */
 export function addRateLimitFields(
   headers: Headers,
-  dialect: Config['dialect'],
+  dialect: Dialect,
   tiers: readonly TierReport[],
   nowMs: number,
 ): void {
@@ -45,14 +49,14 @@ export function addRateLimitFields(
  * seconds, if it is that.
  */
 function policyItem({ name, limit, windowMs, policy }: TierReport): string {
-  const unit = policy.algorithm === 'concurrency' ? ';qu="concurrent-requests"' : windowParameter(windowMs)
+  const unit = ALGORITHMS[policy.algorithm].holdsSlots ? ';qu="concurrent-requests"' : windowParameter(windowMs)
   return `"${name}";q=${limit}${unit}`
 }
 
 /** Same draft, §4: `r` units left, `t` seconds during which no more than these can be used. */
 function limitItem({ name, remaining, resetMs, policy }: TierReport): string {
   // A slot may be given back at any moment.
-  const time = policy.algorithm === 'concurrency' ? '' : `;t=${wholeSeconds(resetMs)}`
+  const time = ALGORITHMS[policy.algorithm].holdsSlots ? '' : `;t=${wholeSeconds(resetMs)}`
   return `"${name}";r=${remaining}${time}`
 }
 

@@ -1,12 +1,4 @@
-import type { Rule, TierUsage } from '../store/store.ts'
-import { concurrency } from './algorithms/concurrency.ts'
-import { fixedWindow } from './algorithms/fixed-window.ts'
-import { quota } from './algorithms/quota.ts'
-import { slidingWindow } from './algorithms/sliding-window.ts'
-import { sortedSet } from './algorithms/sorted-set.ts'
-import { tokenBucket } from './algorithms/token-bucket.ts'
-
-export type AlgorithmName = 'sliding-window' | 'token-bucket' | 'fixed-window' | 'quota' | 'sorted-set' | 'concurrency'
+import type { Rule, TierUsage } from './rule.ts'
 
 /** What a rule would allow now. */
 export interface Peek {
@@ -37,24 +29,4 @@ export interface Algorithm<State> {
 export interface Commit<State> {
   readonly state: State
   readonly ttlMs?: number
-}
-
-/** The letter of each algorithm in Redis keys and script arguments. */
-export const ALGORITHM_LETTERS: Readonly<Record<AlgorithmName, string>> = {
-  'sliding-window': 'w',
-  'token-bucket': 't',
-  'fixed-window': 'f',
-  quota: 'q',
-  'sorted-set': 'z',
-  concurrency: 'c',
-}
-
-// biome-ignore lint/suspicious/noExplicitAny: a table of algorithms, each over a state that only it reads
-export const ALGORITHMS: Readonly<Record<AlgorithmName, Algorithm<any>>> = {
-  'sliding-window': slidingWindow,
-  'token-bucket': tokenBucket,
-  'fixed-window': fixedWindow,
-  quota,
-  'sorted-set': sortedSet,
-  concurrency,
 }

@@ -1,4 +1,4 @@
-import type { Tier } from '../store/store.ts'
+import type { Tier } from './rule.ts'
 
 const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 }
 type Unit = keyof typeof UNIT_MS

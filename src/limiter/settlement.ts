@@ -1,5 +1,6 @@
+import type { Rule } from '../limit/rule.ts'
 import type { Match } from '../request/policy/policy-finder.ts'
-import type { Rule, Store } from '../store/store.ts'
+import type { Store } from '../store/store.ts'
 
 /** Charges whose real cost the upstream's response tells. */
 export interface Settlement {
@@ -20,7 +21,7 @@ function capacityOf({ burst, tiers }: Rule): number {
 export function settlementOf(
   charges: readonly { readonly match: Match; readonly rule: Rule }[],
   chargedAtMs: number,
-  store: Store,
+  store: Pick<Store, 'settle'>,
 ): Settlement | undefined {
   const open = charges.filter(({ match }) => match.policy.settleHeader !== undefined)
   if (open.length === 0) return undefined

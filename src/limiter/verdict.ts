@@ -1,6 +1,8 @@
-import type { Policy, PolicyTier } from '../request/policy/policy.ts'
-import type { TierUsage } from '../store/store.ts'
+import type { Decided } from '../decide/decider.ts'
 import type { Hold } from '../decide/hold.ts'
+import type { TierUsage } from '../limit/rule.ts'
+import type { Policy, PolicyTier } from '../request/policy/policy.ts'
+import type { NoRule } from '../request/rule-maker.ts'
 import type { Settlement } from './settlement.ts'
 
 /** How one tier of one policy stands after the decision. */
@@ -12,10 +14,8 @@ export interface TierReport extends PolicyTier, TierUsage {
 
 /** What becomes of a request. A refusal is data: the gateway makes the response of it. */
 export type Verdict = Outcome & {
-  /** Slots that a store which gave no answer may hold for the request all the same. */
-  readonly lost?: Pick<Hold, 'release'>
   /** How it was decided without the store: `local`, `open`, `closed` or `local, open`. */
-  readonly degraded?: string
+  readonly degraded?: Decided['degraded']
 }
 
 type Outcome =
@@ -40,10 +40,8 @@ type Outcome =
   | { readonly kind: 'reserved'; readonly tiers: readonly TierReport[]; readonly retryAfterMs: number }
   /** The upstream is not well, and this request is not among the most important. */
   | { readonly kind: 'shed'; readonly retryAfterMs: number }
-  /** The caller lacks what a policy counts by. */
-  | { readonly kind: 'unidentified'; readonly status: number; readonly policy: Policy }
-  /** The request names a cost that is none. */
-  | { readonly kind: 'bad-cost'; readonly header: string; readonly max: number }
+  /** It cannot be said what is to be charged. */
+  | Exclude<NoRule, { kind: 'skip' }>
   /** The API may take its path for another one, to which other policies apply. */
   | { readonly kind: 'ambiguous' }
   /** The store is away, and a policy is then `closed`. */

@@ -1,5 +1,6 @@
-import { ALGORITHM_LETTERS } from '../limit/algorithm.ts'
-import type { Config } from '../config/load-config.ts'
+import { randomSlot } from '../decide/slot.ts'
+import { ALGORITHMS } from '../limit/algorithm-table.ts'
+import type { Rule } from '../limit/rule.ts'
 import { createDigest, type Digest } from './identity/digest.ts'
 import { identify, type Subject } from './identity/identify.ts'
 import { foldCase } from './policy/canonical-path.ts'
@@ -7,13 +8,25 @@ import type { Cost, Missing, Policy } from './policy/policy.ts'
 import type { Match } from './policy/policy-finder.ts'
 import type { Priority } from './policy/priority.ts'
 import { Remembered } from './remembered.ts'
-import type { Rule } from '../store/store.ts'
-import type { Verdict } from '../limiter/verdict.ts'
 
 /** What a policy asks of the store for a request, or what becomes of the request without asking. */
 export type Asked = { readonly kind: 'rule'; readonly rule: Rule } | NoRule
-type NoRule = { readonly kind: 'skip' } | Refused
-type Refused = Extract<Verdict, { kind: 'unidentified' | 'bad-cost' }>
+export type NoRule = { readonly kind: 'skip' } | Refused
+type Refused =
+  /** The caller lacks what a policy counts by. */
+  | { readonly kind: 'unidentified'; readonly status: number; readonly policy: Policy }
+  /** The request names a cost that is none. */
+  | { readonly kind: 'bad-cost'; readonly header: string; readonly max: number }
+
+export interface RuleMakerOptions {
+  readonly policies: readonly Policy[]
+  /** First part of every key. */
+  readonly keyPrefix: string
+  /** Leading bits of an IPv6 address that make one caller. */
+  readonly ipv6Prefix: number
+  /** Key of the HMAC of identities; undefined: a plain hash is made of them. */
+  readonly identitySecret: string | undefined
+}
 
 /** What is the same in all rules of a policy. */
 interface Prepared {
@@ -34,7 +47,7 @@ export class RuleMaker {
   readonly #digestsOfOthers = new Remembered<string>()
   readonly #prepared: ReadonlyMap<Policy, Prepared>
 
-  constructor({ keyPrefix, ipv6Prefix, identitySecret, policies }: Config) {
+  constructor({ keyPrefix, ipv6Prefix, identitySecret, policies }: RuleMakerOptions) {
     this.#ipv6Prefix = ipv6Prefix
     this.#digest = createDigest(identitySecret)
     this.#prepared = new Map(policies.map((policy) => [policy, prepare(policy, keyPrefix)]))
@@ -55,7 +68,7 @@ export class RuleMaker {
     if (typeof cost !== 'number') return cost
     const key = `${prepared.keyPrefix}{${digest}}`
     const rule: Rule = { ...prepared.rule, key, cost, reserved: policy.reserved[priority] }
-    return { kind: 'rule', rule: policy.algorithm === 'concurrency' ? { ...rule, slot: randomSlot() } : rule }
+    return { kind: 'rule', rule: ALGORITHMS[policy.algorithm].holdsSlots ? { ...rule, slot: randomSlot() } : rule }
   }
 
   /** Of a caller that was here before: neither is the token read anew, nor is a hash made of it. */
@@ -84,14 +97,14 @@ export class RuleMaker {
 function prepare(policy: Policy, keyPrefix: string): Prepared {
   const { name, by, algorithm, tiers, enforced, burst, missing, counts, settleHeader } = policy
   return {
-    keyPrefix: `${keyPrefix}:${name}:${ALGORITHM_LETTERS[algorithm]}:`,
+    keyPrefix: `${keyPrefix}:${name}:${ALGORITHMS[algorithm].letter}:`,
     isByTokenOnly: by.length === 1 && by[0]?.kind === 'token',
     missing: !enforced && missing.kind === 'deny' ? { kind: 'ip' } : missing,
     rule: {
       algorithm,
       tiers,
       enforced,
-      ...(counts === 'identities' && { isForNewcomers: true }),
+      ...(counts !== 'requests' && { counts }),
       ...(settleHeader !== undefined && { isSettled: true }),
       ...(burst !== undefined && { burst }),
     },
@@ -110,15 +123,4 @@ function costOf(cost: Cost, request: Request, enforced: boolean): number | Refus
   const units = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN
   if (units >= 1 && units <= cost.max) return units
   return enforced ? { kind: 'bad-cost', header: cost.name, max: cost.max } : 1
-}
-
-/** The same, to be charged anew: a slot that was given back is never taken again. */
-export function withNewSlot(rule: Rule): Rule {
-  return rule.slot === undefined ? rule : { ...rule, slot: randomSlot() }
-}
-
-/** 53 random bits: an integer that JavaScript and Lua both hold exactly. */
-function randomSlot(): number {
-  const [high = 0, low = 0] = crypto.getRandomValues(new Uint32Array(2))
-  return (high & 0x1f_ffff) * 2 ** 32 + low
 }

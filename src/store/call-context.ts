@@ -1,8 +1,9 @@
 import type { Deadlines } from './deadlines.ts'
 
-/** Lets work go on after the response; failures are its own to log. */
-export interface WaitUntil {
-  (work: Promise<unknown>): void
+/** What a request lends to the calls that are made for it. */
+export interface CallContext {
+  /** Lets work go on after the response. Failures are logged. */
+  waitUntil(work: Promise<unknown>): void
   /** Those of the request, until its response is made. */
-  readonly deadlines?: Deadlines
+  readonly deadlines: Deadlines
 }

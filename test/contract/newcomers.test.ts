@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest'
-import type { Rule, StoreDecision } from '../../src/store/store.ts'
+import type { Decision, Rule } from '../../src/limit/rule.ts'
 import { ruleOf, take } from '../support/rules.ts'
 import { STORES } from '../support/stores.ts'
 
 const caller = () => ruleOf('sliding-window', [{ limit: 5, windowMs: 60_000 }])
 const newcomers = (limit: number, overrides: Partial<Rule> = {}) =>
-  ruleOf('sliding-window', [{ limit, windowMs: 60_000 }], { isForNewcomers: true, ...overrides })
+  ruleOf('sliding-window', [{ limit, windowMs: 60_000 }], { counts: 'identities', ...overrides })
 
-function left({ usage }: StoreDecision): (number | undefined)[] {
+function left({ usage }: Decision): (number | undefined)[] {
   return usage.map(([tier]) => tier?.remaining)
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { AlgorithmName } from '../../src/limit/algorithm.ts'
-import type { Rule, StoreDecision } from '../../src/store/store.ts'
+import type { AlgorithmName } from '../../src/limit/algorithm-table.ts'
+import type { Decision, Rule } from '../../src/limit/rule.ts'
 import { EVERY_ALGORITHM, ruleOf, TIERED_ALGORITHMS, take } from '../support/rules.ts'
 import { STORES } from '../support/stores.ts'
 
@@ -40,11 +40,11 @@ function returnOfFirstMs({ algorithm, tiers }: Rule, spentMs: number): [earliest
   }
 }
 
-function retryAfterMs({ usage }: StoreDecision): number {
+function retryAfterMs({ usage }: Decision): number {
   return Math.max(...usage.flat().map((tier) => tier.retryAfterMs))
 }
 
-function remaining({ usage }: StoreDecision): number[] {
+function remaining({ usage }: Decision): number[] {
   return usage.flat().map((tier) => tier.remaining)
 }
 

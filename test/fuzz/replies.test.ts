@@ -1,8 +1,10 @@
 import fc from 'fast-check'
 import { afterEach, describe, expect, vi } from 'vitest'
-import { RedisStore } from '../../src/store/redis/redis-store.ts'
+import { upstashStore } from '../../src/gateway/upstash-store.ts'
+import type { Decision, DecisionRequest } from '../../src/limit/rule.ts'
+import type { RedisStore } from '../../src/store/redis/redis-store.ts'
 import { readDecision } from '../../src/store/redis/script-call.ts'
-import { type DecisionRequest, type StoreDecision, StoreError } from '../../src/store/store.ts'
+import { StoreError } from '../../src/store/store.ts'
 import { EVERY_ALGORITHM, ruleOf, take } from '../support/rules.ts'
 import { fuzz } from './fuzz.ts'
 import { anyText } from './strings.ts'
@@ -73,7 +75,7 @@ function repliesTo({ permits, rules }: DecisionRequest): fc.Arbitrary<unknown> {
 const exchange = request.chain((request) => repliesTo(request).map((reply) => ({ request, reply })))
 
 /** What can be said of any decision on this request, whatever Redis holds. */
-function expectConsistent({ mode, permits, rules }: DecisionRequest, { granted, nowMs, usage }: StoreDecision): void {
+function expectConsistent({ mode, permits, rules }: DecisionRequest, { granted, nowMs, usage }: Decision): void {
   expect([Number.isSafeInteger(granted), Number.isSafeInteger(nowMs), nowMs > 0]).toEqual([true, true, true])
   expect(mode === 'partial' ? granted >= 0 && granted <= permits : [0, permits].includes(granted)).toBe(true)
   expect(usage.map((tiers) => tiers.length)).toEqual(rules.map(({ tiers }) => tiers.length))
@@ -91,7 +93,7 @@ function expectConsistent({ mode, permits, rules }: DecisionRequest, { granted, 
 }
 
 /** The decision, or undefined for a StoreError; anything else that is thrown is a failure of the test. */
-async function answerOf(decide: () => StoreDecision | Promise<StoreDecision>): Promise<StoreDecision | undefined> {
+async function answerOf(decide: () => Decision | Promise<Decision>): Promise<Decision | undefined> {
   try {
     return await decide()
   } catch (error) {
@@ -121,7 +123,7 @@ describe('readDecision()', () => {
 afterEach(() => vi.unstubAllGlobals())
 
 function storeOf(timeoutMs = 5_000): RedisStore {
-  return new RedisStore({
+  return upstashStore({
     url: 'https://eu1.upstash.example',
     token: TOKEN,
     algorithms: new Set(EVERY_ALGORITHM),

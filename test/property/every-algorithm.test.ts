@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import type { Decision, Rule } from '../../src/limit/rule.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import type { Rule, StoreDecision } from '../../src/store/store.ts'
 import {
   anyConfigured,
   anyDemands,
@@ -35,7 +35,7 @@ const SUBJECTS: readonly (readonly [string, fc.Arbitrary<Configured[]>])[] = [
 ]
 const NUM_RUNS = 40
 
-function retryAfterMs({ usage }: StoreDecision): number {
+function retryAfterMs({ usage }: Decision): number {
   return Math.max(...usage.flat().map((tier) => tier.retryAfterMs))
 }
 

@@ -1,9 +1,10 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { Leases } from '../../src/decide/leases.ts'
-import type { DecisionRequest, Rule, StoreDecision } from '../../src/store/store.ts'
+import type { Decision, DecisionRequest, Rule } from '../../src/limit/rule.ts'
 import { type Admission, expectNoWindowOver } from '../support/admissions.ts'
 import { START_MS } from '../support/arbitraries.ts'
+import { callContext } from '../support/call-context.ts'
 import { expectProperty } from '../support/property.ts'
 import { ruleOf, take } from '../support/rules.ts'
 import { connectRedis, type RedisClient, ScriptStore } from '../support/script-store.ts'
@@ -96,8 +97,8 @@ class Network {
     clock.aheadMs = byMs < 0 ? clock.shownMs + byMs - this.nowMs : clock.aheadMs + byMs
   }
 
-  #send(request: DecisionRequest): Promise<StoreDecision> {
-    const { promise, resolve } = Promise.withResolvers<StoreDecision>()
+  #send(request: DecisionRequest): Promise<Decision> {
+    const { promise, resolve } = Promise.withResolvers<Decision>()
     this.#sent.push(async () => {
       const decision = await this.#script.decide(request, this.nowMs * 1000)
       this.#answered.push(() => resolve(decision))
@@ -108,14 +109,12 @@ class Network {
   async ask(point: number, rule: Rule): Promise<void> {
     let isAtOnce = true
     const background: Promise<unknown>[] = []
-    const deciding = this.#points[point]
-      ?.decide(take([rule]), (work) => background.push(work))
-      .then((decision) => {
-        if (decision.granted === 0) return
-        if (isAtOnce) this.spentLocally++
-        // What the script admits is admitted when it runs; what is spent from a lease, now.
-        this.admitted.push({ ms: isAtOnce ? this.nowMs : decision.nowMs, cost: rule.cost })
-      })
+    const deciding = this.#points[point]?.decide(take([rule]), callContext(background)).then((decision) => {
+      if (decision.granted === 0) return
+      if (isAtOnce) this.spentLocally++
+      // What the script admits is admitted when it runs; what is spent from a lease, now.
+      this.admitted.push({ ms: isAtOnce ? this.nowMs : decision.nowMs, cost: rule.cost })
+    })
     await new Promise(setImmediate)
     isAtOnce = false
     void deciding

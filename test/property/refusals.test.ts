@@ -2,8 +2,9 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { DenyCache } from '../../src/decide/deny-cache.ts'
 import { Leases } from '../../src/decide/leases.ts'
-import type { DecisionRequest, Rule, StoreDecision } from '../../src/store/store.ts'
+import type { Decision, DecisionRequest, Rule } from '../../src/limit/rule.ts'
 import { START_MS } from '../support/arbitraries.ts'
+import { callContext } from '../support/call-context.ts'
 import { expectProperty } from '../support/property.ts'
 import { ruleOf, take } from '../support/rules.ts'
 import { connectRedis, type RedisClient, ScriptStore } from '../support/script-store.ts'
@@ -58,8 +59,8 @@ class Isolate {
     this.#decider = isLeased ? new Leases(cache, () => this.nowMs, 'auto') : cache
   }
 
-  #send(request: DecisionRequest): Promise<StoreDecision> {
-    const { promise, resolve } = Promise.withResolvers<StoreDecision>()
+  #send(request: DecisionRequest): Promise<Decision> {
+    const { promise, resolve } = Promise.withResolvers<Decision>()
     const sentMs = this.nowMs
     this.#sent.push(async () => {
       const decision = await this.#script.decide(request, this.nowMs * 1000)
@@ -74,17 +75,15 @@ class Isolate {
   async ask(rules: readonly Rule[]): Promise<void> {
     const request = take(rules)
     const isQuiet = this.#sent.length === 0 && this.#answered.length === 0
-    let told: StoreDecision | undefined
-    void this.#decider
-      .decide(request, () => {})
-      .then((decision) => {
-        told = decision
-      })
+    let told: Decision | undefined
+    void this.#decider.decide(request, callContext()).then((decision) => {
+      told = decision
+    })
     await new Promise(setImmediate)
     if (!isQuiet || told?.granted !== 0) return
     this.told++
     const truth = await this.#script.peek(request, this.nowMs * 1000)
-    const wait = ({ usage }: StoreDecision) => Math.max(...usage.flat().map(({ retryAfterMs }) => retryAfterMs))
+    const wait = ({ usage }: Decision) => Math.max(...usage.flat().map(({ retryAfterMs }) => retryAfterMs))
     // Who waits as told is admitted, and does not wait for longer than an answer takes.
     expect(truth.granted).toBe(0)
     expect(wait(told)).toBeGreaterThanOrEqual(wait(truth))

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { type TokenBucketState, tokenBucket } from '../../src/limit/algorithms/token-bucket.ts'
-import type { Rule } from '../../src/store/store.ts'
+import type { Rule } from '../../src/limit/rule.ts'
 import { anyCost, anyRule, backAndForthUs, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
 import { expectProperty } from '../support/property.ts'
 import { capacityOf, ruleOf, take } from '../support/rules.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import type { Rule } from '../../src/store/store.ts'
+import type { Rule } from '../../src/limit/rule.ts'
 import { type Admission, expectNoWindowOver } from '../support/admissions.ts'
 import { anyCost, anyRule, backAndForthUs, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
 import { expectProperty } from '../support/property.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import type { Priority } from '../../src/request/policy/priority.ts'
 import { UpstreamHealth } from '../../src/limiter/shedding/upstream-health.ts'
+import type { Priority } from '../../src/request/policy/priority.ts'
 import { SimulatedUpstream, Timeline } from './upstream-model.ts'
 
 const SECOND = 1_000

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
-import type { AlgorithmName } from '../../src/limit/algorithm.ts'
-import type { Rule, Tier } from '../../src/store/store.ts'
+import type { AlgorithmName } from '../../src/limit/algorithm-table.ts'
+import type { Rule, Tier } from '../../src/limit/rule.ts'
 import { capacityOf, ruleOf, TIERED_ALGORITHMS } from './rules.ts'
 
 /** 14 November 2023, and some odd milliseconds. */

@@ -1,4 +1,3 @@
-import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
 import { keepWorkerLog } from '../setup/secret-watch.ts'
@@ -38,14 +37,12 @@ export async function startDirectGateway({
   upstreamService,
 }: DirectGatewayOptions): Promise<DirectGateway> {
   const { folder, compatibilityDate, compatibilityFlags } = bundle
-  const scripts = (await readdir(folder)).filter((name) => name.endsWith('.lua'))
   const log: string[] = []
   const options = convertV4MiniflareOptions({
     modulesRoot: folder,
     modules: [
       { type: 'ESModule', path: join(folder, 'entry.js'), contents: ENTRY },
       { type: 'ESModule', path: join(folder, 'worker.js') },
-      ...scripts.map((name) => ({ type: 'Text' as const, path: join(folder, name) })),
     ],
     compatibilityDate,
     compatibilityFlags: [...compatibilityFlags],

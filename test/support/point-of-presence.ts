@@ -1,4 +1,3 @@
-import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
 import { keepWorkerLog } from '../setup/secret-watch.ts'
@@ -18,13 +17,9 @@ export async function startPointOfPresence(
   bindings: Readonly<Record<string, unknown>>,
 ): Promise<PointOfPresence> {
   const { folder, compatibilityDate, compatibilityFlags } = bundle
-  const scripts = (await readdir(folder)).filter((name) => name.endsWith('.lua'))
   const options = convertV4MiniflareOptions({
     modulesRoot: folder,
-    modules: [
-      { type: 'ESModule', path: join(folder, 'worker.js') },
-      ...scripts.map((name) => ({ type: 'Text' as const, path: join(folder, name) })),
-    ],
+    modules: [{ type: 'ESModule', path: join(folder, 'worker.js') }],
     compatibilityDate,
     compatibilityFlags: [...compatibilityFlags],
     bindings: bindings as Record<string, never>,

@@ -1,7 +1,7 @@
-import { ALGORITHM_LETTERS, type AlgorithmName } from '../../src/limit/algorithm.ts'
-import type { DecisionRequest, Rule, Tier } from '../../src/store/store.ts'
+import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/limit/algorithm-table.ts'
+import type { DecisionRequest, Rule, Tier } from '../../src/limit/rule.ts'
 
-export const EVERY_ALGORITHM = Object.keys(ALGORITHM_LETTERS) as AlgorithmName[]
+export const EVERY_ALGORITHM = ALGORITHM_NAMES
 /** Those that hold several tiers at once. */
 export const TIERED_ALGORITHMS = ['sliding-window', 'sorted-set', 'fixed-window', 'quota'] as const
 /** Those that hold their limits in any window whatever. */

@@ -1,7 +1,7 @@
 import { createClient } from '@redis/client'
+import type { Decision, DecisionRequest } from '../../src/limit/rule.ts'
 import { decideScript } from '../../src/store/redis/script.ts'
 import { readDecision, scriptArguments } from '../../src/store/redis/script-call.ts'
-import type { DecisionRequest, StoreDecision } from '../../src/store/store.ts'
 import { EVERY_ALGORITHM } from './rules.ts'
 
 /** A clock that is told the time, as the last argument of the script. */
@@ -71,7 +71,7 @@ export class ScriptStore {
    * passed it. So that keys expire by the test's clock, none does by itself, and each is deleted here.
    * @param nowUs microseconds since the Unix epoch
    */
-  async decide(request: DecisionRequest, nowUs: number): Promise<StoreDecision> {
+  async decide(request: DecisionRequest, nowUs: number): Promise<Decision> {
     const nowMs = Math.floor(nowUs / 1000)
     const keys = request.rules.map(({ key }) => key)
     const expired = keys.filter((key) => this.expiresAtMs(key) < nowMs)
@@ -92,7 +92,7 @@ export class ScriptStore {
   }
 
   /** What it would decide then, by all it has stored, expired or not. */
-  async peek(request: DecisionRequest, nowUs: number): Promise<StoreDecision> {
+  async peek(request: DecisionRequest, nowUs: number): Promise<Decision> {
     const { decision } = await this.#run({ ...request, mode: 'peek' }, nowUs)
     return decision
   }
@@ -107,7 +107,7 @@ export class ScriptStore {
     return this.#expiresAtMs.get(key) ?? Number.NEGATIVE_INFINITY
   }
 
-  async #run(request: DecisionRequest, nowUs: number): Promise<{ decision: StoreDecision; lifetimes: number[] }> {
+  async #run(request: DecisionRequest, nowUs: number): Promise<{ decision: Decision; lifetimes: number[] }> {
     const keys = request.rules.map(({ key }) => key)
     const remainingMs = keys.map((key) => Math.max(-1, this.expiresAtMs(key) - Math.floor(nowUs / 1000)))
     const args = [...scriptArguments(request), ...remainingMs, nowUs].map(String)

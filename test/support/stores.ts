@@ -1,6 +1,6 @@
 import { inject } from 'vitest'
+import { upstashStore } from '../../src/gateway/upstash-store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { RedisStore } from '../../src/store/redis/redis-store.ts'
 import type { Store } from '../../src/store/store.ts'
 import { EVERY_ALGORITHM } from './rules.ts'
 
@@ -29,7 +29,7 @@ export const STORES: Record<string, () => Subject> = {
 function redisSubject(url: string): Subject {
   const algorithms = new Set(EVERY_ALGORITHM)
   return {
-    store: new RedisStore({ url, token: inject('redisRestToken'), algorithms, timeoutMs: 60_000 }),
+    store: upstashStore({ url, token: inject('redisRestToken'), algorithms, timeoutMs: 60_000 }),
     // Redis's clock is this machine's, and the wait begins after Redis has read it.
     advance: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
   }

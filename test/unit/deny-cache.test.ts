@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest'
 import { DenyCache } from '../../src/decide/deny-cache.ts'
+import type { DecisionRequest, Rule, TierUsage } from '../../src/limit/rule.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { type DecisionRequest, type Rule, StoreError, type TierUsage } from '../../src/store/store.ts'
+import { StoreError } from '../../src/store/store.ts'
+import { callContext } from '../support/call-context.ts'
 import { ruleOf, take } from '../support/rules.ts'
 
 const START_MS = 1_700_000_000_000
@@ -24,7 +26,7 @@ function subject() {
     },
   }
   const cache = new DenyCache(store, () => clock.now)
-  const decide = (...rules: Rule[]) => cache.decide(take(rules), () => {})
+  const decide = (...rules: Rule[]) => cache.decide(take(rules), callContext())
   return { clock, asked, decide, memory, server }
 }
 

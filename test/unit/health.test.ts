@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { version } from '../../package.json'
-import { createHealth } from '../../src/gateway/health.ts'
 import type { Circuit } from '../../src/decide/circuit-breaker.ts'
+import { createHealth } from '../../src/gateway/health.ts'
 import { type Store, StoreError } from '../../src/store/store.ts'
 
 const START_MS = 1_700_000_000_000
@@ -9,13 +9,9 @@ const START_MS = 1_700_000_000_000
 /** A store whose pings are answered when the test says so, and a clock that the test sets. */
 function subject(kind: Store['kind'] = 'redis') {
   const pings: PromiseWithResolvers<void>[] = []
-  const store: Store = {
-    kind,
-    decide: () => Promise.reject(new Error('health decides nothing')),
-    release: () => Promise.reject(new Error('health holds nothing')),
-    revoke: () => Promise.reject(new Error('health holds nothing')),
-    renew: () => Promise.reject(new Error('health holds nothing')),
-    settle: () => Promise.reject(new Error('health charges nothing')),
+  const guard: { circuit: Circuit } = { circuit: 'closed' }
+  const decider = {
+    storeKind: kind,
     ping() {
       const ping = Promise.withResolvers<void>()
       pings.push(ping)
@@ -23,8 +19,7 @@ function subject(kind: Store['kind'] = 'redis') {
     },
   }
   const clock = { now: START_MS }
-  const guard: { circuit: Circuit } = { circuit: 'closed' }
-  const health = createHealth(Object.assign(guard, store), () => clock.now)
+  const health = createHealth(Object.assign(guard, decider), () => clock.now)
   return {
     pings,
     clock,

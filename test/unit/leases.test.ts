@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest'
 import { type LeaseSize, Leases } from '../../src/decide/leases.ts'
+import type { DecisionRequest, Rule } from '../../src/limit/rule.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { type DecisionRequest, type Rule, StoreError } from '../../src/store/store.ts'
+import { StoreError } from '../../src/store/store.ts'
+import { callContext } from '../support/call-context.ts'
 import { ruleOf, take } from '../support/rules.ts'
 
 const START_MS = 1_700_000_000_000
@@ -23,7 +25,7 @@ function subject(size: LeaseSize = 'auto') {
     },
   }
   const leases = new Leases(store, () => clock.now, size)
-  const decide = (...rules: Rule[]) => leases.decide(take(rules), (work) => background.push(work))
+  const decide = (...rules: Rule[]) => leases.decide(take(rules), callContext(background))
   /** So many requests, 1 ms after each other, replenishments answered between them. */
   async function hurry(rule: Rule, requests: number): Promise<void> {
     for (let i = 0; i < requests; i++) {
@@ -204,7 +206,7 @@ test.each<[string, Partial<Rule>]>([
   ['a bucket', { algorithm: 'token-bucket' }],
   ['a shadow rule', { enforced: false }],
   ['a reserve', { reserved: 5 }],
-  ['new identities', { isForNewcomers: true }],
+  ['new identities', { counts: 'identities' }],
   ['a small limit', { tiers: [{ limit: 19, windowMs: 60_000 }] }],
   ['a window too short', { tiers: [{ limit: 1_000, windowMs: 100 }] }],
 ])('Leases take nothing in advance of %s', async (_name, overrides) => {

@@ -1,18 +1,14 @@
 import { expect, test } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config/load-config.ts'
-import { createDigest } from '../../src/request/identity/digest.ts'
+import { Decider, type DeciderOptions } from '../../src/decide/decider.ts'
+import type { Decision, DecisionRequest, Rule, TierUsage } from '../../src/limit/rule.ts'
 import { Limiter } from '../../src/limiter/limiter.ts'
 import type { Verdict } from '../../src/limiter/verdict.ts'
+import { createDigest } from '../../src/request/identity/digest.ts'
 import { createPathReader } from '../../src/request/policy/request-path.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import {
-  type DecisionRequest,
-  type Rule,
-  type Store,
-  type StoreDecision,
-  StoreError,
-  type TierUsage,
-} from '../../src/store/store.ts'
+import { type Release, type Store, StoreError } from '../../src/store/store.ts'
+import { callContext } from '../support/call-context.ts'
 
 const readPath = createPathReader()
 const NOW_MS = 1_700_000_000_000
@@ -23,7 +19,8 @@ class FakeStore implements Store {
   readonly kind = 'redis'
   readonly requests: DecisionRequest[] = []
   readonly released: (number | undefined)[] = []
-  answer: (request: DecisionRequest) => Promise<StoreDecision> = async ({ permits, rules }) => ({
+  readonly revoked: { slot: number | undefined; isKnown: boolean }[] = []
+  answer: (request: DecisionRequest) => Promise<Decision> = async ({ permits, rules }) => ({
     granted: permits,
     nowMs: NOW_MS,
     usage: rules.map(({ tiers }) =>
@@ -31,7 +28,7 @@ class FakeStore implements Store {
     ),
   })
 
-  decide(request: DecisionRequest): Promise<StoreDecision> {
+  decide(request: DecisionRequest): Promise<Decision> {
     this.requests.push(request)
     return this.answer(request)
   }
@@ -40,7 +37,11 @@ class FakeStore implements Store {
     this.released.push(...rules.map(({ slot }) => slot))
   }
 
-  async revoke(): Promise<void> {}
+  async revoke(releases: readonly Release[]): Promise<void> {
+    this.revoked.push(...releases.map(({ rule, isKnown }) => ({ slot: rule.slot, isKnown })))
+  }
+
+  async forget(): Promise<void> {}
   async renew(): Promise<void> {}
   async settle(): Promise<void> {}
   async ping(): Promise<void> {}
@@ -55,17 +56,24 @@ interface Line {
   readonly [field: string]: unknown
 }
 
+function limiterOf({
+  env,
+  ...options
+}: { env: Environment } & Pick<DeciderOptions, 'store' | 'fallback' | 'now' | 'log'>) {
+  const config = loadConfig({ UPSTREAM_URL: 'https://api.example.com', ...env })
+  const decider = new Decider({ ...config, ...options, timeoutMs: config.storeTimeoutMs })
+  return new Limiter({ ...config, decider, health: undefined, log: options.log })
+}
+
 function subject(env: Environment = {}) {
   const store = new FakeStore()
   const fallback = new FakeStore()
   const lines: Line[] = []
   const clock = { now: NOW_MS }
-  const limiter = new Limiter({
-    config: loadConfig({ UPSTREAM_URL: 'https://api.example.com', ...env }),
+  const limiter = limiterOf({
+    env,
     store,
-    decider: store,
     fallback,
-    health: undefined,
     now: () => clock.now,
     log: (level, fields) => lines.push({ ...fields, level }),
   })
@@ -73,7 +81,7 @@ function subject(env: Environment = {}) {
   const decide = (request: string, headers: Readonly<Record<string, string>> = {}): Promise<Verdict> => {
     const [method = '', path = ''] = request.split(' ')
     const url = new URL(`https://gateway.example${path}`)
-    return limiter.decide(new Request(url, { method, headers }), readPath(url.pathname), () => {})
+    return limiter.decide(new Request(url, { method, headers }), readPath(url.pathname), callContext())
   }
   return { store, fallback, lines, clock, decide }
 }
@@ -85,7 +93,7 @@ function keyOf(prefix: string, parts: readonly string[], secret?: string): strin
   return `${prefix}:{${createDigest(secret)(parts)}}`
 }
 
-function refusal(...usage: readonly Partial<TierUsage>[][]): () => Promise<StoreDecision> {
+function refusal(...usage: readonly Partial<TierUsage>[][]): () => Promise<Decision> {
   const full = { remaining: 0, resetMs: 1, retryAfterMs: 0 }
   return async () => ({
     granted: 0,
@@ -329,19 +337,11 @@ test('Limiter#decide() with ON_STORE_ERROR=local holds limits exactly', async ()
   const clock = { now: NOW_MS }
   const store = new FakeStore()
   store.answer = AWAY
-  const config = loadConfig({ UPSTREAM_URL: 'https://api.example.com', RATE_LIMITS: '3/1s' })
-  const limiter = new Limiter({
-    config,
-    store,
-    decider: store,
-    fallback: new MemoryStore(() => clock.now),
-    health: undefined,
-    now: () => NOW_MS,
-    log: () => {},
-  })
+  const fallback = new MemoryStore(() => clock.now)
+  const limiter = limiterOf({ env: { RATE_LIMITS: '3/1s' }, store, fallback, now: () => NOW_MS, log: () => {} })
   const decide = async () => {
     const request = new Request('https://g.example/', { headers: X })
-    return (await limiter.decide(request, readPath('/'), () => {})).kind
+    return (await limiter.decide(request, readPath('/'), callContext())).kind
   }
   const first = [await decide(), await decide(), await decide(), await decide()]
   clock.now += 999
@@ -416,8 +416,9 @@ test('Limiter#decide() without the store allows LOCAL_SHARE of each limit, and t
 test.each([true, false])('Limiter#decide() gives slots back that the store may have taken: %j', async (mayHaveRun) => {
   const { store, decide } = subject({ POLICIES: [{ name: 'slots', algorithm: 'concurrency', limits: '5' }] })
   store.answer = () => Promise.reject(new StoreError('no answer', { mayHaveRun }))
-  const verdict = await decide('GET /', X)
-  expect(verdict.lost !== undefined).toBe(mayHaveRun)
+  await decide('GET /', X)
+  const [rule] = store.requests[0]?.rules ?? []
+  expect(store.revoked).toEqual(mayHaveRun ? [{ slot: rule?.slot, isKnown: false }] : [])
 })
 
 /** Its first `count` answers arrive when the isolate has stood still for that long. */
@@ -471,8 +472,8 @@ test('Limiter#decide() asks for new identities last, by address', async () => {
   ]
   const { store, decide } = subject({ POLICIES })
   await decide('GET /', { ...X, ...IP })
-  expect(store.requests[0]?.rules.map(({ key, isForNewcomers }) => [key.split(':{')[0], isForNewcomers])).toEqual([
+  expect(store.requests[0]?.rules.map(({ key, counts }) => [key.split(':{')[0], counts])).toEqual([
     ['sluice:calls:w', undefined],
-    ['sluice:newcomers:w', true],
+    ['sluice:newcomers:w', 'identities'],
   ])
 })

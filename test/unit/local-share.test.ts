@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { localShareOf } from '../../src/decide/local-share.ts'
-import type { Rule } from '../../src/store/store.ts'
+import type { Rule } from '../../src/limit/rule.ts'
 import { ruleOf } from '../support/rules.ts'
 
 function limitsOf(rule: Partial<Rule>, share: number): unknown {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
+import type { Decision, DecisionRequest, Rule } from '../../src/limit/rule.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import type { DecisionRequest, Rule, StoreDecision } from '../../src/store/store.ts'
 
 /** The bound of the source: more callers than any test could know of by accident. */
 const MAX_KEYS = 100_000
@@ -18,7 +18,7 @@ function subject() {
     reserved: 0,
     ...overrides,
   })
-  const ask = (key: string, overrides?: Partial<Rule>, mode: DecisionRequest['mode'] = 'all'): StoreDecision =>
+  const ask = (key: string, overrides?: Partial<Rule>, mode: DecisionRequest['mode'] = 'all'): Decision =>
     store.decideNow({ mode, permits: 1, rules: [rule(key, overrides)] })
   /** Units that a caller has left, found out without a charge. */
   const left = (key: string, overrides?: Partial<Rule>) => ask(key, overrides, 'peek').usage[0]?.[0]?.remaining

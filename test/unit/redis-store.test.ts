@@ -1,8 +1,10 @@
 import { afterEach, describe, expect, inject, test, vi } from 'vitest'
-import type { AlgorithmName } from '../../src/limit/algorithm.ts'
-import { RedisStore, type RedisStoreOptions } from '../../src/store/redis/redis-store.ts'
+import { type UpstashStoreOptions, upstashStore } from '../../src/gateway/upstash-store.ts'
+import type { AlgorithmName } from '../../src/limit/algorithm-table.ts'
+import type { DecisionRequest, Rule } from '../../src/limit/rule.ts'
+import type { RedisStore } from '../../src/store/redis/redis-store.ts'
 import { decideScript, KEY_LOCKING } from '../../src/store/redis/script.ts'
-import { type DecisionRequest, type Rule, StoreError } from '../../src/store/store.ts'
+import { StoreError } from '../../src/store/store.ts'
 
 afterEach(() => vi.unstubAllGlobals())
 
@@ -41,8 +43,8 @@ const error = (message: string, status = 400) => Response.json({ error: message 
 const NOSCRIPT = 'NOSCRIPT No matching script. Please use EVAL.'
 const DECISION = [1, 1_700_000_000_000, 4, 60_000, 0]
 
-function storeOf(options: Partial<RedisStoreOptions> = {}): RedisStore {
-  return new RedisStore({ url: REST_URL, token: TOKEN, algorithms: ALGORITHMS, timeoutMs: 60_000, ...options })
+function storeOf(options: Partial<UpstashStoreOptions> = {}): RedisStore {
+  return upstashStore({ url: REST_URL, token: TOKEN, algorithms: ALGORITHMS, timeoutMs: 60_000, ...options })
 }
 
 function take(key: string): DecisionRequest {
@@ -125,7 +127,7 @@ test('RedisStore#decide() sends a bare command: no encoding, no telemetry, no sy
   expect([url, init.method]).toEqual([REST_URL, 'POST'])
   const headers = Object.fromEntries(new Headers(init.headers))
   expect(headers).toEqual({ 'content-type': 'application/json', authorization: `Bearer ${TOKEN}` })
-  const numbers = ['all', 1, 0, 'w', 'enforce', 'always', 1, 0, 2, 5, 60_000]
+  const numbers = ['all', 1, 0, 'w', 'enforce', 'requests', 1, 0, 2, 5, 60_000]
   expect(command).toEqual(['evalsha', await sha1(KEY_LOCKING + decideScript(ALGORITHMS)), 1, KEY, ...numbers])
 })
 

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
+import type { DecisionRequest, Rule } from '../../src/limit/rule.ts'
 import { readDecision, scriptArguments } from '../../src/store/redis/script-call.ts'
-import { type DecisionRequest, type Rule, StoreError } from '../../src/store/store.ts'
+import { StoreError } from '../../src/store/store.ts'
 
 const rule: Rule = {
   key: 'sluice:default:w:{x}',
@@ -19,8 +20,8 @@ const request: DecisionRequest = { mode: 'partial', permits: 4, rules: [rule, sh
 test('scriptArguments() writes ARGV as decide.lua reads it', () => {
   expect(scriptArguments(request)).toEqual([
     ...['partial', 4, 0],
-    ...['w', 'enforce', 'always', 2, 3, 4, 10, 1_000, 120, 60_000],
-    ...['w', 'shadow', 'always', 1, 0, 2, 5, 1],
+    ...['w', 'enforce', 'requests', 2, 3, 4, 10, 1_000, 120, 60_000],
+    ...['w', 'shadow', 'requests', 1, 0, 2, 5, 1],
   ])
 })
 

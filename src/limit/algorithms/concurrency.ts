@@ -6,8 +6,9 @@
  * admission and an ordinary release no command more. An admission that carries the time until which it is good would
  * cost none either, but would need a clock that isolates and Redis share.
  */
-import type { Rule } from '../../store/store.ts'
+
 import type { Algorithm, Commit } from '../algorithm.ts'
+import type { Rule } from '../rule.ts'
 import { onlyTier, tierUsage, toPeek } from './tier-usage.ts'
 
 interface Held {

@@ -59,6 +59,12 @@ export function countedWindows(startOf: (nowMs: number, windowMs: number) => num
   }
 }
 
+/** Twin of `lua/fixed-window.lua`: windows aligned to the clock. */
+export const fixedWindow = countedWindows((nowMs, windowMs) => nowMs - (nowMs % windowMs))
+
+/** Twin of `lua/quota.lua`: budgets whose windows begin at their first use. */
+export const quota = countedWindows((nowMs) => nowMs)
+
 function running(state: CountedWindowsState, nowMs: number): Map<number, Count> {
   return new Map([...state].filter(([windowMs, { startMs }]) => startMs + windowMs > nowMs))
 }

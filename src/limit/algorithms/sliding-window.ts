@@ -1,8 +1,9 @@
 /**
  * Twin of `lua/sliding-window.lua`: an exact log of what was admitted, read as prefix sums.
  */
-import type { Rule, Tier, TierUsage } from '../../store/store.ts'
+
 import type { Algorithm } from '../algorithm.ts'
+import type { Rule, Tier, TierUsage } from '../rule.ts'
 import { tierUsage, toPeek } from './tier-usage.ts'
 
 interface Entry {

@@ -1,8 +1,9 @@
 /**
  * Twin of `lua/tier-usage.lua`: what a decision says of one tier, shared by the algorithms.
  */
-import type { Rule, Tier, TierUsage } from '../../store/store.ts'
+
 import type { Peek } from '../algorithm.ts'
+import type { Rule, Tier, TierUsage } from '../rule.ts'
 
 interface TierState extends Tier {
   /** May exceed a limit that was lowered. */

@@ -1,8 +1,9 @@
 /**
  * Twin of `lua/token-bucket.lua`: a bucket that is refilled without steps, kept as the moment when it is full again.
  */
-import type { Rule } from '../../store/store.ts'
+
 import type { Algorithm, Commit } from '../algorithm.ts'
+import type { Rule } from '../rule.ts'
 import { onlyTier, tierUsage, toPeek } from './tier-usage.ts'
 
 /** Full again at `us` + `fraction` / `limit` microseconds since the Unix epoch, at a rate of `limit` a window. */

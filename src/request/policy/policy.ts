@@ -1,6 +1,7 @@
-import type { AlgorithmName } from '../../limit/algorithm.ts'
+import type { OnStoreError } from '../../decide/decider.ts'
+import type { AlgorithmName } from '../../limit/algorithm-table.ts'
+import type { Counts, Tier } from '../../limit/rule.ts'
 import type { Source } from '../identity/source.ts'
-import type { Tier } from '../../store/store.ts'
 import type { Pattern } from './pattern.ts'
 import type { Priority } from './priority.ts'
 
@@ -21,10 +22,6 @@ export type Missing =
   /** The policy does not apply. */
   | { readonly kind: 'skip' }
   | { readonly kind: 'deny'; readonly status: number }
-
-/** While the store gives no answer: exact limits of this isolate alone, no limits, or no admission. */
-export const ON_STORE_ERROR = ['local', 'open', 'closed'] as const
-export type OnStoreError = (typeof ON_STORE_ERROR)[number]
 
 /** A set of tiers, what it counts by and where it applies. */
 export interface Policy {
@@ -51,7 +48,7 @@ export interface Policy {
   readonly settleHeader: string | undefined
   readonly onStoreError: OnStoreError
   /** All requests, or those only that bring an identity which no `sliding-window` policy has met lately. */
-  readonly counts: 'requests' | 'identities'
+  readonly counts: Counts
   /** False in shadow mode: it decides and reports, but refuses nothing. */
   readonly enforced: boolean
 }

@@ -1,16 +1,17 @@
 /** The arguments and replies of the scripts. */
-import { ALGORITHM_LETTERS } from '../../limit/algorithm.ts'
-import type { DecisionRequest, Difference, Release, Rule, StoreDecision, TierUsage } from '../store.ts'
+import { ALGORITHMS } from '../../limit/algorithm-table.ts'
+import type { Decision, DecisionRequest, Rule, TierUsage } from '../../limit/rule.ts'
+import type { Difference, Release } from '../store.ts'
 import { StoreError } from '../store.ts'
 
 /** ARGV of `lua/decide.lua`; KEYS are the keys of the rules, in order. */
 export function scriptArguments({ mode, permits, leaseMs = 0, rules }: DecisionRequest): (string | number)[] {
   const args: (string | number)[] = [mode, permits, leaseMs]
   for (const rule of rules) {
-    const { algorithm, enforced, isForNewcomers, cost, reserved } = rule
+    const { algorithm, enforced, counts = 'requests', cost, reserved } = rule
     const numbers = ruleNumbers(rule)
-    const [mode, when] = [enforced ? 'enforce' : 'shadow', isForNewcomers ? 'new' : 'always']
-    args.push(ALGORITHM_LETTERS[algorithm], mode, when, cost, reserved, numbers.length, ...numbers)
+    const mode = enforced ? 'enforce' : 'shadow'
+    args.push(ALGORITHMS[algorithm].letter, mode, counts, cost, reserved, numbers.length, ...numbers)
   }
   return args
 }
@@ -19,7 +20,7 @@ export function scriptArguments({ mode, permits, leaseMs = 0, rules }: DecisionR
 export function settleArguments(differences: readonly Difference[], chargedAtMs: number): (string | number)[] {
   const perRule = differences.flatMap(({ rule, units }) => {
     const numbers = ruleNumbers(rule)
-    return [ALGORITHM_LETTERS[rule.algorithm], units, numbers.length, ...numbers]
+    return [ALGORITHMS[rule.algorithm].letter, units, numbers.length, ...numbers]
   })
   return [chargedAtMs, ...perRule]
 }
@@ -49,7 +50,7 @@ function ruleNumbers({ tiers, burst, slot }: Rule): number[] {
 }
 
 /** @throws {StoreError} if the reply is not one to this request */
-export function readDecision(reply: unknown, request: DecisionRequest): StoreDecision {
+export function readDecision(reply: unknown, request: DecisionRequest): Decision {
   const { permits, rules } = request
   const size = 2 + 3 * rules.reduce((sum, { tiers }) => sum + tiers.length, 0)
   if (!Array.isArray(reply) || reply.length !== size || !reply.every(isCount)) {
@@ -73,7 +74,7 @@ function isCount(value: unknown): boolean {
 }
 
 /** Whether nothing is granted exactly if a rule says for how long it refuses, and no more is left than there can be. */
-function isConsistent({ mode, permits, rules }: DecisionRequest, { granted, nowMs, usage }: StoreDecision): boolean {
+function isConsistent({ mode, permits, rules }: DecisionRequest, { granted, nowMs, usage }: Decision): boolean {
   const isRefused = rules.some(
     ({ enforced }, index) => enforced && usage[index]?.some(({ retryAfterMs }) => retryAfterMs > 0),
   )

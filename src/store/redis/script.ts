@@ -1,37 +1,7 @@
-import addMembers from '../../../lua/add-members.lua'
-import redisClock from '../../../lua/clock.lua'
-import concurrency from '../../../lua/concurrency.lua'
-import countedWindows from '../../../lua/counted-windows.lua'
-import decide from '../../../lua/decide.lua'
-import fixedWindow from '../../../lua/fixed-window.lua'
-import quota from '../../../lua/quota.lua'
-import release from '../../../lua/release.lua'
-import renew from '../../../lua/renew.lua'
-import settle from '../../../lua/settle.lua'
-import slidingWindow from '../../../lua/sliding-window.lua'
-import sortedSet from '../../../lua/sorted-set.lua'
-import tierUsage from '../../../lua/tier-usage.lua'
-import tokenBucket from '../../../lua/token-bucket.lua'
-import { ALGORITHM_LETTERS, type AlgorithmName } from '../../limit/algorithm.ts'
+import { ALGORITHMS, type AlgorithmName, SLOT_ALGORITHMS } from '../../limit/algorithm-table.ts'
+import { LUA } from './lua.ts'
 
-interface Chunk {
-  readonly lua: string
-  /** Chunks whose values it is handed as `...`, in order. */
-  readonly takes: readonly Chunk[]
-}
-
-const TIER_USAGE: Chunk = { lua: tierUsage, takes: [] }
-const ADD_MEMBERS: Chunk = { lua: addMembers, takes: [] }
-const COUNTED_WINDOWS: Chunk = { lua: countedWindows, takes: [TIER_USAGE] }
-
-const MODULES: Readonly<Record<AlgorithmName, Chunk>> = {
-  'sliding-window': { lua: slidingWindow, takes: [] },
-  'token-bucket': { lua: tokenBucket, takes: [TIER_USAGE] },
-  'fixed-window': { lua: fixedWindow, takes: [COUNTED_WINDOWS] },
-  quota: { lua: quota, takes: [COUNTED_WINDOWS] },
-  'sorted-set': { lua: sortedSet, takes: [TIER_USAGE, ADD_MEMBERS] },
-  concurrency: { lua: concurrency, takes: [TIER_USAGE, ADD_MEMBERS] },
-}
+type ChunkName = keyof typeof LUA
 
 /**
  * The first line with which Upstash locks only a script's KEYS instead of the whole database. Plain Redis rejects it.
@@ -40,38 +10,43 @@ const MODULES: Readonly<Record<AlgorithmName, Chunk>> = {
 export const KEY_LOCKING = '#!lua flags=allow-key-locking\n'
 
 /** `decide.lua` for rules of these algorithms. @param clock a Lua chunk in place of Redis's own clock */
-export function decideScript(algorithms: ReadonlySet<AlgorithmName>, clock: string = redisClock): string {
-  return join(decide, algorithms, clock)
+export function decideScript(algorithms: Iterable<AlgorithmName>, clock: string = LUA.clock.lua): string {
+  return join('decide', algorithms, clock)
 }
 
-/** `settle.lua` for rules of these algorithms. @param clock a Lua chunk in place of Redis's own clock */
-export function settleScript(algorithms: ReadonlySet<AlgorithmName>, clock: string = redisClock): string {
-  return join(settle, algorithms, clock)
+/** `settle.lua` for rules of those of these algorithms that can be settled. @param clock as above */
+export function settleScript(algorithms: Iterable<AlgorithmName>, clock: string = LUA.clock.lua): string {
+  return join(
+    'settle',
+    [...algorithms].filter((name) => ALGORITHMS[name].twin.settle),
+    clock,
+  )
 }
 
 /** `renew.lua`. @param clock a Lua chunk in place of Redis's own clock */
-export function renewScript(clock: string = redisClock): string {
-  return join(renew, new Set(['concurrency'] as const), clock)
+export function renewScript(clock: string = LUA.clock.lua): string {
+  return join('renew', SLOT_ALGORITHMS, clock)
 }
 
 /** `release.lua`. @param clock a Lua chunk in place of Redis's own clock */
-export function releaseScript(clock: string = redisClock): string {
-  return join(release, new Set(['concurrency'] as const), clock)
+export function releaseScript(clock: string = LUA.clock.lua): string {
+  return join('release', SLOT_ALGORITHMS, clock)
 }
 
-/** Joins a main chunk, what it takes and what that takes into one script; none is altered. */
-function join(main: string, algorithms: ReadonlySet<AlgorithmName>, clock: string): string {
-  const names = new Map<Chunk, string>()
+/** Joins a main chunk, what it takes and what that takes into one script. The module of an algorithm has its name. */
+function join(main: ChunkName, algorithms: Iterable<AlgorithmName>, clock: string): string {
+  const locals = new Map<ChunkName, string>()
   let definitions = ''
-  const define = (chunk: Chunk): string => {
-    const taken = chunk.takes.map((other) => names.get(other) ?? define(other))
-    const name = `chunk_${names.size + 1}`
-    names.set(chunk, name)
-    definitions += `local ${name} = ${call(chunk.lua, taken)}\n`
-    return name
+  const define = (name: ChunkName): string => {
+    const { lua, takes } = LUA[name]
+    const taken = takes.map((other) => locals.get(other) ?? define(other))
+    const local = `chunk_${locals.size + 1}`
+    locals.set(name, local)
+    definitions += `local ${local} = ${call(lua, taken)}\n`
+    return local
   }
-  const modules = [...algorithms].map((name) => `${ALGORITHM_LETTERS[name]} = ${define(MODULES[name])}`)
-  return `${definitions}return ${call(main, [`{ ${modules.join(', ')} }`, call(clock)])}`
+  const modules = [...algorithms].map((name) => `${ALGORITHMS[name].letter} = ${define(name)}`)
+  return `${definitions}return ${call(LUA[main].lua, [`{ ${modules.join(', ')} }`, call(clock)])}`
 }
 
 function call(lua: string, values: readonly string[] = []): string {

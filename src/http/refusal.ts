@@ -1,0 +1,86 @@
+import { ALGORITHMS } from '../limit/algorithm-table.ts'
+import { formatWindow } from '../limit/tiers.ts'
+import type { TierReport, Verdict } from '../limiter/verdict.ts'
+import type { Source } from '../request/identity/source.ts'
+import { ambiguousTarget, problemResponse, QUOTA_EXCEEDED, retryAfter, TEMPORARY_REDUCED_CAPACITY } from './problem.ts'
+
+/** How soon to come back while the store is away. */
+const UNAVAILABLE_RETRY_MS = 1_000
+
+/** The response to a request that is not let through. */
+export function refusal(verdict: Exclude<Verdict, { kind: 'admitted' }>): Response {
+  switch (verdict.kind) {
+    case 'limited':
+      return problemResponse({
+        type: QUOTA_EXCEEDED,
+        status: 429,
+        title: 'Too Many Requests',
+        detail: `Over the limit of ${verdict.violated.map(limitInWords).join(' and ')}.`,
+        extensions: {
+          'violated-policies': verdict.violated.map(({ name }) => name),
+          retry_after_ms: verdict.retryAfterMs,
+        },
+        headers: retryAfter(verdict.retryAfterMs),
+      })
+    case 'reserved':
+      return problemResponse({
+        type: TEMPORARY_REDUCED_CAPACITY,
+        status: 503,
+        title: 'Service Unavailable',
+        detail: 'What is left of the capacity is reserved for more important requests.',
+        extensions: { retry_after_ms: verdict.retryAfterMs },
+        headers: retryAfter(verdict.retryAfterMs),
+      })
+    case 'shed':
+      return problemResponse({
+        type: TEMPORARY_REDUCED_CAPACITY,
+        status: 503,
+        title: 'Service Unavailable',
+        detail: 'The API behind this gateway is overloaded, and more important requests go first.',
+        headers: retryAfter(verdict.retryAfterMs),
+      })
+    case 'unidentified':
+      return problemResponse({
+        status: verdict.status,
+        title: verdict.status === 401 ? 'Unauthorized' : 'Caller Unknown',
+        detail: `This API counts requests by ${verdict.policy.by.map(sourceInWords).join(' and ')}, and this one lacks it.`,
+        // RFC 9110 §15.5.2: a 401 must name a way to authenticate.
+        ...(verdict.status === 401 && { headers: { 'WWW-Authenticate': 'Bearer' } }),
+      })
+    case 'bad-cost':
+      return problemResponse({
+        status: 400,
+        title: 'Bad Request',
+        detail: `The field ${verdict.header} must be an integer from 1 to ${verdict.max}.`,
+      })
+    case 'ambiguous':
+      return ambiguousTarget()
+    case 'unavailable':
+      return problemResponse({
+        type: TEMPORARY_REDUCED_CAPACITY,
+        status: 503,
+        title: 'Service Unavailable',
+        detail: 'Limits cannot be checked at the moment, so no request is let through.',
+        headers: retryAfter(UNAVAILABLE_RETRY_MS),
+      })
+  }
+}
+
+function limitInWords({ policy, limit, windowMs }: TierReport): string {
+  return ALGORITHMS[policy.algorithm].holdsSlots ? `${limit} at once` : `${limit} per ${formatWindow(windowMs)}`
+}
+
+function sourceInWords(source: Source): string {
+  switch (source.kind) {
+    case 'token':
+      return 'Authorization'
+    case 'header':
+      return `the field ${source.name}`
+    case 'query':
+      return `the query parameter ${source.name}`
+    case 'form':
+      return `the form field ${source.name}`
+    default:
+      return source.kind
+  }
+}

@@ -1,0 +1,20 @@
+import type { Log } from '../decide/log.ts'
+import type { CallContext } from '../store/call-context.ts'
+import { Deadlines } from '../store/deadlines.ts'
+import { StoreError } from '../store/store.ts'
+
+/**
+ * What one request lends to the calls that are made for it.
+ * @param keepAlive keeps the platform from ending the request before the work is done
+ */
+export function requestContext(keepAlive: (work: Promise<unknown>) => void, log: Log): CallContext {
+  return {
+    deadlines: new Deadlines(),
+    waitUntil(work) {
+      const logged = work.catch((error: unknown) => {
+        log('error', { event: 'after_response', message: error instanceof StoreError ? error.message : 'failed' })
+      })
+      keepAlive(logged)
+    },
+  }
+}

@@ -1,0 +1,69 @@
+import type { AlgorithmName } from './algorithm-table.ts'
+
+/** One limit over one span of time, e.g. 120 per 60,000 ms. */
+export interface Tier {
+  /** Units admitted at most, an integer from 1. */
+  readonly limit: number
+  /** Length of the window in milliseconds, an integer from 1. */
+  readonly windowMs: number
+}
+
+/** What a rule counts. */
+export type Counts = 'requests' | 'identities'
+
+/** What one policy asks of the store for one identity. */
+export interface Rule {
+  /** Full name of the state, `<prefix>:<policy>:<algorithm letter>:{<identity>}`; no two rules of a request share one. */
+  readonly key: string
+  readonly algorithm: AlgorithmName
+  readonly tiers: readonly Tier[]
+  /** Units that one permit costs, an integer from 1, at most the smallest limit. */
+  readonly cost: number
+  /** False for a shadow rule: it is charged where it can be, but refuses nothing. */
+  readonly enforced: boolean
+  /** Units of its one tier that this request must leave to others; 0 for none. */
+  readonly reserved: number
+  /** `token-bucket`: units that the bucket holds, where it is not its limit. */
+  readonly burst?: number
+  /** `concurrency`: number under which the request holds its slots, unlike any other's. */
+  readonly slot?: number
+  /**
+   * What it counts: all `requests`, which is meant if this is left out, or new `identities`: it then holds only if a rule
+   * before it, of an algorithm that can tell, finds no state.
+   */
+  readonly counts?: Counts
+  /** What is charged may be corrected later. */
+  readonly isSettled?: boolean
+}
+
+export interface DecisionRequest {
+  /** `all` grants every permit or none, `partial` as many as fit, `peek` answers as `all` would and charges nothing. */
+  readonly mode: 'all' | 'partial' | 'peek'
+  /** Permits asked for, an integer from 1. */
+  readonly permits: number
+  /**
+   * `sliding-window`: how long the permits may be spent after the decision, at most a tenth of the shortest window; they
+   * are counted as if spent when this has passed. Left out, they are spent at once.
+   */
+  readonly leaseMs?: number
+  readonly rules: readonly Rule[]
+}
+
+/** What a rule says of one of its tiers, after the decision. */
+export interface TierUsage {
+  /** Units left, reserved ones included. */
+  readonly remaining: number
+  /** Milliseconds until more than `remaining` can be used. */
+  readonly resetMs: number
+  /** Milliseconds until the asked cost fits (in `partial` mode, that of one permit); 0 if it does now. */
+  readonly retryAfterMs: number
+}
+
+export interface Decision {
+  /** Permits granted, 0 to the number asked for. */
+  readonly granted: number
+  /** The store's clock at the decision, milliseconds since the Unix epoch. */
+  readonly nowMs: number
+  /** For each rule, in order, its tiers, in order; none for a rule that was not asked. */
+  readonly usage: readonly (readonly TierUsage[])[]
+}

@@ -1,0 +1,25 @@
+import type { RedisClient } from '../client.ts'
+
+/** What is used of `Redis` from `@upstash/redis`. */
+export interface UpstashRedis {
+  evalsha(sha1: string, keys: string[], args: (string | number)[]): Promise<unknown>
+  eval(script: string, keys: string[], args: (string | number)[]): Promise<unknown>
+  zrem(key: string, ...members: [string, ...string[]]): Promise<unknown>
+  del(...keys: string[]): Promise<unknown>
+  ping(): Promise<unknown>
+}
+
+export function upstashClient(redis: UpstashRedis): RedisClient {
+  return {
+    evalsha: (sha1, keys, args) => redis.evalsha(sha1, keys, args),
+    eval: (script, keys, args) => redis.eval(script, keys, args),
+    zrem: (key, [first = '', ...others]) => redis.zrem(key, first, ...others),
+    del: (keys) => redis.del(...keys),
+    ping: () => redis.ping(),
+    serverWords(error) {
+      if (!(error instanceof Error) || error.name !== 'UpstashError') return undefined
+      // The client appends the whole command, identities included.
+      return error.message.split(', command was:', 1)[0] ?? ''
+    },
+  }
+}

@@ -1,0 +1,7 @@
+import type { CallContext } from '../../src/store/call-context.ts'
+import { Deadlines } from '../../src/store/deadlines.ts'
+
+/** @param background what goes on after the answer is put there */
+export function callContext(background: Promise<unknown>[] = []): CallContext {
+  return { deadlines: Deadlines.ofOne(), waitUntil: (work) => background.push(work) }
+}
