@@ -70,7 +70,7 @@ export function createApp({ config, store, fetch, now, log: everything }: AppOpt
     const target = hasTooManyFields(request.headers) ? 'too-many-fields' : targetOf(request.url)
     if (typeof target === 'string') return problemResponse(NO_TARGET[target])
     const { canonical, ambiguity } = target.path
-    if (canonical === '/_sluice/health' && request.method === 'GET') return answerHealth()
+    if (canonical === '/_sluice/health' && /^(?:GET|HEAD)$/.test(request.method)) return answerHealth()
     if (canonical === '/_sluice' || canonical.startsWith('/_sluice/')) return notServed()
     if (ambiguity && ((hasBasePath && ambiguity.mayGoUp) || OWN_PATH.test(ambiguity.decoded))) return ambiguousTarget()
     if (isConnectionStray(request.headers)) {
