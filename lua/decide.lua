@@ -5,8 +5,9 @@
 --        2  permits asked for, an integer from 1
 --        3  ms for which the permits may be spent, 0 for now only; they count from the end of that
 --        then for each key: algorithm letter; "enforce" or "shadow"; what it counts, "requests" or "identities" (the
---        rule then holds only if one before it has met an identity never seen); cost of one permit; units reserved for others, which this decision
---        must leave; n; the rule's n numbers: limit and window in ms for each tier, and at most one more
+--        rule then holds only if one before it has met an identity never seen); cost of one permit; units reserved for
+--        others, which this decision must leave; n; the rule's n numbers: limit and window in ms for each tier, and at
+--        most one more
 -- Reply  a flat array of integers: permits granted, Redis's time in ms, then what each rule says of each of its
 --        tiers after the decision: units left (reserved ones included), ms until more are, ms until the asked cost
 --        fits (0: now).
