@@ -14,8 +14,9 @@ import { MemoryStore } from '../store/memory/memory-store.ts'
 import type { Store } from '../store/store.ts'
 import { createHealth } from './health.ts'
 import { isConnectionStray } from './hop-by-hop.ts'
+import { fieldNames } from './passed-fields.ts'
 import { createProxy, type ProxyOptions } from './proxy.ts'
-import { createTargetReader, hasTooManyFields, type NoTarget } from './target.ts'
+import { createTargetReader, type NoTarget } from './target.ts'
 import { hasPassed, loopDetected, viaName } from './via.ts'
 
 /** How a gateway behaves. */
@@ -67,7 +68,9 @@ export function createApp({ config, store, fetch, now, log: everything }: AppOpt
   const app = new Hono({ getPath: () => '/' })
   app.all('/', async (c) => {
     const request = c.req.raw
-    const target = hasTooManyFields(request.headers) ? 'too-many-fields' : targetOf(request.url)
+    const names = fieldNames(request.headers)
+    if (!names) return problemResponse(TOO_MANY_FIELDS)
+    const target = targetOf(request.url)
     if (typeof target === 'string') return problemResponse(NO_TARGET[target])
     const { canonical, ambiguity } = target.path
     if (canonical === '/_sluice/health' && /^(?:GET|HEAD)$/.test(request.method)) return answerHealth()
@@ -80,7 +83,7 @@ export function createApp({ config, store, fetch, now, log: everything }: AppOpt
     if (hasPassed(request.headers.get('Via'), name)) return loopDetected()
     const context = requestContext((work) => c.executionCtx.waitUntil(work), log)
     try {
-      const next = (signal?: AbortSignal) => proxy(request, target, context.deadlines, signal)
+      const next = (signal?: AbortSignal) => proxy({ request, target, fieldNames: names }, context.deadlines, signal)
       return await protect(request, target.path, context, next)
     } finally {
       context.deadlines.end()
@@ -101,9 +104,10 @@ function notServed(): Response {
 const NO_TARGET: Readonly<Record<NoTarget, Problem>> = {
   malformed: { status: 400, title: 'Bad Request', detail: 'Target and Host of the request make no URL.' },
   'too-long': { status: 414, title: 'URI Too Long', detail: 'The URL of the request is too long.' },
-  'too-many-fields': {
-    status: 431,
-    title: 'Request Header Fields Too Large',
-    detail: 'The request has too many fields.',
-  },
+}
+
+const TOO_MANY_FIELDS: Problem = {
+  status: 431,
+  title: 'Request Header Fields Too Large',
+  detail: 'The request has too many fields.',
 }

@@ -23,6 +23,17 @@ const PASSED = /^(?!x-forwarded|x-original-|x-rewrite-|x-envoy-)[a-z\d-]+$/
 export const PASSED_EXPECTED =
   'header fields that go on to the API: of letters, digits and "-", and none that a proxy replaces (X-Forwarded-… and the like)'
 
+/** As many as Apache and Tomcat take: each costs time to copy, whoever sends it. */
+const MAX_FIELDS = 100
+
+/** The names of all fields, in lower case; undefined if there are more than 100. */
+export function fieldNames(headers: Headers): readonly string[] | undefined {
+  const names: string[] = []
+  // Not to the end if there are more: each of them would be made a string.
+  for (const name of headers.keys()) if (names.push(name) > MAX_FIELDS) return undefined
+  return names
+}
+
 /** Whether a field of a request goes on to the API. @param name in lower case */
 export function isPassed(name: string): boolean {
   return PASSED.test(name) && !DROPPED.has(name)

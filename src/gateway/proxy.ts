@@ -16,22 +16,26 @@ export interface ProxyOptions {
   readonly log: Log
 }
 
+/** A request, and what is known of it already. */
+export interface Received {
+  readonly request: Request
+  readonly target: Target
+  /** Those of all its fields, in lower case. */
+  readonly fieldNames: readonly string[]
+}
+
 /** @param signal ends the exchange */
-export type ProxyHandler = (
-  request: Request,
-  target: Target,
-  deadlines: Deadlines,
-  signal?: AbortSignal,
-) => Promise<Response>
+export type ProxyHandler = (received: Received, deadlines: Deadlines, signal?: AbortSignal) => Promise<Response>
 
 /**
  * Makes the proxy: method, path, query, body, cookies, redirects and WebSockets pass as they are, both bodies as
  * streams. An upstream out of reach is a 502, one that does not begin to answer in time a 504.
  */
 export function createProxy({ upstreamUrl, timeoutMs, fetch, name, log }: ProxyOptions): ProxyHandler {
-  return async function proxy(request, target, deadlines, signal) {
+  return async function proxy(received, deadlines, signal) {
+    const { request, target } = received
     const url = upstreamUrl === undefined ? request.url : upstreamUrl + target.pathAndQuery
-    const headers = toUpstream(request, target, name)
+    const headers = toUpstream(received, name)
     try {
       const response = await deadlines.within(timeoutMs, send(request, url, headers, signal))
       if (response !== TOO_LATE) return toClient(response)
@@ -58,10 +62,12 @@ export function createProxy({ upstreamUrl, timeoutMs, fetch, name, log }: ProxyO
   }
 }
 
-function toUpstream({ headers: received }: Request, { host, scheme }: Target, name: string): Headers {
+function toUpstream({ request, target, fieldNames }: Received, name: string): Headers {
+  const { headers: received } = request
+  const { host, scheme } = target
   const headers = new Headers(received)
   // Names alone: a value costs as much again to read. Fields that Connection names need no look, for none may be named.
-  for (const field of received.keys()) if (!isPassed(field)) headers.delete(field)
+  for (const field of fieldNames) if (!isPassed(field)) headers.delete(field)
   if (received.get('Upgrade')?.toLowerCase() === 'websocket') headers.set('Upgrade', 'websocket')
 
   // The version in which the runtime hands requests over. That of the client would have to be read from `cf`, which is

@@ -12,11 +12,8 @@ export interface Target {
   readonly path: RequestPath
 }
 
-/**
- * Why a request has no target: its URL cannot be parsed, e.g. for a malformed Host, or is too long to be read or passed on; or there are
- * too many fields beside it.
- */
-export type NoTarget = 'malformed' | 'too-long' | 'too-many-fields'
+/** Why a request has no target: its URL cannot be parsed, e.g. for a malformed Host, or is too long to be read or passed on. */
+export type NoTarget = 'malformed' | 'too-long'
 
 export type TargetReader = (url: string) => Target | NoTarget
 
@@ -26,16 +23,6 @@ const MAX_CHARACTERS = 8_190
 const MAX_PATH_CHARACTERS = 4_500
 /** As many as PHP, Tomcat, Django and `qs` take: the runtime takes a URL apart to send it, and each costs time. */
 const MAX_PARAMETERS = 1_000
-
-/** As many as Apache and Tomcat take: each costs time to copy, whoever sends it. */
-const MAX_FIELDS = 100
-
-export function hasTooManyFields(headers: Headers): boolean {
-  let fields = 0
-  // Not to the end: each of them would be made a string.
-  for (const _ of headers.keys()) if (++fields > MAX_FIELDS) return true
-  return false
-}
 
 export function createTargetReader(readPath: PathReader): TargetReader {
   const remembered = new Remembered<Target>()
