@@ -5,6 +5,7 @@ import { DIALECTS } from '../http/rate-limit-fields.ts'
 import { ALGORITHMS } from '../limit/algorithm-table.ts'
 import type { Tier } from '../limit/rule.ts'
 import { LIMITS_EXPECTED } from '../limit/tiers.ts'
+import { mayOverlap } from '../request/policy/pattern.ts'
 import type { Policy } from '../request/policy/policy.ts'
 import { ConfigError, HIDDEN } from './config-error.ts'
 import { meantVariable } from './misspelt.ts'
@@ -146,18 +147,25 @@ function refuseUnlimited(
       policies.map(({ name }) => name),
     )
   }
-  const tells = ({ counts, algorithm, tiers, by }: Policy) =>
+  const index = policies.findIndex((policy) => policy.counts === 'identities' && !policies.some(tellsNew(policy)))
+  if (index < 0) return
+  const name = policies[index]?.name
+  throw new ConfigError(
+    'POLICIES',
+    'a "sliding-window" policy beside it that tells callers apart, and applies to some of the same requests',
+    'identities',
+    [tables?.findIndex((table) => table.name === name) ?? 0, 'counts'],
+  )
+}
+
+/** Whether a policy can tell, for some request that another one applies to, that its identity is new. */
+function tellsNew({ match }: Policy): (other: Policy) => boolean {
+  return ({ counts, algorithm, tiers, by, match: others }) =>
     counts === 'requests' &&
-    ALGORITHMS[algorithm].tellsNewIdentities &&
+    ALGORITHMS[algorithm].tellsNewIdentities === true &&
     tiers.length > 0 &&
-    by.some(({ kind }) => kind !== 'global' && kind !== 'route')
-  const index = tables?.findIndex(({ counts }) => counts === 'identities') ?? -1
-  if (index >= 0 && !policies.some(tells)) {
-    throw new ConfigError('POLICIES', 'a "sliding-window" policy beside it that tells callers apart', 'identities', [
-      index,
-      'counts',
-    ])
-  }
+    by.some(({ kind }) => kind !== 'global' && kind !== 'route') &&
+    (!match || !others || match.some((pattern) => others.some((other) => mayOverlap(pattern, other))))
 }
 
 function toConfigError({ message, path, input }: v.BaseIssue<unknown>): ConfigError {

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect } from 'vitest'
 import { canonicalPath } from '../../src/request/policy/canonical-path.ts'
-import { type Pattern, parsePattern } from '../../src/request/policy/pattern.ts'
+import { mayOverlap, type Pattern, parsePattern } from '../../src/request/policy/pattern.ts'
 import { PatternRouter } from '../../src/request/policy/pattern-router.ts'
 import { fuzz } from './fuzz.ts'
 import { anyText, textOf } from './strings.ts'
@@ -132,6 +132,32 @@ describe('PatternRouter', () => {
         const path = canonicalPath(new URL(url).pathname)
         const expected = [...patterns.keys()].filter((index) => matches(patterns[index] as Pattern, method, path))
         expect([...new Set(router.match(method, path))]).toEqual(expected)
+      }
+    }),
+  )
+})
+
+describe('mayOverlap()', () => {
+  const segment = fc.constantFrom('a', 'b', 'A', ':id', '*', 'a.*', 'b.x')
+  const pattern = fc
+    .tuple(fc.constantFrom('', 'GET ', 'HEAD ', 'POST '), fc.array(segment, { minLength: 1, maxLength: 3 }))
+    .map(([method, segments]) => parsePattern(`${method}/${segments.join('/')}`))
+  const request = fc.record({
+    method,
+    segments: fc.array(fc.constantFrom('a', 'b', 'A', 'a.x', 'b.x', ''), { minLength: 1, maxLength: 4 }),
+  })
+
+  fuzz(
+    'mayOverlap() holds of two patterns that both match some request',
+    2_000,
+    fc.property(pattern, pattern, fc.array(request, { minLength: 20, maxLength: 20 }), (one, other, requests) => {
+      if (!one || !other) return
+      const router = new PatternRouter<number>()
+      router.add(one, 0, true)
+      router.add(other, 1, true)
+      for (const { method, segments } of requests) {
+        const path = `/${segments.join('/')}`.replace(/\/+/g, '/')
+        if (new Set(router.match(method, path)).size === 2) expect(mayOverlap(one, other)).toBe(true)
       }
     }),
   )

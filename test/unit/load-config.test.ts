@@ -580,9 +580,15 @@ test('loadConfig() refuses policies of which none could ever be charged', () => 
   )
   const newcomers = { name: 'n', limits: '20/1m', by: 'ip', counts: 'identities' }
   const expected =
-    'POLICIES[0].counts: expected a "sliding-window" policy beside it that tells callers apart, got "identities"'
+    'POLICIES[0].counts: expected a "sliding-window" policy beside it that tells callers apart, and applies to some of the same requests, got "identities"'
   expect(() => load({ POLICIES: [newcomers] })).toThrow(expected)
   expect(() =>
     load({ POLICIES: [newcomers, { ...A, by: 'global' }, { ...A, name: 'b', algorithm: 'quota' }] }),
   ).toThrow(expected)
+  const elsewhere = [
+    { ...newcomers, match: 'POST /login' },
+    { ...A, match: 'GET /users/:id' },
+  ]
+  expect(() => load({ POLICIES: elsewhere })).toThrow(expected)
+  expect(() => load({ POLICIES: [...elsewhere, { ...A, name: 'b', match: '/login' }] })).not.toThrow()
 })

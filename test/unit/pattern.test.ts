@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { parsePattern, patternExpected } from '../../src/request/policy/pattern.ts'
+import { mayOverlap, type Pattern, parsePattern, patternExpected } from '../../src/request/policy/pattern.ts'
 
 test.each([
   ['/login', '*', '/login'],
@@ -93,3 +93,19 @@ test.each(['/%24id', '/%5Bid%5D', '/%3Cid%3E', '/users/%2B', '/a%2C/b'])(
     expect(parsePattern(pattern?.path ?? '')).toEqual(pattern)
   },
 )
+
+test.each([
+  ['/login', '/login', true],
+  ['POST /login', 'GET /login', false],
+  ['GET /login', 'HEAD /login', true],
+  ['/users/:id', '/users', true],
+  ['/users/:id', '/users/:id/posts', false],
+  ['/users/*', '/users/:id/posts', true],
+  ['/login.*', '/login.json', true],
+  ['/login', '/logout', false],
+  ['/v1/*', '/v2/*', false],
+  ['*', 'POST /login', true],
+])('mayOverlap() of "%s" and "%s" is %s', (one, other, expected) => {
+  const [first, second] = [one, other].map((text) => parsePattern(text) as Pattern) as [Pattern, Pattern]
+  expect([mayOverlap(first, second), mayOverlap(second, first)]).toEqual([expected, expected])
+})

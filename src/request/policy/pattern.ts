@@ -54,3 +54,24 @@ export function patternExpected(text: string): string {
   const [, instead] = FOREIGN.find(([sign]) => sign.test(text)) ?? []
   return instead ? `${instead} (a sign that is meant as it stands is escaped, such as "%24" for "$")` : PATTERN_EXPECTED
 }
+
+/** Whether some request may match both, whatever the case of its letters. If in doubt, it may. */
+export function mayOverlap(one: Pattern, other: Pattern): boolean {
+  const methods = new Set([one, other].map(({ method }) => (method === 'HEAD' ? 'GET' : method)))
+  if (methods.size > 1 && !methods.has('*')) return false
+  const [these = [], those = []] = [one, other].map(({ path }) => path.toLowerCase().split('/').slice(1))
+  for (let at = 0; at < Math.max(these.length, those.length); at++) {
+    const [here, there] = [these[at], those[at]]
+    // At the end, "*" stands for any number of segments, and a parameter for an empty one.
+    if ((here === '*' && at === these.length - 1) || (there === '*' && at === those.length - 1)) return true
+    if (!maySegmentsOverlap(here ?? '', there ?? '')) return false
+  }
+  return true
+}
+
+function maySegmentsOverlap(one: string, other: string): boolean {
+  if ([one, other].some((segment) => segment === '*' || segment.startsWith(':'))) return true
+  const [stem, otherStem] = [one, other].map((segment) => segment.replace(/\.\*$/, ''))
+  if (stem === one && otherStem === other) return one === other
+  return one.startsWith(otherStem ?? '') || other.startsWith(stem ?? '')
+}
