@@ -117,7 +117,12 @@ describe('RuleMaker#make()', () => {
     fc.asyncProperty(cost, value, value, anyText, async (cost, authorization, team, key) => {
       const headers = { 'X-Cost': cost, Authorization: authorization, 'X-Team': team }
       const url = `https://gateway.example/x?key=${encodeURIComponent(key.toWellFormed())}`
-      const asked = await maker.make({ policy, route: undefined }, new Request(url, { headers }), '/x', 'default')
+      const asked = await maker.make(
+        { policy, route: undefined, isCertain: true },
+        new Request(url, { headers }),
+        '/x',
+        'default',
+      )
       const sent = cost.replaceAll(/^[ \t]+|[ \t]+$/g, '')
       const isCost = /^\d{1,10}$/.test(sent) && Number(sent) >= 1 && Number(sent) <= MAX_COST
       if (asked.kind !== 'rule') {

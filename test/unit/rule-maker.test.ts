@@ -8,7 +8,12 @@ function keys(env: Environment = {}) {
   const maker = new RuleMaker(config)
   const policy = config.policies[0] ?? expect.unreachable()
   return async (headers: Readonly<Record<string, string>>, url = 'https://gateway.example/') => {
-    const asked = await maker.make({ policy, route: undefined }, new Request(url, { headers }), '/', 'default')
+    const asked = await maker.make(
+      { policy, route: undefined, isCertain: true },
+      new Request(url, { headers }),
+      '/',
+      'default',
+    )
     return asked.kind === 'rule' ? asked.rule.key : asked.kind
   }
 }
@@ -53,7 +58,7 @@ test('RuleMaker#make() keeps the same caller of two policies apart', async () =>
   const maker = new RuleMaker(config)
   const request = new Request('https://gateway.example/', { headers: { Authorization: 'Bearer X' } })
   const made = await Promise.all(
-    config.policies.map((policy) => maker.make({ policy, route: undefined }, request, '/', 'default')),
+    config.policies.map((policy) => maker.make({ policy, route: undefined, isCertain: true }, request, '/', 'default')),
   )
   const found = made.map((asked) => (asked.kind === 'rule' ? asked.rule.key : asked.kind))
   expect(found).toHaveLength(2)

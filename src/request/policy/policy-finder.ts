@@ -10,6 +10,8 @@ export interface Match {
   readonly policy: Policy
   /** The pattern that matched, as `METHOD /path`; undefined if the policy applies everywhere. */
   readonly route: string | undefined
+  /** False if it matches only where the API takes what follows a slash at the end for an empty parameter. */
+  readonly isCertain: boolean
 }
 
 /** Finds the policies that apply to a request. */
@@ -27,9 +29,13 @@ export class PolicyFinder {
     this.methods = [...named]
     for (const pattern of exempt) this.#exempt.add(pattern, true)
     for (const policy of policies) {
-      if (!policy.match) this.#policies.add({ method: '*', path: '/*' }, { policy, route: undefined })
+      if (!policy.match) this.#policies.add({ method: '*', path: '/*' }, { policy, route: undefined, isCertain: true })
       for (const pattern of policy.match ?? []) {
-        this.#policies.add(pattern, { policy, route: `${pattern.method} ${pattern.path}` }, policy.ignoresCase)
+        this.#policies.add(
+          pattern,
+          { policy, route: `${pattern.method} ${pattern.path}`, isCertain: true },
+          policy.ignoresCase,
+        )
       }
     }
   }
@@ -39,14 +45,18 @@ export class PolicyFinder {
    * @returns `ambiguous` if the API may read the path in a way by which another policy would apply
    */
   find({ meant, isCertain }: RequestMethods, path: RequestPath): Found {
-    const { withSlash, ambiguity } = path
+    const { canonical, withSlash, ambiguity } = path
     const [method = ''] = meant
     // A policy holds for every method that a request may mean, an exemption only where there is but one.
     if (isCertain && !ambiguity && this.#isExempt(method, path)) return 'exempt'
     const found = new Map<Policy, Match>()
     for (const method of meant) {
-      for (const match of this.#policies.match(method, withSlash)) {
-        if (!found.has(match.policy)) found.set(match.policy, match)
+      const matches = this.#policies.match(method, withSlash)
+      const certain = withSlash === canonical ? matches : this.#policies.match(method, canonical)
+      for (const match of matches) {
+        if (found.has(match.policy)) continue
+        const isCertain = certain === matches || certain.some(({ policy }) => policy === match.policy)
+        found.set(match.policy, isCertain ? match : { ...match, isCertain })
       }
     }
     const isLost = (match: Match) => !isCharged(match, found.get(match.policy))
@@ -79,7 +89,9 @@ function isCharged({ policy, route }: Match, found: Match | undefined): boolean 
 
 /** The class that its policies give a request: by a path that may mean another, none rises above others. */
 export function priorityOf(matches: readonly Match[], { ambiguity }: RequestPath): Priority {
-  const priorities = matches.map(({ policy }) => policy.priority)
+  const priorities = matches
+    .filter(({ policy, isCertain }) => isCertain || policy.priority === 'sheddable')
+    .map(({ policy }) => policy.priority)
   if (!ambiguity) return highestPriority(priorities)
   return priorities.includes('sheddable') ? 'sheddable' : 'default'
 }
