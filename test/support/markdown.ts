@@ -10,6 +10,8 @@ export interface Page {
   readonly anchors: ReadonlySet<string>
   /** Blocks of code, with the language that each names. */
   readonly code: readonly { readonly language: string; readonly text: string }[]
+  /** Pieces within a line that are set as code. */
+  readonly codeInLine: readonly string[]
   readonly tables: readonly Table[]
 }
 
@@ -28,17 +30,19 @@ export async function readPage(path: string): Promise<Page> {
   const links: string[] = []
   const anchors = new Set<string>()
   const code: { language: string; text: string }[] = []
+  const codeInLine: string[] = []
   const tables: Table[] = []
   const slugger = new GithubSlugger()
   marked.walkTokens(marked.lexer(await readFile(path, 'utf8')), (token) => {
     if (isOf(token, 'link') || isOf(token, 'image')) links.push(token.href)
     else if (isOf(token, 'heading')) anchors.add(slugger.slug(plainText(token.tokens)))
     else if (isOf(token, 'code')) code.push({ language: token.lang ?? '', text: token.text })
+    else if (isOf(token, 'codespan')) codeInLine.push(token.text)
     else if (isOf(token, 'table')) {
       tables.push({ header: token.header.map(({ text }) => text), rows: token.rows.map((row) => row.map(cellOf)) })
     }
   })
-  return { links, anchors, code, tables }
+  return { links, anchors, code, codeInLine, tables }
 }
 
 interface TokenTypes {

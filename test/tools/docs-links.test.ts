@@ -34,6 +34,14 @@ test.each(PATHS)('links in %s lead to what is there', async (path) => {
   expect(broken.map(({ link, problem }) => `${link}: ${problem}`)).toEqual([])
 })
 
+test.each(PATHS)('files that %s names are there', async (path) => {
+  const { codeInLine } = await readPage(join(ROOT, path))
+  const named = codeInLine.filter((text) => /^(?:src|lua|test|tools|bench|docs|examples)\/[\w./-]+$/.test(text))
+  // Of tests, the name is enough.
+  const isThere = (name: string) => ['', '.test.ts'].some((ending) => existsSync(join(ROOT, name + ending)))
+  expect(named.filter((name) => !isThere(name))).toEqual([])
+})
+
 test('README leads to every page', async () => {
   const reached = new Set(['README.md'])
   for (const path of reached) {
