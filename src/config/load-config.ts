@@ -25,7 +25,7 @@ export interface Config extends GatewayConfig {
 
 const LEASES_EXPECTED = '"off", "auto" or an integer from 2 to 10000'
 
-const environment = v.object({
+export const environment = v.object({
   UPSTREAM_URL: v.optional(httpUrl),
   UPSTREAM_TIMEOUT_MS: v.optional(integer(1, 3_600_000), 30_000),
   UPSTASH_REDIS_REST_URL: v.optional(restUrl),

@@ -31,7 +31,7 @@ const by = v.pipe(
   parsed(BY_EXPECTED, parseBy),
 )
 
-const entries = {
+export const entries = {
   name: matching(/^[\w-]{1,64}$/, 'up to 64 letters, digits, "-" or "_"'),
   limits: v.optional(v.string(LIMITS_EXPECTED)),
   algorithm: v.optional(oneOf(...ALGORITHM_NAMES), 'sliding-window'),
