@@ -14,7 +14,7 @@ let handler: Handler | undefined
 
 export default {
   fetch(request: Request, env: Environment, ctx: ExecutionContext) {
-    // Once an isolate: an environment does not change under it.
+    // Once an isolate, whose environment does not change.
     handler ??= start(env)
     return handler.fetch(request, env, ctx)
   },
@@ -28,7 +28,7 @@ function start(env: Environment): Handler {
     const { variable, message } = error
     consoleLog('error', { event: 'misconfigured', message })
     return {
-      // The value is for the log alone: the public has no business with it.
+      // The value goes only to the log: the public has no business with it.
       fetch: () =>
         problemResponse({
           status: 500,

@@ -91,7 +91,7 @@ export function isFetcher(binding: unknown): binding is { fetch: typeof fetch } 
   return typeof binding === 'object' && binding !== null && 'fetch' in binding
 }
 
-/** @throws {ConfigError} A variable that is silently left out could leave the API without limits. */
+/** @throws {ConfigError} A variable that is silently ignored could leave the API without limits. */
 function refuseMisspelt(env: Environment): void {
   for (const [name, value] of Object.entries(env)) {
     const meant = typeof value === 'string' || Array.isArray(value) ? meantVariable(name) : undefined
@@ -127,7 +127,7 @@ function policiesOf(
     policies.push(tablePolicy(table, index, defaults))
   }
   refuseUnlimited(policies, tables, isShedding)
-  // What counts new identities is asked after all that tell who is new.
+  // Policies that count new identities come after those that tell who is new.
   return [
     ...policies.filter(({ counts }) => counts === 'requests'),
     ...policies.filter(({ counts }) => counts !== 'requests'),
@@ -170,7 +170,7 @@ function tellsNew({ match }: Policy): (other: Policy) => boolean {
 
 function toConfigError({ message, path, input }: v.BaseIssue<unknown>): ConfigError {
   const [variable, ...rest] = (path ?? []).map(({ key }) => key as string | number)
-  // An issue about two keys is raised on their table, and forwarded to the one to mend.
+  // An issue about two keys is raised on their table, and forwarded to the key to fix.
   return new ConfigError(String(variable), message, path?.at(-1)?.value ?? input, rest)
 }
 

@@ -1,8 +1,8 @@
 import { VARIABLES } from './variables.ts'
 
 /**
- * The variable that a name is likely meant for: one that is a letter or two away from it, or the same but for number, unit
- * and underscores.
+ * The variable that a name is probably meant to be: one that is a letter or two away from it, or differs only in
+ * plural, unit or underscores.
  * @returns undefined for a known name, and for one that is the operator's own
  */
 export function meantVariable(name: string): (typeof VARIABLES)[number] | undefined {
@@ -14,7 +14,7 @@ export function meantVariable(name: string): (typeof VARIABLES)[number] | undefi
   )
 }
 
-/** So that POLICY is POLICIES, and UPSTREAM_TIMEOUT is UPSTREAM_TIMEOUT_MS. */
+/** Makes POLICY equal POLICIES, and UPSTREAM_TIMEOUT equal UPSTREAM_TIMEOUT_MS. */
 function stem(name: string): string {
   return name.replace(/_MS$/, '').replaceAll('_', '').replace(/IES$/, 'Y').replace(/S$/, '')
 }

@@ -9,7 +9,7 @@ import { PRIORITIES, type Priority } from '../request/policy/priority.ts'
 import { ConfigError } from './config-error.ts'
 import { HEADER_EXPECTED, type PolicyTable } from './policy-schema.ts'
 
-/** What the flat variables say for all policies. */
+/** What single variables set for all policies. */
 export interface PolicyDefaults {
   readonly isShadow: boolean
   /** For a caller that lacks what a policy counts by. */
@@ -57,8 +57,8 @@ export function defaultPolicy(tiers: readonly Tier[], { isShadow, missing, onSto
 }
 
 /**
- * A policy of POLICIES. Nothing is guessed: what makes no sense together is refused.
- * @throws {ConfigError} naming the key to mend
+ * One policy of POLICIES. Nothing is guessed: keys that make no sense together are refused.
+ * @throws {ConfigError} naming the key to fix
  */
 export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults): Policy {
   const { name, algorithm, by, match, priority } = table
@@ -140,7 +140,7 @@ function costOf({ cost, max_cost }: PolicyTable, fail: Fail): Cost {
   }
 }
 
-/** A class leaves what is reserved for itself to nobody, and for each class above it that one's share. */
+/** A class must leave the shares of all classes above it, but not its own. */
 function reservedOf({ reserve }: PolicyTable, tiers: readonly PolicyTier[], fail: Fail): Policy['reserved'] {
   if (!reserve) return NO_RESERVE
   const [tier, ...others] = tiers

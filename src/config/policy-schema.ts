@@ -21,7 +21,7 @@ const header = v.pipe(
   parsed(HEADER_EXPECTED, parseHeaderSource),
   v.transform((name) => ({ header: name })),
 )
-/** What the API does not get to see tells it nothing of the caller. */
+/** A field that the API does not get to see identifies nobody to it. */
 const by = v.pipe(
   v.string(BY_EXPECTED),
   v.check(
@@ -70,7 +70,7 @@ export const policyList = v.pipe(
     if (typeof value !== 'string') return value
     const list = parseJson(value)
     const repeated = list === value ? undefined : repeatedName(value)
-    // JSON.parse would keep the last one without a word.
+    // JSON.parse would silently keep the last one.
     if (repeated)
       addIssue({ message: `each name once in a table, but "${repeated[1]}" is there twice in [${repeated[0]}]` })
     return list
@@ -78,7 +78,7 @@ export const policyList = v.pipe(
   v.pipe(v.array(table, LIST_EXPECTED), v.minLength(1, LIST_EXPECTED)),
 )
 
-/** A table of POLICIES whose values are right one by one. */
+/** A table of POLICIES, each of its values checked by itself. */
 export type PolicyTable = v.InferOutput<typeof table>
 
 function parseMissing(text: string): Missing | undefined {
@@ -88,8 +88,8 @@ function parseMissing(text: string): Missing | undefined {
 }
 
 /**
- * The first name that is twice in one object, and the index of the table that it is in.
- * @param json a text that JSON.parse takes
+ * The first name that occurs twice in one object, and the index of the table that it is in.
+ * @param json a text that JSON.parse accepts
  */
 function repeatedName(json: string): readonly [number, string] | undefined {
   const objects: Set<string>[] = []

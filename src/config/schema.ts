@@ -1,10 +1,10 @@
-/** Readers of single values: each message is what was expected, for `ConfigError` to make a line of. */
+/** Readers of single values. Each message says what was expected; `ConfigError` makes a line of it. */
 import * as v from 'valibot'
 import { LIMITS_EXPECTED, parseLimits } from '../limit/tiers.ts'
 import { type Pattern, parsePattern, patternExpected } from '../request/policy/pattern.ts'
 import { SIGNS } from '../request/policy/request-path.ts'
 
-/** A string that `parse` turns into a value, or refuses by answering undefined. */
+/** A string that `parse` turns into a value, or refuses by returning undefined. */
 export const parsed = <T>(expected: string, parse: (text: string) => T | undefined) =>
   v.pipe(
     v.string(expected),

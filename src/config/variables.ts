@@ -1,4 +1,4 @@
-/** The environment variables that Sluice reads, beside the service binding `UPSTREAM`. */
+/** The environment variables that Sluice reads, besides the service binding `UPSTREAM`. */
 export const VARIABLES = [
   'UPSTREAM_URL',
   'UPSTREAM_TIMEOUT_MS',
@@ -21,7 +21,7 @@ export const VARIABLES = [
   'KEY_PREFIX',
 ] as const
 
-/** Values that no message may show: secrets, and where a secret is easily put by mistake. */
+/** Variables whose values no message may show: secrets, and those where a secret is easily put by mistake. */
 export const SECRETS: ReadonlySet<string> = new Set([
   'UPSTASH_REDIS_REST_URL',
   'UPSTASH_REDIS_REST_TOKEN',

@@ -2,13 +2,13 @@ import type { Decision, DecisionRequest, Rule, TierUsage } from '../limit/rule.t
 import type { Standing } from './standing.ts'
 import type { Terms } from './terms.ts'
 
-/** A busy caller's permits are taken for about so much of its traffic. */
+/** A busy caller's permits are taken for about this much of its traffic. */
 const HORIZON_MS = 200
-/** For fewer, a lease is not worth what of it may lapse. */
+/** For fewer, a lease is not worth what may lapse of it. */
 const FEWEST = 6
-/** So many may be taken for a whole term, however long it is. */
+/** This many may be taken for a whole term, however long it is. */
 const FEW = 32
-/** Round trips before permits run out at which others are asked for. */
+/** More permits are asked for this many round trips before they run out. */
 const AHEAD = 3
 /** Leases that run at the same time at most: each is spent before the next, so there are seldom more than two. */
 const MAX_LEASES = 4
@@ -40,7 +40,7 @@ export class Account {
     this.#tick.seen++
   }
 
-  /** Requests to come within so much of a lease's time. */
+  /** Requests to expect within this much of a lease's time. */
   expected(spanMs: number, { usableMs }: Terms): number {
     return (Math.max(this.#seenBefore, this.#tick.seen) * spanMs) / usableMs
   }
@@ -100,7 +100,7 @@ export function admission(
   return { granted: 1, nowMs: (first?.nowMs ?? nowMs) + elapsedMs(first), usage }
 }
 
-/** What is leased and not spent is left as well. */
+/** What is leased and not spent is left too. */
 export function withLeft(usage: readonly TierUsage[], units: number): TierUsage[] {
   return usage.map((tier) => ({ ...tier, remaining: tier.remaining + units }))
 }

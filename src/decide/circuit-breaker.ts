@@ -1,4 +1,4 @@
-/** Closed: calls go through. Open: none does. Half-open: one does, and what becomes of it decides. */
+/** Closed: calls go through. Open: none does. Half-open: one does, and its result decides. */
 export type Circuit = 'closed' | 'open' | 'half-open'
 
 export interface CircuitBreakerOptions {
@@ -6,30 +6,30 @@ export interface CircuitBreakerOptions {
   readonly now: () => number
   /** A number from 0 to 1, so that isolates do not probe all at once. */
   readonly random: () => number
-  /** A probe of which nothing was heard for so long stands in nobody's way. */
+  /** An unanswered probe stops blocking others after this. */
   readonly probeTimeoutMs: number
 }
 
-/** So many failures in a row open the circuit. */
+/** This many failures in a row open the circuit. */
 const FAILURES_IN_A_ROW = 5
-/** So do half of the calls of a period, if they are enough to say anything. */
+/** So do failures of half of the calls in a period, if there are enough calls to judge by. */
 const PERIOD_MS = 10_000
 const FAILURE_SHARE = 0.5
 const ENOUGH_CALLS = 20
 const FIRST_PAUSE_MS = 250
 const LONGEST_PAUSE_MS = 1_000
-/** A pause is cut by up to this share of it. */
+/** A pause is shortened by up to this share of it. */
 const JITTER = 0.25
 
 /**
- * Stops asking what keeps failing (the Circuit Breaker of M. Nygard, Release It!), so that requests do not wait for a
- * deadline each, nor a store that comes back meets all that waited. It holds plain data only: requests of one isolate
- * share it, and on Workers none may await a promise of another.
+ * Stops asking what keeps failing (the Circuit Breaker of M. Nygard, Release It!), so that not every request waits for
+ * a deadline, and a store that comes back does not meet all that waited. It holds plain data only: requests of one
+ * isolate share it, and on Workers none may await a promise of another.
  */
 export class CircuitBreaker {
   readonly #options: CircuitBreakerOptions
   #circuit: Circuit = 'closed'
-  /** Calls begun before the circuit last changed tell of another time: they are told by this number. */
+  /** Calls begun before the circuit last changed say nothing about now: this number tells them apart. */
   #generation = 0
   #failuresInARow = 0
   #period = { endsAtMs: 0, calls: 0, failures: 0 }
@@ -45,8 +45,8 @@ export class CircuitBreaker {
   }
 
   /**
-   * Asks leave for a call.
-   * @returns undefined if none is to be made; else to be told, once, whether the call succeeded
+   * Asks whether a call may be made.
+   * @returns undefined if not; else a function to be told, once, whether the call succeeded
    */
   begin(): ((isSuccess: boolean) => void) | undefined {
     const nowMs = this.#options.now()

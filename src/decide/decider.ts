@@ -21,15 +21,15 @@ export interface DeciderOptions {
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly log: Log
-  /** Deadline of a decision by the store, in milliseconds. One that is older when it arrives is made again. */
+  /** Deadline of a decision by the store, in milliseconds. A decision that is older when it arrives is made again. */
   readonly timeoutMs: number
   /** Permits taken in advance; undefined: none. */
   readonly leases: LeaseSize | undefined
-  /** Part of each limit that is allowed here while the store gives no answer, above 0 and at most 1. */
+  /** Share of each limit that is allowed here while the store gives no answer, above 0 and at most 1. */
   readonly localShare: number
 }
 
-/** A rule, and what becomes of it while the store gives no answer. */
+/** A rule, and what happens to it while the store gives no answer. */
 export interface Charge {
   readonly rule: Rule
   readonly onStoreError: OnStoreError
@@ -37,17 +37,17 @@ export interface Charge {
 
 /** A decision over charges. */
 export interface Decided extends Decision {
-  /** Those asked, in order: while the store is away, their limits are shares. */
+  /** The rules that were asked, in order: while the store is away, their limits are shares. */
   readonly rules: readonly Rule[]
   /** Slots to give back. */
   readonly hold?: Hold
-  /** Where it was charged, to be told the actual cost. */
+  /** Where it was charged, and is to be told the actual cost. */
   readonly chargedIn: Pick<Store, 'settle'>
   /** How it was decided without the store. A rule that is then `open` is not asked, and `closed` grants nothing. */
   readonly degraded?: 'local' | 'open' | 'closed' | 'local, open'
 }
 
-/** Decides by what is known already, else by asking the store, else, while it gives no answer, without it. */
+/** Decides by what is known already, else by asking the store, or without it while it gives no answer. */
 export class Decider {
   readonly #store: GuardedStore
   /** Decides in place of the store, or by asking it. */
@@ -99,7 +99,8 @@ export class Decider {
       const decision = await this.#asked.decide(request, context)
       const ageMs = this.#now() - askedMs
       if (decision.granted === 0 || ageMs <= this.#timeoutMs) return decided(rules, decision, this.#store)
-      // It held when it was made. An isolate that stood still meanwhile would let go at once what windows had spread.
+      // It was right when it was made. But an isolate that stood still since then would release at once what windows
+      // had spread out.
       this.#log('error', { event: 'late_decision', ageMs, repeated: !isRepeated })
       await this.#giveBack(rules, context)
       if (isRepeated) throw new StoreError('its decisions come too late', { mayHaveRun: false })
@@ -108,14 +109,15 @@ export class Decider {
       if (!(error instanceof StoreError)) throw error
       const without = await this.#withoutStore(charges, request)
       this.#log('error', { event: 'store_error', message: error.message, answered: without.degraded })
-      // The store may have decided all the same: slots that it then holds for this request must not wait for their deadline.
+      // The store may have decided nevertheless: slots that it then holds for this request must not wait for their
+      // deadline.
       const lost = error.mayHaveRun ? withSlots(rules) : []
       if (lost.length > 0) context.waitUntil(this.#store.revoke(lost.map((rule) => ({ rule, isKnown: false }))))
       return without
     }
   }
 
-  /** Gives back what an admitted request held. Whatever asks for it anew should find it free, but not wait for that long. */
+  /** Gives back what an admitted request held. The next call should find it free, but should not wait long for that. */
   async #giveBack(rules: readonly Rule[], context: CallContext): Promise<void> {
     const released = holdOf(rules, this.#store)?.release()
     if (!released) return
@@ -127,7 +129,7 @@ export class Decider {
   async #withoutStore(charges: readonly Charge[], request: DecisionRequest): Promise<Decided> {
     const rules = request.rules.map((rule) => localShareOf(rule, this.#localShare))
     const undecided = { granted: 0, nowMs: this.#now(), usage: rules.map(() => []) }
-    // Shadow rules refuse nothing, whatever becomes of the store.
+    // Shadow rules refuse nothing, whatever happens to the store.
     if (charges.some(({ rule, onStoreError }) => rule.enforced && onStoreError === 'closed')) {
       return { ...decided(rules, undecided, this.#fallback), degraded: 'closed' }
     }
@@ -153,7 +155,10 @@ function chargedOf(rules: readonly Rule[], decision: Decision): readonly Rule[] 
   return rules.filter((_, index) => isCharged(decision, index))
 }
 
-/** Whether a decision has charged a rule. A shadow rule that would have refused was not, nor one that was not asked. */
+/**
+ * Whether a decision has charged a rule. It has not charged a shadow rule that would have refused, nor a rule that was
+ * not asked.
+ */
 export function isCharged({ granted, usage }: Decision, index: number): boolean {
   const tiers = usage[index] ?? []
   return granted > 0 && tiers.length > 0 && tiers.every(({ retryAfterMs }) => retryAfterMs === 0)

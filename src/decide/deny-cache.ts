@@ -8,7 +8,7 @@ import { Standings } from './standings.ts'
 
 /** Refusals remembered at most. */
 const MAX_ENTRIES = 10_000
-/** A counter that was reset, or a limit that was raised, shows after this at the latest. */
+/** A counter that was reset, or a limit that was raised, takes effect after this at the latest. */
 const MAX_AGE_MS = 5_000
 
 interface Refusal {
@@ -18,7 +18,7 @@ interface Refusal {
   readonly sentAtMs: number
   readonly receivedAtMs: number
   readonly untilMs: number
-  /** That of the key's standing: any sign that units were spent since makes the told times untrue. */
+  /** That of the key's standing: any sign that units were spent since makes these times untrue. */
   readonly version: number
 }
 
@@ -68,12 +68,14 @@ export class DenyCache {
 
   #refusalOf(rule: Rule, units: number, nowMs: number): Refusal | undefined {
     const refusal = isLasting(rule) ? this.#refusals.get(nameOf(rule, units)) : undefined
-    // A clock that stepped back says nothing of how much time has gone by.
+    // A clock that stepped back says nothing about how much time has passed.
     if (!refusal || nowMs >= refusal.untilMs || nowMs < refusal.receivedAtMs) return undefined
     return refusal.version === this.#standings.get(rule.key)?.version ? refusal : undefined
   }
 
-  /** Whether a rule would not refuse, as far as is known. Of rules that may give back at any moment, nothing is. */
+  /**
+   * Whether a rule would not refuse, as far as is known. Nothing is known of rules that may give back at any moment.
+   */
   #fits({ key, algorithm, enforced, reserved, isSettled }: Rule, units: number): boolean {
     if (!enforced || isSettled || ALGORITHMS[algorithm].holdsSlots) return true
     const standing = this.#standings.get(key)
@@ -96,7 +98,7 @@ export class DenyCache {
 }
 
 /**
- * Whether a rule that has refused goes on to do so, for the same reason: slots and settled charges may be given back at
+ * Whether a rule that has refused keeps refusing for the same reason: slots and settled charges may be given back at
  * any moment, and what is reserved may be used up by others.
  */
 function isLasting({ algorithm, enforced, reserved, isSettled, counts = 'requests' }: Rule): boolean {
@@ -116,7 +118,7 @@ function agedUsage({ usage, sentAtMs, receivedAtMs }: Refusal, nowMs: number): T
   return usage.map(({ remaining, resetMs, retryAfterMs }) => ({
     remaining,
     resetMs: Math.max(0, resetMs - (nowMs - sentAtMs)),
-    // From the later moment: who waits that long is not told to wait again.
+    // From the later moment: a caller who waits that long is not told to wait again.
     retryAfterMs: retryAfterMs === 0 ? 0 : Math.max(1, retryAfterMs - (nowMs - receivedAtMs)),
   }))
 }

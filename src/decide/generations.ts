@@ -1,7 +1,7 @@
 /**
- * A map of what was asked for lately, up to a bound. When its young generation is full, that becomes the old one, and
- * what nobody asks for by then is forgotten: a newcomer costs one insertion, where a list by last use would be relinked
- * for each.
+ * A bounded map of what was used lately. When the young generation is full, it becomes the old one, and entries of the
+ * former old one that nobody used since are forgotten. A new entry costs one insertion, where a list in order of last
+ * use would be relinked at each use.
  */
 export class Generations<T> {
   readonly #most: number

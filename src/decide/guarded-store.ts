@@ -15,7 +15,9 @@ export interface GuardedStoreOptions {
   readonly log: Log
 }
 
-/** A store that is not asked for decisions while it keeps failing, and that is given back what it gave when it can be. */
+/**
+ * A store that is not asked for decisions while it keeps failing, and that gets back what it gave as soon as it can.
+ */
 export class GuardedStore implements Store {
   readonly kind: Store['kind']
   readonly #store: Store
@@ -36,10 +38,11 @@ export class GuardedStore implements Store {
   }
 
   decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
-    // Whoever began may have no time left.
+    // The request that began may have no time left.
     if (this.#pending.size > 0) context?.waitUntil(this.#pending.keep())
     const decision = this.#ask(request, context)
-    // Also if the client goes away before: slots that were taken for it must become known, so as to be given back.
+    // Even if the client goes away first: slots that were taken for it must become known, so that they can be given
+    // back.
     if (request.rules.some(({ slot }) => slot !== undefined)) context?.waitUntil(decision.catch(() => {}))
     return decision
   }

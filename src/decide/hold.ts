@@ -8,7 +8,7 @@ export interface Hold {
   readonly deadlineMs: number
   /** @throws {StoreError} the slots then free themselves at their deadline */
   release(): Promise<void>
-  /** Moves the deadline to a whole one from now. @throws {StoreError} */
+  /** Moves the deadline to a full term from now. @throws {StoreError} */
   renew(): Promise<void>
 }
 

@@ -9,11 +9,11 @@ import { affordable, type Terms, termsOf } from './terms.ts'
 
 /** Callers whose permits are kept at most; those of others lapse. */
 const MAX_ACCOUNTS = 10_000
-/** After so long, a replenishment of which nothing was heard stands in nobody's way. */
+/** An unanswered replenishment stops blocking others after this. */
 const LOST_AFTER_MS = 2_000
-/** Of a lease's term, beyond which a round trip leaves too little of it. */
+/** Share of a lease's term: a longer round trip leaves too little of it. */
 const MAX_ROUND_TRIP_SHARE = 0.25
-/** Longer round trips count at once, shorter ones by and by. */
+/** Longer round trips count at once, shorter ones gradually. */
 const ROUND_TRIP_DECAY = 1 / 8
 
 /** A number of permits to take at once at most, or as many as a caller is about to need. */
@@ -51,7 +51,7 @@ export class Leases {
     const isPaused = nowMs < account.replenishedUntilMs
     if (account.spend(nowMs)) {
       const left = account.left(nowMs)
-      // Before they have run out, so that nobody waits.
+      // Before permits run out, so that nobody waits.
       if (!isPaused && account.isShort(nowMs, this.#roundTripMs, terms)) {
         const wanted = this.#wanted(account, request, terms)
         if (wanted >= 2)
@@ -125,7 +125,9 @@ export class Leases {
     return decision
   }
 
-  /** Of a clock that is seen to step back, nobody knows when leases end: they all lapse, those on their way too. */
+  /**
+   * Once the clock is seen to step back, nobody knows when leases end: they all lapse, including those on their way.
+   */
   #readClock(): number {
     const nowMs = this.#now()
     if (nowMs < this.#latestMs) this.#accounts.clear()

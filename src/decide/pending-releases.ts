@@ -4,15 +4,17 @@ import { Deadlines } from '../store/deadlines.ts'
 import type { Release, Store } from '../store/store.ts'
 import { StoreError } from '../store/store.ts'
 
-/** Slots waiting to be given back, at most (some 2 MB); beyond, the oldest free themselves at their deadline. */
+/**
+ * Most slots that may wait to be given back (about 2 MB); beyond that, the oldest free themselves at their deadline.
+ */
 const MAX_PENDING = 10_000
 /** Slots of one call. */
 const BATCH = 200
 /** After a call that failed. */
 const PAUSE_MS = 500
-/** A call that has not been answered for so long may have died with its connection: another is sent beside it. */
+/** A call that was not answered within this may have died with its connection: another is sent beside it. */
 const PATIENCE_MS = 1_000
-/** How long one request keeps at it: what a Worker does after its response ends after 30 s. */
+/** How long one request keeps trying: a Worker is stopped 30 s after its response. */
 const KEEP_MS = 25_000
 
 /**
@@ -25,7 +27,7 @@ export class PendingReleases {
   readonly #now: () => number
   /** By slot. */
   readonly #pending = new Map<Rule['slot'], { readonly release: Release; readonly untilMs: number }>()
-  /** When the time of the request that keeps at it is over. */
+  /** When the time of the request that keeps trying is over. */
   #keptUntilMs = 0
 
   constructor(store: Pick<Store, 'revoke'>, now: () => number) {
@@ -50,7 +52,8 @@ export class PendingReleases {
   }
 
   /**
-   * Sends what is pending, and repeats it until it is answered, unless another request does so and has time enough left.
+   * Sends what is pending, and repeats it until it is answered, unless another request does so and has enough time
+   * left.
    * @throws {StoreError} if the store was away all the time that a request has
    */
   async keep(): Promise<void> {

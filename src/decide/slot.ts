@@ -6,7 +6,7 @@ export function randomSlot(): number {
   return (high & 0x1f_ffff) * 2 ** 32 + low
 }
 
-/** The same, to be charged anew: a slot that was given back is never taken again. */
+/** The same rule, to be charged again: a slot that was given back is never taken again. */
 export function withNewSlot(rule: Rule): Rule {
   return rule.slot === undefined ? rule : { ...rule, slot: randomSlot() }
 }

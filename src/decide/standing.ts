@@ -1,6 +1,6 @@
 import type { Decision, TierUsage } from '../limit/rule.ts'
 
-/** A reply of the store, as far as it is about one key. */
+/** What a reply of the store says about one key. */
 export interface Reply extends Pick<Decision, 'granted' | 'nowMs'> {
   readonly usage: readonly TierUsage[]
   /** Replies that this isolate had heard when it asked. */

@@ -7,26 +7,32 @@ export interface Terms {
   readonly name: string
   /** How long a lease lasts, in milliseconds. */
   readonly termMs: number
-  /** For how long of that it is spent. */
+  /** How much of that it may be spent for. */
   readonly usableMs: number
   /** Permits of one lease at most. */
   readonly most: number
 }
 
-/** A longer lease makes fewer calls, but what of it lapses is lost for longer. */
+/** A longer lease makes fewer calls, but what lapses is lost for longer. */
 const MAX_TERM_MS = 6_000
-/** Of the shortest window: as long as a lease lasts, windows are in effect longer. `lua/sliding-window.lua` relies on it. */
+/**
+ * Share of the shortest window: windows are in effect longer by as long as a lease lasts. `lua/sliding-window.lua`
+ * relies on it.
+ */
 const TERM_SHARE = 0.1
-/** Of the smallest limit, so that no isolate keeps the others from theirs. */
+/** Share of the smallest limit, so that no isolate keeps the others from theirs. */
 const MOST_SHARE = 0.1
 /** Below this, a lease has ended before it can be spent. */
 const MIN_TERM_MS = 20
 /** Left of a lease unspent, as a share of it and at most: an isolate's clock stands still between inputs and outputs. */
 const MARGIN_SHARE = 0.1
 const MAX_MARGIN_MS = 100
-/** Of a limit: a caller whose pace leads to more is asked for one by one, so that nothing lapses that it needs. */
+/**
+ * Share of a limit: for a caller whose pace leads to more, requests are asked for one by one, so that nothing lapses
+ * that it needs.
+ */
 const PACE_SHARE = 0.85
-/** Of what is left, at most. */
+/** Share of what is left, at most. */
 const REMAINING_SHARE = 1 / 8
 
 /**

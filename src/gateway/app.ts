@@ -29,7 +29,7 @@ export interface GatewayConfig extends RuleMakerOptions, Pick<DeciderOptions, 'l
   readonly exempt: readonly Pattern[]
   /** What the upstream is known to keep as data in a path. */
   readonly literalInPaths: readonly Sign[]
-  /** Whether requests are shed for the upstream's sake. */
+  /** Whether requests are shed while the upstream is overloaded. */
   readonly isShedding: boolean
   readonly dialect: Dialect
   /** Deadline of a decision by the store, in milliseconds. */
@@ -46,7 +46,7 @@ export interface AppOptions {
   readonly log: Log
 }
 
-/** Where the gateway itself answers; in no spelling is it asked of the upstream. */
+/** Where the gateway itself answers; no spelling of it is asked of the upstream. */
 const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
 
 /** Puts the gateway together. Everything that does I/O is handed in. */

@@ -1,7 +1,7 @@
 import { version } from '../../package.json'
 import type { Decider } from '../decide/decider.ts'
 
-/** The store is asked at most this often by an isolate, however often health is. */
+/** An isolate asks the store at most this often, however often it is asked for its health. */
 const PING_INTERVAL_MS = 1_000
 
 /**
@@ -24,7 +24,7 @@ export function createHealth(
         () => ({ reachable: true, rttMs: now() - startedAt }),
         () => ({ reachable: false, rttMs: null }),
       )
-      // A ping that took long must not hide what a later one has found.
+      // A slow ping must not hide what a later one has found.
       if (askedAt === startedAt) last = result
     }
     const { storeKind: kind, circuit } = decider

@@ -12,12 +12,13 @@ export const HOP_BY_HOP: readonly string[] = [
   'upgrade',
 ]
 
-/** More than any client or proxy has to say: a longer one is not read. */
+/** More than any client or proxy needs: a longer field is not read. */
 const MAX_CHARACTERS = 500
 
 /**
  * Whether `Connection` names a field of the request that is not about the connection. A proxy must remove such a field
- * (RFC 9110 §7.6.1): the API would then see another caller, or another cost, than was counted here. One that is too long may do so.
+ * (RFC 9110 §7.6.1): the API would then see another caller, or another cost, than was counted here. A field that is too
+ * long to read may name one.
  */
 export function isConnectionStray(headers: Headers): boolean {
   const connection = headers.get('Connection')

@@ -1,9 +1,9 @@
 import { HOP_BY_HOP } from './hop-by-hop.ts'
 
 /**
- * What a client says of the way it came, and of the URL that it asked for, cannot be checked: it is replaced, not
- * continued. By some of these an API would serve another path than the one that policies were matched on, or take the
- * client for another one. `Proxy` becomes HTTP_PROXY in CGI (CVE-2016-5385).
+ * What a client says about the way it came, and about the URL that it asked for, cannot be checked: it is replaced, not
+ * continued. Because of some of these fields, an API would serve another path than the one that policies were matched
+ * on, or take the client for another one. `Proxy` becomes HTTP_PROXY in CGI (CVE-2016-5385).
  */
 const CLAIMS = [
   ...['forwarded', 'forwarded-for', 'client-ip', 'true-client-ip', 'fastly-client-ip', 'x-azure-clientip'],
@@ -15,8 +15,8 @@ const CLAIMS = [
 const DROPPED: ReadonlySet<string> = new Set([...HOP_BY_HOP, ...CLAIMS])
 
 /**
- * Letters, digits and "-" only, as nginx has it by default: CGI and what descends from it (PHP, WSGI, Rack) write
- * `X_API_KEY` and `X-API-Key` alike, and so a second one could pass for the first.
+ * Letters, digits and "-" only, as in nginx by default: CGI and what descends from it (PHP, WSGI, Rack) write
+ * `X_API_KEY` and `X-API-Key` alike, so one could pass for the other.
  */
 const PASSED = /^(?!x-forwarded|x-original-|x-rewrite-|x-envoy-)[a-z\d-]+$/
 
@@ -29,7 +29,7 @@ const MAX_FIELDS = 100
 /** The names of all fields, in lower case; undefined if there are more than 100. */
 export function fieldNames(headers: Headers): readonly string[] | undefined {
   const names: string[] = []
-  // Not to the end if there are more: each of them would be made a string.
+  // Stops early if there are more, because each of them is made a string.
   for (const name of headers.keys()) if (names.push(name) > MAX_FIELDS) return undefined
   return names
 }

@@ -16,7 +16,7 @@ export interface ProxyOptions {
   readonly log: Log
 }
 
-/** A request, and what is known of it already. */
+/** A request, and what is known about it already. */
 export interface Received {
   readonly request: Request
   readonly target: Target
@@ -55,7 +55,7 @@ export function createProxy({ upstreamUrl, timeoutMs, fetch, name, log }: ProxyO
 
   function send(request: Request, url: string, headers: Headers, signal: AbortSignal | undefined): Promise<Response> {
     const init: RequestInit = { headers, redirect: 'manual', ...(signal && { signal }) }
-    // A copy keeps the body, that of a GET too, which no init may have. Without one, it is but a detour.
+    // Copying keeps a body, even on GET, where RequestInit forbids one. Without a body, it is only a detour.
     return request.body === null
       ? fetch(url, { ...init, method: request.method })
       : fetch(new Request(url, request), init)
@@ -66,12 +66,13 @@ function toUpstream({ request, target, fieldNames }: Received, name: string): He
   const { headers: received } = request
   const { host, scheme } = target
   const headers = new Headers(received)
-  // Names alone: a value costs as much again to read. Fields that Connection names need no look, for none may be named.
+  // Only names: reading a value costs as much again. Fields that Connection names need no check: a request that names
+  // one of these was refused.
   for (const field of fieldNames) if (!isPassed(field)) headers.delete(field)
   if (received.get('Upgrade')?.toLowerCase() === 'websocket') headers.set('Upgrade', 'websocket')
 
-  // The version in which the runtime hands requests over. That of the client would have to be read from `cf`, which is
-  // parsed and copied for it.
+  // The version in which the runtime hands requests over. The client's would have to be read from `cf`, which costs
+  // parsing and copying it.
   headers.append('Via', `1.1 ${name}`)
   headers.set('X-Forwarded-Host', host)
   headers.set('X-Forwarded-Proto', scheme)

@@ -1,9 +1,9 @@
 import type { PathReader, RequestPath } from '../request/policy/request-path.ts'
 import { Remembered } from '../request/remembered.ts'
 
-/** What a request is about (RFC 9112 §3.2), taken apart. */
+/** The target of a request (RFC 9112 §3.2), taken apart. */
 export interface Target {
-  /** With the port, where it is not that of the scheme. */
+  /** With the port, unless it is the scheme's default. */
   readonly host: string
   /** `http` or `https`. */
   readonly scheme: string
@@ -17,9 +17,12 @@ export type NoTarget = 'malformed' | 'too-long'
 
 export type TargetReader = (url: string) => Target | NoTarget
 
-/** As long a request line as Apache takes, and nginx about: the runtime copies and parses a URL several times. */
+/**
+ * As long a request line as Apache takes, and about as long as nginx does: the runtime copies and parses a URL several
+ * times.
+ */
 const MAX_CHARACTERS = 8_190
-/** As long as a path of Linux may be, and a host: it is read whole, a query only where a policy needs it. */
+/** As long as a host and a path on Linux may be: it is read whole, a query only if a policy needs it. */
 const MAX_PATH_CHARACTERS = 4_500
 /** As many as PHP, Tomcat, Django and `qs` take: the runtime takes a URL apart to send it, and each costs time. */
 const MAX_PARAMETERS = 1_000
@@ -50,7 +53,7 @@ function isTooLong(url: string): boolean {
   )
 }
 
-/** Whether a sign is in a text more than so many times, from a place on. */
+/** Whether a text has a character more than `times` times after a position. */
 function hasMore(text: string, sign: string, times: number, from: number): boolean {
   let at = from
   for (let i = 0; i <= times; i++) {

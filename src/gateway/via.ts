@@ -11,22 +11,22 @@ export interface ViaOptions {
 
 /**
  * The name under which this deployment enters itself in `Via` (RFC 9110 §7.6.3): the same in all of its isolates, and
- * another than that of a Sluice before or behind it.
+ * different from that of a Sluice before or behind it.
  */
 export function viaName({ keyPrefix, upstreamUrl, identitySecret }: ViaOptions): string {
   const id = createDigest(identitySecret)(['via', keyPrefix, upstreamUrl ?? ''])
-  // In one case, for some intermediaries change it.
+  // In one case, because some intermediaries change it.
   return `sluice-${id.slice(0, ID_CHARACTERS).toLowerCase()}`
 }
 
 /** Whether a request has been here before. @param via the value of all its `Via` fields */
 export function hasPassed(via: string | null, name: string): boolean {
   const text = via?.toLowerCase()
-  // Also where a comment names it: whoever claims to have been here may have been.
+  // Even if only a comment names it: a request that claims to have been here may have been.
   return text?.includes(name) === true && text.split(/[\s,()]+/).includes(name)
 }
 
-/** For a request that its upstream has sent back here (RFC 5842 §7.2), and that would go round for ever. */
+/** For a request that its upstream has sent back here (RFC 5842 §7.2), and that would go round forever. */
 export function loopDetected(): Response {
   const detail = 'This request has passed this gateway before: the API behind it leads back to it.'
   return problemResponse({ status: 508, title: 'Loop Detected', detail })

@@ -16,20 +16,20 @@ export function holdUntilEnd(
   now: () => number,
 ): Response {
   if (response.webSocket) return holdWebSocket(response, response.webSocket, hold, context, now)
-  // A body in answer to HEAD is never read.
+  // The body of a response to HEAD is never read.
   if (!response.body || request.method === 'HEAD') {
     context.waitUntil(hold.release())
     return response
   }
   const { readable, writable } = passage(response.headers)
   const ended = response.body.pipeTo(writable, { signal: request.signal }).catch(() => {
-    // Either side may break off: the slot is free all the same.
+    // Either side may break off: the slot is free in any case.
   })
   context.waitUntil(ended.then(() => hold.release()))
   return new Response(readable, response)
 }
 
-/** A stream that keeps the length of what goes through, where it is known. */
+/** A stream that keeps the length of what goes through, if it is known. */
 function passage(headers: Headers): TransformStream<Uint8Array, Uint8Array> {
   const length = Number(headers.get('Content-Length') ?? Number.NaN)
   // The length is that of the encoded body, and what goes through here is decoded.

@@ -1,9 +1,9 @@
 /**
- * At most about twice this may wait for a side that takes nothing: a message is sent while no more than this is ahead of
- * it, and the runtime takes messages of at most as much.
+ * At most about twice this may wait for a side that reads nothing: a message is sent if no more than this is ahead of
+ * it, and the runtime takes messages of at most this size.
  */
 const AHEAD_BYTES = 32 * 2 ** 20
-/** What each side is taken to receive at the least: 2 Mbit/s. */
+/** The least that each side is assumed to receive: 2 Mbit/s. */
 const RECEIVED_BYTES_PER_MS = (256 * 2 ** 10) / 1_000
 
 /** RFC 6455 §7.4.1 and the registry it founded. */
@@ -27,12 +27,12 @@ export interface JoinedSides {
 /**
  * Sends each message of one side to the other as it is, text or binary, and the end with its code and reason.
  *
- * `send` of this runtime queues without a bound, and nothing tells what was received. So each side is taken to receive
- * 256 KiB/s, and whoever sends so much that more than 32 MiB are then ahead of it is closed, with 1013, on both sides.
+ * This runtime's `send` queues without a bound, and nothing tells what was received. So each side is assumed to receive
+ * 256 KiB/s, and if more than 32 MiB are then still ahead of a message, both sides are closed with 1013.
  */
 export function joinWebSockets({ upstream, client, now, onEnd }: JoinedSides): void {
   for (const side of [upstream, client]) {
-    // As blobs, they could only be read later than what comes after them.
+    // Blobs could only be read after messages that come later.
     side.binaryType = 'arraybuffer'
     side.accept()
   }
@@ -42,7 +42,7 @@ export function joinWebSockets({ upstream, client, now, onEnd }: JoinedSides): v
   client.addEventListener('error', onEnd)
 }
 
-/** @param lost what to say of it if `from` breaks off without a word */
+/** @param lost the code for `to` if `from` breaks off without one */
 function connect(from: WebSocket, to: WebSocket, lost: number, now: () => number): void {
   let aheadBytes = 0
   let countedAt = now()
@@ -59,7 +59,7 @@ function connect(from: WebSocket, to: WebSocket, lost: number, now: () => number
     to.send(data)
   })
   from.addEventListener('close', ({ code, reason }) => {
-    // Neither of the two may be sent: the one tells that there was no code, the other that there was no message.
+    // Neither may be sent: one stands for a close without a code, the other for an end without a close.
     if (code === NO_STATUS) to.close()
     else if (code === ABNORMAL) to.close(lost)
     else close(to, code, reason)
@@ -71,7 +71,7 @@ function close(side: WebSocket, code: number, reason: string): void {
   try {
     side.close(code, reason)
   } catch {
-    // The runtime sends no code that the registry does not have.
+    // The runtime refuses to send codes that are not in the registry.
     side.close(INTERNAL_ERROR)
   }
 }

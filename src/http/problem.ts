@@ -23,7 +23,7 @@ export function problemResponse({ status, title, detail, type, extensions, heade
   })
 }
 
-/** For a path that the API behind may take for another one, so that nobody can say what the request is. */
+/** For a path that the API behind may read as another one, so that nobody can say what is asked for. */
 export function ambiguousTarget(): Response {
   return problemResponse({
     status: 400,
@@ -34,7 +34,7 @@ export function ambiguousTarget(): Response {
   })
 }
 
-/** A wait as Retry-After says it (RFC 9110 §10.2.3): in whole seconds, never too early, at least 1. */
+/** A wait as a Retry-After field (RFC 9110 §10.2.3): in whole seconds, never too early, at least 1. */
 export function retryAfter(waitMs: number): { 'Retry-After': string } {
   return { 'Retry-After': String(Math.max(1, Math.ceil(waitMs / 1000))) }
 }

@@ -21,7 +21,7 @@ export interface ProtectOptions {
 
 /**
  * Answers an admitted request.
- * @param signal aborted when the client has gone away; given where the answer must be seen to its end
+ * @param signal aborted when the client has gone away; given if the answer must be followed to its end
  */
 export type Next = (signal?: AbortSignal) => Promise<Response>
 
@@ -30,7 +30,7 @@ type Admitted = Extract<Verdict, { kind: 'admitted' }>
 /** Lets a request through to what answers it, or refuses it. */
 export type Protect = (request: Request, path: RequestPath, context: CallContext, next: Next) => Promise<Response>
 
-/** Makes the main job: decide, then go on or refuse, and say how the limits stand. */
+/** Makes the main handler: decide, then go on or refuse, and report how the limits stand. */
 export function createProtect({ limiter, health, dialect, ipv6Prefix, now }: ProtectOptions): Protect {
   return async function protect(request, path, context, next) {
     const verdict = await limiter.decide(request, path, context)
@@ -43,7 +43,7 @@ export function createProtect({ limiter, health, dialect, ipv6Prefix, now }: Pro
   function goOn(request: Request, verdict: Admitted, context: CallContext, next: Next): Promise<Response> {
     // If the client goes away, the platform ends a request and all that belongs to it.
     if (!health && !verdict.hold && !verdict.settlement) return next()
-    // But not this: what was taken must be given back, and what was begun counted to its end.
+    // This must not end then: what was taken must be given back, and what was begun must be counted to its end.
     const response = followUp(request, verdict, context, next)
     context.waitUntil(response)
     return response

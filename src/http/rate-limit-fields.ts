@@ -1,7 +1,10 @@
 import { ALGORITHMS } from '../limit/algorithm-table.ts'
 import type { TierReport } from '../limiter/verdict.ts'
 
-/** How limits are told: by draft 11 or draft 6 of draft-ietf-httpapi-ratelimit-headers, by the fields before it, or not at all. */
+/**
+ * How limits are reported: as in draft 11 or draft 6 of draft-ietf-httpapi-ratelimit-headers, in the older
+ * `X-RateLimit` fields, or not at all.
+ */
 export const DIALECTS = ['draft-11', 'draft-6', 'x-ratelimit', 'off'] as const
 export type Dialect = (typeof DIALECTS)[number]
 
@@ -19,7 +22,7 @@ export function addRateLimitFields(
   if (!tightest) return
   switch (dialect) {
     case 'draft-11':
-      // Lists: what the upstream said of its own limits stays, ours is appended.
+      // Lists: what the upstream said about its own limits stays, and ours is appended.
       headers.append('RateLimit-Policy', tiers.map(policyItem).join(', '))
       headers.append('RateLimit', tiers.map(limitItem).join(', '))
       return
@@ -35,7 +38,7 @@ export function addRateLimitFields(
       addUnlessSent(headers, {
         'X-RateLimit-Limit': String(tightest.limit),
         'X-RateLimit-Remaining': String(tightest.remaining),
-        // Seconds since the Unix epoch, as GitHub and most others have it.
+        // Seconds since the Unix epoch, as GitHub and most others use it.
         'X-RateLimit-Reset': String(wholeSeconds(nowMs + tightest.resetMs)),
       })
       return
@@ -45,8 +48,8 @@ export function addRateLimitFields(
 }
 
 /**
- * draft-ietf-httpapi-ratelimit-headers-11, §3: `q` the quota, `qu` its unit if not requests, `w` the window in whole
- * seconds, if it is that.
+ * draft-ietf-httpapi-ratelimit-headers-11, §3: `q` the quota, `qu` its unit if not requests, `w` the window, if it is
+ * whole seconds.
  */
 function policyItem({ name, limit, windowMs, policy }: TierReport): string {
   const unit = ALGORITHMS[policy.algorithm].holdsSlots ? ';qu="concurrent-requests"' : windowParameter(windowMs)
@@ -60,7 +63,7 @@ function limitItem({ name, remaining, resetMs, policy }: TierReport): string {
   return `"${name}";r=${remaining}${time}`
 }
 
-/** The window where it is one of whole seconds. */
+/** The window, if it is whole seconds. */
 function windowParameter(windowMs: number): string {
   return windowMs % 1000 === 0 ? `;w=${windowMs / 1000}` : ''
 }
@@ -69,12 +72,15 @@ function wholeSeconds(ms: number): number {
   return Math.ceil(ms / 1000)
 }
 
-/** The tier to tell of where there is room for one: the longest wait, else the fewest units left. */
+/** The tier to report if there is room for only one: the longest wait, else the fewest units left. */
 function tightestOf(tiers: readonly TierReport[]): TierReport | undefined {
   return tiers.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs || a.remaining - b.remaining)[0]
 }
 
-/** Fields of one value: an upstream that sends them speaks of its own limits, and two values would be none. */
+/**
+ * Fields with one value: an upstream that sends them reports its own limits, and a second value would make both
+ * useless.
+ */
 function addUnlessSent(headers: Headers, fields: Readonly<Record<string, string>>): void {
   const names = Object.keys(fields)
   if (names.some((name) => headers.has(name))) return

@@ -1,6 +1,6 @@
 /**
- * All that is known of each algorithm outside of itself. A new one is its Lua module (`lua/<name>.lua`), its twin and an
- * entry here.
+ * All that is known about each algorithm outside itself. A new one is its Lua module (`lua/<name>.lua`), its twin and
+ * an entry here.
  */
 import type { Algorithm } from './algorithm.ts'
 import { concurrency } from './algorithms/concurrency.ts'

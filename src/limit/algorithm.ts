@@ -8,20 +8,21 @@ export interface Peek {
 }
 
 /**
- * A limiting algorithm over a state of its own: the twin, step by step, of the Lua module of the same name.
- * A missing state is that of a caller never seen.
+ * A limiting algorithm and its state: the twin, step by step, of the Lua module of the same name. A missing state means
+ * a caller never seen.
  */
 export interface Algorithm<State> {
   /** Pure. `wanted` is the number of units that `retryAfterMs` is about. */
   peek(state: State | undefined, rule: Rule, nowUs: number, wanted: number): Peek
   /**
    * Charges `units`, which `peek` has found available. The state is the caller's own and may be changed in place.
-   * `leaseMs`: for exact logs, how long the units may still be spent. `ttlMs` is given where the state's time to live is set anew.
+   * `leaseMs`: for exact logs, how long the units may still be spent. `ttlMs` is there if the state gets a new time to
+   * live.
    */
   commit(state: State | undefined, rule: Rule, nowUs: number, units: number, leaseMs?: number): Commit<State>
   /**
-   * Corrects a charge made at `chargedAtMs` by a difference in units, below 0 to give back. Only where a state can be
-   * corrected; undefined where nothing of the charge is left.
+   * Corrects a charge made at `chargedAtMs` by a difference in units, below 0 to give back. Missing if the state cannot
+   * be corrected; returns undefined if nothing of the charge is left.
    */
   settle?(state: State, rule: Rule, nowUs: number, chargedAtMs: number, units: number): Commit<State> | undefined
 }

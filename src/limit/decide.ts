@@ -5,7 +5,7 @@ import type { Peek } from './algorithm.ts'
 import { ALGORITHMS } from './algorithm-table.ts'
 import type { Decision, DecisionRequest, Rule } from './rule.ts'
 
-/** What is known of each key. A key that has expired is none. */
+/** What is known of each key; nothing of one that has expired. */
 export interface States {
   read(key: string): unknown
   /** @param ttlMs left out, the state lives as long as it would have */
@@ -46,7 +46,7 @@ export function decide(
   return { granted, nowMs: Math.floor(nowUs / 1000), usage }
 }
 
-/** What a rule that does not hold says: nothing is used. */
+/** What a rule that does not apply says: nothing is used. */
 function unused({ tiers }: Rule): Peek {
   const usage = tiers.map(({ limit, windowMs }) => ({ remaining: limit, resetMs: windowMs, retryAfterMs: 0 }))
   return { available: Number.POSITIVE_INFINITY, usage }

@@ -25,11 +25,11 @@ export interface Rule {
   readonly reserved: number
   /** `token-bucket`: units that the bucket holds, where it is not its limit. */
   readonly burst?: number
-  /** `concurrency`: number under which the request holds its slots, unlike any other's. */
+  /** `concurrency`: number under which the request holds its slots; no other request has it. */
   readonly slot?: number
   /**
-   * What it counts: all `requests`, which is meant if this is left out, or new `identities`: it then holds only if a rule
-   * before it, of an algorithm that can tell, finds no state.
+   * What it counts: all `requests` (the default), or new `identities`. It then applies only if a rule before it, of an
+   * algorithm that can tell, finds no state.
    */
   readonly counts?: Counts
   /** What is charged may be corrected later. */

@@ -16,7 +16,7 @@ export interface LimiterOptions extends RuleMakerOptions {
   /** Requests that pass unlimited. */
   readonly exempt: readonly Pattern[]
   readonly decider: Pick<Decider, 'decide'>
-  /** Undefined: no request is shed for the upstream's sake. */
+  /** Undefined: no request is ever shed. */
   readonly health: Pick<UpstreamHealth, 'sheds'> | undefined
   readonly log: Log
 }
@@ -28,7 +28,7 @@ interface Charge {
 
 const ADMITTED: Verdict = { kind: 'admitted', tiers: [] }
 
-/** How soon to come back when the upstream is not well. */
+/** How soon to come back while the upstream is overloaded. */
 const SHED_RETRY_MS = 1_000
 
 /** Decides requests: policies → priority → identities → one decision → verdict. */

@@ -12,7 +12,7 @@ export interface Settlement {
   settle(headers: Headers): Promise<void>
 }
 
-/** A request that cost more than all there is has used up all there is. */
+/** A request that cost more than the whole capacity has used up the capacity. */
 function capacityOf({ burst, tiers }: Rule): number {
   return burst ?? Math.max(...tiers.map(({ limit }) => limit))
 }

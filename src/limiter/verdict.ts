@@ -8,11 +8,11 @@ import type { Settlement } from './settlement.ts'
 /** How one tier of one policy stands after the decision. */
 export interface TierReport extends PolicyTier, TierUsage {
   readonly policy: Policy
-  /** The cost would fit but for what is reserved for more important requests. */
+  /** The cost would fit if nothing were reserved for more important requests. */
   readonly isReserve: boolean
 }
 
-/** What becomes of a request. A refusal is data: the gateway makes the response of it. */
+/** What happens to a request. A refusal is data: the gateway makes a response of it. */
 export type Verdict = Outcome & {
   /** How it was decided without the store: `local`, `open`, `closed` or `local, open`. */
   readonly degraded?: Decided['degraded']
@@ -38,11 +38,11 @@ type Outcome =
     }
   /** What is left is reserved for more important requests. */
   | { readonly kind: 'reserved'; readonly tiers: readonly TierReport[]; readonly retryAfterMs: number }
-  /** The upstream is not well, and this request is not among the most important. */
+  /** The upstream is overloaded, and this request is not among the most important. */
   | { readonly kind: 'shed'; readonly retryAfterMs: number }
-  /** It cannot be said what is to be charged. */
+  /** Nobody can say what is to be charged. */
   | Exclude<NoRule, { kind: 'skip' }>
-  /** The API may take its path for another one, to which other policies apply. */
+  /** The API may read its path as another one, to which other policies apply. */
   | { readonly kind: 'ambiguous' }
   /** The store is away, and a policy is then `closed`. */
   | { readonly kind: 'unavailable' }

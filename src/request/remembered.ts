@@ -1,14 +1,14 @@
 import { Generations } from '../decide/generations.ts'
 
 const MAX_TEXT_CHARACTERS = 1_000
-/** By estimate: some 16,000 tokens of 40 characters each. */
+/** An estimate: about 16,000 tokens of 40 characters each. */
 const MAX_BYTES = 4 * 1024 * 1024
-/** What an entry takes beside its text. */
+/** What an entry takes besides its text. */
 const ENTRY_BYTES = 160
 
 /**
- * What was made of texts that strangers send, so that it is not made anew for each request: of those that were asked for
- * last, and of none of more than 1,000 characters.
+ * Remembers what was made of texts that strangers send, so that it is not made again for each request: of the texts
+ * used last, and of none longer than 1,000 characters.
  */
 export class Remembered<T> {
   readonly #entries = new Generations<T>(MAX_BYTES, (text) => ENTRY_BYTES + 2 * text.length)

@@ -9,13 +9,13 @@ import type { Match } from './policy/policy-finder.ts'
 import type { Priority } from './policy/priority.ts'
 import { Remembered } from './remembered.ts'
 
-/** What a policy asks of the store for a request, or what becomes of the request without asking. */
+/** What a policy asks of the store for a request, or what happens to the request without asking. */
 export type Asked = { readonly kind: 'rule'; readonly rule: Rule } | NoRule
 export type NoRule = { readonly kind: 'skip' } | Refused
 type Refused =
   /** The caller lacks what a policy counts by. */
   | { readonly kind: 'unidentified'; readonly status: number; readonly policy: Policy }
-  /** The request names a cost that is none. */
+  /** The request names an invalid cost. */
   | { readonly kind: 'bad-cost'; readonly header: string; readonly max: number }
 
 export interface RuleMakerOptions {
@@ -24,7 +24,7 @@ export interface RuleMakerOptions {
   readonly keyPrefix: string
   /** Leading bits of an IPv6 address that make one caller. */
   readonly ipv6Prefix: number
-  /** Key of the HMAC of identities; undefined: a plain hash is made of them. */
+  /** Key of the HMAC of identities; undefined: they are plainly hashed. */
   readonly identitySecret: string | undefined
 }
 
@@ -32,7 +32,7 @@ export interface RuleMakerOptions {
 interface Prepared {
   readonly keyPrefix: string
   readonly isByTokenOnly: boolean
-  /** Shadow mode refuses nobody, the anonymous neither. */
+  /** Shadow mode refuses nobody, not even anonymous callers. */
   readonly missing: Missing
   readonly rule: Omit<Rule, 'key' | 'cost' | 'reserved'>
 }
@@ -71,7 +71,7 @@ export class RuleMaker {
     return { kind: 'rule', rule: ALGORITHMS[policy.algorithm].holdsSlots ? { ...rule, slot: randomSlot() } : rule }
   }
 
-  /** Of a caller that was here before: neither is the token read anew, nor is a hash made of it. */
+  /** For a caller that was here before, the token is neither read nor hashed again. */
   #knownDigest({ isByTokenOnly }: Prepared, { headers }: Request): string | undefined {
     const token = isByTokenOnly ? headers.get('Authorization') : null
     return token === null ? undefined : this.#digestsOfTokens.get(token)
@@ -111,7 +111,7 @@ function prepare(policy: Policy, keyPrefix: string): Prepared {
   }
 }
 
-/** HEAD is counted as the GET that it is to an API. */
+/** HEAD counts as GET, which it is to an API. */
 function methodOf({ method }: Request): string {
   return method === 'HEAD' ? 'GET' : method
 }

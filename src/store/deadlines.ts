@@ -7,9 +7,9 @@ interface Wait {
 }
 
 /**
- * The deadlines of one request, by one timer: setting and clearing a timer costs more than anything else that a wait
- * does. It is left armed when a wait ends, and armed anew only if it fires before the next one is due. On Workers, no
- * two requests may share it: the timer of one must not resume another.
+ * The deadlines of one request, on one timer, because setting and clearing a timer costs more than anything else in a
+ * wait. It stays set when a wait ends, and is set again only if it fires before the next deadline. On Workers, two
+ * requests cannot share it: the timer of one must not resume another.
  */
 export class Deadlines {
   readonly #waits = new Set<Wait>()
@@ -17,7 +17,7 @@ export class Deadlines {
   #firesAtMs = 0
   #isOver = false
 
-  /** For a wait that none follows. */
+  /** For a single wait. */
   static ofOne(): Deadlines {
     const deadlines = new Deadlines()
     deadlines.end()
@@ -25,9 +25,9 @@ export class Deadlines {
   }
 
   /**
-   * Waits for work, but no longer than `timeoutMs` milliseconds. The work is not ended by that, but by the end of the
-   * request that it belongs to; to end it at once would take a signal, which costs more to set up than to wait.
-   * @returns what the work comes to, or `TOO_LATE`. @throws whatever the work throws in time
+   * Waits for work, but no longer than `timeoutMs` milliseconds. The work itself goes on until the end of the request
+   * that it belongs to: ending it at once would take a signal, which costs more to set up than the wait.
+   * @returns what the work resolves to, or `TOO_LATE`. @throws whatever the work throws in time
    */
   within<T>(timeoutMs: number, work: Promise<T>): Promise<T | typeof TOO_LATE> {
     return new Promise((resolve, reject) => {
@@ -47,7 +47,9 @@ export class Deadlines {
     })
   }
 
-  /** The response is made: what is still waited for keeps its deadline, and the timer goes with the last of it. */
+  /**
+   * The response is made. What is still waited for keeps its deadline, and the timer is cleared after the last of it.
+   */
   end(): void {
     this.#isOver = true
     this.#disarmIfIdle()

@@ -26,11 +26,11 @@ export interface Store {
    * this takes none. @throws {StoreError}
    */
   revoke(releases: readonly Release[]): Promise<void>
-  /** Moves the deadlines of held slots to a whole one from now. @throws {StoreError} */
+  /** Moves the deadlines of held slots to a full term from now. @throws {StoreError} */
   renew(rules: readonly Rule[]): Promise<void>
   /**
-   * Corrects charges made at `chargedAtMs` (the store's clock) by a difference in units, down to nothing at most.
-   * What has run out since is left alone. Not to be repeated: each call counts.
+   * Corrects charges made at `chargedAtMs` (the store's clock) by a difference in units, never below zero used. What
+   * has run out since is left alone. Not to be repeated: each call counts.
    * @throws {StoreError}
    */
   settle(differences: readonly Difference[], chargedAtMs: number): Promise<void>
@@ -40,10 +40,10 @@ export interface Store {
   ping(): Promise<void>
 }
 
-/** The store gave no usable answer. Its message holds neither keys nor credentials and may be logged. */
+/** The store gave no usable answer. The message holds neither keys nor credentials and may be logged. */
 export class StoreError extends Error {
   override readonly name = 'StoreError'
-  /** Whether the call may have had its effect all the same. */
+  /** Whether the call may have taken effect nevertheless. */
   readonly mayHaveRun: boolean
 
   constructor(message: string, { mayHaveRun = true } = {}) {

@@ -1,10 +1,10 @@
 /**
  * Twin of `lua/concurrency.lua`: units held at once, each until its holder gives it back or its deadline has passed.
  *
- * A network reorders: who got no answer to an admission, and so gives back what it may have taken, can overtake it. The
- * release then leaves a mark, and the admission finds its place taken and holds nothing. That costs an ordinary
- * admission and an ordinary release no command more. An admission that carries the time until which it is good would
- * cost none either, but would need a clock that isolates and Redis share.
+ * Networks reorder. An isolate that gets no answer to an admission gives back what it may have taken, and that release
+ * may arrive first. It then leaves a mark, so that the admission finds its place taken and holds nothing. Ordinary
+ * admissions and releases need no extra command for this. An expiry time in each admission would need none either, but
+ * it would need a clock that isolates and Redis share.
  */
 
 import type { Algorithm, Commit } from '../algorithm.ts'
@@ -55,7 +55,7 @@ export function releaseSlot(state: ConcurrencyState, slot: number): void {
   if (state.slots.size === 0) state.expiresAtMs = 0
 }
 
-/** As if never taken, whether it was or is about to be. */
+/** Makes it as if the slot was never taken, whether it was or is about to be. */
 export function revokeSlot(
   state: ConcurrencyState = nothingHeld(),
   slot: number,
@@ -87,7 +87,7 @@ function nothingHeld(): ConcurrencyState {
   return { slots: new Map(), expiresAtMs: 0 }
 }
 
-/** So that the state lives for so long at least. Set to twice that, it need not be set by each that follows. */
+/** Makes the state live for at least this long. Setting twice that spares most later calls from setting it again. */
 function keep(state: ConcurrencyState, nowMs: number, lastsMs: number): Commit<ConcurrencyState> {
   if (state.slots.size === 0 || state.expiresAtMs - nowMs >= lastsMs) return { state }
   state.expiresAtMs = nowMs + 2 * lastsMs
@@ -105,7 +105,7 @@ function slotOf({ slot }: Rule): number {
   return slot
 }
 
-/** The moment by which so many units have passed their deadlines. */
+/** The moment by which this many units have passed their deadlines. */
 function deadlineOf(held: readonly Held[], units: number): number {
   let freed = 0
   for (const { units: count, deadlineMs } of held.toSorted((a, b) => a.deadlineMs - b.deadlineMs)) {

@@ -12,9 +12,9 @@ interface Count {
 /** By length of the window: the rule's, and those of a configuration before it. */
 export type CountedWindowsState = ReadonlyMap<number, Count>
 
-/** @param startOf when a window of this length begins that is first used now, in milliseconds since the Unix epoch */
+/** @param startOf when a window of this length begins if it is first used now, in milliseconds since the Unix epoch */
 export function countedWindows(startOf: (nowMs: number, windowMs: number) => number): Algorithm<CountedWindowsState> {
-  /** A window that has begun runs its whole length by the clock, also if that steps back. */
+  /** A window that has begun runs its whole length by the clock, even if the clock steps back. */
   const countOf = (state: CountedWindowsState, windowMs: number, nowMs: number): Count => {
     const count = state.get(windowMs)
     const isRunning = count && count.startMs + windowMs > nowMs
@@ -69,7 +69,7 @@ function running(state: CountedWindowsState, nowMs: number): Map<number, Count> 
   return new Map([...state].filter(([windowMs, { startMs }]) => startMs + windowMs > nowMs))
 }
 
-/** Not only until the last window ends, lest a clock that steps back over that finds it unused. */
+/** Longer than until the last window ends: a clock that steps back over that would find it unused. */
 function ttlMsOf(counts: CountedWindowsState, nowMs: number): number {
   return Math.max(...[...counts].map(([windowMs, { startMs }]) => Math.max(windowMs, startMs + windowMs - nowMs)))
 }

@@ -32,7 +32,7 @@ export const slidingWindow: Algorithm<SlidingWindowState> = {
     const keptMs = longestWindowMs(rule)
     const last = log.entries.at(-1)
     const entry = {
-      // Rounded up, so that it stays its whole window. Time never goes back: after a clock that did, entries stay longer.
+      // Rounded up, so that it stays its whole window. Time never goes back: if the clock did, entries stay longer.
       ms: Math.max(Math.ceil(nowUs / 1000) + leaseMs, last?.ms ?? 0),
       total: (last?.total ?? 0) + units,
       cost: units,
@@ -48,7 +48,7 @@ export const slidingWindow: Algorithm<SlidingWindowState> = {
   },
 }
 
-/** Rounds up milliseconds to those of whole seconds, which `EXPIRE` takes. */
+/** Rounds milliseconds up to whole seconds, as `EXPIRE` takes them. */
 export function wholeSeconds(ms: number): number {
   return Math.ceil(ms / 1000) * 1000
 }
@@ -75,7 +75,7 @@ function empty(): SlidingWindowState {
   return { entries: [], head: 0 }
 }
 
-/** Index of the first entry that holds a condition which, once true, stays true; the log's length if none does. */
+/** Index of the first entry that meets a condition which, once true, stays true; the log's length if none does. */
 function firstIndex({ entries, head }: SlidingWindowState, holds: (entry: Entry) => boolean): number {
   let low = head
   let high = entries.length

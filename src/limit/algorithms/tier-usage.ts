@@ -9,7 +9,7 @@ interface TierState extends Tier {
   /** May exceed a limit that was lowered. */
   readonly used: number
   readonly resetMs: number
-  /** Milliseconds until so many of the used units are given back. */
+  /** Milliseconds until this many of the used units are given back. */
   readonly freedAfterMs: (units: number) => number
 }
 
@@ -24,7 +24,7 @@ export function toPeek(usage: readonly TierUsage[]): Peek {
   return { available: Math.min(...usage.map(({ remaining }) => remaining)), usage }
 }
 
-/** The tier of a rule whose algorithm knows one only. */
+/** The tier of a rule whose algorithm takes only one. */
 export function onlyTier({ algorithm, tiers }: Rule): Tier {
   const [tier] = tiers
   if (!tier || tiers.length > 1) throw new Error(`${algorithm} has one tier, not ${tiers.length}`)

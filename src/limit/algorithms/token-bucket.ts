@@ -1,5 +1,5 @@
 /**
- * Twin of `lua/token-bucket.lua`: a bucket that is refilled without steps, kept as the moment when it is full again.
+ * Twin of `lua/token-bucket.lua`: a bucket that is refilled continuously, kept as the moment when it is full again.
  */
 
 import type { Algorithm, Commit } from '../algorithm.ts'
@@ -28,7 +28,7 @@ export const tokenBucket: Algorithm<TokenBucketState> = {
     const known = bucketAt(state, rule, nowUs)
     const full = fullAt(rule, nowUs)
     const isSameRate = known.limit === full.limit && known.windowUs === full.windowUs
-    // What it lacks is carried over to another rate in whole units, rounded up: nothing is given away.
+    // What it lacks carries over to another rate in whole units, rounded up: nothing is given away.
     const bucket = isSameRate ? known : full
     const owed = isSameRate ? units : lacking(known, burstOf(rule), nowUs) + units
 
@@ -80,7 +80,8 @@ function usOfLack(bucket: TokenBucketState, units: number): number {
 
 /** Whole units that the bucket lacks of `burst`, rounded up. */
 function lacking(bucket: TokenBucketState, burst: number, nowUs: number): number {
-  // It lacks more than all after the clock went back or the burst was lowered; the product below is then not exact.
+  // After the clock went back or the burst was lowered, it may lack more than it holds; the product below is then not
+  // exact.
   if (usOfLack(bucket, burst - 1) > nowUs) return burst
   return Math.ceil(((bucket.us - nowUs) * bucket.limit + bucket.fraction) / bucket.windowUs)
 }

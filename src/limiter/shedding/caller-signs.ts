@@ -1,6 +1,6 @@
 /**
- * What each caller's requests say of the upstream, in a fixed number of cells. A caller counts in the cell that his
- * name falls into, so that this stays small however many there are.
+ * What each caller's requests say about the upstream, in a fixed number of cells. A caller counts in the cell that its
+ * name falls into, so this stays small however many there are.
  */
 import type { Signs } from './shed-level.ts'
 
@@ -26,7 +26,7 @@ export class CallerSigns {
     if (isOverload) this.#overloads[cell] = (this.#overloads[cell] as number) + 1
   }
 
-  /** The signs since the last call. All callers weigh the same, and the worst is taken to be as the next one is. */
+  /** The signs since the last call. All callers weigh the same, and the worst counts only as much as the next one. */
   take(): Signs {
     const shares: number[] = []
     const latencies: number[] = []
@@ -44,7 +44,7 @@ export class CallerSigns {
   }
 }
 
-/** The greatest counts as the one next to it. */
+/** The greatest counts as much as the next one. */
 function fairSum(values: ArrayLike<number>): number {
   let sum = 0
   let most = 0

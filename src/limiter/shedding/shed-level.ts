@@ -1,7 +1,7 @@
 /**
- * How much of the traffic to refuse for the upstream's sake, as a pure function of what was observed of it.
+ * How much of the traffic to refuse to protect the upstream, as a pure function of what was observed.
  *
- * The level goes from 0 (nothing is shed) over 1 (all that is sheddable) to 2 (all but what is critical). Signs of a
+ * The level goes from 0 (nothing is shed) through 1 (all that is sheddable) to 2 (all but what is critical). Signs of a
  * queue at the upstream raise it, by steps that grow while the queue does; only after a while of health does it fall,
  * slowly, and each time that a fall brings the queue back, the next one waits twice as long. So it comes to rest just
  * above what the upstream can bear, instead of swinging around it.
@@ -11,7 +11,7 @@ import type { Priority } from '../../request/policy/priority.ts'
 /** What is seen of the upstream in one tick. */
 export interface Signs {
   readonly inFlight: number
-  /** Part of the answers that tell of an overload, 0 to 1. */
+  /** Share of the answers that tell of an overload, 0 to 1. */
   readonly overloadShare: number
   /** Mean; undefined if there were too few answers to tell. */
   readonly latencyMs: number | undefined
@@ -40,7 +40,7 @@ const STEP_UP_MOST = 0.1
 const STEP_DOWN = 0.005
 /** A queue: answers take this many times as long as usual, and as many more of them are awaited. */
 const QUEUE_RATIO = 2
-/** So many times the usual in flight, with or without answers, is a queue as well: the upstream may be hanging. */
+/** This many times the usual in flight, with or without answers, is a queue too: the upstream may be hanging. */
 const HANGING_RATIO = 5
 /** Below this many in flight, ratios say nothing. */
 const FEW_IN_FLIGHT = 8
@@ -61,7 +61,7 @@ export function initialShedState(nowMs: number): ShedState {
 }
 
 /**
- * Lets time go by. It must also while every request is shed: nothing else would let them in again.
+ * Lets time pass. This is needed even while every request is shed: nothing else would let them in again.
  * @param seen gives the signs since it was last asked; asked once a tick
  * @param nowMs never less than before
  */

@@ -2,12 +2,12 @@ import type { Priority } from '../../request/policy/priority.ts'
 import { CallerSigns } from './caller-signs.ts'
 import { advance, initialShedState, type ShedState, shedShare } from './shed-level.ts'
 
-/** What this isolate sees of the upstream, and whom it refuses for the upstream's sake. */
+/** What this isolate sees of the upstream, and whom it refuses to protect it. */
 export class UpstreamHealth {
   readonly #now: () => number
   readonly #signs = new CallerSigns()
   #state: ShedState
-  /** For each class, the part of a request that is still to be shed, so that shares hold without chance. */
+  /** For each class, the part of a request that is still to be shed, so that shares do not depend on chance. */
   readonly #carry: Record<Priority, number> = { critical: 0, default: 0, sheddable: 0 }
 
   /** @param now milliseconds since the Unix epoch, never less than before */
@@ -32,7 +32,7 @@ export class UpstreamHealth {
 
   /**
    * A request goes to the upstream.
-   * @param caller whose it is: what one caller cannot change at will, such as his address
+   * @param caller whose it is: what one caller cannot change at will, such as its address
    * @returns to be called once, when its answer has begun or failed
    */
   begin(caller: string): (isOverload: boolean) => void {
@@ -52,9 +52,9 @@ export class UpstreamHealth {
 }
 
 /**
- * Whether an answer, the proxy's own among them, says that the upstream has too much to do. One that failed or came too
- * late says so only of a request without a body: a client may have broken off his, or kept it back. A 429 says that one
- * caller asks too much.
+ * Whether an answer, including the proxy's own, says that the upstream has too much to do. One that failed or came too
+ * late says so only for a request without a body: a client may have broken its body off, or kept it back. A 429 says
+ * that one caller asks too much.
  */
 export function tellsOverload({ status, headers }: Response, { body }: Request): boolean {
   if (status === 502 || status === 504) return body === null

@@ -1,9 +1,9 @@
 const UNKNOWN = 'unknown'
 
 /**
- * The caller's address, with all that share an IPv6 prefix as one: a site is given a /64 at least, and may use any
- * address of it. Only `CF-Connecting-IP` is believed: Cloudflare sets it, and a client can send any `X-Forwarded-For`
- * it likes. Without it (outside Cloudflare), or where it is no address, all callers share one.
+ * The caller's address, where all that share an IPv6 prefix are one: a site gets at least a /64, and may use any
+ * address in it. Only `CF-Connecting-IP` is believed: Cloudflare sets it, and a client can send any `X-Forwarded-For`
+ * it likes. Without it (outside Cloudflare), or if it is not an address, all callers share one.
  * @param ipv6Prefix leading bits that count, 1 to 128
  */
 export function callerAddress(headers: Headers, ipv6Prefix: number): string {

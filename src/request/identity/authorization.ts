@@ -2,10 +2,11 @@ import { Buffer } from 'node:buffer'
 import { MAX_CHARACTERS, NONE, type Reading, SPOILT } from './reading.ts'
 
 /**
- * The credential of an Authorization field, whatever its scheme: many APIs take the second word and look at no other. Two
- * spellings that decode to one credential, be it by a lenient decoder, are one, or none.
- * @returns spoilt for what is too long, and for anything but one visible word without a comma, alone or after a scheme: a
- * comma may stand between two fields (the runtime joins them by it), and of several words some APIs take the first
+ * The credential of an Authorization field, whatever its scheme: many APIs look only at the second word. Spellings that
+ * decode to the same credential, even with a lenient decoder, are one credential or none.
+ * @returns spoilt for a field that is too long, and for anything but one visible word without a comma, alone or after a
+ * scheme: a comma may separate two fields (the runtime joins them with it), and of several words some APIs take the
+ * first
  */
 export function readAuthorization(field: string | null): Reading {
   if (field !== null && field.length > MAX_CHARACTERS) return SPOILT
@@ -31,36 +32,36 @@ function canonicalCredential(word: string, isBasic: boolean): string | undefined
   return word
 }
 
-/** Longer than what anybody uses as names and values with "=" between. */
+/** Longer than any list of names and values with "=" between that is in use. */
 const MAX_DIVIDED_CHARACTERS = 2_000
 const MAX_PARTS = 10
 
-/** Whether there are more places at which a decoder may stop than are looked at. */
+/** Whether a decoder may stop at more places than are checked. */
 function isTooDivided(unpadded: string): boolean {
   const parts = unpadded.split('=', MAX_PARTS + 1).length
   return parts > MAX_PARTS || (parts > 1 && unpadded.length > MAX_DIVIDED_CHARACTERS)
 }
 
 /**
- * Whether a text with a colon comes out of base64, as in Basic (RFC 7617), which many an API decodes whatever the scheme.
- * At padding some decoders stop, some go on.
+ * Whether base64 decodes to a text with a colon, as in Basic (RFC 7617), which many APIs decode whatever the scheme. At
+ * padding, some decoders stop and some go on.
  */
 function isUserAndPassword(unpadded: string): boolean {
   const parts = unpadded.split('=')
   return parts.some((_, index) => hasColon(parts.slice(0, index + 1).join('')))
 }
 
-/** Lenient decoders leave out what is not of the alphabet, and bits that make no byte. */
+/** Lenient decoders skip what is not in the alphabet, and bits that make no byte. */
 function hasColon(base64: string): boolean {
-  // Those that are often there in bulk, for a pattern takes four times as long.
+  // These often come in bulk, and a pattern takes four times as long for them.
   const few = base64.replaceAll('-', '').replaceAll('_', '').replaceAll('.', '')
   const text = Buffer.from(few.replace(/[^A-Za-z\d+/]+/g, ''), 'base64').toString()
   return text.includes(':') && !/[\p{Cc}\ufffd]/u.test(text)
 }
 
 /**
- * A JWS or JWE in compact form (RFC 7515, RFC 7516), without padding and spare bits. Of a signature the beginning counts:
- * nobody can guess it, and in the rest of an ECDSA signature stands a number that may have its sign changed.
+ * A JWS or JWE in compact form (RFC 7515, RFC 7516), without padding and spare bits. Only the beginning of a signature
+ * counts: nobody can guess it, and the rest of an ECDSA signature is a number whose sign can be changed.
  */
 function canonicalToken(word: string): string | undefined {
   const parts = word.split('.', 6).map((part) => {
@@ -70,20 +71,20 @@ function canonicalToken(word: string): string | undefined {
   if (parts.includes(undefined)) return undefined
   const [header = '', payload, signature = '', ...others] = parts
   if (others.length === 0) return [header, payload, signature.slice(0, SIGNATURE_CHARACTERS)].join('.')
-  // Some libraries overlook what follows a signature.
+  // Some libraries ignore what follows a signature.
   return others.length === 2 && atob(header).includes('"enc"') ? parts.join('.') : undefined
 }
 
 /** 240 bits. */
 const SIGNATURE_CHARACTERS = 40
 
-/** @returns undefined for what a strict decoder does not take, but for spare bits, which are cleared */
+/** @returns undefined for what a strict decoder refuses, except spare bits, which are cleared */
 function canonicalBase64(unpadded: string): string | undefined {
   const isBase64 = /^[A-Za-z\d+/]*$/.test(unpadded) && unpadded.length % 4 !== 1
   return isBase64 ? withoutPadding(btoa(atob(unpadded))) : undefined
 }
 
-/** Not by a pattern: those that end with `=+$` begin anew at each sign. */
+/** Without a pattern: those that end with `=+$` start again at each "=". */
 function withoutPadding(text: string): string {
   let end = text.length
   while (text[end - 1] === '=') end -= 1

@@ -1,6 +1,6 @@
 import { createHash, createHmac, createSecretKey } from 'node:crypto'
 
-/** Identities are cut to 128 bits: no two callers meet, and keys stay short. */
+/** Identities are cut to 128 bits: no two callers collide, and keys stay short. */
 const DIGEST_BYTES = 16
 
 /** Turns what identifies a caller into what may leave the isolate. */

@@ -26,7 +26,7 @@ export async function readFormField(request: Request, name: string): Promise<Rea
 
 /** @returns undefined if the body is longer; the rest of it is then left to the other reader */
 async function readUpTo(maxBytes: number, body: ReadableStream<Uint8Array> | null): Promise<string | undefined> {
-  // With a byte order mark, which to an API is part of the first name.
+  // Keeps a byte order mark, which an API takes for part of the first name.
   const decoder = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true })
   let bytes = 0
   let text = ''
@@ -34,7 +34,7 @@ async function readUpTo(maxBytes: number, body: ReadableStream<Uint8Array> | nul
   for (let chunk = await reader?.read(); chunk?.value; chunk = await reader?.read()) {
     bytes += chunk.value.length
     if (bytes > maxBytes) {
-      // Not awaited: by the Streams standard, this ends only when the other reader has done with its branch as well.
+      // Not awaited: by the Streams standard, this ends only when the other reader is done with its branch too.
       reader?.cancel().catch(() => {})
       return undefined
     }

@@ -54,7 +54,7 @@ function read(source: Source, { request, route, ipv6Prefix }: Subject): Reading 
   }
 }
 
-/** With a comma it may be several, which the runtime has joined and of which APIs take the first or the last. */
+/** With a comma it may be several fields that the runtime has joined, of which APIs take the first or the last. */
 function readField(field: string | null): Reading {
   if (field === null) return NONE
   return field.includes(',') ? SPOILT : readText(field)

@@ -1,11 +1,11 @@
 import { NONE, type Reading, readText, SPOILT } from './reading.ts'
 
-/** PHP and `qs` leave out what comes after so many. */
+/** PHP and `qs` ignore parameters after this many. */
 const MAX_PARAMETERS = 1_000
 
 /**
- * A parameter of a query or an urlencoded form. APIs differ about which of several counts, and a caller must not be able
- * to add one that counts here alone, or there.
+ * A parameter of a query or an urlencoded form. APIs differ about which of several counts, and a caller must not be
+ * able to add one that counts only here, or only there.
  * @returns spoilt if it is repeated, or if some API may find it under another name: PHP, Rack and `qs` take `api.key`,
  * `api key`, `api[key`, `[api_key]` or `api_key[]` for `api_key`, ASP.NET ignores case; or where `;` separates parameters
  */
@@ -23,19 +23,19 @@ export function readParameter(text: string, name: string): Reading {
 function alike(parts: readonly string[], name: string): readonly string[] | undefined {
   if (parts.length > MAX_PARAMETERS) return undefined
   const given = parts.filter((part) => part !== '')
-  // All names at once, each in its line: one by one, a thousand would take a millisecond.
+  // All names at once, one on each line: one by one, a thousand would take a millisecond.
   const names = new URLSearchParams(`?=${given.map((part) => part.split('=', 1)[0]).join('\n')}`).get('') ?? ''
   const [folded, folded2, own] = [fold(names), fold(names.replace(INDEXES, '$1')), fold(name)[0]]
   if (folded.length !== Math.max(given.length, 1)) return undefined
   return given.filter((_, index) => folded[index] === own || folded2[index] === own)
 }
 
-/** As in `key[0]` and `[key][0]`, which make a list of one; some languages take that for the one. */
+/** As in `key[0]` and `[key][0]`, which make a list of one, which some languages take for its element. */
 const INDEXES = /(?<![^\n])([[\]]*[^[\n]*)\[[^\n]*/g
 
 /** Letters and digits of each line in one case; what follows a NUL is cut off by PHP. */
 function fold(names: string): readonly string[] {
-  // The second says the same of ASCII, and takes a third of the time.
+  // The second does the same for ASCII, and takes a third of the time.
   const others = /[\x80-\uffff]/.test(names) ? /[^\p{L}\p{N}\n]+/gu : /[^a-z\d\n]+/g
   return names
     .replace(/\0[^\n]*/g, '')

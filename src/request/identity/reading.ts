@@ -1,17 +1,17 @@
-/** What a request says of one thing that callers are told apart by. */
+/** What a request says about one thing that tells callers apart. */
 export type Reading =
   | { readonly kind: 'value'; readonly value: string }
   | { readonly kind: 'none' }
-  /** There, but APIs may differ about what it says. Who spoils what would identify him must not leave a policy by it. */
+  /** Present, but APIs may differ about what it says. Spoiling a value must not get a caller out of a policy. */
   | { readonly kind: 'spoilt' }
 
 export const NONE: Reading = { kind: 'none' }
 export const SPOILT: Reading = { kind: 'spoilt' }
 
-/** A field as long as nginx and Apache take. A longer text is not read. */
+/** As long a field as nginx and Apache take. A longer text is not read. */
 export const MAX_CHARACTERS = 8_190
 
-/** Text that is there once. What some APIs trim is trimmed, and what they might cut it off at spoils it. */
+/** Text that occurs once. What some APIs trim is trimmed, and what they might cut it off at spoils it. */
 export function readText(text: string): Reading {
   if (text.length > MAX_CHARACTERS) return SPOILT
   const value = text.trim()

@@ -1,4 +1,4 @@
-/** One thing that requests can be told apart by. */
+/** One thing that tells requests apart. */
 export type Source =
   | { readonly kind: 'token' | 'ip' | 'route' | 'global' }
   | { readonly kind: 'header' | 'query' | 'form'; readonly name: string }

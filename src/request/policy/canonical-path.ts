@@ -1,7 +1,7 @@
 /**
- * The one spelling of a path, so that another spelling of it is not another path: what may stand for itself in a
- * segment (RFC 3986 §3.3) decoded once, everything else escaped, in capitals; empty segments and a trailing slash gone.
- * Case is kept, and so is `%2F`: to an origin both may tell resources apart.
+ * The one spelling of a path, so that another spelling of it is not another path. Characters that may stand for
+ * themselves in a segment (RFC 3986 §3.3) are decoded once, all others are escaped, in capitals; empty segments and a
+ * trailing slash are removed. Case is kept, and so is `%2F`: either may tell resources apart.
  * @param pathname as the URL parser leaves it, which has resolved dot segments, `%2e` and backslashes among them
  */
 export function canonicalPath(pathname: string): string {
@@ -16,7 +16,7 @@ export function canonicalPattern(path: string): string {
 }
 
 /**
- * A path for comparison whatever the case of its letters, those beyond ASCII too: `ſ` is "S", as some APIs have it.
+ * A path to compare regardless of case, beyond ASCII too: `ſ` is "S", as it is to some APIs.
  * @param path canonical
  */
 export function foldCase(path: string): string {
@@ -42,7 +42,7 @@ function escapeOf(code: number): string {
 }
 
 /**
- * In one pass, without an expression or a string for each escape: strangers send paths that are nothing else.
+ * In one pass, without an expression or a string for each escape: strangers send paths that hold nothing else.
  * @param escapes how each is written, by its code
  */
 function respelt(pathname: string, escapes: readonly string[]): string {
@@ -53,7 +53,8 @@ function respelt(pathname: string, escapes: readonly string[]): string {
     let spelt = CHARACTERS[code]
     if (spelt === undefined) continue
     if (from < at) text += pathname.slice(from, at)
-    // A percent sign that begins no escape stands for itself: left as it is, it could begin one with what is decoded.
+    // A percent sign that begins no escape stands for itself. Left as it is, it could form one with what is decoded
+    // after it.
     if (spelt === '%25') {
       const high = DIGITS[pathname.charCodeAt(at + 1)]
       const low = DIGITS[pathname.charCodeAt(at + 2)]
@@ -73,7 +74,7 @@ function tidied(path: string): string {
   return single.length > 1 && single.endsWith('/') ? single.slice(0, -1) : single
 }
 
-/** What is not UTF-8 is left as it is, all of it: an error for each such letter would take long. */
+/** If some of it is not UTF-8, all of it is left as it is: an error for each such letter would take long. */
 function decodeLetters(path: string): string {
   try {
     return path.replace(/(?:%[89A-F][\dA-F])+/g, decodeURIComponent)

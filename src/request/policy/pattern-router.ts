@@ -19,8 +19,8 @@ interface Segment {
 }
 
 /**
- * Finds everything whose pattern matches a request. Routers of web frameworks look for one handler, and their answers
- * differ where patterns overlap; a policy must not be lost to another one.
+ * Finds everything whose pattern matches a request. Routers of web frameworks look for one handler, and differ where
+ * patterns overlap; here, no policy may hide another one.
  */
 export class PatternRouter<T> {
   readonly #routes: Route<T>[] = []
@@ -30,7 +30,7 @@ export class PatternRouter<T> {
     const route = { method, ...compile(ignoresCase ? foldCase(path) : path), ignoresCase, value }
     this.#ignoresCase ||= ignoresCase
     this.#routes.push(route)
-    // HEAD does all that GET does but send the body (RFC 9110 §9.3.2), so what holds for GET holds for it.
+    // HEAD does all that GET does except send the body (RFC 9110 §9.3.2), so what holds for GET holds for it.
     if (method === 'GET') this.#routes.push({ ...route, method: 'HEAD' })
   }
 
@@ -40,7 +40,10 @@ export class PatternRouter<T> {
     return this.#of(method, ({ path: pattern, ignoresCase }) => pattern.test(ignoresCase ? folded : path))
   }
 
-  /** The values of the patterns that match some path which begins so. @param prefix whole segments, and a part of one */
+  /**
+   * The values of the patterns that match some path with this beginning. @param prefix whole segments, and a part of
+   * one
+   */
   matchSomeOf(method: string, prefix: string): T[] {
     const segments = prefix.split('/').slice(1)
     const folded = this.#ignoresCase ? foldCase(prefix).split('/').slice(1) : segments
@@ -59,7 +62,7 @@ function compile(path: string): Pick<Route<unknown>, 'path' | 'segments' | 'isOp
   const isOpen = texts.at(-1) === '*'
   const segments = (isOpen ? texts.slice(0, -1) : texts).map(toSegment)
   const source = segments.map((segment) => `/${segment ? toSource(segment) : '[^/]+'}`).join('')
-  // Some routers take what is between a slash at the end and the end for a parameter.
+  // Some routers take the nothing after a trailing slash for a parameter.
   const end = isOpen ? '(?:/.*)?' : '/?'
   return { path: new RegExp(`^${source.replace(/(?<=.)\/\[\^\/\]\+$/, '/[^/]*')}${end}$`, 's'), segments, isOpen }
 }
@@ -67,7 +70,7 @@ function compile(path: string): Pick<Route<unknown>, 'path' | 'segments' | 'isOp
 function toSegment(text: string): Segment | undefined {
   if (text === '*' || text.startsWith(':')) return undefined
   const hasSuffix = text.endsWith('.*')
-  // Escaped in a pattern, so as not to mean something else.
+  // Escaped in a pattern, where it would mean something else.
   const own = (hasSuffix ? text.slice(0, -2) : text).replace(/%(?:3A|2[ABC4])/g, decodeURIComponent)
   return { text: own, hasSuffix }
 }
@@ -85,7 +88,7 @@ function canBegin({ segments, isOpen }: Route<unknown>, given: readonly string[]
     const text = given[index] ?? ''
     return !segment || text === segment.text || (segment.hasSuffix && text.startsWith(`${segment.text}.`))
   })
-  // What is cut off after a slash may take the slash with it.
+  // A suffix that is cut off after a slash may take the slash with it.
   if (!isPossible || part === '') return isPossible
   const next = segments[whole]
   if (whole >= segments.length) return isOpen

@@ -22,7 +22,7 @@ const METHODS: ReadonlySet<string> = new Set(
   ).split(' '),
 )
 
-/** What other routers take for a parameter or an expression, and would here be a name that no request has. */
+/** What other routers take for a parameter or an expression; here it would be a name that no request has. */
 const FOREIGN: readonly (readonly [RegExp, string])[] = [
   [/\/(?:<[^/]*>|\[[^/]*\]|\{[^/]*\}|\$\w+)/, '":name" for one segment, "*" at the end for any number'],
   [/\/[+#](?:\/|$)/, '"*" for one segment, or at the end for any number'],
@@ -49,13 +49,13 @@ export function parsePattern(text: string): Pattern | undefined {
   return { method, path: canonicalPattern(path) }
 }
 
-/** What to write in place of what `parsePattern` does not take. */
+/** What to write instead of a text that `parsePattern` refuses. */
 export function patternExpected(text: string): string {
   const [, instead] = FOREIGN.find(([sign]) => sign.test(text)) ?? []
   return instead ? `${instead} (a sign that is meant as it stands is escaped, such as "%24" for "$")` : PATTERN_EXPECTED
 }
 
-/** Whether some request may match both, whatever the case of its letters. If in doubt, it may. */
+/** Whether some request may match both, whatever the case of its letters. If in doubt, true. */
 export function mayOverlap(one: Pattern, other: Pattern): boolean {
   const methods = new Set([one, other].map(({ method }) => (method === 'HEAD' ? 'GET' : method)))
   if (methods.size > 1 && !methods.has('*')) return false

@@ -16,7 +16,7 @@ export interface Match {
 
 /** Finds the policies that apply to a request. */
 export class PolicyFinder {
-  /** The methods that patterns name: of others, it makes no difference which a request has. */
+  /** The methods that patterns name. Among all others, it makes no difference which one a request has. */
   readonly methods: readonly string[]
   readonly #policies = new PatternRouter<Match>()
   readonly #exempt = new PatternRouter<true>()
@@ -47,7 +47,7 @@ export class PolicyFinder {
   find({ meant, isCertain }: RequestMethods, path: RequestPath): Found {
     const { canonical, withSlash, ambiguity } = path
     const [method = ''] = meant
-    // A policy holds for every method that a request may mean, an exemption only where there is but one.
+    // A policy holds for every method that a request may mean, an exemption only if there is just one.
     if (isCertain && !ambiguity && this.#isExempt(method, path)) return 'exempt'
     const found = new Map<Policy, Match>()
     for (const method of meant) {
@@ -69,7 +69,7 @@ export class PolicyFinder {
   #isExempt(method: string, { canonical, withSlash }: RequestPath): boolean {
     if (this.#exempt.match(method, canonical).length === 0) return false
     if (withSlash === canonical) return true
-    // What APIs may take for an empty parameter is exempt with all others, or if no policy is about it.
+    // What APIs may take for an empty parameter is exempt if all parameters are, or if no policy is about it.
     const isParameterExempt = this.#exempt.match(method, `${withSlash}\0`).length > 0
     const [those, these] = [canonical, withSlash].map((path) => this.#policies.match(method, path).length)
     return isParameterExempt || those === these
@@ -78,16 +78,16 @@ export class PolicyFinder {
 
 export type Found = readonly Match[] | 'exempt' | 'ambiguous'
 
-/** Whether a request that may be one of `match` is charged as such, or need not be, by what was found of its policy. */
+/** Whether a request that may also mean `match` is charged for it by what was found of its policy, or need not be. */
 function isCharged({ policy, route }: Match, found: Match | undefined): boolean {
-  // One that refuses nothing, or only raises the class, is no loss.
+  // It is no loss to miss a policy that refuses nothing, or only raises the class.
   if (!policy.enforced || (policy.tiers.length === 0 && policy.priority !== 'sheddable')) return true
   if (!found) return false
   // By route, each pattern has a budget of its own; without patterns, each path.
   return !policy.by.some(({ kind }) => kind === 'route') || (route !== undefined && route === found.route)
 }
 
-/** The class that its policies give a request: by a path that may mean another, none rises above others. */
+/** The class that its policies give a request. With a path that may mean another, no request rises above others. */
 export function priorityOf(matches: readonly Match[], { ambiguity }: RequestPath): Priority {
   const priorities = matches
     .filter(({ policy, isCertain }) => isCertain || policy.priority === 'sheddable')

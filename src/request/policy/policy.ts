@@ -16,7 +16,7 @@ export type Cost =
   /** As a request header says, 1 without it. */
   | { readonly kind: 'header'; readonly name: string; readonly max: number }
 
-/** What becomes of a caller that lacks what a policy counts by. */
+/** What happens to a caller that lacks what a policy counts by. */
 export type Missing =
   | { readonly kind: 'ip' }
   /** The policy does not apply. */
@@ -28,7 +28,7 @@ export interface Policy {
   /** Unique; part of Redis keys and of response fields. */
   readonly name: string
   readonly algorithm: AlgorithmName
-  /** Ordered by window; none if the policy does but give a priority. */
+  /** Ordered by window; none if the policy only gives a priority. */
   readonly tiers: readonly PolicyTier[]
   /** What makes two requests the same caller's: the same value of each of these. */
   readonly by: readonly Source[]
@@ -47,7 +47,7 @@ export interface Policy {
   /** Response header in which the upstream tells the actual cost. */
   readonly settleHeader: string | undefined
   readonly onStoreError: OnStoreError
-  /** All requests, or those only that bring an identity which no `sliding-window` policy has met lately. */
+  /** All requests, or only those that bring an identity which no `sliding-window` policy has met lately. */
   readonly counts: Counts
   /** False in shadow mode: it decides and reports, but refuses nothing. */
   readonly enforced: boolean

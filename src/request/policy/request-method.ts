@@ -1,9 +1,9 @@
-/** Fields by which some frameworks let a client name another method than that of the request. */
+/** Fields in which some frameworks let a client name another method than the request's own. */
 const FIELDS = ['X-HTTP-Method-Override', 'X-HTTP-Method', 'X-Method-Override']
 
 /**
- * `_method` as a parameter and its value: as PHP has it, which takes other signs for the `_` and drops spaces before, and
- * wherever an escaped sign may begin the query, or a parameter.
+ * `_method` as a parameter and its value: as PHP reads it, which takes other characters for the `_` and drops spaces
+ * before it, and wherever an escaped character may begin the query or a parameter.
  */
 const PARAMETER = new RegExp(
   `(?:[?&;]|${escapeOf('3F')}|${escapeOf('26')}|${escapeOf('3B')})(?:\\+|${escapeOf('20')})*` +
@@ -15,7 +15,7 @@ const PARAMETER = new RegExp(
   'gi',
 )
 
-/** More than any method needs: what is longer, or more often there, is not read. */
+/** More than any method needs: longer values, or more of them, are not read. */
 const MOST_CHARACTERS = 100
 const MOST_PARAMETERS = 10
 
@@ -28,8 +28,8 @@ export interface RequestMethods {
 }
 
 /**
- * Reads which methods a request names beside its own, in such a field or as `_method` in the query. A policy must hold for
- * all of them.
+ * Reads which methods a request names besides its own, in such a field or as `_method` in the query. A policy must hold
+ * for all of them.
  * @param known those that patterns name: what else a request may mean makes no difference
  */
 export function readMethods({ method, headers, url }: Request, known: readonly string[]): RequestMethods {
@@ -50,7 +50,7 @@ export function readMethods({ method, headers, url }: Request, known: readonly s
   return { meant: [...meant], isCertain: isReadable && named.every((each) => each === method) }
 }
 
-/** An escape of a sign, escaped itself or not. */
+/** An escape of a character, itself escaped or not. */
 function escapeOf(hex: string): string {
   return `%(?:25)*${hex}`
 }

@@ -6,7 +6,7 @@ export interface RequestPath {
   readonly canonical: string
   /** The same with a slash at its end, if it had one: to some APIs, the last parameter is then empty. */
   readonly withSlash: string
-  /** What APIs may differ about; undefined if there is nothing. */
+  /** What APIs may differ about; undefined if nothing. */
   readonly ambiguity: Ambiguity | undefined
 }
 
@@ -15,7 +15,7 @@ export interface Ambiguity {
   readonly prefix: string
   /** Whether some API may find a `..` in it, and so leave a base path. */
   readonly mayGoUp: boolean
-  /** Decoded as often as somebody might. */
+  /** Decoded as often as any API might. */
   readonly decoded: string
 }
 
@@ -29,17 +29,17 @@ export type PathReader = (pathname: string) => RequestPath
 const CONTROL = '%(?:[01][\\dA-F]|7F)'
 /** Letters of more than one byte, where the rest of the path is not UTF-8. */
 const BEYOND_ASCII = /%[89A-F]/
-/** Letters in more bytes than they may have: `%C0%AE` was a dot to servers of old. */
+/** Letters in more bytes than they need: `%C0%AE` was a dot to old servers. */
 const OVERLONG = /%(?:C[01]|E0%[89]|F0%8|F[89A-F])/
 const ESCAPE = /%(?:[\da-f]{2}|u[\da-f]{4})/i
 const MOST_DECODINGS = 3
-/** `..` between separators, with the control characters and spaces that somebody may leave out. */
+/** `..` between separators, with the control characters and spaces that some API may drop. */
 const UP = /[/\\][\0-\x20\x7f]*\.[\0-\x20\x7f]*\.(?:$|[\0-\x20\x7f/\\;?#])/
 
 /**
  * Makes a reader that tells what APIs may differ about: whether to decode a path before it is split, twice, or not at
  * all; what ends it, or a segment; what an empty segment is. Only the API knows which is right, and there are too many
- * to go through: the reader tells what all of them have in common.
+ * readings to try each: the reader tells what all of them have in common.
  * @param literals what this API is known to keep as data
  */
 export function createPathReader(literals: readonly Sign[] = []): PathReader {
@@ -74,7 +74,7 @@ function beforeEmptySegment(pathname: string): string | undefined {
 
 function before(sign: RegExp, canonical: string): string | undefined {
   const at = canonical.search(sign)
-  // A lone dot is a segment of its own to those who end it here.
+  // A lone dot is a segment of its own to APIs that end it here.
   return at < 0 ? undefined : canonical.slice(0, at).replace(/\/\.$/, '/')
 }
 

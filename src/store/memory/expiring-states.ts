@@ -27,7 +27,7 @@ export class ExpiringStates implements States {
   read(key: string): unknown {
     const entry = this.#entries.get(key)
     if (!entry || entry.expiresAtMs >= this.#nowMs) return entry?.state
-    // Gone for good, also if the clock steps back.
+    // Gone for good, even if the clock steps back.
     this.#entries.delete(key)
     return undefined
   }
@@ -44,7 +44,7 @@ export class ExpiringStates implements States {
     this.#entries.delete(key)
   }
 
-  /** Forgets those that were not written for longest: two a write while they have expired, and any beyond the bound. */
+  /** Forgets the keys that were written longest ago: two a write while they have expired, and any beyond the bound. */
   #evict(): void {
     let steps = 2
     for (const [key, { expiresAtMs }] of this.#entries) {

@@ -19,8 +19,8 @@ import {
 export interface RedisStoreOptions {
   readonly client: RedisClient
   /**
-   * For what nobody waits for, which is repeated until it is answered: a client that ends calls after some 4 s, so that
-   * those which hang do not pile up. Left out, it is `client`.
+   * For calls that nobody waits for, which are repeated until they are answered: a client that ends calls after about 4
+   * s, so that hanging ones do not pile up. Default: `client`.
    */
   readonly patientClient?: RedisClient
   /** Those that rules may name. */
@@ -37,7 +37,7 @@ const SHEBANG_UNKNOWN = /Unexpected flag in script shebang|unexpected symbol nea
 /** Characters of an error's message that are worth a log line. */
 const MAX_WORDS = 200
 
-/** Deadline of what nobody waits for. */
+/** Deadline of calls that nobody waits for. */
 export const PATIENT_MS = 4_000
 
 /** A script with the key-locking line, and without it. */
@@ -96,7 +96,7 @@ export class RedisStore implements Store {
     const { client, timeoutMs } = this.#prompt
     const release = async (rule: Rule) => {
       const removed = await this.#within(timeoutMs, () => client.zrem(rule.key, slotMembers(rule)))
-      // Something else than Redis has answered, so nothing was given back.
+      // Something other than Redis has answered, so nothing was given back.
       if (!Number.isSafeInteger(removed)) throw new StoreError('Redis answered something other than a number')
     }
     await Promise.all(rules.map((rule) => release(rule).catch(this.#fail(client, [rule.key]))))
@@ -149,7 +149,7 @@ export class RedisStore implements Store {
     throw new StoreError('Redis did not answer within the deadline')
   }
 
-  /** Makes what the client throws a StoreError, without the keys and the secrets that a server may repeat. */
+  /** Turns what the client throws into a StoreError, without the keys and the secrets that a server may repeat. */
   #fail(client: RedisClient, keys: readonly string[]): (error: unknown) => never {
     return (error) => {
       if (error instanceof StoreError) throw error

@@ -73,7 +73,10 @@ function isCount(value: unknown): boolean {
   return Number.isSafeInteger(value) && (value as number) >= 0
 }
 
-/** Whether nothing is granted exactly if a rule says for how long it refuses, and no more is left than there can be. */
+/**
+ * Whether the reply makes sense: nothing is granted exactly if a rule says for how long it refuses, and no more is left
+ * than there can be.
+ */
 function isConsistent({ mode, permits, rules }: DecisionRequest, { granted, nowMs, usage }: Decision): boolean {
   const isRefused = rules.some(
     ({ enforced }, index) => enforced && usage[index]?.some(({ retryAfterMs }) => retryAfterMs > 0),

@@ -14,7 +14,7 @@ export function decideScript(algorithms: Iterable<AlgorithmName>, clock: string 
   return join('decide', algorithms, clock)
 }
 
-/** `settle.lua` for rules of those of these algorithms that can be settled. @param clock as above */
+/** `settle.lua` for those of these algorithms that can be settled. @param clock as above */
 export function settleScript(algorithms: Iterable<AlgorithmName>, clock: string = LUA.clock.lua): string {
   return join(
     'settle',
