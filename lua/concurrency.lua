@@ -1,4 +1,4 @@
--- At most `limit` units held at once. Each is given back by its holder, or free by itself at its deadline.
+-- At most `limit` units held at once. Each is given back by its holder, or frees itself at its deadline.
 --
 -- KEYS   one sorted set a rule: a member "<slot>:<i>", i from 1, for each unit that the request of that slot holds,
 --        under its deadline in ms; and as marks, under minus the ms until which they stand, members that must not come
@@ -7,8 +7,8 @@
 -- Reply  units left, ms until the earliest deadline, ms until deadlines have left `wanted` units (0: now). Both are
 --        upper bounds, since a unit may be given back at any time.
 --
--- A release that was never told of an admission may overtake it, and leaves a mark, which the admission then finds in
--- its place. An ordinary release is a ZREM outside of this script.
+-- A release for an admission that got no answer may overtake it. It leaves a mark, which the admission then finds in
+-- its place. An ordinary release is a ZREM outside this script.
 local tier_usage, add_members = ...
 
 -- How long an admission may be on its way: longer than a request lives after its answer, 30 s, and its calls with it.
@@ -59,12 +59,12 @@ local function peek(key, now_us, wanted, rule, reply)
   return state.available, state
 end
 
--- Overdue units, and marks that have stood long enough, lie in between of the others.
+-- Overdue units, and marks that have stood long enough, lie between the others.
 local function remove_past(key, now)
   redis.call('ZREMRANGEBYSCORE', key, integer(-now), integer(now))
 end
 
--- So that the key lives for so many ms at least. Set to twice that, it need not be set by each that follows.
+-- Makes the key live for at least this many ms. Setting twice that spares most later calls from setting it again.
 local function keep(key, lasts, is_missing)
   if is_missing or redis.call('PTTL', key) < lasts then
     redis.call('PEXPIRE', key, integer(2 * lasts))
@@ -72,7 +72,7 @@ local function keep(key, lasts, is_missing)
 end
 
 local function commit(key, state, amount)
-  -- First: a Redis that is full refuses it, but not once a script has written anything.
+  -- This comes first: a full Redis refuses it, but not once a script has written anything.
   add_members(key, state.now + state.window, amount, members_of(state.slot), 'NX')
   if state.has_others then
     remove_past(key, state.now)
@@ -102,7 +102,7 @@ local function release(key, now, slot, units, is_known)
   keep(key, LONGEST_WAY_MS)
 end
 
--- Moves the deadline of units that are still held. Only who was answered renews, so no mark is met.
+-- Moves the deadline of units that are still held. Only a request that was answered renews, so there is no mark.
 local function renew(key, now, window, slot, units)
   add_members(key, now + window, units, members_of(slot), 'XX')
   keep(key, window)

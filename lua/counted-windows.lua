@@ -8,7 +8,7 @@
 -- Reply  for each tier: units left, ms until the window ends, ms until `wanted` units are left (0: now).
 --
 -- Takes tier_usage and `start_of(now, window)`, both in ms. A window that has begun runs its whole length by the clock,
--- also if that steps back: it then lasts longer, never shorter.
+-- even if the clock steps back: it then lasts longer, never shorter.
 local tier_usage = ...
 
 local function windows_not_ended(text, now)
@@ -50,7 +50,7 @@ return function(start_of)
     local ttl, text = 0, {}
     for window, count in pairs(windows) do
       text[#text + 1] = string.format('%.0f:%.0f:%.0f', window, count.start, count.used)
-      -- Not only until its end, lest a clock that steps back over that finds the window unused.
+      -- Longer than until its end: a clock that steps back over that would find the window unused.
       ttl = math.max(ttl, window, count.start + window - now)
     end
     redis.call('SET', key, table.concat(text, ','), 'PX', string.format('%.0f', ttl))

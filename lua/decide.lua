@@ -17,7 +17,7 @@
 -- tell, whether the identity is new; `commit(key, state, amount, now_us, lease_ms)` is the only writer.
 local algorithms, now_us = ...
 
--- A local is read sooner than a global, and `+ 0` makes a number of an argument sooner than tonumber() does.
+-- A local is faster to read than a global, and `+ 0` makes a number of an argument faster than tonumber().
 local ARGV, KEYS = ARGV, KEYS
 local mode, permits = ARGV[1], ARGV[2] + 0
 local wanted_permits = mode == 'partial' and 1 or permits

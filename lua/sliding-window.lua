@@ -10,17 +10,17 @@
 -- ahead. Whenever they are spent before, no window holds more than its limit: at the time of any later decision, all of
 -- them that are younger than the window are counted.
 --
--- A window is half-open, (now - window, now]: an entry exactly `window` old has gone. Rounded as they are, dates up and
--- now down, none goes a microsecond earlier.
+-- A window is half-open, (now - window, now]: an entry exactly `window` old has gone. Because dates are rounded up and
+-- now is rounded down, none goes a microsecond early.
 --
 -- The key lives until a longest window after the end of the epoch in which its newest entry is dated. So it outlasts
 -- all entries by that window, whatever the clock does and however far ahead they are dated, and its TTL is only set
 -- once an epoch.
 
--- Redis runs this chunk anew for each decision, so what it makes costs time: tables, functions, and locals that they
--- share. What only a refusal needs is made by it. An entry is read only where it is needed; `+ 0` makes a number of a
--- text sooner than tonumber() does, and `%d` prints one sooner than `%.0f`, as exactly wherever a C long has 64 bits.
--- Redis itself prints those that it is handed by `%.17g`, which takes longest.
+-- Redis runs this chunk again for each decision, so what it creates costs time: tables, functions, and locals that they
+-- share. What only a refusal needs is created by it. An entry is read only if it is needed; `+ 0` makes a number of a
+-- text faster than tonumber(), and `%d` prints one faster than `%.0f`, and as exactly wherever a C long has 64 bits.
+-- Redis itself prints numbers that it is handed with `%.17g`, which takes longest.
 
 local function ms_and_total(entry)
   local id = entry[1]
@@ -127,7 +127,7 @@ local function commit(key, state, amount, now_us, lease_ms)
   local longest, newest, newest_ms = state.longest, state.newest, state.newest_ms
   local now = (now_us - now_us % 1000) / 1000
   local ms, total = math.ceil(now_us / 1000) + lease_ms, state.total + amount
-  -- IDs never go back: after a clock that did, entries stay longer, never shorter.
+  -- IDs never go back: if the clock did, entries stay longer, never shorter.
   if ms < newest_ms then
     ms = newest_ms
   end

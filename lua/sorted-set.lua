@@ -1,5 +1,5 @@
--- An exact sliding-window log on a sorted set: as exact as sliding-window, some eight times its memory for each unit,
--- and for Redis before 5, which has no streams.
+-- An exact sliding-window log on a sorted set: as exact as sliding-window, with about eight times its memory for each
+-- unit, for Redis before 5, which has no streams.
 --
 -- KEYS   one sorted set a rule; it serves all of the rule's tiers. Each unit is a member of its own: its running
 --        number, zero-padded so that units of one ms stay in order, under the ms of its admission, rounded up.
@@ -8,11 +8,11 @@
 -- ARGV   rule: limit, window in ms, and so on for each tier.
 -- Reply  for each tier: units left, ms until more are, ms until `wanted` units are (0: now).
 --
--- A window is half-open, (now - window, now]: a unit exactly `window` old has gone. Rounded as they are, dates up and
--- now down, none goes a microsecond earlier.
+-- A window is half-open, (now - window, now]: a unit exactly `window` old has gone. Because dates are rounded up and
+-- now is rounded down, none goes a microsecond early.
 local tier_usage, add_members = ...
 
--- Before Redis 5, a script that has asked the time may write only after this. Upstash has it too, but as an error.
+-- Before Redis 5, a script that has asked the time may write only after this. Upstash answers it with an error.
 -- https://github.com/upstash/redis-js/issues/340
 if redis.replicate_commands then
   pcall(redis.replicate_commands)
@@ -35,7 +35,7 @@ local function peek(key, now_us, wanted, rule, reply)
   local now = math.floor(now_us / 1000)
   local last, last_ms = unit_of(redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES'))
   local state = { now = now, last = last or 0, longest = 0, available = math.huge, reply = reply }
-  -- Time never goes back: after a clock that did, units stay longer, never shorter.
+  -- Time never goes back: if the clock did, units stay longer, never shorter.
   state.date = math.max(math.ceil(now_us / 1000), last_ms or 0)
   for i = 1, #rule, 2 do
     local limit, window = rule[i], rule[i + 1]

@@ -1,9 +1,9 @@
 -- What a decision says of one tier; shared by the algorithms.
 --
--- Adds to what a peek gathers ({ available, reply }) the tier's part: units left, ms until more are, ms
--- until `wanted` units are (0: now). The tier is { limit, window, used, reset_ms, freed_after }: `used` may exceed a
--- limit that was lowered; `freed_after(units)` is asked only if needed, and answers the ms until so many of the used
--- units are given back.
+-- Adds to what a peek gathers ({ available, reply }) the tier's part: units left, ms until more are, ms until `wanted`
+-- units are (0: now). The tier is { limit, window, used, reset_ms, freed_after }: `used` may exceed a limit that was
+-- lowered; `freed_after(units)` is asked only if needed, and returns the ms until this many of the used units are given
+-- back.
 return function(state, wanted, tier)
   local left = math.max(tier.limit - tier.used, 0)
   local retry_ms = 0

@@ -1,13 +1,13 @@
--- A bucket that holds `burst` units and is refilled by `limit` units a window, without steps (GCRA).
+-- A bucket that holds `burst` units and is refilled continuously, by `limit` units a window (GCRA).
 --
 -- KEYS   one string a rule, "<us>:<fraction>:<limit>:<window us>": the moment when the bucket is full again, in µs and
---        a fraction of one over `limit`, which is exact and so never drifts; and the rate it was reckoned by. The key
+--        a fraction of one over `limit`, which is exact and so never drifts; and the rate it was computed with. The key
 --        expires at that moment.
 -- ARGV   rule: limit, window in ms, burst (the limit if left out). burst * window in µs is at most 2^52.
 -- Reply  units left, ms until one more is (of a full bucket: until one would be), ms until `wanted` units are (0: now).
 --
 -- A bucket is refilled at the rate it was last charged by. Its first charge by another rate rounds what it lacks up to
--- whole units: a raised limit is felt within one unit's time, a changed one never gives anything away.
+-- whole units: a raised limit takes effect within one unit's time, and a changed one never gives anything away.
 local tier_usage = ...
 
 local ceil, floor, fmod = math.ceil, math.floor, math.fmod
@@ -31,7 +31,8 @@ end
 
 -- Whole units that the bucket lacks of `burst`, rounded up.
 local function lacking(bucket, burst, now_us)
-  -- It lacks more than all after the clock went back or the burst was lowered; the product below is then not exact.
+  -- After the clock went back or the burst was lowered, it may lack more than it holds; the product below is then not
+  -- exact.
   if us_of_lack(bucket, burst - 1) > now_us then
     return burst
   end
