@@ -1,6 +1,6 @@
 /**
- * Fails if a dependency has a known vulnerability. A registry that answers no audits (many mirrors do not) is told, and
- * no failure: the one where it matters does.
+ * Fails if a dependency has a known vulnerability. A registry that answers no audits (many mirrors do not) is reported,
+ * but is no failure: the one that matters answers them.
  */
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'

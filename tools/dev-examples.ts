@@ -12,7 +12,7 @@ export interface Example {
   readonly command: string
 }
 
-/** A request that some policy is about, and what is known of it. */
+/** A request that some policy is about, and what is known about it. */
 interface Candidate {
   readonly method: string
   readonly path: string
@@ -37,7 +37,7 @@ export function examples(url: string, { policies, exempt }: Pick<Config, 'polici
   const target = (more: string) => quoted(url + path + asQuery([...query, ...(more ? [more] : [])]))
   const admit = { shows: 'admit', command: `${curl} -i ${target('')}` }
   if (!chosen) return [admit]
-  // In seconds, to the millisecond; 0 if the answer is no refusal.
+  // In seconds, to the millisecond; 0 if the answer is not a refusal.
   const wait = `${curl} ${target('')} | awk -F'"retry_after_ms":' '{ printf "%.3f", $2 / 1000 }'`
   const many = target(`try=[1-${admitted + 2}]`)
   return [
@@ -49,7 +49,7 @@ export function examples(url: string, { policies, exempt }: Pick<Config, 'polici
 
 const ANYTHING: Candidate = { method: 'GET', path: '/', matches: [], admitted: Number.POSITIVE_INFINITY }
 
-/** The root, and a request for each pattern, as far as they are not exempt. */
+/** The root, and a request for each pattern, except those that are exempt. */
 function candidatesOf(policies: Config['policies'], exempt: Config['exempt']): Candidate[] {
   const readPath = createPathReader()
   const finder = new PolicyFinder(policies, exempt)
@@ -65,7 +65,7 @@ function candidatesOf(policies: Config['policies'], exempt: Config['exempt']): C
   return requests.flatMap(({ method, path }) => {
     const read = readPath(path)
     const matches = finder.find({ meant: [method], isCertain: true }, read)
-    // To HEAD, nobody can answer when to come back.
+    // A response to HEAD cannot say when to come back.
     if (typeof matches === 'string' || method === 'HEAD') return []
     const priority = priorityOf(matches, read)
     return [{ method, path, matches, admitted: Math.min(...matches.map(({ policy }) => admittedBy(policy, priority))) }]

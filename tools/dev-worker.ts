@@ -35,7 +35,7 @@ export async function startDevWorker({ port, variables }: DevWorkerOptions): Pro
     },
   })
   const worker = await starting.catch((error: Error) => {
-    // It says only that the start failed; why, e.g. by an error in a source, its cause says.
+    // It says only that the start failed; its cause says why, e.g. an error in a source.
     throw error.cause ?? error
   })
   await Promise.race([worker.ready, failed])

@@ -9,7 +9,7 @@ import { startRestFront } from './rest-front.ts'
 
 async function start(): Promise<void> {
   const port = await portOf()
-  // Wrangler takes a second or more to load: what is wrong without it is said at once.
+  // Wrangler takes a second or more to load: what is wrong apart from it is said at once.
   const { readVariables } = await import('./dev-variables.ts')
   const variables = readVariables({ shell: process.env })
   // Checked before anything starts; an upstream that is missing here is started below.
@@ -50,7 +50,7 @@ async function start(): Promise<void> {
   console.log(`\n${lines.join('\n')}\n`)
 }
 
-/** Undefined if no Redis can be had. */
+/** Undefined if there is no Redis and none can be installed. */
 async function startRedis(): Promise<{ url: string; token: string; port: number } | undefined> {
   let binary: string
   try {
@@ -69,7 +69,7 @@ async function startRedis(): Promise<{ url: string; token: string; port: number 
 
 /**
  * The port that `--port` names, else PORT; 0 stands for any.
- * @throws Error if there is another option, or if it is no port, or that of one which is taken on 127.0.0.1.
+ * @throws Error if there is another option, if it is not a port, or if that port is taken on 127.0.0.1.
  */
 async function portOf(): Promise<number> {
   const { values } = parseArgs({ options: { port: { type: 'string' } } })

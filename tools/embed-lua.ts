@@ -1,8 +1,8 @@
 /**
  * Writes `lua/*.lua` into a module, which every bundler and runtime can import: `npm run embed-lua`.
  *
- * With `--check`, it fails if the module is not what the files say. Comments that have a line of their own are left out:
- * they are a sixth of the Worker's bundle. What a chunk is handed by others is read off its line `local … = ...`, where
+ * With `--check`, it fails if the module is not what the files say. Comments on lines of their own are left out: they
+ * would be a sixth of the Worker's bundle. What a chunk gets from others is read off its line `local … = ...`, where
  * `tier_usage` stands for `tier-usage.lua`.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'

@@ -1,12 +1,12 @@
 /** What a faulty REST front does to a request instead of serving it. */
 export type Fault =
-  /** The command runs and its answer comes later, by another time each. */
+  /** The command runs and its answer comes later, each by a different time. */
   | { readonly kind: 'latency'; readonly minMs: number; readonly maxMs: number }
   /** The command runs, and its answer comes when this resolves. */
   | { readonly kind: 'held'; readonly until: Promise<void> }
-  /** The command comes to run later, by another time each: later ones overtake it. */
+  /** The command runs later, each by a different time: later ones overtake it. */
   | { readonly kind: 'delay'; readonly minMs: number; readonly maxMs: number }
-  /** No answer ever comes. `runs`: the command is run all the same. */
+  /** No answer ever comes. `runs`: the command runs nevertheless. */
   | { readonly kind: 'hang'; readonly runs: boolean }
   /** The command is not run; the error repeats the command and the token, as some servers and clients do. */
   | { readonly kind: 'error'; readonly status: number }

@@ -45,8 +45,8 @@ interface Reply {
 }
 
 /**
- * Stands before a REST front, on 127.0.0.1, and passes requests on as they are, or does to them what a network and a
- * server on a bad day would do. Faults are switched while it runs.
+ * Stands in front of a REST front, on 127.0.0.1, and passes requests on as they are, or does to them what a network and
+ * a server on a bad day would do. Faults are switched while it runs.
  * @throws Error if the port is taken.
  */
 export async function startFaultyFront({ target, port = 0, seed = 1 }: FaultyFrontOptions): Promise<FaultyFront> {
@@ -77,7 +77,7 @@ export async function startFaultyFront({ target, port = 0, seed = 1 }: FaultyFro
   }
 
   const server = createServer((request, response) => {
-    // Whoever asked has gone away, or is told so.
+    // The client has gone away, or is told so.
     serve(request, response).catch(() => response.destroy())
   })
   server.keepAliveTimeout = 0
@@ -164,7 +164,7 @@ function send(response: ServerResponse, { status, type, body }: Reply): void {
   response.end(bytes)
 }
 
-/** Runs the command. It is not called off if whoever asked goes away: Redis would not know either. */
+/** Runs the command. It is not cancelled if the client goes away: Redis would not know either. */
 async function pass({ method, url, headers }: IncomingMessage, body: string, origin: string, agent: Agent) {
   const { 'content-length': _, 'transfer-encoding': __, connection: ___, host: ____, ...passed } = headers
   const outgoing = startRequest(new URL(url ?? '/', origin).href, { method: method ?? 'POST', headers: passed, agent })

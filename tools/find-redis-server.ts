@@ -35,7 +35,7 @@ const defaultPath = () => [process.env.PATH, ...SYSTEM_PATH].join(delimiter)
 export interface FindRedisServerOptions {
   /** Directories to search, as in PATH. Default: PATH, and those where packages put what they install. */
   path?: string
-  /** Called if the search finds nothing; answers the path of the binary it installed. */
+  /** Called if the search finds nothing; returns the path of the binary it installed. */
   install?: () => Promise<string>
 }
 
@@ -60,7 +60,7 @@ export interface InstallRedisOptions {
 }
 
 /**
- * Installs Redis by the first package manager there is and answers the path of the server.
+ * Installs Redis with the first package manager there is and returns the path of the server.
  * @throws Error whose one line says what to install.
  */
 export async function installRedis({

@@ -19,7 +19,7 @@ export interface RedisServerOptions {
   args?: readonly string[]
   /** More variables of its environment. */
   env?: Readonly<Record<string, string>>
-  /** The executable; default: as `findRedisServer()` answers. */
+  /** The executable; default: what `findRedisServer()` returns. */
   binary?: string
 }
 

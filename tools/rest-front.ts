@@ -192,7 +192,7 @@ async function readBody(request: IncomingMessage): Promise<string> {
 
 function toJson(reply: unknown, isBase64: boolean): unknown {
   if (Array.isArray(reply)) return reply.map((item) => toJson(item, isBase64))
-  // A script may return errors inside of an array.
+  // A script may return errors inside an array.
   if (reply instanceof ErrorReply) return reply.message
   if (!isBase64 || reply === 'OK') return reply
   if (typeof reply === 'string' || reply instanceof Uint8Array) return Buffer.from(reply).toString('base64')

@@ -1,6 +1,6 @@
 /**
- * Wrangler as a library: it calls no one, writes no log files, adds no pages of its own to the Worker's and reads
- * variables from no file but `.dev.vars`. It looks at some of these while it loads, so import this module before it.
+ * Wrangler as a library: it calls nobody, writes no log files, adds no pages of its own to the Worker's, and reads
+ * variables from no file except `.dev.vars`. It looks at some of these while it loads, so import this module before it.
  */
 Object.assign(process.env, {
   CLOUDFLARE_CF_FETCH_ENABLED: 'false',
