@@ -2,7 +2,7 @@ import { createClient } from '@redis/client'
 
 // A type, not an interface: its medians are taken.
 export type CommandCounts = {
-  /** What Upstash bills: every command, those inside of scripts one by one. */
+  /** What Upstash bills: every command, those inside scripts one by one. */
   readonly billed: number
   /** Microseconds that Redis spent, by its own count. */
   readonly serverUs: number
@@ -18,7 +18,7 @@ export async function connectRedis(port: number) {
 
 export type RedisClient = Awaited<ReturnType<typeof connectRedis>>
 
-/** Begins to count anew. */
+/** Starts to count again. */
 export async function resetCounts(redis: RedisClient): Promise<void> {
   await redis.configResetStat()
 }
@@ -29,7 +29,7 @@ export async function readCounts(redis: RedisClient): Promise<CommandCounts> {
   const commands = [...stats.matchAll(/^cmdstat_(\S+?):calls=(\d+),usec=(\d+)/gm)]
     .map(([, name = '', calls, us]) => ({ name, calls: Number(calls), us: Number(us) }))
     .filter(({ name }) => !OWN.has(name))
-  // The time of a script holds that of its commands.
+  // The time of a script includes that of its commands.
   const isScripted = commands.some(({ name }) => name.startsWith('eval'))
   const outer = commands.filter(({ name }) => !isScripted || name.startsWith('eval'))
   return {

@@ -1,12 +1,12 @@
 import type { Tier } from '../src/limit/rule.ts'
 
-/** Asks a limiter for one unit of a caller's; true if it admits. */
+/** Asks a limiter for one unit for a caller; true if it admits. */
 export type Limit = (caller: string) => Promise<boolean>
 
 /** A limiter of another library. */
 export interface Contender {
   readonly name: string
-  /** What holds these tiers, as the library has it: for several, one limiter each if it knows no other way. */
+  /** What enforces these tiers in this library: one limiter for each if it knows no other way. */
   make(tiers: readonly Tier[]): Limit
 }
 

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import type { RedisClient } from './command-counts.ts'
 import { findWrk } from './gateway/wrk.ts'
 
-/** What figures hang on, and when they were taken. */
+/** What figures depend on, and when they were taken. */
 export interface Machine {
   readonly date: string
   readonly processors: string

@@ -128,7 +128,7 @@ async function report(results: Results): Promise<void> {
   printTables(results)
   const claims = checkClaims(results)
   printClaims(claims)
-  // A short run is no replacement for the figures that the documentation shows, and a part of one is not either.
+  // A short or partial run does not replace the figures that the documentation shows.
   const isWhole = !isQuick && values.only === undefined
   const into = isWhole ? RESULTS : join(RESULTS, 'trial')
   await mkdir(into, { recursive: true })

@@ -23,7 +23,7 @@ export interface Attacked {
 
 /** Sends requests as scheduled, from the beginning of a window that is aligned to the clock. */
 export async function attack(schedule: Schedule, windowMs: number, send: Send): Promise<Attacked> {
-  // Time enough to be at rest.
+  // Enough time to come to rest.
   const startMs = Math.ceil((Date.now() + 100) / windowMs) * windowMs
   const shiftMs = monotonicMs() - Date.now()
   const sentMs: number[] = []
@@ -45,7 +45,10 @@ export async function attack(schedule: Schedule, windowMs: number, send: Send): 
 
 const agent = new Agent({ keepAlive: true, maxSockets: 128 })
 
-/** Through gateways in turns. An admission has happened by the time that its answer is here; the upstream knows more closely. */
+/**
+ * Through gateways in turns. An admission has happened by the time that its answer is here; the upstream knows more
+ * precisely.
+ */
 export function throughGateways(urls: readonly string[], caller: string): Send {
   return async (n) => {
     const { promise, resolve, reject } = Promise.withResolvers<number>()

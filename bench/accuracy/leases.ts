@@ -1,6 +1,6 @@
 import { BUSY, type NamedScenario, NEAR_THE_LIMIT, ROUND_TRIPS_MS, serve } from './places.ts'
 
-/** What a caller gets and what it costs, in virtual time: four places of a gateway, a store so far away. */
+/** What a caller gets and what it costs, in virtual time: four places of a gateway, each this far from the store. */
 export interface LeaseFigures extends Pick<NamedScenario, 'name' | 'load' | 'leases' | 'roundTripMs'> {
   readonly isRandom: boolean
   readonly isBusy: boolean

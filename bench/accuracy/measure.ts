@@ -18,7 +18,7 @@ export interface AccuracyFigures {
   readonly worst: number
   /** Admissions over those of an exact limiter; the median. */
   readonly ofIdeal: number
-  /** Within so many ms the moment of an admission is known; the median. */
+  /** The moment of an admission is known to within this many ms; the median. */
   readonly uncertainMs: number
   /** The worst of all repetitions by Redis's own clock, where Redis holds each admission's time. */
   readonly worstByRedis?: number
@@ -52,14 +52,14 @@ export async function measureAttacks(options: AccuracyBenchOptions): Promise<Acc
   const figures: AccuracyFigures[] = []
   for (let from = 0; from < options.targets.length; from += AT_ONCE) {
     const group = options.targets.slice(from, from + AT_ONCE)
-    // Libraries that are no gateway come with the first group.
+    // Libraries without a gateway come with the first group.
     const libraries = from === 0 ? options.contenders.filter(({ name }) => !name.startsWith('@upstash')) : []
     figures.push(...(await measureGroup(group, libraries, ATTACKED, ATTACKS, options)))
   }
   return figures
 }
 
-/** What leases withhold from honest callers, beside what the plain sliding window does. */
+/** What leases withhold from honest callers, compared with the plain sliding window. */
 export async function measureService(options: AccuracyBenchOptions): Promise<AccuracyFigures[]> {
   const group = [PLAIN_TARGET, LEASED_TARGET]
   const { hot, bursty, slow } = CALLERS

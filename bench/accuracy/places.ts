@@ -26,7 +26,7 @@ export interface Scenario {
 export interface Service {
   readonly requests: number
   readonly admitted: number
-  /** What one limiter for all, without a way to go, would have admitted. */
+  /** What one limiter for all, with no distance to go, would have admitted. */
   readonly ideal: number
   readonly calls: number
   /** The fullest true window of any tier, over its limit. */
@@ -38,7 +38,7 @@ export interface NamedScenario extends Scenario {
   readonly name: string
 }
 
-/** What goes on after an answer goes on by itself. */
+/** Work after an answer goes on by itself. */
 const CONTEXT: CallContext = { deadlines: Deadlines.ofOne(), waitUntil() {} }
 
 const [SECOND_MS, MINUTE_MS] = [1_000, 60_000]

@@ -47,7 +47,7 @@ export const ATTACKS = {
   },
 } as const
 
-/** Callers that a limiter should not get in the way of more than it must. */
+/** Callers that a limiter should hinder no more than it must. */
 export const CALLERS = {
   hot: ({ limit, windowMs }: Limit, durationMs: number): Schedule =>
     evenly((1.5 * limit * durationMs) / windowMs, 0, durationMs),

@@ -55,7 +55,7 @@ interface Cell {
 export async function measureGateways(options: GatewayBenchOptions): Promise<GatewayFigures[]> {
   const cells: Cell[] = []
   for (const restLatencyMs of options.fronts.keys()) {
-    // Those that are compared follow upon each other. Several tiers are at one caller only, where they cost most.
+    // Those that are compared run right after each other. Several tiers are at one caller only, where they cost most.
     for (const callers of options.repetitions.keys()) {
       const compared = [...ONE_TIER, ...THREE_TIERS].filter(({ tiers }) => tiers <= 1 || callers === HOT)
       cells.push(...compared.map((variant) => ({ variant, callers, restLatencyMs, runs: [] })))
@@ -116,7 +116,7 @@ async function measure(
   }
 }
 
-/** REST calls so far, once those that a load left behind have come to their end. */
+/** REST calls so far, once those that a load left behind have ended. */
 async function settledCalls(front: Child): Promise<number> {
   let calls = await front.ask<number>('requests')
   for (let attempt = 0; attempt < 20; attempt++) {

@@ -15,8 +15,8 @@ interface Profile {
 const SAMPLE_EVERY_US = 200
 
 /**
- * Takes samples of a Worker by V8's profiler. Functions of the runtime (`fetch`, `Headers`, …) are named as those in
- * JavaScript are; what has no name of either is `(program)`.
+ * Samples a Worker with V8's profiler. Functions of the runtime (`fetch`, `Headers`, …) are named like those in
+ * JavaScript; what has neither name is `(program)`.
  * @param port of workerd's inspector
  * @returns microseconds in each function itself, the most first
  */

@@ -1,4 +1,4 @@
-/** The gateways that are compared, each with what it is bound to beside its upstream and its Redis. */
+/** The gateways that are compared, each with what it is bound to besides its upstream and its Redis. */
 export interface Variant {
   readonly name: string
   /** Its Worker, relative to the root. */

@@ -26,7 +26,7 @@ export interface GatewayOptions {
 }
 
 /**
- * Serves a bundle by `workerd serve`, on 127.0.0.1 and nothing in between. Ends with this process.
+ * Serves a bundle with `workerd serve`, on 127.0.0.1 with nothing in between. Ends with this process.
  * @throws Error with the last words of workerd if it does not start
  */
 export async function startGateway(bundle: Bundle, { bindings, args = [] }: GatewayOptions): Promise<Gateway> {
@@ -60,7 +60,7 @@ export async function startGateway(bundle: Bundle, { bindings, args = [] }: Gate
   return { url: `http://127.0.0.1:${port}`, pid: child.pid as number, stop }
 }
 
-/** What workerd tells of its socket: `{"event":"listen","socket":"http","port":N}`. */
+/** What workerd says about its socket: `{"event":"listen","socket":"http","port":N}`. */
 async function portOf(control: Readable): Promise<number> {
   let text = ''
   for await (const chunk of control) {

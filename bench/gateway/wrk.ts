@@ -52,7 +52,7 @@ export async function findWrk(): Promise<string> {
 }
 
 async function wrkVersion(): Promise<string | undefined> {
-  // It exits with 1 after it has told its version.
+  // It exits with 1 after it has printed its version.
   const { stdout } = await run('wrk', ['--version']).catch((error: { stdout?: string }) => error)
   return stdout ? /^wrk (\S+)/.exec(stdout)?.[1] : undefined
 }

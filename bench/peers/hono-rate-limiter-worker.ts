@@ -1,6 +1,6 @@
 /**
  * Hono with hono-rate-limiter and its Redis store. It loads its scripts when it is made, which a Worker may do only
- * within a request: here within the first of an isolate, not anew in each.
+ * within a request: here within the first of an isolate, not again in each.
  */
 import { Redis } from '@upstash/redis/cloudflare'
 import { Hono, type MiddlewareHandler } from 'hono'

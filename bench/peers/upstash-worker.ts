@@ -1,4 +1,4 @@
-/** Hono with @upstash/ratelimit, as its documentation has it: made once an isolate, default options. */
+/** Hono with @upstash/ratelimit, as its documentation shows it: made once an isolate, default options. */
 import { Ratelimit } from '@upstash/ratelimit'
 import { Redis } from '@upstash/redis/cloudflare'
 import { Hono } from 'hono'

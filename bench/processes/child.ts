@@ -2,7 +2,7 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
-/** A part of the bench in a process of its own, so that its work is not on the clock of another's. */
+/** A part of the bench in a process of its own, so that its work is not counted as another's. */
 export interface Child {
   /** Where it listens. */
   readonly url: string

@@ -1,4 +1,7 @@
-/** The REST front in a process of its own: `rest.ts <redis port> <token> <delay ms>`; asked anything, answers its requests so far. */
+/**
+ * The REST front in a process of its own: `rest.ts <redis port> <token> <delay ms>`; answers any question with the
+ * number of its requests so far.
+ */
 import { startRestFront } from '../../tools/rest-front.ts'
 import { serveParent } from './child.ts'
 

@@ -12,8 +12,8 @@ const HOUR_MS = 3_600_000
 /** Below this, no limit is reached; above it, a token bucket of three hours would not be exact. */
 const LIMIT = 400_000
 /**
- * Decisions that are counted together, at any occupancy as many. Each is sent when the one before it is answered: of many
- * at once, each takes less. Callers of few entries share them, so that they keep about as many.
+ * Decisions that are counted together, the same number at any occupancy. Each is sent when the one before it is
+ * answered: sent at once, each would take less. Callers with few entries share them, so that they keep about as many.
  */
 const ROW = 40
 /** From here on, a decision is measured alone. */

@@ -15,7 +15,7 @@ const FILL = script('fill')
 /** One limiter with its tiers, measured in Redis. */
 export interface Subject {
   readonly name: string
-  /** Gives a new caller the state that so many admissions would have left. */
+  /** Gives a new caller the state that this many admissions would have left. */
   fill(caller: string, entries: number): Promise<void>
   /** Decides on one request more, and admits it. */
   decide(caller: string): Promise<unknown>
@@ -40,7 +40,7 @@ export async function makeSubjects(
   ]
 }
 
-/** A stream and a call for each tier: the published script knows one window. */
+/** A stream and a call for each tier: the published script handles only one window. */
 async function summedStreamSubject(redis: RedisClient, tiers: readonly Tier[]): Promise<Subject> {
   const sha1 = await redis.scriptLoad(script('summed-stream'))
   const calls = (caller: string) => tiers.map((tier) => ({ key: `summed:${tier.windowMs}:${caller}`, tier }))
@@ -91,7 +91,7 @@ function peerSubject(redis: RedisClient, tiers: readonly Tier[], { name, make }:
 async function sluiceSubject(redis: RedisClient, tiers: readonly Tier[], algorithm: AlgorithmName): Promise<Subject> {
   const sha1 = await redis.scriptLoad(decideScript(new Set([algorithm])))
   let slot = 2 ** 52
-  // A bucket has one rate: several are so many policies, in one call all the same.
+  // A bucket has one rate: several rates are several policies, still in one call.
   const groups = algorithm === 'token-bucket' ? tiers.map((tier) => [tier]) : [tiers]
   const rulesOf = (caller: string) =>
     groups.map((group, index): Rule => {

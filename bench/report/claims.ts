@@ -12,7 +12,9 @@ export interface Claim {
   readonly isMet: boolean
 }
 
-/** A refusal is forgotten after five seconds at the latest, and then asked anew: that is not quite nothing. */
+/**
+ * A refusal is forgotten after five seconds at the latest, and then Redis is asked again: that is not quite nothing.
+ */
 const ALMOST_NOTHING = 0.001
 
 /** What this run shows of what it must; of a section that was not run, nothing. */

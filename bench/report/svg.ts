@@ -15,7 +15,7 @@ export interface BarChart {
   readonly mark?: number
 }
 
-/** Lying bars, in groups. */
+/** Horizontal bars, in groups. */
 export function barChart({ title, series, groups, format, mark }: BarChart): string {
   const [left, width, bar, gap, top] = [250, 440, 16, 12, series.length > 1 ? 60 : 40]
   const most = Math.max(mark ?? 0, ...groups.flatMap(({ values }) => values))

@@ -93,7 +93,7 @@ function leaseRows(leases: readonly LeaseFigures[]): Row[] {
   return [...rows.values()]
 }
 
-/** Three figures that count. */
+/** Three significant figures. */
 function round(value: number): number {
   return value >= 100 ? Math.round(value) : Number(value.toPrecision(3))
 }

@@ -129,7 +129,7 @@ export function randomShape(random: Random): Shape {
   return { method: pick(METHODS, random), target: target(random), headers }
 }
 
-/** The same with one part anew. */
+/** The same with one part made again. */
 export function changed(shape: Shape, random: Random): Shape {
   const other = randomShape(random)
   switch (Math.floor(random() * 3)) {

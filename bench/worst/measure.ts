@@ -56,7 +56,7 @@ export interface WorstBenchOptions {
 
 /** How many of the worst are measured again, in turns with an ordinary request. */
 const FINALISTS = 5
-/** Share of the candidates that are like the worst one so far, but for a part. */
+/** Share of the candidates that are like the worst one so far, except for one part. */
 const CLIMBING = 0.5
 const TURNS = 5
 
@@ -114,7 +114,7 @@ async function costOf(
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   try {
     const status = await send(url, shape, agent)
-    // One more, so that the connection and what is compiled for it are not on the bill.
+    // One more, so that the connection and what is compiled for it are not counted.
     if (status === undefined || (await send(url, shape, agent)) === undefined) return undefined
     const beforeUs = runUs(pid)
     for (let i = 0; i < times; i++) await send(url, shape, agent)
