@@ -15,7 +15,7 @@ export interface Router {
   readonly takesNothing: boolean
 }
 
-/** The policies of an operator who does as README says of such a router. */
+/** The policies of an operator who does as docs/configuration.md says about such a router. */
 export function policiesFor({ ignoresCase, takesNothing }: Router): readonly Readonly<Record<string, unknown>>[] {
   return Object.entries(ROUTES).map(([name, route]) => ({
     name,
