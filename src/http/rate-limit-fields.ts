@@ -10,7 +10,7 @@ export type Dialect = (typeof DIALECTS)[number]
  * @param nowMs milliseconds since the Unix epoch
  */
 export function addRateLimitFields(
-  headers: Headers,
+  headers: Pick<Headers, 'has' | 'set' | 'append'>,
   dialect: Dialect,
   tiers: readonly TierReport[],
   nowMs: number,
@@ -75,7 +75,7 @@ function tightestOf(tiers: readonly TierReport[]): TierReport | undefined {
 }
 
 /** Fields of one value: an upstream that sends them speaks of its own limits, and two values would be none. */
-function addUnlessSent(headers: Headers, fields: Readonly<Record<string, string>>): void {
+function addUnlessSent(headers: Pick<Headers, 'has' | 'set'>, fields: Readonly<Record<string, string>>): void {
   const names = Object.keys(fields)
   if (names.some((name) => headers.has(name))) return
   for (const name of names) headers.set(name, fields[name] as string)
