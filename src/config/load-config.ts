@@ -2,16 +2,25 @@ import * as v from 'valibot'
 import { ON_STORE_ERROR } from '../decide/decider.ts'
 import type { GatewayConfig } from '../gateway/app.ts'
 import { DIALECTS } from '../http/rate-limit-fields.ts'
-import { ALGORITHMS } from '../limit/algorithm-table.ts'
 import type { Tier } from '../limit/rule.ts'
 import { LIMITS_EXPECTED } from '../limit/tiers.ts'
-import { mayOverlap } from '../request/policy/pattern.ts'
-import type { Policy } from '../request/policy/policy.ts'
 import { ConfigError, HIDDEN } from './config-error.ts'
 import { meantVariable } from './misspelt.ts'
-import { defaultPolicy, type PolicyDefaults, tablePolicy } from './policies.ts'
+import type { Names, PolicyDefaults } from './policies.ts'
 import { type PolicyTable, policyList } from './policy-schema.ts'
-import { httpUrl, integer, limits, matching, oneOf, patternList, restUrl, share, signs } from './schema.ts'
+import { policiesOf } from './policy-set.ts'
+import {
+  configErrorOf,
+  httpUrl,
+  integer,
+  limits,
+  matching,
+  oneOf,
+  patternList,
+  restUrl,
+  share,
+  signs,
+} from './schema.ts'
 import { SECRETS } from './variables.ts'
 
 /** Variables and bindings, as Workers hand them over. */
@@ -47,6 +56,8 @@ export const environment = v.object({
   KEY_PREFIX: v.optional(matching(/^[\w.:-]{1,64}$/, 'up to 64 letters, digits, "_", ".", ":" or "-"'), 'sluice'),
 })
 
+const NAMES: Names = { limits: 'RATE_LIMITS', policies: 'POLICIES', shedding: 'SHEDDING="on"' }
+
 /** The tiers that hold if neither RATE_LIMITS nor POLICIES is set. */
 const DEFAULT_LIMITS = [{ limit: 60, windowMs: 60_000 }]
 
@@ -56,7 +67,7 @@ const DEFAULT_LIMITS = [{ limit: 60, windowMs: 60_000 }]
  */
 export function loadConfig(env: Environment): Config {
   const result = v.safeParse(environment, env, { abortEarly: true })
-  if (!result.success) throw toConfigError(result.issues[0])
+  if (!result.success) throw configErrorOf(result.issues[0])
   const values = result.output
   refuseMisspelt(env)
 
@@ -64,6 +75,11 @@ export function loadConfig(env: Environment): Config {
     throw new ConfigError('UPSTREAM_URL', 'the origin of your API (or a service binding named UPSTREAM)', undefined)
   }
   const defaults: PolicyDefaults = {
+    names: NAMES,
+    name: 'default',
+    by: [{ kind: 'token' }],
+    cost: undefined,
+    ignoresCase: false,
     isShadow: values.MODE === 'shadow',
     missing: values.ANONYMOUS === 'deny' ? { kind: 'deny', status: 401 } : { kind: 'ip' },
     onStoreError: values.ON_STORE_ERROR,
@@ -72,7 +88,12 @@ export function loadConfig(env: Environment): Config {
     upstreamUrl: isFetcher(env.UPSTREAM) ? undefined : values.UPSTREAM_URL,
     upstreamTimeoutMs: values.UPSTREAM_TIMEOUT_MS,
     redis: redisOf(values.UPSTASH_REDIS_REST_URL, values.UPSTASH_REDIS_REST_TOKEN),
-    policies: policiesOf(values.RATE_LIMITS, values.POLICIES, defaults, values.SHEDDING === 'on'),
+    policies: policiesOf(
+      tiersOf(values.RATE_LIMITS, values.POLICIES),
+      values.POLICIES,
+      defaults,
+      values.SHEDDING === 'on',
+    ),
     ipv6Prefix: values.IPV6_PREFIX,
     exempt: values.EXEMPT ?? [],
     literalInPaths: values.LITERAL_IN_PATHS ?? [],
@@ -110,68 +131,13 @@ function redisOf(url: string | undefined, token: string | undefined): Config['re
   return undefined
 }
 
-function policiesOf(
-  rateLimits: readonly Tier[] | 'off' | undefined,
+/** @throws {ConfigError} if there is to be no policy at all */
+function tiersOf(
+  limits: readonly Tier[] | 'off' | undefined,
   tables: readonly PolicyTable[] | undefined,
-  defaults: PolicyDefaults,
-  isShedding: boolean,
-): readonly Policy[] {
-  if (rateLimits === 'off' && !tables) throw new ConfigError('RATE_LIMITS', 'POLICIES beside "off"', rateLimits)
-  const tiers = rateLimits ?? (tables ? 'off' : DEFAULT_LIMITS)
-  const policies = tiers === 'off' ? [] : [defaultPolicy(tiers, defaults)]
-  for (const [index, table] of (tables ?? []).entries()) {
-    if (policies.some(({ name }) => name === table.name)) {
-      const expected = table.name === 'default' ? 'another name: RATE_LIMITS makes "default"' : 'a name used once'
-      throw new ConfigError('POLICIES', expected, table.name, [index, 'name'])
-    }
-    policies.push(tablePolicy(table, index, defaults))
-  }
-  refuseUnlimited(policies, tables, isShedding)
-  // Policies that count new identities come after those that tell who is new.
-  return [
-    ...policies.filter(({ counts }) => counts === 'requests'),
-    ...policies.filter(({ counts }) => counts !== 'requests'),
-  ]
-}
-
-/** @throws {ConfigError} if policies look like limits, and none could ever be charged */
-function refuseUnlimited(
-  policies: readonly Policy[],
-  tables: readonly PolicyTable[] | undefined,
-  isShedding: boolean,
-): void {
-  if (!isShedding && policies.every(({ tiers }) => tiers.length === 0)) {
-    throw new ConfigError(
-      'POLICIES',
-      'at least one policy with limits (or RATE_LIMITS, or SHEDDING="on")',
-      policies.map(({ name }) => name),
-    )
-  }
-  const index = policies.findIndex((policy) => policy.counts === 'identities' && !policies.some(tellsNew(policy)))
-  if (index < 0) return
-  const name = policies[index]?.name
-  throw new ConfigError(
-    'POLICIES',
-    'a "sliding-window" policy beside it that tells callers apart, and applies to some of the same requests',
-    'identities',
-    [tables?.findIndex((table) => table.name === name) ?? 0, 'counts'],
-  )
-}
-
-/** Whether a policy can tell, for some request that another one applies to, that its identity is new. */
-function tellsNew({ match }: Policy): (other: Policy) => boolean {
-  return ({ counts, algorithm, tiers, by, match: others }) =>
-    counts === 'requests' &&
-    ALGORITHMS[algorithm].tellsNewIdentities === true &&
-    tiers.length > 0 &&
-    by.some(({ kind }) => kind !== 'global' && kind !== 'route') &&
-    (!match || !others || match.some((pattern) => others.some((other) => mayOverlap(pattern, other))))
-}
-
-function toConfigError({ message, path, input }: v.BaseIssue<unknown>): ConfigError {
-  const [variable, ...rest] = (path ?? []).map(({ key }) => key as string | number)
-  // An issue about two keys is raised on their table, and forwarded to the key to fix.
-  return new ConfigError(String(variable), message, path?.at(-1)?.value ?? input, rest)
+): readonly Tier[] | 'off' {
+  if (limits === 'off' && !tables) throw new ConfigError('RATE_LIMITS', 'POLICIES beside "off"', limits)
+  return limits ?? (tables ? 'off' : DEFAULT_LIMITS)
 }
 
 function deepFreeze<T>(value: T): T {

@@ -3,14 +3,31 @@ import { isPassed, PASSED_EXPECTED } from '../gateway/passed-fields.ts'
 import { ALGORITHMS } from '../limit/algorithm-table.ts'
 import type { Tier } from '../limit/rule.ts'
 import { DURATION_EXPECTED, formatWindow, LIMITS_EXPECTED, parseDuration, parseLimits } from '../limit/tiers.ts'
-import { parseHeaderSource } from '../request/identity/source.ts'
+import { parseHeaderSource, type Source } from '../request/identity/source.ts'
 import type { Cost, Missing, Policy, PolicyTier } from '../request/policy/policy.ts'
 import { PRIORITIES, type Priority } from '../request/policy/priority.ts'
 import { ConfigError } from './config-error.ts'
 import { HEADER_EXPECTED, type PolicyTable } from './policy-schema.ts'
 
-/** What single variables set for all policies. */
+/** What variables and options are called where they are wrong. */
+export interface Names {
+  readonly limits: string
+  readonly policies: string
+  /** With the value that turns it on. */
+  readonly shedding: string
+}
+
+/** What the flat variables, or options, say for all policies. */
 export interface PolicyDefaults {
+  readonly names: Names
+  /** The name of the policy that limits alone make. */
+  readonly name: string
+  /** What is counted by where a policy does not say it. */
+  readonly by: readonly Source[]
+  /** Says the cost where a policy does not; undefined: it is 1. */
+  readonly cost: Extract<Cost, { kind: 'application' }>['tell'] | undefined
+  /** For policies that do not say it. */
+  readonly ignoresCase: boolean
   readonly isShadow: boolean
   /** For a caller that lacks what a policy counts by. */
   readonly missing: Missing
@@ -22,29 +39,31 @@ const MAX_LOG_ENTRIES = 100_000
 /** The bucket's arithmetic is exact up to here: units × window in µs. */
 const MAX_BUCKET = 2 ** 52
 const DEFAULT_DEADLINE_MS = 60_000
+const ONE: Cost = { kind: 'fixed', units: 1 }
 const NO_RESERVE: Readonly<Record<Priority, number>> = { critical: 0, default: 0, sheddable: 0 }
 
 /**
- * The policy `default`, which RATE_LIMITS makes.
+ * The policy that limits alone make, `default` in the gateway.
  * @throws {ConfigError} if the log of one caller could become huge
  */
-export function defaultPolicy(tiers: readonly Tier[], { isShadow, missing, onStoreError }: PolicyDefaults): Policy {
+export function defaultPolicy(tiers: readonly Tier[], defaults: PolicyDefaults): Policy {
+  const { names, name, by, isShadow, missing, onStoreError } = defaults
   const largest = tiers.find(({ limit }) => limit > MAX_LOG_ENTRIES)
   if (largest) {
     throw new ConfigError(
-      'RATE_LIMITS',
-      `limits up to ${MAX_LOG_ENTRIES} (for more, a policy with algorithm = "quota", or exact = true, in POLICIES)`,
+      names.limits,
+      `limits up to ${MAX_LOG_ENTRIES} (for more, a policy with algorithm = "quota", or exact = true, in ${names.policies})`,
       `${largest.limit}/${formatWindow(largest.windowMs)}`,
     )
   }
   return {
-    name: 'default',
+    name,
     algorithm: 'sliding-window',
-    tiers: named('default', tiers),
-    by: [{ kind: 'token' }],
+    tiers: named(name, tiers),
+    by,
     match: undefined,
     ignoresCase: false,
-    cost: { kind: 'fixed', units: 1 },
+    cost: toldCost(defaults, Math.min(...tiers.map(({ limit }) => limit))) ?? ONE,
     missing,
     burst: undefined,
     priority: undefined,
@@ -61,9 +80,10 @@ export function defaultPolicy(tiers: readonly Tier[], { isShadow, missing, onSto
  * @throws {ConfigError} naming the key to fix
  */
 export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults): Policy {
-  const { name, algorithm, by, match, priority } = table
+  const { name, algorithm, by, match, priority, counts } = table
+  const { names } = defaults
   const fail = (key: keyof PolicyTable, expected: string): never => {
-    throw new ConfigError('POLICIES', expected, table[key], [index, key])
+    throw new ConfigError(names.policies, expected, table[key], [index, key])
   }
   // MODE=shadow refuses nothing, whatever a policy says of itself.
   const enforced = !defaults.isShadow && table.mode !== 'shadow'
@@ -80,21 +100,22 @@ export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyD
   const reserved = reservedOf(table, tiers, fail)
   if (dearest > smallest - reserved.sheddable)
     fail('reserve', `shares that leave room for a request of cost ${dearest}`)
+  const isUnits = counts === 'requests' && !ALGORITHMS[algorithm].holdsSlots
   return {
     name,
     algorithm,
     tiers,
-    by,
+    by: by ?? defaults.by,
     match,
-    ignoresCase: table.ignore_case,
-    cost,
+    ignoresCase: table.ignore_case ?? defaults.ignoresCase,
+    cost: (table.cost === undefined && isUnits && toldCost(defaults, smallest - reserved.sheddable)) || cost,
     missing: table.missing ?? defaults.missing,
     burst: ALGORITHMS[algorithm].hasBurst ? (table.burst ?? tiers[0]?.limit) : undefined,
     priority,
     reserved,
     settleHeader: settleHeaderOf(table, fail),
     onStoreError: table.on_store_error ?? defaults.onStoreError,
-    counts: table.counts,
+    counts,
     enforced,
   }
 }
@@ -127,7 +148,12 @@ function tiersOf(table: PolicyTable, fail: Fail): readonly PolicyTier[] {
   return named(name, tiers)
 }
 
-function costOf({ cost, max_cost }: PolicyTable, fail: Fail): Cost {
+/** @param max more than this would never fit */
+function toldCost({ cost: tell }: PolicyDefaults, max: number): Cost | undefined {
+  return tell && { kind: 'application', tell, max }
+}
+
+function costOf({ cost = 1, max_cost }: PolicyTable, fail: Fail): Cost {
   if (typeof cost === 'number') {
     if (max_cost !== undefined) fail('max_cost', 'cost = "header:<name>" with it')
     return { kind: 'fixed', units: cost }

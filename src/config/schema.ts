@@ -3,6 +3,7 @@ import * as v from 'valibot'
 import { LIMITS_EXPECTED, parseLimits } from '../limit/tiers.ts'
 import { type Pattern, parsePattern, patternExpected } from '../request/policy/pattern.ts'
 import { SIGNS } from '../request/policy/request-path.ts'
+import { ConfigError } from './config-error.ts'
 
 /** A string that `parse` turns into a value, or refuses by returning undefined. */
 export const parsed = <T>(expected: string, parse: (text: string) => T | undefined) =>
@@ -77,3 +78,10 @@ export const signs = parsed(SIGNS_EXPECTED, (text) => {
   const known = SIGNS.filter((sign) => given.includes(sign))
   return known.length > 0 && known.length === new Set(given).size ? known : undefined
 })
+
+/** The error that a table of values raises: names of its keys are those of variables, or options. */
+export function configErrorOf({ message, path, input }: v.BaseIssue<unknown>): ConfigError {
+  const [variable, ...rest] = (path ?? []).map(({ key }) => key as string | number)
+  // An issue about two keys is raised on their table, and forwarded to the one to mend.
+  return new ConfigError(String(variable), message, path?.at(-1)?.value ?? input, rest)
+}

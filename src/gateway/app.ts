@@ -1,39 +1,28 @@
 import { Hono } from 'hono/tiny'
-import { Decider, type DeciderOptions } from '../decide/decider.ts'
 import { type Log, throttle } from '../decide/log.ts'
-import { ambiguousTarget, type Problem, problemResponse } from '../http/problem.ts'
+import { ambiguousTarget, noTarget, type Problem, problemResponse } from '../http/problem.ts'
 import { createProtect } from '../http/protect.ts'
 import type { Dialect } from '../http/rate-limit-fields.ts'
 import { requestContext } from '../http/request-context.ts'
-import { Limiter } from '../limiter/limiter.ts'
-import { UpstreamHealth } from '../limiter/shedding/upstream-health.ts'
-import type { Pattern } from '../request/policy/pattern.ts'
+import { composeLimiter, type LimiterConfig } from '../limiter/compose-limiter.ts'
 import { createPathReader, type Sign } from '../request/policy/request-path.ts'
-import type { RuleMakerOptions } from '../request/rule-maker.ts'
-import { MemoryStore } from '../store/memory/memory-store.ts'
+import { createTargetReader } from '../request/target.ts'
 import type { Store } from '../store/store.ts'
 import { createHealth } from './health.ts'
 import { isConnectionStray } from './hop-by-hop.ts'
 import { fieldNames } from './passed-fields.ts'
 import { createProxy, type ProxyOptions } from './proxy.ts'
-import { createTargetReader, type NoTarget } from './target.ts'
 import { hasPassed, loopDetected, viaName } from './via.ts'
 
 /** How a gateway behaves. */
-export interface GatewayConfig extends RuleMakerOptions, Pick<DeciderOptions, 'leases' | 'localShare'> {
+export interface GatewayConfig extends LimiterConfig {
   /** Where requests go, without a trailing slash; undefined if the service binding is used. */
   readonly upstreamUrl: string | undefined
   /** Time for the upstream to begin its answer, in milliseconds. */
   readonly upstreamTimeoutMs: number
-  /** Requests that pass unlimited. */
-  readonly exempt: readonly Pattern[]
   /** What the upstream is known to keep as data in a path. */
   readonly literalInPaths: readonly Sign[]
-  /** Whether requests are shed while the upstream is overloaded. */
-  readonly isShedding: boolean
   readonly dialect: Dialect
-  /** Deadline of a decision by the store, in milliseconds. */
-  readonly storeTimeoutMs: number
 }
 
 export interface AppOptions {
@@ -51,12 +40,9 @@ const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
 
 /** Puts the gateway together. Everything that does I/O is handed in. */
 export function createApp({ config, store, fetch, now, log: everything }: AppOptions): Hono {
-  const { upstreamUrl, upstreamTimeoutMs: timeoutMs, dialect, ipv6Prefix, leases, localShare } = config
+  const { upstreamUrl, upstreamTimeoutMs: timeoutMs, dialect, ipv6Prefix } = config
   const log = throttle(everything, now)
-  const fallback = new MemoryStore(now)
-  const decider = new Decider({ store, fallback, now, log, timeoutMs: config.storeTimeoutMs, leases, localShare })
-  const health = config.isShedding ? new UpstreamHealth(now) : undefined
-  const limiter = new Limiter({ ...config, decider, health, log })
+  const { limiter, decider, health } = composeLimiter(config, { store, now, log })
   const protect = createProtect({ limiter, health, dialect, ipv6Prefix, now })
   const name = viaName(config)
   const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, name, log })
@@ -71,7 +57,7 @@ export function createApp({ config, store, fetch, now, log: everything }: AppOpt
     const names = fieldNames(request.headers)
     if (!names) return problemResponse(TOO_MANY_FIELDS)
     const target = targetOf(request.url)
-    if (typeof target === 'string') return problemResponse(NO_TARGET[target])
+    if (typeof target === 'string') return noTarget(target)
     const { canonical, ambiguity } = target.path
     if (canonical === '/_sluice/health' && /^(?:GET|HEAD)$/.test(request.method)) return answerHealth()
     if (canonical === '/_sluice' || canonical.startsWith('/_sluice/')) return notServed()
@@ -83,8 +69,9 @@ export function createApp({ config, store, fetch, now, log: everything }: AppOpt
     if (hasPassed(request.headers.get('Via'), name)) return loopDetected()
     const context = requestContext((work) => c.executionCtx.waitUntil(work), log)
     try {
-      const next = (signal?: AbortSignal) => proxy({ request, target, fieldNames: names }, context.deadlines, signal)
-      return await protect(request, target.path, context, next)
+      return await protect(request, target.path, context, {
+        next: (_, signal) => proxy({ request, target, fieldNames: names }, context.deadlines, signal),
+      })
     } finally {
       context.deadlines.end()
     }
@@ -99,11 +86,6 @@ export function createApp({ config, store, fetch, now, log: everything }: AppOpt
 
 function notServed(): Response {
   return problemResponse({ status: 404, title: 'Not Found', detail: 'Sluice serves nothing at this path.' })
-}
-
-const NO_TARGET: Readonly<Record<NoTarget, Problem>> = {
-  malformed: { status: 400, title: 'Bad Request', detail: 'Target and Host of the request make no URL.' },
-  'too-long': { status: 414, title: 'URI Too Long', detail: 'The URL of the request is too long.' },
 }
 
 const TOO_MANY_FIELDS: Problem = {

@@ -1,9 +1,9 @@
 import type { Log } from '../decide/log.ts'
 import { problemResponse } from '../http/problem.ts'
+import type { Target } from '../request/target.ts'
 import { type Deadlines, TOO_LATE } from '../store/deadlines.ts'
 import { removeHopByHop } from './hop-by-hop.ts'
 import { isPassed } from './passed-fields.ts'
-import type { Target } from './target.ts'
 
 export interface ProxyOptions {
   /** Origin and base path, without a trailing slash; undefined to keep the request's own URL (service binding). */

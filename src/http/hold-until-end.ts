@@ -11,7 +11,7 @@ import { joinWebSockets } from './join-web-sockets.ts'
 export function holdUntilEnd(
   response: Response,
   hold: Hold,
-  request: Request,
+  request: Pick<Request, 'method' | 'signal'>,
   context: CallContext,
   now: () => number,
 ): Response {
@@ -29,8 +29,9 @@ export function holdUntilEnd(
   return new Response(readable, response)
 }
 
-/** A stream that keeps the length of what goes through, if it is known. */
+/** A stream that keeps the length of what goes through, where it is known, and the runtime goes by it. */
 function passage(headers: Headers): TransformStream<Uint8Array, Uint8Array> {
+  if (typeof FixedLengthStream === 'undefined') return new TransformStream()
   const length = Number(headers.get('Content-Length') ?? Number.NaN)
   // The length is that of the encoded body, and what goes through here is decoded.
   return Number.isSafeInteger(length) && length >= 0 && !headers.has('Content-Encoding')

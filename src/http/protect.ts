@@ -1,16 +1,16 @@
 import type { Limiter } from '../limiter/limiter.ts'
-import { tellsOverload, type UpstreamHealth } from '../limiter/shedding/upstream-health.ts'
-import type { Verdict } from '../limiter/verdict.ts'
-import { callerAddress } from '../request/identity/address.ts'
+import type { UpstreamHealth } from '../limiter/shedding/upstream-health.ts'
 import type { RequestPath } from '../request/policy/request-path.ts'
+import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../store/call-context.ts'
+import { type Admitted, beginExchange, isAwaited, type Refused, tellLimits } from './exchange.ts'
 import { holdUntilEnd } from './hold-until-end.ts'
-import { addRateLimitFields, type Dialect } from './rate-limit-fields.ts'
+import type { Dialect } from './rate-limit-fields.ts'
 import { refusal } from './refusal.ts'
 
 export interface ProtectOptions {
   readonly limiter: Pick<Limiter, 'decide'>
-  /** Undefined: the upstream is not watched. */
+  /** Undefined: what answers is not watched. */
   readonly health: UpstreamHealth | undefined
   readonly dialect: Dialect
   /** Leading bits of an IPv6 address that make one caller. */
@@ -19,46 +19,69 @@ export interface ProtectOptions {
   readonly now: () => number
 }
 
-/**
- * Answers an admitted request.
- * @param signal aborted when the client has gone away; given if the answer must be followed to its end
- */
-export type Next = (signal?: AbortSignal) => Promise<Response>
+/** @returns a request whose signal is aborted when the client has gone away */
+export type AbortableRequest = ReceivedRequest & Pick<Request, 'signal'>
 
-type Admitted = Extract<Verdict, { kind: 'admitted' }>
+export interface Answers {
+  /**
+   * Answers an admitted request, by a response whose fields can be added to.
+   * @param signal aborted when the client has gone away; given where the answer must be seen to its end
+   */
+  next(verdict: Admitted, signal?: AbortSignal): Promise<Response>
+  /** Answers one that is refused; left out, by a problem. */
+  readonly refuse?: ((verdict: Refused) => Response | Promise<Response>) | undefined
+}
 
 /** Lets a request through to what answers it, or refuses it. */
-export type Protect = (request: Request, path: RequestPath, context: CallContext, next: Next) => Promise<Response>
+export type Protect = (
+  request: AbortableRequest,
+  path: RequestPath,
+  context: CallContext,
+  answers: Answers,
+) => Promise<Response>
 
 /** Makes the main handler: decide, then go on or refuse, and report how the limits stand. */
 export function createProtect({ limiter, health, dialect, ipv6Prefix, now }: ProtectOptions): Protect {
-  return async function protect(request, path, context, next) {
+  return async function protect(request, path, context, answers) {
     const verdict = await limiter.decide(request, path, context)
-    const response = verdict.kind === 'admitted' ? await goOn(request, verdict, context, next) : refusal(verdict)
-    if (verdict.degraded !== undefined) response.headers.set('Sluice-Degraded', verdict.degraded)
-    if ('tiers' in verdict) addRateLimitFields(response.headers, dialect, verdict.tiers, now())
+    const response =
+      verdict.kind === 'admitted'
+        ? await goOn(request, verdict, context, answers)
+        : await (answers.refuse ?? refusal)(verdict)
+    tellLimits(response.headers, verdict, dialect, now())
     return response
   }
 
-  function goOn(request: Request, verdict: Admitted, context: CallContext, next: Next): Promise<Response> {
+  function goOn(
+    request: AbortableRequest,
+    verdict: Admitted,
+    context: CallContext,
+    answers: Answers,
+  ): Promise<Response> {
     // If the client goes away, the platform ends a request and all that belongs to it.
-    if (!health && !verdict.hold && !verdict.settlement) return next()
-    // This must not end then: what was taken must be given back, and what was begun must be counted to its end.
-    const response = followUp(request, verdict, context, next)
+    if (!isAwaited(verdict, health)) return answers.next(verdict)
+    // But not this: what was taken must be given back, and what was begun counted to its end.
+    const response = followUp(request, verdict, context, answers)
     context.waitUntil(response)
     return response
   }
 
   async function followUp(
-    request: Request,
-    { hold, settlement }: Admitted,
+    request: AbortableRequest,
+    verdict: Admitted,
     context: CallContext,
-    next: Next,
+    answers: Answers,
   ): Promise<Response> {
-    const end = health?.begin(callerAddress(request.headers, ipv6Prefix))
-    const response = await next(request.signal)
-    end?.(tellsOverload(response, request))
-    if (settlement) context.waitUntil(settlement.settle(response.headers))
-    return hold ? holdUntilEnd(response, hold, request, context, now) : response
+    const { hold } = verdict
+    const onHead = beginExchange(request, verdict, { health, ipv6Prefix, context })
+    try {
+      const response = await answers.next(verdict, request.signal)
+      onHead(response)
+      return hold ? holdUntilEnd(response, hold, request, context, now) : response
+    } catch (error) {
+      onHead()
+      if (hold) context.waitUntil(hold.release())
+      throw error
+    }
   }
 }

@@ -13,7 +13,7 @@ export type Dialect = (typeof DIALECTS)[number]
  * @param nowMs milliseconds since the Unix epoch
  */
 export function addRateLimitFields(
-  headers: Headers,
+  headers: Pick<Headers, 'has' | 'set' | 'append'>,
   dialect: Dialect,
   tiers: readonly TierReport[],
   nowMs: number,
@@ -77,11 +77,8 @@ function tightestOf(tiers: readonly TierReport[]): TierReport | undefined {
   return tiers.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs || a.remaining - b.remaining)[0]
 }
 
-/**
- * Fields with one value: an upstream that sends them reports its own limits, and a second value would make both
- * useless.
- */
-function addUnlessSent(headers: Headers, fields: Readonly<Record<string, string>>): void {
+/** Fields of one value: an upstream that sends them speaks of its own limits, and two values would be none. */
+function addUnlessSent(headers: Pick<Headers, 'has' | 'set'>, fields: Readonly<Record<string, string>>): void {
   const names = Object.keys(fields)
   if (names.some((name) => headers.has(name))) return
   for (const name of names) headers.set(name, fields[name] as string)

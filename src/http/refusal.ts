@@ -80,6 +80,8 @@ function sourceInWords(source: Source): string {
       return `the query parameter ${source.name}`
     case 'form':
       return `the form field ${source.name}`
+    case 'application':
+      return 'who sends them'
     default:
       return source.kind
   }

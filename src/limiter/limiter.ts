@@ -6,6 +6,7 @@ import type { Policy } from '../request/policy/policy.ts'
 import { type Match, PolicyFinder, priorityOf } from '../request/policy/policy-finder.ts'
 import { readMethods } from '../request/policy/request-method.ts'
 import type { RequestPath } from '../request/policy/request-path.ts'
+import type { ReceivedRequest } from '../request/received-request.ts'
 import { RuleMaker, type RuleMakerOptions } from '../request/rule-maker.ts'
 import type { CallContext } from '../store/call-context.ts'
 import { settlementOf } from './settlement.ts'
@@ -47,7 +48,7 @@ export class Limiter {
     this.#rules = new RuleMaker(options)
   }
 
-  async decide(request: Request, path: RequestPath, context: CallContext): Promise<Verdict> {
+  async decide(request: ReceivedRequest, path: RequestPath, context: CallContext): Promise<Verdict> {
     const matches = this.#finder.find(readMethods(request, this.#finder.methods), path)
     // Exempt requests are what operators must always get through: they are not shed either.
     if (matches === 'exempt') return ADMITTED

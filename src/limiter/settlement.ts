@@ -9,7 +9,7 @@ export interface Settlement {
    * from 0 says nothing. To be called once.
    * @throws {StoreError} the estimate then stands
    */
-  settle(headers: Headers): Promise<void>
+  settle(headers: Pick<Headers, 'get'>): Promise<void>
 }
 
 /** A request that cost more than the whole capacity has used up the capacity. */

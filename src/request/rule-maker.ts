@@ -7,6 +7,7 @@ import { foldCase } from './policy/canonical-path.ts'
 import type { Cost, Missing, Policy } from './policy/policy.ts'
 import type { Match } from './policy/policy-finder.ts'
 import type { Priority } from './policy/priority.ts'
+import type { ReceivedRequest } from './received-request.ts'
 import { Remembered } from './remembered.ts'
 
 /** What a policy asks of the store for a request, or what happens to the request without asking. */
@@ -54,7 +55,7 @@ export class RuleMaker {
   }
 
   /** @param path canonical: what `route` stands for in a policy without patterns */
-  async make({ policy, route }: Match, request: Request, path: string, priority: Priority): Promise<Asked> {
+  async make({ policy, route }: Match, request: ReceivedRequest, path: string, priority: Priority): Promise<Asked> {
     const prepared = this.#prepared.get(policy) as Prepared
     const digest =
       this.#knownDigest(prepared, request) ??
@@ -64,15 +65,16 @@ export class RuleMaker {
         ipv6Prefix: this.#ipv6Prefix,
       }))
     if (typeof digest !== 'string') return digest
-    const cost = costOf(policy.cost, request, policy.enforced)
+    const asked = costOf(policy.cost, request, policy.enforced)
+    const cost = asked instanceof Promise ? await asked : asked
     if (typeof cost !== 'number') return cost
     const key = `${prepared.keyPrefix}{${digest}}`
     const rule: Rule = { ...prepared.rule, key, cost, reserved: policy.reserved[priority] }
     return { kind: 'rule', rule: ALGORITHMS[policy.algorithm].holdsSlots ? { ...rule, slot: randomSlot() } : rule }
   }
 
-  /** For a caller that was here before, the token is neither read nor hashed again. */
-  #knownDigest({ isByTokenOnly }: Prepared, { headers }: Request): string | undefined {
+  /** Of a caller that was here before: neither is the token read anew, nor is a hash made of it. */
+  #knownDigest({ isByTokenOnly }: Prepared, { headers }: ReceivedRequest): string | undefined {
     const token = isByTokenOnly ? headers.get('Authorization') : null
     return token === null ? undefined : this.#digestsOfTokens.get(token)
   }
@@ -111,16 +113,27 @@ function prepare(policy: Policy, keyPrefix: string): Prepared {
   }
 }
 
-/** HEAD counts as GET, which it is to an API. */
-function methodOf({ method }: Request): string {
+/** HEAD is counted as the GET that it is to an API. */
+function methodOf({ method }: ReceivedRequest): string {
   return method === 'HEAD' ? 'GET' : method
 }
 
-function costOf(cost: Cost, request: Request, enforced: boolean): number | Refused {
+function costOf(cost: Cost, request: ReceivedRequest, enforced: boolean): number | Refused | Promise<number> {
   if (cost.kind === 'fixed') return cost.units
+  if (cost.kind === 'application') return toldCost(cost, request)
   const text = request.headers.get(cost.name)?.trim()
   if (text === undefined) return 1
   const units = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN
   if (units >= 1 && units <= cost.max) return units
   return enforced ? { kind: 'bad-cost', header: cost.name, max: cost.max } : 1
+}
+
+/** @throws {RangeError} the application's own mistake: charged as something else, nobody would see it */
+async function toldCost(
+  { tell, max }: Extract<Cost, { kind: 'application' }>,
+  { context }: ReceivedRequest,
+): Promise<number> {
+  const units = await tell(context as never)
+  if (typeof units === 'number' && Number.isInteger(units) && units >= 1 && units <= max) return units
+  throw new RangeError(`cost: expected an integer from 1 to ${max}, got ${String(units)}`)
 }

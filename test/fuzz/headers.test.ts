@@ -38,7 +38,7 @@ describe('callerAddress()', () => {
   )
   const prefix = fc.integer({ min: 16, max: 128 })
   const addressOf = (text: string, ipv6Prefix: number) => {
-    return callerAddress(new Headers({ 'CF-Connecting-IP': text }), ipv6Prefix)
+    return callerAddress({ headers: new Headers({ 'CF-Connecting-IP': text }) }, ipv6Prefix)
   }
 
   /** Writes the groups out, a run of zeros as "::" if there is one. */

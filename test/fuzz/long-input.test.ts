@@ -43,7 +43,7 @@ const READERS: Record<string, (text: string) => unknown> = {
     readMethods(new Request('http://gateway.example/', { headers: { 'X-HTTP-Method': text } }), ['GET']),
   hasPassed: (text) => hasPassed(text, 'sluice-1a2b3c4d'),
   removeHopByHop: (text) => removeHopByHop(new Headers({ Connection: text })),
-  callerAddress: (text) => callerAddress(new Headers({ 'CF-Connecting-IP': text }), 64),
+  callerAddress: (text) => callerAddress({ headers: new Headers({ 'CF-Connecting-IP': text }) }, 64),
 }
 
 /** The same few characters over and over, with something else before and after. */

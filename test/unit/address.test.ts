@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { callerAddress } from '../../src/request/identity/address.ts'
 
-const addressOf = (address: string) => callerAddress(new Headers({ 'CF-Connecting-IP': address }), 64)
+const addressOf = (address: string) => callerAddress({ headers: new Headers({ 'CF-Connecting-IP': address }) }, 64)
 
 test.each([
   ['203.0.113.7', '203.0.113.7'],
@@ -29,7 +29,7 @@ test.each([
   [128, '2001:db8:1:ffff:3:4:5:6/128'],
 ])('callerAddress() keeps the first %d bits: %s', (prefix, expected) => {
   const headers = new Headers({ 'CF-Connecting-IP': '2001:db8:1:ffff:3:4:5:6' })
-  expect(callerAddress(headers, prefix)).toBe(expected)
+  expect(callerAddress({ headers }, prefix)).toBe(expected)
 })
 
 test.each(['::ffff:203.0.113.7', '::FFFF:cb00:7107', '0:0:0:0:0:ffff:203.0.113.7', '::ffff:cb00:7107'])(
@@ -48,10 +48,12 @@ test.each(['fe80::1%eth0', '1:2:3', '::g', '2001:db8::1::2', ':', '[::1]', 'x', 
 
 test('callerAddress() believes no field but CF-Connecting-IP', () => {
   const forged = { 'X-Forwarded-For': '198.51.100.1', 'X-Real-IP': '198.51.100.2', Forwarded: 'for=198.51.100.3' }
-  const nobody = callerAddress(new Headers(), 64)
-  expect(callerAddress(new Headers(forged), 64)).toBe(nobody)
-  expect(callerAddress(new Headers({ 'CF-Connecting-IP': '' }), 64)).toBe(nobody)
-  expect(callerAddress(new Headers({ ...forged, 'CF-Connecting-IP': '203.0.113.7' }), 64)).toBe('203.0.113.7')
+  const nobody = callerAddress({ headers: new Headers() }, 64)
+  expect(callerAddress({ headers: new Headers(forged) }, 64)).toBe(nobody)
+  expect(callerAddress({ headers: new Headers({ 'CF-Connecting-IP': '' }) }, 64)).toBe(nobody)
+  expect(callerAddress({ headers: new Headers({ ...forged, 'CF-Connecting-IP': '203.0.113.7' }) }, 64)).toBe(
+    '203.0.113.7',
+  )
 })
 
 test('callerAddress() answers the same for all of a /64, however spelt, and for no other', () => {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { fieldNames } from '../../src/gateway/passed-fields.ts'
-import { createTargetReader } from '../../src/gateway/target.ts'
 import { createPathReader } from '../../src/request/policy/request-path.ts'
+import { createTargetReader } from '../../src/request/target.ts'
 
 const readPath = createPathReader()
 

@@ -1,13 +1,16 @@
+import type { ReceivedRequest } from '../received-request.ts'
+
 const UNKNOWN = 'unknown'
 
 /**
- * The caller's address, where all that share an IPv6 prefix are one: a site gets at least a /64, and may use any
- * address in it. Only `CF-Connecting-IP` is believed: Cloudflare sets it, and a client can send any `X-Forwarded-For`
- * it likes. Without it (outside Cloudflare), or if it is not an address, all callers share one.
+ * The caller's address, with all that share an IPv6 prefix as one: a site is given a /64 at least, and may use any
+ * address of it. Where the request itself says nothing of it, only `CF-Connecting-IP` is believed: Cloudflare sets it, and
+ * a client can send any `X-Forwarded-For` it likes. Without an address, or where it is none, all callers share one.
  * @param ipv6Prefix leading bits that count, 1 to 128
  */
-export function callerAddress(headers: Headers, ipv6Prefix: number): string {
-  const address = headers.get('CF-Connecting-IP')?.trim() ?? ''
+export function callerAddress(request: Pick<ReceivedRequest, 'headers' | 'address'>, ipv6Prefix: number): string {
+  const said = request.address === undefined ? request.headers.get('CF-Connecting-IP') : request.address
+  const address = said?.trim() ?? ''
   if (address.includes(':')) return ipv6Network(address, ipv6Prefix)
   return /^\d{1,3}(?:\.\d{1,3}){3}$/.test(address) ? address : UNKNOWN
 }

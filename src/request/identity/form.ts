@@ -1,5 +1,6 @@
+import type { ReceivedRequest } from '../received-request.ts'
 import { readParameter } from './parameters.ts'
-import { NONE, type Reading, SPOILT } from './reading.ts'
+import { NONE, type Reading, readText, SPOILT } from './reading.ts'
 
 /** A larger body is not read: it would have to be held in memory before it can be proxied. */
 const MAX_FORM_BYTES = 8 * 1024
@@ -9,8 +10,9 @@ const MAX_FORM_BYTES = 8 * 1024
  * @returns spoilt for a form that cannot be read: a larger one, one in another charset or coding than UTF-8, and what some
  * APIs take for a form: multipart, or a body without a type
  */
-export async function readFormField(request: Request, name: string): Promise<Reading> {
-  const { headers, body } = request
+export async function readFormField(request: ReceivedRequest, name: string): Promise<Reading> {
+  const { headers, body, parsedBody } = request
+  if (parsedBody !== undefined) return readParsed(parsedBody, name)
   if (!body) return NONE
   const [type = '', ...parameters] = (headers.get('Content-Type') ?? '').toLowerCase().split(';')
   if (type.trim() !== 'application/x-www-form-urlencoded') {
@@ -22,6 +24,14 @@ export async function readFormField(request: Request, name: string): Promise<Rea
   if (Number(headers.get('Content-Length') ?? 0) > MAX_FORM_BYTES) return SPOILT
   const text = await readUpTo(MAX_FORM_BYTES, request.clone().body)
   return text === undefined ? SPOILT : readParameter(text, name)
+}
+
+/** What the application sees is what counts, whatever was sent. */
+function readParsed(parsedBody: unknown, name: string): Reading {
+  if (typeof parsedBody !== 'object' || parsedBody === null) return SPOILT
+  const value: unknown = Object.hasOwn(parsedBody, name) ? (parsedBody as Record<string, unknown>)[name] : undefined
+  if (value === undefined) return NONE
+  return typeof value === 'string' ? readText(value) : SPOILT
 }
 
 /** @returns undefined if the body is longer; the rest of it is then left to the other reader */

@@ -1,4 +1,5 @@
 import type { Missing } from '../policy/policy.ts'
+import type { ReceivedRequest } from '../received-request.ts'
 import { callerAddress } from './address.ts'
 import { readAuthorization } from './authorization.ts'
 import { readFormField } from './form.ts'
@@ -8,7 +9,7 @@ import type { Source } from './source.ts'
 
 /** What a policy's sources are read from. */
 export interface Subject {
-  readonly request: Request
+  readonly request: ReceivedRequest
   /** What `route` stands for: the policy's pattern that matched, or the method and canonical path. */
   readonly route: string
   /** Leading bits of an IPv6 address that count. */
@@ -30,7 +31,7 @@ export async function identify(
     if (reading.kind === 'value')
       parts.push('name' in source ? `${source.kind}:${source.name}` : source.kind, reading.value)
     else if (missing.kind === 'deny' || (missing.kind === 'skip' && reading.kind === 'none')) return missing
-    else parts.push('ip', callerAddress(subject.request.headers, subject.ipv6Prefix))
+    else parts.push('ip', callerAddress(subject.request, subject.ipv6Prefix))
   }
   return parts
 }
@@ -40,7 +41,7 @@ function read(source: Source, { request, route, ipv6Prefix }: Subject): Reading 
     case 'token':
       return readAuthorization(request.headers.get('Authorization'))
     case 'ip':
-      return { kind: 'value', value: callerAddress(request.headers, ipv6Prefix) }
+      return { kind: 'value', value: callerAddress(request, ipv6Prefix) }
     case 'route':
       return { kind: 'value', value: route }
     case 'global':
@@ -51,10 +52,20 @@ function read(source: Source, { request, route, ipv6Prefix }: Subject): Reading 
       return readParameter(new URL(request.url).search.slice(1), source.name)
     case 'form':
       return readFormField(request, source.name)
+    case 'application':
+      return readTold(source.tell(request.context as never))
   }
 }
 
-/** With a comma it may be several fields that the runtime has joined, of which APIs take the first or the last. */
+/** @throws {TypeError} the application's own mistake, which must not let anybody pass as one who has no identity */
+async function readTold(said: unknown): Promise<Reading> {
+  const value = await said
+  if (value === undefined || value === '') return NONE
+  if (typeof value === 'string') return { kind: 'value', value }
+  throw new TypeError(`identify: expected a string or undefined, got ${value === null ? 'null' : `a ${typeof value}`}`)
+}
+
+/** With a comma it may be several, which the runtime has joined and of which APIs take the first or the last. */
 function readField(field: string | null): Reading {
   if (field === null) return NONE
   return field.includes(',') ? SPOILT : readText(field)

@@ -2,6 +2,8 @@
 export type Source =
   | { readonly kind: 'token' | 'ip' | 'route' | 'global' }
   | { readonly kind: 'header' | 'query' | 'form'; readonly name: string }
+  /** A function of the application says who it is, or, by undefined, that it does not know. */
+  | { readonly kind: 'application'; readonly tell: (context: never) => unknown }
 
 export const BY_EXPECTED =
   '"token", "ip", "route", "global", "header:<name>", "query:<name>" or "form:<name>", joined with "+"'

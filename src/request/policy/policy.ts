@@ -15,6 +15,8 @@ export type Cost =
   | { readonly kind: 'fixed'; readonly units: number }
   /** As a request header says, 1 without it. */
   | { readonly kind: 'header'; readonly name: string; readonly max: number }
+  /** A function of the application says it. */
+  | { readonly kind: 'application'; readonly tell: (context: never) => unknown; readonly max: number }
 
 /** What happens to a caller that lacks what a policy counts by. */
 export type Missing =

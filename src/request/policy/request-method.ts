@@ -1,4 +1,6 @@
-/** Fields in which some frameworks let a client name another method than the request's own. */
+import type { ReceivedRequest } from '../received-request.ts'
+
+/** Fields by which some frameworks let a client name another method than that of the request. */
 const FIELDS = ['X-HTTP-Method-Override', 'X-HTTP-Method', 'X-Method-Override']
 
 /**
@@ -32,7 +34,10 @@ export interface RequestMethods {
  * for all of them.
  * @param known those that patterns name: what else a request may mean makes no difference
  */
-export function readMethods({ method, headers, url }: Request, known: readonly string[]): RequestMethods {
+export function readMethods(
+  { method, headers, url }: Pick<ReceivedRequest, 'method' | 'headers' | 'url'>,
+  known: readonly string[],
+): RequestMethods {
   if (known.length === 0) return { meant: [method], isCertain: true }
   const values: string[] = []
   for (const name of FIELDS) {

@@ -1,5 +1,5 @@
-import type { PathReader, RequestPath } from '../request/policy/request-path.ts'
-import { Remembered } from '../request/remembered.ts'
+import type { PathReader, RequestPath } from './policy/request-path.ts'
+import { Remembered } from './remembered.ts'
 
 /** The target of a request (RFC 9112 §3.2), taken apart. */
 export interface Target {

@@ -1,0 +1,49 @@
+import type { UpstreamHealth } from '../limiter/shedding/upstream-health.ts'
+import { tellsOverload } from '../limiter/shedding/upstream-health.ts'
+import type { Verdict } from '../limiter/verdict.ts'
+import { callerAddress } from '../request/identity/address.ts'
+import type { ReceivedRequest } from '../request/received-request.ts'
+import type { CallContext } from '../store/call-context.ts'
+import { addRateLimitFields, type Dialect } from './rate-limit-fields.ts'
+
+export type Admitted = Extract<Verdict, { kind: 'admitted' }>
+export type Refused = Exclude<Verdict, Admitted>
+
+/** The fields of a response, whatever it is made of. */
+export type ResponseFields = Pick<Headers, 'get' | 'has' | 'set' | 'append'>
+
+/** What of a response is known before its body. */
+export interface ResponseHead {
+  readonly status: number
+  readonly headers: ResponseFields
+}
+
+/** Whether the response to an admitted request is to be waited for, wherever its client has gone. */
+export function isAwaited({ hold, settlement }: Admitted, health: UpstreamHealth | undefined): boolean {
+  return health !== undefined || hold !== undefined || settlement !== undefined
+}
+
+/**
+ * An admitted request goes to what answers it.
+ * @returns to be called once: when the head of the response is known, or without it if there will be none
+ */
+export function beginExchange(
+  request: ReceivedRequest,
+  { settlement }: Admitted,
+  { health, ipv6Prefix, context }: { health: UpstreamHealth | undefined; ipv6Prefix: number; context: CallContext },
+): (head?: ResponseHead) => void {
+  const end = health?.begin(callerAddress(request, ipv6Prefix))
+  return (head) => {
+    end?.(head !== undefined && tellsOverload(head, request))
+    if (head && settlement) context.waitUntil(settlement.settle(head.headers))
+  }
+}
+
+/**
+ * Says in a response how the limits stand.
+ * @param nowMs milliseconds since the Unix epoch
+ */
+export function tellLimits(headers: ResponseFields, verdict: Verdict, dialect: Dialect, nowMs: number): void {
+  if (verdict.degraded !== undefined) headers.set('Sluice-Degraded', verdict.degraded)
+  if ('tiers' in verdict) addRateLimitFields(headers, dialect, verdict.tiers, nowMs)
+}

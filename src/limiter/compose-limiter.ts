@@ -1,0 +1,39 @@
+import { Decider, type DeciderOptions } from '../decide/decider.ts'
+import type { Log } from '../decide/log.ts'
+import { MemoryStore } from '../store/memory/memory-store.ts'
+import type { Store } from '../store/store.ts'
+import { Limiter, type LimiterOptions } from './limiter.ts'
+import { UpstreamHealth } from './shedding/upstream-health.ts'
+
+/** How requests are limited, wherever that is done. */
+export interface LimiterConfig
+  extends Omit<LimiterOptions, 'decider' | 'health' | 'log'>,
+    Pick<DeciderOptions, 'leases' | 'localShare'> {
+  /** Whether requests are shed for the sake of what answers them. */
+  readonly isShedding: boolean
+  /** Deadline of a decision by the store, in milliseconds. */
+  readonly storeTimeoutMs: number
+}
+
+/** What the parts lean on. */
+export interface LimiterParts {
+  readonly store: Store
+  /** Milliseconds since the Unix epoch. */
+  readonly now: () => number
+  readonly log: Log
+}
+
+export interface ComposedLimiter {
+  readonly limiter: Limiter
+  readonly decider: Decider
+  /** Undefined: what answers is not watched. */
+  readonly health: UpstreamHealth | undefined
+}
+
+/** Puts together all that decides: a store, what stands around it, and what reads requests. */
+export function composeLimiter(config: LimiterConfig, { store, now, log }: LimiterParts): ComposedLimiter {
+  const { leases, localShare, storeTimeoutMs: timeoutMs } = config
+  const decider = new Decider({ store, fallback: new MemoryStore(now), now, log, timeoutMs, leases, localShare })
+  const health = config.isShedding ? new UpstreamHealth(now) : undefined
+  return { limiter: new Limiter({ ...config, decider, health, log }), decider, health }
+}
