@@ -48,6 +48,16 @@ export default defineConfig({
           hookTimeout: TIMEOUT_MS,
         },
       },
+      {
+        test: {
+          name: 'package',
+          ...SHARED,
+          include: ['test/package/**/*.test.ts'],
+          globalSetup: ['./test/setup/services.ts', './test/setup/packed.ts'],
+          testTimeout: TIMEOUT_MS,
+          hookTimeout: TIMEOUT_MS,
+        },
+      },
     ],
   },
 })

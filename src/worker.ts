@@ -1,3 +1,4 @@
+import type { ExecutionContext } from 'hono'
 import { ConfigError } from './config/config-error.ts'
 import { type Environment, isFetcher, loadConfig } from './config/load-config.ts'
 import { consoleLog } from './decide/log.ts'

@@ -5,7 +5,8 @@ const LONGEST = [
   '/test/faults/',
   '/test/tools/dev',
   '/test/exactness/',
-  // Installs packages on a fresh machine.
+  // Install packages.
+  '/test/package/',
   '/test/dodging/',
   '/test/e2e/',
   '/test/property/',

@@ -1,0 +1,99 @@
+import { execFile } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { createTestHarness, type TestHarness } from 'wrangler'
+import { installProject, type Project } from '../support/installed-project.ts'
+import { startUpstream, type Upstream } from '../support/upstream.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+const { dependencies, devDependencies, peerDependencies } = JSON.parse(
+  await readFile(join(ROOT, 'package.json'), 'utf8'),
+)
+
+const USES_FOLDER = join(import.meta.dirname, 'uses')
+/** What comes of each use in `uses/`, wherever it runs. */
+const USES: Readonly<Record<string, unknown>> = { worker: [200, 429] }
+
+interface TypeCheck {
+  /** What the project knows of `fetch`. */
+  readonly terms: string
+  /** How it finds modules. */
+  readonly resolution: 'bundler' | 'nodenext'
+  readonly options: readonly string[]
+}
+
+const TYPE_CHECKS: readonly TypeCheck[] = [
+  { terms: 'a browser', resolution: 'bundler', options: ['--lib', 'es2024,dom', '--types', ''] },
+  { terms: 'Node', resolution: 'nodenext', options: ['--types', join(ROOT, 'node_modules/@types/node')] },
+  {
+    terms: 'Workers',
+    resolution: 'bundler',
+    options: ['--types', join(ROOT, 'node_modules/@cloudflare/workers-types')],
+  },
+]
+
+async function checkTypes(project: Project, uses: readonly string[], { resolution, options }: TypeCheck) {
+  const strict = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--allowImportingTsExtensions']
+  const module = ['--module', resolution === 'bundler' ? 'esnext' : resolution, '--moduleResolution', resolution]
+  const files = uses.map((use) => `${use}.ts`)
+  await project.run('tsc', [...strict, '--target', 'es2024', '--lib', 'es2024', ...module, ...options, ...files])
+}
+
+let api: Upstream
+beforeAll(async () => {
+  api = await startUpstream((_request, response) => response.end('hello'))
+})
+afterAll(() => api.stop())
+
+test('the packed file is as bundlers, Node and TypeScript expect it', async () => {
+  const packed = inject('packed')
+  const run = promisify(execFile)
+  // Both exit with an error if there is something to tell. The package is modules only, which is what `esm-only` allows.
+  await Promise.all([run('publint', [packed, '--strict']), run('attw', [packed, '--profile', 'esm-only'])])
+})
+
+describe('a project with nothing but the package', () => {
+  let project: Project
+  beforeAll(async () => {
+    project = await installProject({ from: USES_FOLDER, packed: inject('packed'), packages: [inject('packed')] })
+  })
+  afterAll(() => project?.remove())
+
+  test('gets what the package cannot do without, and no more', () => {
+    expect(project.packages.toSorted()).toEqual(['sluice', ...Object.keys(dependencies)].toSorted())
+  })
+})
+
+describe('a project with the package and all that its entries can use', () => {
+  let project: Project
+  let workerd: TestHarness
+  beforeAll(async () => {
+    const peers = Object.keys(peerDependencies).map((peer) => `${peer}@${devDependencies[peer]}`)
+    project = await installProject({
+      from: USES_FOLDER,
+      packed: inject('packed'),
+      packages: [inject('packed'), ...peers],
+    })
+    const vars = { API_URL: api.url }
+    workerd = createTestHarness({ root: project.folder, workers: [{ configPath: 'wrangler.toml', vars }] })
+    await workerd.listen()
+  })
+  afterAll(async () => {
+    await workerd?.close()
+    await project?.remove()
+  })
+
+  test.each(TYPE_CHECKS)('has types in terms of $terms, for $resolution', async (check) => {
+    await checkTypes(project, Object.keys(USES), check)
+  })
+
+  test.each(Object.entries(USES))('runs %s on Node', async (use, result) => {
+    expect(JSON.parse(await project.run('node', ['on-node.ts', use, api.url]))).toEqual(result)
+  })
+
+  test.each(Object.entries(USES))('runs %s in workerd', async (use, result) => {
+    expect(await (await workerd.fetch(`/${use}`)).json()).toEqual(result)
+  })
+})
