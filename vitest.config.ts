@@ -33,7 +33,7 @@ export default defineConfig({
           ...SHARED,
           testTimeout: TIMEOUT_MS,
           hookTimeout: TIMEOUT_MS,
-          include: ['test/unit/**/*.test.ts', 'test/contract/**/*.test.ts'],
+          include: ['test/{unit,contract,library}/**/*.test.ts'],
           globalSetup: './test/setup/services.ts',
         },
       },
@@ -41,7 +41,9 @@ export default defineConfig({
         test: {
           name: 'node',
           ...SHARED,
-          include: ['test/{property,simulation,integration,e2e,tools,exactness,fuzz,faults,dodging}/**/*.test.ts'],
+          include: [
+            'test/{contract,library,property,simulation,integration,e2e,tools,exactness,fuzz,faults,dodging}/**/*.test.ts',
+          ],
           expect: { poll: { timeout: 60_000 } },
           globalSetup: ['./test/setup/services.ts', './test/setup/bundle.ts', './test/setup/fuzz.ts'],
           testTimeout: TIMEOUT_MS,

@@ -1,8 +1,9 @@
 import type { OnStoreError } from '../decide/decider.ts'
 import { isPassed, PASSED_EXPECTED } from '../gateway/passed-fields.ts'
-import { ALGORITHMS } from '../limit/algorithm-table.ts'
+import { ALGORITHMS, type AlgorithmName } from '../limit/algorithm-table.ts'
+import { MAX_LOG_ENTRIES, readTiers, refuseMisplaced, tierName } from '../limit/read-tiers.ts'
 import type { Tier } from '../limit/rule.ts'
-import { DURATION_EXPECTED, formatWindow, LIMITS_EXPECTED, parseDuration, parseLimits } from '../limit/tiers.ts'
+import { formatWindow, LIMITS_EXPECTED } from '../limit/tiers.ts'
 import { parseHeaderSource, type Source } from '../request/identity/source.ts'
 import type { Cost, Missing, Policy, PolicyTier } from '../request/policy/policy.ts'
 import { PRIORITIES, type Priority } from '../request/policy/priority.ts'
@@ -34,11 +35,6 @@ export interface PolicyDefaults {
   readonly onStoreError: OnStoreError
 }
 
-/** An exact log holds 16 bytes for each admission in its longest window: this is 1.6 MB for one caller. */
-const MAX_LOG_ENTRIES = 100_000
-/** The bucket's arithmetic is exact up to here: units × window in µs. */
-const MAX_BUCKET = 2 ** 52
-const DEFAULT_DEADLINE_MS = 60_000
 const ONE: Cost = { kind: 'fixed', units: 1 }
 const NO_RESERVE: Readonly<Record<Priority, number>> = { critical: 0, default: 0, sheddable: 0 }
 
@@ -59,7 +55,7 @@ export function defaultPolicy(tiers: readonly Tier[], defaults: PolicyDefaults):
   return {
     name,
     algorithm: 'sliding-window',
-    tiers: named(name, tiers),
+    tiers: named(name, 'sliding-window', tiers),
     by,
     match: undefined,
     ignoresCase: false,
@@ -123,29 +119,10 @@ export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyD
 type Fail = (key: keyof PolicyTable, expected: string) => never
 
 function tiersOf(table: PolicyTable, fail: Fail): readonly PolicyTier[] {
-  const { name, algorithm, limits, burst, deadline } = table
-  const { holdsSlots, hasBurst, isLog } = ALGORITHMS[algorithm]
-  if (burst !== undefined && !hasBurst) fail('burst', 'algorithm = "token-bucket" with it')
-  if (deadline !== undefined && !holdsSlots) fail('deadline', 'algorithm = "concurrency" with it')
-  if (limits === undefined) {
-    return table.priority === undefined ? fail('limits', `${LIMITS_EXPECTED}; or else a priority`) : []
-  }
-  if (holdsSlots) {
-    if (!/^[1-9]\d{0,5}$/.test(limits)) fail('limits', 'a number of requests at once from 1 to 999999, such as "20"')
-    const windowMs = deadline === undefined ? DEFAULT_DEADLINE_MS : parseDuration(deadline)
-    return [{ name, limit: Number(limits), windowMs: windowMs ?? fail('deadline', DURATION_EXPECTED) }]
-  }
-  const tiers = parseLimits(limits) ?? fail('limits', LIMITS_EXPECTED)
-  if (hasBurst) {
-    const [tier, ...others] = tiers
-    if (!tier || others.length > 0) return fail('limits', 'one tier, the rate at which the bucket is refilled')
-    const most = Math.floor(MAX_BUCKET / (tier.windowMs * 1000))
-    if ((burst ?? tier.limit) > most) fail(burst ? 'burst' : 'limits', `at most ${most} units with this window`)
-  }
-  if (isLog && !table.exact && tiers.some(({ limit }) => limit > MAX_LOG_ENTRIES)) {
-    fail('limits', `limits up to ${MAX_LOG_ENTRIES} (for more, algorithm = "quota", or exact = true)`)
-  }
-  return named(name, tiers)
+  const { name, algorithm, limits } = table
+  refuseMisplaced(table, fail)
+  if (limits !== undefined) return named(name, algorithm, readTiers({ ...table, limits }, fail))
+  return table.priority === undefined ? fail('limits', `${LIMITS_EXPECTED}; or else a priority`) : []
 }
 
 /** @param max more than this would never fit */
@@ -188,6 +165,6 @@ function settleHeaderOf({ algorithm, settle }: PolicyTable, fail: Fail): string 
   return parseHeaderSource(settle) ?? fail('settle', HEADER_EXPECTED)
 }
 
-function named(policy: string, tiers: readonly Tier[]): readonly PolicyTier[] {
-  return tiers.map((tier) => ({ ...tier, name: `${policy}-${formatWindow(tier.windowMs)}` }))
+function named(policy: string, algorithm: AlgorithmName, tiers: readonly Tier[]): readonly PolicyTier[] {
+  return tiers.map((tier) => ({ ...tier, name: tierName(policy, algorithm, tier) }))
 }

@@ -1,6 +1,6 @@
 import type { Decision, DecisionRequest, Rule } from '../limit/rule.ts'
 import type { CallContext } from '../store/call-context.ts'
-import { type Store, StoreError } from '../store/store.ts'
+import { type Difference, type Store, StoreError } from '../store/store.ts'
 import type { Circuit } from './circuit-breaker.ts'
 import { DenyCache } from './deny-cache.ts'
 import { GuardedStore } from './guarded-store.ts'
@@ -27,6 +27,10 @@ export interface DeciderOptions {
   readonly leases: LeaseSize | undefined
   /** Share of each limit that is allowed here while the store gives no answer, above 0 and at most 1. */
   readonly localShare: number
+  /** Whether refusals are remembered, so that callers who were told to wait cost no calls; if left out, they are. */
+  readonly hasDenyCache?: boolean
+  /** Whether a store that keeps failing is left alone for a moment; if left out, it is. */
+  readonly hasBreaker?: boolean
 }
 
 /** A rule, and what happens to it while the store gives no answer. */
@@ -47,21 +51,31 @@ export interface Decided extends Decision {
   readonly degraded?: 'local' | 'open' | 'closed' | 'local, open'
 }
 
+/** How much is asked of the rules. */
+export type Asking = Pick<DecisionRequest, 'mode' | 'permits'>
+
+const ONE_PERMIT: Asking = { mode: 'all', permits: 1 }
+
 /** Decides by what is known already, else by asking the store, or without it while it gives no answer. */
 export class Decider {
   readonly #store: GuardedStore
   /** Decides in place of the store, or by asking it. */
   readonly #asked: Pick<Store, 'decide'>
+  readonly #denyCache: DenyCache | undefined
+  readonly #leases: Leases | undefined
   readonly #fallback: Store
   readonly #now: () => number
   readonly #log: Log
   readonly #timeoutMs: number
   readonly #localShare: number
 
-  constructor({ store, fallback, now, log, timeoutMs, leases, localShare }: DeciderOptions) {
-    this.#store = new GuardedStore({ store, now, timeoutMs, log })
-    const denyCache = new DenyCache(this.#store, now)
-    this.#asked = leases === undefined ? denyCache : new Leases(denyCache, now, leases)
+  constructor(options: DeciderOptions) {
+    const { store, fallback, now, log, timeoutMs, leases, localShare, hasDenyCache = true, hasBreaker = true } = options
+    this.#store = new GuardedStore({ store, now, timeoutMs, log, hasBreaker })
+    this.#denyCache = hasDenyCache ? new DenyCache(this.#store, now) : undefined
+    const unleased = this.#denyCache ?? this.#store
+    this.#leases = leases === undefined ? undefined : new Leases(unleased, now, leases)
+    this.#asked = this.#leases ?? unleased
     this.#fallback = fallback
     this.#now = now
     this.#log = log
@@ -82,9 +96,32 @@ export class Decider {
     return this.#store.ping()
   }
 
-  async decide(charges: readonly Charge[], context: CallContext): Promise<Decided> {
+  /** @param asking one permit if left out; a `peek` is answered by the store itself, whatever is known already */
+  decide(charges: readonly Charge[], context: CallContext, { mode, permits }: Asking = ONE_PERMIT): Promise<Decided> {
     const rules = charges.map(({ rule }) => rule)
-    return this.#ask(charges, { mode: 'all', permits: 1, rules }, context)
+    return this.#ask(charges, { mode, permits, rules }, context)
+  }
+
+  /**
+   * Gives units back that were charged at `chargedAtMs` by the clock that decided.
+   * @param wasLocal whether the fallback charged them
+   * @throws {StoreError} whether they were given back is then unknown
+   */
+  async settle(differences: readonly Difference[], chargedAtMs: number, wasLocal: boolean): Promise<void> {
+    if (wasLocal) return this.#fallback.settle(differences, chargedAtMs)
+    await this.#store.settle(differences, chargedAtMs)
+    this.#denyCache?.forget(differences.map(({ rule }) => rule.key))
+  }
+
+  /**
+   * Deletes what is known of these keys, here and in the store. All leases lapse.
+   * @throws {StoreError} whether the store has forgotten them is then unknown
+   */
+  async forget(keys: readonly string[]): Promise<void> {
+    await this.#fallback.forget(keys)
+    await this.#store.forget(keys)
+    this.#denyCache?.forget(keys)
+    this.#leases?.clear()
   }
 
   async #ask(
@@ -93,12 +130,13 @@ export class Decider {
     context: CallContext,
     isRepeated = false,
   ): Promise<Decided> {
-    const { rules } = request
+    const { rules, mode } = request
+    const isPeek = mode === 'peek'
     const askedMs = this.#now()
     try {
-      const decision = await this.#asked.decide(request, context)
+      const decision = await (isPeek ? this.#store : this.#asked).decide(request, context)
       const ageMs = this.#now() - askedMs
-      if (decision.granted === 0 || ageMs <= this.#timeoutMs) return decided(rules, decision, this.#store)
+      if (isPeek || decision.granted === 0 || ageMs <= this.#timeoutMs) return decided(request, decision, this.#store)
       // It was right when it was made. But an isolate that stood still since then would release at once what windows
       // had spread out.
       this.#log('error', { event: 'late_decision', ageMs, repeated: !isRepeated })
@@ -111,7 +149,7 @@ export class Decider {
       this.#log('error', { event: 'store_error', message: error.message, answered: without.degraded })
       // The store may have decided nevertheless: slots that it then holds for this request must not wait for their
       // deadline.
-      const lost = error.mayHaveRun ? withSlots(rules) : []
+      const lost = error.mayHaveRun && !isPeek ? withSlots(rules) : []
       if (lost.length > 0) context.waitUntil(this.#store.revoke(lost.map((rule) => ({ rule, isKnown: false }))))
       return without
     }
@@ -128,26 +166,27 @@ export class Decider {
   /** Decides while the store gives no answer, as each charge says. */
   async #withoutStore(charges: readonly Charge[], request: DecisionRequest): Promise<Decided> {
     const rules = request.rules.map((rule) => localShareOf(rule, this.#localShare))
+    const local = { ...request, rules }
     const undecided = { granted: 0, nowMs: this.#now(), usage: rules.map(() => []) }
     // Shadow rules refuse nothing, whatever happens to the store.
     if (charges.some(({ rule, onStoreError }) => rule.enforced && onStoreError === 'closed')) {
-      return { ...decided(rules, undecided, this.#fallback), degraded: 'closed' }
+      return { ...decided(local, undecided, this.#fallback), degraded: 'closed' }
     }
     const isLocal = charges.map(({ onStoreError }) => onStoreError === 'local')
-    const local = rules.filter((_, index) => isLocal[index])
-    if (local.length === 0) {
-      return { ...decided(rules, { ...undecided, granted: request.permits }, this.#fallback), degraded: 'open' }
+    const asked = rules.filter((_, index) => isLocal[index])
+    if (asked.length === 0) {
+      return { ...decided(local, { ...undecided, granted: request.permits }, this.#fallback), degraded: 'open' }
     }
-    const decision = await this.#fallback.decide({ ...request, rules: local })
+    const decision = await this.#fallback.decide({ ...request, rules: asked })
     const told = decision.usage.values()
     const usage = isLocal.map((wasAsked) => (wasAsked ? (told.next().value ?? []) : []))
-    const degraded = local.length < rules.length ? 'local, open' : 'local'
-    return { ...decided(rules, { ...decision, usage }, this.#fallback), degraded }
+    const degraded = asked.length < rules.length ? 'local, open' : 'local'
+    return { ...decided(local, { ...decision, usage }, this.#fallback), degraded }
   }
 }
 
-function decided(rules: readonly Rule[], decision: Decision, store: Store): Decided {
-  const hold = decision.granted > 0 ? holdOf(chargedOf(rules, decision), store) : undefined
+function decided({ mode, rules }: DecisionRequest, decision: Decision, store: Store): Decided {
+  const hold = decision.granted > 0 && mode !== 'peek' ? holdOf(chargedOf(rules, decision), store) : undefined
   return { ...decision, rules, chargedIn: store, ...(hold && { hold }) }
 }
 

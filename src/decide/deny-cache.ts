@@ -55,6 +55,11 @@ export class DenyCache {
     }
   }
 
+  /** What was heard of these keys so far, or is on its way, says nothing any more. */
+  forget(keys: readonly string[]): void {
+    this.#standings.forget(keys)
+  }
+
   #recall(request: DecisionRequest, nowMs: number): Decision | undefined {
     const refusals = request.rules.map((rule) => this.#refusalOf(rule, unitsOf(rule, request), nowMs))
     const first = refusals.find((refusal) => refusal !== undefined)

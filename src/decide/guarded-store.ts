@@ -13,6 +13,7 @@ export interface GuardedStoreOptions {
   /** Deadline of a decision, in milliseconds. */
   readonly timeoutMs: number
   readonly log: Log
+  readonly hasBreaker?: boolean
 }
 
 /**
@@ -22,33 +23,34 @@ export class GuardedStore implements Store {
   readonly kind: Store['kind']
   readonly #store: Store
   readonly #log: Log
-  readonly #breaker: CircuitBreaker
+  readonly #breaker: CircuitBreaker | undefined
   readonly #pending: PendingReleases
 
-  constructor({ store, now, timeoutMs, log }: GuardedStoreOptions) {
+  constructor({ store, now, timeoutMs, log, hasBreaker = true }: GuardedStoreOptions) {
     this.kind = store.kind
     this.#store = store
     this.#log = log
-    this.#breaker = new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 2 * timeoutMs })
+    const random = Math.random
+    this.#breaker = hasBreaker ? new CircuitBreaker({ now, random, probeTimeoutMs: 2 * timeoutMs }) : undefined
     this.#pending = new PendingReleases(store, now)
   }
 
   get circuit(): Circuit {
-    return this.#breaker.circuit
+    return this.#breaker?.circuit ?? 'closed'
   }
 
   decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
     // The request that began may have no time left.
     if (this.#pending.size > 0) context?.waitUntil(this.#pending.keep())
-    const decision = this.#ask(request, context)
+    const decision = this.#breaker ? this.#ask(this.#breaker, request, context) : this.#store.decide(request, context)
     // Even if the client goes away first: slots that were taken for it must become known, so that they can be given
     // back.
     if (request.rules.some(({ slot }) => slot !== undefined)) context?.waitUntil(decision.catch(() => {}))
     return decision
   }
 
-  async #ask(request: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
-    const end = this.#breaker.begin()
+  async #ask(breaker: CircuitBreaker, request: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
+    const end = breaker.begin()
     if (!end) throw new StoreError('not asked for a moment, after it failed repeatedly', { mayHaveRun: false })
     let isSuccess = false
     try {

@@ -69,6 +69,11 @@ export class Leases {
     return { ...decision, granted: 1, usage }
   }
 
+  /** All permits lapse, those on their way too. */
+  clear(): void {
+    this.#accounts.clear()
+  }
+
   #wanted(account: Account, request: DecisionRequest, terms: Terms): number {
     if (this.#roundTripMs > terms.termMs * MAX_ROUND_TRIP_SHARE) return 1
     const wanted = Math.min(terms.most, this.#size, account.wanted(this.#roundTripMs, terms))
@@ -130,7 +135,7 @@ export class Leases {
    */
   #readClock(): number {
     const nowMs = this.#now()
-    if (nowMs < this.#latestMs) this.#accounts.clear()
+    if (nowMs < this.#latestMs) this.clear()
     this.#latestMs = nowMs
     return nowMs
   }

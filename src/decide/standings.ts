@@ -41,6 +41,12 @@ export class Standings {
     })
   }
 
+  /** Something else than a decision has changed these keys: nothing heard or asked before counts. */
+  forget(keys: readonly string[]): void {
+    const heardAs = ++this.#heard
+    for (const key of keys) this.of(key).doubt(heardAs)
+  }
+
   /** A call has failed that may have charged. */
   doubt({ rules }: DecisionRequest): void {
     const heardAs = ++this.#heard

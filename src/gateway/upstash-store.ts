@@ -1,5 +1,5 @@
 import { Redis } from '@upstash/redis/cloudflare'
-import { upstashClient } from '../store/redis/clients/upstash.ts'
+import { UPSTASH_OPTIONS, upstashClient } from '../store/redis/clients/upstash.ts'
 import { PATIENT_MS, RedisStore, type RedisStoreOptions } from '../store/redis/redis-store.ts'
 
 export interface UpstashStoreOptions extends Pick<RedisStoreOptions, 'algorithms' | 'timeoutMs'> {
@@ -10,19 +10,7 @@ export interface UpstashStoreOptions extends Pick<RedisStoreOptions, 'algorithms
 
 /** Limits shared by all isolates, over Upstash's REST interface, by a client that is safe on Workers. */
 export function upstashStore({ url, token, algorithms, timeoutMs }: UpstashStoreOptions): RedisStore {
-  const options = {
-    url,
-    token,
-    // A pipeline is a promise shared by several requests, and on Workers that hangs.
-    enableAutoPipelining: false,
-    // A repeated EVAL charges twice. `false` would still retry once.
-    retry: { retries: 0 },
-    automaticDeserialization: false,
-    // Replies are integers only: nothing to encode.
-    responseEncoding: false,
-    enableTelemetry: false,
-    readYourWrites: false,
-  } as const
+  const options = { url, token, ...UPSTASH_OPTIONS }
   // It ends calls at their deadline: of those that hang, a request may have six. That costs a signal for each.
   const signal = () => AbortSignal.timeout(PATIENT_MS)
   return new RedisStore({

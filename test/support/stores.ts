@@ -1,8 +1,4 @@
-import { inject } from 'vitest'
-import { upstashStore } from '../../src/gateway/upstash-store.ts'
-import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import type { Store } from '../../src/store/store.ts'
-import { EVERY_ALGORITHM } from './rules.ts'
 
 /** A store under test, and its time. */
 export interface Subject {
@@ -11,26 +7,13 @@ export interface Subject {
   advance(ms: number): Promise<void>
 }
 
-/** Every store that the contract suites run over, by name. */
-export const STORES: Record<string, () => Subject> = {
-  MemoryStore() {
-    let now = 1_700_000_000_000
-    return {
-      store: new MemoryStore(() => now),
-      async advance(ms) {
-        now += ms
-      },
-    }
-  },
-  'RedisStore with key locking': () => redisSubject(inject('redisRestUrl')),
-  'RedisStore on plain Redis': () => redisSubject(inject('plainRestUrl')),
-}
+/** Every store that the contract suites run over, by name: those that need TCP run on Node, the others on workerd. */
+export const STORES: Record<string, () => Subject> =
+  navigator.userAgent === 'Cloudflare-Workers'
+    ? (await import('./worker-stores.ts')).WORKER_STORES
+    : (await import('./tcp-stores.ts')).TCP_STORES
 
-function redisSubject(url: string): Subject {
-  const algorithms = new Set(EVERY_ALGORITHM)
-  return {
-    store: upstashStore({ url, token: inject('redisRestToken'), algorithms, timeoutMs: 60_000 }),
-    // Redis's clock is this machine's, and the wait begins after Redis has read it.
-    advance: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
-  }
+/** Redis's clock is this machine's, and the wait begins after Redis has read it. */
+export function redisSubject(store: Store): Subject {
+  return { store, advance: (ms) => new Promise((resolve) => setTimeout(resolve, ms)) }
 }

@@ -12,7 +12,12 @@ interface Entry {
 /** What a store in memory knows of each key, up to a bound. */
 export class ExpiringStates implements States {
   readonly #entries = new Map<string, Entry>()
+  readonly #maxKeys: number
   #nowMs = 0
+
+  constructor(maxKeys = MAX_KEYS) {
+    this.#maxKeys = maxKeys
+  }
 
   /** The states at a moment, until the next call. @param nowMs milliseconds since the Unix epoch */
   at(nowMs: number): States {
@@ -48,7 +53,7 @@ export class ExpiringStates implements States {
   #evict(): void {
     let steps = 2
     for (const [key, { expiresAtMs }] of this.#entries) {
-      if (this.#entries.size <= MAX_KEYS && (steps-- === 0 || expiresAtMs >= this.#nowMs)) return
+      if (this.#entries.size <= this.#maxKeys && (steps-- === 0 || expiresAtMs >= this.#nowMs)) return
       this.#entries.delete(key)
     }
   }

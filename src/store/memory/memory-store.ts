@@ -8,14 +8,16 @@ import { ExpiringStates } from './expiring-states.ts'
 /**
  * Exact limits in this process's memory.
  * @param now milliseconds since the Unix epoch; may have a fraction
+ * @param maxKeys keys remembered at most
  */
 export class MemoryStore implements Store {
   readonly kind = 'memory'
-  readonly #states = new ExpiringStates()
+  readonly #states: ExpiringStates
   readonly #now: () => number
 
-  constructor(now: () => number) {
+  constructor(now: () => number, maxKeys?: number) {
     this.#now = now
+    this.#states = new ExpiringStates(maxKeys)
   }
 
   async decide(request: DecisionRequest): Promise<Decision> {

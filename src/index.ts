@@ -1,0 +1,34 @@
+/** The library: limits inside of one's own program. */
+export type { OnStoreError } from './decide/decider.ts'
+export type { Log } from './decide/log.ts'
+export type { Identities, Identity } from './library/charges.ts'
+export type { Decision, PartialDecision, TierState } from './library/decision.ts'
+export type { Slot } from './library/held-slot.ts'
+export {
+  createLimiter,
+  type Limiter,
+  type LimiterOptions,
+  type TakeOptions,
+  type WaitOptions,
+} from './library/limiter.ts'
+export { OptionError } from './library/option-error.ts'
+export {
+  concurrency,
+  fixedWindow,
+  type Limits,
+  type PolicyOptions,
+  quota,
+  slidingWindow,
+  sortedSet,
+  tokenBucket,
+} from './library/policies.ts'
+export type { AnyRedis } from './library/redis-clients.ts'
+export {
+  type LimiterStore,
+  type MemoryStoreOptions,
+  memoryStore,
+  type RedisStoreOptions,
+  redisStore,
+} from './library/stores.ts'
+export { UPSTASH_OPTIONS } from './store/redis/clients/upstash.ts'
+export { StoreError } from './store/store.ts'

@@ -1,0 +1,69 @@
+import type { Decided } from '../decide/decider.ts'
+import type { Rule, Tier, TierUsage } from '../limit/rule.ts'
+import type { Policy } from './policies.ts'
+
+/** How one tier of one policy stands after a decision. */
+export interface TierState extends Tier, TierUsage {
+  /** Name of the policy. */
+  readonly policy: string
+  /** Unlike that of any other tier, e.g. `default-1m`. */
+  readonly name: string
+}
+
+interface Outcome {
+  /** Those of all policies, in order. While the store gives no answer, limits may be shares of theirs. */
+  readonly tiers: readonly TierState[]
+  /**
+   * Milliseconds after which the same will be granted if nobody else spends; 0 if anything was granted. For rates it is
+   * exact: a millisecond less does not do. For slots it is the latest moment, as they may be given back before.
+   */
+  readonly retryAfterMs: number
+  /** When it was decided, by the store's clock: milliseconds since the Unix epoch. */
+  readonly decidedAtMs: number
+  /** Units that it has cost of each policy; 0 if nothing was granted, or only asked. */
+  readonly charged: number
+  /** How it was decided while the store gave no answer: by limits of this process alone, by none, or not at all. */
+  readonly degraded?: Decided['degraded']
+}
+
+/** What becomes of a request. A refusal has changed nothing. */
+export interface Decision extends Outcome {
+  readonly granted: boolean
+}
+
+/** What becomes of a request for several permits. */
+export interface PartialDecision extends Outcome {
+  /** Permits granted, from 0 to the number asked for. */
+  readonly granted: number
+}
+
+/** How soon to ask again when the store is away and nothing is granted meanwhile: it is probed about once a second. */
+const UNAVAILABLE_RETRY_MS = 1_000
+
+/** @param charged units */
+export function outcomeOf(policies: readonly Policy[], decided: Decided, charged: number): Outcome {
+  const { usage, rules, degraded, granted, nowMs } = decided
+  const tiers: TierState[] = []
+  let retryAfterMs = degraded === 'closed' ? UNAVAILABLE_RETRY_MS : 0
+  for (let index = 0; index < policies.length; index++) {
+    const { name: policy, tierNames, isEnforced } = policies[index] as Policy
+    const told = usage[index] ?? []
+    for (let at = 0; at < told.length; at++) {
+      const { limit, windowMs } = (rules[index] as Rule).tiers[at] as Tier
+      const tier = told[at] as TierUsage
+      const name = tierNames[at] as string
+      tiers.push({
+        policy,
+        name,
+        limit,
+        windowMs,
+        remaining: tier.remaining,
+        resetMs: tier.resetMs,
+        retryAfterMs: tier.retryAfterMs,
+      })
+      if (granted === 0 && isEnforced && tier.retryAfterMs > retryAfterMs) retryAfterMs = tier.retryAfterMs
+    }
+  }
+  const outcome = { tiers, retryAfterMs, decidedAtMs: nowMs, charged }
+  return degraded === undefined ? outcome : { ...outcome, degraded }
+}

@@ -1,0 +1,34 @@
+import type { Hold } from '../decide/hold.ts'
+import type { Decision } from './decision.ts'
+
+/**
+ * What becomes of a request for a slot. If it is granted, the slot is held and renewed until it is released, which
+ * `await using` does by itself at the end of the block.
+ */
+export interface Slot extends Decision, AsyncDisposable {
+  /** Gives the slot back; once, however often it is called, and never fails. Nothing if none was granted. */
+  release(): Promise<void>
+}
+
+/** So often is a slot renewed within the time that it would otherwise last. */
+const RENEWALS = 3
+
+/** @param waitUntil takes work that nobody waits for, and logs what fails */
+export function slotOf(decision: Decision, hold: Hold | undefined, waitUntil: (work: Promise<unknown>) => void): Slot {
+  const renewal = hold && setInterval(() => waitUntil(hold.renew()), hold.deadlineMs / RENEWALS)
+  // On Node, a slot alone keeps no process running.
+  if (typeof renewal === 'object') renewal.unref()
+  let released: Promise<void> | undefined
+  async function giveBack(): Promise<void> {
+    clearInterval(renewal)
+    if (!hold) return
+    const work = hold.release()
+    waitUntil(work)
+    await work.catch(() => {})
+  }
+  const release = () => {
+    released ??= giveBack()
+    return released
+  }
+  return { ...decision, release, [Symbol.asyncDispose]: release }
+}

@@ -1,0 +1,264 @@
+import { type Decided, Decider, ON_STORE_ERROR, type OnStoreError } from '../decide/decider.ts'
+import type { LeaseSize } from '../decide/leases.ts'
+import { consoleLog, type Log, throttle } from '../decide/log.ts'
+import { ALGORITHMS } from '../limit/algorithm-table.ts'
+import type { CallContext } from '../store/call-context.ts'
+import { Deadlines } from '../store/deadlines.ts'
+import { MemoryStore } from '../store/memory/memory-store.ts'
+import { StoreError } from '../store/store.ts'
+import { Charges, type Identities } from './charges.ts'
+import { type Decision, outcomeOf, type PartialDecision } from './decision.ts'
+import { type Slot, slotOf } from './held-slot.ts'
+import { checkFunction, checkInteger, checkNames, checkOneOf, OptionError } from './option-error.ts'
+import { checked, type Policy, type PolicyOptions, readPolicies } from './policies.ts'
+import { sleep } from './sleep.ts'
+import { type LimiterStore, memoryStore } from './stores.ts'
+
+export interface LimiterOptions {
+  /** Tiers such as `10/1s, 100/1m` of one `sliding-window` policy named `default`. Either this or `policies`. */
+  readonly limits?: string
+  /** All of them must grant a request, or none is charged. */
+  readonly policies?: readonly PolicyOptions[]
+  /** Where counts are kept; in this process's memory if left out. */
+  readonly store?: LimiterStore
+  /** First part of every key in Redis, up to 64 letters, digits, "_", ".", ":" or "-"; `sluice` if left out. */
+  readonly prefix?: string
+  /** At least 16 characters: identities are then digested with it as a key, so that nobody can try out guesses. */
+  readonly secret?: string
+  /** Permits that are taken in advance for busy callers of `take`, 2 to 10,000, or as many as they need; `off` if left out. */
+  readonly leases?: LeaseSize | 'off'
+  /** Whether refusals are remembered until they end, so that they cost no calls; if left out, where the store is remote. */
+  readonly denyCache?: boolean
+  /** Whether a store that keeps failing is left alone for a moment; if left out, where the store is remote. */
+  readonly breaker?: boolean
+  /**
+   * While the store gives no answer: exact limits of this process alone (`local`, which is meant if this is left out),
+   * no limits (`open`), or nothing is granted (`closed`).
+   */
+  readonly onStoreError?: OnStoreError
+  /** Part of each limit that is allowed while it is `local`, above 0 and at most 1; 1 if left out. */
+  readonly localShare?: number
+  /** Milliseconds since the Unix epoch; the clock of the memory too, if no store is given. `Date.now` if left out. */
+  readonly now?: () => number
+  /** Told of what goes wrong; JSON lines on the console, one a second for each event, if left out. */
+  readonly log?: Log
+  /** On Workers: keeps work going on after the response. `waitUntil` from `cloudflare:workers` does. */
+  readonly waitUntil?: (work: Promise<unknown>) => void
+}
+
+export interface TakeOptions {
+  /** Units, an integer from 1 to the smallest limit; 1 if left out. */
+  readonly cost?: number
+}
+
+export interface WaitOptions extends TakeOptions {
+  /** Ends the wait: `waitFor` then throws its reason. */
+  readonly signal?: AbortSignal
+  /** Waits no longer than that, in milliseconds; without end if left out. */
+  readonly atMostMs?: number
+}
+
+/** Holds identities to limits. Every method throws `OptionError` for an argument that is none. */
+export interface Limiter {
+  /** Takes what a request costs, of every policy, or nothing. */
+  take(identity: Identities, options?: TakeOptions): Promise<Decision>
+  /** Takes as many of `permits` as every policy has, each at `cost`. @param permits an integer from 1 */
+  obtain(identity: Identities, permits: number, options?: TakeOptions): Promise<PartialDecision>
+  /** What `take` would answer, without taking anything. */
+  peek(identity: Identities, options?: TakeOptions): Promise<Decision>
+  /**
+   * Takes as soon as it is granted: sleeps as long as it is told to, then takes again. If it would have to wait beyond
+   * `atMostMs`, it answers the refusal at once.
+   */
+  waitFor(identity: Identities, options?: WaitOptions): Promise<Decision>
+  /** Takes a slot of every `concurrency` policy, and what it costs of the others. */
+  hold(identity: Identities, options?: TakeOptions): Promise<Slot>
+  /**
+   * Gives back units of a decision, where its window still runs. Only with policies that can: token buckets, fixed
+   * windows and quotas.
+   * @param units an integer from 1; all that was charged if left out
+   * @throws {StoreError} if the store gives no answer: they may have been given back all the same
+   */
+  refund(identity: Identities, decision: Decision | PartialDecision, units?: number): Promise<void>
+  /** Forgets what an identity has used, at once. @throws {StoreError} if the store gives no answer */
+  reset(identity: Identities): Promise<void>
+}
+
+const NAMES: readonly (keyof LimiterOptions)[] = [
+  'limits',
+  'policies',
+  'store',
+  'prefix',
+  'secret',
+  'leases',
+  'denyCache',
+  'breaker',
+  'onStoreError',
+  'localShare',
+  'now',
+  'log',
+  'waitUntil',
+]
+
+/**
+ * Makes a limiter.
+ * @throws {OptionError} naming the option to mend
+ */
+export function createLimiter(options: LimiterOptions): Limiter {
+  return new PolicyLimiter(options)
+}
+
+class PolicyLimiter implements Limiter {
+  readonly #policies: readonly Policy[]
+  readonly #charges: Charges
+  readonly #decider: Decider
+  readonly #maxCost: number
+  readonly #hasSlots: boolean
+  readonly #unsettled: Policy | undefined
+  readonly #waitUntil: (work: Promise<unknown>) => void
+
+  constructor(options: LimiterOptions) {
+    checkOptions(options)
+    const { now = () => Date.now(), store = memoryStore({ now }), onStoreError = 'local', leases = 'off' } = options
+    const { prefix = 'sluice', secret, localShare = 1, denyCache = store.isRemote, breaker = store.isRemote } = options
+    this.#policies = readPolicies(policiesOf(options), onStoreError)
+    this.#charges = new Charges({ policies: this.#policies, prefix, secret })
+    this.#maxCost = Math.min(...this.#policies.map(({ maxCost }) => maxCost))
+    this.#hasSlots = this.#policies.some(({ algorithm }) => ALGORITHMS[algorithm].holdsSlots)
+    this.#unsettled = this.#policies.find(({ algorithm }) => !ALGORITHMS[algorithm].twin.settle)
+    const log = throttle(options.log ?? consoleLog, now)
+    this.#waitUntil = (work) => {
+      const logged = work.catch((error: unknown) => {
+        log('error', { event: 'background', message: error instanceof StoreError ? error.message : 'failed' })
+      })
+      options.waitUntil?.(logged)
+    }
+    this.#decider = new Decider({
+      store: store.open(new Set(this.#policies.map(({ algorithm }) => algorithm))),
+      fallback: new MemoryStore(now),
+      now,
+      log,
+      timeoutMs: store.timeoutMs,
+      leases: leases === 'off' ? undefined : leases,
+      localShare,
+      hasDenyCache: denyCache,
+      hasBreaker: breaker,
+    })
+  }
+
+  async take(identity: Identities, { cost = 1 }: TakeOptions = {}): Promise<Decision> {
+    this.#refuseSlots('take')
+    return this.#toDecision(await this.#decide(identity, cost), cost)
+  }
+
+  async obtain(identity: Identities, permits: number, { cost = 1 }: TakeOptions = {}): Promise<PartialDecision> {
+    this.#refuseSlots('obtain')
+    checkInteger('permits', permits, 1, 1_000_000_000)
+    const decided = await this.#decide(identity, cost, 'partial', permits)
+    const { granted } = decided
+    return { granted, ...outcomeOf(this.#policies, decided, granted * cost) }
+  }
+
+  async peek(identity: Identities, { cost = 1 }: TakeOptions = {}): Promise<Decision> {
+    const decided = await this.#decide(identity, cost, 'peek')
+    return { granted: decided.granted > 0, ...outcomeOf(this.#policies, decided, 0) }
+  }
+
+  async waitFor(identity: Identities, { cost = 1, signal, atMostMs = Infinity }: WaitOptions = {}): Promise<Decision> {
+    if (!(atMostMs >= 0)) throw new OptionError('atMostMs', 'milliseconds from 0', atMostMs)
+    const startMs = performance.now()
+    for (;;) {
+      signal?.throwIfAborted()
+      const decision = await this.take(identity, { cost })
+      if (decision.granted || performance.now() - startMs + decision.retryAfterMs > atMostMs) return decision
+      await sleep(decision.retryAfterMs, signal)
+    }
+  }
+
+  async hold(identity: Identities, { cost = 1 }: TakeOptions = {}): Promise<Slot> {
+    if (!this.#hasSlots) throw new OptionError('hold', 'a limiter with a policy of concurrency()', this.#names())
+    const decided = await this.#decide(identity, cost)
+    return slotOf(this.#toDecision(decided, cost), decided.hold, this.#waitUntil)
+  }
+
+  async refund(identity: Identities, decision: Decision | PartialDecision, units = decision.charged): Promise<void> {
+    if (this.#unsettled) {
+      const { name, algorithm } = this.#unsettled
+      throw new OptionError(
+        'refund',
+        'policies of tokenBucket(), fixedWindow() or quota() only',
+        `${name}: ${algorithm}`,
+      )
+    }
+    const { charged, decidedAtMs, degraded } = decision
+    if (charged === 0) return
+    checkInteger('units', units, 1, charged)
+    const differences = this.#charges
+      .of(identity, 1)
+      .filter((_, index) => wasCharged(decision, this.#policies[index]))
+      .map(({ rule }) => ({ rule, units: -units }))
+    if (differences.length > 0) await this.#decider.settle(differences, decidedAtMs, degraded !== undefined)
+  }
+
+  async reset(identity: Identities): Promise<void> {
+    await this.#decider.forget(this.#charges.of(identity, 1).map(({ rule }) => rule.key))
+  }
+
+  #decide(identity: Identities, cost: number, mode: 'all' | 'partial' | 'peek' = 'all', permits = 1): Promise<Decided> {
+    if (cost !== 1) checkInteger('cost', cost, 1, this.#maxCost)
+    const context: CallContext = { deadlines: Deadlines.ofOne(), waitUntil: this.#waitUntil }
+    return this.#decider.decide(this.#charges.of(identity, cost), context, { mode, permits })
+  }
+
+  #toDecision(decided: Decided, cost: number): Decision {
+    const granted = decided.granted > 0
+    return { granted, ...outcomeOf(this.#policies, decided, granted ? cost : 0) }
+  }
+
+  #refuseSlots(method: string): void {
+    if (this.#hasSlots)
+      throw new OptionError(method, 'a limiter without concurrency(): slots are taken by hold()', this.#names())
+  }
+
+  #names(): readonly string[] {
+    return this.#policies.map(({ name }) => name)
+  }
+}
+
+/** Neither is a shadow policy that would have refused, nor one that let everything through while the store was away. */
+function wasCharged({ tiers }: Decision | PartialDecision, policy: Policy | undefined): boolean {
+  const own = tiers.filter((tier) => tier.policy === policy?.name)
+  return own.length > 0 && own.every(({ retryAfterMs }) => retryAfterMs === 0)
+}
+
+function policiesOf({ limits, policies }: LimiterOptions): readonly PolicyOptions[] {
+  if (limits === undefined) return policies ?? []
+  if (policies !== undefined) throw new OptionError('limits', 'either limits or policies', limits)
+  return [{ name: 'default', ...checked(undefined, { algorithm: 'sliding-window', limits }) }]
+}
+
+/** @throws {OptionError} for what the types forbid as well, but not in JavaScript */
+function checkOptions(options: LimiterOptions): void {
+  checkNames('createLimiter', options, NAMES)
+  const { limits, policies, store, prefix, secret, leases, denyCache, breaker, onStoreError, localShare } = options
+  if (limits === undefined && policies === undefined) throw new OptionError('limits', 'limits or policies', undefined)
+  if (store !== undefined && typeof store.open !== 'function') {
+    throw new OptionError('store', 'what memoryStore() or redisStore() makes', typeof store)
+  }
+  if (prefix !== undefined && !(typeof prefix === 'string' && /^[\w.:-]{1,64}$/.test(prefix))) {
+    throw new OptionError('prefix', 'up to 64 letters, digits, "_", ".", ":" or "-"', prefix)
+  }
+  if (secret !== undefined && !(typeof secret === 'string' && secret.length >= 16)) {
+    throw new OptionError('secret', 'at least 16 characters', 'a value not shown here')
+  }
+  if (leases !== undefined && leases !== 'off' && leases !== 'auto') checkInteger('leases', leases, 2, 10_000)
+  checkFunction('now', options.now)
+  checkFunction('log', options.log)
+  checkFunction('waitUntil', options.waitUntil)
+  checkOneOf('denyCache', denyCache, [undefined, true, false])
+  checkOneOf('breaker', breaker, [undefined, true, false])
+  checkOneOf('onStoreError', onStoreError, [undefined, ...ON_STORE_ERROR])
+  if (localShare !== undefined && !(localShare > 0 && localShare <= 1)) {
+    throw new OptionError('localShare', 'a share above 0 and at most 1', localShare)
+  }
+}

@@ -1,0 +1,153 @@
+import { ON_STORE_ERROR, type OnStoreError } from '../decide/decider.ts'
+import { ALGORITHM_NAMES, ALGORITHMS, type AlgorithmName } from '../limit/algorithm-table.ts'
+import { type Fail, readTiers, refuseMisplaced, tierName } from '../limit/read-tiers.ts'
+import type { Tier } from '../limit/rule.ts'
+import { LIMITS_EXPECTED } from '../limit/tiers.ts'
+import { checkInteger, checkNames, checkOneOf, OptionError } from './option-error.ts'
+
+/** What a policy limits, and by which algorithm: made by `slidingWindow`, `quota` and the like. */
+export interface Limits {
+  readonly algorithm: AlgorithmName
+  /** Tiers such as `10/1s, 120/1m`; of `concurrency`, a number such as `20`. */
+  readonly limits: string
+  /** `token-bucket`: units that the bucket holds, an integer from 1; its limit if left out. */
+  readonly burst?: number
+  /** `concurrency`: after this, such as `30s`, a slot that nobody renews is free again; a minute if left out. */
+  readonly deadline?: string
+  /** `sliding-window`, `sorted-set`: whether a limit may exceed 100,000, at 16 (120) bytes an admission and caller. */
+  readonly exact?: boolean
+}
+
+/** A set of limits that a limiter holds each identity to. */
+export interface PolicyOptions extends Limits {
+  /** Up to 64 letters, digits, "-" or "_", unlike that of any other policy; part of Redis keys. */
+  readonly name: string
+  /** `shadow`: it is charged where it can be, and says what it would refuse, but refuses nothing. */
+  readonly mode?: 'enforce' | 'shadow'
+  /** While the store gives no answer; what the limiter says if left out. */
+  readonly onStoreError?: OnStoreError
+}
+
+/** A policy that has been checked. */
+export interface Policy {
+  readonly name: string
+  readonly algorithm: AlgorithmName
+  readonly tiers: readonly Tier[]
+  readonly tierNames: readonly string[]
+  readonly burst: number | undefined
+  readonly isEnforced: boolean
+  readonly onStoreError: OnStoreError
+  /** Units that one decision may cost at most. */
+  readonly maxCost: number
+}
+
+/**
+ * Exact: no window of that length ever holds more than its limit. Any number of tiers.
+ * @throws {OptionError} for anything but tiers
+ */
+export function slidingWindow(limits: string, { exact = false }: { readonly exact?: boolean } = {}): Limits {
+  return checked('slidingWindow', { algorithm: 'sliding-window', limits, ...(exact && { exact }) })
+}
+
+/**
+ * The same as `slidingWindow`, kept as a sorted set: for Redis before 5, at eight times the memory.
+ * @throws {OptionError} for anything but tiers
+ */
+export function sortedSet(limits: string, { exact = false }: { readonly exact?: boolean } = {}): Limits {
+  return checked('sortedSet', { algorithm: 'sorted-set', limits, ...(exact && { exact }) })
+}
+
+/**
+ * A bucket that is refilled without steps, at the rate of its one tier.
+ * @param burst units that it holds; the limit of the tier if left out
+ * @throws {OptionError} for anything but one tier, or more units than its arithmetic is exact for
+ */
+export function tokenBucket(limits: string, { burst }: { readonly burst?: number } = {}): Limits {
+  return checked('tokenBucket', { algorithm: 'token-bucket', limits, ...(burst !== undefined && { burst }) })
+}
+
+/**
+ * Windows aligned to the clock, such as each whole minute. Around their boundaries, up to twice the limit passes.
+ * @throws {OptionError} for anything but tiers
+ */
+export function fixedWindow(limits: string): Limits {
+  return checked('fixedWindow', { algorithm: 'fixed-window', limits })
+}
+
+/**
+ * Budgets for long windows, each of which begins at its first use.
+ * @throws {OptionError} for anything but tiers
+ */
+export function quota(limits: string): Limits {
+  return checked('quota', { algorithm: 'quota', limits })
+}
+
+/**
+ * So many at once: taken by `hold`, until they are given back.
+ * @param deadline after which a slot is free that nobody renews, such as `30s`; a minute if left out
+ * @throws {OptionError} for anything but an integer from 1 to 999,999
+ */
+export function concurrency(slots: number, { deadline }: { readonly deadline?: string } = {}): Limits {
+  const limits = String(slots)
+  return checked('concurrency', { algorithm: 'concurrency', limits, ...(deadline !== undefined && { deadline }) })
+}
+
+const NAMES = ['name', 'algorithm', 'limits', 'burst', 'deadline', 'exact', 'mode', 'onStoreError']
+
+/**
+ * Checks the policies of a limiter.
+ * @throws {OptionError} naming the one to mend
+ */
+export function readPolicies(options: readonly PolicyOptions[], onStoreError: OnStoreError): readonly Policy[] {
+  if (!Array.isArray(options) || options.length === 0) throw new OptionError('policies', 'a list of policies', options)
+  const policies = options.map((policy, index) => readPolicy(policy, `policies[${index}]`, onStoreError))
+  policies.forEach(({ name }, index) => {
+    if (policies.findIndex((other) => other.name === name) < index) {
+      throw new OptionError(`policies[${index}].name`, 'a name used once', name)
+    }
+  })
+  return policies
+}
+
+/** @throws {OptionError} naming the option to mend */
+export function readPolicy(options: PolicyOptions, path: string, onStoreErrorOfAll: OnStoreError): Policy {
+  checkNames(path, options, NAMES)
+  const { name, algorithm, burst, mode = 'enforce', onStoreError = onStoreErrorOfAll } = options
+  if (typeof name !== 'string' || !/^[\w-]{1,64}$/.test(name)) {
+    throw new OptionError(`${path}.name`, 'up to 64 letters, digits, "-" or "_"', name)
+  }
+  checkOneOf(`${path}.mode`, mode, ['enforce', 'shadow'])
+  checkOneOf(`${path}.onStoreError`, onStoreError, ON_STORE_ERROR)
+  const tiers = tiersOf(options, path)
+  const { hasBurst } = ALGORITHMS[algorithm]
+  const smallest = Math.min(...tiers.map(({ limit }) => limit))
+  return {
+    name,
+    algorithm,
+    tiers,
+    tierNames: tiers.map((tier) => tierName(name, algorithm, tier)),
+    burst: hasBurst ? (burst ?? smallest) : undefined,
+    isEnforced: mode === 'enforce',
+    onStoreError,
+    maxCost: Math.min(smallest, burst ?? smallest),
+  }
+}
+
+/** @throws {OptionError} naming the option to mend, below `path` */
+export function checked(path: string | undefined, limits: Limits): Limits {
+  tiersOf(limits, path)
+  return limits
+}
+
+function tiersOf(options: Limits, path: string | undefined): readonly Tier[] {
+  const { algorithm, limits, burst } = options
+  const at = (key: string) => (path === undefined ? key : `${path}.${key}`)
+  checkOneOf(at('algorithm'), algorithm, ALGORITHM_NAMES)
+  if (typeof limits !== 'string') throw new OptionError(at('limits'), LIMITS_EXPECTED, limits)
+  if (burst !== undefined) checkInteger(at('burst'), burst, 1, 1_000_000_000)
+  const fail: Fail = (key, expected) => {
+    throw new OptionError(at(key), expected, options[key])
+  }
+  refuseMisplaced(options, fail)
+  return readTiers(options, fail)
+}

@@ -1,0 +1,177 @@
+import { type RedisConfigNodejs, Redis as Upstash } from '@upstash/redis'
+import { Redis as IoRedis } from 'ioredis'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import {
+  type AnyRedis,
+  concurrency,
+  createLimiter,
+  type LimiterOptions,
+  OptionError,
+  quota,
+  redisStore,
+  slidingWindow,
+  UPSTASH_OPTIONS,
+} from '../../src/index.ts'
+import { freePort } from '../../tools/free-port.ts'
+import { connectRedis, type RedisClient } from '../support/script-store.ts'
+
+let nodeRedis: RedisClient
+let ioRedis: IoRedis
+
+beforeAll(async () => {
+  nodeRedis = await connectRedis(inject('redisPort'))
+  ioRedis = new IoRedis(inject('redisPort'), '127.0.0.1', { autoResendUnfulfilledCommands: false })
+})
+afterAll(async () => {
+  await nodeRedis.close()
+  ioRedis.disconnect()
+})
+
+const CLIENTS: Record<string, () => AnyRedis> = {
+  '@upstash/redis': () => upstash(UPSTASH_OPTIONS),
+  '@redis/client': () => nodeRedis,
+  ioredis: () => ioRedis,
+}
+
+function upstash(options: Partial<RedisConfigNodejs>): Upstash {
+  return new Upstash({ url: inject('redisRestUrl'), token: inject('redisRestToken'), ...options })
+}
+
+/** A limiter with keys of its own. */
+function subject(client: AnyRedis, options: LimiterOptions) {
+  const prefix = crypto.randomUUID()
+  const store = redisStore(client, { timeoutMs: 60_000 })
+  return { prefix, limiter: createLimiter({ prefix, store, log: () => {}, ...options }) }
+}
+
+/** How often Redis was asked while something went on: nothing else asks it meanwhile. */
+async function calls(prefix: string, work: () => Promise<unknown>): Promise<string[][]> {
+  const monitor = await ioRedis.monitor()
+  const seen: string[][] = []
+  monitor.on('monitor', (_time: string, args: string[], source: string) => {
+    if (source !== 'lua' && args.some((arg) => arg.startsWith(prefix))) seen.push(args)
+  })
+  await work()
+  // What the monitor has been told by then is all there was.
+  await ioRedis.echo(`${prefix} end`)
+  while (!seen.some(([command]) => command === 'echo')) await new Promise((resolve) => setImmediate(resolve))
+  monitor.disconnect()
+  return seen.filter(([command]) => command !== 'echo')
+}
+
+describe.each(Object.entries(CLIENTS))('%s', (_name, client) => {
+  test('take() is one call, whatever the policies, and a refusal that is known is none', async () => {
+    const { prefix, limiter } = subject(client(), {
+      policies: [
+        { name: 'calls', ...slidingWindow('2/1s, 3/1h') },
+        { name: 'day', ...quota('3/1d') },
+      ],
+    })
+    await limiter.take('warm up')
+    expect(await calls(prefix, () => limiter.take('alice', { cost: 2 }))).toHaveLength(1)
+    // It is told to wait once, and a timer may fire a millisecond early.
+    expect((await calls(prefix, () => limiter.waitFor('alice'))).length).toBeLessThanOrEqual(3)
+    expect(await limiter.take('alice')).toMatchObject({ granted: false })
+    const unasked = await calls(prefix, async () => {
+      for (let i = 0; i < 10; i++) expect((await limiter.take('alice')).granted).toBe(false)
+    })
+    expect(unasked).toEqual([])
+  })
+
+  test('obtain(), peek(), refund() and reset() go to Redis, and reset() is seen at once', async () => {
+    const { limiter } = subject(client(), { policies: [{ name: 'day', ...quota('10/1d') }] })
+    const decision = await limiter.obtain('partner', 7)
+    expect(decision).toMatchObject({ granted: 7, charged: 7 })
+    await limiter.refund('partner', decision, 2)
+    expect(await limiter.peek('partner')).toMatchObject({ granted: true, tiers: [{ remaining: 5 }] })
+    expect(await limiter.obtain('partner', 9)).toMatchObject({ granted: 5 })
+    expect((await limiter.take('partner')).granted).toBe(false)
+    await limiter.reset('partner')
+    expect((await limiter.take('partner')).granted).toBe(true)
+  })
+
+  test('refund() is seen at once, though the refusal before it was remembered', async () => {
+    const { limiter } = subject(client(), { policies: [{ name: 'day', ...quota('1/1d') }] })
+    const decision = await limiter.take('alice')
+    expect((await limiter.take('alice')).granted).toBe(false)
+    await limiter.refund('alice', decision)
+    expect((await limiter.take('alice')).granted).toBe(true)
+  })
+
+  test('hold() holds a slot that other processes see, until it is given back', async () => {
+    const { prefix, limiter } = subject(client(), { policies: [{ name: 'jobs', ...concurrency(1) }] })
+    const other = createLimiter({
+      prefix,
+      store: redisStore(client()),
+      policies: [{ name: 'jobs', ...concurrency(1) }],
+    })
+    {
+      await using slot = await limiter.hold('alice')
+      expect(slot.granted).toBe(true)
+      expect((await other.hold('alice')).granted).toBe(false)
+    }
+    await using slot = await other.hold('alice')
+    expect(slot.granted).toBe(true)
+  })
+
+  test('leaves no identity in a key', async () => {
+    const { prefix, limiter } = subject(client(), { limits: '5/1h', secret: 'a secret of sixteen' })
+    await limiter.take('alice@example.com')
+    const keys = await nodeRedis.keys(`${prefix}*`)
+    expect(keys).toEqual([expect.stringMatching(/^[\w-]+:default:w:\{[\w-]{22}\}$/)])
+  })
+
+  test('answers an error of Redis as a store that is away', async () => {
+    const { prefix, limiter } = subject(client(), { limits: '5/1h' })
+    await limiter.take('alice')
+    const [key = ''] = await nodeRedis.keys(`${prefix}*`)
+    await nodeRedis.set(key, 'no stream')
+    expect(await limiter.take('alice')).toMatchObject({ granted: true, degraded: 'local', tiers: [{ remaining: 4 }] })
+    await expect(limiter.reset('alice')).resolves.toBeUndefined()
+    expect(await limiter.take('alice')).not.toHaveProperty('degraded')
+  })
+})
+
+test('a leased limiter asks seldom, and reset() ends what it has leased', async () => {
+  const { limiter } = subject(nodeRedis, { limits: '100000/1m', leases: 'auto' })
+  for (let i = 0; i < 3_000; i++) await limiter.take('alice')
+  await limiter.reset('alice')
+  const { tiers } = await limiter.peek('alice')
+  expect(tiers[0]?.remaining).toBe(100_000)
+})
+
+test.each([
+  ['enableAutoPipelining: false', { retry: { retries: 0 } }],
+  ['retry: { retries: 0 }', { enableAutoPipelining: false }],
+  ['retry: { retries: 0 }', { enableAutoPipelining: false, retry: false }],
+  ['without a signal', { ...UPSTASH_OPTIONS, signal: AbortSignal.timeout(1_000) }],
+] as const)('redisStore() refuses an @upstash/redis client: %s', (expected, options) => {
+  expect(() => redisStore(upstash(options))).toThrow(OptionError)
+  expect(() => redisStore(upstash(options))).toThrow(expected)
+})
+
+test('redisStore() refuses an ioredis client that repeats calls, and what is no client', () => {
+  const client = new IoRedis({ lazyConnect: true })
+  expect(() => redisStore(client)).toThrow('autoResendUnfulfilledCommands: false')
+  for (const other of [undefined, null, 'redis://', {}, new Map()]) {
+    expect(() => redisStore(other as never)).toThrow('redisStore: expected a client of @upstash/redis')
+  }
+})
+
+test.each([
+  ['local', { granted: true, degraded: 'local', tiers: [{ limit: 5, remaining: 4 }] }],
+  ['open', { granted: true, degraded: 'open', tiers: [], retryAfterMs: 0 }],
+  ['closed', { granted: false, degraded: 'closed', tiers: [], retryAfterMs: 1_000 }],
+] as const)('without Redis, onStoreError %s decides', async (onStoreError, expected) => {
+  const client = new IoRedis(await freePort(), '127.0.0.1', {
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+  })
+  client.on('error', () => {})
+  const lines: unknown[] = []
+  const log = (_level: string, fields: { readonly event: string }) => lines.push(fields.event)
+  const { limiter } = subject(client, { limits: '10/1h', onStoreError, localShare: 0.5, log })
+  expect(await limiter.take('alice')).toMatchObject(expected)
+  expect(lines).toEqual(['store_error'])
+  client.disconnect()
+})

@@ -1,0 +1,369 @@
+import { describe, expect, test, vi } from 'vitest'
+import {
+  concurrency,
+  createLimiter,
+  fixedWindow,
+  type LimiterOptions,
+  memoryStore,
+  OptionError,
+  quota,
+  slidingWindow,
+  sortedSet,
+  tokenBucket,
+} from '../../src/index.ts'
+
+const START_MS = 1_700_000_000_000
+
+function subject(options: LimiterOptions) {
+  const clock = { now: START_MS }
+  return { clock, limiter: createLimiter({ now: () => clock.now, ...options }) }
+}
+
+/** What a JavaScript caller may hand over, whatever the types say. */
+const untyped = (options: object) => createLimiter(options as LimiterOptions)
+
+describe('take()', () => {
+  test('grants up to the limit, then says when the same will be granted', async () => {
+    const { clock, limiter } = subject({ limits: '2/1s, 3/1m' })
+    expect(await limiter.take('alice')).toEqual({
+      granted: true,
+      tiers: [
+        {
+          policy: 'default',
+          name: 'default-1s',
+          limit: 2,
+          windowMs: 1_000,
+          remaining: 1,
+          resetMs: 1_000,
+          retryAfterMs: 0,
+        },
+        {
+          policy: 'default',
+          name: 'default-1m',
+          limit: 3,
+          windowMs: 60_000,
+          remaining: 2,
+          resetMs: 60_000,
+          retryAfterMs: 0,
+        },
+      ],
+      retryAfterMs: 0,
+      decidedAtMs: START_MS,
+      charged: 1,
+    })
+    clock.now += 400
+    await limiter.take('alice')
+    const refused = await limiter.take('alice')
+    expect(refused).toMatchObject({ granted: false, retryAfterMs: 600, charged: 0 })
+    clock.now += 599
+    expect((await limiter.take('alice')).granted).toBe(false)
+    clock.now += 1
+    expect((await limiter.take('alice')).granted).toBe(true)
+    expect(await limiter.take('alice')).toMatchObject({ granted: false, retryAfterMs: 59_000 })
+  })
+
+  test('charges all policies or none', async () => {
+    const { limiter } = subject({
+      policies: [
+        { name: 'calls', ...slidingWindow('5/1s') },
+        { name: 'day', ...quota('2/1d') },
+      ],
+    })
+    expect((await limiter.take('alice', { cost: 2 })).granted).toBe(true)
+    expect(await limiter.take('alice')).toMatchObject({ granted: false, retryAfterMs: 86_400_000 })
+    const { tiers } = await limiter.peek('alice')
+    expect(tiers.map(({ name, remaining }) => [name, remaining])).toEqual([
+      ['calls-1s', 3],
+      ['day-1d', 0],
+    ])
+  })
+
+  test('a shadow policy says what it would refuse, and refuses nothing', async () => {
+    const { limiter } = subject({
+      policies: [
+        { name: 'new', ...slidingWindow('1/1s'), mode: 'shadow' },
+        { name: 'day', ...quota('9/1d') },
+      ],
+    })
+    await limiter.take('alice')
+    const decision = await limiter.take('alice')
+    expect(decision).toMatchObject({ granted: true, retryAfterMs: 0 })
+    expect(decision.tiers[0]).toMatchObject({ policy: 'new', retryAfterMs: 1_000 })
+  })
+
+  test('each identity has limits of its own: texts, lists, or one for each policy', async () => {
+    const policies = [
+      { name: 'user', ...slidingWindow('2/1s') },
+      { name: 'address', ...slidingWindow('3/1s') },
+    ]
+    const { limiter } = subject({ policies })
+    const remaining = async (identity: Parameters<typeof limiter.take>[0]) =>
+      (await limiter.take(identity)).tiers.map((tier) => tier.remaining)
+    expect(await remaining('alice')).toEqual([1, 2])
+    expect(await remaining(['alice'])).toEqual([0, 1])
+    expect(await remaining(['ali', 'ce'])).toEqual([1, 2])
+    expect(await remaining('["ali","ce"]')).toEqual([1, 2])
+    expect(await remaining({ user: 'bob', address: ['ip', '192.0.2.1'] })).toEqual([1, 2])
+    expect(await remaining({ user: 'eve', address: ['ip', '192.0.2.1'] })).toEqual([1, 1])
+  })
+
+  test('limiters that are given one memory share it', async () => {
+    const store = memoryStore()
+    const limiters = [1, 2].map(() => createLimiter({ limits: '1/1m', store }))
+    const granted = await Promise.all(limiters.map(async (limiter) => (await limiter.take('alice')).granted))
+    expect(granted.toSorted()).toEqual([false, true])
+  })
+})
+
+describe('obtain()', () => {
+  test('grants as much as all policies have, and loses nothing of the others', async () => {
+    const { limiter } = subject({
+      policies: [
+        { name: 'minute', ...quota('300/1m') },
+        { name: 'hour', ...tokenBucket('100/1h') },
+      ],
+    })
+    expect(await limiter.obtain('partner', 40)).toMatchObject({ granted: 40, charged: 40, retryAfterMs: 0 })
+    const { granted, tiers } = await limiter.obtain('partner', 200)
+    expect(granted).toBe(60)
+    expect(tiers.map(({ remaining }) => remaining)).toEqual([200, 0])
+    expect(await limiter.obtain('partner', 5)).toMatchObject({ granted: 0, charged: 0, retryAfterMs: 36_000 })
+  })
+
+  test('counts permits at their cost', async () => {
+    const { limiter } = subject({ limits: '10/1s' })
+    expect(await limiter.obtain('alice', 9, { cost: 3 })).toMatchObject({ granted: 3, charged: 9 })
+  })
+})
+
+test('peek() answers what take() would, and takes nothing', async () => {
+  const { limiter } = subject({ limits: '1/1s' })
+  expect(await limiter.peek('alice')).toMatchObject({ granted: true, charged: 0 })
+  expect(await limiter.take('alice')).toMatchObject({ granted: true })
+  expect(await limiter.peek('alice')).toMatchObject({ granted: false, retryAfterMs: 1_000 })
+})
+
+test('reset() gives an identity all of its limits, and no other', async () => {
+  const { limiter } = subject({ limits: '1/1s' })
+  await limiter.take('alice')
+  await limiter.take('bob')
+  await limiter.reset('alice')
+  expect((await limiter.take('alice')).granted).toBe(true)
+  expect((await limiter.take('bob')).granted).toBe(false)
+})
+
+describe('refund()', () => {
+  test.each([
+    ['tokenBucket', tokenBucket],
+    ['fixedWindow', fixedWindow],
+    ['quota', quota],
+  ] as const)('%s: gives back what was charged, or a part of it', async (_name, limits) => {
+    const { limiter } = subject({ policies: [{ name: 'p', ...limits('10/1m') }] })
+    const decision = await limiter.take('alice', { cost: 8 })
+    await limiter.refund('alice', decision, 3)
+    expect((await limiter.peek('alice')).tiers[0]?.remaining).toBe(5)
+    await limiter.refund('alice', await limiter.obtain('alice', 5))
+    expect((await limiter.peek('alice')).tiers[0]?.remaining).toBe(5)
+  })
+
+  test('gives nothing back of a refusal, nor to a shadow policy that was not charged', async () => {
+    const { limiter } = subject({
+      policies: [
+        { name: 'p', ...quota('5/1m') },
+        { name: 'new', ...quota('4/1m'), mode: 'shadow' },
+      ],
+    })
+    const remaining = async () => (await limiter.peek('alice')).tiers.map((tier) => tier.remaining)
+    await limiter.take('alice', { cost: 3 })
+    const decision = await limiter.take('alice', { cost: 2 })
+    expect(await remaining()).toEqual([0, 1])
+    await limiter.refund('alice', decision)
+    expect(await remaining()).toEqual([2, 1])
+    await limiter.refund('alice', await limiter.take('alice', { cost: 4 }))
+    expect(await remaining()).toEqual([2, 1])
+  })
+
+  test('says which policy cannot be corrected, and refuses more than was charged', async () => {
+    const { limiter } = subject({ limits: '2/1s' })
+    await expect(limiter.refund('alice', await limiter.take('alice'))).rejects.toThrow(
+      'refund: expected policies of tokenBucket(), fixedWindow() or quota() only, got "default: sliding-window"',
+    )
+    const { limiter: other } = subject({ policies: [{ name: 'p', ...quota('5/1m') }] })
+    await expect(other.refund('alice', await other.take('alice'), 2)).rejects.toThrow(
+      'units: expected an integer from 1 to 1, got 2',
+    )
+  })
+})
+
+describe('waitFor()', () => {
+  test('waits exactly as long as it is told to', async () => {
+    vi.useFakeTimers({ now: START_MS })
+    try {
+      const limiter = createLimiter({ limits: '2/1s, 3/1m' })
+      await limiter.obtain('alice', 2)
+      let decidedAtMs = 0
+      const waiting = limiter.waitFor('alice').then((decision) => {
+        decidedAtMs = decision.decidedAtMs
+      })
+      await vi.advanceTimersByTimeAsync(999)
+      expect(decidedAtMs).toBe(0)
+      await vi.advanceTimersByTimeAsync(1)
+      await waiting
+      expect(decidedAtMs).toBe(START_MS + 1_000)
+      const last = limiter.waitFor('alice')
+      await vi.advanceTimersToNextTimerAsync()
+      expect(await last).toMatchObject({ granted: true, decidedAtMs: START_MS + 60_000 })
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
+  test('sleeps for longer than a timer can', async () => {
+    vi.useFakeTimers({ now: START_MS })
+    try {
+      const limiter = createLimiter({ policies: [{ name: 'p', ...quota('1/26d') }] })
+      await limiter.take('alice')
+      const waiting = limiter.waitFor('alice')
+      await vi.advanceTimersByTimeAsync(26 * 86_400_000)
+      expect(await waiting).toMatchObject({ granted: true, decidedAtMs: START_MS + 26 * 86_400_000 })
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
+  test('says at once if it would have to wait for too long', async () => {
+    const { limiter } = subject({ limits: '1/1m' })
+    expect((await limiter.waitFor('alice', { atMostMs: 0 })).granted).toBe(true)
+    expect(await limiter.waitFor('alice', { atMostMs: 59_999 })).toMatchObject({ granted: false, retryAfterMs: 60_000 })
+    await expect(limiter.waitFor('alice', { atMostMs: Number.NaN })).rejects.toThrow('atMostMs: expected')
+  })
+
+  test('ends with the reason of its signal, before and while it waits', async () => {
+    const { limiter } = subject({ limits: '1/1m' })
+    await limiter.take('alice')
+    const controller = new AbortController()
+    const waiting = limiter.waitFor('alice', { signal: controller.signal })
+    const reason = new Error('enough')
+    controller.abort(reason)
+    await expect(waiting).rejects.toBe(reason)
+    await expect(limiter.waitFor('bob', { signal: controller.signal })).rejects.toBe(reason)
+    expect((await limiter.peek('bob')).granted).toBe(true)
+  })
+})
+
+describe('hold()', () => {
+  test('holds a slot until its block ends', async () => {
+    const { limiter } = subject({ policies: [{ name: 'jobs', ...concurrency(1) }] })
+    {
+      await using slot = await limiter.hold('alice')
+      expect(slot).toMatchObject({ granted: true, charged: 1 })
+      await using other = await limiter.hold('alice')
+      expect(other).toMatchObject({ granted: false, retryAfterMs: 60_000 })
+    }
+    expect((await limiter.peek('alice')).granted).toBe(true)
+  })
+
+  test('is released once, and charges rates beside it', async () => {
+    const policies = [
+      { name: 'jobs', ...concurrency(2) },
+      { name: 'starts', ...slidingWindow('3/1m') },
+    ]
+    const { limiter } = subject({ policies })
+    const [first] = [await limiter.hold('alice'), await limiter.hold('alice')]
+    await first?.release()
+    await first?.release()
+    const { tiers } = await limiter.peek('alice')
+    expect(tiers.map(({ name, remaining }) => [name, remaining])).toEqual([
+      ['jobs', 1],
+      ['starts-1m', 1],
+    ])
+  })
+
+  test('keeps a slot beyond its deadline while it is held', async () => {
+    vi.useFakeTimers({ now: START_MS })
+    try {
+      const limiter = createLimiter({ policies: [{ name: 'jobs', ...concurrency(1, { deadline: '3s' }) }] })
+      const slot = await limiter.hold('alice')
+      await vi.advanceTimersByTimeAsync(60_000)
+      expect((await limiter.peek('alice')).granted).toBe(false)
+      await slot.release()
+      expect(vi.getTimerCount()).toBe(0)
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
+  test('is for limiters with slots, and they are for nothing else', async () => {
+    await expect(createLimiter({ limits: '1/1s' }).hold('alice')).rejects.toThrow(
+      'hold: expected a limiter with a policy of concurrency(), got ["default"]',
+    )
+    const limiter = createLimiter({ policies: [{ name: 'jobs', ...concurrency(1) }] })
+    await expect(limiter.take('alice')).rejects.toThrow('take: expected a limiter without concurrency()')
+    await expect(limiter.obtain('alice', 1)).rejects.toThrow(OptionError)
+    await expect(limiter.waitFor('alice')).rejects.toThrow(OptionError)
+  })
+})
+
+test.each([
+  [() => untyped({}), 'limits: expected limits or policies, got nothing'],
+  [() => untyped({ limit: '1/1s' }), 'createLimiter: expected only the names limits, policies, store, '],
+  [() => untyped({ limits: '1/1s', policies: [] }), 'limits: expected either limits or policies, got "1/1s"'],
+  [() => untyped({ limits: 'many' }), 'limits: expected tiers such as "10/1s, 120/1m"'],
+  [() => untyped({ limits: 5 }), 'limits: expected tiers such as'],
+  [() => untyped({ limits: '100001/1m' }), 'limits: expected limits up to 100000 '],
+  [() => untyped({ policies: [] }), 'policies: expected a list of policies, got []'],
+  [() => untyped({ policies: [{ name: 'a b', ...quota('1/1s') }] }), 'policies[0].name: expected up to 64 letters'],
+  [() => untyped({ policies: [{ name: 'a', ...quota('1/1s'), on: 1 }] }), 'policies[0]: expected only the names name'],
+  [() => untyped({ limits: '1/1s', store: new Map() }), 'store: expected what memoryStore() or redisStore() makes'],
+  [() => untyped({ limits: '1/1s', prefix: 'a b' }), 'prefix: expected up to 64 letters'],
+  [
+    () => untyped({ limits: '1/1s', secret: 'short' }),
+    'secret: expected at least 16 characters, got "a value not shown',
+  ],
+  [() => untyped({ limits: '1/1s', leases: 1 }), 'leases: expected an integer from 2 to 10000, got 1'],
+  [
+    () => untyped({ limits: '1/1s', onStoreError: 'no' }),
+    'onStoreError: expected "local" or "open" or "closed", got "no"',
+  ],
+  [() => untyped({ limits: '1/1s', localShare: 0 }), 'localShare: expected a share above 0 and at most 1, got 0'],
+  [() => untyped({ limits: '1/1s', denyCache: 'on' }), 'denyCache: expected true or false, got "on"'],
+  [() => untyped({ limits: '1/1s', now: 5 }), 'now: expected a function, got 5'],
+  [() => slidingWindow('0/1s'), 'slidingWindow.limits: expected tiers'],
+  [() => sortedSet('1/1'), 'sortedSet.limits: expected tiers'],
+  [() => tokenBucket('1/1s, 2/1m'), 'tokenBucket.limits: expected one tier'],
+  [() => tokenBucket('1/1s', { burst: 0 }), 'tokenBucket.burst: expected an integer from 1'],
+  [() => tokenBucket('1000000000/53w'), 'tokenBucket.limits: expected at most 140 units with this window'],
+  [() => concurrency(0), 'concurrency.limits: expected a number of requests at once'],
+  [() => concurrency(1, { deadline: 'x' }), 'concurrency.deadline: expected a duration'],
+  [() => memoryStore({ maxKeys: 0 }), 'memoryStore.maxKeys: expected an integer from 1'],
+] as const)('a wrong option stops at once: %#', (make, message) => {
+  expect(make).toThrow(OptionError)
+  expect(make).toThrow(message)
+})
+
+test('two policies of one name are refused', () => {
+  const policy = { name: 'p', ...quota('1/1s') }
+  expect(() => createLimiter({ policies: [policy, policy] })).toThrow(
+    'policies[1].name: expected a name used once, got "p"',
+  )
+})
+
+test.each([
+  ['cost', { cost: 3 }, 'cost: expected an integer from 1 to 2, got 3'],
+  ['cost', { cost: 0 }, 'cost: expected an integer from 1 to 2, got 0'],
+  ['cost', { cost: 1.5 }, 'cost: expected an integer from 1 to 2, got 1.5'],
+])('take() refuses a %s that can never be granted', async (_name, options, message) => {
+  await expect(createLimiter({ limits: '2/1s' }).take('alice', options)).rejects.toThrow(message)
+})
+
+test.each([
+  [undefined, 'identity: expected a string or a list of strings, got nothing'],
+  [null, 'identity: expected a string or a list of strings, got null'],
+  [[], 'identity: expected a string or a list of strings, got []'],
+  [[1], 'identity: expected a string or a list of strings, got [1]'],
+  [{}, 'identity.default: expected a string or a list of strings, got nothing'],
+  [{ defaults: 'a' }, 'identity: expected names of policies (default), got "defaults"'],
+  [{ default: 5 }, 'identity.default: expected a string or a list of strings, got 5'],
+])('take() refuses %j, which is no identity', async (identity, message) => {
+  await expect(createLimiter({ limits: '2/1s' }).take(identity as never)).rejects.toThrow(message)
+})

@@ -1,0 +1,18 @@
+import { Redis } from 'ioredis'
+import { inject } from 'vitest'
+import { redisStore } from '../../src/library/stores.ts'
+import { EVERY_ALGORITHM } from './rules.ts'
+import { connectRedis } from './script-store.ts'
+import { redisSubject, type Subject } from './stores.ts'
+
+const nodeRedis = await connectRedis(inject('redisPort'))
+const ioRedis = new Redis(inject('redisPort'), '127.0.0.1', { autoResendUnfulfilledCommands: false })
+
+// They live as long as the worker, which runs several suites; a test must not wait for them.
+nodeRedis.unref()
+ioRedis.on('connect', () => ioRedis.stream.unref())
+
+export const TCP_STORES: Record<string, () => Subject> = {
+  '@redis/client': () => redisSubject(redisStore(nodeRedis, { timeoutMs: 60_000 }).open(EVERY_ALGORITHM)),
+  ioredis: () => redisSubject(redisStore(ioRedis, { timeoutMs: 60_000 }).open(EVERY_ALGORITHM)),
+}
