@@ -1,10 +1,14 @@
 /** The longest that a timer can be set to. */
 const LONGEST_MS = 2 ** 31 - 1
 
-/** @throws the signal's reason, as soon as it is aborted */
-export async function sleep(durationMs: number, signal: AbortSignal | undefined): Promise<void> {
-  for (let leftMs = durationMs; leftMs > 0; leftMs -= LONGEST_MS) {
-    await sleepOnce(Math.min(leftMs, LONGEST_MS), signal)
+/**
+ * Sleeps for no less than `durationMs`: the timers of Node may fire up to a millisecond early.
+ * @throws the signal's reason, as soon as it is aborted
+ */
+export async function sleep(durationMs: number, signal?: AbortSignal): Promise<void> {
+  const endMs = performance.now() + durationMs
+  for (let leftMs = durationMs; leftMs > 0; leftMs = endMs - performance.now()) {
+    await sleepOnce(Math.min(Math.ceil(leftMs), LONGEST_MS), signal)
   }
 }
 

@@ -1,3 +1,4 @@
+import { sleep } from '../../src/library/sleep.ts'
 import type { Store } from '../../src/store/store.ts'
 
 /** A store under test, and its time. */
@@ -15,5 +16,5 @@ export const STORES: Record<string, () => Subject> =
 
 /** Redis's clock is this machine's, and the wait begins after Redis has read it. */
 export function redisSubject(store: Store): Subject {
-  return { store, advance: (ms) => new Promise((resolve) => setTimeout(resolve, ms)) }
+  return { store, advance: sleep }
 }
