@@ -13,12 +13,11 @@ import { connectRedis } from './command-counts.ts'
 import { type Bundle, bundle } from './gateway/bundle.ts'
 import { HOT } from './gateway/measure.ts'
 import { profile } from './gateway/profiler.ts'
-import { serviceBindings } from './gateway/services.ts'
 import { NAMES, ONE_TIER } from './gateway/variants.ts'
 import { startGateway } from './gateway/workerd.ts'
 import { load } from './gateway/wrk.ts'
-import { describeMachine } from './machine.ts'
-import { startChild } from './processes/child.ts'
+import { describeMachine } from './results.ts'
+import { serviceBindings, startApi, startFront } from './services.ts'
 
 const TOKEN = 'bench-token'
 const REST_LATENCY_MS = 20
@@ -30,8 +29,8 @@ const bundles = new Map<string, Bundle>()
 const folder = await mkdtemp(join(tmpdir(), 'sluice-profile-'))
 const server = await startRedisServer()
 const redis = await connectRedis(server.port)
-const upstream = await startChild('./upstream.ts')
-const front = await startChild('./rest.ts', [server.port, TOKEN, REST_LATENCY_MS])
+const upstream = await startApi()
+const front = await startFront(server.port, TOKEN, REST_LATENCY_MS)
 try {
   const { date, processors } = await describeMachine(redis)
   console.log(`${date}, ${processors}; µs of a request in each function itself`)

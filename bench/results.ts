@@ -1,7 +1,10 @@
-import type { LeaseFigures } from './accuracy/leases.ts'
-import type { AccuracyFigures } from './accuracy/measure.ts'
+import { readFileSync } from 'node:fs'
+import { cpus } from 'node:os'
+import { fileURLToPath } from 'node:url'
+import type { AccuracyFigures, LeaseFigures } from './accuracy/measure.ts'
+import type { RedisClient } from './command-counts.ts'
 import type { GatewayFigures } from './gateway/measure.ts'
-import type { Machine } from './machine.ts'
+import { findWrk } from './gateway/wrk.ts'
 import type { RedisFigures } from './redis/measure.ts'
 import type { WorstFigures } from './worst/measure.ts'
 
@@ -18,4 +21,30 @@ export interface Results {
   /** Of each gateway an ordinary request first, then the worst found. */
   readonly worst?: readonly WorstFigures[]
   readonly leases?: readonly LeaseFigures[]
+}
+
+/** What figures depend on, and when they were taken. */
+export interface Machine {
+  readonly date: string
+  readonly processors: string
+  readonly versions: Readonly<Record<string, string>>
+}
+
+export async function describeMachine(redis: RedisClient): Promise<Machine> {
+  const { dependencies } = readJson('./package.json')
+  return {
+    date: new Date().toISOString().slice(0, 10),
+    processors: `${cpus().length} × ${cpus()[0]?.model.trim()}`,
+    versions: {
+      node: process.versions.node,
+      redis: /redis_version:(\S+)/.exec(await redis.info('server'))?.[1] ?? '?',
+      workerd: readJson('../node_modules/workerd/package.json').version,
+      wrk: await findWrk(),
+      ...dependencies,
+    },
+  }
+}
+
+function readJson(file: string) {
+  return JSON.parse(readFileSync(fileURLToPath(import.meta.resolve(file)), 'utf8'))
 }

@@ -12,22 +12,19 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { startRedisServer } from '../tools/redis-server.ts'
-import { measureLeases } from './accuracy/leases.ts'
-import { type AccuracyBenchOptions, measureAttacks, measureService } from './accuracy/measure.ts'
+import { type AccuracyBenchOptions, measureAttacks, measureLeases, measureService } from './accuracy/measure.ts'
 import { ALL_TARGETS, MAIN_TARGETS } from './accuracy/targets.ts'
 import { connectRedis } from './command-counts.ts'
-import { connectPeers } from './contender.ts'
 import { type Bundle, bundle } from './gateway/bundle.ts'
 import { HOT, measureGateways } from './gateway/measure.ts'
 import { BARE, HONO_RATE_LIMITER, SLUICE, UPSTASH } from './gateway/variants.ts'
-import { installPeers } from './install-peers.ts'
-import { describeMachine } from './machine.ts'
-import { type Child, startChild } from './processes/child.ts'
+import { connectPeers, installPeers } from './peers.ts'
 import { measureInRedis } from './redis/measure.ts'
 import { checkClaims } from './report/claims.ts'
 import { drawPlots } from './report/plots.ts'
 import { printClaims, printTables } from './report/tables.ts'
-import type { Results } from './results.ts'
+import { describeMachine, type Results } from './results.ts'
+import { type Service, startApi, startFront } from './services.ts'
 import { measureWorst, type WorstFigures } from './worst/measure.ts'
 
 const TOKEN = 'bench-token'
@@ -68,10 +65,10 @@ const startedMs = performance.now()
 const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
 const server = await startRedisServer()
 const redis = await connectRedis(server.port)
-const upstream = await startChild('./upstream.ts')
-const fronts = new Map<number, Child>()
-for (const ms of LATENCIES_MS) fronts.set(ms, await startChild('./rest.ts', [server.port, TOKEN, ms]))
-const front = fronts.get(0) as Child
+const upstream = await startApi()
+const fronts = new Map<number, Service>()
+for (const ms of LATENCIES_MS) fronts.set(ms, await startFront(server.port, TOKEN, ms))
+const front = fronts.get(0) as Service
 const peers = await connectPeers({ redisPort: server.port, restUrl: front.url, token: TOKEN })
 try {
   let results: Results = { machine: await describeMachine(redis), isQuick }

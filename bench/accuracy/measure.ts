@@ -1,12 +1,11 @@
 import type { RedisClient } from '../command-counts.ts'
-import type { Contender } from '../contender.ts'
 import type { Bundle } from '../gateway/bundle.ts'
-import { serviceBindings } from '../gateway/services.ts'
 import { type Gateway, startGateway } from '../gateway/workerd.ts'
-import type { Child } from '../processes/child.ts'
+import type { Contender } from '../peers.ts'
+import { type Service, serviceBindings } from '../services.ts'
 import { median } from '../statistics.ts'
-import { type Attacked, attack, atUpstream, byLibrary, throughGateways } from './attack.ts'
-import { watchRedis } from './redis-log.ts'
+import { type Attacked, attack, atUpstream, byLibrary, throughGateways, watchRedis } from './attack.ts'
+import { BUSY, type NamedScenario, NEAR_THE_LIMIT, ROUND_TRIPS_MS, serve } from './places.ts'
 import { LEASED_TARGET, PLAIN_TARGET, prefixOf, type Target } from './targets.ts'
 import { ATTACKS, CALLERS, type Limit, type Schedule, WARM_UP } from './traffic.ts'
 import { type Admission, idealAdmissions, mostInAWindow } from './windows.ts'
@@ -24,10 +23,21 @@ export interface AccuracyFigures {
   readonly worstByRedis?: number
 }
 
+/** What a caller gets and what it costs, in virtual time: four places of a gateway, each this far from the store. */
+export interface LeaseFigures extends Pick<NamedScenario, 'name' | 'load' | 'leases' | 'roundTripMs'> {
+  readonly isRandom: boolean
+  readonly isBusy: boolean
+  /** Admissions over those of one limiter for all. */
+  readonly ofIdeal: number
+  readonly callsPerRequest: number
+  /** Over its limit. */
+  readonly fullestWindow: number
+}
+
 export interface AccuracyBenchOptions {
   readonly redis: RedisClient
-  readonly upstream: Child
-  readonly front: Child
+  readonly upstream: Service
+  readonly front: Service
   readonly token: string
   readonly bundles: ReadonlyMap<string, Bundle>
   readonly contenders: readonly Contender[]
@@ -67,6 +77,23 @@ export async function measureService(options: AccuracyBenchOptions): Promise<Acc
     ...(await measureGroup(group, [], SERVED, { hot, bursty }, options)),
     ...(await measureGroup(group, [], SERVED_SLOWLY, { slow }, options)),
   ]
+}
+
+/** Simulated, so the figures are the same on any machine. */
+export async function measureLeases(): Promise<LeaseFigures[]> {
+  const busy = BUSY.flatMap((scenario) => ROUND_TRIPS_MS.map((roundTripMs) => ({ ...scenario, roundTripMs })))
+  const figures: LeaseFigures[] = []
+  for (const isRandom of [false, true]) {
+    for (const scenario of [...NEAR_THE_LIMIT, ...busy]) {
+      const { name, load, leases, roundTripMs } = scenario
+      const { requests, admitted, ideal, calls, fullest } = await serve({ ...scenario, isRandom })
+      figures.push({
+        ...{ name, load, leases, roundTripMs, isRandom, isBusy: busy.includes(scenario as (typeof busy)[number]) },
+        ...{ ofIdeal: admitted / ideal, callsPerRequest: calls / requests, fullestWindow: fullest },
+      })
+    }
+  }
+  return figures
 }
 
 async function measureGroup(

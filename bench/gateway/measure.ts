@@ -1,10 +1,8 @@
 import { setTimeout } from 'node:timers/promises'
 import { type RedisClient, readCounts, resetCounts } from '../command-counts.ts'
-import type { Child } from '../processes/child.ts'
+import { type Service, serviceBindings } from '../services.ts'
 import { medians } from '../statistics.ts'
 import type { Bundle } from './bundle.ts'
-import { processorUs } from './processor-time.ts'
-import { serviceBindings } from './services.ts'
 import { ONE_TIER, THREE_TIERS, type Variant } from './variants.ts'
 import { type Gateway, startGateway } from './workerd.ts'
 import { load } from './wrk.ts'
@@ -30,9 +28,9 @@ export interface GatewayFigures {
 
 export interface GatewayBenchOptions {
   readonly redis: RedisClient
-  readonly upstream: Child
+  readonly upstream: Service
   /** REST fronts by their added latency in milliseconds. */
-  readonly fronts: ReadonlyMap<number, Child>
+  readonly fronts: ReadonlyMap<number, Service>
   readonly token: string
   readonly bundles: ReadonlyMap<string, Bundle>
   /** Numbers of callers, and how often each is measured. */
@@ -72,7 +70,7 @@ export async function measureGateways(options: GatewayBenchOptions): Promise<Gat
 }
 
 async function run(cell: Cell, options: GatewayBenchOptions): Promise<Cell['runs'][number]> {
-  const front = options.fronts.get(cell.restLatencyMs) as Child
+  const front = options.fronts.get(cell.restLatencyMs) as Service
   const gateway = await start(cell.variant, front, options)
   try {
     return await measure(cell, gateway, front, options)
@@ -81,7 +79,7 @@ async function run(cell: Cell, options: GatewayBenchOptions): Promise<Cell['runs
   }
 }
 
-function start(variant: Variant, front: Child, { upstream, token, bundles }: GatewayBenchOptions): Promise<Gateway> {
+function start(variant: Variant, front: Service, { upstream, token, bundles }: GatewayBenchOptions): Promise<Gateway> {
   const bundle = bundles.get(variant.source)
   if (!bundle) throw new Error(`no bundle of ${variant.source}`)
   return startGateway(bundle, {
@@ -92,7 +90,7 @@ function start(variant: Variant, front: Child, { upstream, token, bundles }: Gat
 async function measure(
   { variant, callers, runs }: Cell,
   gateway: Gateway,
-  front: Child,
+  front: Service,
   { redis, seconds }: GatewayBenchOptions,
 ): Promise<Cell['runs'][number]> {
   const name = `${crypto.randomUUID().slice(0, 8)}-${runs.length}`
@@ -102,9 +100,9 @@ async function measure(
   await load({ ...target, seconds: WARM_UP_S })
   const callsBefore = await settledCalls(front)
   await resetCounts(redis)
-  const processorBeforeUs = processorUs(gateway.pid)
+  const processorBeforeUs = gateway.processorUs()
   const result = await load({ ...target, seconds })
-  const processor = processorUs(gateway.pid) - processorBeforeUs
+  const processor = gateway.processorUs() - processorBeforeUs
   const restCalls = (await settledCalls(front)) - callsBefore
   const { billed } = await readCounts(redis)
   const { requests, sent, requestsPerSecond, p50Ms, p99Ms, refused, failed } = result
@@ -117,7 +115,7 @@ async function measure(
 }
 
 /** REST calls so far, once those that a load left behind have ended. */
-async function settledCalls(front: Child): Promise<number> {
+async function settledCalls(front: Service): Promise<number> {
   let calls = await front.ask<number>('requests')
   for (let attempt = 0; attempt < 20; attempt++) {
     await setTimeout(100)

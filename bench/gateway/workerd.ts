@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,10 +12,14 @@ import type { Bundle } from './bundle.ts'
 
 const WORKERD = fileURLToPath(import.meta.resolve('../../node_modules/.bin/workerd'))
 const START_TIMEOUT_MS = 20_000
+/** Of the clock in which Linux tells processor time: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html */
+const TICKS_PER_SECOND = 100
 
 export interface Gateway {
   readonly url: string
   readonly pid: number
+  /** Microseconds of processor time that it has taken so far; NaN where there is no /proc. */
+  processorUs(): number
   stop(): Promise<void>
 }
 
@@ -57,7 +62,8 @@ export async function startGateway(bundle: Bundle, { bindings, args = [] }: Gate
     await stop()
     throw new Error(`workerd did not start: ${words.trim()}`)
   }
-  return { url: `http://127.0.0.1:${port}`, pid: child.pid as number, stop }
+  const pid = child.pid as number
+  return { url: `http://127.0.0.1:${port}`, pid, processorUs: () => processorUs(pid), stop }
 }
 
 /** What workerd says about its socket: `{"event":"listen","socket":"http","port":N}`. */
@@ -70,6 +76,16 @@ async function portOf(control: Readable): Promise<number> {
   }
   // The end of the process follows.
   return new Promise(() => {})
+}
+
+function processorUs(pid: number): number {
+  try {
+    // After the name, which is in parentheses and may hold anything.
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? []
+    return ((Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND) * 1e6
+  } catch {
+    return Number.NaN
+  }
 }
 
 async function capnp({ entry }: Bundle, bindings: GatewayOptions['bindings']): Promise<string> {

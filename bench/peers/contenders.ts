@@ -4,7 +4,7 @@ import { Ratelimit } from '@upstash/ratelimit'
 import { Redis } from '@upstash/redis'
 import { RateLimiterRedis, RateLimiterUnion } from 'rate-limiter-flexible'
 import type { Tier } from '../../src/limit/rule.ts'
-import type { Contender, Limit, PeerOptions, Peers } from '../contender.ts'
+import type { Contender, Limit, PeerOptions, Peers } from '../peers.ts'
 
 type UpstashAlgorithm = 'fixedWindow' | 'slidingWindow' | 'tokenBucket'
 

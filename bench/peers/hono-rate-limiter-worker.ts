@@ -5,8 +5,7 @@
 import { Redis } from '@upstash/redis/cloudflare'
 import { Hono, type MiddlewareHandler } from 'hono'
 import { RedisStore, rateLimiter } from 'hono-rate-limiter'
-import { forward } from '../gateway/forward.ts'
-import { type Bindings, tiersOf } from './bindings.ts'
+import { type Bindings, forward, tiersOf } from '../gateway/compared-worker.ts'
 
 let limiter: MiddlewareHandler | undefined
 

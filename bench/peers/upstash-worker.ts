@@ -2,8 +2,7 @@
 import { Ratelimit } from '@upstash/ratelimit'
 import { Redis } from '@upstash/redis/cloudflare'
 import { Hono } from 'hono'
-import { forward } from '../gateway/forward.ts'
-import { type Bindings, tiersOf } from './bindings.ts'
+import { type Bindings, forward, tiersOf } from '../gateway/compared-worker.ts'
 
 let limiters: Ratelimit[] | undefined
 

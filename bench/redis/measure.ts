@@ -1,6 +1,6 @@
 import type { Tier } from '../../src/limit/rule.ts'
 import { type CommandCounts, type RedisClient, readCounts, resetCounts } from '../command-counts.ts'
-import type { Contender } from '../contender.ts'
+import type { Contender } from '../peers.ts'
 import { medians } from '../statistics.ts'
 import { makeSubjects, type Subject } from './subjects.ts'
 

@@ -5,7 +5,7 @@ import type { Rule, Tier } from '../../src/limit/rule.ts'
 import { decideScript } from '../../src/store/redis/script.ts'
 import { scriptArguments } from '../../src/store/redis/script-call.ts'
 import type { RedisClient } from '../command-counts.ts'
-import type { Contender } from '../contender.ts'
+import type { Contender } from '../peers.ts'
 
 /** @param name of a file beside this one */
 const script = (name: string) => readFileSync(fileURLToPath(import.meta.resolve(`./${name}.lua`)), 'utf8')

@@ -1,5 +1,4 @@
-import type { LeaseFigures } from '../accuracy/leases.ts'
-import type { AccuracyFigures } from '../accuracy/measure.ts'
+import type { AccuracyFigures, LeaseFigures } from '../accuracy/measure.ts'
 import type { GatewayFigures } from '../gateway/measure.ts'
 import { NEW_CALLER, type RedisFigures } from '../redis/measure.ts'
 import type { Results } from '../results.ts'

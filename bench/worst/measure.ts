@@ -4,7 +4,7 @@ import { Agent, request } from 'node:http'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import type { Bundle } from '../gateway/bundle.ts'
 import { startGateway } from '../gateway/workerd.ts'
-import type { Child } from '../processes/child.ts'
+import type { Service } from '../services.ts'
 import { changed, describe, randomShape, type Shape } from './grammar.ts'
 
 /** Every reader of what strangers send has something to read. */
@@ -43,7 +43,7 @@ export interface WorstFigures {
 }
 
 export interface WorstBenchOptions {
-  readonly upstream: Child
+  readonly upstream: Service
   readonly bundles: ReadonlyMap<string, Bundle>
   readonly seed: number
   /** Requests that are tried. */
