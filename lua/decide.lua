@@ -1,16 +1,17 @@
 -- One decision over any number of rules: peek at all of them, then charge all of them or none.
 --
 -- KEYS   one key a rule, each used by one rule only.
--- ARGV   1  mode: "all" grants every permit or none, "partial" as many as fit, "peek" is "all" without the charge
+-- ARGV   1  mode: "all" grants every permit or none, "partial" as many as fit, "peek" is "all" without the charge,
+--           "charge" charges every permit, whatever is left: what has happened is counted
 --        2  permits asked for, an integer from 1
 --        3  ms for which the permits may be spent, 0 for now only; they count from the end of that
---        then for each key: algorithm letter; "enforce" or "shadow"; what it counts, "requests" or "identities" (the
---        rule then holds only if one before it has met an identity never seen); cost of one permit; units reserved for
---        others, which this decision must leave; n; the rule's n numbers: limit and window in ms for each tier, and at
---        most one more
+--        then for each key: algorithm letter; "enforce" or "shadow"; what it counts, "requests", "failures" (the rule
+--        is then charged by "charge" only) or "identities" (the rule then holds only if one before it has met an
+--        identity never seen); cost of one permit; units reserved for others, which this decision must leave; n; the
+--        rule's n numbers: limit and window in ms for each tier, and at most one more
 -- Reply  a flat array of integers: permits granted, Redis's time in ms, then what each rule says of each of its
 --        tiers after the decision: units left (reserved ones included), ms until more are, ms until the asked cost
---        fits (0: now).
+--        fits (0: now), as it was before a "charge".
 --
 -- Takes the algorithms by letter, each { peek, commit }, and the time in µs. `peek(key, now_us, wanted, rule, reply)`
 -- reads only, appends its triples to the reply, and returns the units available, a state for `commit` and, if it can
@@ -33,15 +34,23 @@ for i = 1, #KEYS do
   for n = 3, size do
     rule[n] = ARGV[cursor + 5 + n] + 0
   end
-  if ARGV[cursor + 2] == 'requests' or has_new_identity then
+  local counts = ARGV[cursor + 2]
+  if counts ~= 'identities' or has_new_identity then
     local peek = algorithms[ARGV[cursor]].peek
     local available, state, is_new = peek(KEYS[i], now_us, cost * wanted_permits + reserved, rule, reply)
     local fits = math.floor((available - reserved) / cost)
-    if fits < granted and ARGV[cursor + 1] == 'enforce' then
+    if mode == 'charge' then
+      fits = permits
+    elseif fits < granted and ARGV[cursor + 1] == 'enforce' then
       granted = fits
     end
+    if counts ~= 'failures' then
+      has_new_identity = has_new_identity or is_new
+    elseif mode ~= 'charge' then
+      -- It may refuse, but nothing has failed yet.
+      fits = -1
+    end
     peeked[2 * i - 1], peeked[2 * i] = fits, state
-    has_new_identity = has_new_identity or is_new
   else
     -- It refuses nothing, and is charged nothing.
     peeked[2 * i - 1], peeked[2 * i] = -1, false
@@ -68,7 +77,8 @@ if granted > 0 and mode ~= 'peek' then
       local amount = granted * ARGV[cursor + 3]
       algorithms[ARGV[cursor]].commit(KEYS[i], peeked[2 * i], amount, now_us, ARGV[3] + 0)
       for left = at, next_at - 1, 3 do
-        reply[left] = reply[left] - amount
+        local units = reply[left] - amount
+        reply[left] = units > 0 and units or 0
       end
     end
     at, cursor = next_at, cursor + 6 + size

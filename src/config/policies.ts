@@ -67,6 +67,7 @@ export function defaultPolicy(tiers: readonly Tier[], defaults: PolicyDefaults):
     settleHeader: undefined,
     onStoreError,
     counts: 'requests',
+    failures: [],
     enforced: !isShadow,
   }
 }
@@ -96,7 +97,7 @@ export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyD
   const reserved = reservedOf(table, tiers, fail)
   if (dearest > smallest - reserved.sheddable)
     fail('reserve', `shares that leave room for a request of cost ${dearest}`)
-  const isUnits = counts === 'requests' && !ALGORITHMS[algorithm].holdsSlots
+  const isUnits = counts !== 'identities' && !ALGORITHMS[algorithm].holdsSlots
   return {
     name,
     algorithm,
@@ -112,6 +113,7 @@ export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyD
     settleHeader: settleHeaderOf(table, fail),
     onStoreError: table.on_store_error ?? defaults.onStoreError,
     counts,
+    failures: failuresOf(table, tiers, fail),
     enforced,
   }
 }
@@ -155,6 +157,21 @@ function reservedOf({ reserve }: PolicyTable, tiers: readonly PolicyTier[], fail
     if (priority !== 'sheddable') reserved += Math.ceil(tier.limit * (reserve[priority] ?? 0))
   }
   return left
+}
+
+/** 4xx but for 429. */
+const DEFAULT_FAILURES = [...Array(100).keys()].map((index) => 400 + index).filter((status) => status !== 429)
+
+function failuresOf({ algorithm, counts, failures, reserve, settle }: PolicyTable, tiers: readonly Tier[], fail: Fail) {
+  if (counts !== 'failures') {
+    if (failures !== undefined) fail('failures', 'counts = "failures" with it')
+    return []
+  }
+  if (ALGORITHMS[algorithm].holdsSlots) fail('counts', '"requests" with algorithm = "concurrency"')
+  if (tiers.length === 0) fail('limits', LIMITS_EXPECTED)
+  if (reserve) fail('reserve', 'counts = "requests" with it')
+  if (settle) fail('settle', 'counts = "requests" with it')
+  return failures ?? DEFAULT_FAILURES
 }
 
 function settleHeaderOf({ algorithm, settle }: PolicyTable, fail: Fail): string | undefined {

@@ -2,11 +2,12 @@ import * as v from 'valibot'
 import { ON_STORE_ERROR } from '../decide/decider.ts'
 import { isPassed, PASSED_EXPECTED } from '../gateway/passed-fields.ts'
 import { ALGORITHM_NAMES } from '../limit/algorithm-table.ts'
+import { COUNTS } from '../limit/rule.ts'
 import { DURATION_EXPECTED, LIMITS_EXPECTED } from '../limit/tiers.ts'
 import { BY_EXPECTED, parseBy, parseHeaderSource } from '../request/identity/source.ts'
 import type { Missing } from '../request/policy/policy.ts'
 import { PRIORITIES } from '../request/policy/priority.ts'
-import { integer, matching, oneOf, parsed, patternList } from './schema.ts'
+import { integer, matching, oneOf, parsed, patternList, statuses } from './schema.ts'
 
 const COST_EXPECTED = 'an integer from 1 to 1000000000, or "header:<name>"'
 const MISSING_EXPECTED = '"ip", "skip", "deny" or "deny:<status from 400 to 499>"'
@@ -51,7 +52,8 @@ export const entries = {
   ),
   settle: v.optional(v.string(HEADER_EXPECTED)),
   on_store_error: v.optional(oneOf(...ON_STORE_ERROR)),
-  counts: v.optional(oneOf('requests', 'identities'), 'requests'),
+  counts: v.optional(oneOf(...COUNTS), 'requests'),
+  failures: v.optional(statuses),
   exact: v.optional(v.boolean('true or false'), false),
   mode: v.optional(oneOf('enforce', 'shadow')),
 }

@@ -70,6 +70,27 @@ export const patternList = v.pipe(
   }),
 )
 
+const STATUSES_EXPECTED = 'statuses from 200 to 599 and classes of them, e.g. "401, 403" or "4xx"'
+
+/** Response statuses, a list or a string with commas between. The class 4xx is without 429, which is about a limit. */
+export const statuses = v.pipe(
+  v.unknown(),
+  v.rawTransform<unknown, readonly number[]>(({ dataset: { value }, addIssue, NEVER }) => {
+    const parts = Array.isArray(value) ? value : String(value).split(',')
+    const found = parts.map((part) => parseStatuses(String(part).trim()))
+    if (found.length > 0 && found.every((statuses) => statuses !== undefined)) return [...new Set(found.flat())]
+    addIssue({ message: STATUSES_EXPECTED })
+    return NEVER
+  }),
+)
+
+function parseStatuses(text: string): readonly number[] | undefined {
+  if (/^[2-5]\d\d$/.test(text)) return [Number(text)]
+  if (!/^[2-5]xx$/i.test(text)) return undefined
+  const first = Number(text[0]) * 100
+  return Array.from({ length: 100 }, (_, index) => first + index).filter((status) => status !== 429)
+}
+
 const SIGNS_EXPECTED = `some of ${SIGNS.join(' ')}, with spaces between`
 
 /** What the API keeps as data in a path. */

@@ -124,6 +124,22 @@ export class Decider {
     this.#leases?.clear()
   }
 
+  /**
+   * Charges rules of a decision whether or not they have that much left, for it has happened: where the decision was made,
+   * or without the store if that gives no answer now.
+   */
+  async charge(rules: readonly Rule[], { chargedIn }: Pick<Decided, 'chargedIn'>, context: CallContext): Promise<void> {
+    const request = { mode: 'charge', permits: 1, rules } as const
+    try {
+      if (chargedIn === this.#store) await this.#asked.decide(request, context)
+      else await this.#fallback.decide(request)
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error
+      this.#log('error', { event: 'store_error', message: error.message, answered: 'local' })
+      await this.#fallback.decide({ ...request, rules: rules.map((rule) => localShareOf(rule, this.#localShare)) })
+    }
+  }
+
   async #ask(
     charges: readonly Charge[],
     request: DecisionRequest,

@@ -61,6 +61,7 @@ export class DenyCache {
   }
 
   #recall(request: DecisionRequest, nowMs: number): Decision | undefined {
+    if (request.mode === 'charge') return undefined
     const refusals = request.rules.map((rule) => this.#refusalOf(rule, unitsOf(rule, request), nowMs))
     const first = refusals.find((refusal) => refusal !== undefined)
     if (!first) return undefined
@@ -106,8 +107,8 @@ export class DenyCache {
  * Whether a rule that has refused keeps refusing for the same reason: slots and settled charges may be given back at
  * any moment, and what is reserved may be used up by others.
  */
-function isLasting({ algorithm, enforced, reserved, isSettled, counts = 'requests' }: Rule): boolean {
-  return enforced && reserved === 0 && !ALGORITHMS[algorithm].holdsSlots && !isSettled && counts === 'requests'
+function isLasting({ algorithm, enforced, reserved, isSettled, counts }: Rule): boolean {
+  return enforced && reserved === 0 && !ALGORITHMS[algorithm].holdsSlots && !isSettled && counts !== 'identities'
 }
 
 /** Units that must fit. */

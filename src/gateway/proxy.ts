@@ -1,5 +1,6 @@
 import type { Log } from '../decide/log.ts'
 import { problemResponse } from '../http/problem.ts'
+import { unanswered } from '../http/unanswered.ts'
 import type { Target } from '../request/target.ts'
 import { type Deadlines, TOO_LATE } from '../store/deadlines.ts'
 import { removeHopByHop } from './hop-by-hop.ts'
@@ -41,15 +42,16 @@ export function createProxy({ upstreamUrl, timeoutMs, fetch, name, log }: ProxyO
       if (response !== TOO_LATE) return toClient(response)
       log('error', { event: 'upstream_timeout', timeoutMs })
       const detail = 'The API behind this gateway did not answer in time.'
-      return problemResponse({ status: 504, title: 'Gateway Timeout', detail })
+      return unanswered(problemResponse({ status: 504, title: 'Gateway Timeout', detail }))
     } catch (error) {
-      if (signal?.aborted) {
+      if (request.signal.aborted) {
         // Nobody reads this; it says that the upstream is not to blame.
-        return problemResponse({ status: 499, title: 'Client Closed Request', detail: 'The client went away.' })
+        const detail = 'The client went away.'
+        return unanswered(problemResponse({ status: 499, title: 'Client Closed Request', detail }))
       }
       log('error', { event: 'upstream_unreachable', error: error instanceof Error ? error.name : 'unknown' })
       const detail = 'The API behind this gateway could not be reached.'
-      return problemResponse({ status: 502, title: 'Bad Gateway', detail })
+      return unanswered(problemResponse({ status: 502, title: 'Bad Gateway', detail }))
     }
   }
 

@@ -1,3 +1,4 @@
+import type { Hold } from '../decide/hold.ts'
 import type { UpstreamHealth } from '../limiter/shedding/upstream-health.ts'
 import { tellsOverload } from '../limiter/shedding/upstream-health.ts'
 import type { Verdict } from '../limiter/verdict.ts'
@@ -5,6 +6,7 @@ import { callerAddress } from '../request/identity/address.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../store/call-context.ts'
 import { addRateLimitFields, type Dialect } from './rate-limit-fields.ts'
+import { isAnswer } from './unanswered.ts'
 
 export type Admitted = Extract<Verdict, { kind: 'admitted' }>
 export type Refused = Exclude<Verdict, Admitted>
@@ -19,23 +21,41 @@ export interface ResponseHead {
 }
 
 /** Whether the response to an admitted request is to be waited for, wherever its client has gone. */
-export function isAwaited({ hold, settlement }: Admitted, health: UpstreamHealth | undefined): boolean {
-  return health !== undefined || hold !== undefined || settlement !== undefined
+export function isAwaited({ hold, settlement, failures }: Admitted, health: UpstreamHealth | undefined): boolean {
+  return health !== undefined || hold !== undefined || settlement !== undefined || failures !== undefined
 }
 
 /**
  * An admitted request goes to what answers it.
- * @returns to be called once: when the head of the response is known, or without it if there will be none
+ * @returns to be called once: when the head of the response is known, or without it if there will be none. It returns the
+ * verdict as it then stands: what the response has charged is known to it.
  */
 export function beginExchange(
   request: ReceivedRequest,
-  { settlement }: Admitted,
+  verdict: Admitted,
   { health, ipv6Prefix, context }: { health: UpstreamHealth | undefined; ipv6Prefix: number; context: CallContext },
-): (head?: ResponseHead) => void {
+): (head?: ResponseHead) => Admitted {
+  const { hold, settlement, failures } = verdict
   const end = health?.begin(callerAddress(request, ipv6Prefix))
   return (head) => {
     end?.(head !== undefined && tellsOverload(head, request))
     if (head && settlement) context.waitUntil(settlement.settle(head.headers))
+    const failure = head && isAnswer(head) ? failures?.of(head.status) : undefined
+    if (!failure) return verdict
+    const charged = failure.charge()
+    context.waitUntil(charged)
+    return { ...verdict, tiers: failure.tiers, ...(hold && { hold: releasedAfter(charged, hold) }) }
+  }
+}
+
+/** So that no more may fail beyond a limit than there are slots: one that may still be charged keeps its own. */
+function releasedAfter(charged: Promise<void>, hold: Hold): Hold {
+  return {
+    ...hold,
+    async release() {
+      await charged.catch(() => {})
+      await hold.release()
+    },
   }
 }
 

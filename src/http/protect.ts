@@ -1,5 +1,6 @@
 import type { Limiter } from '../limiter/limiter.ts'
 import type { UpstreamHealth } from '../limiter/shedding/upstream-health.ts'
+import type { Verdict } from '../limiter/verdict.ts'
 import type { RequestPath } from '../request/policy/request-path.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../store/call-context.ts'
@@ -32,6 +33,11 @@ export interface Answers {
   readonly refuse?: ((verdict: Refused) => Response | Promise<Response>) | undefined
 }
 
+interface Answered {
+  readonly response: Response
+  readonly verdict: Verdict
+}
+
 /** Lets a request through to what answers it, or refuses it. */
 export type Protect = (
   request: AbortableRequest,
@@ -44,26 +50,26 @@ export type Protect = (
 export function createProtect({ limiter, health, dialect, ipv6Prefix, now }: ProtectOptions): Protect {
   return async function protect(request, path, context, answers) {
     const verdict = await limiter.decide(request, path, context)
-    const response =
+    const answered =
       verdict.kind === 'admitted'
         ? await goOn(request, verdict, context, answers)
-        : await (answers.refuse ?? refusal)(verdict)
-    tellLimits(response.headers, verdict, dialect, now())
-    return response
+        : { response: await (answers.refuse ?? refusal)(verdict), verdict }
+    tellLimits(answered.response.headers, answered.verdict, dialect, now())
+    return answered.response
   }
 
-  function goOn(
+  async function goOn(
     request: AbortableRequest,
     verdict: Admitted,
     context: CallContext,
     answers: Answers,
-  ): Promise<Response> {
+  ): Promise<Answered> {
     // If the client goes away, the platform ends a request and all that belongs to it.
-    if (!isAwaited(verdict, health)) return answers.next(verdict)
+    if (!isAwaited(verdict, health)) return { response: await answers.next(verdict), verdict }
     // But not this: what was taken must be given back, and what was begun counted to its end.
-    const response = followUp(request, verdict, context, answers)
-    context.waitUntil(response)
-    return response
+    const answered = followUp(request, verdict, context, answers)
+    context.waitUntil(answered)
+    return answered
   }
 
   async function followUp(
@@ -71,13 +77,19 @@ export function createProtect({ limiter, health, dialect, ipv6Prefix, now }: Pro
     verdict: Admitted,
     context: CallContext,
     answers: Answers,
-  ): Promise<Response> {
-    const { hold } = verdict
+  ): Promise<Answered> {
+    const { hold, failures } = verdict
     const onHead = beginExchange(request, verdict, { health, ipv6Prefix, context })
     try {
-      const response = await answers.next(verdict, request.signal)
-      onHead(response)
-      return hold ? holdUntilEnd(response, hold, request, context, now) : response
+      // A client that goes away must not keep what it has asked for from being a failure.
+      const response = await answers.next(verdict, failures ? undefined : request.signal)
+      const told = onHead(response)
+      // Nobody reads it, and what answers need not go on sending it.
+      if (failures && request.signal.aborted) context.waitUntil(response.body?.cancel() ?? Promise.resolve())
+      return {
+        response: told.hold ? holdUntilEnd(response, told.hold, request, context, now) : response,
+        verdict: told,
+      }
     } catch (error) {
       onHead()
       if (hold) context.waitUntil(hold.release())

@@ -18,7 +18,9 @@ export function addRateLimitFields(
   tiers: readonly TierReport[],
   nowMs: number,
 ): void {
-  const tightest = tightestOf(tiers)
+  // Without a word for it, a client would take failures for requests. A refusal is of requests in any case.
+  const told = dialect === 'draft-11' ? tiers : tiers.filter((tier) => !isOfFailures(tier) || tier.retryAfterMs > 0)
+  const tightest = tightestOf(told)
   if (!tightest) return
   switch (dialect) {
     case 'draft-11':
@@ -28,7 +30,7 @@ export function addRateLimitFields(
       return
     case 'draft-6':
       addUnlessSent(headers, {
-        'RateLimit-Policy': tiers.map(({ limit, windowMs }) => `${limit}${windowParameter(windowMs)}`).join(', '),
+        'RateLimit-Policy': told.map(({ limit, windowMs }) => `${limit}${windowParameter(windowMs)}`).join(', '),
         'RateLimit-Limit': String(tightest.limit),
         'RateLimit-Remaining': String(tightest.remaining),
         'RateLimit-Reset': String(wholeSeconds(tightest.resetMs)),
@@ -51,9 +53,12 @@ export function addRateLimitFields(
  * draft-ietf-httpapi-ratelimit-headers-11, §3: `q` the quota, `qu` its unit if not requests, `w` the window, if it is
  * whole seconds.
  */
-function policyItem({ name, limit, windowMs, policy }: TierReport): string {
-  const unit = ALGORITHMS[policy.algorithm].holdsSlots ? ';qu="concurrent-requests"' : windowParameter(windowMs)
-  return `"${name}";q=${limit}${unit}`
+function policyItem(tier: TierReport): string {
+  const { name, limit, windowMs, policy } = tier
+  if (ALGORITHMS[policy.algorithm].holdsSlots) return `"${name}";q=${limit};qu="concurrent-requests"`
+  // No registered unit, so that a client that does not know it takes it for none of those.
+  const unit = isOfFailures(tier) ? ';qu="failed-requests"' : ''
+  return `"${name}";q=${limit}${unit}${windowParameter(windowMs)}`
 }
 
 /** Same draft, §4: `r` units left, `t` seconds during which no more than these can be used. */
@@ -61,6 +66,10 @@ function limitItem({ name, remaining, resetMs, policy }: TierReport): string {
   // A slot may be given back at any moment.
   const time = ALGORITHMS[policy.algorithm].holdsSlots ? '' : `;t=${wholeSeconds(resetMs)}`
   return `"${name}";r=${remaining}${time}`
+}
+
+function isOfFailures({ policy }: TierReport): boolean {
+  return policy.counts === 'failures'
 }
 
 /** The window, if it is whole seconds. */

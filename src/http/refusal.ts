@@ -15,7 +15,7 @@ export function refusal(verdict: Exclude<Verdict, { kind: 'admitted' }>): Respon
         type: QUOTA_EXCEEDED,
         status: 429,
         title: 'Too Many Requests',
-        detail: `Over the limit of ${verdict.violated.map(limitInWords).join(' and ')}.`,
+        detail: overLimits(verdict.violated),
         extensions: {
           'violated-policies': verdict.violated.map(({ name }) => name),
           retry_after_ms: verdict.retryAfterMs,
@@ -66,8 +66,15 @@ export function refusal(verdict: Exclude<Verdict, { kind: 'admitted' }>): Respon
   }
 }
 
+function overLimits(violated: readonly TierReport[]): string {
+  const limits = violated.map(limitInWords).join(' and ')
+  const isForFailures = violated.every(({ policy }) => policy.counts === 'failures')
+  return `${isForFailures ? 'Too many failed requests: over' : 'Over'} the limit of ${limits}.`
+}
+
 function limitInWords({ policy, limit, windowMs }: TierReport): string {
-  return ALGORITHMS[policy.algorithm].holdsSlots ? `${limit} at once` : `${limit} per ${formatWindow(windowMs)}`
+  if (ALGORITHMS[policy.algorithm].holdsSlots) return `${limit} at once`
+  return `${limit} ${policy.counts === 'failures' ? 'failures ' : ''}per ${formatWindow(windowMs)}`
 }
 
 function sourceInWords(source: Source): string {

@@ -24,24 +24,27 @@ export function decide(
   const peeks = rules.map((rule) => {
     const wanted = rule.cost * wantedPermits + rule.reserved
     const { twin, tellsNewIdentities } = ALGORITHMS[rule.algorithm]
+    const isForFailures = rule.counts === 'failures'
     const applies = rule.counts !== 'identities' || hasNewIdentity
     const state = applies ? states.read(rule.key) : undefined
     const peek = applies ? twin.peek(state, rule, nowUs, wanted) : unused(rule)
-    hasNewIdentity ||= applies && tellsNewIdentities === true && state === undefined
-    const fitting = Math.max(0, Math.floor((peek.available - rule.reserved) / rule.cost))
+    hasNewIdentity ||= applies && !isForFailures && tellsNewIdentities === true && state === undefined
+    const fitting = mode === 'charge' ? permits : Math.max(0, Math.floor((peek.available - rule.reserved) / rule.cost))
     if (rule.enforced) granted = Math.min(granted, fitting)
-    return { rule, applies, usage: peek.usage, fitting }
+    // What counts failures may refuse, but nothing has failed yet.
+    const isCharged = applies && (!isForFailures || mode === 'charge')
+    return { rule, isCharged, usage: peek.usage, fitting }
   })
   if (mode !== 'partial' && granted < permits) granted = 0
 
-  const usage = peeks.map(({ rule, applies, usage, fitting }) => {
+  const usage = peeks.map(({ rule, isCharged, usage, fitting }) => {
     // A shadow rule that would have refused is left as it was, as an enforced one is.
-    if (!applies || granted === 0 || mode === 'peek' || granted > fitting) return usage
+    if (!isCharged || granted === 0 || mode === 'peek' || granted > fitting) return usage
     const units = granted * rule.cost
     const { twin } = ALGORITHMS[rule.algorithm]
     const { state, ttlMs } = twin.commit(states.read(rule.key), rule, nowUs, units, leaseMs)
     states.write(rule.key, state, ttlMs)
-    return usage.map((tier) => ({ ...tier, remaining: tier.remaining - units }))
+    return usage.map((tier) => ({ ...tier, remaining: Math.max(0, tier.remaining - units) }))
   })
   return { granted, nowMs: Math.floor(nowUs / 1000), usage }
 }

@@ -9,7 +9,8 @@ export interface Tier {
 }
 
 /** What a rule counts. */
-export type Counts = 'requests' | 'identities'
+export const COUNTS = ['requests', 'identities', 'failures'] as const
+export type Counts = (typeof COUNTS)[number]
 
 /** What one policy asks of the store for one identity. */
 export interface Rule {
@@ -28,8 +29,9 @@ export interface Rule {
   /** `concurrency`: number under which the request holds its slots; no other request has it. */
   readonly slot?: number
   /**
-   * What it counts: all `requests` (the default), or new `identities`. It then applies only if a rule before it, of an
-   * algorithm that can tell, finds no state.
+   * What it counts: all `requests` (the default); new `identities`: it then applies only if a rule before it, of an
+   * algorithm that can tell, finds no state; or `failures`: it then refuses like any other, but is charged only in the mode
+   * `charge`.
    */
   readonly counts?: Counts
   /** What is charged may be corrected later. */
@@ -37,8 +39,11 @@ export interface Rule {
 }
 
 export interface DecisionRequest {
-  /** `all` grants every permit or none, `partial` as many as fit, `peek` answers as `all` would and charges nothing. */
-  readonly mode: 'all' | 'partial' | 'peek'
+  /**
+   * `all` grants every permit or none, `partial` as many as fit, `peek` answers as `all` would and charges nothing. `charge`
+   * grants and charges all, whatever is left: it counts what has happened already, so that windows hold the truth.
+   */
+  readonly mode: 'all' | 'partial' | 'peek' | 'charge'
   /** Permits asked for, an integer from 1. */
   readonly permits: number
   /**
@@ -55,7 +60,10 @@ export interface TierUsage {
   readonly remaining: number
   /** Milliseconds until more than `remaining` can be used. */
   readonly resetMs: number
-  /** Milliseconds until the asked cost fits (in `partial` mode, that of one permit); 0 if it does now. */
+  /**
+   * Milliseconds until the asked cost fits (in `partial` mode, that of one permit); 0 if it does now. In `charge` mode, as
+   * it was before.
+   */
   readonly retryAfterMs: number
 }
 

@@ -9,6 +9,7 @@ import type { RequestPath } from '../request/policy/request-path.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import { RuleMaker, type RuleMakerOptions } from '../request/rule-maker.ts'
 import type { CallContext } from '../store/call-context.ts'
+import { failuresOf } from './failures.ts'
 import { settlementOf } from './settlement.ts'
 import type { UpstreamHealth } from './shedding/upstream-health.ts'
 import type { TierReport, Verdict } from './verdict.ts'
@@ -16,7 +17,7 @@ import type { TierReport, Verdict } from './verdict.ts'
 export interface LimiterOptions extends RuleMakerOptions {
   /** Requests that pass unlimited. */
   readonly exempt: readonly Pattern[]
-  readonly decider: Pick<Decider, 'decide'>
+  readonly decider: Pick<Decider, 'decide' | 'charge'>
   /** Undefined: no request is ever shed. */
   readonly health: Pick<UpstreamHealth, 'sheds'> | undefined
   readonly log: Log
@@ -34,7 +35,7 @@ const SHED_RETRY_MS = 1_000
 
 /** Decides requests: policies → priority → identities → one decision → verdict. */
 export class Limiter {
-  readonly #decider: Pick<Decider, 'decide'>
+  readonly #decider: Pick<Decider, 'decide' | 'charge'>
   readonly #health: Pick<UpstreamHealth, 'sheds'> | undefined
   readonly #log: Log
   readonly #finder: PolicyFinder
@@ -66,11 +67,11 @@ export class Limiter {
     if (charges.length === 0) return ADMITTED
     const asked = charges.map(({ match, rule }) => ({ rule, onStoreError: match.policy.onStoreError }))
     const decided = await this.#decider.decide(asked, context)
-    const verdict = this.#verdict(charges, decided)
+    const verdict = this.#verdict(charges, decided, context)
     return decided.degraded === undefined ? verdict : { ...verdict, degraded: decided.degraded }
   }
 
-  #verdict(charges: readonly Charge[], decided: Decided): Verdict {
+  #verdict(charges: readonly Charge[], decided: Decided, context: CallContext): Verdict {
     const { granted, nowMs, usage, rules, hold, chargedIn, degraded } = decided
     if (degraded === 'closed') return { kind: 'unavailable' }
     const tiers: TierReport[] = []
@@ -86,7 +87,17 @@ export class Limiter {
     if (granted > 0) {
       const charged = charges.filter((_, index) => isCharged(decided, index))
       const settlement = settlementOf(charged, nowMs, chargedIn)
-      return { kind: 'admitted', tiers, ...(hold && { hold }), ...(settlement && { settlement }) }
+      const uncharged = charges.flatMap(({ match }, index) =>
+        isCharged(decided, index) ? [{ match, rule: rules[index] as Rule }] : [],
+      )
+      const failures = failuresOf(uncharged, tiers, (failed) => this.#decider.charge(failed, decided, context))
+      return {
+        kind: 'admitted',
+        tiers,
+        ...(hold && { hold }),
+        ...(settlement && { settlement }),
+        ...(failures && { failures }),
+      }
     }
     const enforced = refusing.filter(({ policy }) => policy.enforced)
     const retryAfterMs = Math.max(...enforced.map((tier) => tier.retryAfterMs))

@@ -3,6 +3,7 @@ import type { Hold } from '../decide/hold.ts'
 import type { TierUsage } from '../limit/rule.ts'
 import type { Policy, PolicyTier } from '../request/policy/policy.ts'
 import type { NoRule } from '../request/rule-maker.ts'
+import type { Failures } from './failures.ts'
 import type { Settlement } from './settlement.ts'
 
 /** How one tier of one policy stands after the decision. */
@@ -27,6 +28,8 @@ type Outcome =
       readonly hold?: Hold
       /** To be told what the request really cost. */
       readonly settlement?: Settlement
+      /** To be told how the response turned out. */
+      readonly failures?: Failures
     }
   | {
       readonly kind: 'limited'

@@ -4,9 +4,11 @@ import type { Decision, Rule } from '../../src/limit/rule.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import {
   anyConfigured,
+  anyCounts,
   anyDemands,
   backAndForthUs,
   type Configured,
+  counting,
   demanded,
   forwardUs,
   LONG,
@@ -43,19 +45,20 @@ describe.each(SUBJECTS)('%s', (_name, rules) => {
   test('the Lua and its TypeScript twin agree on every step', async () => {
     const action = fc.record({
       gapUs: backAndForthUs,
-      mode: fc.constantFrom('all', 'all', 'partial', 'peek'),
+      mode: fc.constantFrom('all', 'all', 'partial', 'peek', 'charge'),
       permits: fc.integer({ min: 1, max: 5 }),
       leaseMs: fc.constantFrom(0, 0, 0, 40),
       demands: anyDemands,
+      counts: anyCounts,
     })
     await expectProperty(
       fc.asyncProperty(rules, fc.array(action, LONG), async (rules, actions) => {
         let nowUs = START_MS * 1000
         const script = new ScriptStore(redis)
         const twin = new MemoryStore(() => nowUs / 1000)
-        for (const { gapUs, mode, permits, leaseMs, demands } of actions) {
+        for (const { gapUs, mode, permits, leaseMs, demands, counts } of actions) {
           nowUs += gapUs
-          const request = take(demanded(rules, demands), { mode, permits, leaseMs })
+          const request = take(counting(demanded(rules, demands), counts), { mode, permits, leaseMs })
           expect(await script.decide(request, nowUs)).toEqual(await twin.decide(request))
         }
       }),
@@ -85,7 +88,7 @@ describe.each(SUBJECTS)('%s', (_name, rules) => {
   })
 
   test('a refusal changes nothing', async () => {
-    const action = fc.record({ gapUs: backAndForthUs, demands: anyDemands })
+    const action = fc.record({ gapUs: backAndForthUs, demands: anyDemands, counts: anyCounts })
     await expectProperty(
       fc.asyncProperty(rules, fc.array(action, LONG), async (rules, actions) => {
         const script = new ScriptStore(redis)
@@ -95,9 +98,9 @@ describe.each(SUBJECTS)('%s', (_name, rules) => {
           expiries: keys.map((key) => script.expiresAtMs(key)),
         })
         let nowUs = START_MS * 1000
-        for (const { gapUs, demands } of actions) {
+        for (const { gapUs, demands, counts } of actions) {
           nowUs += gapUs
-          const request = take(demanded(rules, demands))
+          const request = take(counting(demanded(rules, demands), counts))
           // What expires at this moment has nothing to do with the refusal.
           const { granted } = await script.decide({ ...request, mode: 'peek' }, nowUs)
           const before = granted === 0 && (await stored())

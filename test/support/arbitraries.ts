@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import type { AlgorithmName } from '../../src/limit/algorithm-table.ts'
-import type { Rule, Tier } from '../../src/limit/rule.ts'
+import type { Counts, Rule, Tier } from '../../src/limit/rule.ts'
 import { capacityOf, ruleOf, TIERED_ALGORITHMS } from './rules.ts'
 
 /** 14 November 2023, and some odd milliseconds. */
@@ -67,6 +67,16 @@ export function demanded(rules: readonly Configured[], demands: readonly Demand[
     const { isChanged, ...demand } = demands[index] as Demand
     return { ...(isChanged ? after : before), ...demand }
   })
+}
+
+/** What each rule counts. */
+export const anyCounts = fc.array(fc.constantFrom<Counts>('requests', 'requests', 'failures'), {
+  minLength: MOST_RULES,
+  maxLength: MOST_RULES,
+})
+
+export function counting(rules: readonly Rule[], counts: readonly Counts[]): Rule[] {
+  return rules.map((rule, index) => ({ ...rule, counts: counts[index] ?? 'requests' }))
 }
 
 /** The same rule, enforced, and asked for no more than it can ever give. */

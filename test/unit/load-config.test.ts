@@ -30,6 +30,7 @@ function messageOf(env: Environment): string {
 const PLAIN = {
   onStoreError: 'local',
   counts: 'requests',
+  failures: [],
   missing: { kind: 'ip' },
   burst: undefined,
   priority: undefined,
@@ -231,7 +232,7 @@ const PASSED =
   'header fields that go on to the API: of letters, digits and "-", and none that a proxy replaces (X-Forwarded-… and the like)'
 const ALGORITHMS = '"sliding-window" or "token-bucket" or "fixed-window" or "quota" or "sorted-set" or "concurrency"'
 const KEYS =
-  'name, limits, algorithm, by, match, ignore_case, cost, max_cost, burst, deadline, missing, priority, reserve, settle, on_store_error, counts, exact, mode'
+  'name, limits, algorithm, by, match, ignore_case, cost, max_cost, burst, deadline, missing, priority, reserve, settle, on_store_error, counts, failures, exact, mode'
 const LIST = 'a list of tables, or JSON of one'
 
 function withPolicy(policy: unknown): Environment {
@@ -523,6 +524,50 @@ test('loadConfig() counts new identities by an exact log only', () => {
   expect(() => load({ POLICIES: [{ ...policy, algorithm: 'quota' }] })).toThrow(
     'POLICIES[0].counts: expected algorithm = "sliding-window" with "identities", got "identities"',
   )
+})
+
+const FAILURES = { name: 'a', limits: '5/1m', counts: 'failures' }
+
+test.each<[unknown, readonly number[]]>([
+  ['401', [401]],
+  [401, [401]],
+  ['401, 403', [401, 403]],
+  [
+    ['401', 403],
+    [401, 403],
+  ],
+  ['429,401,401', [429, 401]],
+])('loadConfig() reads failures = %j', (failures, statuses) => {
+  expect(load({ POLICIES: [{ ...FAILURES, failures }] }).policies[0]?.failures).toEqual(statuses)
+})
+
+test('loadConfig() takes a class of statuses for all of it, but for 429, and 4xx if nothing is said', () => {
+  const failuresOf = (failures?: string) => load({ POLICIES: [{ ...FAILURES, failures }] }).policies[0]?.failures
+  const clientErrors = Array.from({ length: 100 }, (_, index) => 400 + index).filter((status) => status !== 429)
+  expect(failuresOf()).toEqual(clientErrors)
+  expect(failuresOf('4xx')).toEqual(clientErrors)
+  expect(failuresOf('4XX, 429')).toEqual([...clientErrors, 429])
+  expect(failuresOf('5xx')).toHaveLength(100)
+})
+
+test.each(['', '4', '99', '199', '600', '1xx', '6xx', '40x', '401;403', 'x', '401,', [[]], [[401.5]], null])(
+  'loadConfig() refuses failures = %j',
+  (failures) => {
+    expect(() => load({ POLICIES: [{ ...FAILURES, failures }] })).toThrow(
+      'POLICIES[0].failures: expected statuses from 200 to 599 and classes of them, e.g. "401, 403" or "4xx", got ',
+    )
+  },
+)
+
+test.each<[Record<string, unknown>, string]>([
+  [{ algorithm: 'concurrency', limits: '5' }, 'counts: expected "requests" with algorithm = "concurrency"'],
+  [{ reserve: { critical: 0.2 } }, 'reserve: expected counts = "requests" with it'],
+  [{ algorithm: 'quota', settle: 'header:x-cost' }, 'settle: expected counts = "requests" with it'],
+  [{ limits: undefined, priority: 'critical' }, 'limits: expected tiers such as'],
+  [{ counts: 'requests', failures: '401' }, 'failures: expected counts = "failures" with it'],
+  [{ counts: 'failure' }, 'counts: expected "requests" or "identities" or "failures"'],
+])('loadConfig() refuses what does not go with counting failures: %j', (keys, message) => {
+  expect(() => load({ POLICIES: [{ ...FAILURES, ...keys }] })).toThrow(`POLICIES[0].${message}`)
 })
 
 test.each([

@@ -42,6 +42,28 @@ test('addRateLimitFields() writes draft-11: an item a tier, in lists', () => {
   })
 })
 
+/** As tiers of a policy that counts failures. */
+function ofFailures(tiers: readonly TierReport[]): readonly TierReport[] {
+  return tiers.map((tier) => ({ ...tier, policy: { ...tier.policy, counts: 'failures' } }))
+}
+
+test('addRateLimitFields() writes failures left under a unit of their own', () => {
+  expect(fieldsOf('draft-11', ofFailures(TWO))).toEqual({
+    'ratelimit-policy': '"default-1s";q=10;qu="failed-requests";w=1, "default-1m";q=120;qu="failed-requests";w=60',
+    ratelimit: '"default-1s";r=3;t=1, "default-1m";r=100;t=60',
+  })
+})
+
+test('addRateLimitFields() does not pass failures for requests where there is no unit, unless they refuse', () => {
+  const refusing = ofFailures(reportsOf('5/1m', [{ resetMs: 9_000, retryAfterMs: 9_000 }]))
+  for (const dialect of ['draft-6', 'x-ratelimit'] as const) {
+    expect(fieldsOf(dialect, ofFailures(TWO))).toEqual({})
+    const name = dialect === 'draft-6' ? 'ratelimit-limit' : 'x-ratelimit-limit'
+    expect(fieldsOf(dialect, [...ofFailures(reportsOf('2/1s', [])), ...TWO])[name]).toBe('10')
+    expect(fieldsOf(dialect, [...refusing, ...TWO])[name]).toBe('5')
+  }
+})
+
 test('addRateLimitFields() writes draft-6: all quotas, and how the tightest tier stands', () => {
   expect(fieldsOf('draft-6', TWO)).toEqual({
     'ratelimit-policy': '10;w=1, 120;w=60',

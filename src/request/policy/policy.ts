@@ -49,8 +49,13 @@ export interface Policy {
   /** Response header in which the upstream tells the actual cost. */
   readonly settleHeader: string | undefined
   readonly onStoreError: OnStoreError
-  /** All requests, or only those that bring an identity which no `sliding-window` policy has met lately. */
+  /**
+   * All requests, only those that bring an identity which no `sliding-window` policy has met lately, or only those that
+   * fail, by the status of their response.
+   */
   readonly counts: Counts
+  /** For one that counts failures, the statuses that are; else empty. */
+  readonly failures: readonly number[]
   /** False in shadow mode: it decides and reports, but refuses nothing. */
   readonly enforced: boolean
 }

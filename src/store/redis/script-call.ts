@@ -79,7 +79,8 @@ function isCount(value: unknown): boolean {
  */
 function isConsistent({ mode, permits, rules }: DecisionRequest, { granted, nowMs, usage }: Decision): boolean {
   const isRefused = rules.some(
-    ({ enforced }, index) => enforced && usage[index]?.some(({ retryAfterMs }) => retryAfterMs > 0),
+    ({ enforced }, index) =>
+      mode !== 'charge' && enforced && usage[index]?.some(({ retryAfterMs }) => retryAfterMs > 0),
   )
   const isPossible = rules.every(({ tiers, burst }, index) =>
     tiers.every(({ limit }, at) => (usage[index]?.[at]?.remaining ?? 0) <= (burst ?? limit)),

@@ -1,0 +1,12 @@
+const UNANSWERED = new WeakSet<object>()
+
+/** Marks a response that stands in for one that did not come. It says nothing of what was asked. */
+export function unanswered(response: Response): Response {
+  UNANSWERED.add(response)
+  return response
+}
+
+/** Whether a response, or its head, was really given by what lies behind. */
+export function isAnswer(response: object): boolean {
+  return !UNANSWERED.has(response)
+}

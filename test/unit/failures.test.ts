@@ -1,0 +1,233 @@
+/** Policies that count failures, from the decision to the charge after the response. */
+import { expect, test } from 'vitest'
+import { type Environment, loadConfig } from '../../src/config/load-config.ts'
+import { Decider } from '../../src/decide/decider.ts'
+import { problemResponse } from '../../src/http/problem.ts'
+import { type Answers, createProtect } from '../../src/http/protect.ts'
+import { unanswered } from '../../src/http/unanswered.ts'
+import type { DecisionRequest } from '../../src/limit/rule.ts'
+import { Limiter } from '../../src/limiter/limiter.ts'
+import { createPathReader } from '../../src/request/policy/request-path.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { StoreError } from '../../src/store/store.ts'
+import { callContext } from '../support/call-context.ts'
+
+type Next = Answers['next']
+
+const LOGIN = { name: 'login', limits: '3/1h', by: 'ip', counts: 'failures', failures: '401, 403' }
+const IP = { 'CF-Connecting-IP': '203.0.113.7' }
+const readPath = createPathReader()
+
+/** A store that can go away, beside what is counted without it. */
+class Switched extends MemoryStore {
+  isAway = false
+  readonly asked: DecisionRequest['mode'][] = []
+
+  override async decide(request: DecisionRequest) {
+    this.asked.push(request.mode)
+    if (this.isAway) throw new StoreError('no answer')
+    return this.decideNow(request)
+  }
+}
+
+function subject(policies: readonly unknown[] = [LOGIN], env: Environment = {}) {
+  const config = loadConfig({ UPSTREAM_URL: 'https://api.example.com', POLICIES: policies, ...env })
+  const clock = { now: 1_700_000_000_000 }
+  const now = () => clock.now
+  const [store, fallback] = [new Switched(now), new Switched(now)]
+  const lines: string[] = []
+  const log = (_level: string, { event }: { event: string }) => lines.push(event)
+  const decider = new Decider({ ...config, store, fallback, now, log, timeoutMs: config.storeTimeoutMs })
+  const limiter = new Limiter({ ...config, decider, health: undefined, log })
+  const protect = createProtect({ ...config, limiter, health: undefined, now })
+  /** @param answer the status of what answers, or what does */
+  const call = async (answer: number | Next, init: RequestInit = {}) => {
+    const background: Promise<unknown>[] = []
+    const request = new Request('https://gateway.example/login', { method: 'POST', headers: IP, ...init })
+    const next = typeof answer === 'number' ? async () => new Response(null, { status: answer }) : answer
+    const response = await protect(request, readPath('/login'), callContext(background), { next })
+    await Promise.all(background)
+    return response
+  }
+  /** Statuses of as many calls. */
+  const statuses = async (count: number, answer: number | Next) => {
+    const found: number[] = []
+    for (let i = 0; i < count; i++) found.push((await call(answer)).status)
+    return found
+  }
+  return { store, fallback, lines, clock, call, statuses }
+}
+
+test('protect() charges what has failed, and refuses once that has reached the limit', async () => {
+  const { call, statuses, store } = subject()
+  expect(await statuses(5, 200)).toEqual([200, 200, 200, 200, 200])
+  expect(await statuses(5, 401)).toEqual([401, 401, 401, 429, 429])
+  const refused = await call(200)
+  expect(refused.status).toBe(429)
+  expect(await refused.json()).toMatchObject({
+    title: 'Too Many Requests',
+    detail: 'Too many failed requests: over the limit of 3 failures per 1h.',
+    'violated-policies': ['login-1h'],
+    retry_after_ms: 3_600_000,
+  })
+  // A success costs one call, a failure two; refusals are remembered.
+  expect(store.asked).toEqual([...Array(6).fill('all'), 'charge', 'all', 'charge', 'all', 'charge', 'all'])
+})
+
+test('protect() tells failures left, this one included', async () => {
+  const { call } = subject()
+  expect((await call(200)).headers.get('RateLimit')).toBe('"login-1h";r=3;t=3600')
+  const failed = await call(401)
+  expect(failed.headers.get('RateLimit')).toBe('"login-1h";r=2;t=3600')
+  expect(failed.headers.get('RateLimit-Policy')).toBe('"login-1h";q=3;qu="failed-requests";w=3600')
+  expect((await call(200)).headers.get('RateLimit')).toMatch(/^"login-1h";r=2;/)
+})
+
+test('protect() lets in again what waits until the first failure leaves the window', async () => {
+  const { call, clock, statuses } = subject()
+  await statuses(1, 401)
+  clock.now += 1_000
+  await statuses(2, 401)
+  expect((await call(200)).status).toBe(429)
+  clock.now += 3_599_000
+  expect(await statuses(3, 401)).toEqual([401, 429, 429])
+})
+
+test.each([200, 302, 400, 404, 429, 500, 503])(
+  'protect() takes %i for no failure if it is not named',
+  async (status) => {
+    const { statuses } = subject()
+    expect(await statuses(5, status)).toEqual(Array(5).fill(status))
+  },
+)
+
+test('protect() takes no answer for no failure, and an answer of the same status for one', async () => {
+  for (const isAnswer of [true, false]) {
+    const { statuses } = subject([{ ...LOGIN, failures: '4xx, 5xx' }])
+    const made = () => problemResponse({ status: 502, title: 'Bad Gateway', detail: '' })
+    const next = async () => (isAnswer ? made() : unanswered(made()))
+    expect(await statuses(4, next)).toEqual(isAnswer ? [502, 502, 502, 429] : Array(4).fill(502))
+  }
+})
+
+test('protect() counts a failure whose client has gone away meanwhile, and reads no more of the answer', async () => {
+  const { call } = subject()
+  let cancelled = 0
+  for (let i = 0; i < 3; i++) {
+    const controller = new AbortController()
+    const next: Next = async (_verdict, signal) => {
+      controller.abort()
+      expect(signal).toBeUndefined()
+      const body = new ReadableStream({ cancel: () => void cancelled++ })
+      return new Response(body, { status: 401 })
+    }
+    await call(next, { signal: controller.signal })
+  }
+  expect((await call(200)).status).toBe(429)
+  expect(cancelled).toBe(3)
+})
+
+test('requests that are in flight when the limit is reached may fail on top of it, and all of them count', async () => {
+  const { call, clock, statuses } = subject()
+  const answers: (() => void)[] = []
+  const slow: Next = () => new Promise((resolve) => answers.push(() => resolve(new Response(null, { status: 401 }))))
+  const inFlight = Array.from({ length: 7 }, () => call(slow))
+  await expect.poll(() => answers.length).toBe(7)
+  for (const answer of answers) answer()
+  expect((await Promise.all(inFlight)).map(({ status }) => status)).toEqual(Array(7).fill(401))
+  expect(await statuses(1, 200)).toEqual([429])
+  // Seven have failed, so the window must empty down to two of them.
+  clock.now += 3_600_000
+  expect(await statuses(1, 200)).toEqual([200])
+})
+
+test('with slots, failures go no further than the limit and one less than the slots', async () => {
+  const slots = { name: 'slots', algorithm: 'concurrency', limits: '2', by: 'ip' }
+  const { call } = subject([LOGIN, slots])
+  let failures = 0
+  const fail: Next = async () => {
+    failures++
+    return new Response(null, { status: 401 })
+  }
+  for (let round = 0; round < 5; round++) await Promise.all(Array.from({ length: 6 }, () => call(fail)))
+  expect(failures).toBeGreaterThanOrEqual(3)
+  expect(failures).toBeLessThanOrEqual(4)
+})
+
+test('a slot is given back only when the failure is charged', async () => {
+  const order: string[] = []
+  const { call, store } = subject([LOGIN, { name: 'slots', algorithm: 'concurrency', limits: '2', by: 'ip' }])
+  const { decide, release } = { decide: store.decide.bind(store), release: store.release.bind(store) }
+  store.decide = async (request) => {
+    await new Promise((resolve) => setTimeout(resolve))
+    order.push(request.mode)
+    return decide(request)
+  }
+  store.release = (rules) => {
+    order.push('release')
+    return release(rules)
+  }
+  await call(401)
+  expect(order).toEqual(['all', 'charge', 'release'])
+})
+
+test('while the store is away, failures are counted without it', async () => {
+  const { store, fallback, lines, statuses } = subject()
+  store.isAway = true
+  expect(await statuses(4, 401)).toEqual([401, 401, 401, 429])
+  expect(fallback.asked.filter((mode) => mode === 'charge')).toHaveLength(3)
+  expect(new Set(lines)).toEqual(new Set(['store_error']))
+})
+
+test('a failure that the store cannot be told of is counted without it, by its share', async () => {
+  const { store, fallback, statuses } = subject([{ ...LOGIN, limits: '8/1h' }], { LOCAL_SHARE: '0.25' })
+  const fail: Next = async () => {
+    store.isAway = true
+    return new Response(null, { status: 401 })
+  }
+  expect(await statuses(3, fail)).toEqual([401, 401, 429])
+  expect(fallback.asked).toEqual(['charge', 'all', 'charge', 'all'])
+})
+
+test.each(['open', 'closed'])('with on_store_error = %j nothing is counted while the store is away', async (value) => {
+  const { store, fallback, statuses } = subject([{ ...LOGIN, on_store_error: value }])
+  store.isAway = true
+  expect(await statuses(5, 401)).toEqual(Array(5).fill(value === 'open' ? 401 : 503))
+  expect(fallback.asked).toEqual([])
+})
+
+test('in shadow mode failures are counted and reported, and nobody is refused', async () => {
+  const { lines, statuses } = subject([{ ...LOGIN, mode: 'shadow' }])
+  expect(await statuses(6, 401)).toEqual(Array(6).fill(401))
+  expect(lines).toEqual(['shadow_limited', 'shadow_limited', 'shadow_limited'])
+})
+
+test('a failure costs what the request does', async () => {
+  const { statuses } = subject([{ ...LOGIN, limits: '10/1h', cost: 4 }])
+  expect(await statuses(4, 401)).toEqual([401, 401, 429, 429])
+})
+
+test('a request that another policy refuses is no failure, and what fails is charged by both', async () => {
+  const { statuses } = subject([LOGIN, { name: 'calls', limits: '2/1h', by: 'ip' }])
+  expect(await statuses(4, 401)).toEqual([401, 401, 429, 429])
+})
+
+test('each of several policies has failures of its own', async () => {
+  const { call, statuses } = subject([LOGIN, { ...LOGIN, name: 'lookups', limits: '2/1h', failures: '404' }])
+  expect(await statuses(1, 401)).toEqual([401])
+  expect((await call(404)).headers.get('RateLimit')).toMatch(/^"login-1h";r=2;t=\d+, "lookups-1h";r=1;/)
+  expect(await statuses(3, 404)).toEqual([404, 429, 429])
+})
+
+test('with leases, each request of a policy that counts failures is asked for by itself', async () => {
+  const { store, statuses } = subject([{ ...LOGIN, limits: '1000/1m' }], { LEASES: 'auto' })
+  await statuses(30, 200)
+  expect(store.asked).toEqual(Array(30).fill('all'))
+})
+
+test('what settles beside it is corrected as ever', async () => {
+  const settled = { name: 'units', algorithm: 'quota', limits: '10/1h', by: 'ip', settle: 'header:x-units' }
+  const { call, statuses } = subject([LOGIN, settled])
+  await call(async () => new Response(null, { status: 401, headers: { 'X-Units': '9' } }))
+  expect(await statuses(2, 200)).toEqual([200, 429])
+})
