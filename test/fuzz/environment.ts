@@ -52,6 +52,8 @@ const policy = fc.record(
     priority: fc.constantFrom('critical', 'default', 'sheddable', 'low'),
     reserve: fc.record({ critical: share, default: share, other: share }, { requiredKeys: [] }),
     settle: header,
+    counts: fc.constantFrom('requests', 'identities', 'failures', 'errors'),
+    failures: fc.oneof(fc.constantFrom('401', '4xx', '401, 5xx', 404, '', '600', '4x'), anyText),
     exact: fc.constantFrom(true, false, 'true'),
     mode: fc.constantFrom('enforce', 'shadow', 'off'),
     on_store_error: fc.constantFrom('local', 'open', 'closed', 'retry'),
