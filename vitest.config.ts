@@ -42,7 +42,7 @@ export default defineConfig({
           name: 'node',
           ...SHARED,
           include: [
-            'test/{contract,library,property,simulation,integration,e2e,tools,exactness,fuzz,faults,dodging}/**/*.test.ts',
+            'test/{command,contract,library,property,simulation,integration,e2e,tools,exactness,fuzz,faults,dodging}/**/*.test.ts',
           ],
           expect: { poll: { timeout: 60_000 } },
           globalSetup: ['./test/setup/services.ts', './test/setup/bundle.ts', './test/setup/fuzz.ts'],

@@ -7,12 +7,14 @@ export const HIDDEN = Symbol('hidden')
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
   readonly variable: string
+  /** Keys and indexes below the variable, in order. */
+  readonly path: readonly (string | number)[]
 
-  /** @param path keys and indexes below the variable, in order */
   constructor(variable: string, expected: string, value: unknown, path: readonly (string | number)[] = []) {
     const where = path.map((key) => (typeof key === 'number' ? `[${key}]` : `.${key}`)).join('')
     super(`${variable}${where}: expected ${expected}, got ${show(variable, value)}`)
     this.variable = variable
+    this.path = path
   }
 }
 

@@ -1,0 +1,23 @@
+import type { Path } from '../settings/wrangler-toml.ts'
+
+/** `error`: the Worker would refuse to start. `warning`: surely a mistake. `note`: worth knowing. */
+export type Level = 'error' | 'warning' | 'note'
+
+/** Something that `sluice check` has to say. */
+export interface Finding {
+  readonly level: Level
+  /** Stable name of what was looked for. */
+  readonly rule: string
+  readonly message: string
+  /** What to do. */
+  readonly hint?: string
+  /** The variable that it is about, and what below it. */
+  readonly variable?: string
+  readonly path?: Path
+  /** Whether it is about the name at the end of the path, and not about its value. */
+  readonly isName?: boolean
+  /** Path in wrangler.toml, for what is no variable. */
+  readonly tomlPath?: Path
+  /** Offset in the text of the variable. */
+  readonly offset?: number
+}

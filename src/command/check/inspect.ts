@@ -1,0 +1,69 @@
+import { findProblems } from '../../config/all-problems.ts'
+import type { Config } from '../../config/load-config.ts'
+import { locate, placeInJson } from '../settings/locate.ts'
+import type { Place } from '../settings/place.ts'
+import type { Settings } from '../settings/settings.ts'
+import type { Finding } from './finding.ts'
+import { MISTAKES } from './mistakes.ts'
+import { refusals } from './refusals.ts'
+
+/** A finding, and where it is: a place in a file, or words for where else. */
+export interface Located extends Finding {
+  readonly at: Place | string | undefined
+}
+
+export interface Inspection {
+  /** In the order of the file. */
+  readonly findings: readonly Located[]
+  /** Undefined if too much is wrong to tell. */
+  readonly config: Config | undefined
+  /** Whether the Worker would start with it. */
+  readonly isAccepted: boolean
+}
+
+/** Finds what is wrong with a configuration. */
+export function inspect(settings: Settings, view: 'deployed' | 'development'): Inspection {
+  const { problems, config } = findProblems(environmentOf(settings, view))
+  const found = [
+    ...refusals(problems, settings.variables),
+    ...(config ? MISTAKES.flatMap((mistakes) => mistakes(config, settings)) : []),
+  ]
+  const findings = found.map((finding) => ({ ...finding, at: placeOf(finding, settings) }))
+  return { findings: findings.toSorted(byPlace), config, isAccepted: problems.length === 0 }
+}
+
+/** What the Worker would be handed, its bindings included. */
+function environmentOf({ variables, toml, root }: Settings, view: 'deployed' | 'development'): Record<string, unknown> {
+  const env: Record<string, unknown> = { ...variables }
+  const services = toml?.get(...root, 'services')
+  const isBound = Array.isArray(services) && services.some((service) => service?.binding === 'UPSTREAM')
+  if (isBound) env.UPSTREAM = { fetch() {} }
+  // One of the two is known here, and the other one only to Cloudflare.
+  if (
+    view === 'deployed' &&
+    (env.UPSTASH_REDIS_REST_URL === undefined) !== (env.UPSTASH_REDIS_REST_TOKEN === undefined)
+  ) {
+    env.UPSTASH_REDIS_REST_URL ??= 'https://known-to-cloudflare.invalid'
+    env.UPSTASH_REDIS_REST_TOKEN ??= 'known-to-cloudflare'
+  }
+  return env
+}
+
+function placeOf({ variable, path, isName, tomlPath, offset }: Finding, settings: Settings): Located['at'] {
+  const { toml, root, variables, sources } = settings
+  if (tomlPath) return toml?.placeOfKey(tomlPath) ?? toml?.file
+  if (variable === undefined) return toml?.file
+  if (offset === undefined) return locate(settings, variable, path, isName)
+  const text = `${variables[variable]}`
+  const inFile =
+    sources.get(variable) === 'wrangler.toml' ? toml?.placeInString([...root, 'vars', variable], offset) : undefined
+  const whole = locate(settings, variable)
+  if (inFile || typeof whole === 'object') return inFile ?? whole
+  return `${whole}${placeInJson(text, offset)}`
+}
+
+function byPlace({ at: one }: Located, { at: other }: Located): number {
+  if (typeof one !== 'object' || typeof other !== 'object')
+    return Number(typeof one !== 'object') - Number(typeof other !== 'object')
+  return one.file === other.file ? one.line - other.line || one.column - other.column : 0
+}

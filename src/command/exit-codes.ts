@@ -1,0 +1,15 @@
+/** What the command's exit code says. `--help` and docs/command.md list them. */
+export const EXIT_CODES = {
+  done: [0, 'done'],
+  found: [1, 'what was checked is not in order'],
+  misuse: [2, 'the command cannot be carried out as given: arguments, files or configuration'],
+  redis: [3, 'Redis gave no usable answer'],
+  unexpected: [4, 'an error of the command itself'],
+  interrupted: [130, 'ended by Ctrl-C'],
+} as const satisfies Readonly<Record<string, readonly [number, string]>>
+
+export type Exit = keyof typeof EXIT_CODES
+
+export function exitCode(exit: Exit): number {
+  return EXIT_CODES[exit][0]
+}

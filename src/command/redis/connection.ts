@@ -1,0 +1,64 @@
+import type { RedisClient } from '../../store/redis/client.ts'
+import { CommandError } from '../command-error.ts'
+import type { Settings } from '../settings/settings.ts'
+import { connectOverRedis } from './over-redis.ts'
+import { connectOverRest } from './over-rest.ts'
+
+/** A connection to the database. */
+export interface Connection {
+  /** For `RedisStore`. */
+  readonly client: RedisClient
+  readonly kind: 'rest' | 'redis'
+  /** Host and port, to be shown. */
+  readonly name: string
+  /** What the server's errors may repeat, and no message may hold. */
+  readonly secrets: readonly string[]
+  /**
+   * Any command, sent once; several may be under way.
+   * @throws {CommandError} with the exit code of Redis if it answers an error, or nothing
+   */
+  send(command: readonly (string | number)[]): Promise<unknown>
+  close(): Promise<void>
+}
+
+/** A call that takes longer than this has failed. */
+export const CALL_TIMEOUT_MS = 10_000
+
+const NO_DATABASE_HINT =
+  'Set UPSTASH_REDIS_REST_URL and UPSTASH_REDIS_REST_TOKEN in the shell or in .dev.vars, or name a database by REDIS_URL or --redis.'
+
+/**
+ * Connects to the database that `--redis` names, else to the Worker's, else to the one of REDIS_URL.
+ * @throws {CommandError} if none is named, or it cannot be reached
+ */
+export function connect(
+  { variables, devVars }: Settings,
+  env: Readonly<Record<string, string | undefined>>,
+  redis?: string,
+): Promise<Connection> {
+  const token = asText(variables.UPSTASH_REDIS_REST_TOKEN)
+  const named = redis ?? asText(variables.UPSTASH_REDIS_REST_URL) ?? (env.REDIS_URL || devVars?.values.REDIS_URL)
+  if (!named) throw new CommandError('no database is named', { hint: NO_DATABASE_HINT })
+  const url = URL.canParse(named) ? new URL(named) : undefined
+  switch (url?.protocol) {
+    case 'redis:':
+    case 'rediss:':
+      return connectOverRedis(url)
+    case 'http:':
+    case 'https:':
+      if (token === undefined) {
+        throw new CommandError('UPSTASH_REDIS_REST_TOKEN is not set', {
+          hint: 'It is the REST token of the database at Upstash.',
+        })
+      }
+      return connectOverRest(url, token)
+    default:
+      throw new CommandError('the URL of the database is none that is known', {
+        hint: 'redis://[[user]:password@]host[:port][/number], rediss://… with TLS, or the https:// URL of Upstash’s REST interface.',
+      })
+  }
+}
+
+function asText(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined
+}

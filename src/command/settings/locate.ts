@@ -1,0 +1,59 @@
+import { findNodeAtLocation, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
+import { type Place, placeAt } from './place.ts'
+import type { Settings } from './settings.ts'
+import type { Path } from './wrangler-toml.ts'
+
+/** Where a variable, or something in it, comes from: a place in a file, or e.g. "the shell". */
+export type Origin = Place | string
+
+/**
+ * Finds where something stands.
+ * @param path below the variable; of a variable that holds JSON, below that
+ * @param isName the name is meant at the end of the path, and not its value
+ */
+export function locate(settings: Settings, variable: string, path: Path = [], isName = false): Origin | undefined {
+  const { toml, devVars, root, variables, sources } = settings
+  const value = variables[variable]
+  const json = typeof value === 'string' && path.length > 0 ? offsetInJson(value, path, isName) : undefined
+  switch (sources.get(variable)) {
+    case 'shell':
+      return `${variable} of the shell${json === undefined ? '' : placeInJson(value as string, json)}`
+    case '.dev.vars':
+      return devVars?.placeOf(variable)
+    case 'wrangler.toml': {
+      const whole = [...root, 'vars', variable]
+      if (json !== undefined) return toml?.placeInString(whole, json) ?? toml?.placeOf(whole)
+      const full = [...whole, ...path]
+      return isName ? toml?.placeOfKey(full) : toml?.placeOf(full)
+    }
+    case undefined:
+      // Nothing is there: the table that it belongs into is.
+      return toml?.placeOfKey([...root, 'vars']) ?? toml?.file
+  }
+}
+
+/** What is wrong with the syntax of a JSON text, and the offset at which it is; undefined if nothing is. */
+export function jsonMistake(text: string): { readonly what: string; readonly offset: number } | undefined {
+  const errors: ParseError[] = []
+  parseTree(text, errors, { disallowComments: true, allowTrailingComma: false })
+  const [first] = errors
+  if (!first) return undefined
+  const words = printParseErrorCode(first.error).replace(/(?<=[a-z])(?=[A-Z])/g, ' ')
+  return { what: words.toLowerCase(), offset: first.offset }
+}
+
+/** Line and column within a JSON text, where it cannot be said where in a file that is. */
+export function placeInJson(text: string, offset: number): string {
+  const { line, column } = placeAt('', text, offset)
+  return line === 1 ? `, character ${column} of the JSON` : `, line ${line}, column ${column} of the JSON`
+}
+
+function offsetInJson(text: string, path: Path, isName: boolean): number | undefined {
+  const tree = parseTree(text)
+  if (!tree) return undefined
+  for (let length = path.length; length > 0; length--) {
+    const node = findNodeAtLocation(tree, [...path.slice(0, length)])
+    if (node) return isName && node.parent?.type === 'property' ? node.parent.offset : node.offset
+  }
+  return tree.offset
+}

@@ -1,0 +1,14 @@
+/** Options that several subcommands have. */
+import { Option } from '@commander-js/extra-typings'
+
+export const CONFIG = new Option(
+  '-c, --config <file>',
+  'wrangler.toml to read; the next one from here upwards if left out',
+)
+export const ENV = new Option('-e, --env <name>', 'environment of wrangler.toml, which inherits no variables').env(
+  'CLOUDFLARE_ENV',
+)
+export const REDIS = new Option(
+  '--redis <url>',
+  'database in place of the Worker’s: redis://, rediss:// or the REST URL of Upstash (its token is UPSTASH_REDIS_REST_TOKEN)',
+)

@@ -1,0 +1,116 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+import { meantVariable } from '../../config/misspelt.ts'
+import { SECRETS, VARIABLES } from '../../config/variables.ts'
+import { CommandError } from '../command-error.ts'
+import { DevVars } from './dev-vars.ts'
+import { TomlError, WranglerToml } from './wrangler-toml.ts'
+
+export interface SettingsOptions {
+  readonly cwd: string
+  /** Environment of the shell; of it, only the variables that Sluice reads count, and names it would take for these misspelt. */
+  readonly shell: Readonly<Record<string, string | undefined>>
+  /** Path of wrangler.toml. Left out: the next one from `cwd` upwards. */
+  readonly config?: string | undefined
+  /** Name of an environment of wrangler.toml. */
+  readonly env?: string | undefined
+  /**
+   * `deployed`: what `wrangler deploy` takes along, and the secrets that are known here. `development`: as `npm run dev`,
+   * where the shell wins over `.dev.vars`, which wins over wrangler.toml.
+   */
+  readonly view: 'deployed' | 'development'
+}
+
+/** Where the value of a variable comes from. */
+export type Source = 'wrangler.toml' | '.dev.vars' | 'shell'
+
+/** The Worker's variables, and where they come from. */
+export interface Settings {
+  readonly variables: Readonly<Record<string, unknown>>
+  readonly sources: ReadonlyMap<string, Source>
+  /** Undefined if there is none; names and digests then come from the shell and `.dev.vars` alone. */
+  readonly toml: WranglerToml | undefined
+  readonly devVars: DevVars | undefined
+  /** Where the environment's own keys stand in wrangler.toml: `[]`, or `['env', name]`. */
+  readonly root: readonly string[]
+}
+
+/**
+ * Reads the variables.
+ * @throws {CommandError} if a file that was named is not there, or is no TOML, or has no such environment
+ */
+export function readSettings({ cwd, shell, config, env, view }: SettingsOptions): Settings {
+  const path = config === undefined ? findUpwards(cwd, 'wrangler.toml') : resolve(cwd, config)
+  const toml = path === undefined ? undefined : readToml(path, shownFrom(cwd, path))
+  if (env !== undefined) refuseUnknownEnvironment(env, toml)
+  const directory = path === undefined ? cwd : dirname(path)
+  const devVars = readDevVars(directory, env, cwd)
+  const root = env === undefined ? [] : ['env', env]
+
+  const sources = new Map<string, Source>()
+  const variables: Record<string, unknown> = {}
+  const add = (source: Source, values: Readonly<Record<string, unknown>>, isTaken: (name: string) => boolean) => {
+    for (const [name, value] of Object.entries(values)) {
+      // In .dev.vars and the shell, a secret that is empty is none: a copy of .dev.vars.example names them all.
+      const isNone = value === undefined || (value === '' && SECRETS.has(name) && source !== 'wrangler.toml')
+      if (!isTaken(name) || (isNone && !(name in variables))) continue
+      if (isNone) {
+        delete variables[name]
+        sources.delete(name)
+      } else {
+        variables[name] = value
+        sources.set(name, source)
+      }
+    }
+  }
+  const isSecret = (name: string) => SECRETS.has(name)
+  const isOurs = (name: string) => (VARIABLES as readonly string[]).includes(name) || meantVariable(name) !== undefined
+  add('wrangler.toml', toml?.table(...root, 'vars') ?? {}, () => true)
+  add('.dev.vars', devVars?.values ?? {}, view === 'deployed' ? isSecret : () => true)
+  add('shell', shell, view === 'deployed' ? isSecret : isOurs)
+  return { variables, sources, toml, devVars, root }
+}
+
+/** @throws {CommandError} */
+function readToml(path: string, shown: string): WranglerToml {
+  try {
+    return new WranglerToml(shown, readFileSync(path, 'utf8'))
+  } catch (error) {
+    if (error instanceof TomlError) {
+      const { line, column } = error.place
+      throw new CommandError(`${shown}:${line}:${column}: ${error.message}`)
+    }
+    const { code } = error as NodeJS.ErrnoException
+    throw new CommandError(`${shown} cannot be read (${code})`, { hint: 'Name another one with --config.' })
+  }
+}
+
+/** @throws {CommandError} */
+function refuseUnknownEnvironment(env: string, toml: WranglerToml | undefined): void {
+  const known = Object.keys(toml?.table('env') ?? {})
+  if (known.includes(env)) return
+  const file = toml?.file ?? 'wrangler.toml'
+  const hint = known.length > 0 ? `It has ${known.join(', ')}.` : 'It has none: leave --env out.'
+  throw new CommandError(`${file} has no environment ${JSON.stringify(env)}`, { hint })
+}
+
+/** As Wrangler does: the file of the environment takes the place of the other. */
+function readDevVars(directory: string, env: string | undefined, cwd: string): DevVars | undefined {
+  const paths = [env === undefined ? [] : [`.dev.vars.${env}`], '.dev.vars'].flat().map((name) => join(directory, name))
+  const path = paths.find((each) => existsSync(each))
+  return path === undefined ? undefined : new DevVars(shownFrom(cwd, path), readFileSync(path, 'utf8'))
+}
+
+function findUpwards(from: string, name: string): string | undefined {
+  for (let directory = resolve(from); ; directory = dirname(directory)) {
+    const path = join(directory, name)
+    if (existsSync(path)) return path
+    if (directory === dirname(directory)) return undefined
+  }
+}
+
+/** A path as one would type it. */
+function shownFrom(cwd: string, path: string): string {
+  const shown = relative(cwd, path)
+  return shown.startsWith(join('..', '..', '..')) ? path : shown
+}

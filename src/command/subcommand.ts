@@ -1,0 +1,73 @@
+import { Command, type CommandUnknownOpts, Option } from '@commander-js/extra-typings'
+import type { Exit } from './exit-codes.ts'
+import type { Terminal } from './terminal.ts'
+
+/** What a subcommand is given of the world around it. */
+export interface Context {
+  readonly terminal: Terminal
+  /** Environment of the shell. */
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly cwd: string
+  /** Aborted by Ctrl-C: stop where the work can be resumed, and report. */
+  readonly signal: AbortSignal
+}
+
+/** Path of each field of the `--json` output, `[]` for each item of a list, and what it means. */
+export type Fields = Readonly<Record<string, string>>
+
+export interface Example {
+  readonly shows: string
+  /** What follows `sluice` in the shell. */
+  readonly line: string
+}
+
+interface About {
+  readonly name: string
+  /** A few words for the list of subcommands. */
+  readonly summary: string
+  readonly description: string
+  readonly examples: readonly Example[]
+  /** Paragraphs for the page about the command only. */
+  readonly notes?: readonly string[]
+  /** Left out: it has no `--json`. */
+  readonly json?: Fields
+}
+
+/** A subcommand, as `--help`, completion and docs/command.md see it. */
+export interface Subcommand extends About {
+  /** @param onRun is handed what the command line asks for, to be run with a context */
+  build(onRun: (run: Run, options: { readonly json?: true }) => Promise<void>): CommandUnknownOpts
+}
+
+export type Run = (context: Context) => Promise<Exit>
+
+// biome-ignore lint/suspicious/noExplicitAny: whatever arguments and options it declares
+type AnyCommand = Command<any[], any>
+
+interface Definition<Declared extends AnyCommand> extends About {
+  /** Adds arguments and options. */
+  readonly declare: (command: Command) => Declared
+  /** @param options as declared @param args in the order of their declaration */
+  run(context: Context, options: ReturnType<Declared['opts']>, ...args: Declared['processedArgs']): Promise<Exit>
+}
+
+/** Each subcommand is one of these, in a file of its own. */
+export function defineCommand<Declared extends AnyCommand>(definition: Definition<Declared>): Subcommand {
+  const { declare, run, ...about } = definition
+  return {
+    ...about,
+    build(onRun) {
+      const command = declare(new Command(about.name).summary(about.summary).description(about.description))
+      if (about.json) command.addOption(JSON_OPTION)
+      command.action((...values: unknown[]) => {
+        // The command itself comes last, its options before it.
+        const args = values.slice(0, -2) as Declared['processedArgs']
+        const options = values.at(-2) as ReturnType<Declared['opts']>
+        return onRun((context) => run(context, options, ...args), options)
+      })
+      return command
+    },
+  }
+}
+
+const JSON_OPTION = new Option('--json', 'print one JSON document in place of text')

@@ -1,0 +1,84 @@
+import * as v from 'valibot'
+import { ConfigError } from './config-error.ts'
+import { type Config, type Environment, environment, loadConfig } from './load-config.ts'
+import { configErrorOf } from './schema.ts'
+
+/** All that is wrong with a configuration, and what it comes to without that. */
+export interface Problems {
+  /** In the order of the schema. */
+  readonly problems: readonly ConfigError[]
+  /** With something harmless in place of what is wrong; undefined if it could not be found out. */
+  readonly config: Config | undefined
+}
+
+/** In place of limits and tables that are wrong, so that these are not said to be missing. */
+const STAND_IN_LIMITS = '1/1m'
+const MOST_PROBLEMS = 1_000
+
+/** Finds all for which `loadConfig` would refuse the configuration, not only the first. */
+export function findProblems(env: Environment): Problems {
+  const { issues = [] } = v.safeParse(environment, env)
+  const problems: ConfigError[] = []
+  const isSaid = ({ variable, path }: ConfigError) =>
+    problems.some((other) => other.variable === variable && `${other.path}` === `${path}`)
+  let rest = env
+  for (const issue of issues) {
+    const problem = configErrorOf(issue)
+    if (isSaid(problem)) continue
+    problems.push(problem)
+    rest = without(rest, problem)
+  }
+  while (problems.length < MOST_PROBLEMS) {
+    try {
+      return { problems, config: loadConfig(rest) }
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error
+      if (isSaid(error)) break
+      problems.push(error)
+      rest = without(rest, error)
+    }
+  }
+  return { problems, config: undefined }
+}
+
+/** The configuration with something harmless in place of what is wrong. */
+function without(env: Environment, { variable, path }: ConfigError): Environment {
+  const { [variable]: _, ...rest } = env
+  switch (variable) {
+    case 'UPSTREAM_URL':
+      return { ...rest, UPSTREAM_URL: 'https://stand-in.invalid' }
+    case 'UPSTASH_REDIS_REST_URL':
+    case 'UPSTASH_REDIS_REST_TOKEN': {
+      const { UPSTASH_REDIS_REST_URL: _url, UPSTASH_REDIS_REST_TOKEN: _token, ...others } = rest
+      return others
+    }
+    case 'RATE_LIMITS':
+      return { ...rest, RATE_LIMITS: STAND_IN_LIMITS }
+    case 'POLICIES':
+      return { ...rest, POLICIES: withoutTable(env.POLICIES, path[0]) }
+    default:
+      return rest
+  }
+}
+
+function withoutTable(value: unknown, index: string | number | undefined): unknown {
+  const tables = typeof value === 'string' ? parseTables(value) : value
+  if (!Array.isArray(tables)) return [{ name: 'stand-in', limits: STAND_IN_LIMITS }]
+  return tables.map((table, at) => (at === index ? { name: nameOf(tables, at), limits: STAND_IN_LIMITS } : table))
+}
+
+/** The table's own name, if it is one and no other table has it. */
+function nameOf(tables: readonly unknown[], at: number): string {
+  const names = tables.map((table) => (table as { name?: unknown } | null)?.name)
+  const name = names[at]
+  const isGood = typeof name === 'string' && /^[\w-]{1,64}$/.test(name) && name !== 'default'
+  return isGood && names.indexOf(name) === names.lastIndexOf(name) ? name : `stand-in-${at}`
+}
+
+function parseTables(json: string): unknown {
+  try {
+    return JSON.parse(json)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,36 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+
+const CLI = join(import.meta.dirname, '../../src/cli.ts')
+
+export interface RunOptions {
+  readonly cwd?: string
+  /** Variables of its environment, which has nothing else but PATH. */
+  readonly env?: Readonly<Record<string, string>>
+  /** Written to its standard input, which is no terminal. */
+  readonly input?: string
+}
+
+export interface Outcome {
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** Runs the command as a process of its own, to its end. */
+export async function runCommand(
+  args: readonly string[],
+  { cwd = '/', env = {}, input = '' }: RunOptions = {},
+): Promise<Outcome> {
+  const child = spawn(process.execPath, [CLI, ...args], {
+    cwd,
+    env: { PATH: process.env.PATH, ...env } as unknown as NodeJS.ProcessEnv,
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  child.stdin.on('error', () => {})
+  child.stdin.end(input)
+  const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')])
+  return { code, stdout, stderr }
+}
