@@ -10,6 +10,8 @@ export default defineConfig({
   platform: 'neutral',
   deps: { neverBundle: /^node:/, onlyBundle: [] },
   dts: true,
+  // `await using` is newer than the library that many projects check against.
+  banner: { dts: '/// <reference lib="esnext.disposable" />' },
   logLevel: 'error',
   outExtensions: () => ({ js: '.js', dts: '.d.ts' }),
 })
