@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
-import { statSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Tier } from '../src/limit/rule.ts'
+import { installLocked } from '../tools/install-locked.ts'
 
 /** Asks a limiter for one unit for a caller; true if it admits. */
 export type Limit = (caller: string) => Promise<boolean>
@@ -28,10 +28,7 @@ const FOLDER = fileURLToPath(import.meta.resolve('.'))
 
 /** Installs the peers, unless they are as the lock says, and checks what is written for them. */
 export function installPeers(): void {
-  if (timeOf('node_modules/.package-lock.json') < timeOf('package-lock.json')) {
-    console.error('Installing the peers …')
-    execFileSync('npm', ['ci', '--prefix', FOLDER, '--no-audit', '--no-fund', '--loglevel=error'], { stdio: 'inherit' })
-  }
+  installLocked(FOLDER)
   execFileSync('tsc', ['-p', FOLDER], { stdio: 'inherit' })
 }
 
@@ -41,8 +38,4 @@ export async function connectPeers(options: PeerOptions): Promise<Peers> {
   const module = import.meta.resolve('./peers/contenders.ts')
   const peers: { connect(options: PeerOptions): Promise<Peers> } = await import(module)
   return peers.connect(options)
-}
-
-function timeOf(file: string): number {
-  return statSync(`${FOLDER}/${file}`, { throwIfNoEntry: false })?.mtimeMs ?? 0
 }

@@ -1,4 +1,7 @@
-/** The library: limits inside of one's own program. */
+/**
+ * The library: limits inside of one's own program.
+ * @module sluice
+ */
 export type { OnStoreError } from './decide/decider.ts'
 export type { Log } from './decide/log.ts'
 export type { Identities, Identity } from './library/charges.ts'

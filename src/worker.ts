@@ -1,3 +1,7 @@
+/**
+ * The gateway, as a Worker.
+ * @module sluice/worker
+ */
 import type { ExecutionContext } from 'hono'
 import { ConfigError } from './config/config-error.ts'
 import { type Environment, isFetcher, loadConfig } from './config/load-config.ts'
@@ -13,6 +17,7 @@ interface Handler {
 
 let handler: Handler | undefined
 
+/** Handles every request that a route of Cloudflare's sends to it, as the variables of its environment say. */
 export default {
   fetch(request: Request, env: Environment, ctx: ExecutionContext) {
     // Once an isolate, whose environment does not change.

@@ -1,9 +1,10 @@
-import { execFile, execFileSync, spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, statSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { installLocked } from '../../tools/install-locked.ts'
 import type { Router } from './routes.ts'
 
 const FOLDER = fileURLToPath(import.meta.resolve('.'))
@@ -34,14 +35,7 @@ export const FRAMEWORKS: readonly Framework[] = [
  * @throws Error if the registry cannot be reached: without them nothing would be tested
  */
 export function installFrameworks(): void {
-  if (timeOf('node_modules/.package-lock.json') >= timeOf('package-lock.json')) return
-  console.error('Installing the frameworks …')
-  const args = ['ci', '--prefix', FOLDER, '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error']
-  execFileSync('npm', args, { stdio: 'inherit' })
-}
-
-function timeOf(file: string): number {
-  return statSync(`${FOLDER}/${file}`, { throwIfNoEntry: false })?.mtimeMs ?? 0
+  installLocked(FOLDER, ['--ignore-scripts'])
 }
 
 /** @returns undefined if this machine's Python does not have the framework */

@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process'
+import { globSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { createTestHarness, type TestHarness } from 'wrangler'
@@ -8,13 +9,18 @@ import { installProject, type Project } from '../support/installed-project.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
-const { dependencies, devDependencies, peerDependencies } = JSON.parse(
+const { exports, dependencies, devDependencies, peerDependencies } = JSON.parse(
   await readFile(join(ROOT, 'package.json'), 'utf8'),
 )
 
 const USES_FOLDER = join(import.meta.dirname, 'uses')
 /** What comes of each use in `uses/`, wherever it runs. */
-const USES: Readonly<Record<string, unknown>> = { worker: [200, 429] }
+const USES: Readonly<Record<string, unknown>> = {
+  index: [true, false, true, false],
+  worker: [200, 429],
+}
+/** Those that need nothing beside the package. */
+const ALONE = ['index']
 
 interface TypeCheck {
   /** What the project knows of `fetch`. */
@@ -24,9 +30,14 @@ interface TypeCheck {
   readonly options: readonly string[]
 }
 
+const IN_NODE: TypeCheck = {
+  terms: 'Node',
+  resolution: 'nodenext',
+  options: ['--types', join(ROOT, 'node_modules/@types/node')],
+}
 const TYPE_CHECKS: readonly TypeCheck[] = [
+  IN_NODE,
   { terms: 'a browser', resolution: 'bundler', options: ['--lib', 'es2024,dom', '--types', ''] },
-  { terms: 'Node', resolution: 'nodenext', options: ['--types', join(ROOT, 'node_modules/@types/node')] },
   {
     terms: 'Workers',
     resolution: 'bundler',
@@ -47,6 +58,15 @@ beforeAll(async () => {
 })
 afterAll(() => api.stop())
 
+test('each entry in src/ is exported, with its types', () => {
+  const entries = globSync('src/*.ts', { cwd: ROOT }).map((file) => basename(file, '.ts'))
+  const expected = entries.map((entry) => [
+    entry === 'index' ? '.' : `./${entry}`,
+    { types: `./lib/${entry}.d.ts`, default: `./lib/${entry}.js` },
+  ])
+  expect(exports).toEqual({ ...Object.fromEntries(expected), './package.json': './package.json' })
+})
+
 test('the packed file is as bundlers, Node and TypeScript expect it', async () => {
   const packed = inject('packed')
   const run = promisify(execFile)
@@ -63,6 +83,12 @@ describe('a project with nothing but the package', () => {
 
   test('gets what the package cannot do without, and no more', () => {
     expect(project.packages.toSorted()).toEqual(['sluice', ...Object.keys(dependencies)].toSorted())
+  })
+
+  test('has types', () => checkTypes(project, ALONE, IN_NODE))
+
+  test.each(ALONE)('runs %s', async (use) => {
+    expect(JSON.parse(await project.run('node', ['on-node.ts', use, api.url]))).toEqual(USES[use])
   })
 })
 

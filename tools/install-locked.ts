@@ -1,0 +1,20 @@
+import { execFileSync } from 'node:child_process'
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+
+/**
+ * Installs what a folder with a package.json of its own needs, unless it is installed as the lock says.
+ * @param options more of `npm ci`
+ * @throws Error if the registry cannot be reached
+ */
+export function installLocked(folder: string, options: readonly string[] = []): void {
+  if (timeOf(join(folder, 'node_modules/.package-lock.json')) >= timeOf(join(folder, 'package-lock.json'))) return
+  console.error(`Installing what ${folder} needs …`)
+  const args = ['ci', '--prefix', folder, '--prefer-offline', '--no-audit', '--no-fund', '--loglevel=error', ...options]
+  // What npm says is no result of the command that needed this.
+  execFileSync('npm', args, { stdio: ['ignore', process.stderr, process.stderr] })
+}
+
+function timeOf(file: string): number {
+  return statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0
+}
