@@ -10,6 +10,8 @@ export default defineConfig({
   platform: 'neutral',
   deps: { neverBundle: /^node:/, onlyBundle: [] },
   dts: true,
+  // Slots are disposable, which not every project's `lib` knows.
+  banner: { dts: '/// <reference lib="esnext.disposable" />' },
   logLevel: 'error',
   outExtensions: () => ({ js: '.js', dts: '.d.ts' }),
 })

@@ -14,7 +14,10 @@ const { dependencies, devDependencies, peerDependencies } = JSON.parse(
 
 const USES_FOLDER = join(import.meta.dirname, 'uses')
 /** What comes of each use in `uses/`, wherever it runs. */
-const USES: Readonly<Record<string, unknown>> = { worker: [200, 429] }
+const USES: Readonly<Record<string, unknown>> = {
+  worker: [200, 429],
+  library: [true, false, 2, 'local'],
+}
 
 interface TypeCheck {
   /** What the project knows of `fetch`. */

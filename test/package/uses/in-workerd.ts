@@ -1,6 +1,7 @@
+import * as library from './library.ts'
 import * as worker from './worker.ts'
 
-const USES: Record<string, { use(apiUrl: string): Promise<unknown> }> = { worker }
+const USES: Record<string, { use(apiUrl: string): Promise<unknown> }> = { library, worker }
 
 /** Answers a request for /<use> with what comes of it. */
 export default {
