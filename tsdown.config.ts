@@ -12,7 +12,7 @@ export default defineConfig({
   platform: 'neutral',
   deps: { neverBundle: /^node:/, onlyBundle: [] },
   dts: true,
-  // `await using` is newer than the library that many projects check against.
+  // Slots are disposable, which not every project's `lib` knows.
   banner: { dts: '/// <reference lib="esnext.disposable" />' },
   logLevel: 'error',
   outExtensions: () => ({ js: '.js', dts: '.d.ts' }),

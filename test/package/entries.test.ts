@@ -16,11 +16,9 @@ const { exports, dependencies, devDependencies, peerDependencies } = JSON.parse(
 const USES_FOLDER = join(import.meta.dirname, 'uses')
 /** What comes of each use in `uses/`, wherever it runs. */
 const USES: Readonly<Record<string, unknown>> = {
-  index: [true, false, true, false],
   worker: [200, 429],
+  library: [true, false, 2, 'local'],
 }
-/** Those that need nothing beside the package. */
-const ALONE = ['index']
 
 interface TypeCheck {
   /** What the project knows of `fetch`. */

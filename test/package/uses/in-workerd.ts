@@ -1,7 +1,7 @@
-import * as index from './index.ts'
+import * as library from './library.ts'
 import * as worker from './worker.ts'
 
-const USES: Record<string, { use(apiUrl: string): Promise<unknown> }> = { index, worker }
+const USES: Record<string, { use(apiUrl: string): Promise<unknown> }> = { library, worker }
 
 /** Answers a request for /<use> with what comes of it. */
 export default {

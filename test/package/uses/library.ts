@@ -1,0 +1,20 @@
+import { concurrency, createLimiter, quota, redisStore, slidingWindow } from 'sluice'
+
+/** A client of nothing, in the shape of one of `@redis/client`. */
+const away = () => Promise.reject(new Error('away'))
+const client = { evalSha: away, eval: away, zRem: away, del: away, ping: away }
+
+/** What two requests, of which the limit grants one, a quota and a Redis that is away come to. */
+export async function use(): Promise<readonly unknown[]> {
+  const limiter = createLimiter({ policies: [{ name: 'calls', ...slidingWindow('1/1m') }] })
+  const taken = [await limiter.take('alice'), await limiter.take('alice')]
+  const { granted } = await createLimiter({ policies: [{ name: 'day', ...quota('2/1d') }] }).obtain('alice', 5)
+  const jobs = createLimiter({
+    store: redisStore(client),
+    policies: [{ name: 'jobs', ...concurrency(1) }],
+    log: () => {},
+  })
+  const slot = await jobs.hold('alice')
+  await slot.release()
+  return [...taken.map((decision) => decision.granted), granted, slot.degraded]
+}
