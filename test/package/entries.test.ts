@@ -15,10 +15,7 @@ const { exports, dependencies, devDependencies, peerDependencies } = JSON.parse(
 
 const USES_FOLDER = join(import.meta.dirname, 'uses')
 /** What comes of each use in `uses/`, wherever it runs. */
-const USES: Readonly<Record<string, unknown>> = {
-  worker: [200, 429],
-  library: [true, false, 2, 'local'],
-}
+const USES: Readonly<Record<string, unknown>> = { outbound: [200, 200, 'WAIT_TOO_LONG'], worker: [200, 429] }
 
 interface TypeCheck {
   /** What the project knows of `fetch`. */

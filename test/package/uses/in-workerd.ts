@@ -1,7 +1,7 @@
-import * as library from './library.ts'
+import * as outbound from './outbound.ts'
 import * as worker from './worker.ts'
 
-const USES: Record<string, { use(apiUrl: string): Promise<unknown> }> = { library, worker }
+const USES: Record<string, { use(apiUrl: string): Promise<unknown> }> = { outbound, worker }
 
 /** Answers a request for /<use> with what comes of it. */
 export default {

@@ -1,0 +1,14 @@
+/** Limits on the calling side: `sluice/outbound`. */
+export type { Clock } from './outbound/clock.ts'
+export type { OutboundDecision, OutboundLimiter } from './outbound/limiter.ts'
+export type { Notes } from './outbound/notes.ts'
+export type { PerCall, WaitOptions } from './outbound/options.ts'
+export {
+  type Learned,
+  type LearnedStore,
+  type OutboundCall,
+  type OutboundOptions,
+  outbound,
+} from './outbound/outbound.ts'
+export { OutboundError, type OutboundErrorCode } from './outbound/outbound-error.ts'
+export { type ThrottleOptions, throttle } from './outbound/throttle.ts'

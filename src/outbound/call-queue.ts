@@ -1,0 +1,94 @@
+import { PRIORITIES, type Priority } from '../request/policy/priority.ts'
+
+/** What places a call among the others. */
+export interface Place {
+  readonly priority: Priority
+  /** On whose behalf it is made: callers of the same priority take turns. */
+  readonly caller: string
+}
+
+/**
+ * Calls that wait for their turn: the more important first, of those the callers in turns, of each caller in the order
+ * in which they came.
+ */
+export class CallQueue<Call extends Place> {
+  readonly #bound: number
+  /** By priority, then by caller; the caller whose turn it is comes first. */
+  readonly #waiting = new Map(PRIORITIES.map((priority) => [priority, new Map<string, Set<Call>>()]))
+  #size = 0
+
+  /** @param bound calls that may wait at once, an integer from 1 */
+  constructor(bound: number) {
+    this.#bound = bound
+  }
+
+  get size(): number {
+    return this.#size
+  }
+
+  /** The call whose turn it is. */
+  get head(): Call | undefined {
+    for (const callers of this.#waiting.values()) {
+      for (const [first] of callers.values()) return first
+    }
+    return undefined
+  }
+
+  /**
+   * @returns the call for which there is no room now: the latest of the least important, from the caller that has the
+   * most of them. That may be this one; undefined if there is room for all.
+   */
+  add(call: Call): Call | undefined {
+    const callers = this.#callersOf(call)
+    const calls = callers.get(call.caller)
+    if (calls) calls.add(call)
+    else callers.set(call.caller, new Set([call]))
+    this.#size++
+    if (this.#size <= this.#bound) return undefined
+    const surplus = this.#leastImportant()
+    this.remove(surplus)
+    return surplus
+  }
+
+  has(call: Call): boolean {
+    return this.#callersOf(call).get(call.caller)?.has(call) ?? false
+  }
+
+  /** @returns false if it does not wait */
+  remove(call: Call): boolean {
+    const callers = this.#callersOf(call)
+    const calls = callers.get(call.caller)
+    if (!calls?.delete(call)) return false
+    if (calls.size === 0) callers.delete(call.caller)
+    this.#size--
+    return true
+  }
+
+  /** Takes out a call that has had its turn; then it is the next caller's. */
+  take(call: Call): void {
+    if (!this.remove(call)) return
+    const callers = this.#callersOf(call)
+    const others = callers.get(call.caller)
+    if (!others) return
+    callers.delete(call.caller)
+    callers.set(call.caller, others)
+  }
+
+  *[Symbol.iterator](): Iterator<Call> {
+    for (const callers of this.#waiting.values()) {
+      for (const calls of callers.values()) yield* calls
+    }
+  }
+
+  #callersOf({ priority }: Call): Map<string, Set<Call>> {
+    return this.#waiting.get(priority) as Map<string, Set<Call>>
+  }
+
+  #leastImportant(): Call {
+    const callers = PRIORITIES.toReversed()
+      .map((priority) => this.#waiting.get(priority))
+      .find((callers) => callers && callers.size > 0)
+    const longest = [...(callers?.values() ?? [])].reduce((most, calls) => (calls.size >= most.size ? calls : most))
+    return [...longest].at(-1) as Call
+  }
+}

@@ -1,0 +1,31 @@
+/** Time as the calling side sees it. */
+export interface Clock {
+  /** Milliseconds since the Unix epoch. Never goes back; may have a fraction. */
+  now(): number
+  /**
+   * Calls `wake` once `ms` milliseconds have passed, and never before.
+   * @returns a function that takes it back
+   */
+  after(ms: number, wake: () => void): () => void
+}
+
+/** Longer ones fire at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1
+
+export const systemClock: Clock = {
+  now: () => performance.timeOrigin + performance.now(),
+
+  after(ms, wake) {
+    const dueMs = performance.now() + ms
+    let timer: ReturnType<typeof setTimeout>
+    const arm = () => {
+      timer = setTimeout(
+        // A timer may fire a fraction of a millisecond early.
+        () => (performance.now() < dueMs ? arm() : wake()),
+        Math.min(Math.ceil(dueMs - performance.now()), LONGEST_TIMER_MS),
+      )
+    }
+    arm()
+    return () => clearTimeout(timer)
+  },
+}

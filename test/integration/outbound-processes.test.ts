@@ -1,0 +1,100 @@
+/** The calling side in four processes on one Redis, against a real server. */
+import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import type { Tier } from '../../src/limit/rule.ts'
+import { type Admission, expectNoWindowOver } from '../support/admissions.ts'
+import { LimitedServer } from '../support/limited-server.ts'
+import type { ProcessOptions } from '../support/outbound-process.ts'
+import { connectRedis, type RedisClient } from '../support/script-store.ts'
+import { startUpstream } from '../support/upstream.ts'
+
+const PROCESSES = 4
+
+let redis: RedisClient
+beforeAll(async () => {
+  redis = await connectRedis(inject('redisPort'))
+})
+afterAll(() => redis.destroy())
+
+/** Starts the processes, lets them go at once, and waits for the statuses that they have got. */
+async function run(options: Pick<ProcessOptions, 'apiUrl' | 'prefix' | 'calls' | 'tiers'>): Promise<number[]> {
+  const connection = { restUrl: inject('redisRestUrl'), token: inject('redisRestToken') }
+  const children = Array.from({ length: PROCESSES }, () => {
+    const script = new URL('../support/outbound-process.ts', import.meta.url).pathname
+    const argument = JSON.stringify({ ...options, ...connection } satisfies ProcessOptions)
+    return spawn(process.execPath, [script, argument], { stdio: ['pipe', 'pipe', 'inherit'] })
+  })
+  try {
+    const outputs = children.map((child) => createInterface(child.stdout)[Symbol.asyncIterator]())
+    await Promise.all(outputs.map((lines) => lines.next()))
+    for (const child of children) child.stdin.write('go\n')
+    const told = await Promise.all(outputs.map((lines) => lines.next()))
+    return told.flatMap(({ value }) => JSON.parse(value ?? 'null') as number[])
+  } finally {
+    for (const child of children) {
+      if (child.exitCode === null && child.kill()) await once(child, 'exit')
+    }
+  }
+}
+
+test.concurrent('once one process has learned what a server tells of its limits, it refuses none of the four', async () => {
+  const server = new LimitedServer(
+    [
+      { name: 'burst', limit: 20, windowMs: 1_000, kind: 'sliding' },
+      { name: 'sustained', limit: 45, windowMs: 3_000, kind: 'fixed', offsetMs: 400 },
+    ],
+    'draft-11',
+  )
+  const upstream = await startUpstream((_, response) => {
+    const { status, headers } = server.answer(performance.timeOrigin + performance.now())
+    response.writeHead(status, headers).end()
+  })
+  const calls = 15
+  const statuses = await run({ apiUrl: upstream.url, prefix: randomUUID(), calls, tiers: [] }).finally(upstream.stop)
+  expect(statuses).toEqual(Array.from({ length: PROCESSES * calls }, () => 200))
+  expect(server.refused).toBe(0)
+  expect(server.admittedMs).toHaveLength(PROCESSES * calls)
+})
+
+test.concurrent('a partner’s budget of five tiers is used by at least 97%, and never exceeded', async () => {
+  // Each allows less than the one before it does. The last one is used up long before its window ends, on any machine.
+  const tiers: Tier[] = [
+    { limit: 20, windowMs: 150 },
+    { limit: 50, windowMs: 450 },
+    { limit: 90, windowMs: 900 },
+    { limit: 130, windowMs: 1_500 },
+    { limit: 150, windowMs: 4_500 },
+  ]
+  const [budget] = tiers.slice(-1) as [Tier]
+  const prefix = randomUUID()
+  const key = `${prefix}:w:{partner}`
+
+  // The record is Redis's own. It is read while it grows, since what has left the longest window is dropped.
+  const record = new Map<string, Admission>()
+  const read = async () => {
+    for (const { id, message } of (await redis.xRange(key, '-', '+')) ?? []) {
+      record.set(id, { ms: Number(id.split('-')[0]), cost: Number(Object.values(message)[0]) })
+    }
+  }
+  let arrived = 0
+  const reads: Promise<void>[] = []
+  const upstream = await startUpstream((_, response) => {
+    if (++arrived % 20 === 0) reads.push(read())
+    response.writeHead(200).end()
+  })
+  const calls = 40
+  const statuses = await run({ apiUrl: upstream.url, prefix, calls, tiers }).finally(upstream.stop)
+  await Promise.all([...reads, read()])
+
+  expect(statuses).toHaveLength(PROCESSES * calls)
+  expect(arrived).toBe(PROCESSES * calls)
+  const admitted = [...record.values()].sort((a, b) => a.ms - b.ms)
+  expect(admitted).toHaveLength(arrived)
+  for (const { limit, windowMs } of tiers) expectNoWindowOver(limit, windowMs, admitted)
+  const startMs = admitted[0]?.ms ?? 0
+  const used = admitted.filter(({ ms }) => ms < startMs + budget.windowMs).length
+  expect(used).toBeGreaterThanOrEqual(Math.ceil(0.97 * budget.limit))
+})

@@ -1,0 +1,225 @@
+/** Laws of the calling side, in virtual time: servers, networks and callers of all sorts. */
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import type { DecisionRequest, Rule } from '../../src/limit/rule.ts'
+import { OutboundError, outbound, throttle } from '../../src/outbound.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import type { Store } from '../../src/store/store.ts'
+import { expectNoWindowOver } from '../support/admissions.ts'
+import { type Dialect, LimitedServer, type ServerTier } from '../support/limited-server.ts'
+import { expectProperty } from '../support/property.ts'
+import { opened, storeLimiter } from '../support/store-limiter.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
+
+const URL = 'https://api.example/'
+
+const serverTier = fc.record({
+  name: fc.constant('limit'),
+  limit: fc.integer({ min: 1, max: 12 }),
+  windowMs: fc.constantFrom(1_000, 2_000, 5_000),
+  kind: fc.constantFrom('sliding' as const, 'fixed' as const),
+  offsetMs: fc.integer({ min: 0, max: 5_000 }),
+})
+
+const serverTiers: fc.Arbitrary<ServerTier[]> = fc
+  .uniqueArray(serverTier, { minLength: 1, maxLength: 3, selector: ({ windowMs }) => windowMs })
+  .map((tiers) => tiers.map((tier, index) => ({ ...tier, name: `limit-${index}` })))
+
+interface Trip {
+  readonly startMs: number
+  readonly thereMs: number
+  readonly backMs: number
+}
+
+const trips: fc.Arbitrary<Trip[]> = fc.array(
+  fc.record({
+    startMs: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 10_000 })),
+    thereMs: fc.oneof(fc.integer({ min: 0, max: 50 }), fc.integer({ min: 0, max: 4_000 })),
+    backMs: fc.oneof(fc.integer({ min: 0, max: 50 }), fc.integer({ min: 0, max: 4_000 })),
+  }),
+  { minLength: 1, maxLength: 40 },
+)
+
+interface Run {
+  readonly server: LimitedServer
+  readonly statuses: number[]
+  readonly tookMs: number
+}
+
+/** What the processes run on, and how far away what they share is. */
+interface Site {
+  readonly processes: number
+  /** Milliseconds to the store or the notes, and as long back. */
+  readonly storeMs: number
+}
+
+const site: fc.Arbitrary<Site> = fc.record({
+  processes: fc.integer({ min: 1, max: 4 }),
+  storeMs: fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 80 })),
+})
+
+/** Makes the trips from several processes, which share a store, in turns. */
+async function run(
+  tiers: readonly ServerTier[],
+  dialect: Dialect,
+  { processes, storeMs }: Site,
+  trips: readonly Trip[],
+): Promise<Run> {
+  const clock = new VirtualClock()
+  const startMs = clock.now()
+  const server = new LimitedServer(tiers, dialect)
+  const distant = async <T>(work: () => T | Promise<T>) => {
+    if (storeMs > 0) await clock.sleep(storeMs)
+    const result = await work()
+    if (storeMs > 0) await clock.sleep(storeMs)
+    return result
+  }
+  const memory = new MemoryStore(() => clock.now())
+  const store = {
+    decide: (request: DecisionRequest) => distant(() => memory.decide(request)),
+    renew: (rules: readonly Rule[]) => distant(() => memory.renew(rules)),
+    release: (rules: readonly Rule[]) => distant(() => memory.release(rules)),
+  } as Store
+  const noted = new Map<string, string>()
+  const notes = {
+    read: (key: string) => distant(() => noted.get(key)),
+    write: (key: string, text: string) => distant(() => noted.set(key, text)),
+  }
+  const clients = Array.from({ length: processes }, () => {
+    const travel = async (_input: unknown, init?: RequestInit) => {
+      const { thereMs, backMs } = trips[Number(new Headers(init?.headers).get('trip'))] as Trip
+      await clock.sleep(thereMs)
+      const { status, headers } = server.answer(clock.now())
+      await clock.sleep(backMs)
+      return new Response(null, { status, headers })
+    }
+    return outbound(travel as typeof fetch, {
+      clock,
+      random: () => 0.5,
+      atMostMs: Number.POSITIVE_INFINITY,
+      retries: 0,
+      ...(processes > 1 && { learned: { store: opened(store), notes } }),
+    })
+  })
+  const calls = trips.map(async ({ startMs }, index) => {
+    await clock.sleep(startMs)
+    const client = clients[index % processes] as typeof fetch
+    return (await client(URL, { headers: { trip: String(index) } })).status
+  })
+  const statuses = await clock.finish(Promise.all(calls))
+  return { server, statuses, tookMs: clock.now() - startMs }
+}
+
+const manyDialects = fc.constantFrom<Dialect>('draft-11', 'draft-7', 'draft-6')
+
+test('outbound(): once a limit is learned, the server refuses nobody, wherever its windows begin and however long calls take', () =>
+  expectProperty(
+    fc.asyncProperty(serverTiers, manyDialects, site, trips, async (tiers, dialect, site, trips) => {
+      const { server } = await run(tiers, dialect, site, trips)
+      expect(server.refused).toBe(0)
+    }),
+    300,
+  ))
+
+test('outbound(): nor where the server tells of no window, but only when it ends', () =>
+  expectProperty(
+    fc.asyncProperty(
+      serverTier.map((tier) => ({ ...tier, kind: 'fixed' as const })),
+      fc.constantFrom<Dialect>('x-ratelimit', 'x-ratelimit-epoch'),
+      trips,
+      async (tier, dialect, trips) => {
+        const { server } = await run([tier], dialect, { processes: 1, storeMs: 0 }, trips)
+        expect(server.refused).toBe(0)
+      },
+    ),
+    200,
+  ))
+
+test('outbound(): calls go as soon as a window and the longest trip have passed', () =>
+  expectProperty(
+    fc.asyncProperty(serverTier, fc.integer({ min: 1, max: 4 }), trips, async (tier, processes, trips) => {
+      const { tookMs } = await run([tier], 'draft-11', { processes, storeMs: 0 }, trips)
+      const longestMs = Math.max(...trips.map(({ thereMs, backMs }) => thereMs + backMs))
+      const lastStartMs = Math.max(...trips.map(({ startMs }) => startMs))
+      const rounds = Math.ceil(trips.length / tier.limit)
+      // The first call is alone, and others hear of its end half a second later at most.
+      const firstMs = longestMs + 500
+      expect(tookMs).toBeLessThanOrEqual(lastStartMs + firstMs + rounds * (tier.windowMs * 1.001 + 2 + longestMs))
+    }),
+    200,
+  ))
+
+const job = fc.record({
+  startMs: fc.integer({ min: 0, max: 3_000 }),
+  cost: fc.integer({ min: 1, max: 3 }),
+  priority: fc.constantFrom('critical' as const, 'default' as const, 'sheddable' as const),
+  caller: fc.constantFrom('a', 'b'),
+  atMostMs: fc.oneof(fc.constant(Number.POSITIVE_INFINITY), fc.integer({ min: 0, max: 4_000 })),
+  abortAfterMs: fc.option(fc.integer({ min: 0, max: 4_000 }), { nil: undefined, freq: 4 }),
+})
+
+test('throttle(): every call goes in its order and in time, or is told why not; no window is exceeded', () =>
+  expectProperty(
+    fc.asyncProperty(
+      fc.array(job, { minLength: 1, maxLength: 60, size: 'max' }),
+      fc.integer({ min: 3, max: 8 }),
+      fc.integer({ min: 1, max: 20 }),
+      fc.integer({ min: 0, max: 30 }),
+      async (jobs, limit, maxQueued, storeMs) => {
+        const clock = new VirtualClock()
+        const tier = { limit, windowMs: 1_000 }
+        const exact = storeLimiter(new MemoryStore(() => clock.now()), [tier])
+        const limiter = {
+          async take(identity: string, options?: { cost?: number }) {
+            await clock.sleep(storeMs)
+            return exact.take(identity, options)
+          },
+        }
+        const went: { index: number; ms: number; cost: number }[] = []
+        const call = throttle(
+          async (index: number, _signal: AbortSignal) => {
+            went.push({ index, ms: clock.now(), cost: jobs[index]?.cost ?? 0 })
+          },
+          {
+            limiter,
+            identity: 'one',
+            clock,
+            maxQueued,
+            cost: (index) => jobs[index]?.cost ?? 0,
+            priority: (index) => jobs[index]?.priority ?? 'default',
+            caller: (index) => jobs[index]?.caller ?? '',
+            atMostMs: (index) => jobs[index]?.atMostMs ?? 0,
+            signal: (_, signal) => signal,
+          },
+        )
+        const outcomes = jobs.map(async ({ startMs, abortAfterMs }, index) => {
+          await clock.sleep(startMs)
+          const controller = new AbortController()
+          if (abortAfterMs !== undefined) clock.after(abortAfterMs, () => controller.abort('aborted'))
+          const beganMs = clock.now()
+          const outcome = await call(index, controller.signal).then(
+            () => 'went',
+            (error: unknown) => (error instanceof OutboundError ? error.code : error),
+          )
+          return { outcome, beganMs, waitedMs: clock.now() - beganMs }
+        })
+        const ends = await clock.finish(Promise.all(outcomes))
+
+        expectNoWindowOver(limit, tier.windowMs, went)
+        ends.forEach(({ outcome, waitedMs }, index) => {
+          const { atMostMs, abortAfterMs = Number.POSITIVE_INFINITY } = jobs[index] as (typeof jobs)[number]
+          expect(['went', 'aborted', 'WAIT_TOO_LONG', 'QUEUE_FULL']).toContain(outcome)
+          // What is being asked for when its time is up may still be had.
+          expect(waitedMs).toBeLessThanOrEqual(Math.min(atMostMs + storeMs, abortAfterMs))
+        })
+        const order = went.map(({ index }) => ({ index, job: jobs[index], beganMs: ends[index]?.beganMs ?? 0 }))
+        order.forEach((later, at) => {
+          const overtaken = order.slice(at + 1).filter(({ job, beganMs }) => {
+            return job?.priority === later.job?.priority && job?.caller === later.job?.caller && beganMs < later.beganMs
+          })
+          expect(overtaken).toEqual([])
+        })
+      },
+    ),
+    300,
+  ))

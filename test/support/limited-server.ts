@@ -1,0 +1,96 @@
+/** A server that counts calls as they arrive, refuses those above its limits, and tells of them in one dialect. */
+
+export interface ServerTier {
+  readonly name: string
+  readonly limit: number
+  readonly windowMs: number
+  /** `fixed` windows begin at multiples of their length after `offsetMs`. */
+  readonly kind: 'sliding' | 'fixed'
+  readonly offsetMs?: number
+}
+
+export type Dialect = 'draft-11' | 'draft-7' | 'draft-6' | 'x-ratelimit' | 'x-ratelimit-epoch' | 'retry-after'
+
+interface Standing extends ServerTier {
+  readonly remaining: number
+  readonly resetMs: number
+}
+
+export class LimitedServer {
+  readonly #tiers: readonly ServerTier[]
+  readonly #dialect: Dialect
+  readonly admittedMs: number[] = []
+  refused = 0
+
+  constructor(tiers: readonly ServerTier[], dialect: Dialect) {
+    this.#tiers = tiers
+    this.#dialect = dialect
+  }
+
+  /** Counts a call. @param nowMs when it arrives, milliseconds since the Unix epoch */
+  answer(nowMs: number): { readonly status: number; readonly headers: Record<string, string> } {
+    const isAdmitted = this.#standings(nowMs).every(({ remaining }) => remaining > 0)
+    if (isAdmitted) this.admittedMs.push(nowMs)
+    else this.refused++
+    const standings = this.#standings(nowMs)
+    const headers = this.#fields(standings, nowMs)
+    if (!isAdmitted) {
+      const full = standings.filter(({ remaining }) => remaining === 0)
+      headers['retry-after'] = String(seconds(Math.max(...full.map(({ resetMs }) => resetMs))))
+    }
+    return { status: isAdmitted ? 200 : 429, headers }
+  }
+
+  #standings(nowMs: number): Standing[] {
+    return this.#tiers.map((tier) => {
+      const { kind, windowMs, offsetMs = 0, limit } = tier
+      const beganMs = nowMs - ((nowMs - offsetMs) % windowMs)
+      const inWindow = this.admittedMs.filter((ms) => (kind === 'fixed' ? ms >= beganMs : ms > nowMs - windowMs))
+      const endsMs = kind === 'fixed' ? beganMs + windowMs : (inWindow[0] ?? nowMs) + windowMs
+      return { ...tier, remaining: limit - inWindow.length, resetMs: endsMs - nowMs }
+    })
+  }
+
+  #fields(standings: readonly Standing[], nowMs: number): Record<string, string> {
+    const [first, ...others] = standings.toSorted((a, b) => a.remaining - b.remaining)
+    if (!first) return {}
+    const { limit, remaining, resetMs } = first
+    switch (this.#dialect) {
+      case 'draft-11':
+        return {
+          'ratelimit-policy': standings
+            .map(({ name, limit, windowMs }) => `"${name}";q=${limit};w=${seconds(windowMs)}`)
+            .join(', '),
+          ratelimit: standings
+            .map(({ name, remaining, resetMs }) => `"${name}";r=${remaining};t=${seconds(resetMs)}`)
+            .join(', '),
+        }
+      case 'draft-7':
+        return {
+          'ratelimit-policy': standings.map(({ limit, windowMs }) => `${limit};w=${seconds(windowMs)}`).join(', '),
+          ratelimit: `limit=${limit}, remaining=${remaining}, reset=${seconds(resetMs)}`,
+        }
+      case 'draft-6':
+        return {
+          'ratelimit-policy': standings.map(({ limit, windowMs }) => `${limit};w=${seconds(windowMs)}`).join(', '),
+          'ratelimit-limit': String(limit),
+          'ratelimit-remaining': String(remaining),
+          'ratelimit-reset': String(seconds(resetMs)),
+        }
+      case 'x-ratelimit':
+      case 'x-ratelimit-epoch':
+        if (others.length > 0) throw new Error('X-RateLimit has room for one limit')
+        return {
+          'x-ratelimit-limit': String(limit),
+          'x-ratelimit-remaining': String(remaining),
+          'x-ratelimit-reset': String(this.#dialect === 'x-ratelimit' ? seconds(resetMs) : seconds(nowMs + resetMs)),
+        }
+      case 'retry-after':
+        return {}
+    }
+  }
+}
+
+function seconds(ms: number): number {
+  return Math.ceil(ms / 1000)
+}

@@ -1,0 +1,70 @@
+import { expect, test } from 'vitest'
+import { CallQueue } from '../../../src/outbound/call-queue.ts'
+import type { Priority } from '../../../src/request/policy/priority.ts'
+
+interface Call {
+  readonly id: string
+  readonly priority: Priority
+  readonly caller: string
+}
+
+function call(id: string, priority: Priority = 'default', caller = ''): Call {
+  return { id, priority, caller }
+}
+
+function drain(queue: CallQueue<Call>): string {
+  const order: string[] = []
+  for (let head = queue.head; head; head = queue.head) {
+    order.push(head.id)
+    queue.take(head)
+  }
+  return order.join(' ')
+}
+
+test('calls go in the order in which they came', () => {
+  const queue = new CallQueue<Call>(10)
+  for (const id of ['a', 'b', 'c']) queue.add(call(id))
+  expect(queue.size).toBe(3)
+  expect(drain(queue)).toBe('a b c')
+  expect(queue.size).toBe(0)
+})
+
+test('the more important go first', () => {
+  const queue = new CallQueue<Call>(10)
+  queue.add(call('s', 'sheddable'))
+  queue.add(call('d', 'default'))
+  queue.add(call('c', 'critical'))
+  queue.add(call('d2', 'default'))
+  expect(drain(queue)).toBe('c d d2 s')
+})
+
+test('callers take turns, each in its own order', () => {
+  const queue = new CallQueue<Call>(10)
+  for (const id of ['a1', 'a2', 'a3', 'a4']) queue.add(call(id, 'default', 'a'))
+  for (const id of ['b1', 'b2']) queue.add(call(id, 'default', 'b'))
+  queue.add(call('c1', 'default', 'c'))
+  expect(drain(queue)).toBe('a1 b1 c1 a2 b2 a3 a4')
+})
+
+test('a call that is removed leaves the turns of others alone', () => {
+  const queue = new CallQueue<Call>(10)
+  const [a1, a2, b1] = [call('a1', 'default', 'a'), call('a2', 'default', 'a'), call('b1', 'default', 'b')]
+  for (const one of [a1, a2, b1]) queue.add(one)
+  expect(queue.remove(a1)).toBe(true)
+  expect(queue.remove(a1)).toBe(false)
+  expect(queue.has(a2)).toBe(true)
+  expect(drain(queue)).toBe('a2 b1')
+})
+
+test('where too many wait, the latest of the least important gives way, of the caller with the most', () => {
+  const queue = new CallQueue<Call>(4)
+  for (const id of ['a1', 'a2']) queue.add(call(id, 'sheddable', 'a'))
+  queue.add(call('b1', 'sheddable', 'b'))
+  expect(queue.add(call('d1'))).toBeUndefined()
+  expect(queue.add(call('c1', 'critical'))?.id).toBe('a2')
+  expect(queue.add(call('a3', 'sheddable', 'a'))?.id).toBe('a3')
+  expect(queue.add(call('d2'))?.id).toBe('b1')
+  expect(queue.add(call('d3'))?.id).toBe('a1')
+  expect(queue.add(call('d4'))?.id).toBe('d4')
+  expect(drain(queue)).toBe('c1 d1 d2 d3')
+})

@@ -1,0 +1,276 @@
+import { describe, expect, test } from 'vitest'
+import { type Notes, type OutboundOptions, outbound } from '../../../src/outbound.ts'
+import { MemoryStore } from '../../../src/store/memory/memory-store.ts'
+import { opened, storeLimiter } from '../../support/store-limiter.ts'
+import { settled, VirtualClock } from '../../support/virtual-clock.ts'
+
+const THINGS = 'https://api.example/things'
+
+interface Arrival {
+  readonly ms: number
+  readonly method: string
+  readonly path: string
+}
+
+/** A server that answers as told, after 10 ms. */
+function site(answer: (count: number) => ResponseInit, options: OutboundOptions = {}) {
+  const clock = (options.clock as VirtualClock | undefined) ?? new VirtualClock()
+  const startMs = clock.now()
+  const arrivals: Arrival[] = []
+  const travel = async (input: RequestInfo | URL, init?: RequestInit) => {
+    const request = new Request(input, init)
+    arrivals.push({ ms: clock.now() - startMs, method: request.method, path: new URL(request.url).pathname })
+    const made = answer(arrivals.length)
+    await clock.sleep(10)
+    return new Response(null, made)
+  }
+  const call = outbound(travel as typeof fetch, { clock, random: () => 0.5, ...options })
+  return { clock, arrivals, call, times: () => arrivals.map(({ ms }) => ms) }
+}
+
+const OK = { status: 200 }
+
+function refused(fields: Record<string, string> = {}, status = 429) {
+  return { status, headers: fields }
+}
+
+test('until the first answer has come, one call is on its way', async () => {
+  const { clock, call, times } = site(() => OK)
+  await clock.finish(Promise.all([1, 2, 3, 4].map(() => call(THINGS))))
+  expect(times()).toEqual([0, 10, 10, 10])
+})
+
+test('a call that fails teaches nothing', async () => {
+  const { clock, call, times } = site((count) => {
+    if (count === 1) throw new TypeError('network')
+    return OK
+  })
+  const calls = [1, 2, 3].map(() => call(THINGS).catch((error: unknown) => error))
+  const [first] = await clock.finish(Promise.all(calls))
+  expect(first).toEqual(new TypeError('network'))
+  expect(times()).toEqual([0, 0, 10])
+})
+
+test('a limit that the server tells of is kept from then on, from the answers on', async () => {
+  const headers = { 'RateLimit-Policy': '"burst";q=2;w=1' }
+  const { clock, call, times } = site(() => ({ status: 200, headers }))
+  await clock.finish(Promise.all([1, 2, 3, 4, 5].map(() => call(THINGS))))
+  // A second, and a thousandth of it for clocks that differ, after the answers.
+  expect(times()).toEqual([0, 10, 1012, 1022, 2024])
+})
+
+test('a generous server loosens no configured limit', async () => {
+  const strict = { limit: 1, windowMs: 3_000 }
+  const clock = new VirtualClock()
+  const limiter = storeLimiter(new MemoryStore(() => clock.now()), [strict])
+  const generous = site(() => ({ status: 200, headers: { 'RateLimit-Policy': '"a";q=100;w=1' } }), { limiter, clock })
+  await clock.finish(Promise.all([1, 2, 3].map(() => generous.call(THINGS))))
+  expect(generous.times()).toEqual([0, 3_000, 6_000])
+})
+
+test('what others have spent of the same budget is held too', async () => {
+  // Three of five were spent by others, for another four seconds.
+  const headers = { 'RateLimit-Policy': '"a";q=5;w=10', RateLimit: '"a";r=1;t=4' }
+  const { clock, call, times } = site((count) => (count === 1 ? { status: 200, headers } : OK))
+  await clock.finish(Promise.all([1, 2, 3].map(() => call(THINGS))))
+  expect(times()).toEqual([0, 10, 4_015])
+})
+
+test('a limit in other units than requests stops nobody', async () => {
+  const headers = { 'RateLimit-Policy': '"a";q=1;qu="concurrent-requests"', RateLimit: '"a";r=0' }
+  const { clock, call, times } = site(() => ({ status: 200, headers }))
+  await clock.finish(Promise.all([1, 2, 3].map(() => call(THINGS))))
+  expect(times()).toEqual([0, 10, 10])
+})
+
+test('countedWithinMs: a call is counted from then on, however long its answer takes', async () => {
+  const clock = new VirtualClock()
+  const times: number[] = []
+  const slow = async () => {
+    times.push(clock.now() - 1_700_000_000_000)
+    await clock.sleep(times.length === 1 ? 10 : 5_000)
+    return new Response(null, { headers: { 'RateLimit-Policy': '"a";q=1;w=1' } })
+  }
+  const call = outbound(slow as typeof fetch, { clock, countedWithinMs: 200 })
+  await clock.finish(Promise.all([1, 2, 3].map(() => call(THINGS))))
+  expect(times).toEqual([0, 1_012, 2_214])
+})
+
+describe('a refusal', () => {
+  test('stops all calls of the identity for as long as it says, and a little more at random', async () => {
+    const { clock, call, times } = site((count) => (count === 2 ? refused({ 'Retry-After': '3' }) : OK), { retries: 0 })
+    await clock.finish(call(THINGS))
+    const second = call(THINGS)
+    await clock.advance(10)
+    expect((await second).status).toBe(429)
+    await clock.finish(Promise.all([call(THINGS), call(THINGS)]))
+    // Half of a tenth later; then one alone, until it is answered.
+    expect(times()).toEqual([0, 10, 20 + 3_150, 30 + 3_150])
+  })
+
+  test('does not stop those of another identity', async () => {
+    const { clock, call, times } = site((count) => (count === 1 ? refused({ 'Retry-After': '3' }) : OK), { retries: 0 })
+    await clock.finish(call(THINGS))
+    await clock.finish(call('https://other.example/'))
+    expect(times()).toEqual([0, 10])
+  })
+
+  test('without Retry-After lasts until the reset of what is used up', async () => {
+    const fields = { 'X-RateLimit-Limit': '9', 'X-RateLimit-Remaining': '0', 'X-RateLimit-Reset': '7' }
+    const { clock, call, times } = site((count) => (count === 1 ? refused(fields) : OK))
+    await clock.finish(call(THINGS))
+    expect(times()).toEqual([0, 10 + 7_350])
+  })
+
+  test('that says nothing doubles the pause each time', async () => {
+    const { clock, call, times } = site((count) => (count <= 4 ? refused({}, 503) : OK), { retries: 4 })
+    await clock.finish(call(THINGS))
+    const gaps = times().map((ms, index, all) => ms - (all[index - 1] ?? 0))
+    expect(gaps).toEqual([0, 10 + 1_050, 10 + 2_100, 10 + 4_200, 10 + 8_400])
+  })
+
+  test('of several that were on their way together counts once', async () => {
+    const { clock, call, times } = site((count) => (count >= 2 && count <= 4 ? refused() : OK), { retries: 0 })
+    await clock.finish(call(THINGS))
+    await clock.finish(Promise.all([call(THINGS), call(THINGS), call(THINGS)]))
+    await clock.finish(call(THINGS))
+    expect(times().at(-1)).toBe(10 + 10 + 1_050)
+  })
+
+  test('is repeated for idempotent methods only, and as often as told', async () => {
+    const { clock, call, arrivals } = site(() => refused({ 'Retry-After': '1' }))
+    for (const method of ['GET', 'PUT', 'DELETE', 'POST', 'PATCH']) {
+      const response = await clock.finish(call(THINGS, { method, ...(method === 'PUT' && { body: 'text' }) }))
+      expect(response.status).toBe(429)
+    }
+    const counts = Object.groupBy(arrivals, ({ method }) => method)
+    expect(Object.entries(counts).map(([method, made]) => [method, made?.length])).toEqual([
+      ['GET', 3],
+      ['PUT', 3],
+      ['DELETE', 3],
+      ['POST', 1],
+      ['PATCH', 1],
+    ])
+  })
+
+  test('is not repeated if the body is gone', async () => {
+    const { clock, call, arrivals } = site(() => refused({ 'Retry-After': '1' }))
+    const stream = new Blob(['text']).stream()
+    await clock.finish(call(THINGS, { method: 'PUT', body: stream, duplex: 'half' } as RequestInit))
+    await clock.finish(call(new Request(THINGS, { method: 'PUT', body: 'text' })))
+    expect(arrivals).toHaveLength(2)
+  })
+
+  test('is handed on where repeating it would take too long', async () => {
+    const { clock, call, times } = site(() => refused({ 'Retry-After': '30' }), { atMostMs: 20_000 })
+    expect((await clock.finish(call(THINGS))).status).toBe(429)
+    const late = call(THINGS).catch((error: unknown) => error)
+    await settled()
+    // The next one is not sent at all.
+    expect(await late).toMatchObject({ code: 'WAIT_TOO_LONG', retryAfterMs: 30_500 })
+    expect(times()).toEqual([0])
+  })
+
+  test('frees the call’s connection before it is repeated', async () => {
+    const clock = new VirtualClock()
+    let cancelled = 0
+    let count = 0
+    const travel = async () => {
+      if (count++ > 0) return new Response('done')
+      const body = new ReadableStream({ cancel: () => void cancelled++ })
+      return new Response(body, { status: 429, headers: { 'Retry-After': '1' } })
+    }
+    const response = await clock.finish(outbound(travel as typeof fetch, { clock })(THINGS))
+    expect([await response.text(), cancelled]).toEqual(['done', 1])
+  })
+})
+
+describe('a call’s own terms', () => {
+  test('are told by functions of it', async () => {
+    const seen: string[] = []
+    const { clock, call } = site(() => OK, {
+      identity: ({ url, method, headers }) => {
+        seen.push(`${method} ${url.pathname} ${headers.get('x-tenant')}`)
+        return 'partner'
+      },
+      cost: () => 2,
+    })
+    await clock.finish(call(THINGS, { method: 'POST', headers: { 'x-tenant': 'a' } }))
+    await clock.finish(call(new Request(THINGS, { headers: { 'x-tenant': 'b' } })))
+    await clock.finish(call(new URL(THINGS)))
+    expect(seen).toEqual(['POST /things a', 'GET /things b', 'GET /things null'])
+  })
+
+  test('the signal of a request ends its wait', async () => {
+    const { clock, call, arrivals } = site(() => refused({ 'Retry-After': '5' }), { retries: 0 })
+    await clock.finish(call(THINGS))
+    const controller = new AbortController()
+    const waiting = call(new Request(THINGS, { signal: controller.signal })).catch((error: unknown) => error)
+    await settled()
+    controller.abort(new Error('enough'))
+    expect(await waiting).toMatchObject({ message: 'enough' })
+    expect(arrivals).toHaveLength(1)
+  })
+})
+
+describe('several processes', () => {
+  /** What they share. */
+  function shared(clock: VirtualClock) {
+    const texts = new Map<string, string>()
+    const notes: Notes = {
+      read: async (key) => texts.get(key),
+      write: async (key, text) => texts.set(key, text),
+    }
+    return { texts, learned: { store: opened(new MemoryStore(() => clock.now())), notes } }
+  }
+
+  test('a pause that one was told of stops the others, which ask for news once a second', async () => {
+    const clock = new VirtualClock()
+    const { learned } = shared(clock)
+    const answer = (count: number) => (count === 2 ? refused({ 'Retry-After': '5' }) : OK)
+    const first = site(answer, { clock, learned, retries: 0 })
+    const second = site(() => OK, { clock, learned })
+    await clock.finish(first.call(THINGS))
+    await clock.finish(second.call(THINGS))
+    await clock.finish(first.call(THINGS))
+    await clock.advance(1_000)
+    await clock.finish(second.call(THINGS))
+    await clock.finish(second.call(THINGS))
+    expect(second.times()).toEqual([10, 30 + 5_250, 40 + 5_250])
+  })
+
+  test('one that comes later knows at once what others have learned', async () => {
+    const clock = new VirtualClock()
+    const { learned, texts } = shared(clock)
+    const answer = () => ({ status: 200, headers: { 'RateLimit-Policy': '"a";q=3;w=60' } })
+    const first = site(answer, { clock, learned })
+    await clock.finish(first.call(THINGS))
+    expect([...texts.keys()]).toEqual([expect.stringMatching(/^sluice:outbound-[\w-]{22}:n:\{[\w-]{22}\}$/)])
+    const second = site(answer, { clock, learned, atMostMs: Number.POSITIVE_INFINITY })
+    void Promise.all([1, 2, 3].map(() => second.call(THINGS)))
+    await clock.advance(50_000)
+    // No call goes first alone, and of three one is spent.
+    expect(second.times()).toEqual([0, 0])
+  })
+
+  test('without the store and the notes each goes on by itself', async () => {
+    const clock = new VirtualClock()
+    const away = () => Promise.reject(new Error('away'))
+    const store = { decide: away, renew: away, release: away } as unknown as MemoryStore
+    const notes = { read: away, write: away }
+    const headers = { 'RateLimit-Policy': '"a";q=2;w=1' }
+    const { call, times } = site(() => ({ status: 200, headers }), { clock, learned: { store: opened(store), notes } })
+    await clock.finish(Promise.all([1, 2, 3].map(() => call(THINGS))))
+    expect(times()).toEqual([0, 10, 1_012])
+  })
+
+  test('what others have noted is not believed if it cannot be read', async () => {
+    for (const text of ['{}', 'sluice-outbound {', 'sluice-outbound {"tiers":[{"limit":0}],"pausedUntilMs":0}', 7]) {
+      const notes = { read: async () => text, write: async () => {} }
+      const learned = { store: opened(new MemoryStore(() => 1_700_000_000_000)), notes }
+      const { clock, call, times } = site(() => OK, { learned })
+      await clock.finish(Promise.all([call(THINGS), call(THINGS)]))
+      expect(times()).toEqual([0, 10])
+    }
+  })
+})

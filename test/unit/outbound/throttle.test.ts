@@ -1,0 +1,205 @@
+import { describe, expect, test } from 'vitest'
+import type { OutboundLimiter } from '../../../src/outbound/limiter.ts'
+import { OutboundError, throttle } from '../../../src/outbound.ts'
+import { MemoryStore } from '../../../src/store/memory/memory-store.ts'
+import { storeLimiter } from '../../support/store-limiter.ts'
+import { VirtualClock } from '../../support/virtual-clock.ts'
+
+interface Job {
+  readonly id: string
+  readonly cost?: number
+  readonly priority?: 'critical' | 'default' | 'sheddable'
+  readonly caller?: string
+  readonly atMostMs?: number
+  readonly signal?: AbortSignal
+}
+
+/** A throttled function that notes when it was called for which job. */
+function site({
+  limit = 2,
+  windowMs = 1_000,
+  maxQueued = 100,
+  limiter = undefined as OutboundLimiter | undefined,
+} = {}) {
+  const clock = new VirtualClock()
+  const startMs = clock.now()
+  const store = new MemoryStore(() => clock.now())
+  const asked: number[] = []
+  const real = limiter ?? storeLimiter(store, [{ limit, windowMs }])
+  const counting: OutboundLimiter = {
+    take(identity, options) {
+      asked.push(clock.now() - startMs)
+      return real.take(identity, options)
+    },
+  }
+  const log: string[] = []
+  const call = throttle(
+    async ({ id }: Job) => {
+      log.push(`${id}@${clock.now() - startMs}`)
+      return id
+    },
+    {
+      limiter: counting,
+      identity: 'partner',
+      cost: ({ cost = 1 }) => cost,
+      priority: ({ priority = 'default' }) => priority,
+      caller: ({ caller = '' }) => caller,
+      atMostMs: ({ atMostMs = Number.POSITIVE_INFINITY }) => atMostMs,
+      signal: ({ signal }) => signal,
+      maxQueued,
+      clock,
+    },
+  )
+  return { clock, log, asked, call }
+}
+
+function outcomeOf(work: Promise<unknown>): Promise<unknown> {
+  return work.catch((error: unknown) => error)
+}
+
+test('calls go exactly when the limiter lets them, in order, and it is asked only then', async () => {
+  const { clock, log, asked, call } = site()
+  const all = Promise.all(['a', 'b', 'c', 'd', 'e'].map((id) => call({ id })))
+  expect(await clock.finish(all)).toEqual(['a', 'b', 'c', 'd', 'e'])
+  expect(log).toEqual(['a@0', 'b@0', 'c@1000', 'd@1000', 'e@2000'])
+  expect(asked).toEqual([0, 0, 0, 1_000, 1_000, 1_000, 2_000])
+})
+
+test('the more important go first, and callers take turns', async () => {
+  const { clock, log, call } = site({ limit: 1 })
+  const jobs: Job[] = [
+    { id: 'first' },
+    { id: 's', priority: 'sheddable' },
+    { id: 'a1', caller: 'a' },
+    { id: 'a2', caller: 'a' },
+    { id: 'b1', caller: 'b' },
+    { id: 'c', priority: 'critical' },
+  ]
+  await clock.finish(Promise.all(jobs.map(call)))
+  expect(log.map((line) => line.split('@')[0])).toEqual(['first', 'c', 'a1', 'b1', 'a2', 's'])
+})
+
+test('a more important call that needs less does not wait for what was asked for before', async () => {
+  const { clock, log, call } = site({ limit: 3 })
+  const first = call({ id: 'first', cost: 2 })
+  await clock.advance(0)
+  const large = call({ id: 'large', cost: 3 })
+  await clock.advance(500)
+  const small = call({ id: 'small', priority: 'critical' })
+  await clock.finish(Promise.all([first, large, small]))
+  expect(log).toEqual(['first@0', 'small@500', 'large@1500'])
+})
+
+describe('a deadline', () => {
+  test('that cannot be kept is told at once, with the time that it would take', async () => {
+    const { clock, log, call } = site({ limit: 1 })
+    await clock.finish(call({ id: 'a' }))
+    const b = outcomeOf(call({ id: 'b', atMostMs: 999 }))
+    await clock.advance(0)
+    expect(await b).toMatchObject({ name: 'OutboundError', code: 'WAIT_TOO_LONG', retryAfterMs: 1_000 })
+    const c = call({ id: 'c', atMostMs: 1_000 })
+    await clock.advance(0)
+    // It hears of the wait that c has learned of.
+    expect(await outcomeOf(call({ id: 'd', atMostMs: 500 }))).toMatchObject({ retryAfterMs: 1_000 })
+    await clock.finish(c)
+    expect(log).toEqual(['a@0', 'c@1000'])
+  })
+
+  test('of 0 is for what can be had now', async () => {
+    const { clock, log, call } = site({ limit: 1 })
+    await clock.finish(call({ id: 'a', atMostMs: 0 }))
+    const late = outcomeOf(call({ id: 'b', atMostMs: 0 }))
+    expect(await clock.finish(late)).toMatchObject({ code: 'WAIT_TOO_LONG' })
+    expect(log).toEqual(['a@0'])
+  })
+
+  test('that passes while others go first is told when it passes', async () => {
+    const { clock, log, call } = site({ limit: 1 })
+    const others = Promise.all(['a', 'b', 'c'].map((id) => call({ id })))
+    await clock.advance(0)
+    let toldAtMs = 0
+    const startMs = clock.now()
+    const late = outcomeOf(call({ id: 'late', atMostMs: 1_500 })).then((outcome) => {
+      toldAtMs = clock.now() - startMs
+      return outcome
+    })
+    await clock.finish(others)
+    const outcome = await late
+    expect(outcome).toBeInstanceOf(OutboundError)
+    // At 1000 it is known that nobody goes before 2000.
+    expect(toldAtMs).toBe(1_000)
+    expect(log).toEqual(['a@0', 'b@1000', 'c@2000'])
+  })
+})
+
+describe('a signal', () => {
+  test('ends a wait with its reason, and the next one has its turn', async () => {
+    const { clock, log, call } = site({ limit: 1 })
+    const controller = new AbortController()
+    await clock.finish(call({ id: 'a' }))
+    const b = outcomeOf(call({ id: 'b', signal: controller.signal }))
+    const c = call({ id: 'c' })
+    await clock.advance(400)
+    controller.abort('enough')
+    expect(await b).toBe('enough')
+    await clock.finish(c)
+    expect(log).toEqual(['a@0', 'c@1000'])
+  })
+
+  test('that is aborted already ends it before it begins', async () => {
+    const { call, asked } = site()
+    expect(await outcomeOf(call({ id: 'a', signal: AbortSignal.abort('no') }))).toBe('no')
+    expect(asked).toEqual([])
+  })
+
+  test('does not lose what was granted meanwhile: the next call has it', async () => {
+    const grants: (() => void)[] = []
+    const limiter: OutboundLimiter = {
+      take: () => new Promise((resolve) => grants.push(() => resolve({ granted: true, retryAfterMs: 0 }))),
+    }
+    const { clock, log, call } = site({ limiter })
+    const controller = new AbortController()
+    const a = outcomeOf(call({ id: 'a', signal: controller.signal }))
+    const b = call({ id: 'b' })
+    await clock.advance(0)
+    controller.abort()
+    grants[0]?.()
+    await a
+    expect(await b).toBe('b')
+    expect(grants).toHaveLength(1)
+    expect(log).toEqual(['b@0'])
+  })
+})
+
+test('of too many that wait, the least important is given up', async () => {
+  const { clock, log, call } = site({ limit: 1, maxQueued: 2 })
+  await clock.finish(call({ id: 'a' }))
+  const b = call({ id: 'b' })
+  const s = outcomeOf(call({ id: 's', priority: 'sheddable' }))
+  const c = call({ id: 'c' })
+  const d = outcomeOf(call({ id: 'd' }))
+  expect(await s).toMatchObject({ name: 'OutboundError', code: 'QUEUE_FULL' })
+  expect(await d).toMatchObject({ code: 'QUEUE_FULL' })
+  await clock.finish(Promise.all([b, c]))
+  expect(log).toEqual(['a@0', 'b@1000', 'c@2000'])
+})
+
+test('an error of the limiter is the call’s own, and the next one is asked for anew', async () => {
+  let count = 0
+  const limiter: OutboundLimiter = {
+    async take() {
+      if (count++ === 0) throw new Error('no answer')
+      return { granted: true, retryAfterMs: 0 }
+    },
+  }
+  const { call } = site({ limiter })
+  const [a, b] = await Promise.all([outcomeOf(call({ id: 'a' })), call({ id: 'b' })])
+  expect(a).toEqual(new Error('no answer'))
+  expect(b).toBe('b')
+})
+
+test('an error of the function is the call’s own', async () => {
+  const limiter = { take: async () => ({ granted: true, retryAfterMs: 0 }) }
+  const failing = throttle(() => Promise.reject(new Error('mine')), { limiter, identity: 'a' })
+  await expect(failing()).rejects.toThrow('mine')
+})
