@@ -4,16 +4,30 @@ import { defineConfig } from 'tsdown'
 const COMMAND = 'src/cli.ts'
 
 /** Builds the package, which package.json describes, into lib/. */
-export default defineConfig({
-  // Each file of src/ itself is an entry; what several of them use becomes a module that they share.
-  entry: globSync('src/*.ts'),
-  outDir: 'lib',
-  // Runs on Workers, Node, Bun and Deno: what it takes of Node, all of them have.
-  platform: 'neutral',
-  deps: { neverBundle: /^node:/, onlyBundle: [] },
-  dts: true,
-  // Slots are disposable, which not every project's `lib` knows.
-  banner: { dts: '/// <reference lib="esnext.disposable" />' },
-  logLevel: 'error',
-  outExtensions: () => ({ js: '.js', dts: '.d.ts' }),
-})
+export default defineConfig([
+  {
+    // Each file of src/ itself is an entry; what several of them use becomes a module that they share.
+    entry: globSync('src/*.ts').filter((file) => file !== COMMAND),
+    outDir: 'lib',
+    // Runs on Workers, Node, Bun and Deno: what it takes of Node, all of them have.
+    platform: 'neutral',
+    deps: { neverBundle: /^node:/, onlyBundle: [] },
+    dts: true,
+    // `await using` is newer than the library that many projects check against.
+    banner: { dts: '/// <reference lib="esnext.disposable" />' },
+    logLevel: 'error',
+    outExtensions: () => ({ js: '.js', dts: '.d.ts' }),
+  },
+  {
+    // The command, with all that it needs: who uses the library alone installs none of it.
+    entry: [COMMAND],
+    outDir: 'lib/command',
+    platform: 'node',
+    deps: { alwaysBundle: /./, onlyBundle: false },
+    // Some packages cannot be bundled in the form that they have for CommonJS.
+    inputOptions: { resolve: { mainFields: ['module', 'main'] } },
+    dts: false,
+    logLevel: 'error',
+    outExtensions: () => ({ js: '.js' }),
+  },
+])

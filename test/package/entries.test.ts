@@ -15,7 +15,13 @@ const { exports, dependencies, devDependencies, peerDependencies } = JSON.parse(
 
 const USES_FOLDER = join(import.meta.dirname, 'uses')
 /** What comes of each use in `uses/`, wherever it runs. */
-const USES: Readonly<Record<string, unknown>> = { outbound: [200, 200, 'WAIT_TOO_LONG'], worker: [200, 429] }
+const USES: Readonly<Record<string, unknown>> = {
+  index: [true, false, true, false],
+  outbound: [200, 200, 'WAIT_TOO_LONG'],
+  worker: [200, 429],
+}
+/** Those that need nothing beside the package. */
+const ALONE = ['index', 'outbound']
 
 interface TypeCheck {
   /** What the project knows of `fetch`. */
