@@ -202,8 +202,11 @@ export class Decider {
 }
 
 function decided({ mode, rules }: DecisionRequest, decision: Decision, store: Store): Decided {
-  const hold = decision.granted > 0 && mode !== 'peek' ? holdOf(chargedOf(rules, decision), store) : undefined
-  return { ...decision, rules, chargedIn: store, ...(hold && { hold }) }
+  const { granted, nowMs, usage } = decision
+  const whole = { granted, nowMs, usage, rules, chargedIn: store }
+  const takesSlots = granted > 0 && mode !== 'peek' && rules.some(({ slot }) => slot !== undefined)
+  const hold = takesSlots ? holdOf(chargedOf(rules, decision), store) : undefined
+  return hold ? { ...whole, hold } : whole
 }
 
 function chargedOf(rules: readonly Rule[], decision: Decision): readonly Rule[] {

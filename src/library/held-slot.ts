@@ -1,4 +1,5 @@
 import type { Hold } from '../decide/hold.ts'
+import type { CallContext } from '../store/call-context.ts'
 import type { Decision } from './decision.ts'
 
 /**
@@ -13,9 +14,8 @@ export interface Slot extends Decision, AsyncDisposable {
 /** So often is a slot renewed within the time that it would otherwise last. */
 const RENEWALS = 3
 
-/** @param waitUntil takes work that nobody waits for, and logs what fails */
-export function slotOf(decision: Decision, hold: Hold | undefined, waitUntil: (work: Promise<unknown>) => void): Slot {
-  const renewal = hold && setInterval(() => waitUntil(hold.renew()), hold.deadlineMs / RENEWALS)
+export function slotOf(decision: Decision, hold: Hold | undefined, context: CallContext): Slot {
+  const renewal = hold && setInterval(() => context.waitUntil(hold.renew()), hold.deadlineMs / RENEWALS)
   // On Node, a slot alone keeps no process running.
   if (typeof renewal === 'object') renewal.unref()
   let released: Promise<void> | undefined
@@ -23,7 +23,7 @@ export function slotOf(decision: Decision, hold: Hold | undefined, waitUntil: (w
     clearInterval(renewal)
     if (!hold) return
     const work = hold.release()
-    waitUntil(work)
+    context.waitUntil(work)
     await work.catch(() => {})
   }
   const release = () => {

@@ -115,7 +115,7 @@ class PolicyLimiter implements Limiter {
   readonly #maxCost: number
   readonly #hasSlots: boolean
   readonly #unsettled: Policy | undefined
-  readonly #waitUntil: (work: Promise<unknown>) => void
+  readonly #context: CallContext
 
   constructor(options: LimiterOptions) {
     checkOptions(options)
@@ -127,12 +127,7 @@ class PolicyLimiter implements Limiter {
     this.#hasSlots = this.#policies.some(({ algorithm }) => ALGORITHMS[algorithm].holdsSlots)
     this.#unsettled = this.#policies.find(({ algorithm }) => !ALGORITHMS[algorithm].twin.settle)
     const log = throttle(options.log ?? consoleLog, now)
-    this.#waitUntil = (work) => {
-      const logged = work.catch((error: unknown) => {
-        log('error', { event: 'background', message: error instanceof StoreError ? error.message : 'failed' })
-      })
-      options.waitUntil?.(logged)
-    }
+    this.#context = contextOf(log, options.waitUntil)
     this.#decider = new Decider({
       store: store.open(new Set(this.#policies.map(({ algorithm }) => algorithm))),
       fallback: new MemoryStore(now),
@@ -178,7 +173,7 @@ class PolicyLimiter implements Limiter {
   async hold(identity: Identities, { cost = 1 }: TakeOptions = {}): Promise<Slot> {
     if (!this.#hasSlots) throw new OptionError('hold', 'a limiter with a policy of concurrency()', this.#names())
     const decided = await this.#decide(identity, cost)
-    return slotOf(this.#toDecision(decided, cost), decided.hold, this.#waitUntil)
+    return slotOf(this.#toDecision(decided, cost), decided.hold, this.#context)
   }
 
   async refund(identity: Identities, decision: Decision | PartialDecision, units = decision.charged): Promise<void> {
@@ -206,8 +201,7 @@ class PolicyLimiter implements Limiter {
 
   #decide(identity: Identities, cost: number, mode: 'all' | 'partial' | 'peek' = 'all', permits = 1): Promise<Decided> {
     if (cost !== 1) checkInteger('cost', cost, 1, this.#maxCost)
-    const context: CallContext = { deadlines: Deadlines.ofOne(), waitUntil: this.#waitUntil }
-    return this.#decider.decide(this.#charges.of(identity, cost), context, { mode, permits })
+    return this.#decider.decide(this.#charges.of(identity, cost), this.#context, { mode, permits })
   }
 
   #toDecision(decided: Decided, cost: number): Decision {
@@ -222,6 +216,22 @@ class PolicyLimiter implements Limiter {
 
   #names(): readonly string[] {
     return this.#policies.map(({ name }) => name)
+  }
+}
+
+/** @param keepAlive keeps the platform from ending work that goes on after an answer */
+function contextOf(log: Log, keepAlive: LimiterOptions['waitUntil']): CallContext {
+  return {
+    waitUntil(work) {
+      const logged = work.catch((error: unknown) => {
+        log('error', { event: 'background', message: error instanceof StoreError ? error.message : 'failed' })
+      })
+      keepAlive?.(logged)
+    },
+    // On Workers, no two requests may share a timer. Whoever waits for nothing makes none.
+    get deadlines() {
+      return Deadlines.ofOne()
+    },
   }
 }
 

@@ -4,7 +4,13 @@ import type { Rule, TierUsage } from './rule.ts'
 export interface Peek {
   /** Units that could be spent now, all tiers considered. */
   readonly available: number
-  readonly usage: readonly TierUsage[]
+  /** Made for this peek: a charge that follows is subtracted in place. */
+  readonly usage: readonly OwnTierUsage[]
+}
+
+/** What an algorithm says of one of its tiers, before any charge. */
+export interface OwnTierUsage extends TierUsage {
+  remaining: number
 }
 
 /**

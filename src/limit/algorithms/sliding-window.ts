@@ -1,28 +1,32 @@
 /**
  * Twin of `lua/sliding-window.lua`: an exact log of what was admitted, read as prefix sums.
+ *
+ * It decides as the Lua does, but keeps one entry for all that is dated by the same millisecond, since windows cannot
+ * tell them apart: so a log never has more entries than its longest window has milliseconds.
  */
 
-import type { Algorithm } from '../algorithm.ts'
-import type { Rule, Tier, TierUsage } from '../rule.ts'
-import { tierUsage, toPeek } from './tier-usage.ts'
-
-interface Entry {
-  readonly ms: number
-  /** All that was ever admitted, this entry included. */
-  readonly total: number
-  readonly cost: number
-  /** The longest window it is kept for. */
-  readonly keptMs: number
-}
+import type { Algorithm, OwnTierUsage } from '../algorithm.ts'
+import type { Rule, Tier } from '../rule.ts'
+import { toPeek } from './tier-usage.ts'
 
 export interface SlidingWindowState {
-  readonly entries: Entry[]
+  /** Dates of the entries, ascending. Numbers in arrays of their own take a third of what objects would. */
+  readonly dates: number[]
+  /** For each entry, all that was ever admitted, the entry included. */
+  readonly totals: number[]
+  /** All that was ever admitted before the entries in these arrays. */
+  before: number
   /** Index of the first entry that is still kept: those before are dropped in bulk, so that each is moved once. */
   head: number
+  /** The longest window that the newest entry is kept for. */
+  keptMs: number
 }
 
+/** Entries that are dropped at once, at least. */
+const BULK = 8
+
 export const slidingWindow: Algorithm<SlidingWindowState> = {
-  peek(log = empty(), rule, nowUs, wanted) {
+  peek(log = NOTHING, rule, nowUs, wanted) {
     const now = Math.floor(nowUs / 1000)
     return toPeek(rule.tiers.map((tier) => usageOf(log, tier, now, wanted)))
   },
@@ -30,20 +34,16 @@ export const slidingWindow: Algorithm<SlidingWindowState> = {
   commit(log = empty(), rule, nowUs, units, leaseMs = 0) {
     const now = Math.floor(nowUs / 1000)
     const keptMs = longestWindowMs(rule)
-    const last = log.entries.at(-1)
-    const entry = {
-      // Rounded up, so that it stays its whole window. Time never goes back: if the clock did, entries stay longer.
-      ms: Math.max(Math.ceil(nowUs / 1000) + leaseMs, last?.ms ?? 0),
-      total: (last?.total ?? 0) + units,
-      cost: units,
-      keptMs,
-    }
-    log.entries.push(entry)
+    const newestMs = newestMsOf(log)
+    // Rounded up, so that it stays its whole window. Time never goes back: if the clock did, entries stay longer.
+    const dateMs = Math.max(Math.ceil(nowUs / 1000) + leaseMs, newestMs)
+    add(log, dateMs, units)
     trim(log, now - keptMs)
 
     const epochMs = wholeSeconds(2 * keptMs) - keptMs
-    const epoch = Math.floor(entry.ms / epochMs)
-    const isRenewed = last?.keptMs !== keptMs || epoch !== Math.floor(last.ms / epochMs)
+    const epoch = Math.floor(dateMs / epochMs)
+    const isRenewed = log.keptMs !== keptMs || epoch !== Math.floor(newestMs / epochMs)
+    log.keptMs = keptMs
     return isRenewed ? { state: log, ttlMs: wholeSeconds((epoch + 1) * epochMs + keptMs - now) } : { state: log }
   },
 }
@@ -54,42 +54,76 @@ export function wholeSeconds(ms: number): number {
 }
 
 export function longestWindowMs({ tiers }: Rule): number {
-  return Math.max(...tiers.map(({ windowMs }) => windowMs))
+  let longestMs = 0
+  for (const { windowMs } of tiers) longestMs = Math.max(longestMs, windowMs)
+  return longestMs
 }
 
-function usageOf(log: SlidingWindowState, tier: Tier, now: number, wanted: number): TierUsage {
-  const { windowMs } = tier
-  const last = log.entries.at(-1)
-  const first = log.entries[firstIndex(log, (entry) => entry.ms > now - windowMs)]
-  const used = first && last ? last.total - first.total + first.cost : 0
-  const resetMs = first ? first.ms + windowMs - now : windowMs
-  const freedAfterMs = (units: number) => {
-    const target = (last?.total ?? 0) - used + units
-    const freeing = log.entries[firstIndex(log, (entry) => entry.total >= target)]
-    return (freeing?.ms ?? now) + windowMs - now
-  }
-  return tierUsage({ ...tier, used, resetMs, freedAfterMs }, wanted)
+/** Date of the newest entry; 0 if there is none. */
+export function newestMsOf({ dates }: SlidingWindowState): number {
+  return dates.length > 0 ? (dates[dates.length - 1] as number) : 0
 }
+
+function usageOf(log: SlidingWindowState, { limit, windowMs }: Tier, now: number, wanted: number): OwnTierUsage {
+  const { dates, totals } = log
+  const total = totalAt(log, totals.length - 1)
+  const first = firstAbove(dates, log.head, now - windowMs)
+  const isUnused = first === dates.length
+  const used = isUnused ? 0 : total - totalAt(log, first - 1)
+  const remaining = Math.max(limit - used, 0)
+  const resetMs = isUnused ? windowMs : (dates[first] as number) + windowMs - now
+  // It will never fit; configuration refuses such a cost.
+  if (wanted > limit) return { remaining, resetMs, retryAfterMs: windowMs }
+  if (remaining >= wanted) return { remaining, resetMs, retryAfterMs: 0 }
+  // When the running total has reached this: once that entry has left the window, enough units are free.
+  const freeing = firstAbove(totals, first, total + wanted - limit - 1)
+  return { remaining, resetMs, retryAfterMs: (dates[freeing] as number) + windowMs - now }
+}
+
+const NOTHING = empty()
 
 function empty(): SlidingWindowState {
-  return { entries: [], head: 0 }
+  return { dates: [], totals: [], before: 0, head: 0, keptMs: 0 }
 }
 
-/** Index of the first entry that meets a condition which, once true, stays true; the log's length if none does. */
-function firstIndex({ entries, head }: SlidingWindowState, holds: (entry: Entry) => boolean): number {
-  let low = head
-  let high = entries.length
+/** Index of the first of ascending numbers, from an index on, that is above a bound; their length if none is. */
+function firstAbove(numbers: readonly number[], from: number, bound: number): number {
+  // Most windows begin with the oldest entry there is, or hold none.
+  if (from < numbers.length && (numbers[from] as number) > bound) return from
+  let low = from
+  let high = numbers.length
   while (low < high) {
     const middle = (low + high) >>> 1
-    if (holds(entries[middle] as Entry)) high = middle
+    if ((numbers[middle] as number) > bound) high = middle
     else low = middle + 1
   }
   return low
 }
 
+/** All that was ever admitted up to an entry; index -1 stands for those before the first. */
+function totalAt({ totals, before }: SlidingWindowState, index: number): number {
+  return index < 0 ? before : (totals[index] as number)
+}
+
+function add(log: SlidingWindowState, dateMs: number, units: number): void {
+  const { dates, totals } = log
+  const last = dates.length - 1
+  const total = totalAt(log, last) + units
+  if (dateMs === newestMsOf(log)) totals[last] = total
+  else {
+    dates.push(dateMs)
+    totals.push(total)
+  }
+}
+
 function trim(log: SlidingWindowState, since: number): void {
-  log.head = firstIndex(log, (entry) => entry.ms > since)
-  if (log.head * 2 < log.entries.length) return
-  log.entries.splice(0, log.head)
+  const { dates, totals } = log
+  // The newest entry stays.
+  while ((dates[log.head] as number) <= since) log.head++
+  const { head } = log
+  if (head < BULK || head * 2 < dates.length) return
+  log.before = totals[head - 1] as number
+  dates.splice(0, head)
+  totals.splice(0, head)
   log.head = 0
 }

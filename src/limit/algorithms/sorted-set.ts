@@ -2,14 +2,13 @@
  * Twin of `lua/sorted-set.lua`, which decides as `sliding-window` does and differs only in how Redis keeps it.
  */
 import type { Algorithm } from '../algorithm.ts'
-import { longestWindowMs, type SlidingWindowState, slidingWindow, wholeSeconds } from './sliding-window.ts'
+import { longestWindowMs, newestMsOf, type SlidingWindowState, slidingWindow, wholeSeconds } from './sliding-window.ts'
 
 export const sortedSet: Algorithm<SlidingWindowState> = {
   peek: slidingWindow.peek,
 
   commit(log, rule, nowUs, units) {
     const { state } = slidingWindow.commit(log, rule, nowUs, units)
-    const newestMs = state.entries.at(-1)?.ms ?? Number.NaN
-    return { state, ttlMs: wholeSeconds(newestMs + longestWindowMs(rule) - Math.floor(nowUs / 1000)) }
+    return { state, ttlMs: wholeSeconds(newestMsOf(state) + longestWindowMs(rule) - Math.floor(nowUs / 1000)) }
   },
 }

@@ -2,8 +2,8 @@
  * Twin of `lua/tier-usage.lua`: what a decision says of one tier, shared by the algorithms.
  */
 
-import type { Peek } from '../algorithm.ts'
-import type { Rule, Tier, TierUsage } from '../rule.ts'
+import type { OwnTierUsage, Peek } from '../algorithm.ts'
+import type { Rule, Tier } from '../rule.ts'
 
 interface TierState extends Tier {
   /** May exceed a limit that was lowered. */
@@ -13,15 +13,17 @@ interface TierState extends Tier {
   readonly freedAfterMs: (units: number) => number
 }
 
-export function tierUsage({ limit, windowMs, used, resetMs, freedAfterMs }: TierState, wanted: number): TierUsage {
+export function tierUsage({ limit, windowMs, used, resetMs, freedAfterMs }: TierState, wanted: number): OwnTierUsage {
   const remaining = Math.max(limit - used, 0)
   // It will never fit; configuration refuses such a cost.
   if (wanted > limit) return { remaining, resetMs, retryAfterMs: windowMs }
   return { remaining, resetMs, retryAfterMs: remaining < wanted ? freedAfterMs(used + wanted - limit) : 0 }
 }
 
-export function toPeek(usage: readonly TierUsage[]): Peek {
-  return { available: Math.min(...usage.map(({ remaining }) => remaining)), usage }
+export function toPeek(usage: readonly OwnTierUsage[]): Peek {
+  let available = Number.POSITIVE_INFINITY
+  for (const { remaining } of usage) available = Math.min(available, remaining)
+  return { available, usage }
 }
 
 /** The tier of a rule whose algorithm takes only one. */

@@ -3,15 +3,21 @@ import type { States } from '../../limit/decide.ts'
 /** Keys remembered at most, so that an isolate (128 MB) cannot be filled by minting identities. */
 const MAX_KEYS = 100_000
 
+/** In a ring by the order of the last writes: an entry that is written again is relinked, which no `Map` does cheaply. */
 interface Entry {
-  readonly state: unknown
+  readonly key: string
+  state: unknown
   /** As in Redis, a moment of the clock that decides: it is forgotten once that clock has passed it. */
-  readonly expiresAtMs: number
+  expiresAtMs: number
+  older: Entry
+  newer: Entry
 }
 
 /** What a store in memory knows of each key, up to a bound. */
 export class ExpiringStates implements States {
   readonly #entries = new Map<string, Entry>()
+  /** Closes the ring: after it comes the oldest entry, before it the newest. */
+  readonly #ends = ringOfOne()
   readonly #maxKeys: number
   #nowMs = 0
 
@@ -33,28 +39,60 @@ export class ExpiringStates implements States {
     const entry = this.#entries.get(key)
     if (!entry || entry.expiresAtMs >= this.#nowMs) return entry?.state
     // Gone for good, even if the clock steps back.
-    this.#entries.delete(key)
+    this.#remove(entry)
     return undefined
   }
 
   write(key: string, state: unknown, ttlMs?: number): void {
-    const expiresAtMs = ttlMs === undefined ? this.#entries.get(key)?.expiresAtMs : this.#nowMs + ttlMs
-    // Deleted first, so that the map's order is that of the last write.
-    this.#entries.delete(key)
-    this.#entries.set(key, { state, expiresAtMs: expiresAtMs ?? 0 })
+    let entry = this.#entries.get(key)
+    if (entry) unlink(entry)
+    else {
+      entry = ringOfOne(key)
+      this.#entries.set(key, entry)
+    }
+    entry.state = state
+    if (ttlMs !== undefined) entry.expiresAtMs = this.#nowMs + ttlMs
+    linkBefore(this.#ends, entry)
     this.#evict()
   }
 
   delete(key: string): void {
-    this.#entries.delete(key)
+    const entry = this.#entries.get(key)
+    if (entry) this.#remove(entry)
   }
 
   /** Forgets the keys that were written longest ago: two a write while they have expired, and any beyond the bound. */
   #evict(): void {
-    let steps = 2
-    for (const [key, { expiresAtMs }] of this.#entries) {
-      if (this.#entries.size <= this.#maxKeys && (steps-- === 0 || expiresAtMs >= this.#nowMs)) return
-      this.#entries.delete(key)
+    for (let steps = 2; this.#entries.size > 0; steps--) {
+      const oldest = this.#ends.newer
+      const isExpired = oldest.expiresAtMs < this.#nowMs
+      if (this.#entries.size <= this.#maxKeys && (steps === 0 || !isExpired)) return
+      this.#remove(oldest)
     }
   }
+
+  #remove(entry: Entry): void {
+    this.#entries.delete(entry.key)
+    unlink(entry)
+  }
+}
+
+function ringOfOne(key = ''): Entry {
+  const entry = { key, state: undefined, expiresAtMs: 0 } as Entry
+  entry.older = entry
+  entry.newer = entry
+  return entry
+}
+
+function unlink({ older, newer }: Entry): void {
+  older.newer = newer
+  newer.older = older
+}
+
+function linkBefore(newer: Entry, entry: Entry): void {
+  const { older } = newer
+  entry.older = older
+  entry.newer = newer
+  older.newer = entry
+  newer.older = entry
 }
