@@ -5,6 +5,7 @@ import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { createTestHarness, type TestHarness } from 'wrangler'
+import { bundleProgram } from '../../tools/package-sizes.ts'
 import { installProject, type Project } from '../support/installed-project.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 
@@ -90,6 +91,12 @@ describe('a project with nothing but the package', () => {
 
   test.each(ALONE)('runs %s', async (use) => {
     expect(JSON.parse(await project.run('node', ['on-node.ts', use, api.url]))).toEqual(USES[use])
+  })
+
+  test('can leave out what a program does not use', async () => {
+    const inRedis = await bundleProgram("import { createLimiter, redisStore } from 'sluice'", project.folder)
+    const inMemory = await bundleProgram("import { createLimiter } from 'sluice'", project.folder)
+    expect([inRedis.includes('XADD'), inMemory.includes('XADD')]).toEqual([true, false])
   })
 })
 
