@@ -10,6 +10,7 @@ import { build } from 'tsdown'
 const PROGRAMS = [
   "import { createLimiter } from 'sluice'",
   "import { createLimiter, redisStore } from 'sluice'",
+  "import { outbound } from 'sluice/outbound'",
   "import worker from 'sluice/worker'",
 ]
 
