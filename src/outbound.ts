@@ -1,4 +1,7 @@
-/** Limits on the calling side: `sluice/outbound`. */
+/**
+ * Limits on the calling side.
+ * @module sluice/outbound
+ */
 export type { Clock } from './outbound/clock.ts'
 export type { OutboundDecision, OutboundLimiter } from './outbound/limiter.ts'
 export type { Notes } from './outbound/notes.ts'

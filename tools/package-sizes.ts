@@ -3,7 +3,6 @@
  * What a program does not use is left out; what an entry needs beside the package is in it.
  */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { build } from 'tsdown'
@@ -11,37 +10,50 @@ import { build } from 'tsdown'
 const PROGRAMS = [
   "import { createLimiter } from 'sluice'",
   "import { createLimiter, redisStore } from 'sluice'",
+  "import { outbound } from 'sluice/outbound'",
   "import worker from 'sluice/worker'",
 ]
 
-const folder = await mkdtemp(join(tmpdir(), 'sluice-sizes-'))
-try {
-  const rows = []
-  for (const program of PROGRAMS) rows.push({ program, ...(await sizesOf(program)) })
-  console.table(rows)
-} finally {
-  await rm(folder, { recursive: true })
+/**
+ * Bundles a program into one minified file.
+ * @param program one line that imports something
+ * @param project folder of a project that has the package
+ */
+export async function bundleProgram(program: string, project: string): Promise<string> {
+  const [, names = ''] = /^import (?:\{ )?(.*?)(?: \})? from/.exec(program) ?? []
+  const folder = await mkdtemp(join(project, 'program-'))
+  try {
+    // What is imported is used: the rest can be left out.
+    await writeFile(join(folder, 'program.js'), `${program}\nglobalThis.used = [${names}]\n`)
+    await build({
+      config: false,
+      cwd: folder,
+      entry: 'program.js',
+      outDir: 'out',
+      outExtensions: () => ({ js: '.js' }),
+      tsconfig: false,
+      platform: 'neutral',
+      minify: true,
+      dts: false,
+      deps: { neverBundle: /^node:/, alwaysBundle: /^[^.]/, onlyBundle: false },
+      outputOptions: { codeSplitting: false },
+      logLevel: 'error',
+    })
+    return await readFile(join(folder, 'out/program.js'), 'utf8')
+  } finally {
+    await rm(folder, { recursive: true })
+  }
 }
 
-async function sizesOf(program: string): Promise<{ KiB: number; gzipped: number }> {
-  const [, names = ''] = /^import (?:\{ )?(.*?)(?: \})? from/.exec(program) ?? []
-  const file = join(folder, 'program.js')
-  // So that what is imported is used.
-  await writeFile(file, `${program}\nglobalThis.used = [${names}]\n`)
-  await build({
-    config: false,
-    cwd: import.meta.dirname,
-    entry: { program: file },
-    outDir: join(folder, 'out'),
-    platform: 'neutral',
-    minify: true,
-    dts: false,
-    deps: { neverBundle: /^node:/, alwaysBundle: /^[^.]/, onlyBundle: false },
-    outputOptions: { codeSplitting: false },
-    logLevel: 'error',
-  })
-  const bundle = await readFile(join(folder, 'out/program.js'))
-  return { KiB: toKiB(bundle.length), gzipped: toKiB(gzipSync(bundle).length) }
+if (import.meta.main) {
+  // Within the package itself, its name leads to what has been built.
+  const lib = join(import.meta.dirname, '../lib')
+  const rows = []
+  for (const program of PROGRAMS) {
+    const text = await bundleProgram(program, lib)
+    rows.push({ program, KiB: toKiB(Buffer.byteLength(text)), gzipped: toKiB(gzipSync(text).length) })
+  }
+  console.table(rows)
 }
 
 function toKiB(bytes: number): number {

@@ -5,6 +5,7 @@ import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { createTestHarness, type TestHarness } from 'wrangler'
+import { bundleProgram } from '../../tools/package-sizes.ts'
 import { installProject, type Project } from '../support/installed-project.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 
@@ -16,12 +17,12 @@ const { exports, dependencies, devDependencies, peerDependencies } = JSON.parse(
 const USES_FOLDER = join(import.meta.dirname, 'uses')
 /** What comes of each use in `uses/`, wherever it runs. */
 const USES: Readonly<Record<string, unknown>> = {
-  index: [true, false, true, false],
+  library: [true, false, 2, 'local'],
   outbound: [200, 200, 'WAIT_TOO_LONG'],
   worker: [200, 429],
 }
 /** Those that need nothing beside the package. */
-const ALONE = ['index', 'outbound']
+const ALONE = ['library', 'outbound']
 
 interface TypeCheck {
   /** What the project knows of `fetch`. */
@@ -60,7 +61,8 @@ beforeAll(async () => {
 afterAll(() => api.stop())
 
 test('each entry in src/ is exported, with its types', () => {
-  const entries = globSync('src/*.ts', { cwd: ROOT }).map((file) => basename(file, '.ts'))
+  const files = globSync('src/*.ts', { cwd: ROOT }).filter((file) => file !== 'src/cli.ts')
+  const entries = files.map((file) => basename(file, '.ts'))
   const expected = entries.map((entry) => [
     entry === 'index' ? '.' : `./${entry}`,
     { types: `./lib/${entry}.d.ts`, default: `./lib/${entry}.js` },
@@ -90,6 +92,12 @@ describe('a project with nothing but the package', () => {
 
   test.each(ALONE)('runs %s', async (use) => {
     expect(JSON.parse(await project.run('node', ['on-node.ts', use, api.url]))).toEqual(USES[use])
+  })
+
+  test('can leave out what a program does not use', async () => {
+    const inRedis = await bundleProgram("import { createLimiter, redisStore } from 'sluice'", project.folder)
+    const inMemory = await bundleProgram("import { createLimiter } from 'sluice'", project.folder)
+    expect([inRedis.includes('XADD'), inMemory.includes('XADD')]).toEqual([true, false])
   })
 })
 
