@@ -33,7 +33,7 @@ export default defineConfig({
           ...SHARED,
           testTimeout: TIMEOUT_MS,
           hookTimeout: TIMEOUT_MS,
-          include: ['test/{unit,contract,library}/**/*.test.ts'],
+          include: ['test/{unit,contract,library}/**/*.test.ts', 'test/middleware/{any,workerd}/*.test.ts'],
           globalSetup: './test/setup/services.ts',
         },
       },
@@ -43,6 +43,7 @@ export default defineConfig({
           ...SHARED,
           include: [
             'test/{command,contract,library,property,simulation,integration,e2e,tools,exactness,fuzz,faults,dodging}/**/*.test.ts',
+            'test/middleware/{any,node}/*.test.ts',
           ],
           expect: { poll: { timeout: 60_000 } },
           globalSetup: ['./test/setup/services.ts', './test/setup/bundle.ts', './test/setup/fuzz.ts'],

@@ -10,7 +10,7 @@ import { PRIORITIES } from '../request/policy/priority.ts'
 import { integer, matching, oneOf, parsed, patternList, statuses } from './schema.ts'
 
 const COST_EXPECTED = 'an integer from 1 to 1000000000, or "header:<name>"'
-const MISSING_EXPECTED = '"ip", "skip", "deny" or "deny:<status from 400 to 499>"'
+export const MISSING_EXPECTED = '"ip", "skip", "deny" or "deny:<status from 400 to 499>"'
 export const HEADER_EXPECTED = '"header:<name>"'
 
 const share = v.pipe(
@@ -80,10 +80,13 @@ export const policyList = v.pipe(
   v.pipe(v.array(table, LIST_EXPECTED), v.minLength(1, LIST_EXPECTED)),
 )
 
+/** A table as it is written. */
+export type PolicyInput = Omit<v.InferInput<typeof table>, 'match'> & { readonly match?: string | readonly string[] }
+
 /** A table of POLICIES, each of its values checked by itself. */
 export type PolicyTable = v.InferOutput<typeof table>
 
-function parseMissing(text: string): Missing | undefined {
+export function parseMissing(text: string): Missing | undefined {
   if (text === 'ip' || text === 'skip') return { kind: text }
   const denied = /^deny(?::(4\d\d))?$/.exec(text)
   return denied ? { kind: 'deny', status: Number(denied[1] ?? 401) } : undefined

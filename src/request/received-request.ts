@@ -9,8 +9,8 @@ export interface ReceivedRequest {
   /** Whose it is, as far as that can be believed; null if that is unknown. Left out, it is as `CF-Connecting-IP` says. */
   readonly address?: string | null
   /**
-   * What a parser of the application has made of the body already: its fields. Null if the body was read, and it is not
-   * known what was in it. Left out, the body can still be read.
+   * What a parser of the application has made of the body already: its fields, or a promise of them. Null if the body was
+   * read, and it is not known what was in it. Left out, the body can still be read.
    */
   readonly parsedBody?: unknown
   /** What the application's own functions are asked about. */

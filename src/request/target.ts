@@ -33,9 +33,9 @@ export function createTargetReader(readPath: PathReader): TargetReader {
     const known = remembered.get(url)
     if (known) return known
     if (isTooLong(url)) return 'too-long'
-    const parsed = URL.parse(url)
-    if (!parsed) return 'malformed'
-    const { host, protocol, pathname, search } = parsed
+    // Node 20 has no URL.parse.
+    if (!URL.canParse(url)) return 'malformed'
+    const { host, protocol, pathname, search } = new URL(url)
     const target = { host, scheme: protocol.slice(0, -1), pathAndQuery: pathname + search, path: readPath(pathname) }
     remembered.set(url, target)
     return target

@@ -3,7 +3,7 @@ import { readParameter } from './parameters.ts'
 import { NONE, type Reading, readText, SPOILT } from './reading.ts'
 
 /** A larger body is not read: it would have to be held in memory before it can be proxied. */
-const MAX_FORM_BYTES = 8 * 1024
+export const MAX_FORM_BYTES = 8 * 1024
 
 /**
  * A field of an urlencoded body of at most 8 KiB; the body can still be proxied.
@@ -12,7 +12,7 @@ const MAX_FORM_BYTES = 8 * 1024
  */
 export async function readFormField(request: ReceivedRequest, name: string): Promise<Reading> {
   const { headers, body, parsedBody } = request
-  if (parsedBody !== undefined) return readParsed(parsedBody, name)
+  if (parsedBody !== undefined) return readParsed(await parsedBody, name)
   if (!body) return NONE
   const [type = '', ...parameters] = (headers.get('Content-Type') ?? '').toLowerCase().split(';')
   if (type.trim() !== 'application/x-www-form-urlencoded') {

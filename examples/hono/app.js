@@ -1,0 +1,16 @@
+import { serve } from '@hono/node-server'
+import { createClient } from '@redis/client'
+import { Hono } from 'hono'
+import { redisStore } from 'sluice'
+import { sluice } from 'sluice/hono'
+
+const { REDIS_URL, PORT = '3000' } = process.env
+const store = REDIS_URL
+  ? redisStore(await createClient({ url: REDIS_URL }).on('error', console.error).connect())
+  : undefined
+
+const app = new Hono()
+app.use(sluice({ limits: '10/1s, 100/1m', by: 'token', store }))
+app.get('/', (c) => c.json({ left: c.get('rateLimit').tiers.map(({ remaining }) => remaining) }))
+
+serve({ fetch: app.fetch, port: Number(PORT) }, ({ port }) => console.log(`http://127.0.0.1:${port}`))

@@ -1,0 +1,188 @@
+import type { Context, Env, MiddlewareHandler } from 'hono'
+import type { Log } from '../decide/log.ts'
+import type { Refused } from '../http/exchange.ts'
+import { noTarget, retryAfter } from '../http/problem.ts'
+import { type AbortableRequest, createProtect } from '../http/protect.ts'
+import { refusal } from '../http/refusal.ts'
+import { requestContext } from '../http/request-context.ts'
+import { composeLimiter } from '../limiter/compose-limiter.ts'
+import { createPathReader } from '../request/policy/request-path.ts'
+import { createTargetReader } from '../request/target.ts'
+import { forwardedAddress } from './forwarded.ts'
+import { readOptions, type SharedOptions } from './options.ts'
+import { type RateLimit, rateLimitOf, UNLIMITED } from './rate-limit.ts'
+
+/** Variables of the context that the middleware sets: `new Hono<{ Variables: RateLimitVariables }>()`. */
+export interface RateLimitVariables {
+  /** What was decided of the request, by the middleware that saw it last. */
+  rateLimit: RateLimit
+}
+
+export interface SluiceOptions<E extends Env = Env> extends SharedOptions<Context<E>> {
+  /**
+   * Answers a request that its limits refuse, in place of a problem (RFC 9457). The fields that tell of the limits are
+   * added, and `Retry-After` and `Cache-Control: no-store` unless they are there.
+   */
+  readonly onLimited?: ((context: Context<E>, rateLimit: RateLimit) => Response | Promise<Response>) | undefined
+}
+
+/** Elsewhere, a client sends any `CF-Connecting-IP` that it likes. */
+const { navigator } = globalThis as { navigator?: { readonly userAgent?: string } }
+const isCloudflare = navigator?.userAgent === 'Cloudflare-Workers'
+
+/**
+ * Limits requests to a Hono app, or to a part of it.
+ * @throws {ConfigError} for a wrong option, in one line: its name, what was expected and the value
+ */
+export function sluice<E extends Env = Env>(
+  options: SluiceOptions<E>,
+): MiddlewareHandler<{ Variables: RateLimitVariables }> {
+  const { config, store, dialect, literalInPaths, skip, trustProxy, log, now } = readOptions(options, false)
+  const { onLimited } = options
+  const { limiter, health } = composeLimiter(config, { store, now, log })
+  const protect = createProtect({ limiter, health, dialect, ipv6Prefix: config.ipv6Prefix, now })
+  const targetOf = createTargetReader(createPathReader(literalInPaths))
+  const addressOf = createAddressReader(trustProxy, log)
+
+  return async function limited(context, next): Promise<Response | undefined> {
+    // The application's type, which may tell of more.
+    const c = context as unknown as Context<E>
+    if (skip && (await skip(c))) {
+      context.set('rateLimit', UNLIMITED)
+      await next()
+      return undefined
+    }
+    const target = targetOf(c.req.raw.url)
+    if (typeof target === 'string') return noTarget(target)
+    const call = requestContext((work) => keepAlive(c, work), log)
+    let isAdmitted = false
+    try {
+      const response = await protect(new HonoCall(c, addressOf), target.path, call, {
+        async next(verdict) {
+          isAdmitted = true
+          context.set('rateLimit', rateLimitOf(verdict))
+          await next()
+          return withOpenFields(c.res)
+        },
+        refuse(verdict) {
+          const rateLimit = rateLimitOf(verdict)
+          context.set('rateLimit', rateLimit)
+          return onLimited && isOverLimits(verdict) ? own(onLimited(c, rateLimit), verdict) : refusal(verdict)
+        },
+      })
+      if (!isAdmitted) return response
+      if (response !== c.res) {
+        // Set over another one, it would be given that one's fields again.
+        c.res = undefined
+        c.res = response
+      }
+      return undefined
+    } finally {
+      call.deadlines.end()
+    }
+  }
+}
+
+/** A request as Hono hands it over. What is costly to read is read when it is asked for. */
+class HonoCall<E extends Env> implements AbortableRequest {
+  readonly context: Context<E>
+  readonly headers: Headers
+  readonly #addressOf: (context: Context<E>) => string | null
+
+  constructor(context: Context<E>, addressOf: (context: Context<E>) => string | null) {
+    this.context = context
+    this.headers = context.req.raw.headers
+    this.#addressOf = addressOf
+  }
+
+  get method(): string {
+    return this.context.req.raw.method
+  }
+
+  get url(): string {
+    return this.context.req.raw.url
+  }
+
+  get body(): unknown {
+    return this.context.req.raw.body
+  }
+
+  get signal(): AbortSignal {
+    return this.context.req.raw.signal
+  }
+
+  get address(): string | null {
+    return this.#addressOf(this.context)
+  }
+
+  get parsedBody(): unknown {
+    const { req } = this.context
+    const isRead = Object.keys(req.bodyCache).length > 0 || req.raw.bodyUsed
+    return isRead ? req.parseBody().catch(() => null) : undefined
+  }
+
+  clone(): Request {
+    return this.context.req.raw.clone() as Request
+  }
+}
+
+/** What `@hono/node-server` hands over beside a request. */
+interface NodeBindings {
+  readonly incoming?: { readonly socket?: { readonly remoteAddress?: string } }
+}
+
+function createAddressReader<E extends Env>(trustProxy: SluiceOptions<E>['trustProxy'], log: Log) {
+  let isTold = false
+  return function addressOf(c: Context<E>): string | null {
+    if (typeof trustProxy === 'function') return trustProxy(c) ?? null
+    const peer = isCloudflare
+      ? c.req.raw.headers.get('CF-Connecting-IP')
+      : ((c.env as NodeBindings | undefined)?.incoming?.socket?.remoteAddress ?? null)
+    if (peer === null && !isTold) {
+      isTold = true
+      const message = 'addresses of callers are not known here, so all are counted as one: see trustProxy'
+      log('warn', { event: 'unknown_address', message })
+    }
+    return trustProxy === undefined
+      ? peer
+      : forwardedAddress(c.req.raw.headers.get('X-Forwarded-For'), trustProxy, peer)
+  }
+}
+
+/** Where nothing ends a process after a response, there is nothing to ask for. */
+function keepAlive<E extends Env>(c: Context<E>, work: Promise<unknown>): void {
+  try {
+    c.executionCtx.waitUntil(work)
+  } catch {
+    // Hono throws where the platform has none.
+  }
+}
+
+/** The fields of what `fetch` answers cannot be added to, but those of a copy. */
+function withOpenFields(response: Response): Response {
+  try {
+    // Of a field that nobody sends.
+    response.headers.delete('Sluice-Probe')
+    return response
+  } catch {
+    const { webSocket, headers } = response
+    return webSocket ? new Response(null, { status: 101, webSocket, headers }) : new Response(response.body, response)
+  }
+}
+
+type OverLimits = Extract<Refused, { kind: 'limited' | 'reserved' }>
+
+function isOverLimits(verdict: Refused): verdict is OverLimits {
+  return verdict.kind === 'limited' || verdict.kind === 'reserved'
+}
+
+/** The application's own refusal, which no cache may keep either (RFC 6585 §4). */
+async function own(answer: Response | Promise<Response>, { retryAfterMs }: OverLimits): Promise<Response> {
+  const response = withOpenFields(await answer)
+  for (const [name, value] of Object.entries({ ...retryAfter(retryAfterMs), ...NO_STORE })) {
+    if (!response.headers.has(name)) response.headers.set(name, value)
+  }
+  return response
+}
+
+const NO_STORE = { 'Cache-Control': 'no-store' }

@@ -1,0 +1,82 @@
+import type { IncomingMessage } from 'node:http'
+import { MAX_FORM_BYTES } from '../request/identity/form.ts'
+import type { ReceivedRequest } from '../request/received-request.ts'
+import { peek, wasPeeked } from './peek.ts'
+
+/** What Express and parsers of bodies add to a request. */
+interface Added {
+  /** The part of the path by which the application is mounted. */
+  readonly baseUrl?: string
+  readonly body?: unknown
+}
+
+/** A request as Node hands it over. What is costly to read is read when it is asked for. */
+export class NodeRequest<Req extends IncomingMessage> implements ReceivedRequest {
+  readonly context: Req
+  readonly headers: ReceivedRequest['headers']
+  /** With an origin that says nothing: what the client claims in `Host` is of no use here. */
+  readonly url: string
+  readonly #addressOf: (request: Req) => string | null
+
+  constructor(request: Req, addressOf: (request: Req) => string | null) {
+    this.context = request
+    this.url = `http://localhost${targetOf(request)}`
+    this.#addressOf = addressOf
+    // What Node makes of repeated fields would hide that they are.
+    const get = (name: string) => request.headersDistinct[name.toLowerCase()]?.join(', ') ?? null
+    this.headers = { get, has: (name) => get(name) !== null }
+  }
+
+  get method(): string {
+    return this.context.method ?? ''
+  }
+
+  get address(): string | null {
+    return this.#addressOf(this.context)
+  }
+
+  /** Null if there is none. */
+  get body(): unknown {
+    const { 'content-length': length, 'transfer-encoding': coding } = this.context.headers
+    return coding === undefined && (length === undefined || /^0+$/.test(length)) ? null : this.context
+  }
+
+  get parsedBody(): unknown {
+    const { body } = this.context as Added
+    if (body !== undefined) return body
+    return this.context.readableDidRead && !wasPeeked(this.context) ? null : undefined
+  }
+
+  clone(): { readonly body: ReadableStream<Uint8Array> } {
+    const { context } = this
+    const body = new ReadableStream<Uint8Array>({
+      async pull(controller) {
+        // One more than is read of any body tells that it is too long.
+        const bytes = await peek(context, MAX_FORM_BYTES + 1)
+        if (bytes.length > 0) controller.enqueue(bytes)
+        controller.close()
+      },
+    })
+    return { body }
+  }
+}
+
+/** Path and query as the framework routes them: it takes the prefix of a part off that is mounted there. */
+function targetOf({ url = '', baseUrl = '' }: IncomingMessage & Added): string {
+  if (url.startsWith('/')) return baseUrl + url
+  if (!URL.canParse(url)) return `/${url}`
+  const { pathname, search } = new URL(url)
+  return baseUrl + pathname + search
+}
+
+/**
+ * What a URL parser changes or cuts off in a path, and routers of Node may not, or in another way: dot segments,
+ * backslashes, fragments, what is not ASCII, and what comes before a path.
+ */
+const CHANGED = /^[^/]|(?:\/|^)(?:\.|%2e){1,2}(?:\/|$)|[\\#]|[^!-~]/i
+
+/** Whether a router may read the path of a request in another way than it is read here. */
+export function isChanged({ url = '' }: IncomingMessage): boolean {
+  const query = url.indexOf('?')
+  return CHANGED.test(query < 0 ? url : url.slice(0, query))
+}

@@ -1,0 +1,174 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import onHeaders from 'on-headers'
+import { type Admitted, beginExchange, type Refused, type ResponseFields, tellLimits } from '../http/exchange.ts'
+import { noTarget, retryAfter } from '../http/problem.ts'
+import { refusal } from '../http/refusal.ts'
+import { requestContext } from '../http/request-context.ts'
+import { composeLimiter } from '../limiter/compose-limiter.ts'
+import { createPathReader, type RequestPath } from '../request/policy/request-path.ts'
+import { createTargetReader } from '../request/target.ts'
+import type { CallContext } from '../store/call-context.ts'
+import { forwardedAddress } from './forwarded.ts'
+import { isChanged, NodeRequest } from './node-request.ts'
+import { readOptions, type SharedOptions } from './options.ts'
+import { type RateLimit, rateLimitOf, UNLIMITED } from './rate-limit.ts'
+
+/** What the middleware adds to a request. */
+export interface RateLimited {
+  /** What was decided of the request, by the middleware that saw it last. */
+  rateLimit: RateLimit
+}
+
+export interface SluiceOptions<Req extends IncomingMessage = IncomingMessage> extends SharedOptions<Req> {
+  /**
+   * Answers a request that its limits refuse, in place of a problem (RFC 9457). Status, the fields that tell of the
+   * limits, `Retry-After` and `Cache-Control: no-store` are set before.
+   */
+  readonly onLimited?:
+    | ((request: Req, response: ServerResponse, rateLimit: RateLimit) => void | Promise<void>)
+    | undefined
+}
+
+/** As Express, Connect and `@fastify/middie` take it. */
+export type NodeMiddleware<Req extends IncomingMessage> = (
+  request: Req,
+  response: ServerResponse,
+  next: (error?: unknown) => void,
+) => void
+
+/**
+ * Limits requests to a server of Node: Express, Fastify, or any that takes `(req, res, next)`.
+ * @throws {ConfigError} for a wrong option, in one line: its name, what was expected and the value
+ */
+export function sluice<Req extends IncomingMessage = IncomingMessage>(
+  options: SluiceOptions<Req>,
+): NodeMiddleware<Req> {
+  // Express takes `/LOGIN` for `/login`, and other frameworks may be told to.
+  const { config, store, dialect, literalInPaths, skip, trustProxy, log, now } = readOptions(options, true)
+  const { ipv6Prefix } = config
+  const { onLimited } = options
+  const { limiter, health } = composeLimiter(config, { store, now, log })
+  const readTarget = createTargetReader(createPathReader(literalInPaths))
+  const addressOf = createAddressReader(trustProxy)
+
+  return function limited(req, res, next) {
+    decide(req, res).then((goesOn) => {
+      if (goesOn) next()
+    }, next)
+  }
+
+  /** @returns whether the request goes on; otherwise it is answered */
+  async function decide(req: Req, res: ServerResponse): Promise<boolean> {
+    const told = req as Req & Partial<RateLimited>
+    if (skip && (await skip(req))) {
+      told.rateLimit = UNLIMITED
+      return true
+    }
+    const request = new NodeRequest(req, addressOf)
+    const target = readTarget(request.url)
+    if (typeof target === 'string') {
+      await answer(res, noTarget(target))
+      return false
+    }
+    const path = isChanged(req) ? ambiguous(target.path) : target.path
+    const call = requestContext(() => {}, log)
+    const onClose = watchClose(res)
+    try {
+      const verdict = await limiter.decide(request, path, call)
+      told.rateLimit = rateLimitOf(verdict)
+      if (verdict.kind === 'admitted') {
+        follow(request, res, verdict, call, onClose)
+        return true
+      }
+      if (onLimited && (verdict.kind === 'limited' || verdict.kind === 'reserved')) {
+        res.statusCode = verdict.kind === 'limited' ? 429 : 503
+        for (const [name, value] of Object.entries(retryAfter(verdict.retryAfterMs))) res.setHeader(name, value)
+        res.setHeader('Cache-Control', 'no-store')
+        tellLimits(fieldsOf(res), verdict, dialect, now())
+        await onLimited(req, res, told.rateLimit)
+      } else await answer(res, refusal(verdict), verdict)
+      return false
+    } finally {
+      call.deadlines.end()
+    }
+  }
+
+  async function answer(res: ServerResponse, response: Response, verdict?: Refused): Promise<void> {
+    const body = await response.text()
+    res.statusCode = response.status
+    for (const [name, value] of response.headers) res.setHeader(name, value)
+    if (verdict) tellLimits(fieldsOf(res), verdict, dialect, now())
+    res.end(body)
+  }
+
+  /** Sees an admitted request through to its end. */
+  function follow(
+    request: NodeRequest<Req>,
+    res: ServerResponse,
+    verdict: Admitted,
+    context: CallContext,
+    onClose: (then: () => void) => void,
+  ): void {
+    const onHead = beginExchange(request, verdict, { health, ipv6Prefix, context })
+    let hasHead = false
+    onHeaders(res, () => {
+      hasHead = true
+      const headers = fieldsOf(res)
+      onHead({ status: res.statusCode, headers })
+      tellLimits(headers, verdict, dialect, now())
+    })
+    onClose(() => {
+      if (!hasHead) onHead()
+      if (verdict.hold) context.waitUntil(verdict.hold.release())
+    })
+  }
+}
+
+/**
+ * Watches for the end of a response, be it sent or its client gone.
+ * @returns a function that sets what is then done; at once, if it has come already
+ */
+function watchClose(res: ServerResponse): (then: () => void) => void {
+  let isClosed = false
+  let done: (() => void) | undefined
+  res.once('close', () => {
+    isClosed = true
+    done?.()
+  })
+  return (then) => {
+    if (isClosed) then()
+    else done = then
+  }
+}
+
+function createAddressReader<Req extends IncomingMessage>(trustProxy: SluiceOptions<Req>['trustProxy']) {
+  return function addressOf(req: Req): string | null {
+    if (typeof trustProxy === 'function') return trustProxy(req) ?? null
+    const peer = req.socket.remoteAddress ?? null
+    if (trustProxy === undefined) return peer
+    return forwardedAddress(req.headersDistinct['x-forwarded-for']?.join(', ') ?? null, trustProxy, peer)
+  }
+}
+
+/** A path that a router may take for any other. */
+function ambiguous(path: RequestPath): RequestPath {
+  const decoded = path.ambiguity?.decoded ?? path.canonical
+  return { ...path, ambiguity: { prefix: '/', mayGoUp: true, decoded } }
+}
+
+/** The fields of a response that has none of its own `Headers`. */
+function fieldsOf(res: ServerResponse): ResponseFields {
+  const get = (name: string) => {
+    const value = res.getHeader(name)
+    return value === undefined ? null : Array.isArray(value) ? value.join(', ') : String(value)
+  }
+  return {
+    get,
+    has: (name) => res.hasHeader(name),
+    set: (name, value) => res.setHeader(name, value),
+    append(name, value) {
+      const before = get(name)
+      res.setHeader(name, before === null ? value : `${before}, ${value}`)
+    },
+  }
+}

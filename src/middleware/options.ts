@@ -1,0 +1,190 @@
+import * as v from 'valibot'
+import { ConfigError, HIDDEN } from '../config/config-error.ts'
+import type { Names, PolicyDefaults } from '../config/policies.ts'
+import { MISSING_EXPECTED, type PolicyInput, parseMissing, policyList } from '../config/policy-schema.ts'
+import { policiesOf } from '../config/policy-set.ts'
+import { configErrorOf, integer, limits, matching, oneOf, parsed, patternList, share, signs } from '../config/schema.ts'
+import { ON_STORE_ERROR, type OnStoreError } from '../decide/decider.ts'
+import { consoleLog, type Log, throttle } from '../decide/log.ts'
+import { DIALECTS, type Dialect } from '../http/rate-limit-fields.ts'
+import { LIMITS_EXPECTED } from '../limit/tiers.ts'
+import type { LimiterConfig } from '../limiter/compose-limiter.ts'
+import { BY_EXPECTED, parseBy, type Source } from '../request/identity/source.ts'
+import type { Sign } from '../request/policy/request-path.ts'
+import type { Store } from '../store/store.ts'
+import { type MiddlewareStore, openStore } from './stores.ts'
+
+/**
+ * How a middleware limits. `C` is what the application's functions are asked about: Hono's context, or Node's request.
+ * At least one of `limits`, `policies` and `shedding` is there.
+ */
+export interface SharedOptions<C> {
+  /** Tiers of a policy by itself, e.g. `10/1s, 100/1m`: each holds at every moment, for each caller. */
+  readonly limits?: string | undefined
+  /**
+   * Name of that policy: part of Redis keys and of response fields; `default` if left out. Middlewares that share a store
+   * and a name share their counts, and so must have the same limits.
+   */
+  readonly name?: string | undefined
+  /** What makes two requests the same caller's, e.g. `token`, `ip`, `header:x-api-key`, `token+route`; `token` if left out. */
+  readonly by?: string | undefined
+  /** Policies as in the gateway, with the same keys: https://github.com/sluice/sluice/blob/main/docs/configuration.md#policies */
+  readonly policies?: readonly PolicyInput[] | string | undefined
+  /** Requests that pass unlimited, e.g. `OPTIONS *, GET /healthz`. */
+  readonly exempt?: string | readonly string[] | undefined
+  /**
+   * Says who calls, in place of `by`, for the limits here and for policies without a `by` of their own. Undefined, and the
+   * empty string: it has no identity, and `missing` says what follows.
+   */
+  readonly identify?: ((context: C) => string | undefined | Promise<string | undefined>) | undefined
+  /**
+   * Says what a request costs, for the limits here and for policies without a `cost` of their own: an integer from 1 to
+   * the smallest limit. Anything else is an error that is thrown.
+   */
+  readonly cost?: ((context: C) => number | Promise<number>) | undefined
+  /** Lets a request pass unlimited. */
+  readonly skip?: ((context: C) => boolean | Promise<boolean>) | undefined
+  /** For a caller without identity: `ip` counts by address, `skip` does not count, `deny` answers 401; `ip` if left out. */
+  readonly missing?: string | undefined
+  /** Where counts live: `memoryStore()`, which is for this process alone, if left out; or `redisStore(client)`. */
+  readonly store?: MiddlewareStore | undefined
+  /** First part of every key in the store; `sluice` if left out. */
+  readonly prefix?: string | undefined
+  /** Key of the HMAC of identities, at least 16 characters; without it, the store holds plain hashes of them. */
+  readonly secret?: string | undefined
+  /** `shadow` decides and reports, and never refuses; `enforce` if left out. */
+  readonly mode?: 'enforce' | 'shadow' | undefined
+  /** Whether the less important requests are refused while the application is overloaded. */
+  readonly shedding?: boolean | undefined
+  /** Which response fields tell of the limits; `draft-11` if left out. */
+  readonly dialect?: Dialect | undefined
+  /** Leading bits of an IPv6 address that make one caller, 16 to 128; 64 if left out. */
+  readonly ipv6Prefix?: number | undefined
+  /** Permits of a busy caller taken in one call: `auto`, or how many at most, 2 to 10,000; none if left out. */
+  readonly leases?: 'off' | 'auto' | number | undefined
+  /** While the store gives no answer: limits of this process alone, no limits, or 503; `local` if left out. */
+  readonly onStoreError?: OnStoreError | undefined
+  /** Part of each limit that a process allows by itself meanwhile, above 0 and at most 1; 1 if left out. */
+  readonly localShare?: number | undefined
+  /** What the application keeps as data in a path, some of `%2F %5C %25 %3F %23 ;`, with spaces between. */
+  readonly literalInPaths?: string | undefined
+  /**
+   * Whose address counts behind proxies: how many proxies that add to `X-Forwarded-For` lie before this server, or a
+   * function that says the address. Left out, no field of a request is believed.
+   */
+  readonly trustProxy?: number | ((context: C) => string | undefined) | undefined
+  /** Writes one line; left out, as JSON to the console. */
+  readonly log?: Log | undefined
+  /** Milliseconds since the Unix epoch; `Date.now` if left out. */
+  readonly now?: (() => number) | undefined
+}
+
+/** Options that were checked. */
+export interface Settings<C> {
+  readonly config: LimiterConfig
+  readonly store: Store
+  readonly dialect: Dialect
+  readonly literalInPaths: readonly Sign[]
+  readonly skip: SharedOptions<C>['skip']
+  readonly trustProxy: SharedOptions<C>['trustProxy']
+  readonly log: Log
+  readonly now: () => number
+}
+
+const NAMES: Names = { limits: 'limits', policies: 'policies', shedding: 'shedding: true' }
+const LEASES_EXPECTED = '"off", "auto" or an integer from 2 to 10000'
+const STORE_EXPECTED = 'memoryStore() or redisStore(client)'
+const PROXIES_EXPECTED = 'a number of proxies from 1 to 20, or a function'
+
+const aFunction = v.optional(v.function('a function'))
+
+const entries = {
+  limits: v.optional(limits),
+  name: v.optional(matching(/^[\w-]{1,64}$/, 'up to 64 letters, digits, "-" or "_"'), 'default'),
+  by: v.optional(parsed(BY_EXPECTED, parseBy)),
+  policies: v.optional(policyList),
+  exempt: v.optional(patternList),
+  identify: aFunction,
+  cost: aFunction,
+  skip: aFunction,
+  missing: v.optional(parsed(MISSING_EXPECTED, parseMissing), 'ip'),
+  store: v.optional(
+    v.custom<MiddlewareStore>(
+      (value) => typeof value === 'object' && value !== null && 'open' in value,
+      STORE_EXPECTED,
+    ),
+  ),
+  prefix: v.optional(matching(/^[\w.:-]{1,64}$/, 'up to 64 letters, digits, "_", ".", ":" or "-"'), 'sluice'),
+  secret: v.optional(matching(/^.{16,}$/s, 'at least 16 characters')),
+  mode: v.optional(oneOf('enforce', 'shadow'), 'enforce'),
+  shedding: v.optional(v.boolean('true or false'), false),
+  dialect: v.optional(oneOf(...DIALECTS), 'draft-11'),
+  ipv6Prefix: v.optional(integer(16, 128), 64),
+  leases: v.optional(v.union([oneOf('off', 'auto'), integer(2, 10_000, LEASES_EXPECTED)], LEASES_EXPECTED), 'off'),
+  onStoreError: v.optional(oneOf(...ON_STORE_ERROR), 'local'),
+  localShare: v.optional(share, 1),
+  literalInPaths: v.optional(signs),
+  trustProxy: v.optional(v.union([v.function(), integer(1, 20)], PROXIES_EXPECTED)),
+  onLimited: aFunction,
+  log: aFunction,
+  now: aFunction,
+}
+
+const schema = v.strictObject(entries, ({ expected }) =>
+  expected === 'never' ? `no such option (but ${Object.keys(entries).join(', ')})` : 'a table of options',
+)
+
+/**
+ * Checks the options of a middleware.
+ * @param ignoresCase whether policies match in any case of a path unless they say otherwise
+ * @throws {ConfigError} on the first that is not as expected
+ */
+export function readOptions<C>(options: SharedOptions<C>, ignoresCase: boolean): Settings<C> {
+  const result = v.safeParse(schema, options, { abortEarly: true })
+  if (!result.success) {
+    const [issue] = result.issues
+    if (!issue.path) throw new ConfigError('options', issue.message, options)
+    throw issue.path[0].key === 'secret' ? new ConfigError('secret', issue.message, HIDDEN) : configErrorOf(issue)
+  }
+  const values = result.output
+  const { identify, cost, skip, trustProxy, now = () => Date.now() } = options
+  if (identify && values.by) throw new ConfigError('by', 'no "by" beside the function "identify"', options.by)
+  const isShadow = values.mode === 'shadow'
+  const defaults: PolicyDefaults = {
+    names: NAMES,
+    name: values.name,
+    by: identify ? [{ kind: 'application', tell: identify }] : (values.by ?? BY_TOKEN),
+    cost,
+    ignoresCase,
+    isShadow,
+    missing: values.missing,
+    onStoreError: values.onStoreError,
+  }
+  if (!values.limits && !values.policies && !values.shedding)
+    throw new ConfigError('limits', LIMITS_EXPECTED, undefined)
+  const log = throttle(options.log ?? consoleLog, now)
+  const policies = policiesOf(values.limits ?? 'off', values.policies, defaults, values.shedding)
+  const { store, timeoutMs } = openStore(values.store, { policies, prefix: values.prefix, log, now })
+  return {
+    config: {
+      policies,
+      exempt: values.exempt ?? [],
+      isShedding: values.shedding && !isShadow,
+      ipv6Prefix: values.ipv6Prefix,
+      keyPrefix: values.prefix,
+      identitySecret: values.secret,
+      leases: values.leases === 'off' ? undefined : values.leases,
+      localShare: values.localShare,
+      storeTimeoutMs: timeoutMs,
+    },
+    store,
+    dialect: values.dialect,
+    literalInPaths: values.literalInPaths ?? [],
+    skip,
+    trustProxy,
+    log,
+    now,
+  }
+}
+
+const BY_TOKEN: readonly Source[] = [{ kind: 'token' }]

@@ -1,0 +1,479 @@
+/** The middleware for Hono, on workerd and on Node alike. */
+import { Hono } from 'hono'
+import { beforeEach, describe, expect, test } from 'vitest'
+import type { RateLimit } from '../../../src/hono.ts'
+import { type RateLimitVariables, type SluiceOptions, sluice } from '../../../src/hono.ts'
+import { MemoryStore } from '../../../src/store/memory/memory-store.ts'
+import { type Store, StoreError } from '../../../src/store/store.ts'
+
+const NOW_MS = 1_700_000_000_000
+
+interface Line {
+  readonly level: string
+  readonly [field: string]: unknown
+}
+
+let nowMs: number
+let lines: Line[]
+beforeEach(() => {
+  nowMs = NOW_MS
+  lines = []
+})
+
+type Options = SluiceOptions<{ Variables: RateLimitVariables }>
+
+/** Options by which a test steers time and sees the log. */
+const steered = (options: Options): Options => ({
+  now: () => nowMs,
+  log: (level, fields) => lines.push({ ...fields, level }),
+  ...options,
+})
+
+type App = Hono<{ Variables: RateLimitVariables }>
+
+/** An app that answers everything, behind the middleware. */
+function appWith(options: Options): App {
+  const app: App = new Hono()
+  app.use(sluice(steered(options)))
+  return app.all('*', (c) => c.json(c.get('rateLimit')))
+}
+
+const X = { headers: { Authorization: 'Bearer X' } }
+const Y = { headers: { Authorization: 'Bearer Y' } }
+
+async function statuses(app: App, requests: readonly (readonly [string, RequestInit?])[]): Promise<number[]> {
+  const seen: number[] = []
+  for (const [path, init] of requests) seen.push((await app.request(path, init)).status)
+  return seen
+}
+
+test('sluice() lets through what fits, for each caller, and tells of the limits', async () => {
+  const app = appWith({ limits: '2/1s, 3/1m' })
+  const first = await app.request('/', X)
+  expect(first.status).toBe(200)
+  expect(first.headers.get('RateLimit-Policy')).toBe('"default-1s";q=2;w=1, "default-1m";q=3;w=60')
+  expect(first.headers.get('RateLimit')).toBe('"default-1s";r=1;t=1, "default-1m";r=2;t=60')
+  expect(await first.json()).toEqual({
+    kind: 'admitted',
+    tiers: [
+      expect.objectContaining({ name: 'default-1s', limit: 2, windowMs: 1_000, remaining: 1, retryAfterMs: 0 }),
+      expect.objectContaining({ name: 'default-1m', limit: 3, windowMs: 60_000, remaining: 2, retryAfterMs: 0 }),
+    ],
+  })
+  expect((await app.request('/', X)).status).toBe(200)
+  nowMs += 400
+  const refused = await app.request('/', X)
+  expect(refused.status).toBe(429)
+  expect(refused.headers.get('Content-Type')).toBe('application/problem+json')
+  expect(refused.headers.get('Retry-After')).toBe('1')
+  expect(refused.headers.get('RateLimit')).toMatch(/^"default-1s";r=0;t=1, "default-1m";r=1;t=60$/)
+  expect(await refused.json()).toMatchObject({ 'violated-policies': ['default-1s'], retry_after_ms: 600 })
+  expect((await app.request('/', Y)).status).toBe(200)
+  nowMs += 599
+  expect((await app.request('/', X)).status).toBe(429)
+  nowMs += 1
+  expect((await app.request('/', X)).status).toBe(200)
+})
+
+test('sluice() limits an app, a route or a handler, and each adds its fields', async () => {
+  const app = new Hono()
+  app.use('/api/*', sluice(steered({ limits: '3/1m', name: 'api' })))
+  app.post('/api/login', sluice(steered({ limits: '1/1m', name: 'login' })), (c) => c.text('in'))
+  app.all('*', (c) => c.text('ok'))
+  expect((await app.request('/open', X)).headers.has('RateLimit')).toBe(false)
+  const login = await app.request('/api/login', { ...X, method: 'POST' })
+  expect(login.headers.get('RateLimit')).toBe('"login-1m";r=0;t=60, "api-1m";r=2;t=60')
+  expect((await app.request('/api/login', { ...X, method: 'POST' })).status).toBe(429)
+  expect((await app.request('/api/login', X)).status).toBe(200)
+  expect((await app.request('/api/other', X)).status).toBe(429)
+})
+
+test('sluice() takes policies as the gateway does: all that match must admit, or none is charged', async () => {
+  const app = appWith({
+    policies: [
+      { name: 'all', limits: '3/1m' },
+      { name: 'login', limits: '1/1m', match: 'POST /login' },
+    ],
+    exempt: 'GET /healthz',
+  })
+  const login = ['/login', { ...X, method: 'POST' }] as const
+  expect(await statuses(app, [login, login, login, ['/', X], ['/', X], ['/', X], ['/healthz', X]])).toEqual([
+    200, 429, 429, 200, 200, 429, 200,
+  ])
+  // `/login` to some frameworks, and another path to others.
+  expect((await app.request('/x%2F..%2Flogin', { ...Y, method: 'POST' })).status).toBe(400)
+})
+
+describe('cost', () => {
+  const app = () => appWith({ limits: '10/1m', cost: (c) => Number(c.req.query('n')) })
+
+  test('is what the function says', async () => {
+    const limited = app()
+    expect(
+      await statuses(limited, [
+        ['/?n=7', X],
+        ['/?n=4', X],
+        ['/?n=3', X],
+        ['/?n=1', X],
+      ]),
+    ).toEqual([200, 429, 200, 429])
+  })
+
+  test.each(['0', '-1', '1.5', '11', 'x', 'Infinity'])('of %s is an error that is thrown, and no pass', async (n) => {
+    const limited = app()
+    const errors: string[] = []
+    limited.onError((error, c) => {
+      errors.push(`${error.name}: ${error.message}`)
+      return c.text('failed', 500)
+    })
+    expect((await limited.request(`/?n=${n}`, X)).status).toBe(500)
+    expect(errors).toEqual([`RangeError: cost: expected an integer from 1 to 10, got ${Number(n)}`])
+    expect(((await (await limited.request('/?n=1', X)).json()) as RateLimit).tiers[0]?.remaining).toBe(9)
+  })
+
+  test('does not stand in for that of a policy, for slots or for new identities', async () => {
+    const limited = appWith({
+      policies: [
+        { name: 'own', limits: '10/1m', cost: 2 },
+        { name: 'slots', limits: '3', algorithm: 'concurrency' },
+        { name: 'new', limits: '5/1m', counts: 'identities', by: 'global' },
+      ],
+      cost: () => 9,
+    })
+    const { tiers } = (await (await limited.request('/', X)).json()) as RateLimit
+    expect(tiers.map(({ name, remaining }) => [name, remaining])).toEqual([
+      ['own-1m', 8],
+      ['slots', 2],
+      ['new-1m', 4],
+    ])
+  })
+})
+
+describe('identify', () => {
+  const KEYS = new Map([
+    ['k1', 'ada'],
+    ['k2', 'ada'],
+    ['k3', 'bob'],
+  ])
+  const options: Options = {
+    limits: '1/1m',
+    identify: async (c) => KEYS.get(c.req.header('X-Key') ?? ''),
+    trustProxy: (c) => c.req.header('X-Test-Address'),
+  }
+  const key = (name: string, address = '192.0.2.1') =>
+    ['/', { headers: { 'X-Key': name, 'X-Test-Address': address } }] as const
+
+  test('says who calls, and a caller whom it does not know is counted by address', async () => {
+    const requests = [key('k1'), key('k2'), key('k3'), key('k4'), key('k5'), key('k4', '192.0.2.2')]
+    expect(await statuses(appWith(options), requests)).toEqual([200, 429, 200, 200, 429, 200])
+  })
+
+  test.each([
+    ['deny', [200, 401, 401]],
+    ['deny:403', [200, 403, 403]],
+    ['skip', [200, 200, 200]],
+  ])('leaves it to missing = "%s" what becomes of one whom it does not know', async (missing, expected) => {
+    expect(await statuses(appWith({ ...options, missing }), [key('k1'), key('k4'), key('')])).toEqual(expected)
+  })
+
+  test('throws what is neither text nor undefined, and lets nobody pass by it', async () => {
+    const app = appWith({ ...options, identify: () => 7 as never })
+    app.onError((error, c) => c.text(error.message, 500))
+    const response = await app.request('/', X)
+    expect([response.status, await response.text()]).toEqual([
+      500,
+      'identify: expected a string or undefined, got a number',
+    ])
+  })
+})
+
+test('skip lets a request pass unlimited, and says so', async () => {
+  const app = appWith({ limits: '1/1m', skip: async (c) => c.req.path === '/free' })
+  expect(
+    await statuses(app, [
+      ['/', X],
+      ['/', X],
+      ['/free', X],
+    ]),
+  ).toEqual([200, 429, 200])
+  const response = await app.request('/free', X)
+  expect(response.headers.has('RateLimit')).toBe(false)
+  expect(await response.json()).toEqual({ kind: 'admitted', tiers: [] })
+})
+
+test('onLimited answers what the limits refuse, with the fields that belong to it', async () => {
+  const app = appWith({
+    limits: '1/1m',
+    missing: 'deny',
+    onLimited: (c, { kind, retryAfterMs }) => c.json({ kind, retryAfterMs }, 418, { 'Cache-Control': 'private' }),
+  })
+  await app.request('/', X)
+  const response = await app.request('/', X)
+  expect([response.status, await response.json()]).toEqual([418, { kind: 'limited', retryAfterMs: 60_000 }])
+  expect(response.headers.get('Retry-After')).toBe('60')
+  expect(response.headers.get('Cache-Control')).toBe('private')
+  expect(response.headers.get('RateLimit')).toBe('"default-1m";r=0;t=60')
+  // Another refusal than that of a limit is a problem as ever.
+  expect((await app.request('/')).status).toBe(401)
+})
+
+test('the decision can be read by what stands around the middleware', async () => {
+  const app: App = new Hono()
+  const seen: RateLimit['kind'][] = []
+  app.use(async (c, next) => {
+    await next()
+    seen.push(c.get('rateLimit').kind)
+  })
+  app.use(sluice(steered({ limits: '1/1m' })))
+  app.get('/', (c) => c.text('ok'))
+  await statuses(app, [
+    ['/', X],
+    ['/', X],
+  ])
+  expect(seen).toEqual(['admitted', 'limited'])
+})
+
+describe('slots', () => {
+  const policies = [{ name: 'slots', limits: '1', algorithm: 'concurrency', deadline: '1h' }] as const
+  const held = async (app: Hono) => {
+    const { status } = await app.request('/probe', X)
+    return status === 429
+  }
+
+  function appOf(options: Partial<Options> = {}): Hono {
+    const app = new Hono()
+    app.use(sluice(steered({ policies, ...options })))
+    app.get('/probe', (c) => c.body(null))
+    return app
+  }
+
+  test('are held until the body has ended', async () => {
+    const app = appOf()
+    let end = () => {}
+    app.get('/stream', (c) => {
+      const stream = new ReadableStream({
+        start(controller) {
+          controller.enqueue(new TextEncoder().encode('begun'))
+          end = () => controller.close()
+        },
+      })
+      return c.body(stream)
+    })
+    const response = await app.request('/stream', X)
+    const reader = response.body?.getReader()
+    expect(new TextDecoder().decode((await reader?.read())?.value)).toBe('begun')
+    expect(await held(app)).toBe(true)
+    end()
+    expect((await reader?.read())?.done).toBe(true)
+    await expect.poll(() => held(app)).toBe(false)
+  })
+
+  test('are free when the client breaks off', async () => {
+    const app = appOf()
+    app.get('/stream', (c) =>
+      c.body(new ReadableStream({ pull: (controller) => controller.enqueue(new Uint8Array(9)) })),
+    )
+    const response = await app.request('/stream', X)
+    expect(await held(app)).toBe(true)
+    await response.body?.cancel()
+    await expect.poll(() => held(app)).toBe(false)
+  })
+
+  test.each<[string, (app: Hono) => unknown, string?]>([
+    ['has no body', (app) => app.get('/end', (c) => c.body(null, 204))],
+    ['answers HEAD', (app) => app.get('/end', (c) => c.text('long')), 'HEAD'],
+    ['is an error', (app) => app.get('/end', () => Promise.reject(new Error('of the handler')))],
+    ['is none: what is no Error was thrown', (app) => app.get('/end', () => Promise.reject('of the handler'))],
+    ['is 404', () => {}],
+  ])('are free at once after a response that %s', async (_, route, method = 'GET') => {
+    const app = appOf()
+    app.onError((_, c) => c.body(null, 500))
+    route(app)
+    await Promise.resolve(app.request('/end', { ...X, method })).then(
+      (response) => response.text(),
+      () => {},
+    )
+    await expect.poll(() => held(app)).toBe(false)
+  })
+})
+
+test('settle makes up the difference between the cost charged and the one that the response tells', async () => {
+  const app = new Hono()
+  const policies = [{ name: 'day', limits: '100/1d', algorithm: 'quota', settle: 'header:x-cost', cost: 10 }] as const
+  app.use(sluice(steered({ policies })))
+  app.get('/', (c) => c.text('ok', 200, { 'X-Cost': '60' }))
+  const remaining = async () => /r=(\d+)/.exec((await app.request('/', X)).headers.get('RateLimit') ?? '')?.[1]
+  expect(await remaining()).toBe('90')
+  expect(await remaining()).toBe('30')
+})
+
+test('the fields are added to a response whose own are closed', async () => {
+  const app = new Hono()
+  app.use(sluice(steered({ limits: '1/1m' })))
+  app.get('/', () => Response.redirect('https://api.example/'))
+  const response = await app.request('/', X)
+  expect([response.status, response.headers.get('Location')]).toEqual([302, 'https://api.example/'])
+  expect(response.headers.get('RateLimit')).toBe('"default-1m";r=0;t=60')
+})
+
+test('mode = "shadow" reports and refuses nothing', async () => {
+  const app = appWith({ limits: '1/1m', mode: 'shadow', missing: 'deny' })
+  expect(await statuses(app, [['/', X], ['/', X], ['/']])).toEqual([200, 200, 200])
+  expect(lines).toContainEqual(expect.objectContaining({ event: 'shadow_limited', violated: ['default-1m'] }))
+})
+
+test('dialect and prefix are as they say', async () => {
+  const keys: string[] = []
+  const memory = new MemoryStore(() => nowMs)
+  const store = Object.assign(Object.create(memory) as Store, {
+    decide: (request: Parameters<Store['decide']>[0]) => {
+      keys.push(...request.rules.map(({ key }) => key))
+      return memory.decide(request)
+    },
+  })
+  const app = appWith({
+    limits: '5/1m',
+    name: 'mine',
+    prefix: 'shop',
+    dialect: 'draft-6',
+    store: { timeoutMs: 1_000, open: () => store },
+  })
+  const { headers } = await app.request('/', X)
+  expect(headers.get('RateLimit-Remaining')).toBe('4')
+  expect(keys).toEqual([expect.stringMatching(/^shop:mine:w:\{[\w-]{22}\}$/)])
+})
+
+describe('onStoreError', () => {
+  const broken = { timeoutMs: 1_000, open: () => new Proxy({} as Store, { get: () => failing }) }
+  const failing = () => Promise.reject(new StoreError('away', { mayHaveRun: false }))
+
+  test.each([
+    ['local', [200, 429], 'local'],
+    ['open', [200, 200], 'open'],
+    ['closed', [503, 503], 'closed'],
+  ] as const)('= "%s" answers %j', async (onStoreError, expected, degraded) => {
+    const app = appWith({ limits: '1/1m', onStoreError, store: broken })
+    expect(
+      await statuses(app, [
+        ['/', X],
+        ['/', X],
+      ]),
+    ).toEqual(expected)
+    expect((await app.request('/', X)).headers.get('Sluice-Degraded')).toBe(degraded)
+    expect(lines).toContainEqual(expect.objectContaining({ event: 'store_error' }))
+  })
+})
+
+describe('a form', () => {
+  const form = (text: string): RequestInit => ({
+    method: 'POST',
+    body: text,
+    headers: { 'Content-Type': 'application/x-www-form-urlencoded' },
+  })
+
+  test.each(['before', 'after'])('can be read %s the middleware, which counts by a field of it', async (when) => {
+    const app: App = new Hono()
+    if (when === 'before') {
+      app.use(async (c, next) => {
+        await c.req.parseBody()
+        await next()
+      })
+    }
+    app.use(sluice(steered({ limits: '1/1m', by: 'form:user' })))
+    app.post('/', async (c) => c.json(await c.req.parseBody()))
+    const response = await app.request('/', form('user=ada&n=1'))
+    expect(await response.json()).toEqual({ user: 'ada', n: '1' })
+    expect(
+      await statuses(app, [
+        ['/', form('user=ada&n=2')],
+        ['/', form('user=bob')],
+      ]),
+    ).toEqual([429, 200])
+  })
+})
+
+describe('trustProxy', () => {
+  const sent = (field: string) => ['/', { headers: { 'X-Forwarded-For': field, 'X-Real-IP': field } }] as const
+
+  test('left out, no field of a client is believed', async () => {
+    expect(await statuses(appWith({ limits: '1/1m', by: 'ip' }), [sent('192.0.2.1'), sent('192.0.2.2')])).toEqual([
+      200, 429,
+    ])
+  })
+
+  test("is the number of proxies: what stands before their entries is the client's word", async () => {
+    const app = appWith({ limits: '1/1m', by: 'ip', trustProxy: 2 })
+    const requests = [
+      sent('192.0.2.1, 198.51.100.1'),
+      sent('192.0.2.9, 192.0.2.1, 198.51.100.2'),
+      sent('192.0.2.2:4711, 198.51.100.1'),
+      sent('192.0.2.2, 198.51.100.1'),
+      sent('[2001:db8::1]:443, 198.51.100.1'),
+      sent('2001:db8::2, 198.51.100.1'),
+    ]
+    expect(await statuses(app, requests)).toEqual([200, 429, 200, 429, 200, 429])
+  })
+})
+
+test('sluice() says once that limits hold per process only, if it is given no store', () => {
+  sluice(steered({ limits: '1/1m' }))
+  sluice(steered({ limits: '1/1m' }))
+  expect(lines.filter(({ event }) => event === 'in_memory_store').length).toBeLessThanOrEqual(1)
+})
+
+describe('sluice() refuses what is not as expected, and names it:', () => {
+  const one = [{ name: 'one', limits: '1/1m' }]
+  test.each<[unknown, string]>([
+    [undefined, 'options: expected a table of options, got nothing'],
+    ['10/1s', 'options: expected a table of options, got "10/1s"'],
+    [
+      {},
+      'limits: expected tiers such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w), got nothing',
+    ],
+    [
+      { limits: '10' },
+      'limits: expected tiers such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w), got "10"',
+    ],
+    [
+      { limits: '100001/1m' },
+      'limits: expected limits up to 100000 (for more, a policy with algorithm = "quota", or exact = true, in policies), got "100001/1m"',
+    ],
+    [{ limit: '1/1s' }, 'limit: expected no such option (but limits, '],
+    [{ limits: '1/1s', by: 'name' }, 'by: expected "token", "ip", '],
+    [
+      { limits: '1/1s', by: 'ip', identify: () => 'x' },
+      'by: expected no "by" beside the function "identify", got "ip"',
+    ],
+    [{ limits: '1/1s', cost: 2 }, 'cost: expected a function, got 2'],
+    [{ limits: '1/1s', store: 'redis://' }, 'store: expected memoryStore() or redisStore(client), got "redis://"'],
+    [{ limits: '1/1s', secret: 'short' }, 'secret: expected at least 16 characters, got a value not shown here'],
+    [
+      { limits: '1/1s', trustProxy: true },
+      'trustProxy: expected a number of proxies from 1 to 20, or a function, got true',
+    ],
+    [{ limits: '1/1s', shedding: 'on' }, 'shedding: expected true or false, got "on"'],
+    [{ policies: [{ name: 'one', limits: '10' }] }, 'policies[0].limits: expected tiers such as '],
+    [{ policies: [{ name: 'one', limits: '1/1s', max: 1 }] }, 'policies[0].max: expected no such name (but name, '],
+    [{ policies: [...one, ...one] }, 'policies[1].name: expected a name used once, got "one"'],
+    [
+      { limits: '1/1s', name: 'one', policies: one },
+      'policies[0].name: expected another name: limits makes "one", got "one"',
+    ],
+    [
+      { policies: [{ name: 'one', priority: 'critical' }] },
+      'policies: expected at least one policy with limits (or limits, or shedding: true), got ["one"]',
+    ],
+  ])('%j', (options, message) => {
+    expect(() => sluice(options as never)).toThrow(message)
+  })
+
+  test('other limits under a name that the store knows', () => {
+    const store = { timeoutMs: 1_000, open: () => new MemoryStore(() => nowMs) }
+    sluice(steered({ limits: '1/1m', store }))
+    sluice(steered({ limits: '1/1m', store }))
+    sluice(steered({ limits: '2/1m', name: 'other', store }))
+    expect(() => sluice(steered({ limits: '2/1m', store }))).toThrow(
+      'name: expected a name of its own for each set of limits in one store, got "default"',
+    )
+  })
+})

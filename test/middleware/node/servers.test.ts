@@ -1,0 +1,365 @@
+/** The middleware for `(req, res, next)`, in real frameworks over real connections. */
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import middie from '@fastify/middie'
+import express from 'express'
+import fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
+import { afterEach, describe, expect, test } from 'vitest'
+import { type NodeMiddleware, type RateLimited, type SluiceOptions, sluice } from '../../../src/node.ts'
+import { type Answer, json, openRequest, responseTo, type Sent, send } from '../../support/http-client.ts'
+
+/** What an app of the tests answers, by method and path; a router's own paths, so none with a parameter. */
+type Routes = Readonly<Record<string, (req: IncomingMessage, res: ServerResponse) => unknown>>
+
+interface Framework {
+  readonly name: string
+  /** Starts an app with the middleware before its routes. */
+  listen(limit: NodeMiddleware<IncomingMessage>, routes: Routes): Promise<Server>
+}
+
+const split = (route: string) => route.split(' ') as ['GET' | 'POST', string]
+
+async function listening(listener: RequestListener): Promise<Server> {
+  const server = createServer(listener)
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  return server
+}
+
+async function listenFastify(routes: Routes, prepare: (app: ReturnType<typeof fastify>) => unknown): Promise<Server> {
+  const app = fastify()
+  await prepare(app)
+  for (const [route, answer] of Object.entries(routes)) {
+    const [method, url] = split(route)
+    app.route({
+      method,
+      url,
+      handler(request, reply) {
+        reply.hijack()
+        answer(Object.assign(request.raw, { body: request.body }), reply.raw)
+      },
+    })
+  }
+  app.addContentTypeParser('application/x-www-form-urlencoded', { parseAs: 'string' }, (_, body, done) =>
+    done(null, Object.fromEntries(new URLSearchParams(String(body)))),
+  )
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  return app.server
+}
+
+const FRAMEWORKS: readonly Framework[] = [
+  {
+    name: 'Express 5',
+    listen(limit, routes) {
+      const app = express()
+      app.use(limit)
+      app.use(express.urlencoded())
+      for (const [route, answer] of Object.entries(routes)) {
+        const [method, path] = split(route)
+        app[method === 'GET' ? 'get' : 'post'](path, (req, res) => answer(req, res))
+      }
+      app.use(((error, _req, res, _next) => {
+        res.status(500).send(error.message)
+      }) satisfies express.ErrorRequestHandler)
+      return listening(app)
+    },
+  },
+  {
+    name: 'Fastify with @fastify/middie',
+    listen: (limit, routes) =>
+      listenFastify(routes, async (app) => {
+        await app.register(middie)
+        app.use(limit)
+      }),
+  },
+  {
+    name: 'Fastify with a hook',
+    listen: (limit, routes) =>
+      listenFastify(routes, (app) => {
+        app.addHook('onRequest', (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) =>
+          limit(request.raw, reply.raw, done as () => void),
+        )
+      }),
+  },
+]
+
+const servers: Server[] = []
+afterEach(() => {
+  for (const server of servers.splice(0)) {
+    server.close()
+    server.closeAllConnections()
+  }
+})
+
+async function serving(framework: Framework, options: SluiceOptions, routes: Routes = OK): Promise<URL> {
+  const server = await framework.listen(sluice({ log: () => {}, ...options }), routes)
+  servers.push(server)
+  return new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+}
+
+const OK: Routes = {
+  'GET /': (req, res) => res.end(JSON.stringify((req as IncomingMessage & RateLimited).rateLimit)),
+  'GET /other': (_, res) => res.end('ok'),
+  'POST /login': (_, res) => res.end('in'),
+}
+
+const X = { headers: { Authorization: 'Bearer X' } }
+const Y = { headers: { Authorization: 'Bearer Y' } }
+
+async function statuses(server: URL, requests: readonly Sent[]): Promise<number[]> {
+  const seen: number[] = []
+  for (const request of requests) seen.push((await send(server, request)).status)
+  return seen
+}
+
+const text = ({ body }: Answer) => body.toString()
+
+describe.each(FRAMEWORKS)('sluice() in $name', (framework) => {
+  test('lets through what fits, for each caller, and tells of the limits', async () => {
+    const server = await serving(framework, { limits: '2/1h' })
+    const first = await send(server, X)
+    expect([first.status, first.headers['ratelimit-policy'], first.headers.ratelimit]).toEqual([
+      200,
+      '"default-1h";q=2;w=3600',
+      '"default-1h";r=1;t=3600',
+    ])
+    expect(json(first)).toMatchObject({ kind: 'admitted', tiers: [{ name: 'default-1h', remaining: 1 }] })
+    await send(server, X)
+    const refused = await send(server, X)
+    expect([refused.status, refused.headers['content-type'], refused.headers['cache-control']]).toEqual([
+      429,
+      'application/problem+json',
+      'no-store',
+    ])
+    expect(refused.headers.ratelimit).toMatch(/^"default-1h";r=0;t=3\d{3}$/)
+    expect(json(refused)).toMatchObject({ status: 429, 'violated-policies': ['default-1h'] })
+    expect(await statuses(server, [Y])).toEqual([200])
+  })
+
+  test('counts by the address of the connection, or by that which a trusted proxy has added', async () => {
+    const claims = ['192.0.2.1', '192.0.2.2, 192.0.2.1', '192.0.2.3'].map((field) => ({
+      headers: { 'X-Forwarded-For': field, 'CF-Connecting-IP': field },
+    }))
+    expect(await statuses(await serving(framework, { limits: '1/1h', by: 'ip' }), claims)).toEqual([200, 429, 429])
+    const behind = await serving(framework, { limits: '1/1h', by: 'ip', trustProxy: 1 })
+    expect(await statuses(behind, claims)).toEqual([200, 429, 200])
+  })
+
+  test('counts two credentials in one request as none', async () => {
+    const server = await serving(framework, { limits: '1/1h' })
+    const both = { headers: { Authorization: ['Bearer X', 'Bearer Y'] } }
+    expect(await statuses(server, [X, { headers: {} }, both])).toEqual([200, 200, 429])
+  })
+
+  test('asks functions for cost, identity and whom to skip', async () => {
+    const server = await serving(framework, {
+      limits: '5/1h',
+      cost: (req) => Number(req.headers['x-cost'] ?? 1),
+      identify: async (req) => req.headersDistinct['x-key']?.[0],
+      skip: (req) => req.headers['x-free'] === 'yes',
+      missing: 'deny:403',
+    })
+    const key = (more: Readonly<Record<string, string>>) => ({ headers: { 'X-Key': 'k', ...more } })
+    const requests = [
+      key({ 'X-Cost': '3' }),
+      key({ 'X-Cost': '3' }),
+      key({ 'X-Free': 'yes' }),
+      { headers: {} },
+      key({}),
+    ]
+    expect(await statuses(server, requests)).toEqual([200, 429, 200, 403, 200])
+    const wrong = await send(server, key({ 'X-Cost': '6' }))
+    expect([wrong.status, text(wrong)]).toEqual([
+      500,
+      expect.stringContaining('cost: expected an integer from 1 to 5, got 6'),
+    ])
+  })
+
+  test('lets onLimited answer', async () => {
+    const server = await serving(framework, {
+      limits: '1/1h',
+      onLimited: (_, res, { kind }) => {
+        res.setHeader('Content-Type', 'text/plain')
+        res.end(`you are ${kind}`)
+      },
+    })
+    await send(server, X)
+    const response = await send(server, X)
+    expect([response.status, text(response), response.headers['cache-control']]).toEqual([
+      429,
+      'you are limited',
+      'no-store',
+    ])
+    expect(response.headers.ratelimit).toMatch(/^"default-1h";r=0/)
+  })
+
+  test('appends its fields to those that the app sets, however it sets them', async () => {
+    const server = await serving(
+      framework,
+      { limits: '9/1h' },
+      {
+        'GET /set': (_, res) => res.setHeader('RateLimit', '"own";r=1').end(),
+        'GET /head': (_, res) => res.writeHead(201, { RateLimit: '"own";r=1' }).end(),
+      },
+    )
+    for (const path of ['/set', '/head']) {
+      expect((await send(server, { path, ...X })).headers.ratelimit).toMatch(/^"own";r=1, "default-1h";r=\d;t=3600$/)
+    }
+  })
+
+  test('gives a slot back when the response has ended, and when the client has gone', async () => {
+    const policies = [{ name: 'slots', limits: '1', algorithm: 'concurrency', deadline: '1h' }] as const
+    let end = () => {}
+    const server = await serving(
+      framework,
+      { policies },
+      {
+        'GET /quick': (_, res) => res.end(),
+        'GET /slow': (_, res) => {
+          res.write('begun')
+          end = () => res.end()
+        },
+      },
+    )
+    const quick = async () => (await send(server, { path: '/quick', ...X })).status
+    const slow = async () => {
+      const client = openRequest(server, { path: '/slow', ...X })
+      client.end()
+      const response = await responseTo(client)
+      await once(response, 'data')
+      return { client, response }
+    }
+    const first = await slow()
+    expect(await quick()).toBe(429)
+    end()
+    await once(first.response.resume(), 'end')
+    await expect.poll(quick).toBe(200)
+
+    const { client } = await slow()
+    client.on('error', () => {})
+    expect(await quick()).toBe(429)
+    client.destroy()
+    await expect.poll(quick).toBe(200)
+  })
+
+  test('makes up the difference to the cost that the response tells', async () => {
+    const policies = [{ name: 'day', limits: '100/1d', algorithm: 'quota', settle: 'header:x-cost' }] as const
+    const server = await serving(framework, { policies }, { 'GET /': (_, res) => res.setHeader('X-Cost', 60).end() })
+    const left = async () => /r=(\d+)/.exec(String((await send(server, X)).headers.ratelimit))?.[1]
+    expect([await left(), await left()]).toEqual(['99', '39'])
+  })
+
+  test('counts by a field of a form, which the app reads after it', async () => {
+    const server = await serving(
+      framework,
+      { limits: '1/1h', by: 'form:user' },
+      {
+        'POST /': (req, res) => res.end(JSON.stringify((req as IncomingMessage & { body: unknown }).body)),
+      },
+    )
+    const form = (body: string, more = {}) => ({
+      method: 'POST',
+      body,
+      headers: { 'Content-Type': 'application/x-www-form-urlencoded', ...more },
+    })
+    const filler = 'x'.repeat(7_000)
+    for (const more of [{}, { 'Transfer-Encoding': 'chunked' }]) {
+      const user = `ada${Object.keys(more).length}`
+      expect(json(await send(server, form(`user=${user}&n=${filler}`, more)))).toEqual({ user, n: filler })
+    }
+    expect(await statuses(server, [form('user=ada0'), form('user=eve'), form('user=eve&n=1')])).toEqual([429, 200, 429])
+    // Beyond 8 KiB it is not read, and its caller is counted by address.
+    const long = await send(server, form(`user=ada&n=${'x'.repeat(20_000)}`))
+    expect((json(long) as { n: string }).n).toHaveLength(20_000)
+    expect(await statuses(server, [form(`user=bob&n=${'x'.repeat(20_000)}`)])).toEqual([429])
+  })
+
+  test('charges whatever spelling its router takes for a route', async () => {
+    const policies = [
+      { name: 'all', limits: '1000/1h', by: 'ip' },
+      { name: 'login', limits: '1/1h', by: 'ip', match: 'POST /login' },
+    ] as const
+    const server = await serving(framework, { policies })
+    const spellings = ['/login', '/login/', '/LOGIN', '/Login?x', '/./login', '/x/../login', '/%6Cogin', '//login']
+    const stranger = ['/x/%2e%2e/login', '/x\\..\\login', '/login#x', '/login;x', '/login%2F', '/login%00', '/login%20']
+    const absolute = ['http://x/login', 'http://x/../login', 'HTTP://x//login', 'login']
+    let served = 0
+    for (const path of [...spellings, ...stranger, ...absolute]) {
+      // Node itself sends no target with a space or a letter beyond ASCII.
+      const answer = await send(server, { method: 'POST', path })
+      if (answer.status === 200) served++
+    }
+    expect(served).toBe(1)
+  })
+})
+
+describe('sluice() in Express', () => {
+  async function serveApp(prepare: (app: express.Express) => unknown): Promise<URL> {
+    const app = express()
+    prepare(app)
+    const server = await listening(app)
+    servers.push(server)
+    return new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  }
+
+  test('matches whole paths below the prefix of a router', async () => {
+    const limit = sluice({ policies: [{ name: 'one', limits: '1/1h', match: 'GET /api/a', by: 'ip' }], log: () => {} })
+    const server = await serveApp((app) => {
+      const router = express.Router()
+      router.use(limit)
+      router.get('/:name', (_, res) => res.send('ok'))
+      app.use('/api', router)
+    })
+    const paths = ['/api/a', '/api/b', '/API/a', '/api/a/'].map((path) => ({ path }))
+    expect(await statuses(server, paths)).toEqual([200, 200, 429, 429])
+  })
+
+  test('matches the path that is routed if another middleware has changed it', async () => {
+    const limit = sluice({ policies: [{ name: 'one', limits: '1/1h', match: '/new', by: 'ip' }], log: () => {} })
+    const server = await serveApp((app) => {
+      app.use((req, _, next) => {
+        req.url = req.url.replace('/old', '/new')
+        next()
+      })
+      app.get('/new', limit, (_, res) => res.send('ok'))
+    })
+    expect(await statuses(server, [{ path: '/old' }, { path: '/new' }])).toEqual([200, 429])
+  })
+
+  test.each([
+    ['a form', express.urlencoded({ extended: true }), 'application/x-www-form-urlencoded', 'user=ada', 'user[]=ada'],
+    ['JSON', express.json(), 'application/json', '{"user":"ada"}', '{"user":["ada"]}'],
+  ])('takes what a parser before it has made of %s', async (_, parser, type, ada, list) => {
+    const server = await serveApp((app) => {
+      app.use(parser, sluice({ limits: '1/1h', by: 'form:user', missing: 'deny', log: () => {} }))
+      app.post('/', (_, res) => res.send('ok'))
+    })
+    const sent = (body: string) => ({ method: 'POST', body, headers: { 'Content-Type': type } })
+    expect(await statuses(server, [sent(ada), sent(ada), sent(list), sent('{}')])).toEqual([200, 429, 401, 401])
+  })
+
+  test('says who spoilt what: a body that was read without a trace is no identity', async () => {
+    const server = await serveApp((app) => {
+      app.use((req, _, next) => {
+        req.resume().on('end', next)
+      })
+      app.use(sluice({ limits: '1/1h', by: 'form:user', missing: 'skip', log: () => {} }))
+      app.post('/', (_, res) => res.send('ok'))
+    })
+    const form = { method: 'POST', body: 'user=a', headers: { 'Content-Type': 'application/x-www-form-urlencoded' } }
+    expect(await statuses(server, [form, form])).toEqual([200, 429])
+  })
+
+  test('stands twice on the way of a form', async () => {
+    const server = await serveApp((app) => {
+      app.use(sluice({ limits: '2/1h', by: 'form:user', name: 'two', log: () => {} }))
+      app.use(sluice({ limits: '1/1h', by: 'form:user', name: 'one', log: () => {} }))
+      app.post('/', express.urlencoded(), (req, res) => res.json(req.body))
+    })
+    const form = { method: 'POST', body: 'user=a', headers: { 'Content-Type': 'application/x-www-form-urlencoded' } }
+    const first = await send(server, form)
+    expect(json(first)).toEqual({ user: 'a' })
+    expect(first.headers.ratelimit).toBe('"one-1h";r=0;t=3600, "two-1h";r=1;t=3600')
+    expect(await statuses(server, [form])).toEqual([429])
+  })
+})
