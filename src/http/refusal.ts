@@ -87,6 +87,10 @@ function sourceInWords(source: Source): string {
       return `the query parameter ${source.name}`
     case 'form':
       return `the form field ${source.name}`
+    case 'cookie':
+      return `the cookie ${source.name}`
+    case 'json':
+      return `${source.name} in a JSON body`
     case 'application':
       return 'who sends them'
     default:

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { MAX_FORM_BYTES } from '../request/identity/form.ts'
+import { MAX_BODY_BYTES } from '../request/identity/body.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import { peek, wasPeeked } from './peek.ts'
 
@@ -52,7 +52,7 @@ export class NodeRequest<Req extends IncomingMessage> implements ReceivedRequest
     const body = new ReadableStream<Uint8Array>({
       async pull(controller) {
         // One more than is read of any body tells that it is too long.
-        const bytes = await peek(context, MAX_FORM_BYTES + 1)
+        const bytes = await peek(context, MAX_BODY_BYTES + 1)
         if (bytes.length > 0) controller.enqueue(bytes)
         controller.close()
       },

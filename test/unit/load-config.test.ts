@@ -227,7 +227,8 @@ const LIMITS =
 const PATTERNS =
   'patterns such as "GET /users/:id, POST /upload/*, OPTIONS *" (a method of HTTP, "*" or nothing for all of them)'
 const URL_EXPECTED = 'an http or https URL without credentials, query or fragment'
-const BY = '"token", "ip", "route", "global", "header:<name>", "query:<name>" or "form:<name>", joined with "+"'
+const BY =
+  '"token", "ip", "route", "global", "header:<name>", "query:<name>", "form:<name>", "cookie:<name>" or "json:</pointer>", joined with "+"'
 const PASSED =
   'header fields that go on to the API: of letters, digits and "-", and none that a proxy replaces (X-Forwarded-… and the like)'
 const ALGORITHMS = '"sliding-window" or "token-bucket" or "fixed-window" or "quota" or "sorted-set" or "concurrency"'
@@ -291,7 +292,7 @@ test.each<[string, Environment]>([
   ],
   [`POLICIES[0].limits: expected ${LIMITS}, got "5 per minute"`, withPolicy({ name: 'a', limits: '5 per minute' })],
   [`POLICIES[0].algorithm: expected ${ALGORITHMS}, got "leaky"`, withPolicy({ ...A, algorithm: 'leaky' })],
-  [`POLICIES[0].by: expected ${BY}, got "cookie:sid"`, withPolicy({ ...A, by: 'cookie:sid' })],
+  [`POLICIES[0].by: expected ${BY}, got "cookies:sid"`, withPolicy({ ...A, by: 'cookies:sid' })],
   [`POLICIES[0].by: expected ${PASSED}, got "ip+header:X_Key"`, withPolicy({ ...A, by: 'ip+header:X_Key' })],
   [`POLICIES[0].by: expected ${PASSED}, got "header:X-Real-IP"`, withPolicy({ ...A, by: 'header:X-Real-IP' })],
   [

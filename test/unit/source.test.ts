@@ -9,6 +9,8 @@ test.each([
   ['header:X-Api-Key', [{ kind: 'header', name: 'x-api-key' }]],
   ['query:apiKey', [{ kind: 'query', name: 'apiKey' }]],
   ['query:a:b', [{ kind: 'query', name: 'a:b' }]],
+  ['cookie:__Host-Sid', [{ kind: 'cookie', name: '__Host-Sid' }]],
+  ['json:/user/a~1b', [{ kind: 'json', name: '/user/a~1b', path: ['user', 'a/b'] }]],
   ['token+route', [{ kind: 'token' }, { kind: 'route' }]],
   [' ip + header:x + query:q ', [{ kind: 'ip' }, { kind: 'header', name: 'x' }, { kind: 'query', name: 'q' }]],
 ])('parseBy() reads "%s"', (text, sources) => {
@@ -16,7 +18,24 @@ test.each([
 })
 
 test.each([
-  ...['', ' ', '+', 'token+', '+token', 'token++ip', 'token ip', 'token,ip', 'Token', 'cookie', 'cookie:sid'],
+  ...[
+    '',
+    ' ',
+    '+',
+    'token+',
+    '+token',
+    'token++ip',
+    'token ip',
+    'token,ip',
+    'Token',
+    'cookie',
+    'cookie:',
+    'cookie:a b',
+    'cookie:a=b',
+    'json:',
+    'json:id',
+    'json:/~',
+  ],
   ...[
     'header',
     'header:',

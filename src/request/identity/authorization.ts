@@ -21,7 +21,8 @@ export function readAuthorization(field: string | null): Reading {
   return value ? { kind: 'value', value } : SPOILT
 }
 
-function canonicalCredential(word: string, isBasic: boolean): string | undefined {
+/** @returns undefined for what decoders read in different ways */
+export function canonicalCredential(word: string, isBasic: boolean): string | undefined {
   // `{"` in base64url, or `{` and white space.
   if (!isBasic && /^e[wy]/.test(word) && word.split('.', 3).length === 3) return canonicalToken(word)
   const unpadded = withoutPadding(word)

@@ -1,9 +1,7 @@
 import type { ReceivedRequest } from '../received-request.ts'
+import { readBody } from './body.ts'
 import { readParameter } from './parameters.ts'
 import { NONE, type Reading, readText, SPOILT } from './reading.ts'
-
-/** A larger body is not read: it would have to be held in memory before it can be proxied. */
-export const MAX_FORM_BYTES = 8 * 1024
 
 /**
  * A field of an urlencoded body of at most 8 KiB; the body can still be proxied.
@@ -20,9 +18,8 @@ export async function readFormField(request: ReceivedRequest, name: string): Pro
   }
   // Compressed, or in UTF-7, it would say something else to an API that takes it.
   const isPlain = parameters.every((parameter) => /^\s*(?:charset="?utf-8"?\s*)?$/.test(parameter))
-  if (!isPlain || headers.has('Content-Encoding')) return SPOILT
-  if (Number(headers.get('Content-Length') ?? 0) > MAX_FORM_BYTES) return SPOILT
-  const text = await readUpTo(MAX_FORM_BYTES, request.clone().body)
+  if (!isPlain) return SPOILT
+  const text = await readBody(request)
   return text === undefined ? SPOILT : readParameter(text, name)
 }
 
@@ -32,23 +29,4 @@ function readParsed(parsedBody: unknown, name: string): Reading {
   const value: unknown = Object.hasOwn(parsedBody, name) ? (parsedBody as Record<string, unknown>)[name] : undefined
   if (value === undefined) return NONE
   return typeof value === 'string' ? readText(value) : SPOILT
-}
-
-/** @returns undefined if the body is longer; the rest of it is then left to the other reader */
-async function readUpTo(maxBytes: number, body: ReadableStream<Uint8Array> | null): Promise<string | undefined> {
-  // Keeps a byte order mark, which an API takes for part of the first name.
-  const decoder = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true })
-  let bytes = 0
-  let text = ''
-  const reader = body?.getReader()
-  for (let chunk = await reader?.read(); chunk?.value; chunk = await reader?.read()) {
-    bytes += chunk.value.length
-    if (bytes > maxBytes) {
-      // Not awaited: by the Streams standard, this ends only when the other reader is done with its branch too.
-      reader?.cancel().catch(() => {})
-      return undefined
-    }
-    text += decoder.decode(chunk.value, { stream: true })
-  }
-  return text + decoder.decode()
 }

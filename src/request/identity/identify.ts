@@ -2,7 +2,9 @@ import type { Missing } from '../policy/policy.ts'
 import type { ReceivedRequest } from '../received-request.ts'
 import { callerAddress } from './address.ts'
 import { readAuthorization } from './authorization.ts'
+import { readCookie } from './cookie.ts'
 import { readFormField } from './form.ts'
+import { readMember } from './json.ts'
 import { readParameter } from './parameters.ts'
 import { NONE, type Reading, readText, SPOILT } from './reading.ts'
 import type { Source } from './source.ts'
@@ -52,6 +54,10 @@ function read(source: Source, { request, route, ipv6Prefix }: Subject): Reading 
       return readParameter(new URL(request.url).search.slice(1), source.name)
     case 'form':
       return readFormField(request, source.name)
+    case 'cookie':
+      return readCookie(request.headers.get('Cookie'), source.name)
+    case 'json':
+      return readMember(request, source.path)
     case 'application':
       return readTold(source.tell(request.context as never))
   }

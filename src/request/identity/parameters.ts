@@ -20,7 +20,7 @@ export function readParameter(text: string, name: string): Reading {
 }
 
 /** The parameters that some API may take for this one; undefined if that cannot be told. */
-function alike(parts: readonly string[], name: string): readonly string[] | undefined {
+export function alike(parts: readonly string[], name: string): readonly string[] | undefined {
   if (parts.length > MAX_PARAMETERS) return undefined
   const given = parts.filter((part) => part !== '')
   // All names at once, one on each line: one by one, a thousand would take a millisecond.

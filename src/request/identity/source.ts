@@ -1,12 +1,16 @@
+import { parsePointer } from './json.ts'
+
 /** One thing that tells requests apart. */
 export type Source =
   | { readonly kind: 'token' | 'ip' | 'route' | 'global' }
-  | { readonly kind: 'header' | 'query' | 'form'; readonly name: string }
+  | { readonly kind: 'header' | 'query' | 'form' | 'cookie'; readonly name: string }
+  /** `name` is the pointer as it was written. */
+  | { readonly kind: 'json'; readonly name: string; readonly path: readonly string[] }
   /** A function of the application says who it is, or, by undefined, that it does not know. */
   | { readonly kind: 'application'; readonly tell: (context: never) => unknown }
 
 export const BY_EXPECTED =
-  '"token", "ip", "route", "global", "header:<name>", "query:<name>" or "form:<name>", joined with "+"'
+  '"token", "ip", "route", "global", "header:<name>", "query:<name>", "form:<name>", "cookie:<name>" or "json:</pointer>", joined with "+"'
 
 /**
  * Reads what a policy counts by, e.g. `token+route`.
@@ -17,9 +21,13 @@ export function parseBy(text: string): readonly Source[] | undefined {
   return sources.every((source) => source !== undefined) ? sources : undefined
 }
 
+/** RFC 9110 §5.6.2. */
+const TOKEN = /^[!#$%&'*.^_`|~0-9A-Za-z-]+$/
+
 /** The name in `header:<name>`, in lower case; undefined for anything else. */
 export function parseHeaderSource(text: string): string | undefined {
-  return /^header:([!#$%&'*.^_`|~0-9A-Za-z-]+)$/.exec(text)?.[1]?.toLowerCase()
+  const name = text.startsWith('header:') ? text.slice(7) : ''
+  return TOKEN.test(name) ? name.toLowerCase() : undefined
 }
 
 function parseSource(text: string): Source | undefined {
@@ -32,6 +40,11 @@ function parseSource(text: string): Source | undefined {
   }
   const header = parseHeaderSource(text)
   if (header !== undefined) return { kind: 'header', name: header }
-  const [, kind, name] = /^(query|form):(\S+)$/.exec(text) ?? []
-  return kind && name ? { kind: kind as 'query' | 'form', name } : undefined
+  const [, kind, name] = /^(query|form|cookie|json):(\S+)$/.exec(text) ?? []
+  if (!kind || !name) return undefined
+  if (kind === 'json') {
+    const path = parsePointer(name)
+    return path && { kind, name, path }
+  }
+  return kind === 'cookie' && !TOKEN.test(name) ? undefined : { kind: kind as 'query' | 'form' | 'cookie', name }
 }

@@ -1,0 +1,151 @@
+import { expect, test } from 'vitest'
+import { parsePointer, readMember } from '../../src/request/identity/json.ts'
+import type { ReceivedRequest } from '../../src/request/received-request.ts'
+
+const JSON_TYPE = 'application/json'
+
+async function reading(body: string | Uint8Array | undefined, pointer = '/id', headers: Record<string, string> = {}) {
+  const request = new Request('https://gateway.example/', {
+    method: 'POST',
+    headers: { 'Content-Type': JSON_TYPE, ...headers },
+    ...(body !== undefined && { body }),
+  })
+  const found = await readMember(request, parsePointer(pointer) ?? [])
+  // The body can still be proxied.
+  const sent = typeof body === 'string' ? new TextEncoder().encode(body) : (body ?? new Uint8Array())
+  expect(new Uint8Array(await request.arrayBuffer())).toEqual(sent)
+  return found.kind === 'value' ? `=${found.value}` : found.kind
+}
+
+test.each([
+  ['/a', ['a']],
+  ['/a/b/0', ['a', 'b', '0']],
+  ['/a~1b/~0c/~01', ['a/b', '~c', '~1']],
+  ['//', ['', '']],
+])('parsePointer() reads %j', (text, tokens) => {
+  expect(parsePointer(text)).toEqual(tokens)
+})
+
+test.each(['', 'a', '#/a', '/~', '/~2', '/a~'])('parsePointer() refuses %j', (text) => {
+  expect(parsePointer(text)).toBeUndefined()
+})
+
+test.each([
+  ['{"id":"X"}', '/id', '=X'],
+  [' {\n"a" : [1, {"id": 2}],\t"id" :"X" } ', '/id', '=X'],
+  ['{"id":7}', '/id', '=7'],
+  ['{"id":"7"}', '/id', '=7'],
+  ['{"id":0}', '/id', '=0'],
+  ['{"id":-5}', '/id', '=-5'],
+  ['{"id":" X "}', '/id', '=X'],
+  ['{"i\\u0064":"\\u0058"}', '/id', '=X'],
+  ['{"id":"a\\"},{\\"id\\":"}', '/id', '=a"},{"id":'],
+  ['{"user":{"id":"X","a":{}},"id":"Y"}', '/user/id', '=X'],
+  ['{"a":{"id":"Y"},"user":{"a":{"id":"Z"},"id":"X"}}', '/user/id', '=X'],
+  ['[{"id":"X"},{"id":"Y"}]', '/1/id', '=Y'],
+  ['{"ids":["X","Y",[],"Z"]}', '/ids/3', '=Z'],
+  ['{"ids":[["X"],["Y","W"]]}', '/ids/1/1', '=W'],
+  ['{"0":"X"}', '/0', '=X'],
+  ['{"a/b":{"~":"X"}}', '/a~1b/~0', '=X'],
+  ['{"":{"":"X"}}', '//', '=X'],
+  ['{"__proto__":{"id":"X"}}', '/__proto__/id', '=X'],
+])('readMember() reads %j by %j as %j', async (body, pointer, expected) => {
+  expect(await reading(body, pointer)).toBe(expected)
+})
+
+test.each([
+  ['{}', '/id'],
+  ['{"a":{"id":"X"}}', '/id'],
+  ['{"id":null}', '/id'],
+  ['{"id":""}', '/id'],
+  ['{"id":"  "}', '/id'],
+  ['{"id":"X"}', '/id/x'],
+  ['[["X"]]', '/id'],
+  ['["X"]', '/1'],
+  ['{"ids":{"1":"X"}}', '/ids/0'],
+  ['"X"', '/id'],
+  ['', '/id'],
+])('readMember() finds nothing in %j by %j', async (body, pointer) => {
+  expect(await reading(body, pointer)).toBe('none')
+})
+
+test.each([
+  // Twice: parsers take the first or the last, whatever the case, or names that differ in signs.
+  ...['{"id":"X","id":"Y"}', '{"id":"X","id":"X"}', '{"id":"X","Id":"Y"}', '{"ID":"X"}', '{"i\\u0064":"X","id":"Y"}'],
+  ...['{"i_d":"X"}', '{"id ":"X","id":"Y"}', '{"\\u0130d":"X","id":"Y"}', '{"id":null,"id":"X"}'],
+  // No string and no plain integer.
+  ...[
+    '{"id":true}',
+    '{"id":{}}',
+    '{"id":[]}',
+    '{"id":["X"]}',
+    '{"id":{"$ne":1}}',
+    '{"id":1.0}',
+    '{"id":1e0}',
+    '{"id":-0}',
+  ],
+  ...['{"id":1234567890123456}', '{"id":0.1}', '{"id":"\\ud800"}', '{"id":"\\u0000X"}', '{"id":"X\\n"} '.trim()].slice(
+    0,
+    4,
+  ),
+  // No JSON to all.
+  ...['{"id":"X"', '{"id":"X"}x', '{"id":"X"}{"id":"Y"}', '{id:"X"}', "{'id':'X'}", '{"id":"X",}', '{"id":"X"/**/}'],
+  ...[
+    '\ufeff{"id":"X"}',
+    'id=X',
+    '{"id":NaN}',
+    '{"id":"\ufffd"}',
+    `{"id":"X","a":"${'x'.repeat(8_192)}"}`,
+    '{"id":"X\u0000"}',
+  ],
+])('readMember() takes %j for no identity', async (body) => {
+  expect(await reading(body)).toBe('spoilt')
+})
+
+test('readMember() looks at every object on the way', async () => {
+  expect(await reading('{"user":{"id":"X"},"user":{"id":"Y"}}', '/user/id')).toBe('spoilt')
+  expect(await reading('{"user":{"id":"X"},"User":{}}', '/user/id')).toBe('spoilt')
+  expect(await reading('{"a":1,"a":2,"user":{"id":"X","b":1,"b":2}}', '/user/id')).toBe('=X')
+})
+
+test.each([
+  ['application/json; charset=utf-8', '=X'],
+  ['application/json;charset="UTF-8"', '=X'],
+  ['application/vnd.api+json', '=X'],
+  // Many an API asks for no type.
+  ['text/plain', '=X'],
+  ['application/x-www-form-urlencoded', '=X'],
+  ['application/json; charset=utf-16', 'spoilt'],
+  ['application/json; charset=utf-7', 'spoilt'],
+  ['application/json; charset = utf-8', 'spoilt'],
+  ['application/json; charset=utf-8; charset=utf-7', 'spoilt'],
+])('readMember() reads a body of type %j as %j', async (type, expected) => {
+  expect(await reading('{"id":"X"}', '/id', { 'Content-Type': type })).toBe(expected)
+})
+
+test('readMember() reads neither what is encoded nor what is not in UTF-8', async () => {
+  for (const coding of ['gzip', 'identity']) {
+    expect(await reading('{"id":"X"}', '/id', { 'Content-Encoding': coding })).toBe('spoilt')
+  }
+  expect(await reading(new Uint8Array([...'{"id":"'].map((sign) => sign.charCodeAt(0)).concat(0xff, 0x22, 0x7d)))).toBe(
+    'spoilt',
+  )
+  expect(await reading(new Uint8Array([...'{"id":"X"}'].flatMap((sign) => [sign.charCodeAt(0), 0])))).toBe('spoilt')
+  expect(await reading(undefined)).toBe('none')
+})
+
+test('readMember() bears any depth', async () => {
+  const deep = `${'['.repeat(4_000)}${']'.repeat(4_000)}`
+  expect(await reading(`{"a":${deep},"id":"X"}`)).toBe('=X')
+})
+
+test('readMember() goes by what the application has parsed', async () => {
+  const parsed = (parsedBody: unknown) =>
+    readMember({ method: 'POST', headers: new Headers(), parsedBody } as unknown as ReceivedRequest, ['user', 'id'])
+  expect(await parsed({ user: { id: 'X' } })).toEqual({ kind: 'value', value: 'X' })
+  expect(await parsed({ user: { id: 7 } })).toEqual({ kind: 'value', value: '7' })
+  expect(await parsed({ user: {} })).toEqual({ kind: 'none' })
+  expect(await parsed({ user: 'X' })).toEqual({ kind: 'none' })
+  expect(await parsed({ user: { id: ['X'] } })).toEqual({ kind: 'spoilt' })
+  expect(await parsed(null)).toEqual({ kind: 'spoilt' })
+})
