@@ -27,8 +27,8 @@ export function isAwaited({ hold, settlement, failures }: Admitted, health: Upst
 
 /**
  * An admitted request goes to what answers it.
- * @returns to be called once: when the head of the response is known, or without it if there will be none. It returns the
- * verdict as it then stands: what the response has charged is known to it.
+ * @returns to be called when the head of the response is known, or without it if the client has gone or there will be none.
+ * It returns the verdict as it then stands: what the response has charged is known to it.
  */
 export function beginExchange(
   request: ReceivedRequest,
@@ -36,9 +36,10 @@ export function beginExchange(
   { health, ipv6Prefix, context }: { health: UpstreamHealth | undefined; ipv6Prefix: number; context: CallContext },
 ): (head?: ResponseHead) => Admitted {
   const { hold, settlement, failures } = verdict
-  const end = health?.begin(callerAddress(request, ipv6Prefix))
+  let end = health?.begin(callerAddress(request, ipv6Prefix))
   return (head) => {
     end?.(head !== undefined && tellsOverload(head, request))
+    end = undefined
     if (head && settlement) context.waitUntil(settlement.settle(head.headers))
     const failure = head && isAnswer(head) ? failures?.of(head.status) : undefined
     if (!failure) return verdict

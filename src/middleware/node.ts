@@ -111,15 +111,17 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
   ): void {
     const onHead = beginExchange(request, verdict, { health, ipv6Prefix, context })
     let hasHead = false
+    let told = verdict
     onHeaders(res, () => {
       hasHead = true
       const headers = fieldsOf(res)
-      onHead({ status: res.statusCode, headers })
-      tellLimits(headers, verdict, dialect, now())
+      told = onHead({ status: res.statusCode, headers })
+      tellLimits(headers, told, dialect, now())
     })
     onClose(() => {
+      // What a client that has gone was to be told may still be a failure, once the application says it.
       if (!hasHead) onHead()
-      if (verdict.hold) context.waitUntil(verdict.hold.release())
+      if (told.hold) context.waitUntil(told.hold.release())
     })
   }
 }
