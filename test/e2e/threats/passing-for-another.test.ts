@@ -21,6 +21,8 @@ const POLICIES = [
   { name: 'skipped', limits, by: 'header:X-API-Key', match: '/skipped', missing: 'skip' },
   { name: 'query', limits, by: 'query:api_key', match: '/query', missing: 'skip' },
   { name: 'query-deny', limits, by: 'query:key', match: '/query-deny', missing: 'deny' },
+  { name: 'cookie', limits, by: 'cookie:sid', match: '/cookie', missing: 'skip' },
+  { name: 'json', limits, by: 'json:/user/id', match: '/json', missing: 'skip' },
   { name: 'form-deny', limits, by: 'form:key', match: '/form-deny', missing: 'deny' },
 ]
 
@@ -158,6 +160,49 @@ test('is not one more caller by a key that is there twice, or by another spellin
   const spellings = ['Basic YTpiYw==', 'Basic YTpiYw', 'basic YTpiYx==', 'Junk YTpiYw===', 'YTpiYw']
   const asked = await statuses('/', ...spellings.map((Authorization) => ({ Authorization })))
   expect(asked).toEqual([200, 429, 429, 429, 429])
+})
+
+test('is not one more caller by another spelling of a cookie, or a second one', async () => {
+  const statuses: number[] = []
+  const cookies = [
+    'sid=X',
+    'a=1; sid="X"',
+    'sid=%58',
+    'sid=X; sid=1',
+    'SID=2; sid=X',
+    'sid=X; a=1 sid=3',
+    ['sid=X', 'sid=4'],
+  ]
+  for (const [index, Cookie] of cookies.entries()) {
+    // One who is counted by nothing else.
+    const headers = { ...IP, Authorization: `Bearer cookie-${index}`, Cookie }
+    statuses.push((await send(gateway.url, { path: '/cookie', headers })).status)
+  }
+  // The first that is spoilt is counted by address.
+  expect(statuses).toEqual([200, 429, 429, 200, 429, 429, 429])
+})
+
+test('is not one more caller by another spelling of a JSON body, which reaches the API as it was', async () => {
+  const statuses: number[] = []
+  const bodies = [
+    ...['{"user":{"id":"X"}}', '{"a":1, "user" : {"id":"\\u0058"} }'],
+    ...[
+      '{"user":{"id":"X","id":"1"}}',
+      '{"user":{"id":"X"},"User":{"id":2}}',
+      '{"user":{"id":["X"]}}',
+      '{"user":{"id":"X"}}3',
+    ],
+  ]
+  for (const [index, body] of bodies.entries()) {
+    const headers = {
+      ...IP,
+      Authorization: `Bearer json-${index}`,
+      'Content-Type': index % 2 ? 'text/plain' : 'application/json',
+    }
+    statuses.push((await send(gateway.url, { method: 'POST', path: '/json', headers, body })).status)
+  }
+  expect(statuses).toEqual([200, 429, 200, 429, 429, 429])
+  expect(gateway.upstream.take().map(({ body }) => body)).toEqual([bodies[0], bodies[2]])
 })
 
 /** As long as Node's own client lets a field be. */
