@@ -20,11 +20,10 @@ beforeAll(async () => {
 afterAll(() => redis.destroy())
 
 /** Starts the processes, lets them go at once, and waits for the statuses that they have got. */
-async function run(options: Pick<ProcessOptions, 'apiUrl' | 'prefix' | 'calls' | 'tiers'>): Promise<number[]> {
-  const connection = { restUrl: inject('redisRestUrl'), token: inject('redisRestToken') }
+async function run(options: Omit<ProcessOptions, 'redisPort'>): Promise<number[]> {
   const children = Array.from({ length: PROCESSES }, () => {
     const script = new URL('../support/outbound-process.ts', import.meta.url).pathname
-    const argument = JSON.stringify({ ...options, ...connection } satisfies ProcessOptions)
+    const argument = JSON.stringify({ ...options, redisPort: inject('redisPort') } satisfies ProcessOptions)
     return spawn(process.execPath, [script, argument], { stdio: ['pipe', 'pipe', 'inherit'] })
   })
   try {
@@ -53,7 +52,7 @@ test.concurrent('once one process has learned what a server tells of its limits,
     response.writeHead(status, headers).end()
   })
   const calls = 15
-  const statuses = await run({ apiUrl: upstream.url, prefix: randomUUID(), calls, tiers: [] }).finally(upstream.stop)
+  const statuses = await run({ apiUrl: upstream.url, prefix: randomUUID(), calls }).finally(upstream.stop)
   expect(statuses).toEqual(Array.from({ length: PROCESSES * calls }, () => 200))
   expect(server.refused).toBe(0)
   expect(server.admittedMs).toHaveLength(PROCESSES * calls)
@@ -70,11 +69,12 @@ test.concurrent('a partner’s budget of five tiers is used by at least 97%, and
   ]
   const [budget] = tiers.slice(-1) as [Tier]
   const prefix = randomUUID()
-  const key = `${prefix}:w:{partner}`
+  const limits = tiers.map(({ limit, windowMs }) => `${limit}/${windowMs}ms`).join(', ')
 
   // The record is Redis's own. It is read while it grows, since what has left the longest window is dropped.
   const record = new Map<string, Admission>()
   const read = async () => {
+    const [key = ''] = await redis.keys(`${prefix}:default:w:*`)
     for (const { id, message } of (await redis.xRange(key, '-', '+')) ?? []) {
       record.set(id, { ms: Number(id.split('-')[0]), cost: Number(Object.values(message)[0]) })
     }
@@ -86,7 +86,7 @@ test.concurrent('a partner’s budget of five tiers is used by at least 97%, and
     response.writeHead(200).end()
   })
   const calls = 40
-  const statuses = await run({ apiUrl: upstream.url, prefix, calls, tiers }).finally(upstream.stop)
+  const statuses = await run({ apiUrl: upstream.url, prefix, calls, limits }).finally(upstream.stop)
   await Promise.all([...reads, read()])
 
   expect(statuses).toHaveLength(PROCESSES * calls)
