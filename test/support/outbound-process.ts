@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { createClient } from '@redis/client'
 import { createLimiter, redisStore } from '../../src/index.ts'
-import { outbound } from '../../src/outbound.ts'
+import { OutboundError, type OutboundErrorCode, outbound } from '../../src/outbound.ts'
 
 export interface ProcessOptions {
   readonly apiUrl: string
@@ -11,9 +11,15 @@ export interface ProcessOptions {
   readonly calls: number
   /** Limits to keep; if left out, those that the API tells of. */
   readonly limits?: string
+  /** How long a call may wait; without end if left out. */
+  readonly atMostMs?: number
 }
 
-const { apiUrl, redisPort, prefix, calls, limits } = JSON.parse(process.argv[2] ?? '') as ProcessOptions
+/** What became of a call: its status, or why it was not made. */
+export type Outcome = number | OutboundErrorCode
+
+const options = JSON.parse(process.argv[2] ?? '') as ProcessOptions
+const { apiUrl, redisPort, prefix, calls, limits, atMostMs = Number.POSITIVE_INFINITY } = options
 
 const redis = await createClient({ socket: { host: '127.0.0.1', port: redisPort } }).connect()
 // A slow machine is no reason to count on one's own.
@@ -26,12 +32,19 @@ const call = outbound(fetch, {
     notes: { read: (key) => redis.get(key), write: (key, text, PX) => redis.set(key, text, { PX }) },
     prefix,
   },
-  atMostMs: Number.POSITIVE_INFINITY,
+  atMostMs,
   retries: 0,
 })
 
 process.stdout.write('ready\n')
 await once(process.stdin, 'data')
-const responses = await Promise.all(Array.from({ length: calls }, () => call(apiUrl)))
-process.stdout.write(`${JSON.stringify(responses.map(({ status }) => status))}\n`)
+const made = Array.from({ length: calls }, async (): Promise<Outcome> => {
+  try {
+    return (await call(apiUrl)).status
+  } catch (error) {
+    if (error instanceof OutboundError) return error.code
+    throw error
+  }
+})
+process.stdout.write(`${JSON.stringify(await Promise.all(made))}\n`)
 process.exit()
