@@ -39,16 +39,17 @@ export interface Learned {
   readonly prefix?: string
 }
 
+/** How `outbound()` waits, what for, and what it learns. */
 export interface OutboundOptions extends QueueOptions<[OutboundCall]> {
   /** Limits to keep whatever the server says. Left out, there are only those that the server tells of. */
   readonly limiter?: OutboundLimiter
   /** Whose limits a call is charged to: all calls that share a budget of the server's. The URL's origin if left out. */
   readonly identity?: PerCall<string, [OutboundCall]>
-  /** This process's memory if left out. */
+  /** Where what the server says is kept; this process's memory if left out. */
   readonly learned?: Learned
   /**
-   * The server counts a call at most so many milliseconds after it was sent; not after its answer, if left out. To be set for
-   * servers that take long to answer, since a call is taken to be counted as late as it can be.
+   * How many milliseconds after its sending the server has counted a call at the latest, 0 or more. If left out, that may be
+   * as late as its answer, which makes calls to a server that takes long to answer fewer than it allows.
    */
   readonly countedWithinMs?: number
   /**

@@ -13,6 +13,7 @@ import {
 import { Partition } from './partition.ts'
 import { Partitions } from './partitions.ts'
 
+/** How `throttle()` waits, and what for. */
 export interface ThrottleOptions<Arguments extends readonly unknown[]> extends QueueOptions<Arguments> {
   /** Decides when a call may be made. */
   readonly limiter: OutboundLimiter
@@ -24,9 +25,9 @@ export interface ThrottleOptions<Arguments extends readonly unknown[]> extends Q
 
 /**
  * Makes of a function one that waits for its turn: it is called exactly when the limiter lets it, in the order that
- * `priority` and `caller` say.
- * @throws {OptionError} for a wrong option. The function that is returned rejects with `OutboundError`
- * if a call cannot be made, with the reason of its signal, and with whatever the limiter throws.
+ * `priority` and `caller` say. The returned function rejects with `OutboundError` if a call cannot be made, with the
+ * reason of its signal, with whatever the limiter throws, and as the function itself does.
+ * @throws {OptionError} for a wrong option
  */
 export function throttle<Arguments extends readonly unknown[], Result>(
   work: (...call: Arguments) => Result | Promise<Result>,
