@@ -5,10 +5,9 @@
 export type { Clock } from './outbound/clock.ts'
 export type { OutboundDecision, OutboundLimiter } from './outbound/limiter.ts'
 export type { Notes } from './outbound/notes.ts'
-export type { PerCall, WaitOptions } from './outbound/options.ts'
+export type { PerCall, QueueOptions } from './outbound/options.ts'
 export {
   type Learned,
-  type LearnedStore,
   type OutboundCall,
   type OutboundOptions,
   outbound,

@@ -1,4 +1,4 @@
-/** What the calling side needs of a limiter: any object that decides for an identity will do. */
+/** What the calling side needs of a limiter: `createLimiter()` makes one. */
 export interface OutboundLimiter {
   /**
    * Charges `cost` units, or nothing.

@@ -1,3 +1,4 @@
+import { checkFunction, checkInteger, checkOneOf, OptionError } from '../library/option-error.ts'
 import { PRIORITIES, type Priority } from '../request/policy/priority.ts'
 import type { Clock } from './clock.ts'
 import type { OutboundLimiter } from './limiter.ts'
@@ -6,85 +7,103 @@ import type { OutboundLimiter } from './limiter.ts'
 export type PerCall<T, Arguments extends readonly unknown[]> = T | ((...call: Arguments) => T)
 
 /** How calls wait for their turn. */
-export interface WaitOptions<Arguments extends readonly unknown[]> {
-  /** Units of a call, an integer from 1. Default: 1. */
+export interface QueueOptions<Arguments extends readonly unknown[]> {
+  /** Units of a call, an integer from 1; 1 if left out. */
   readonly cost?: PerCall<number, Arguments>
-  /** The more important go first; if too many wait, the least important are given up. Default: `default`. */
+  /** The more important go first; if too many wait, the least important are given up. `default` if left out. */
   readonly priority?: PerCall<Priority, Arguments>
-  /** On whose behalf a call is made: of the same priority, callers take turns. Default: all are one. */
+  /** On whose behalf a call is made: of the same priority, callers take turns. All are one if left out. */
   readonly caller?: PerCall<string, Arguments>
   /**
    * Milliseconds that a call may wait in all, repetitions included, 0 or more; `Infinity` for no bound. As soon as it is
-   * known that it would take longer, the call is refused. Default: 60,000.
+   * known that it would take longer, the call is refused. 60,000 if left out.
    */
   readonly atMostMs?: PerCall<number, Arguments>
-  /** Calls of an identity that may wait at once, an integer from 1. Default: 1,000. */
+  /** Calls of an identity that may wait at once, an integer from 1 to 1,000,000; 1,000 if left out. */
   readonly maxQueued?: number
-  /** For tests. Default: the system's. */
+  /** For tests; the system's if left out. */
   readonly clock?: Clock
-  /** For tests: from 0 to below 1. Default: `Math.random`. */
+  /** For tests: from 0 to below 1. `Math.random` if left out. */
   readonly random?: () => number
 }
 
+export const QUEUE_OPTIONS: readonly (keyof QueueOptions<[]>)[] = [
+  'cost',
+  'priority',
+  'caller',
+  'atMostMs',
+  'maxQueued',
+  'clock',
+  'random',
+]
+
+/** More than any limit allows in a window. */
+const MAX_COST = 1_000_000_000
+const MAX_QUEUED = 1_000_000
+
 /** One call's own. */
 export interface CallTerms {
+  readonly identity: string
   readonly cost: number
   readonly priority: Priority
   readonly caller: string
   readonly atMostMs: number
 }
 
-/** @throws {TypeError} if one of them is not as it has to be */
+const DEFAULT_TERMS = { cost: 1, priority: 'default', caller: '', atMostMs: 60_000 } as const
+
+/** @throws {OptionError} if one of them is not as it has to be */
 export function termsOf<Arguments extends readonly unknown[]>(
-  { cost = 1, priority = 'default', caller = '', atMostMs = 60_000 }: WaitOptions<Arguments>,
+  options: QueueOptions<Arguments>,
+  identity: PerCall<string, Arguments>,
   call: Arguments,
 ): CallTerms {
-  return {
-    cost: checkCount('cost', ofCall(cost, call)),
-    priority: checked('priority', ofCall(priority, call), isPriority, PRIORITIES.join(', ')),
-    caller: ofCall(caller, call),
-    atMostMs: checked('atMostMs', ofCall(atMostMs, call), isDuration, 'milliseconds, 0 or more'),
+  const terms = {
+    identity: ofCall(identity, call),
+    cost: ofCall(options.cost ?? DEFAULT_TERMS.cost, call),
+    priority: ofCall(options.priority ?? DEFAULT_TERMS.priority, call),
+    caller: ofCall(options.caller ?? DEFAULT_TERMS.caller, call),
+    atMostMs: ofCall(options.atMostMs ?? DEFAULT_TERMS.atMostMs, call),
   }
+  checkTerms(terms)
+  return terms
 }
 
 /**
  * Checks what does not depend on the call, so that a mistake is not found by the first one.
- * @throws {TypeError}
+ * @throws {OptionError}
  */
-export function checkWaitOptions<Arguments extends readonly unknown[]>(options: WaitOptions<Arguments>): void {
-  const { cost, priority, atMostMs, maxQueued } = options
-  if (cost !== undefined && typeof cost !== 'function') checkCount('cost', cost)
-  if (priority !== undefined && typeof priority !== 'function') termsOf({ priority }, [])
-  if (atMostMs !== undefined && typeof atMostMs !== 'function') termsOf({ atMostMs }, [])
-  if (maxQueued !== undefined) checkCount('maxQueued', maxQueued)
+export function checkQueueOptions<Arguments extends readonly unknown[]>(options: QueueOptions<Arguments>): void {
+  const fixed = Object.entries(options).filter(([, value]) => value !== undefined && typeof value !== 'function')
+  checkTerms({ identity: '', ...DEFAULT_TERMS, ...Object.fromEntries(fixed) })
+  if (options.maxQueued !== undefined) checkInteger('maxQueued', options.maxQueued, 1, MAX_QUEUED)
+  checkFunction('random', options.random)
 }
 
-/** @throws {TypeError} */
+function checkTerms({ identity, cost, priority, caller, atMostMs }: CallTerms): void {
+  checkText('identity', identity)
+  checkInteger('cost', cost, 1, MAX_COST)
+  checkOneOf('priority', priority, PRIORITIES)
+  checkText('caller', caller)
+  checkDuration('atMostMs', atMostMs)
+}
+
+/** @throws {OptionError} */
 export function checkLimiter(limiter: OutboundLimiter | undefined): void {
-  checked('limiter', limiter, (value) => typeof value?.take === 'function', 'a limiter, with a function `take`')
+  if (typeof limiter?.take !== 'function')
+    throw new OptionError('limiter', 'what createLimiter() makes', typeof limiter)
 }
 
-/** @throws {TypeError} */
-export function checkCount(name: string, value: number, least = 1): number {
-  return checked(name, value, (count) => Number.isSafeInteger(count) && count >= least, `an integer from ${least}`)
+/** @throws {OptionError} */
+export function checkDuration(option: string, value: unknown): void {
+  if (!(typeof value === 'number' && value >= 0)) throw new OptionError(option, 'milliseconds from 0', value)
 }
 
-/** @throws {TypeError} */
-export function checked<T>(name: string, value: T, isExpected: (value: T) => boolean, expected: string): T {
-  if (isExpected(value)) return value
-  const shown = typeof value === 'object' ? typeof value : String(value)
-  throw new TypeError(`${name}: expected ${expected}, got ${shown.slice(0, 100)}`)
+function checkText(option: string, value: unknown): void {
+  if (typeof value !== 'string') throw new OptionError(option, 'a string', value)
 }
 
 /** @returns the value for this call */
 export function ofCall<T, Arguments extends readonly unknown[]>(value: PerCall<T, Arguments>, call: Arguments): T {
   return typeof value === 'function' ? (value as (...call: Arguments) => T)(...call) : value
-}
-
-export function isDuration(value: unknown): boolean {
-  return typeof value === 'number' && value >= 0
-}
-
-function isPriority(value: Priority): boolean {
-  return PRIORITIES.includes(value)
 }

@@ -1,21 +1,19 @@
-import type { AlgorithmName } from '../limit/algorithm-table.ts'
+import { checkInteger, checkNames, OptionError } from '../library/option-error.ts'
+import type { LimiterStore } from '../library/stores.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
-import type { Store } from '../store/store.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { LEARNED_ALGORITHMS, LearnedLimits } from './learned-limits.ts'
 import type { OutboundLimiter } from './limiter.ts'
 import type { Notes } from './notes.ts'
 import {
-  checkCount,
-  checked,
+  checkDuration,
   checkLimiter,
-  checkWaitOptions,
-  isDuration,
-  ofCall,
+  checkQueueOptions,
   type PerCall,
+  QUEUE_OPTIONS,
+  type QueueOptions,
   termsOf,
-  type WaitOptions,
 } from './options.ts'
 import { type Answer, Partition } from './partition.ts'
 import { Partitions } from './partitions.ts'
@@ -34,36 +32,35 @@ export interface OutboundCall {
 /** Where what servers say is kept, so that several processes obey it together. */
 export interface Learned {
   /** What `redisStore()` makes: where the calls of all processes are counted. */
-  readonly store: LearnedStore
+  readonly store: LimiterStore
   /** Where processes leave each other word. */
   readonly notes: Notes
-  /** First part of every key. Default: `sluice`. */
+  /** First part of every key; `sluice` if left out. */
   readonly prefix?: string
 }
 
-/** Opens a store for rules of some algorithms. */
-export interface LearnedStore {
-  open(algorithms: Iterable<AlgorithmName>): Store
-}
-
-export interface OutboundOptions extends WaitOptions<[OutboundCall]> {
+/** How `outbound()` waits, what for, and what it learns. */
+export interface OutboundOptions extends QueueOptions<[OutboundCall]> {
   /** Limits to keep whatever the server says. Left out, there are only those that the server tells of. */
   readonly limiter?: OutboundLimiter
-  /** Whose limits a call is charged to: all calls that share a budget of the server's. Default: the URL's origin. */
+  /** Whose limits a call is charged to: all calls that share a budget of the server's. The URL's origin if left out. */
   readonly identity?: PerCall<string, [OutboundCall]>
-  /** Default: this process's memory. */
+  /** Where what the server says is kept; this process's memory if left out. */
   readonly learned?: Learned
   /**
-   * The server counts a call at most so many milliseconds after it was sent; default: not after its answer. To be set for
-   * servers that take long to answer, since a call is taken to be counted as late as it can be.
+   * How many milliseconds after its sending the server has counted a call at the latest, 0 or more. If left out, that may be
+   * as late as its answer, which makes calls to a server that takes long to answer fewer than it allows.
    */
   readonly countedWithinMs?: number
   /**
-   * How often a call is made once more after a 429 or 503, an integer from 0, if its method is idempotent and its body
-   * can be sent again. Default: 2.
+   * How often a call is made once more after a 429 or 503, an integer from 0 to 100, if its method is idempotent and its
+   * body can be sent again. 2 if left out.
    */
   readonly retries?: number
 }
+
+const OWN_OPTIONS: readonly (keyof OutboundOptions)[] = ['limiter', 'identity', 'learned', 'countedWithinMs', 'retries']
+const MAX_RETRIES = 100
 
 /**
  * Makes of `fetch` one that keeps limits: those of a limiter, and those that the server tells of by `Retry-After`,
@@ -72,22 +69,21 @@ export interface OutboundOptions extends WaitOptions<[OutboundCall]> {
  *
  * It resolves as `fetch` does: with a 429 too, if that cannot be repeated in time. It rejects with `OutboundError` if a
  * call was not made, with the reason of its signal, with whatever the limiter throws, and as `fetch` does.
- * @throws {TypeError} for an option that is not as described
+ * @throws {OptionError} for a wrong option
  */
 export function outbound(fetch: typeof globalThis.fetch, options: OutboundOptions = {}): typeof globalThis.fetch {
-  const { retries = 2, clock = systemClock, identity = ({ url }) => url.origin } = options
+  const { retries = 2, clock = systemClock, identity: identityOf = ({ url }) => url.origin } = options
   check(options)
   const partitions = createPartitions(options, clock)
 
   return async function limitedFetch(input: RequestInfo | URL, init?: RequestInit) {
     const call = describe(input, init)
-    const name = checked('identity', ofCall(identity, [call]), (value) => typeof value === 'string', 'a string')
-    const partition = partitions.of(name)
-    const { atMostMs, ...terms } = termsOf(options, [call])
+    const { identity, atMostMs, ...place } = termsOf(options, identityOf, [call])
+    const partition = partitions.of(identity)
     const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined)
     const dueMs = clock.now() + atMostMs
     for (let repetitions = 0; ; repetitions++) {
-      const permit = await partition.enter({ ...terms, signal, dueMs })
+      const permit = await partition.enter({ ...place, signal, dueMs })
       let answer: Answer | undefined
       let response: Response
       try {
@@ -119,20 +115,22 @@ function createPartitions(options: OutboundOptions, clock: Clock): Partitions {
 }
 
 function check(options: OutboundOptions): void {
+  checkNames('outbound', options, [...QUEUE_OPTIONS, ...OWN_OPTIONS])
   const { limiter, retries, countedWithinMs, learned } = options
   if (limiter !== undefined) checkLimiter(limiter)
-  checkWaitOptions(options)
+  checkQueueOptions(options)
   if (learned !== undefined) checkLearned(learned)
-  if (retries !== undefined) checkCount('retries', retries, 0)
-  if (countedWithinMs !== undefined) {
-    checked('countedWithinMs', countedWithinMs, isDuration, 'milliseconds, 0 or more')
-  }
+  if (retries !== undefined) checkInteger('retries', retries, 0, MAX_RETRIES)
+  if (countedWithinMs !== undefined) checkDuration('countedWithinMs', countedWithinMs)
 }
 
-function checkLearned({ store, notes }: Learned): void {
-  const isFunction = (value: unknown) => typeof value === 'function'
-  checked('learned.store', store, (value) => isFunction(value?.open), 'what redisStore() makes')
-  checked('learned.notes', notes, (value) => isFunction(value?.read) && isFunction(value?.write), '{ read, write }')
+function checkLearned(learned: Learned): void {
+  checkNames('learned', learned, ['store', 'notes', 'prefix'])
+  const { store, notes } = learned
+  if (typeof store?.open !== 'function') throw new OptionError('learned.store', 'what redisStore() makes', typeof store)
+  if (typeof notes?.read !== 'function' || typeof notes.write !== 'function') {
+    throw new OptionError('learned.notes', 'functions read and write', typeof notes)
+  }
 }
 
 /** The call as `fetch` would make it of its arguments. @throws {TypeError} if the URL cannot be parsed */

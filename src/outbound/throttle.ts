@@ -1,10 +1,20 @@
+import { checkNames } from '../library/option-error.ts'
 import { systemClock } from './clock.ts'
 import type { OutboundLimiter } from './limiter.ts'
-import { checked, checkLimiter, checkWaitOptions, ofCall, type PerCall, termsOf, type WaitOptions } from './options.ts'
+import {
+  checkLimiter,
+  checkQueueOptions,
+  ofCall,
+  type PerCall,
+  QUEUE_OPTIONS,
+  type QueueOptions,
+  termsOf,
+} from './options.ts'
 import { Partition } from './partition.ts'
 import { Partitions } from './partitions.ts'
 
-export interface ThrottleOptions<Arguments extends readonly unknown[]> extends WaitOptions<Arguments> {
+/** How `throttle()` waits, and what for. */
+export interface ThrottleOptions<Arguments extends readonly unknown[]> extends QueueOptions<Arguments> {
   /** Decides when a call may be made. */
   readonly limiter: OutboundLimiter
   /** Whose limits a call is charged to. */
@@ -15,30 +25,25 @@ export interface ThrottleOptions<Arguments extends readonly unknown[]> extends W
 
 /**
  * Makes of a function one that waits for its turn: it is called exactly when the limiter lets it, in the order that
- * `priority` and `caller` say.
- * @throws {TypeError} for an option that is not as described. The function that is returned rejects with `OutboundError`
- * if a call cannot be made, with the reason of its signal, and with whatever the limiter throws.
+ * `priority` and `caller` say. The returned function rejects with `OutboundError` if a call cannot be made, with the
+ * reason of its signal, with whatever the limiter throws, and as the function itself does.
+ * @throws {OptionError} for a wrong option
  */
 export function throttle<Arguments extends readonly unknown[], Result>(
   work: (...call: Arguments) => Result | Promise<Result>,
   options: ThrottleOptions<Arguments>,
 ): (...call: Arguments) => Promise<Result> {
   const { limiter, maxQueued = 1_000, clock = systemClock, random = Math.random } = options
+  checkNames('throttle', options, [...QUEUE_OPTIONS, 'limiter', 'identity', 'signal'])
   checkLimiter(limiter)
-  checkWaitOptions(options)
+  checkQueueOptions(options)
   const partitions = new Partitions(
     (identity) => new Partition({ identity, limiter, learned: undefined, maxQueued, clock, random }),
   )
   return async function throttled(...call) {
-    const identity = checked(
-      'identity',
-      ofCall(options.identity, call),
-      (value) => typeof value === 'string',
-      'a string',
-    )
-    const { atMostMs, ...terms } = termsOf(options, call)
+    const { identity, atMostMs, ...place } = termsOf(options, options.identity, call)
     const signal = options.signal && ofCall(options.signal, call)
-    const permit = await partitions.of(identity).enter({ ...terms, signal, dueMs: clock.now() + atMostMs })
+    const permit = await partitions.of(identity).enter({ ...place, signal, dueMs: clock.now() + atMostMs })
     try {
       return await work(...call)
     } finally {

@@ -1,6 +1,7 @@
 /** Laws of the calling side, in virtual time: servers, networks and callers of all sorts. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { createLimiter } from '../../src/index.ts'
 import type { DecisionRequest, Rule } from '../../src/limit/rule.ts'
 import { OutboundError, outbound, throttle } from '../../src/outbound.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
@@ -8,7 +9,6 @@ import type { Store } from '../../src/store/store.ts'
 import { expectNoWindowOver } from '../support/admissions.ts'
 import { type Dialect, LimitedServer, type ServerTier } from '../support/limited-server.ts'
 import { expectProperty } from '../support/property.ts'
-import { opened, storeLimiter } from '../support/store-limiter.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 
 const URL = 'https://api.example/'
@@ -98,7 +98,7 @@ async function run(
       random: () => 0.5,
       atMostMs: Number.POSITIVE_INFINITY,
       retries: 0,
-      ...(processes > 1 && { learned: { store: opened(store), notes } }),
+      ...(processes > 1 && { learned: { store: { isRemote: true, timeoutMs: 500, open: () => store }, notes } }),
     })
   })
   const calls = trips.map(async ({ startMs }, index) => {
@@ -168,7 +168,7 @@ test('throttle(): every call goes in its order and in time, or is told why not; 
       async (jobs, limit, maxQueued, storeMs) => {
         const clock = new VirtualClock()
         const tier = { limit, windowMs: 1_000 }
-        const exact = storeLimiter(new MemoryStore(() => clock.now()), [tier])
+        const exact = createLimiter({ limits: `${limit}/1s`, now: () => clock.now() })
         const limiter = {
           async take(identity: string, options?: { cost?: number }) {
             await clock.sleep(storeMs)

@@ -1,9 +1,8 @@
 /** A partner's budget of five tiers, each of which alone would let too much through, spent by four processes. */
 import { expect, test } from 'vitest'
+import { createLimiter } from '../../src/index.ts'
 import { throttle } from '../../src/outbound.ts'
-import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { greedyTimes } from '../support/greedy.ts'
-import { storeLimiter } from '../support/store-limiter.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 
 /** A thousandth of 300/min (of ten minutes), 15,750/h, 300,000/day, 1,500,000/week, 6,000,000/30 days. */
@@ -18,7 +17,8 @@ const BUDGET = [
 test('four throttled functions use all of it, and never more', async () => {
   const clock = new VirtualClock()
   const startMs = clock.now()
-  const limiter = storeLimiter(new MemoryStore(() => clock.now()), BUDGET)
+  const limits = BUDGET.map(({ limit, windowMs }) => `${limit}/${windowMs}ms`).join(', ')
+  const limiter = createLimiter({ limits, now: () => clock.now() })
   const admitted: number[] = []
   const options = { limiter, identity: 'partner', atMostMs: Number.POSITIVE_INFINITY, maxQueued: 20_000, clock }
   const processes = Array.from({ length: 4 }, () =>

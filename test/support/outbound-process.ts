@@ -1,39 +1,50 @@
 /** A process of its own that calls an API through outbound(), all calls at once, as soon as it is told to. */
 import { once } from 'node:events'
-import { Redis } from '@upstash/redis'
-import { upstashStore } from '../../src/gateway/upstash-store.ts'
-import type { Tier } from '../../src/limit/rule.ts'
-import { outbound } from '../../src/outbound.ts'
-import { opened, storeLimiter } from './store-limiter.ts'
+import { createClient } from '@redis/client'
+import { createLimiter, redisStore } from '../../src/index.ts'
+import { OutboundError, type OutboundErrorCode, outbound } from '../../src/outbound.ts'
 
 export interface ProcessOptions {
   readonly apiUrl: string
-  readonly restUrl: string
-  readonly token: string
+  readonly redisPort: number
   readonly prefix: string
   readonly calls: number
-  /** Limits to keep; none, those that the API tells of. */
-  readonly tiers: readonly Tier[]
+  /** Limits to keep; if left out, those that the API tells of. */
+  readonly limits?: string
+  /** How long a call may wait; without end if left out. */
+  readonly atMostMs?: number
 }
 
-const { apiUrl, restUrl, token, prefix, calls, tiers } = JSON.parse(process.argv[2] ?? '') as ProcessOptions
+/** What became of a call: its status, or why it was not made. */
+export type Outcome = number | OutboundErrorCode
 
-const store = upstashStore({ url: restUrl, token, algorithms: ['concurrency', 'sliding-window'], timeoutMs: 60_000 })
-const redis = new Redis({ url: restUrl, token, enableTelemetry: false })
+const options = JSON.parse(process.argv[2] ?? '') as ProcessOptions
+const { apiUrl, redisPort, prefix, calls, limits, atMostMs = Number.POSITIVE_INFINITY } = options
+
+const redis = await createClient({ socket: { host: '127.0.0.1', port: redisPort } }).connect()
+// A slow machine is no reason to count on one's own.
+const store = redisStore(redis, { timeoutMs: 60_000 })
 const call = outbound(fetch, {
-  ...(tiers.length > 0 && { limiter: storeLimiter(store, tiers, prefix) }),
+  ...(limits !== undefined && { limiter: createLimiter({ store, limits, prefix }) }),
   identity: 'partner',
   learned: {
-    store: opened(store),
-    notes: { read: (key) => redis.get(key), write: (key, text, px) => redis.set(key, text, { px }) },
+    store,
+    notes: { read: (key) => redis.get(key), write: (key, text, PX) => redis.set(key, text, { PX }) },
     prefix,
   },
-  atMostMs: Number.POSITIVE_INFINITY,
+  atMostMs,
   retries: 0,
 })
 
 process.stdout.write('ready\n')
 await once(process.stdin, 'data')
-const responses = await Promise.all(Array.from({ length: calls }, () => call(apiUrl)))
-process.stdout.write(`${JSON.stringify(responses.map(({ status }) => status))}\n`)
+const made = Array.from({ length: calls }, async (): Promise<Outcome> => {
+  try {
+    return (await call(apiUrl)).status
+  } catch (error) {
+    if (error instanceof OutboundError) return error.code
+    throw error
+  }
+})
+process.stdout.write(`${JSON.stringify(await Promise.all(made))}\n`)
 process.exit()

@@ -1,48 +1,54 @@
 import { describe, expect, test } from 'vitest'
-import { type OutboundOptions, outbound, throttle } from '../../../src/outbound.ts'
-import { MemoryStore } from '../../../src/store/memory/memory-store.ts'
-import { opened } from '../../support/store-limiter.ts'
+import { memoryStore, OptionError } from '../../../src/index.ts'
+import { outbound, throttle } from '../../../src/outbound.ts'
 
 const limiter = { take: async () => ({ granted: true, retryAfterMs: 0 }) }
 const notes = { read: async () => undefined, write: async () => {} }
+const store = memoryStore()
 
 describe.each([
   ['outbound()', (options: object) => outbound(fetch, options)],
   ['throttle()', (options: object) => throttle(() => {}, { limiter, identity: 'a', ...options })],
 ])('%s refuses at once', (_, make) => {
   test.each([
-    [{ limiter: {} }, 'limiter: expected a limiter, with a function `take`, got object'],
-    [{ cost: 0 }, 'cost: expected an integer from 1, got 0'],
-    [{ cost: 1.5 }, 'cost: expected an integer from 1, got 1.5'],
-    [{ priority: 'urgent' }, 'priority: expected critical, default, sheddable, got urgent'],
-    [{ atMostMs: -1 }, 'atMostMs: expected milliseconds, 0 or more, got -1'],
-    [{ atMostMs: Number.NaN }, 'atMostMs: expected milliseconds, 0 or more, got NaN'],
-    [{ maxQueued: 0 }, 'maxQueued: expected an integer from 1, got 0'],
+    [{ limiter: {} }, 'limiter: expected what createLimiter() makes, got "object"'],
+    [{ identity: 7 }, 'identity: expected a string, got 7'],
+    [{ cost: 0 }, 'cost: expected an integer from 1 to 1000000000, got 0'],
+    [{ cost: 1.5 }, 'cost: expected an integer from 1 to 1000000000, got 1.5'],
+    [{ priority: 'urgent' }, 'priority: expected "critical" or "default" or "sheddable", got "urgent"'],
+    [{ caller: null }, 'caller: expected a string, got null'],
+    [{ atMostMs: -1 }, 'atMostMs: expected milliseconds from 0, got -1'],
+    [{ atMostMs: Number.NaN }, 'atMostMs: expected milliseconds from 0, got NaN'],
+    [{ maxQueued: 0 }, 'maxQueued: expected an integer from 1 to 1000000, got 0'],
+    [{ random: 0.5 }, 'random: expected a function, got 0.5'],
   ])('%j', (options, message) => {
-    expect(() => make(options)).toThrow(new TypeError(message))
+    expect(() => make(options)).toThrow(OptionError)
+    expect(() => make(options)).toThrow(message)
+  })
+
+  test('a name that is none', () => {
+    expect(() => make({ atMostMS: 5 })).toThrow(/: expected only the names cost, .*, got "atMostMS"$/)
   })
 })
 
 test.each([
-  [{ retries: -1 }, 'retries: expected an integer from 0, got -1'],
-  [{ retries: 0.5 }, 'retries: expected an integer from 0, got 0.5'],
-  [{ learned: { store: {}, notes } }, 'learned.store: expected what redisStore() makes, got object'],
-  [
-    { learned: { store: opened(new MemoryStore(Date.now)), notes: {} } },
-    'learned.notes: expected { read, write }, got object',
-  ],
-  [{ countedWithinMs: -1 }, 'countedWithinMs: expected milliseconds, 0 or more, got -1'],
+  [{ retries: -1 }, 'retries: expected an integer from 0 to 100, got -1'],
+  [{ retries: 0.5 }, 'retries: expected an integer from 0 to 100, got 0.5'],
+  [{ countedWithinMs: -1 }, 'countedWithinMs: expected milliseconds from 0, got -1'],
+  [{ learned: { store: {}, notes } }, 'learned.store: expected what redisStore() makes, got "object"'],
+  [{ learned: { store, notes: {} } }, 'learned.notes: expected functions read and write, got "object"'],
+  [{ learned: { store, note: notes } }, 'learned: expected only the names store, notes, prefix, got "note"'],
 ])('outbound() refuses at once: %j', (options, message) => {
-  expect(() => outbound(fetch, options as OutboundOptions)).toThrow(new TypeError(message))
+  expect(() => outbound(fetch, options as object)).toThrow(message)
 })
 
 test('outbound() rejects a call whose terms or URL are not as expected', async () => {
   const call = outbound(fetch, { cost: () => 0 })
-  await expect(call('https://api.example/')).rejects.toThrow(new TypeError('cost: expected an integer from 1, got 0'))
+  await expect(call('https://api.example/')).rejects.toThrow('cost: expected an integer from 1 to 1000000000, got 0')
   await expect(outbound(fetch)('no URL')).rejects.toThrow(TypeError)
 })
 
 test('throttle() rejects a call without an identity', async () => {
   const call = throttle(() => {}, { limiter, identity: () => undefined as unknown as string })
-  await expect(call()).rejects.toThrow(new TypeError('identity: expected a string, got undefined'))
+  await expect(call()).rejects.toThrow('identity: expected a string, got nothing')
 })

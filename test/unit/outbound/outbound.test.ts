@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
+import { createLimiter, memoryStore } from '../../../src/index.ts'
 import { type Notes, type OutboundOptions, outbound } from '../../../src/outbound.ts'
-import { MemoryStore } from '../../../src/store/memory/memory-store.ts'
-import { opened, storeLimiter } from '../../support/store-limiter.ts'
+import type { Store } from '../../../src/store/store.ts'
 import { settled, VirtualClock } from '../../support/virtual-clock.ts'
 
 const THINGS = 'https://api.example/things'
@@ -60,9 +60,8 @@ test('a limit that the server tells of is kept from then on, from the answers on
 })
 
 test('a generous server loosens no configured limit', async () => {
-  const strict = { limit: 1, windowMs: 3_000 }
   const clock = new VirtualClock()
-  const limiter = storeLimiter(new MemoryStore(() => clock.now()), [strict])
+  const limiter = createLimiter({ limits: '1/3s', now: () => clock.now() })
   const generous = site(() => ({ status: 200, headers: { 'RateLimit-Policy': '"a";q=100;w=1' } }), { limiter, clock })
   await clock.finish(Promise.all([1, 2, 3].map(() => generous.call(THINGS))))
   expect(generous.times()).toEqual([0, 3_000, 6_000])
@@ -221,7 +220,7 @@ describe('several processes', () => {
       read: async (key) => texts.get(key),
       write: async (key, text) => texts.set(key, text),
     }
-    return { texts, learned: { store: opened(new MemoryStore(() => clock.now())), notes } }
+    return { texts, learned: { store: memoryStore({ now: () => clock.now() }), notes } }
   }
 
   test('a pause that one was told of stops the others, which ask for news once a second', async () => {
@@ -256,10 +255,11 @@ describe('several processes', () => {
   test('without the store and the notes each goes on by itself', async () => {
     const clock = new VirtualClock()
     const away = () => Promise.reject(new Error('away'))
-    const store = { decide: away, renew: away, release: away } as unknown as MemoryStore
+    const store = { decide: away, renew: away, release: away } as unknown as Store
+    const remote = { isRemote: true, timeoutMs: 500, open: () => store }
     const notes = { read: away, write: away }
     const headers = { 'RateLimit-Policy': '"a";q=2;w=1' }
-    const { call, times } = site(() => ({ status: 200, headers }), { clock, learned: { store: opened(store), notes } })
+    const { call, times } = site(() => ({ status: 200, headers }), { clock, learned: { store: remote, notes } })
     await clock.finish(Promise.all([1, 2, 3].map(() => call(THINGS))))
     expect(times()).toEqual([0, 10, 1_012])
   })
@@ -267,7 +267,7 @@ describe('several processes', () => {
   test('what others have noted is not believed if it cannot be read', async () => {
     for (const text of ['{}', 'sluice-outbound {', 'sluice-outbound {"tiers":[{"limit":0}],"pausedUntilMs":0}', 7]) {
       const notes = { read: async () => text, write: async () => {} }
-      const learned = { store: opened(new MemoryStore(() => 1_700_000_000_000)), notes }
+      const learned = { store: memoryStore({ now: () => 1_700_000_000_000 }), notes }
       const { clock, call, times } = site(() => OK, { learned })
       await clock.finish(Promise.all([call(THINGS), call(THINGS)]))
       expect(times()).toEqual([0, 10])

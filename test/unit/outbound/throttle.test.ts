@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest'
+import { createLimiter } from '../../../src/index.ts'
 import type { OutboundLimiter } from '../../../src/outbound/limiter.ts'
 import { OutboundError, throttle } from '../../../src/outbound.ts'
-import { MemoryStore } from '../../../src/store/memory/memory-store.ts'
-import { storeLimiter } from '../../support/store-limiter.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'
 
 interface Job {
@@ -23,9 +22,9 @@ function site({
 } = {}) {
   const clock = new VirtualClock()
   const startMs = clock.now()
-  const store = new MemoryStore(() => clock.now())
+  const now = () => clock.now()
   const asked: number[] = []
-  const real = limiter ?? storeLimiter(store, [{ limit, windowMs }])
+  const real = limiter ?? createLimiter({ limits: `${limit}/${windowMs}ms`, now })
   const counting: OutboundLimiter = {
     take(identity, options) {
       asked.push(clock.now() - startMs)
