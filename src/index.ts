@@ -26,6 +26,7 @@ export {
   tokenBucket,
 } from './library/policies.ts'
 export type { AnyRedis } from './library/redis-clients.ts'
+export { SlidingWindowCounter, type SlidingWindowCounterOptions } from './library/sliding-window-counter.ts'
 export {
   type LimiterStore,
   type MemoryStoreOptions,

@@ -11,8 +11,9 @@ import { type Decision, outcomeOf, type PartialDecision } from './decision.ts'
 import { type Slot, slotOf } from './held-slot.ts'
 import { checkFunction, checkInteger, checkNames, checkOneOf, OptionError } from './option-error.ts'
 import { checked, type Policy, type PolicyOptions, readPolicies } from './policies.ts'
+import { checkPrefix, checkSecret } from './shared-options.ts'
 import { sleep } from './sleep.ts'
-import { type LimiterStore, memoryStore } from './stores.ts'
+import { checkStore, type LimiterStore, memoryStore } from './stores.ts'
 
 export interface LimiterOptions {
   /** Tiers such as `10/1s, 100/1m` of one `sliding-window` policy named `default`. Either this or `policies`. */
@@ -250,17 +251,11 @@ function policiesOf({ limits, policies }: LimiterOptions): readonly PolicyOption
 /** @throws {OptionError} for what the types forbid as well, but not in JavaScript */
 function checkOptions(options: LimiterOptions): void {
   checkNames('createLimiter', options, NAMES)
-  const { limits, policies, store, prefix, secret, leases, denyCache, breaker, onStoreError, localShare } = options
+  const { limits, policies, leases, denyCache, breaker, onStoreError, localShare } = options
   if (limits === undefined && policies === undefined) throw new OptionError('limits', 'limits or policies', undefined)
-  if (store !== undefined && typeof store.open !== 'function') {
-    throw new OptionError('store', 'what memoryStore() or redisStore() makes', typeof store)
-  }
-  if (prefix !== undefined && !(typeof prefix === 'string' && /^[\w.:-]{1,64}$/.test(prefix))) {
-    throw new OptionError('prefix', 'up to 64 letters, digits, "_", ".", ":" or "-"', prefix)
-  }
-  if (secret !== undefined && !(typeof secret === 'string' && secret.length >= 16)) {
-    throw new OptionError('secret', 'at least 16 characters', 'a value not shown here')
-  }
+  if (options.store !== undefined) checkStore(options.store)
+  if (options.prefix !== undefined) checkPrefix(options.prefix)
+  checkSecret(options.secret)
   if (leases !== undefined && leases !== 'off' && leases !== 'auto') checkInteger('leases', leases, 2, 10_000)
   checkFunction('now', options.now)
   checkFunction('log', options.log)

@@ -110,14 +110,15 @@ export function readPolicies(options: readonly PolicyOptions[], onStoreError: On
 }
 
 /** @throws {OptionError} naming the option to mend */
-export function readPolicy(options: PolicyOptions, path: string, onStoreErrorOfAll: OnStoreError): Policy {
-  checkNames(path, options, NAMES)
+export function readPolicy(options: PolicyOptions, path: string | undefined, onStoreErrorOfAll: OnStoreError): Policy {
+  checkNames(path ?? 'policy', options, NAMES)
+  const at = (key: string) => below(path, key)
   const { name, algorithm, burst, mode = 'enforce', onStoreError = onStoreErrorOfAll } = options
   if (typeof name !== 'string' || !/^[\w-]{1,64}$/.test(name)) {
-    throw new OptionError(`${path}.name`, 'up to 64 letters, digits, "-" or "_"', name)
+    throw new OptionError(at('name'), 'up to 64 letters, digits, "-" or "_"', name)
   }
-  checkOneOf(`${path}.mode`, mode, ['enforce', 'shadow'])
-  checkOneOf(`${path}.onStoreError`, onStoreError, ON_STORE_ERROR)
+  checkOneOf(at('mode'), mode, ['enforce', 'shadow'])
+  checkOneOf(at('onStoreError'), onStoreError, ON_STORE_ERROR)
   const tiers = tiersOf(options, path)
   const { hasBurst } = ALGORITHMS[algorithm]
   const smallest = Math.min(...tiers.map(({ limit }) => limit))
@@ -141,7 +142,7 @@ export function checked(path: string | undefined, limits: Limits): Limits {
 
 function tiersOf(options: Limits, path: string | undefined): readonly Tier[] {
   const { algorithm, limits, burst } = options
-  const at = (key: string) => (path === undefined ? key : `${path}.${key}`)
+  const at = (key: string) => below(path, key)
   checkOneOf(at('algorithm'), algorithm, ALGORITHM_NAMES)
   if (typeof limits !== 'string') throw new OptionError(at('limits'), LIMITS_EXPECTED, limits)
   if (burst !== undefined) checkInteger(at('burst'), burst, 1, 1_000_000_000)
@@ -150,4 +151,8 @@ function tiersOf(options: Limits, path: string | undefined): readonly Tier[] {
   }
   refuseMisplaced(options, fail)
   return readTiers(options, fail)
+}
+
+function below(path: string | undefined, key: string): string {
+  return path === undefined ? key : `${path}.${key}`
 }

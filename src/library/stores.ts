@@ -2,7 +2,7 @@ import type { AlgorithmName } from '../limit/algorithm-table.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import { RedisStore } from '../store/redis/redis-store.ts'
 import type { Store } from '../store/store.ts'
-import { checkFunction, checkInteger, checkNames } from './option-error.ts'
+import { checkFunction, checkInteger, checkNames, OptionError } from './option-error.ts'
 import { type AnyRedis, adaptRedis } from './redis-clients.ts'
 
 /** Where a limiter keeps its counts. Limiters that are given the same one share them. */
@@ -13,6 +13,12 @@ export interface LimiterStore {
   readonly timeoutMs: number
   /** The store, for rules of these algorithms. */
   open(algorithms: Iterable<AlgorithmName>): Store
+}
+
+/** @throws {OptionError} if that is no store */
+export function checkStore(store: LimiterStore): void {
+  if (typeof store?.open === 'function') return
+  throw new OptionError('store', 'what memoryStore() or redisStore() makes', typeof store)
 }
 
 export interface MemoryStoreOptions {

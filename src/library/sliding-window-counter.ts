@@ -1,0 +1,79 @@
+import type { Rule } from '../limit/rule.ts'
+import { DURATION_EXPECTED, parseDuration } from '../limit/tiers.ts'
+import type { Store } from '../store/store.ts'
+import { Charges, type Identity } from './charges.ts'
+import { checkFunction, checkInteger, checkNames, OptionError } from './option-error.ts'
+import { readPolicy } from './policies.ts'
+import { checkPrefix, checkSecret } from './shared-options.ts'
+import { checkStore, type LimiterStore, memoryStore } from './stores.ts'
+
+export interface SlidingWindowCounterOptions {
+  /** Length of the window, such as `5s`: from 1 ms to 53 weeks. */
+  readonly window: string
+  /** Where the count is kept; in this process's memory if left out. */
+  readonly store?: LimiterStore
+  /** What is counted, up to 64 letters, digits, "-" or "_": part of the key. `count` if left out. */
+  readonly name?: string
+  /** Of whom, if it is counted for each of several. */
+  readonly identity?: Identity
+  /** First part of the key, as that of a limiter; `sluice` if left out. */
+  readonly prefix?: string
+  /** As that of a limiter. */
+  readonly secret?: string
+  /** Milliseconds since the Unix epoch: the clock of the memory, if no store is given. `Date.now` if left out. */
+  readonly now?: () => number
+}
+
+/** No count reaches it, so nothing is ever refused; and every client of Redis reads it exactly. */
+const NO_LIMIT = 2 ** 52
+const NAMES = ['window', 'store', 'name', 'identity', 'prefix', 'secret', 'now']
+
+/**
+ * Counts what was added in the last seconds, or whatever the window is: exactly, to the millisecond. What was added
+ * exactly a window ago has gone. It only counts, and refuses nothing.
+ *
+ * Neither `add` nor `get` takes longer the more the window holds. In memory it keeps two numbers for each millisecond
+ * in which something was added; in Redis, 16 bytes for each call of `add`.
+ */
+export class SlidingWindowCounter {
+  readonly #store: Store
+  readonly #rule: Rule
+
+  /** @throws {OptionError} for a wrong option */
+  constructor(options: SlidingWindowCounterOptions) {
+    checkNames('SlidingWindowCounter', options, NAMES)
+    const { window, name = 'count', identity = '', prefix = 'sluice', secret, now } = options
+    const windowMs = typeof window === 'string' ? parseDuration(window) : undefined
+    if (windowMs === undefined) throw new OptionError('window', DURATION_EXPECTED, window)
+    checkFunction('now', now)
+    checkPrefix(prefix)
+    checkSecret(secret)
+    const store = options.store ?? memoryStore(now && { now })
+    checkStore(store)
+    const policy = readPolicy({ name, algorithm: 'sliding-window', limits: `1/${windowMs}ms` }, undefined, 'local')
+    const [charge] = new Charges({ policies: [policy], prefix, secret }).of(identity, 1)
+    this.#rule = { ...(charge?.rule as Rule), tiers: [{ limit: NO_LIMIT, windowMs }] }
+    this.#store = store.open(['sliding-window'])
+  }
+
+  /**
+   * Counts more.
+   * @param count an integer from 1 to 1,000,000,000
+   * @returns what the window then holds
+   * @throws {OptionError} for another count. @throws {StoreError} if the store gives no answer: it may have counted
+   */
+  async add(count = 1): Promise<number> {
+    checkInteger('count', count, 1, 1_000_000_000)
+    return this.#ask('all', count)
+  }
+
+  /** What the window holds now. @throws {StoreError} if the store gives no answer */
+  get(): Promise<number> {
+    return this.#ask('peek', 1)
+  }
+
+  async #ask(mode: 'all' | 'peek', cost: number): Promise<number> {
+    const { usage } = await this.#store.decide({ mode, permits: 1, rules: [{ ...this.#rule, cost }] })
+    return NO_LIMIT - (usage[0]?.[0]?.remaining ?? NO_LIMIT)
+  }
+}

@@ -1,0 +1,56 @@
+import { expect, test } from 'vitest'
+import { memoryStore, OptionError, SlidingWindowCounter } from '../../src/index.ts'
+
+const START_MS = 1_700_000_000_000
+
+test('SlidingWindowCounter counts what was added within the window, to the millisecond', async () => {
+  const clock = { now: START_MS }
+  const counter = new SlidingWindowCounter({ window: '5s', now: () => clock.now })
+  expect(await counter.get()).toBe(0)
+  expect(await counter.add(3)).toBe(3)
+  clock.now += 4_999
+  expect(await counter.add()).toBe(4)
+  clock.now += 1
+  expect(await counter.get()).toBe(1)
+  clock.now += 4_998
+  expect(await counter.get()).toBe(1)
+  clock.now += 1
+  expect(await counter.get()).toBe(0)
+})
+
+test('SlidingWindowCounter refuses nothing, however much it holds', async () => {
+  const counter = new SlidingWindowCounter({ window: '53w' })
+  for (let i = 1; i <= 5; i++) expect(await counter.add(1_000_000_000)).toBe(i * 1_000_000_000)
+})
+
+test('counters of one store share a count by name and identity', async () => {
+  const store = memoryStore()
+  const counterOf = (name: string, identity: string) =>
+    new SlidingWindowCounter({ window: '1h', store, name, identity })
+  await counterOf('errors', 'alice').add(2)
+  expect(await counterOf('errors', 'alice').get()).toBe(2)
+  expect(await counterOf('errors', 'bob').get()).toBe(0)
+  expect(await counterOf('calls', 'alice').get()).toBe(0)
+})
+
+test.each([
+  [{}, 'window: expected a duration from 1ms to 53w such as "30s"'],
+  [{ window: 5 }, 'window: expected a duration'],
+  [{ window: '5 s' }, 'window: expected a duration'],
+  [{ window: '5s', name: 'a b' }, 'name: expected up to 64 letters'],
+  [{ window: '5s', store: {} }, 'store: expected what memoryStore() or redisStore() makes'],
+  [{ window: '5s', prefix: '' }, 'prefix: expected up to 64 letters'],
+  [{ window: '5s', secret: 'x' }, 'secret: expected at least 16 characters'],
+  [{ window: '5s', now: 1 }, 'now: expected a function, got 1'],
+  [{ window: '5s', identity: [] }, 'identity: expected a string or a list of strings'],
+  [{ seconds: 5 }, 'SlidingWindowCounter: expected only the names window, '],
+])('SlidingWindowCounter refuses %j', (options, message) => {
+  const make = () => new SlidingWindowCounter(options as never)
+  expect(make).toThrow(OptionError)
+  expect(make).toThrow(message)
+})
+
+test.each([0, -1, 1.5, Number.NaN, '1'])('add() refuses %j', async (count) => {
+  const counter = new SlidingWindowCounter({ window: '5s' })
+  await expect(counter.add(count as number)).rejects.toThrow('count: expected an integer from 1 to 1000000000')
+})
