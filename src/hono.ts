@@ -1,4 +1,7 @@
-/** Middleware for Hono: limits in an app of one's own, on Workers, Node and wherever Hono runs. */
+/**
+ * Middleware for Hono: limits in an app of one's own, on Workers, Node and wherever Hono runs.
+ * @module sluice/hono
+ */
 export { ConfigError } from './config/config-error.ts'
 export { type RateLimitVariables, type SluiceOptions, sluice } from './middleware/hono.ts'
 export type { RateLimit, RateLimitTier } from './middleware/rate-limit.ts'

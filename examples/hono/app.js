@@ -5,12 +5,10 @@ import { redisStore } from 'sluice'
 import { sluice } from 'sluice/hono'
 
 const { REDIS_URL, PORT = '3000' } = process.env
-const store = REDIS_URL
-  ? redisStore(await createClient({ url: REDIS_URL }).on('error', console.error).connect())
-  : undefined
+const redis = REDIS_URL && (await createClient({ url: REDIS_URL }).on('error', console.error).connect())
 
 const app = new Hono()
-app.use(sluice({ limits: '10/1s, 100/1m', by: 'token', store }))
+app.use(sluice({ limits: '10/1s, 100/1m', by: 'token', store: redis ? redisStore(redis) : undefined }))
 app.get('/', (c) => c.json({ left: c.get('rateLimit').tiers.map(({ remaining }) => remaining) }))
 
 serve({ fetch: app.fetch, port: Number(PORT) }, ({ port }) => console.log(`http://127.0.0.1:${port}`))

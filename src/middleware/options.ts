@@ -7,12 +7,13 @@ import { configErrorOf, integer, limits, matching, oneOf, parsed, patternList, s
 import { ON_STORE_ERROR, type OnStoreError } from '../decide/decider.ts'
 import { consoleLog, type Log, throttle } from '../decide/log.ts'
 import { DIALECTS, type Dialect } from '../http/rate-limit-fields.ts'
+import type { LimiterStore } from '../library/stores.ts'
 import { LIMITS_EXPECTED } from '../limit/tiers.ts'
 import type { LimiterConfig } from '../limiter/compose-limiter.ts'
 import { BY_EXPECTED, parseBy, type Source } from '../request/identity/source.ts'
 import type { Sign } from '../request/policy/request-path.ts'
 import type { Store } from '../store/store.ts'
-import { type MiddlewareStore, openStore } from './stores.ts'
+import { openStore } from './stores.ts'
 
 /**
  * How a middleware limits. `C` is what the application's functions are asked about: Hono's context, or Node's request.
@@ -47,7 +48,7 @@ export interface SharedOptions<C> {
   /** For a caller without identity: `ip` counts by address, `skip` does not count, `deny` answers 401; `ip` if left out. */
   readonly missing?: string | undefined
   /** Where counts live: `memoryStore()`, which is for this process alone, if left out; or `redisStore(client)`. */
-  readonly store?: MiddlewareStore | undefined
+  readonly store?: LimiterStore | undefined
   /** First part of every key in the store; `sluice` if left out. */
   readonly prefix?: string | undefined
   /** Key of the HMAC of identities, at least 16 characters; without it, the store holds plain hashes of them. */
@@ -109,10 +110,7 @@ const entries = {
   skip: aFunction,
   missing: v.optional(parsed(MISSING_EXPECTED, parseMissing), 'ip'),
   store: v.optional(
-    v.custom<MiddlewareStore>(
-      (value) => typeof value === 'object' && value !== null && 'open' in value,
-      STORE_EXPECTED,
-    ),
+    v.custom<LimiterStore>((value) => typeof value === 'object' && value !== null && 'open' in value, STORE_EXPECTED),
   ),
   prefix: v.optional(matching(/^[\w.:-]{1,64}$/, 'up to 64 letters, digits, "_", ".", ":" or "-"'), 'sluice'),
   secret: v.optional(matching(/^.{16,}$/s, 'at least 16 characters')),

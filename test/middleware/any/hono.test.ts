@@ -336,7 +336,7 @@ test('dialect and prefix are as they say', async () => {
     name: 'mine',
     prefix: 'shop',
     dialect: 'draft-6',
-    store: { timeoutMs: 1_000, open: () => store },
+    store: { isRemote: true, timeoutMs: 1_000, open: () => store },
   })
   const { headers } = await app.request('/', X)
   expect(headers.get('RateLimit-Remaining')).toBe('4')
@@ -344,7 +344,7 @@ test('dialect and prefix are as they say', async () => {
 })
 
 describe('onStoreError', () => {
-  const broken = { timeoutMs: 1_000, open: () => new Proxy({} as Store, { get: () => failing }) }
+  const broken = { isRemote: true, timeoutMs: 1_000, open: () => new Proxy({} as Store, { get: () => failing }) }
   const failing = () => Promise.reject(new StoreError('away', { mayHaveRun: false }))
 
   test.each([
@@ -468,7 +468,7 @@ describe('sluice() refuses what is not as expected, and names it:', () => {
   })
 
   test('other limits under a name that the store knows', () => {
-    const store = { timeoutMs: 1_000, open: () => new MemoryStore(() => nowMs) }
+    const store = { isRemote: true, timeoutMs: 1_000, open: () => new MemoryStore(() => nowMs) }
     sluice(steered({ limits: '1/1m', store }))
     sluice(steered({ limits: '1/1m', store }))
     sluice(steered({ limits: '2/1m', name: 'other', store }))
