@@ -1,5 +1,6 @@
 import { globSync } from 'node:fs'
 import { defineConfig } from 'tsdown'
+import { bundledLicenses } from './tools/bundled-licenses.ts'
 
 const COMMAND = 'src/cli.ts'
 
@@ -26,6 +27,7 @@ export default defineConfig([
     deps: { alwaysBundle: /./, onlyBundle: false },
     // Some packages cannot be bundled in the form that they have for CommonJS.
     inputOptions: { resolve: { mainFields: ['module', 'main'] } },
+    plugins: [bundledLicenses()],
     dts: false,
     logLevel: 'error',
     outExtensions: () => ({ js: '.js' }),

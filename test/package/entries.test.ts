@@ -29,33 +29,23 @@ const ALONE = ['library', 'node', 'outbound']
 const EVERYWHERE = Object.keys(USES).filter((use) => use !== 'node')
 
 interface TypeCheck {
-  /** What the project knows of `fetch`. */
-  readonly terms: string
+  /** What the project runs on. */
+  readonly on: string
   /** How it finds modules. */
   readonly resolution: 'bundler' | 'nodenext'
-  readonly options: readonly string[]
+  /** What tells of its globals. */
+  readonly types: string
 }
 
-const IN_NODE: TypeCheck = {
-  terms: 'Node',
-  resolution: 'nodenext',
-  options: ['--types', join(ROOT, 'node_modules/@types/node')],
-}
-const TYPE_CHECKS: readonly TypeCheck[] = [
-  IN_NODE,
-  { terms: 'a browser', resolution: 'bundler', options: ['--lib', 'es2024,dom', '--types', ''] },
-  {
-    terms: 'Workers',
-    resolution: 'bundler',
-    options: ['--types', join(ROOT, 'node_modules/@cloudflare/workers-types')],
-  },
-]
+const ON_NODE: TypeCheck = { on: 'Node', resolution: 'nodenext', types: '@types/node' }
+const ON_WORKERS: TypeCheck = { on: 'Workers', resolution: 'bundler', types: '@cloudflare/workers-types' }
 
-async function checkTypes(project: Project, uses: readonly string[], { resolution, options }: TypeCheck) {
-  const strict = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--allowImportingTsExtensions']
+async function checkTypes(project: Project, uses: readonly string[], { resolution, types }: TypeCheck) {
   const module = ['--module', resolution === 'bundler' ? 'esnext' : resolution, '--moduleResolution', resolution]
+  const globals = ['--target', 'es2024', '--lib', 'es2024', '--types', join(ROOT, 'node_modules', types)]
+  const strict = ['--strict', '--exactOptionalPropertyTypes', '--noEmit', '--allowImportingTsExtensions']
   const files = uses.map((use) => `${use}.ts`)
-  await project.run('tsc', [...strict, '--target', 'es2024', '--lib', 'es2024', ...module, ...options, ...files])
+  await project.run('tsc', [...module, ...globals, ...strict, ...files])
 }
 
 let api: Upstream
@@ -92,10 +82,14 @@ describe('a project with nothing but the package', () => {
     expect(project.packages.toSorted()).toEqual(['sluice', ...Object.keys(dependencies)].toSorted())
   })
 
-  test('has types', () => checkTypes(project, ALONE, IN_NODE))
+  test('has types', () => checkTypes(project, ALONE, ON_NODE))
 
   test.each(ALONE)('runs %s', async (use) => {
     expect(JSON.parse(await project.run('node', ['on-node.ts', use, api.url]))).toEqual(USES[use])
+  })
+
+  test('has the command', async () => {
+    expect(await project.run('node_modules/.bin/sluice', ['--version'])).toMatch(/^\d+\.\d+\.\d+\n$/)
   })
 
   test('can leave out what a program does not use', async () => {
@@ -124,8 +118,8 @@ describe('a project with the package and all that its entries can use', () => {
     await project?.remove()
   })
 
-  test.each(TYPE_CHECKS)('has types in terms of $terms, for $resolution', async (check) => {
-    await checkTypes(project, check === IN_NODE ? Object.keys(USES) : EVERYWHERE, check)
+  test.each([ON_NODE, ON_WORKERS])('has types on $on, with modules for $resolution', async (check) => {
+    await checkTypes(project, check === ON_NODE ? Object.keys(USES) : EVERYWHERE, check)
   })
 
   test.each(Object.entries(USES))('runs %s on Node', async (use, result) => {
