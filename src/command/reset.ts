@@ -36,7 +36,11 @@ export const reset = defineCommand({
       .addOption(FORM)
       .addOption(ROUTE)
       .addOption(DIGEST)
-      .addOption(new Option('-p, --policy <name...>', 'only these policies'))
+      .addOption(
+        new Option('-p, --policy <name>', 'only this policy; may be repeated').argParser(
+          (name: string, before: readonly string[] = []) => [...before, name],
+        ),
+      )
       .addOption(new Option('-y, --yes', 'do not ask'))
       .addOption(CONFIG)
       .addOption(ENV)

@@ -7,11 +7,9 @@ export const TOKEN = new Argument(
   'what the caller sends as Authorization, with or without its scheme; - reads it from standard input',
 )
 export const IP = new Option('--ip <address>', 'address of the caller')
-export const HEADER = new Option('-H, --header <name=value...>', 'a field that the caller sends').argParser(
-  collectPairs,
-)
-export const QUERY = new Option('--query <name=value...>', 'a parameter of the query').argParser(collectPairs)
-export const FORM = new Option('--form <name=value...>', 'a field of an urlencoded form').argParser(collectPairs)
+export const HEADER = new Option('-H, --header <name=value>', 'a field that the caller sends').argParser(collectPairs)
+export const QUERY = new Option('--query <name=value>', 'a parameter of the query').argParser(collectPairs)
+export const FORM = new Option('--form <name=value>', 'a field of an urlencoded form').argParser(collectPairs)
 export const ROUTE = new Option('--route <request>', 'such as "POST /login": only what applies to it')
 export const DIGEST = new Option(
   '--digest <digest>',
