@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util'
 import { loadConfig } from '../src/config/load-config.ts'
 import { examples } from './dev-examples.ts'
+import { readVariables } from './dev-variables.ts'
 import { startEchoUpstream } from './echo-upstream.ts'
 import { findRedisServer } from './find-redis-server.ts'
 import { freePort } from './free-port.ts'
@@ -34,6 +35,7 @@ async function start(): Promise<void> {
     }
   }
 
+  // Wrangler takes a second or more to load: what is wrong without it is said before.
   const { startDevWorker } = await import('./dev-worker.ts')
   const url = await startDevWorker({ port, variables })
   const tiers = config.policies.flatMap((policy) => policy.tiers.map(({ name, limit }) => `${limit} per ${name}`))

@@ -86,7 +86,7 @@ export async function explain(config: Config, { route, header, form, ip }: Asked
       })
       continue
     }
-    const { view, refusal } = await viewOf(config, maker, match, request, path, priority)
+    const { view, refusal } = await viewOf(config, maker, match, request, path, priority, ip !== undefined)
     policies.push(view)
     verdict ??= refusal
   }
@@ -100,6 +100,7 @@ async function viewOf(
   request: Request,
   path: RequestPath,
   priority: Priority,
+  hasAddress: boolean,
 ): Promise<{ readonly view: PolicyView; readonly refusal?: string }> {
   const { policy, route } = match
   const { name } = policy
@@ -135,18 +136,24 @@ async function viewOf(
     }
     case 'rule': {
       const { key, cost, reserved } = asked.rule
-      const identity = await identityOf(
+      const identified = await identityOf(
         config,
         policy,
         route ?? `${request.method} ${path.canonical}`,
         request.clone() as Request,
       )
+      // The digest would be that of no address.
+      const isUnknown = !hasAddress && /(?:^|\+ )ip\b/.test(identified)
+      const identity = isUnknown ? `${identified}, which --ip names` : identified
+      const keyShown = isUnknown ? key.replace(/\{.*\}$/, '{…}') : key
       const tiers = policy.tiers.map(
         (tier) => `${tier.limit} ${tier.name === name ? 'at once' : `per ${tier.name.slice(name.length + 1)}`}`,
       )
       const mode = policy.enforced ? 'enforce' : 'shadow'
       const counted = policy.counts === 'requests' ? why : `${why}; counts ${policy.counts}`
-      return { view: { policy: name, applies: true, why: counted, identity, key, cost, reserved, tiers, mode } }
+      return {
+        view: { policy: name, applies: true, why: counted, identity, key: keyShown, cost, reserved, tiers, mode },
+      }
     }
   }
 }
