@@ -10,8 +10,6 @@ import { startRestFront } from './rest-front.ts'
 
 async function start(): Promise<void> {
   const port = await portOf()
-  // Wrangler takes a second or more to load: what is wrong apart from it is said at once.
-  const { readVariables } = await import('./dev-variables.ts')
   const variables = readVariables({ shell: process.env })
   // Checked before anything starts; an upstream that is missing here is started below.
   const config = loadConfig({ UPSTREAM_URL: 'http://127.0.0.1', ...variables })

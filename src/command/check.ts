@@ -2,6 +2,7 @@ import { Argument, Option } from '@commander-js/extra-typings'
 import { FORM, HEADER, IP } from './caller/options.ts'
 import { type Explanation, explain } from './check/explain.ts'
 import { inspect, type Located } from './check/inspect.ts'
+import { RULES } from './check/rules.ts'
 import { CommandError } from './command-error.ts'
 import { CONFIG, ENV } from './settings/options.ts'
 import { readSettings } from './settings/settings.ts'
@@ -23,12 +24,15 @@ export const check = defineCommand({
       line: "check 'POST /login' -H 'Authorization: Bearer x' --ip 203.0.113.7",
     },
   ],
+  notes: {
+    rule: Object.fromEntries(Object.entries(RULES).map(([rule, [level, meaning]]) => [rule, `${level}: ${meaning}`])),
+  },
   json: {
     ok: 'true if the exit code is 0',
     file: 'the wrangler.toml that was read',
     environment: 'the environment of it; null for the top of the file',
     'findings[].level': '"error" (the Worker would refuse to start), "warning" (surely a mistake) or "note"',
-    'findings[].rule': 'what was looked for; see the table of rules',
+    'findings[].rule': 'what was looked for, see above',
     'findings[].message': 'what is wrong, in one line',
     'findings[].hint': 'what to do; may be missing',
     'findings[].file': 'file, or words for where else it comes from; may be missing',

@@ -9,7 +9,6 @@ export function effectMistakes({ policies, leases, localShare }: Config, { varia
   const findings: Finding[] = []
   if (leases !== undefined && !limiting.some(({ algorithm }) => ALGORITHMS[algorithm].isLeasable)) {
     findings.push({
-      level: 'warning',
       rule: 'leases-without-effect',
       message: 'LEASES changes nothing: no policy has an algorithm whose permits can be taken in advance',
       hint: 'sliding-window has.',
@@ -18,7 +17,6 @@ export function effectMistakes({ policies, leases, localShare }: Config, { varia
   }
   if (localShare !== 1 && !limiting.some(({ onStoreError }) => onStoreError === 'local')) {
     findings.push({
-      level: 'warning',
       rule: 'local-share-without-effect',
       message: 'LOCAL_SHARE changes nothing: no policy is "local" while Redis is away',
       variable: 'LOCAL_SHARE',
@@ -26,7 +24,6 @@ export function effectMistakes({ policies, leases, localShare }: Config, { varia
   }
   if (variables.MODE === 'shadow') {
     findings.push({
-      level: 'note',
       rule: 'shadow',
       message: 'MODE is "shadow": nothing is ever refused',
       variable: 'MODE',

@@ -18,11 +18,10 @@ export function exemptionMistakes({ policies, exempt }: Config, settings: Settin
     const what = policy.match === undefined ? '' : isWhole ? ` (${those})` : `, ${those} of its patterns`
     return [
       {
-        level: 'warning',
         rule: 'exempt',
         message: `policy "${policy.name}"${what} never applies: EXEMPT has "${patternText(first.exemption)}"`,
         hint: 'What is exempt passes without limits, whatever policies say.',
-        ...policyPlace(settings, policy, policy.match && 'match'),
+        ...(policy.match ? policyPlace(settings, policy, 'match') : { variable: 'EXEMPT' }),
       },
     ]
   })

@@ -10,7 +10,6 @@ export function fileMistakes(_config: Config, { toml, root, sources }: Settings)
   for (const name of VARIABLES) {
     if (name in toml.table(...root)) {
       findings.push({
-        level: 'warning',
         rule: 'misplaced-variable',
         message: `${name} stands outside of [${[...root, 'vars'].join('.')}]: the Worker does not get it`,
         hint:
@@ -24,7 +23,6 @@ export function fileMistakes(_config: Config, { toml, root, sources }: Settings)
   for (const name of SECRETS) {
     if (sources.get(name) !== 'wrangler.toml' || name === 'UPSTASH_REDIS_REST_URL') continue
     findings.push({
-      level: 'warning',
       rule: 'secret-in-file',
       message: `${name} is a secret, and stands in a file that everybody with the repository can read`,
       hint: `Take it out, and set another one by \`wrangler secret put ${name}\`.`,
@@ -36,7 +34,6 @@ export function fileMistakes(_config: Config, { toml, root, sources }: Settings)
     const lost = VARIABLES.filter((name) => name in toml.table('vars') && !(name in own))
     if (lost.length > 0) {
       findings.push({
-        level: 'note',
         rule: 'not-inherited',
         message: `${lost.join(', ')} of [vars] ${lost.length === 1 ? 'does' : 'do'} not hold in this environment, which inherits no variables`,
         tomlPath: [...root, 'vars'],

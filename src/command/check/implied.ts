@@ -22,7 +22,6 @@ export function impliedMistakes({ policies }: Config, settings: Settings): reado
     if (stronger && !(isMutual(policy, stronger) && policies.indexOf(stronger) > policies.indexOf(policy))) {
       return [
         {
-          level: 'warning',
           rule: 'implied-policy',
           message: `policy "${policy.name}" never refuses: policy "${stronger.name}" applies to all of its requests and refuses before it does`,
           hint: 'Leave it out, or make its limits lower.',
@@ -31,7 +30,6 @@ export function impliedMistakes({ policies }: Config, settings: Settings): reado
       ]
     }
     return own.map(({ each, by }) => ({
-      level: 'warning',
       rule: 'implied-tier',
       message: `the tier ${each.name} (${each.limit}) never refuses: ${by.name} (${by.limit}) lets at most ${most(policy, by, each.windowMs)} units pass in that time`,
       hint: 'A longer window only matters with a limit below that.',

@@ -21,7 +21,6 @@ export function reserveMistakes({ policies }: Config, settings: Settings): reado
     const findings: Finding[] = []
     if (reserved.default > 0 && !isGiven('critical')) {
       findings.push({
-        level: 'warning',
         rule: 'reserve-for-nobody',
         message: `policy "${name}" keeps ${reserved.default} of ${limit} for critical requests, and no policy makes any critical: nobody can use them`,
         hint: 'Add a policy with priority = "critical" for the requests that may.',
@@ -30,7 +29,6 @@ export function reserveMistakes({ policies }: Config, settings: Settings): reado
     }
     if (reserved.sheddable > reserved.default && !isGiven('sheddable')) {
       findings.push({
-        level: 'warning',
         rule: 'reserve-without-effect',
         message: `policy "${name}" keeps units from sheddable requests, and no policy makes any sheddable`,
         hint: 'Add a policy with priority = "sheddable" for the requests that are to stop first.',
@@ -41,7 +39,6 @@ export function reserveMistakes({ policies }: Config, settings: Settings): reado
     const left = limit - reserved[worst]
     if (left < limit * LITTLE) {
       findings.push({
-        level: 'warning',
         rule: 'reserve-leaves-little',
         message: `policy "${name}" leaves ${left} of ${limit} to ${worst} requests: the reserve takes nearly the whole window`,
         ...place,

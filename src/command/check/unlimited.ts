@@ -8,7 +8,7 @@ import { policyPlace } from './policy-place.ts'
 
 /** Routes that nothing limits, and classes that change nothing. */
 export function unlimitedMistakes({ policies, isShedding }: Config, settings: Settings): readonly Finding[] {
-  const limiting = policies.filter(({ tiers, counts }) => tiers.length > 0 && counts !== 'identities')
+  const limiting = policies.filter(({ tiers, counts }) => tiers.length > 0 && counts === 'requests')
   const findings: Finding[] = []
   for (const policy of policies) {
     if (policy.tiers.length > 0) continue
@@ -17,7 +17,6 @@ export function unlimitedMistakes({ policies, isShedding }: Config, settings: Se
     const place = policyPlace(settings, policy, policy.match && 'match')
     if (bare.length > 0) {
       findings.push({
-        level: 'warning',
         rule: 'unlimited-route',
         message: `nothing limits ${bare.map((pattern) => `"${patternText(pattern)}"`).join(', ')}: policy "${policy.name}" only gives it a class`,
         hint: 'Give the policy limits, or add one that has them.',
@@ -28,7 +27,6 @@ export function unlimitedMistakes({ policies, isShedding }: Config, settings: Se
       !limiting.some((other) => hasReserve(other) && patterns.some((each) => appliesTo(other, each)))
     ) {
       findings.push({
-        level: 'warning',
         rule: 'class-without-effect',
         message: `policy "${policy.name}" gives a class, which changes nothing: no policy there has a reserve, and SHEDDING is off`,
         ...policyPlace(settings, policy, 'priority'),
@@ -39,7 +37,6 @@ export function unlimitedMistakes({ policies, isShedding }: Config, settings: Se
   if (!isAll && limiting.length > 0) {
     const routes = limiting.flatMap(({ match }) => match ?? []).map(patternText)
     findings.push({
-      level: 'note',
       rule: 'unlimited-rest',
       message: `nothing limits requests other than ${routes.join(', ')}`,
       hint: 'RATE_LIMITS, or a policy without match, would.',

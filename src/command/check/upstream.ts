@@ -9,7 +9,6 @@ export function upstreamMistakes({ upstreamUrl }: Config, { toml, root, sources 
   if (/(?:^|\.)example\.(?:com|net|org)$/.test(hostname)) {
     return [
       {
-        level: 'warning',
         rule: 'example-upstream',
         message: `UPSTREAM_URL is still that of an example, ${hostname}`,
         hint: 'Set it to the origin of your API.',
@@ -24,7 +23,6 @@ export function upstreamMistakes({ upstreamUrl }: Config, { toml, root, sources 
   if (route === undefined) return []
   return [
     {
-      level: 'warning',
       rule: 'upstream-is-route',
       message: `UPSTREAM_URL is of the host that the route "${route}" sends to the gateway itself`,
       hint: 'Give the API a host of its own, which no route is for.',
