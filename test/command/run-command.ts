@@ -11,6 +11,8 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>
   /** Written to its standard input, which is no terminal. */
   readonly input?: string
+  /** Sends it a Ctrl-C when it has printed so many lines. */
+  readonly interruptAfterLines?: number
 }
 
 export interface Outcome {
@@ -22,7 +24,7 @@ export interface Outcome {
 /** Runs the command as a process of its own, to its end. */
 export async function runCommand(
   args: readonly string[],
-  { cwd = '/', env = {}, input = '' }: RunOptions = {},
+  { cwd = '/', env = {}, input = '', interruptAfterLines }: RunOptions = {},
 ): Promise<Outcome> {
   const child = spawn(process.execPath, [CLI, ...args], {
     cwd,
@@ -31,6 +33,11 @@ export async function runCommand(
   })
   child.stdin.on('error', () => {})
   child.stdin.end(input)
+  let lines = 0
+  child.stdout.on('data', (chunk: Buffer) => {
+    lines += chunk.toString().split('\n').length - 1
+    if (interruptAfterLines !== undefined && lines >= interruptAfterLines) child.kill('SIGINT')
+  })
   const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')])
   return { code, stdout, stderr }
 }
