@@ -9,8 +9,13 @@ import { SUBCOMMANDS } from './subcommands.ts'
 import { Terminal } from './terminal.ts'
 import { version } from './version.ts'
 
+/** What is used of the process. */
+export type World = Pick<NodeJS.Process, 'stdin' | 'stdout' | 'stderr' | 'env' | 'cwd' | 'exit'> & {
+  on(event: 'SIGINT', listener: () => void): unknown
+}
+
 /** Runs a command line to its end. @returns the exit code */
-export async function main(args: readonly string[], process: NodeJS.Process): Promise<number> {
+export async function main(args: readonly string[], process: World): Promise<number> {
   const { stdin, stdout, stderr, env } = process
   // The reader of a pipe has had enough.
   stdout.on('error', ({ code }: NodeJS.ErrnoException) =>
@@ -34,7 +39,7 @@ export async function main(args: readonly string[], process: NodeJS.Process): Pr
 /** @returns undefined if nothing is left to be done @throws {CommanderError} */
 async function parse(
   args: readonly string[],
-  { stdout, stderr }: Pick<NodeJS.Process, 'stdout' | 'stderr'>,
+  { stdout, stderr }: Pick<World, 'stdout' | 'stderr'>,
 ): Promise<Asked | undefined> {
   const asked: Asked[] = []
   const onAsked = async (each: Asked) => void asked.push(each)
@@ -48,7 +53,7 @@ async function parse(
 }
 
 /** Aborted by the first Ctrl-C; the second one ends the process. */
-function interruptionOf(process: NodeJS.Process): AbortController {
+function interruptionOf(process: World): AbortController {
   const interruption = new AbortController()
   process.on('SIGINT', () => {
     if (interruption.signal.aborted) process.exit(exitCode('interrupted'))

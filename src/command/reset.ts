@@ -54,7 +54,7 @@ export const reset = defineCommand({
     if (unknown !== undefined) {
       throw new CommandError(`--policy: expected one of ${known.join(', ')}, got ${JSON.stringify(unknown)}`)
     }
-    const { rules, leftOut } = await rulesOf(config, token, options)
+    const { rules, leftOut } = await rulesOf(config, terminal, token, options)
     const isAsked = ({ policy }: { policy: { name: string } }) => names === undefined || names.includes(policy.name)
     const chosen = rules.filter(isAsked)
     const connection = await connect(settings, env, options.redis)

@@ -58,7 +58,7 @@ export const usage = defineCommand({
     const everyMs = intervalOf(options.watch)
     const settings = readSettings({ cwd, shell: env, config: options.config, env: options.env, view: 'development' })
     const config = configOf(settings)
-    const asked = await rulesOf(config, token, options)
+    const asked = await rulesOf(config, terminal, token, options)
     const connection = await connect(settings, env, options.redis)
     const note = options.digest === undefined ? digestNote(settings) : undefined
     if (note !== undefined) terminal.note(note)

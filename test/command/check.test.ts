@@ -5,9 +5,16 @@ import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { RULES } from '../../src/command/check/rules.ts'
 import { findingsOf } from './findings-of.ts'
-import { type RunOptions, runCommand } from './run-command.ts'
+import { type RunOptions, runCommand, runInside } from './run-command.ts'
 
 const FILES = globSync(join(import.meta.dirname, 'config/*.toml')).toSorted()
+
+async function directoryOf(files: Readonly<Record<string, string>>): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'sluice-check-'))
+  onTestFinished(() => rm(directory, { recursive: true }))
+  for (const [name, text] of Object.entries(files)) await writeFile(join(directory, name), text)
+  return directory
+}
 
 /** Runs `sluice check` beside files of these names. */
 async function check(
@@ -15,10 +22,7 @@ async function check(
   args: readonly string[] = [],
   env: RunOptions['env'] = {},
 ) {
-  const cwd = await mkdtemp(join(tmpdir(), 'sluice-check-'))
-  onTestFinished(() => rm(cwd, { recursive: true }))
-  for (const [name, text] of Object.entries(files)) await writeFile(join(cwd, name), text)
-  return runCommand(['check', ...args], { cwd, env })
+  return runInside(['check', ...args], { cwd: await directoryOf(files), env })
 }
 
 const GOOD = '[vars]\nUPSTREAM_URL = "https://api.acme.test"\nRATE_LIMITS = "10/1s"\n'
@@ -39,7 +43,8 @@ describe('a bad file is told about with its place', () => {
 })
 
 test('sluice check prints each finding as file:line:column, what to do, and a count', async () => {
-  const { code, stdout, stderr } = await check({ 'wrangler.toml': `${GOOD}ANONYMOUS = "allow"\nLEASES = "of"\n` })
+  const cwd = await directoryOf({ 'wrangler.toml': `${GOOD}ANONYMOUS = "allow"\nLEASES = "of"\n` })
+  const { code, stdout, stderr } = await runCommand(['check'], { cwd })
   expect([code, stderr]).toEqual([1, ''])
   expect(stdout.split('\n')).toEqual([
     'wrangler.toml:4:13: error: ANONYMOUS: expected "ip" or "deny", got "allow" [refused]',

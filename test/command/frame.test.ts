@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { commandPage } from '../../src/command/page.ts'
 import { SUBCOMMANDS } from '../../src/command/subcommands.ts'
-import { runCommand } from './run-command.ts'
+import { runCommand, runInside } from './run-command.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 
@@ -15,13 +15,13 @@ test('sluice --help names every subcommand and exit code', async () => {
 })
 
 test.each(['chek', '--no-such-option'])('sluice %s is misuse', async (argument) => {
-  const { code, stdout, stderr } = await runCommand([argument])
+  const { code, stdout, stderr } = await runInside([argument])
   expect([code, stdout]).toEqual([2, ''])
   expect(stderr).toMatch(/^error: unknown /)
 })
 
 test('sluice check takes the configuration of this repository, and prints no colours', async () => {
-  const { code, stdout } = await runCommand(['check'], { cwd: ROOT })
+  const { code, stdout } = await runInside(['check'], { cwd: ROOT })
   expect(code).toBe(0)
   expect(stdout).not.toContain('\x1b')
 })

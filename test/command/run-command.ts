@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
+import { PassThrough, Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
+import { main, type World } from '../../src/command/main.ts'
 
 const CLI = join(import.meta.dirname, '../../src/cli.ts')
 
@@ -19,6 +21,17 @@ export interface Outcome {
   readonly code: number | null
   readonly stdout: string
   readonly stderr: string
+}
+
+/** Runs the command inside of this process, which takes a hundredth of the time; not where the process itself matters. */
+export async function runInside(
+  args: readonly string[],
+  { cwd = '/', env = {}, input = '' }: RunOptions = {},
+): Promise<Outcome> {
+  const [stdout, stderr] = [new PassThrough(), new PassThrough()]
+  const world = { stdin: Readable.from([input]), stdout, stderr, env, cwd: () => cwd, exit: () => {}, on: () => {} }
+  const code = await main(args, world as unknown as World)
+  return { code, stdout: `${stdout.read() ?? ''}`, stderr: `${stderr.read() ?? ''}` }
 }
 
 /** Runs the command as a process of its own, to its end. */

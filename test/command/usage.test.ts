@@ -9,7 +9,7 @@ import { PLANTED } from '../setup/secret-watch.ts'
 import { startGateway } from '../support/gateway.ts'
 import type { PointOfPresence } from '../support/point-of-presence.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
-import { type Outcome, runCommand } from './run-command.ts'
+import { type Outcome, runCommand, runInside } from './run-command.ts'
 
 const KEY_PREFIX = `command-${randomUUID()}`
 const IDENTITY_SECRET = `${PLANTED}-of-identities`
@@ -56,8 +56,7 @@ const CONNECTIONS = [
   ['redis://', ['--redis', `redis://127.0.0.1:${inject('redisPort')}`]],
 ] as const
 
-const run = (args: readonly string[], input?: string) =>
-  runCommand(args, { cwd, ...(input !== undefined && { input }) })
+const run = (args: readonly string[], input?: string) => runInside(args, { cwd, ...(input !== undefined && { input }) })
 
 /** Of each tier, what is used. */
 const used = ({ stdout }: Outcome) =>
@@ -96,7 +95,7 @@ describe.each(CONNECTIONS)('over %s', (kind, where) => {
     await request('/login', headers, 'POST')
     const before = await contents()
     const args = ['usage', token, '--ip', ip, '-H', `x-api-key=${token}`, '--json', ...where]
-    const outcome = await run(args)
+    const outcome = await runCommand(args, { cwd })
     expect([outcome.code, outcome.stderr]).toEqual([0, ''])
     expect(used(outcome)).toEqual({
       'default-1h': 3,
@@ -162,7 +161,7 @@ test('sluice usage --watch asks again until Ctrl-C', async () => {
 describe('sluice usage says what is wrong', () => {
   test('with a token that is not the database’s', async () => {
     const env = { UPSTASH_REDIS_REST_TOKEN: `${PLANTED}-wrong` }
-    const { code, stderr } = await runCommand(['usage', 'x'], { cwd, env })
+    const { code, stderr } = await runInside(['usage', 'x'], { cwd, env })
     expect(code).toBe(3)
     expect(stderr).toMatch(/error: Redis answered an error: WRONGPASS .*\n {2}User, password or token are not/)
   })
@@ -193,7 +192,7 @@ describe('sluice usage says what is wrong', () => {
   })
 
   test('with a configuration that the Worker refuses', async () => {
-    const { code, stderr } = await runCommand(['usage', 'x'], { cwd, env: { RATE_LIMITS: 'never' } })
+    const { code, stderr } = await runInside(['usage', 'x'], { cwd, env: { RATE_LIMITS: 'never' } })
     expect([code, stderr.split(':')[1]?.trim()]).toEqual([2, 'RATE_LIMITS'])
   })
 })

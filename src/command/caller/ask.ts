@@ -3,7 +3,8 @@ import { RedisStore } from '../../store/redis/redis-store.ts'
 import { CommandError } from '../command-error.ts'
 import { CALL_TIMEOUT_MS, type Connection } from '../redis/connection.ts'
 import type { Settings } from '../settings/settings.ts'
-import { type Caller, readToken } from './caller.ts'
+import type { Terminal } from '../terminal.ts'
+import type { Caller } from './caller.ts'
 import { type CallerRules, rulesOfCaller, rulesOfDigest } from './rules-of-caller.ts'
 
 /** What the options of a subcommand say of a caller. */
@@ -21,10 +22,12 @@ export function configOf({ variables }: Settings): Config {
 /** @throws {CommandError} if they tell nothing, or too much */
 export async function rulesOf(
   config: Config,
+  terminal: Terminal,
   token: string | undefined,
   { digest, ip, header, query, form, route }: CallerOptions,
 ): Promise<CallerRules> {
-  const caller: Caller = { token: await readToken(token, process.stdin), ip, header, query, form, route }
+  // A token that is read need not stand in the history of a shell.
+  const caller: Caller = { token: token === '-' ? await terminal.readInput() : token, ip, header, query, form, route }
   const known = Object.entries(caller).filter(([, value]) => value !== undefined)
   if (digest !== undefined) {
     if (known.length > 0)

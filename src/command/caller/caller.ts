@@ -1,4 +1,3 @@
-import { text } from 'node:stream/consumers'
 import { CommandError } from '../command-error.ts'
 import type { Pairs } from './options.ts'
 
@@ -11,11 +10,6 @@ export interface Caller {
   readonly form?: Pairs | undefined
   /** `METHOD /path` of a request; policies that do not apply to it are left out. */
   readonly route?: string | undefined
-}
-
-/** `-` stands for the standard input, so that a token need not stand in the history of a shell. */
-export async function readToken(token: string | undefined, stdin: NodeJS.ReadStream): Promise<string | undefined> {
-  return token === '-' ? (await text(stdin)).trim() : token
 }
 
 /** The address that is not known: of no network, and no caller's. */
