@@ -1,14 +1,8 @@
-import './wrangler-switches.ts'
 import { join } from 'node:path'
-import { unstable_getVarsForDev as getVarsForDev, unstable_readConfig as readConfig } from 'wrangler'
-import { meantVariable } from '../src/config/misspelt.ts'
-import { SECRETS, VARIABLES } from '../src/config/variables.ts'
+import { readSettings } from '../src/command/settings/settings.ts'
 
 export interface VariablesOptions {
-  /**
-   * Environment of the shell. Only the variables that Sluice reads count, and names that look like misspellings of
-   * them.
-   */
+  /** Environment of the shell; of it, only the variables that Sluice reads count, and names it would take for these misspelt. */
   shell: Readonly<Record<string, string | undefined>>
   /** Path of wrangler.toml; `.dev.vars` is read from the same directory. */
   wranglerToml?: string
@@ -17,27 +11,15 @@ export interface VariablesOptions {
 export const WRANGLER_TOML = join(import.meta.dirname, '..', 'wrangler.toml')
 
 /**
- * The Worker's variables for development: those of the shell win over `.dev.vars`, which wins over wrangler.toml. An
- * empty secret counts as not set: a copy of .dev.vars.example names them all. The UPSTREAM_URL of wrangler.toml is
- * ignored here: requests of a development server do not belong there.
- * @throws Error if a file is not what wrangler takes.
+ * The Worker's variables for development: those of the shell win over `.dev.vars`, which wins over wrangler.toml.
+ * A secret that is empty is none: a copy of .dev.vars.example names them all.
+ * The UPSTREAM_URL of wrangler.toml counts for nothing here, as requests of a development server belong elsewhere.
+ * @throws Error if a file cannot be read.
  */
 export function readVariables({ shell, wranglerToml = WRANGLER_TOML }: VariablesOptions): Record<string, unknown> {
-  const { vars, configPath } = readConfig({ config: wranglerToml })
-  const { UPSTREAM_URL: _, ...varsOfToml } = vars
-  const isSilent = true
-  const bindings = getVarsForDev(configPath, undefined, varsOfToml, undefined, isSilent)
-
-  const variables: Record<string, unknown> = {}
-  for (const [name, binding] of Object.entries(bindings)) {
-    if ('value' in binding) variables[name] = binding.value
-  }
-  for (const [name, value] of Object.entries(shell)) {
-    const isKnown = (VARIABLES as readonly string[]).includes(name)
-    if (value !== undefined && (isKnown || meantVariable(name))) variables[name] = value
-  }
-  for (const name of SECRETS) {
-    if (variables[name] === '') delete variables[name]
-  }
-  return variables
+  const { variables, sources } = readSettings({ cwd: '/', config: wranglerToml, shell, view: 'development' })
+  const { UPSTREAM_URL, ...others } = variables
+  return sources.get('UPSTREAM_URL') === 'wrangler.toml' || UPSTREAM_URL === undefined
+    ? others
+    : { ...others, UPSTREAM_URL }
 }

@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util'
 import { loadConfig } from '../src/config/load-config.ts'
 import { examples } from './dev-examples.ts'
+import { readVariables } from './dev-variables.ts'
 import { startEchoUpstream } from './echo-upstream.ts'
 import { findRedisServer } from './find-redis-server.ts'
 import { freePort } from './free-port.ts'
@@ -9,8 +10,6 @@ import { startRestFront } from './rest-front.ts'
 
 async function start(): Promise<void> {
   const port = await portOf()
-  // Wrangler takes a second or more to load: what is wrong apart from it is said at once.
-  const { readVariables } = await import('./dev-variables.ts')
   const variables = readVariables({ shell: process.env })
   // Checked before anything starts; an upstream that is missing here is started below.
   const config = loadConfig({ UPSTREAM_URL: 'http://127.0.0.1', ...variables })
@@ -34,6 +33,7 @@ async function start(): Promise<void> {
     }
   }
 
+  // Wrangler takes a second or more to load: what is wrong without it is said before.
   const { startDevWorker } = await import('./dev-worker.ts')
   const url = await startDevWorker({ port, variables })
   const tiers = config.policies.flatMap((policy) => policy.tiers.map(({ name, limit }) => `${limit} per ${name}`))

@@ -1,5 +1,8 @@
-import { Option } from '@commander-js/extra-typings'
+import { Argument, Option } from '@commander-js/extra-typings'
+import { FORM, HEADER, IP } from './caller/options.ts'
+import { type Explanation, explain } from './check/explain.ts'
 import { inspect, type Located } from './check/inspect.ts'
+import { RULES } from './check/rules.ts'
 import { CommandError } from './command-error.ts'
 import { CONFIG, ENV } from './settings/options.ts'
 import { readSettings } from './settings/settings.ts'
@@ -12,32 +15,56 @@ export const check = defineCommand({
   description:
     'Finds everything for which the Worker would refuse to start, and what it would accept but is surely a mistake. ' +
     'It reads what `wrangler deploy` takes along: [vars] of wrangler.toml; secrets from .dev.vars and the shell if they ' +
-    'are there.',
+    'are there. With a request it also says which policies apply to it, by what identity, at what cost, and why.',
   examples: [
     { shows: 'before each deploy; `npm run build` and `npm run deploy` do it', line: 'check --env production' },
     { shows: 'what `npm run dev` would use', line: 'check --dev' },
+    {
+      shows: 'which policies a request meets, and why',
+      line: "check 'POST /login' -H 'Authorization: Bearer x' --ip 203.0.113.7",
+    },
   ],
+  notes: {
+    rule: Object.fromEntries(Object.entries(RULES).map(([rule, [level, meaning]]) => [rule, `${level}: ${meaning}`])),
+  },
   json: {
     ok: 'true if the exit code is 0',
     file: 'the wrangler.toml that was read',
     environment: 'the environment of it; null for the top of the file',
     'findings[].level': '"error" (the Worker would refuse to start), "warning" (surely a mistake) or "note"',
-    'findings[].rule': 'what was looked for; see the table of rules',
+    'findings[].rule': 'what was looked for, see above',
     'findings[].message': 'what is wrong, in one line',
     'findings[].hint': 'what to do; may be missing',
     'findings[].file': 'file, or words for where else it comes from; may be missing',
     'findings[].line': 'line in the file, from 1; may be missing',
     'findings[].column': 'column, from 1; may be missing',
+    'request.method': 'of the request; there only if one was named',
+    'request.path': 'its path in the one spelling by which policies go',
+    'request.verdict': 'what becomes of it without counting (exempt, 400, 401 …), and why; null if policies decide',
+    'request.class': '"critical", "default" or "sheddable"; null if policies are not asked',
+    'request.policies[].policy': 'name of the policy',
+    'request.policies[].applies': 'whether it decides about the request',
+    'request.policies[].why': 'why, or why not',
+    'request.policies[].identity': 'by what the caller is counted; this and what follows only if the policy counts',
+    'request.policies[].key': 'key in Redis, with the digest of the caller in braces',
+    'request.policies[].cost': 'units that the request costs',
+    'request.policies[].reserved': 'units that the request leaves to more important ones',
+    'request.policies[].tiers[]': 'limits, such as "10 per 1s"',
+    'request.policies[].mode': '"enforce", or "shadow" if the policy refuses nothing',
   },
   declare: (command) =>
     command
+      .addArgument(new Argument('[request...]', 'such as "POST /login": say what policies make of it'))
+      .addOption(HEADER)
+      .addOption(FORM)
+      .addOption(IP)
       .addOption(CONFIG)
       .addOption(ENV)
       .addOption(
         new Option('--dev', 'check what `npm run dev` would use: the shell and .dev.vars win over wrangler.toml'),
       )
       .addOption(new Option('--strict', 'exit with 1 for warnings, too')),
-  async run({ terminal, env, cwd }, options) {
+  async run({ terminal, env, cwd }, options, words) {
     const view = options.dev ? 'development' : 'deployed'
     const settings = readSettings({ cwd, shell: env, config: options.config, env: options.env, view })
     const { toml } = settings
@@ -47,17 +74,24 @@ export const check = defineCommand({
     const { findings, config } = inspect(settings, view)
     const count = (level: Located['level']) => findings.filter((finding) => finding.level === level).length
     const isOk = count('error') === 0 && (!options.strict || count('warning') === 0)
+    const route = words.join(' ')
+    if (words.length === 0 && (options.header || options.form || options.ip)) {
+      throw new CommandError('expected a request, such as "POST /login"')
+    }
+    const request = config && words.length > 0 ? await explain(config, { route, ...options }) : undefined
     const result = {
       ok: isOk,
       file: toml.file,
       environment: options.env ?? null,
       findings: findings.map(toJson),
+      ...(request && { request: { ...request, verdict: request.verdict ?? null, class: request.class ?? null } }),
     }
     terminal.show(result, () => {
       const lines = findings.flatMap((finding) => linesOf(finding, terminal))
       const counts = [amount(count('error'), 'error'), amount(count('warning'), 'warning')]
       const policies = amount(config?.policies.length ?? 0, 'policy', 'policies')
-      return [...lines, `${toml.file}: ${policies}, ${counts.join(', ')}`].join('\n')
+      const explained = request ? ['', ...linesOfRequest(request, terminal)] : []
+      return [...lines, `${toml.file}: ${policies}, ${counts.join(', ')}`, ...explained].join('\n')
     })
     return isOk ? 'done' : 'found'
   },
@@ -73,6 +107,29 @@ function linesOf({ level, rule, message, hint, at }: Located, terminal: Terminal
   const place = typeof at === 'object' ? `${at.file}:${at.line}:${at.column}` : at
   const head = `${place === undefined ? '' : `${terminal.style('bold', place)}: `}${terminal.style(COLOURS[level], level)}`
   return [`${head}: ${message} ${terminal.style('dim', `[${rule}]`)}`, ...(hint ? [`  ${hint}`] : [])]
+}
+
+function linesOfRequest(
+  { method, path, verdict, class: priority, policies }: Explanation,
+  terminal: Terminal,
+): string[] {
+  const counting = policies.filter(({ key }) => key !== undefined)
+  const rows = counting.map(({ policy, tiers = [], identity = '', cost = 0, why, mode, reserved = 0, key = '' }) => [
+    mode === 'shadow' ? `${policy} (shadow)` : policy,
+    tiers.join(', '),
+    identity,
+    reserved > 0 ? `${cost}, leaving ${reserved}` : `${cost}`,
+    why,
+    key,
+  ])
+  const others = policies.filter(({ key }) => key === undefined)
+  return [
+    `${terminal.style('bold', `${method} ${path}`)}${priority === undefined ? '' : `  class ${priority}`}`,
+    ...(verdict === undefined ? [] : [verdict]),
+    ...(rows.length > 0 ? [terminal.table(['policy', 'limits', 'counted by', 'cost', 'why', 'key'], rows)] : []),
+    ...(verdict === undefined && rows.length === 0 ? ['no policy limits it'] : []),
+    ...others.map(({ policy, why }) => `${policy}: not asked, ${why}`),
+  ]
 }
 
 function amount(count: number, one: string, many = `${one}s`): string {

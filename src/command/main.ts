@@ -1,4 +1,4 @@
-import { CommanderError } from '@commander-js/extra-typings'
+import { CommanderError, type CommandUnknownOpts } from '@commander-js/extra-typings'
 import { ConfigError } from '../config/config-error.ts'
 import { StoreError } from '../store/store.ts'
 import { CommandError } from './command-error.ts'
@@ -9,45 +9,57 @@ import { SUBCOMMANDS } from './subcommands.ts'
 import { Terminal } from './terminal.ts'
 import { version } from './version.ts'
 
+/** What is used of the process. */
+export type World = Pick<NodeJS.Process, 'stdin' | 'stdout' | 'stderr' | 'env' | 'cwd' | 'exit'> & {
+  on(event: 'SIGINT', listener: () => void): unknown
+}
+
 /** Runs a command line to its end. @returns the exit code */
-export async function main(args: readonly string[], process: NodeJS.Process): Promise<number> {
+export async function main(args: readonly string[], process: World): Promise<number> {
   const { stdin, stdout, stderr, env } = process
   // The reader of a pipe has had enough.
-  stdout.on('error', (error: NodeJS.ErrnoException) =>
-    process.exit(error.code === 'EPIPE' ? 0 : exitCode('unexpected')),
+  stdout.on('error', ({ code }: NodeJS.ErrnoException) =>
+    process.exit(exitCode(code === 'EPIPE' ? 'done' : 'unexpected')),
   )
+  const { signal } = interruptionOf(process)
+  const streams = { stdin, stdout, stderr }
+  try {
+    const asked = await parse(args, streams)
+    if (!asked) return exitCode('done')
+    const terminal = new Terminal({ ...streams, isJson: asked.isJson })
+    return exitCode(await asked.run({ terminal, env, cwd: process.cwd(), signal }))
+  } catch (error) {
+    if (signal.aborted) return exitCode('interrupted')
+    // It has said what is wrong.
+    if (error instanceof CommanderError) return exitCode(error.exitCode === 0 ? 'done' : 'misuse')
+    return exitCode(tell(error, new Terminal({ ...streams, isJson: args.includes('--json') })))
+  }
+}
+
+/** @returns undefined if nothing is left to be done @throws {CommanderError} */
+async function parse(
+  args: readonly string[],
+  { stdout, stderr }: Pick<World, 'stdout' | 'stderr'>,
+): Promise<Asked | undefined> {
+  const asked: Asked[] = []
+  const onAsked = async (each: Asked) => void asked.push(each)
+  // Asked by the script that `sluice completion` prints.
+  const program = args[0] === 'complete' ? createCompleter(version) : createProgram(SUBCOMMANDS, version, onAsked)
+  const writers = { writeOut: (text: string) => stdout.write(text), writeErr: (text: string) => stderr.write(text) }
+  const prepare = (command: CommandUnknownOpts) => command.exitOverride().configureOutput(writers)
+  for (const command of [program, ...program.commands]) prepare(command)
+  await program.parseAsync(args, { from: 'user' })
+  return asked[0]
+}
+
+/** Aborted by the first Ctrl-C; the second one ends the process. */
+function interruptionOf(process: World): AbortController {
   const interruption = new AbortController()
   process.on('SIGINT', () => {
     if (interruption.signal.aborted) process.exit(exitCode('interrupted'))
     interruption.abort()
   })
-
-  const asked: Asked[] = []
-  const onAsked = async (each: Asked) => void asked.push(each)
-  // Asked by the script that `sluice completion` prints.
-  const isCompleting = args[0] === 'complete'
-  const program = isCompleting ? createCompleter(version) : createProgram(SUBCOMMANDS, version, onAsked)
-  for (const command of [program, ...program.commands]) {
-    command
-      .exitOverride()
-      .configureOutput({ writeOut: (text) => stdout.write(text), writeErr: (text) => stderr.write(text) })
-  }
-  try {
-    await program.parseAsync(args, { from: 'user' })
-  } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? exitCode('done') : exitCode('misuse')
-    throw error
-  }
-  const [request] = asked
-  if (!request) return exitCode('done')
-  const terminal = new Terminal({ stdin, stdout, stderr, isJson: request.isJson })
-  const { signal } = interruption
-  try {
-    return exitCode(await request.run({ terminal, env, cwd: process.cwd(), signal }))
-  } catch (error) {
-    if (signal.aborted) return exitCode('interrupted')
-    return exitCode(tell(error, terminal))
-  }
+  return interruption
 }
 
 /** Prints what went wrong, and what to do. */
@@ -62,14 +74,12 @@ function tell(error: unknown, terminal: Terminal): Exit {
 function toCommandError(error: unknown): CommandError {
   if (error instanceof CommandError) return error
   if (error instanceof ConfigError) {
-    return new CommandError(error.message, { hint: 'sluice check tells where it is, and what else is wrong.' })
+    return new CommandError(error.message, { hint: 'sluice check says where it is, and what else is wrong.' })
   }
   if (error instanceof StoreError) return new CommandError(error.message, { exit: 'redis' })
   const { name = 'unknown', stack = '' } = error instanceof Error ? error : {}
   // Not its message, which may hold anything.
   const place = /\n\s+at (.*)/.exec(stack)?.[1] ?? ''
-  return new CommandError(`unexpected ${name} ${place}`.trim(), {
-    exit: 'unexpected',
-    hint: 'This is a bug of sluice: please report it.',
-  })
+  const hint = 'This is a bug of sluice: please report it.'
+  return new CommandError(`unexpected ${name} ${place}`.trim(), { exit: 'unexpected', hint })
 }

@@ -22,10 +22,7 @@ export function commandPage(subcommands: readonly Subcommand[]): string {
   return `${[INTRODUCTION, '## Exit codes', table(['code', 'meaning'], codes), ...sections].join('\n\n')}\n`
 }
 
-function sectionOf(
-  { name, description, examples, json, build: _, ...more }: Subcommand,
-  command: CommandUnknownOpts,
-): string {
+function sectionOf({ name, description, examples, json, notes = {} }: Subcommand, command: CommandUnknownOpts): string {
   const help = command.createHelp()
   const args = help
     .visibleArguments(command)
@@ -43,7 +40,12 @@ function sectionOf(
     examples.length > 0
       ? `\`\`\`sh\n${examples.map(({ shows, line }) => `# ${shows}\nsluice ${line}`).join('\n\n')}\n\`\`\``
       : '',
-    ...(more.notes ?? []),
+    ...Object.entries(notes).map(([title, rows]) =>
+      table(
+        [title, 'meaning'],
+        Object.entries(rows).map(([name, meaning]) => [code(name), meaning]),
+      ),
+    ),
     json
       ? `With \`--json\`, one line of JSON:\n\n${table(
           ['field', 'meaning'],

@@ -27,8 +27,8 @@ interface About {
   readonly summary: string
   readonly description: string
   readonly examples: readonly Example[]
-  /** Paragraphs for the page about the command only. */
-  readonly notes?: readonly string[]
+  /** Tables for the page about the command only: title of the first column → name → meaning. */
+  readonly notes?: Readonly<Record<string, Readonly<Record<string, string>>>>
   /** Left out: it has no `--json`. */
   readonly json?: Fields
 }

@@ -1,4 +1,5 @@
 import { createInterface } from 'node:readline/promises'
+import { text } from 'node:stream/consumers'
 import { styleText } from 'node:util'
 import { Presets, SingleBar } from 'cli-progress'
 import Table from 'cli-table3'
@@ -39,14 +40,14 @@ export class Terminal {
   }
 
   /** A result: one line of JSON if that was asked for, else text. */
-  show(value: object, text: () => string): void {
-    this.#options.stdout.write(`${this.isJson ? JSON.stringify(value) : text()}\n`)
+  show(value: object, toText: () => string): void {
+    this.#options.stdout.write(`${this.isJson ? JSON.stringify(value) : toText()}\n`)
   }
 
   /** The same, in place of what this has shown before if somebody reads along. */
-  showAgain(value: object, text: () => string): void {
+  showAgain(value: object, toText: () => string): void {
     if (this.isLive) this.#options.stdout.write('\x1b[H\x1b[2J')
-    this.show(value, text)
+    this.show(value, toText)
   }
 
   /** A message to the operator that is no result. */
@@ -100,6 +101,11 @@ export class Terminal {
       setTotal: (total) => bar.setTotal(total),
       end: () => bar.stop(),
     }
+  }
+
+  /** All of the standard input, without white space around it. */
+  async readInput(): Promise<string> {
+    return (await text(this.#options.stdin)).trim()
   }
 
   /** @returns undefined if there is nobody to ask */

@@ -1,9 +1,12 @@
-import { readFile } from 'node:fs/promises'
+import { execFile } from 'node:child_process'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { promisify } from 'node:util'
+import { expect, onTestFinished, test } from 'vitest'
 import { commandPage } from '../../src/command/page.ts'
 import { SUBCOMMANDS } from '../../src/command/subcommands.ts'
-import { runCommand } from './run-command.ts'
+import { runCommand, runInside } from './run-command.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 
@@ -15,13 +18,13 @@ test('sluice --help names every subcommand and exit code', async () => {
 })
 
 test.each(['chek', '--no-such-option'])('sluice %s is misuse', async (argument) => {
-  const { code, stdout, stderr } = await runCommand([argument])
+  const { code, stdout, stderr } = await runInside([argument])
   expect([code, stdout]).toEqual([2, ''])
   expect(stderr).toMatch(/^error: unknown /)
 })
 
 test('sluice check takes the configuration of this repository, and prints no colours', async () => {
-  const { code, stdout } = await runCommand(['check'], { cwd: ROOT })
+  const { code, stdout } = await runInside(['check'], { cwd: ROOT })
   expect(code).toBe(0)
   expect(stdout).not.toContain('\x1b')
 })
@@ -35,6 +38,30 @@ test.each(['bash', 'zsh', 'fish'])('sluice completion %s prints a script for it'
   const { code, stdout } = await runCommand(['completion', shell])
   expect(code).toBe(0)
   expect(stdout).toContain('sluice complete --')
+})
+
+test('the script for bash completes', async () => {
+  const { stdout: script } = await runCommand(['completion', 'bash'])
+  // What bash-completion has, and the command itself, which is not on the PATH.
+  const setUp = `_get_comp_words_by_ref() { cur=che prev=sluice words=(sluice che) cword=1; }
+sluice() { "${process.execPath}" "${join(ROOT, 'src/cli.ts')}" "$@"; }`
+  const text = `${setUp}\n${script}\n__sluice_complete 2>/dev/null; echo "\${COMPREPLY[@]}"`
+  const { stdout } = await promisify(execFile)('bash', ['-c', text])
+  expect(stdout).toBe('check\n')
+})
+
+test('npm run deploy stops at a configuration that the Worker would refuse, and else deploys with the arguments given', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'sluice-deploy-'))
+  onTestFinished(() => rm(directory, { recursive: true }))
+  await writeFile(join(directory, 'wrangler'), '#!/bin/sh\necho deployed "$@"\n', { mode: 0o755 })
+  const env = { ...process.env, PATH: `${directory}:${process.env.PATH}` }
+  const deploy = (config: string) =>
+    promisify(execFile)(process.execPath, ['tools/deploy.ts', '--config', config], { env, cwd: ROOT })
+  const bad = await deploy('test/command/config/limits-in-words.toml').catch((error) => error)
+  expect(bad).toMatchObject({ code: 1, stdout: expect.not.stringContaining('deployed') })
+  expect(bad.stdout).toContain('RATE_LIMITS')
+  const { stdout } = await deploy('test/command/config/shadow.toml')
+  expect(stdout).toContain('deployed deploy --config test/command/config/shadow.toml')
 })
 
 test('docs/command.md is what `npm run command-page` writes', async () => {

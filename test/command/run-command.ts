@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
+import { PassThrough, Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
+import { main, type World } from '../../src/command/main.ts'
 
 const CLI = join(import.meta.dirname, '../../src/cli.ts')
 
@@ -11,6 +13,8 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>
   /** Written to its standard input, which is no terminal. */
   readonly input?: string
+  /** Sends it a Ctrl-C when it has printed so many lines. */
+  readonly interruptAfterLines?: number
 }
 
 export interface Outcome {
@@ -19,10 +23,21 @@ export interface Outcome {
   readonly stderr: string
 }
 
+/** Runs the command inside of this process, which takes a hundredth of the time; not where the process itself matters. */
+export async function runInside(
+  args: readonly string[],
+  { cwd = '/', env = {}, input = '' }: RunOptions = {},
+): Promise<Outcome> {
+  const [stdout, stderr] = [new PassThrough(), new PassThrough()]
+  const world = { stdin: Readable.from([input]), stdout, stderr, env, cwd: () => cwd, exit: () => {}, on: () => {} }
+  const code = await main(args, world as unknown as World)
+  return { code, stdout: `${stdout.read() ?? ''}`, stderr: `${stderr.read() ?? ''}` }
+}
+
 /** Runs the command as a process of its own, to its end. */
 export async function runCommand(
   args: readonly string[],
-  { cwd = '/', env = {}, input = '' }: RunOptions = {},
+  { cwd = '/', env = {}, input = '', interruptAfterLines }: RunOptions = {},
 ): Promise<Outcome> {
   const child = spawn(process.execPath, [CLI, ...args], {
     cwd,
@@ -31,6 +46,11 @@ export async function runCommand(
   })
   child.stdin.on('error', () => {})
   child.stdin.end(input)
+  let lines = 0
+  child.stdout.on('data', (chunk: Buffer) => {
+    lines += chunk.toString().split('\n').length - 1
+    if (interruptAfterLines !== undefined && lines >= interruptAfterLines) child.kill('SIGINT')
+  })
   const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')])
   return { code, stdout, stderr }
 }

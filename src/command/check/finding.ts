@@ -1,13 +1,12 @@
 import type { Path } from '../settings/wrangler-toml.ts'
+import type { Rule } from './rules.ts'
 
 /** `error`: the Worker would refuse to start. `warning`: surely a mistake. `note`: worth knowing. */
 export type Level = 'error' | 'warning' | 'note'
 
 /** Something that `sluice check` has to say. */
 export interface Finding {
-  readonly level: Level
-  /** Stable name of what was looked for. */
-  readonly rule: string
+  readonly rule: Rule
   readonly message: string
   /** What to do. */
   readonly hint?: string

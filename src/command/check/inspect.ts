@@ -3,12 +3,14 @@ import type { Config } from '../../config/load-config.ts'
 import { locate, placeInJson } from '../settings/locate.ts'
 import type { Place } from '../settings/place.ts'
 import type { Settings } from '../settings/settings.ts'
-import type { Finding } from './finding.ts'
-import { MISTAKES } from './mistakes.ts'
+import type { Finding, Level } from './finding.ts'
+import { MISTAKES, MISTAKES_OF_POLICIES } from './mistakes.ts'
 import { refusals } from './refusals.ts'
+import { levelOf } from './rules.ts'
 
 /** A finding, and where it is: a place in a file, or words for where else. */
 export interface Located extends Finding {
+  readonly level: Level
   readonly at: Place | string | undefined
 }
 
@@ -24,11 +26,17 @@ export interface Inspection {
 /** Finds what is wrong with a configuration. */
 export function inspect(settings: Settings, view: 'deployed' | 'development'): Inspection {
   const { problems, config } = findProblems(environmentOf(settings, view))
+  const areRight = !problems.some(({ variable }) => /^(?:RATE_LIMITS|POLICIES|EXEMPT)$/.test(variable))
+  const mistakes = [...MISTAKES, ...(areRight ? MISTAKES_OF_POLICIES : [])]
   const found = [
     ...refusals(problems, settings.variables),
-    ...(config ? MISTAKES.flatMap((mistakes) => mistakes(config, settings)) : []),
+    ...(config ? mistakes.flatMap((find) => find(config, settings)) : []),
   ]
-  const findings = found.map((finding) => ({ ...finding, at: placeOf(finding, settings) }))
+  const findings = found.map((finding) => ({
+    ...finding,
+    level: levelOf(finding.rule),
+    at: placeOf(finding, settings),
+  }))
   return { findings: findings.toSorted(byPlace), config, isAccepted: problems.length === 0 }
 }
 

@@ -15,7 +15,6 @@ export function refusals(
       variable === 'POLICIES' && path.length === 0 && typeof value === 'string' ? jsonMistake(value) : undefined
     if (mistake) {
       return {
-        level: 'error',
         rule: 'json',
         message: `POLICIES: JSON that cannot be read: ${mistake.what}`,
         variable,
@@ -26,7 +25,6 @@ export function refusals(
     const name = path.at(-1)
     const isVariable = isName && (VARIABLES as readonly unknown[]).includes(name)
     return {
-      level: 'error',
       rule: 'refused',
       message,
       variable,

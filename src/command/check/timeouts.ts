@@ -6,7 +6,6 @@ export function timeoutMistakes({ storeTimeoutMs, upstreamTimeoutMs }: Config): 
   if (storeTimeoutMs <= upstreamTimeoutMs) return []
   return [
     {
-      level: 'warning',
       rule: 'store-timeout',
       message: `STORE_TIMEOUT_MS (${storeTimeoutMs}) is above UPSTREAM_TIMEOUT_MS (${upstreamTimeoutMs}): a request may wait for Redis longer than for the API`,
       hint: 'Half a second is long for a Redis nearby.',

@@ -85,6 +85,10 @@ export class WranglerToml {
   #add(node: AST.TOMLKeyValue | AST.TOMLTable): void {
     if (node.type === 'TOMLKeyValue') this.#addPair([], node)
     else {
+      for (let length = 1; length < node.resolvedKey.length; length++) {
+        const above = node.resolvedKey.slice(0, length)
+        if (!this.#entries.has(JSON.stringify(above))) this.#addNode(above, node.key, node.key)
+      }
       this.#addNode(node.resolvedKey, node.key, node.key)
       for (const pair of node.body) this.#addPair(node.resolvedKey, pair)
     }

@@ -1,0 +1,55 @@
+import { type Config, loadConfig } from '../../config/load-config.ts'
+import { RedisStore } from '../../store/redis/redis-store.ts'
+import { CommandError } from '../command-error.ts'
+import { CALL_TIMEOUT_MS, type Connection } from '../redis/connection.ts'
+import type { Settings } from '../settings/settings.ts'
+import type { Terminal } from '../terminal.ts'
+import type { Caller } from './caller.ts'
+import { type CallerRules, rulesOfCaller, rulesOfDigest } from './rules-of-caller.ts'
+
+/** What the options of a subcommand say of a caller. */
+export interface CallerOptions extends Omit<Caller, 'token'> {
+  readonly digest?: string | undefined
+}
+
+/** The Worker's configuration, for which it makes no difference where the API is. @throws {ConfigError} */
+export function configOf({ variables }: Settings): Config {
+  const { UPSTREAM_URL: _, ...others } = variables
+  // An upstream that is wrong keeps nobody from looking at counters.
+  return loadConfig({ ...others, UPSTREAM: { fetch() {} } } satisfies Record<string, unknown>)
+}
+
+/** @throws {CommandError} if they tell nothing, or too much */
+export async function rulesOf(
+  config: Config,
+  terminal: Terminal,
+  token: string | undefined,
+  { digest, ip, header, query, form, route }: CallerOptions,
+): Promise<CallerRules> {
+  // A token that is read need not stand in the history of a shell.
+  const caller: Caller = { token: token === '-' ? await terminal.readInput() : token, ip, header, query, form, route }
+  const known = Object.entries(caller).filter(([, value]) => value !== undefined)
+  if (digest !== undefined) {
+    if (known.length > 0)
+      throw new CommandError('expected --digest alone: it takes the place of all that identifies a caller')
+    return rulesOfDigest(config, digest)
+  }
+  if (known.length === 0) {
+    throw new CommandError('expected a caller', {
+      hint: 'A token, --ip, --header, --query, --form, --route or --digest.',
+    })
+  }
+  return rulesOfCaller(config, caller)
+}
+
+export function storeOf({ client, secrets }: Connection, config: Config): RedisStore {
+  const algorithms = new Set(config.policies.map(({ algorithm }) => algorithm))
+  return new RedisStore({ client, secrets, algorithms, timeoutMs: CALL_TIMEOUT_MS })
+}
+
+/** What may make digests others than the Worker's. */
+export function digestNote({ variables }: Settings): string | undefined {
+  return variables.IDENTITY_SECRET === undefined
+    ? 'note: IDENTITY_SECRET is not known here: if the Worker has one, these are not its keys'
+    : undefined
+}

@@ -1,0 +1,28 @@
+/** Arguments and options that tell who a caller is. */
+import { Argument, Option } from '@commander-js/extra-typings'
+import { CommandError } from '../command-error.ts'
+
+export const TOKEN = new Argument(
+  '[token]',
+  'what the caller sends as Authorization, with or without its scheme; - reads it from standard input',
+)
+export const IP = new Option('--ip <address>', 'address of the caller')
+export const HEADER = new Option('-H, --header <name=value>', 'a field that the caller sends').argParser(collectPairs)
+export const QUERY = new Option('--query <name=value>', 'a parameter of the query').argParser(collectPairs)
+export const FORM = new Option('--form <name=value>', 'a field of an urlencoded form').argParser(collectPairs)
+export const ROUTE = new Option('--route <request>', 'such as "POST /login": only what applies to it')
+export const DIGEST = new Option(
+  '--digest <digest>',
+  'identity as keys and logs have it: 22 letters, in place of all others',
+)
+
+export type Pairs = readonly (readonly [name: string, value: string])[]
+
+/** `name=value`, or `Name: value` as curl has it. */
+function collectPairs(text: string, before: Pairs = []): Pairs {
+  const [, name, value] = /^([^=:\s]+)(?:=|:\s*)(.*)$/s.exec(text) ?? []
+  // Not the text, in which a secret may stand.
+  if (name === undefined || value === undefined)
+    throw new CommandError('expected name=value, got something without "="')
+  return [...before, [name, value]]
+}

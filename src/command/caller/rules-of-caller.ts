@@ -1,0 +1,111 @@
+import type { Config } from '../../config/load-config.ts'
+import type { Rule } from '../../limit/rule.ts'
+import { identify } from '../../request/identity/identify.ts'
+import type { Policy } from '../../request/policy/policy.ts'
+import { type Match, PolicyFinder } from '../../request/policy/policy-finder.ts'
+import { readMethods } from '../../request/policy/request-method.ts'
+import { createPathReader } from '../../request/policy/request-path.ts'
+import { RuleMaker } from '../../request/rule-maker.ts'
+import { CommandError } from '../command-error.ts'
+import { type Caller, requestOf } from './caller.ts'
+
+/** A policy's state for a caller. */
+export interface CallerRule {
+  readonly policy: Policy
+  /** Which of its patterns it is about, if it counts by route. */
+  readonly route: string | undefined
+  readonly rule: Rule
+}
+
+/** A policy that says nothing of a caller, and why. */
+export interface LeftOut {
+  readonly policy: Policy
+  readonly why: string
+}
+
+export interface CallerRules {
+  readonly rules: readonly CallerRule[]
+  readonly leftOut: readonly LeftOut[]
+}
+
+/** Under which key each policy counts a caller. @throws {CommandError} if `caller` is none */
+export async function rulesOfCaller(config: Config, caller: Caller): Promise<CallerRules> {
+  const request = requestOf(caller)
+  const path = createPathReader(config.literalInPaths)(new URL(request.url).pathname)
+  const maker = new RuleMaker(config)
+  const rules: CallerRule[] = []
+  const leftOut: LeftOut[] = []
+  for (const match of matchesOf(config, caller, request)) {
+    const { policy, route = '' } = match
+    const why = await whyNot(config, match, caller, request.clone() as Request)
+    if (why !== undefined) {
+      leftOut.push({ policy, why })
+      continue
+    }
+    const asked = await maker.make(match, request.clone() as Request, path.canonical, 'default')
+    if (asked.kind !== 'rule') leftOut.push({ policy, why: 'it does not apply to this caller' })
+    else rules.push({ policy, route: isByRoute(policy) ? route : undefined, rule: bare(asked.rule) })
+  }
+  return { rules, leftOut }
+}
+
+/** The same of an identity of which only the digest is known. @throws {CommandError} if it is no digest */
+export async function rulesOfDigest(config: Config, digest: string): Promise<CallerRules> {
+  if (!/^[\w-]{22}$/.test(digest)) {
+    throw new CommandError('expected a digest of 22 letters, digits, "-" or "_", as in braces at the end of a key')
+  }
+  // Whoever is counted by address has an identity in every policy.
+  const policies = config.policies.map((policy): Policy => ({ ...policy, missing: { kind: 'ip' } }))
+  const maker = new RuleMaker({ ...config, policies })
+  const rules: CallerRule[] = []
+  for (const [index, policy] of policies.entries()) {
+    if (policy.tiers.length === 0) continue
+    const asked = await maker.make({ policy, route: '', isCertain: true }, requestOf({}), '/', 'default')
+    if (asked.kind !== 'rule') continue
+    const key = asked.rule.key.replace(/\{[^{}]*\}$/, `{${digest}}`)
+    rules.push({ policy: config.policies[index] as Policy, route: undefined, rule: bare({ ...asked.rule, key }) })
+  }
+  return { rules, leftOut: [] }
+}
+
+/** One for each policy and, of those by route, for each of their patterns; or only what applies to the caller's request. */
+function matchesOf({ policies, exempt, literalInPaths }: Config, caller: Caller, request: Request): readonly Match[] {
+  const limiting = policies.filter(({ tiers }) => tiers.length > 0)
+  if (caller.route !== undefined) {
+    const finder = new PolicyFinder(limiting, exempt)
+    const path = createPathReader(literalInPaths)(new URL(request.url).pathname)
+    const found = finder.find(readMethods(request, finder.methods), path)
+    if (typeof found !== 'string') return found
+    throw new CommandError(`${request.method} ${path.canonical} is ${found}: no policy is asked`, {
+      hint: 'sluice check with this request says more.',
+    })
+  }
+  return limiting.flatMap((policy): Match[] => {
+    const patterns = isByRoute(policy) ? (policy.match ?? []) : []
+    const routes = patterns.map(({ method, path }) => `${method} ${path}`)
+    return (routes.length > 0 ? routes : [undefined]).map((route) => ({ policy, route, isCertain: true }))
+  })
+}
+
+async function whyNot(
+  { ipv6Prefix }: Config,
+  { policy, route }: Match,
+  caller: Caller,
+  request: Request,
+): Promise<string | undefined> {
+  if (isByRoute(policy) && route === undefined && caller.route === undefined)
+    return 'it counts by path: name one with --route'
+  const identity = await identify(policy.by, { request, route: route ?? '', ipv6Prefix }, policy.missing)
+  if ('kind' in identity) return `the caller lacks what it counts by, and missing = "${identity.kind}"`
+  const isByAddress = identity.some((part, index) => index % 2 === 0 && part === 'ip')
+  return isByAddress && caller.ip === undefined ? 'it counts this caller by address: name it with --ip' : undefined
+}
+
+function isByRoute({ by }: Policy): boolean {
+  return by.some(({ kind }) => kind === 'route')
+}
+
+/** As it stands for everybody: without what is reserved for some, and if the identity is not new, too. */
+function bare({ counts: _, ...rule }: Rule): Rule {
+  return { ...rule, reserved: 0 }
+}

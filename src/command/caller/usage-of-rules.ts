@@ -1,0 +1,47 @@
+import type { Store } from '../../store/store.ts'
+import type { CallerRule } from './rules-of-caller.ts'
+
+/** How one tier of one policy stands for a caller. */
+export interface TierState {
+  readonly policy: string
+  readonly tier: string
+  readonly route: string | null
+  readonly key: string
+  readonly limit: number
+  readonly windowMs: number
+  readonly used: number
+  readonly left: number
+  readonly resetMs: number
+  readonly retryAfterMs: number
+}
+
+export interface Usage {
+  readonly nowMs: number
+  readonly tiers: readonly TierState[]
+}
+
+/** Asks what every policy has counted, in one call that charges nothing. @throws {StoreError} */
+export async function readUsage(store: Pick<Store, 'decide'>, asked: readonly CallerRule[]): Promise<Usage> {
+  if (asked.length === 0) return { nowMs: Date.now(), tiers: [] }
+  const { nowMs, usage } = await store.decide({ mode: 'peek', permits: 1, rules: asked.map(({ rule }) => rule) })
+  const tiers = asked.flatMap(({ policy, route, rule }, index) =>
+    policy.tiers.map(({ name, windowMs, limit: perWindow }, at): TierState => {
+      const limit = rule.burst ?? perWindow
+      const { remaining = limit, resetMs = 0, retryAfterMs = 0 } = usage[index]?.[at] ?? {}
+      const used = limit - remaining
+      return {
+        policy: policy.name,
+        tier: name,
+        route: route ?? null,
+        key: rule.key,
+        limit,
+        windowMs,
+        used,
+        left: remaining,
+        resetMs: used === 0 ? 0 : resetMs,
+        retryAfterMs,
+      }
+    }),
+  )
+  return { nowMs, tiers }
+}

@@ -1,0 +1,31 @@
+import type { Level } from './finding.ts'
+
+/** All that is looked for. */
+export const RULES = {
+  refused: ['error', 'the Worker would refuse to start'],
+  json: ['error', 'JSON that cannot be read'],
+  'misplaced-variable': ['warning', 'a variable that stands outside of [vars], where the Worker does not get it'],
+  'secret-in-file': ['warning', 'a secret in wrangler.toml'],
+  'not-inherited': ['note', 'variables of [vars] that do not hold in the environment'],
+  'example-upstream': ['warning', 'UPSTREAM_URL is still that of an example'],
+  'upstream-is-route': ['warning', 'UPSTREAM_URL leads back to the gateway'],
+  'store-timeout': ['warning', 'STORE_TIMEOUT_MS is above UPSTREAM_TIMEOUT_MS'],
+  exempt: ['warning', 'a policy, or a pattern of it, that never applies because an exemption covers it'],
+  'unlimited-route': ['warning', 'a route that has a class, and no limits'],
+  'unlimited-rest': ['note', 'requests that nothing limits'],
+  'class-without-effect': ['warning', 'a class where no policy has a reserve, and SHEDDING is off'],
+  'implied-policy': ['warning', 'a policy that never refuses, because another one always does so before'],
+  'implied-tier': ['warning', 'a tier that never refuses, because another one of its policy always does so before'],
+  'reserve-for-nobody': ['warning', 'a reserve for critical requests, where none are'],
+  'reserve-without-effect': ['warning', 'a reserve that keeps units from sheddable requests, where none are'],
+  'reserve-leaves-little': ['warning', 'a reserve that leaves less than a tenth of the limit to the others'],
+  'leases-without-effect': ['warning', 'LEASES, where no policy can use them'],
+  'local-share-without-effect': ['warning', 'LOCAL_SHARE, where no policy is "local" while Redis is away'],
+  shadow: ['note', 'MODE is "shadow": nothing is ever refused'],
+} as const satisfies Readonly<Record<string, readonly [Level, string]>>
+
+export type Rule = keyof typeof RULES
+
+export function levelOf(rule: Rule): Level {
+  return RULES[rule][0]
+}

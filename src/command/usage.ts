@@ -1,0 +1,115 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Option } from '@commander-js/extra-typings'
+import { DURATION_EXPECTED, parseDuration } from '../limit/tiers.ts'
+import { configOf, digestNote, rulesOf, storeOf } from './caller/ask.ts'
+import { DIGEST, FORM, HEADER, IP, QUERY, ROUTE, TOKEN } from './caller/options.ts'
+import type { CallerRules } from './caller/rules-of-caller.ts'
+import { readUsage, type Usage } from './caller/usage-of-rules.ts'
+import { CommandError } from './command-error.ts'
+import { connect } from './redis/connection.ts'
+import { CONFIG, ENV, REDIS } from './settings/options.ts'
+import { readSettings } from './settings/settings.ts'
+import { defineCommand } from './subcommand.ts'
+import type { Terminal } from './terminal.ts'
+
+export const usage = defineCommand({
+  name: 'usage',
+  summary: 'show what a caller has used, without spending',
+  description:
+    'Shows for a caller what every policy has counted and what it leaves, by the script that decides requests. Nothing is ' +
+    'charged or written. Options add up: a token with --ip also asks the policies that count by address.',
+  examples: [
+    { shows: 'a caller by its token', line: 'usage my-api-token' },
+    { shows: 'an anonymous caller', line: 'usage --ip 203.0.113.7' },
+    { shows: 'a caller by a key of its own, in production', line: 'usage --env production --header x-api-key=k-123' },
+    { shows: 'a caller whom a log line names', line: 'usage --digest 4Xb7m1nJ0yKq8rT2vZc5Lw' },
+    { shows: 'a token that is in no history, watched', line: 'usage --watch - < token.txt' },
+  ],
+  json: {
+    redis: 'host and port that was asked',
+    nowMs: 'Redis’s clock, in milliseconds since the Unix epoch',
+    'tiers[].policy': 'name of the policy',
+    'tiers[].tier': 'name of the tier, as in response fields',
+    'tiers[].route': 'the pattern that it is about, where a policy counts by route; null elsewhere',
+    'tiers[].key': 'key in Redis',
+    'tiers[].limit': 'units admitted in the window; what a bucket holds; slots',
+    'tiers[].windowMs': 'length of the window in milliseconds',
+    'tiers[].used': 'units used',
+    'tiers[].left': 'units left',
+    'tiers[].resetMs': 'milliseconds until more than that is left; 0 if all is',
+    'tiers[].retryAfterMs': 'milliseconds until a request is admitted; 0 if it is now',
+    'leftOut[].policy': 'name of a policy that was not asked',
+    'leftOut[].why': 'why not',
+  },
+  declare: (command) =>
+    command
+      .addArgument(TOKEN)
+      .addOption(IP)
+      .addOption(HEADER)
+      .addOption(QUERY)
+      .addOption(FORM)
+      .addOption(ROUTE)
+      .addOption(DIGEST)
+      .addOption(new Option('-w, --watch [interval]', 'ask again, every second or so often, until Ctrl-C'))
+      .addOption(CONFIG)
+      .addOption(ENV)
+      .addOption(REDIS),
+  async run({ terminal, env, cwd, signal }, options, token) {
+    const everyMs = intervalOf(options.watch)
+    const settings = readSettings({ cwd, shell: env, config: options.config, env: options.env, view: 'development' })
+    const config = configOf(settings)
+    const asked = await rulesOf(config, terminal, token, options)
+    const connection = await connect(settings, env, options.redis)
+    const note = options.digest === undefined ? digestNote(settings) : undefined
+    if (note !== undefined) terminal.note(note)
+    try {
+      const store = storeOf(connection, config)
+      for (;;) {
+        const usage = await readUsage(store, asked.rules)
+        const result = {
+          redis: connection.name,
+          ...usage,
+          leftOut: asked.leftOut.map(({ policy, why }) => ({ policy: policy.name, why })),
+        }
+        terminal.showAgain(result, () => textOf(usage, asked, terminal))
+        if (everyMs === undefined) return 'done'
+        await sleep(everyMs, undefined, { signal }).catch(() => {})
+        if (signal.aborted) return 'done'
+      }
+    } finally {
+      await connection.close()
+    }
+  },
+})
+
+/** @returns undefined if it is asked once. @throws {CommandError} */
+function intervalOf(watch: string | true | undefined): number | undefined {
+  if (watch === undefined) return undefined
+  return (
+    parseDuration(watch === true ? '1s' : watch) ??
+    (() => {
+      throw new CommandError(`--watch: expected ${DURATION_EXPECTED}, got ${JSON.stringify(watch)}`)
+    })()
+  )
+}
+
+function textOf({ tiers }: Usage, { leftOut }: CallerRules, terminal: Terminal): string {
+  const rows = tiers.map(({ tier, route, limit, used, left, resetMs, retryAfterMs, key }) => [
+    route === null ? tier : `${tier} ${route}`,
+    limit,
+    used,
+    left === 0 ? terminal.style('red', '0') : left,
+    seconds(resetMs),
+    seconds(retryAfterMs),
+    key,
+  ])
+  const table = terminal.table(['tier', 'limit', 'used', 'left', 'reset', 'retry', 'key'], rows)
+  return [
+    ...(rows.length > 0 ? [table] : []),
+    ...leftOut.map(({ policy, why }) => `${policy.name}: not asked, ${why}`),
+  ].join('\n')
+}
+
+function seconds(ms: number): string {
+  return ms === 0 ? '–' : `${(ms / 1000).toFixed(ms < 60_000 ? 3 : 0)}s`
+}

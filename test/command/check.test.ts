@@ -1,0 +1,131 @@
+import { globSync } from 'node:fs'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { RULES } from '../../src/command/check/rules.ts'
+import { findingsOf } from './findings-of.ts'
+import { type RunOptions, runCommand, runInside } from './run-command.ts'
+
+const FILES = globSync(join(import.meta.dirname, 'config/*.toml')).toSorted()
+
+async function directoryOf(files: Readonly<Record<string, string>>): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'sluice-check-'))
+  onTestFinished(() => rm(directory, { recursive: true }))
+  for (const [name, text] of Object.entries(files)) await writeFile(join(directory, name), text)
+  return directory
+}
+
+/** Runs `sluice check` beside files of these names. */
+async function check(
+  files: Readonly<Record<string, string>>,
+  args: readonly string[] = [],
+  env: RunOptions['env'] = {},
+) {
+  return runInside(['check', ...args], { cwd: await directoryOf(files), env })
+}
+
+const GOOD = '[vars]\nUPSTREAM_URL = "https://api.acme.test"\nRATE_LIMITS = "10/1s"\n'
+const LOGIN = '[[vars.POLICIES]]\nname = "login"\nlimits = "5/1m"\nby = "ip"\nmatch = "POST /login"\n'
+
+describe('a bad file is told about with its place', () => {
+  test.each(FILES)('%s', async (path) => {
+    const expected = [...(await readFile(path, 'utf8')).matchAll(/^#: (.*)$/gm)].map(([, line]) => line)
+    expect(expected.length).toBeGreaterThan(0)
+    expect(await findingsOf(path)).toEqual(expected)
+  })
+
+  test('and there is one for each rule', async () => {
+    const texts = await Promise.all(FILES.map((path) => readFile(path, 'utf8')))
+    const seen = new Set(texts.flatMap((text) => [...text.matchAll(/\[([a-z-]+)\] /g)].map(([, rule]) => rule)))
+    expect(Object.keys(RULES).filter((rule) => !seen.has(rule))).toEqual([])
+  })
+})
+
+test('sluice check prints each finding as file:line:column, what to do, and a count', async () => {
+  const cwd = await directoryOf({ 'wrangler.toml': `${GOOD}ANONYMOUS = "allow"\nLEASES = "of"\n` })
+  const { code, stdout, stderr } = await runCommand(['check'], { cwd })
+  expect([code, stderr]).toEqual([1, ''])
+  expect(stdout.split('\n')).toEqual([
+    'wrangler.toml:4:13: error: ANONYMOUS: expected "ip" or "deny", got "allow" [refused]',
+    'wrangler.toml:5:10: error: LEASES: expected "off", "auto" or an integer from 2 to 10000, got "of" [refused]',
+    'wrangler.toml: 1 policy, 2 errors, 0 warnings',
+    '',
+  ])
+})
+
+test('sluice check fails for warnings with --strict alone', async () => {
+  const files = { 'wrangler.toml': GOOD.replace('acme.test', 'example.com') }
+  expect((await check(files)).code).toBe(0)
+  expect((await check(files, ['--strict'])).code).toBe(1)
+})
+
+test('sluice check says where a file is no TOML', async () => {
+  const { code, stderr } = await check({ 'wrangler.toml': `${GOOD}MODE = shadow\n` })
+  expect(code).toBe(2)
+  expect(stderr).toMatch(/^error: wrangler\.toml:4:\d+: /)
+})
+
+test.each([
+  [[], {}, 'no wrangler.toml here or above'],
+  [['--config', 'other.toml'], {}, 'other.toml cannot be read (ENOENT)'],
+  [['--env', 'production'], { 'wrangler.toml': GOOD }, 'wrangler.toml has no environment "production"'],
+] as const)('sluice check %j refuses what is not there', async (args, files, message) => {
+  const { code, stderr } = await check(files, args)
+  expect([code, stderr.split('\n')[0]]).toEqual([2, `error: ${message}`])
+})
+
+test('sluice check goes by what is deployed, or with --dev by what `npm run dev` takes', async () => {
+  const files = { 'wrangler.toml': GOOD, '.dev.vars': 'ANONYMOUS=deny\nMODE=shadows\n' }
+  expect((await check(files, [], { RATE_LIMITS: 'never' })).code).toBe(0)
+  const { code, stdout } = await check(files, ['--dev'], { RATE_LIMITS: 'never' })
+  expect(code).toBe(1)
+  expect(stdout).toMatch(/^\.dev\.vars:2:1: error: MODE: /m)
+  expect(stdout).toMatch(/^RATE_LIMITS of the shell: error: RATE_LIMITS: /m)
+})
+
+test('sluice check shows no secret', async () => {
+  const secret = 'hunter2'
+  const files = { 'wrangler.toml': `${GOOD}IDENTITY_SECRT = "${secret}"\n`, '.dev.vars': `IDENTITY_SECRET=${secret}\n` }
+  const { code, stdout, stderr } = await check(files, ['POST /login', '-H', `Authorization: Bearer ${secret}`])
+  expect(code).toBe(1)
+  expect(stdout + stderr).not.toContain(secret)
+})
+
+test('sluice check says which policies a request meets, by what identity, at what cost, and why', async () => {
+  const files = { 'wrangler.toml': `${GOOD}EXEMPT = "GET /health"\n${LOGIN}` }
+  const args = ['POST', '/login', '-H', 'Authorization: Bearer x', '--ip', '203.0.113.7', '--json']
+  const { stdout } = await check(files, args)
+  expect(JSON.parse(stdout).request).toMatchObject({
+    method: 'POST',
+    path: '/login',
+    verdict: null,
+    class: 'default',
+    policies: [
+      {
+        policy: 'default',
+        applies: true,
+        why: 'applies to every request',
+        identity: 'token',
+        cost: 1,
+        tiers: ['10 per 1s'],
+      },
+      { policy: 'login', applies: true, why: 'matches POST /login', identity: 'ip', cost: 1, tiers: ['5 per 1m'] },
+    ],
+  })
+})
+
+test.each([
+  ['GET /health', /^exempt: EXEMPT has "GET \/health"$/],
+  ['POST /x%2F..%2Flogin', /^refused with 400: APIs differ/],
+  ['/_sluice/health', /^answered by the gateway itself/],
+] as const)('sluice check %j says that no policy is asked', async (request, verdict) => {
+  const files = { 'wrangler.toml': `${GOOD}EXEMPT = "GET /health"\n${LOGIN}` }
+  expect(JSON.parse((await check(files, [request, '--json'])).stdout).request.verdict).toMatch(verdict)
+})
+
+test('sluice check says who lacks what a policy counts by', async () => {
+  const files = { 'wrangler.toml': `${GOOD}ANONYMOUS = "deny"\n${LOGIN}` }
+  const { stdout } = await check(files, ['POST /login'])
+  expect(stdout).toContain('refused with 401 by policy "default": the caller lacks token')
+})

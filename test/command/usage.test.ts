@@ -1,0 +1,198 @@
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createClient } from '@redis/client'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { freePort } from '../../tools/free-port.ts'
+import { PLANTED } from '../setup/secret-watch.ts'
+import { startGateway } from '../support/gateway.ts'
+import type { PointOfPresence } from '../support/point-of-presence.ts'
+import { startUpstream, type Upstream } from '../support/upstream.ts'
+import { type Outcome, runCommand, runInside } from './run-command.ts'
+
+const KEY_PREFIX = `command-${randomUUID()}`
+const IDENTITY_SECRET = `${PLANTED}-of-identities`
+const IP = '203.0.113.7'
+const POLICIES = [
+  { name: 'login', limits: '5/1h', by: 'ip', match: 'POST /login' },
+  { name: 'key', limits: '7/1h', by: 'header:x-api-key', missing: 'skip', algorithm: 'quota' },
+  { name: 'route', limits: '9/1h', by: 'token+route', match: 'GET /a, GET /b', algorithm: 'fixed-window' },
+  { name: 'bucket', limits: '1/1h', burst: 20, algorithm: 'token-bucket' },
+]
+
+const redis = createClient({ url: `redis://127.0.0.1:${inject('redisPort')}` })
+let upstream: Upstream
+let gateway: PointOfPresence
+let cwd: string
+
+const toml = `[vars]
+UPSTREAM_URL = "https://api.acme.test"
+RATE_LIMITS = "10/1h, 100/1d"
+KEY_PREFIX = "${KEY_PREFIX}"
+POLICIES = '${JSON.stringify(POLICIES)}'
+`
+
+beforeAll(async () => {
+  await redis.connect()
+  upstream = await startUpstream((_request, response) => response.end())
+  const bindings = { UPSTREAM_URL: upstream.url, RATE_LIMITS: '10/1h, 100/1d', KEY_PREFIX, POLICIES, IDENTITY_SECRET }
+  gateway = await startGateway(bindings)
+  cwd = await mkdtemp(join(tmpdir(), 'sluice-usage-'))
+  await writeFile(join(cwd, 'wrangler.toml'), toml)
+  await writeFile(
+    join(cwd, '.dev.vars'),
+    `IDENTITY_SECRET=${IDENTITY_SECRET}\nUPSTASH_REDIS_REST_URL=${inject('redisRestUrl')}\nUPSTASH_REDIS_REST_TOKEN=${inject('redisRestToken')}\n`,
+  )
+})
+
+afterAll(async () => {
+  await Promise.all([gateway.stop(), upstream.stop(), rm(cwd, { recursive: true })])
+  redis.destroy()
+})
+
+const CONNECTIONS = [
+  ['Upstash REST', []],
+  ['redis://', ['--redis', `redis://127.0.0.1:${inject('redisPort')}`]],
+] as const
+
+const run = (args: readonly string[], input?: string) => runInside(args, { cwd, ...(input !== undefined && { input }) })
+
+/** Of each tier, what is used. */
+const used = ({ stdout }: Outcome) =>
+  Object.fromEntries(
+    (JSON.parse(stdout).tiers as { tier: string; route: string | null; used: number }[]).map(
+      ({ tier, route, used }) => [route === null ? tier : `${tier} ${route}`, used],
+    ),
+  )
+
+async function request(path: string, headers: Record<string, string>, method = 'GET'): Promise<void> {
+  const response = await fetch(new URL(path, gateway.url), { method, headers })
+  await response.arrayBuffer()
+  expect(response.status).toBe(200)
+}
+
+/** All that Redis holds under the prefix. */
+async function contents(): Promise<Record<string, string>> {
+  const found: Record<string, string> = {}
+  for (const key of (await redis.keys(`${KEY_PREFIX}:*`)).toSorted()) {
+    const type = await redis.type(key)
+    const value = type === 'stream' ? await redis.xRange(key, '-', '+') : await redis.get(key)
+    found[key] = JSON.stringify(value)
+  }
+  return found
+}
+
+describe.each(CONNECTIONS)('over %s', (kind, where) => {
+  // Callers of their own.
+  const token = `token-${kind.length}`
+  const ip = `203.0.113.${kind.length}`
+
+  test('sluice usage shows what the gateway has counted, and charges nothing', async () => {
+    const headers = { Authorization: `Bearer ${token}`, 'CF-Connecting-IP': ip, 'X-Api-Key': token }
+    await request('/a', headers)
+    await request('/a', headers)
+    await request('/login', headers, 'POST')
+    const before = await contents()
+    const args = ['usage', token, '--ip', ip, '-H', `x-api-key=${token}`, '--json', ...where]
+    const outcome = await runCommand(args, { cwd })
+    expect([outcome.code, outcome.stderr]).toEqual([0, ''])
+    expect(used(outcome)).toEqual({
+      'default-1h': 3,
+      'default-1d': 3,
+      'login-1h': 1,
+      'key-1h': 3,
+      'route-1h GET /a': 2,
+      'route-1h GET /b': 0,
+      'bucket-1h': 3,
+    })
+    expect(JSON.parse(outcome.stdout).leftOut).toEqual([])
+    for (const { key, used: units } of JSON.parse(outcome.stdout).tiers) expect(key in before).toBe(units > 0)
+    expect(used(await run(args))).toEqual(used(outcome))
+    expect(await contents()).toEqual(before)
+  })
+
+  test('sluice usage names policies that it cannot ask, and takes a digest in place of a caller', async () => {
+    const { stdout } = await run(['usage', '-', '--json', ...where], `${token}\n`)
+    const { tiers, leftOut } = JSON.parse(stdout)
+    expect(leftOut).toEqual([
+      { policy: 'login', why: 'it counts this caller by address: name it with --ip' },
+      { policy: 'key', why: 'the caller lacks what it counts by, and missing = "skip"' },
+    ])
+    const digest = tiers[0].key.slice(-23, -1)
+    const again = JSON.parse((await run(['usage', '--digest', digest, '--json', ...where])).stdout)
+    expect(again.tiers[0]).toMatchObject({ key: tiers[0].key, used: 3, left: 7 })
+  })
+
+  test('sluice reset forgets the caller in the policies named, and touches no other key', async () => {
+    const others = { [`${KEY_PREFIX}:default:w:{someone-else}`]: '1', [`foreign-${KEY_PREFIX}`]: '2' }
+    for (const [key, value] of Object.entries(others)) await redis.set(key, value)
+    const caller = [token, '--ip', ip, '-H', `x-api-key=${token}`, ...where]
+    const asked = await run(['reset', ...caller])
+    expect([asked.code, asked.stderr]).toEqual([2, expect.stringContaining('Add --yes')])
+    expect(used(await run(['usage', ...caller, '--json']))).toMatchObject({ 'default-1h': 3, 'login-1h': 1 })
+
+    const one = await run(['reset', ...caller, '--policy', 'login', '--yes', '--json'])
+    expect(one.code).toBe(0)
+    expect(JSON.parse(one.stdout)).toMatchObject({ reset: true, keys: [{ policy: 'login', used: 1 }] })
+    expect(used(await run(['usage', ...caller, '--json']))).toMatchObject({ 'default-1h': 3, 'login-1h': 0 })
+
+    expect((await run(['reset', ...caller, '--yes'])).stdout).toMatch(/^forgotten:\n/)
+    expect(new Set(Object.values(used(await run(['usage', ...caller, '--json']))))).toEqual(new Set([0]))
+    for (const [key, value] of Object.entries(others)) expect(await redis.get(key)).toBe(value)
+    await redis.del(Object.keys(others))
+  })
+})
+
+test('sluice usage reads tables for people: aligned, without colours, and without --json', async () => {
+  const { stdout } = await run(['usage', 'nobody', '--ip', IP])
+  expect(stdout).toMatch(/^tier +limit +used +left +reset +retry +key\ndefault-1h +10 +0 +10 +– +– +command-/)
+})
+
+test('sluice usage --watch asks again until Ctrl-C', async () => {
+  const { code, stdout } = await runCommand(['usage', 'nobody', '--watch', '50ms', '--json'], {
+    cwd,
+    interruptAfterLines: 3,
+  })
+  expect(code).toBe(0)
+  expect(stdout.trim().split('\n').length).toBeGreaterThanOrEqual(3)
+})
+
+describe('sluice usage says what is wrong', () => {
+  test('with a token that is not the database’s', async () => {
+    const env = { UPSTASH_REDIS_REST_TOKEN: `${PLANTED}-wrong` }
+    const { code, stderr } = await runInside(['usage', 'x'], { cwd, env })
+    expect(code).toBe(3)
+    expect(stderr).toMatch(/error: Redis answered an error: WRONGPASS .*\n {2}User, password or token are not/)
+  })
+
+  test.each(['redis', 'http'])('with a database that is away, over %s', async (scheme) => {
+    const port = await freePort()
+    const url = `${scheme}://${scheme === 'redis' ? `:${PLANTED}@` : ''}127.0.0.1:${port}`
+    const { code, stdout, stderr } = await run(['usage', 'x', '--json', '--redis', url])
+    expect(code).toBe(3)
+    expect(stderr).toContain(`127.0.0.1:${port} cannot be reached (ECONNREFUSED)`)
+    expect(JSON.parse(stdout).error).toContain('cannot be reached')
+  })
+
+  test.each([
+    [['usage'], 'expected a caller'],
+    [['usage', 'x', '--digest', 'y'], 'expected --digest alone'],
+    [['usage', '--digest', 'y*'], 'expected a digest of 22'],
+    [['usage', '-H', PLANTED], 'expected name=value'],
+    [['usage', 'x', '--redis', `${PLANTED}:6379`], 'the URL of the database'],
+    [['usage', 'x', '--watch', 'often'], '--watch: expected a duration'],
+    [['reset', 'x', '--policy', 'logon'], '--policy: expected one of default, login'],
+    [['usage', '--route', 'login'], 'expected a request such as "POST /login"'],
+  ])('in %j', async (args, message) => {
+    const { code, stdout, stderr } = await run(args)
+    expect([code, stdout]).toEqual([2, ''])
+    expect(stderr).toContain(`error: ${message}`)
+    expect(stderr).not.toContain(PLANTED)
+  })
+
+  test('with a configuration that the Worker refuses', async () => {
+    const { code, stderr } = await runInside(['usage', 'x'], { cwd, env: { RATE_LIMITS: 'never' } })
+    expect([code, stderr.split(':')[1]?.trim()]).toEqual([2, 'RATE_LIMITS'])
+  })
+})

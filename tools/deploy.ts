@@ -1,0 +1,24 @@
+/** `sluice check`, and then `wrangler deploy` with the same arguments. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+
+const args = process.argv.slice(2)
+const { values } = parseArgs({
+  args,
+  strict: false,
+  options: { env: { type: 'string', short: 'e' }, config: { type: 'string', short: 'c' } },
+})
+const named = (['env', 'config'] as const).flatMap((name) =>
+  typeof values[name] === 'string' ? [`--${name}`, values[name]] : [],
+)
+
+await run(process.execPath, [join(import.meta.dirname, '../src/cli.ts'), 'check', ...named])
+await run('wrangler', ['deploy', ...args])
+
+/** Ends this process if the other one fails. */
+async function run(command: string, args: readonly string[]): Promise<void> {
+  const [code] = await once(spawn(command, args, { stdio: 'inherit' }), 'close')
+  if (code !== 0) process.exit(code ?? 1)
+}
