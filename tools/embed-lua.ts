@@ -1,7 +1,7 @@
 /**
- * Writes `lua/*.lua` into a module, which every bundler and runtime can import: `npm run embed-lua`.
+ * Writes `lua/*.lua` into modules, which every bundler and runtime can import: `npm run embed-lua`.
  *
- * With `--check`, it fails if the module is not what the files say. Comments on lines of their own are left out: they
+ * With `--check`, it fails if a module is not what the files say. Comments on lines of their own are left out: they
  * would be a sixth of the Worker's bundle. What a chunk gets from others is read off its line `local … = ...`, where
  * `tier_usage` stands for `tier-usage.lua`.
  */
@@ -9,33 +9,40 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-const FOLDER = fileURLToPath(import.meta.resolve('../lua/'))
-const MODULE = fileURLToPath(import.meta.resolve('../src/store/redis/lua.ts'))
+/** A bundler keeps all of a module's object: what the Worker has no use for has a module of its own. */
+const MODULES = { 'lua/': 'src/store/redis/lua.ts', 'lua/upkeep/': 'src/command/upkeep/lua.ts' }
 
 /** What the script that is joined from chunks hands to its main chunk. */
 const HANDED_BY_SCRIPT = ['algorithms', 'now_us']
 
-const chunks = readdirSync(FOLDER)
-  .filter((file) => file.endsWith('.lua'))
-  .sort()
-  .map((file) => {
-    const source = readFileSync(FOLDER + file, 'utf8')
-    const [, names = ''] = /^local ([\w, ]+) = \.\.\.$/m.exec(source) ?? []
-    const takes = names
-      .split(', ')
-      .filter((name) => name !== '' && !HANDED_BY_SCRIPT.includes(name))
-      .map((name) => name.replaceAll('_', '-'))
-    const lua = source.replace(/^ *--.*\n/gm, '').trim()
-    return `  ${JSON.stringify(basename(file, '.lua'))}: ${JSON.stringify({ lua, takes })},\n`
-  })
+const isChecking = process.argv.includes('--check')
+for (const [folder, module] of Object.entries(MODULES)) {
+  const text = moduleOf(folder)
+  const file = inRepository(module)
+  if (!isChecking) writeFileSync(file, text)
+  else if (readFileSync(file, 'utf8') !== text) {
+    console.error(`${module} is not what ${folder}*.lua say: npm run embed-lua`)
+    process.exitCode = 1
+  }
+}
 
-const text = `// Made of lua/*.lua by \`npm run embed-lua\`. Do not edit.
-export const LUA = {
-${chunks.join('')}} as const
-`
+function moduleOf(folder: string): string {
+  const chunks = readdirSync(inRepository(folder))
+    .filter((file) => file.endsWith('.lua'))
+    .sort()
+    .map((file) => {
+      const source = readFileSync(inRepository(folder + file), 'utf8')
+      const [, names = ''] = /^local ([\w, ]+) = \.\.\.$/m.exec(source) ?? []
+      const takes = names
+        .split(', ')
+        .filter((name) => name !== '' && !HANDED_BY_SCRIPT.includes(name))
+        .map((name) => name.replaceAll('_', '-'))
+      const lua = source.replace(/^ *--.*\n/gm, '').trim()
+      return `  ${JSON.stringify(basename(file, '.lua'))}: ${JSON.stringify({ lua, takes })},\n`
+    })
+  return `// Made of ${folder}*.lua by \`npm run embed-lua\`. Do not edit.\nexport const LUA = {\n${chunks.join('')}} as const\n`
+}
 
-if (!process.argv.includes('--check')) writeFileSync(MODULE, text)
-else if (readFileSync(MODULE, 'utf8') !== text) {
-  console.error('src/store/redis/lua.ts is not what lua/*.lua say: npm run embed-lua')
-  process.exit(1)
+function inRepository(path: string): string {
+  return fileURLToPath(import.meta.resolve(`../${path}`))
 }

@@ -1,9 +1,10 @@
 import { check } from './check.ts'
 import { completion } from './completion.ts'
+import { expire } from './expire.ts'
+import { forget } from './forget.ts'
 import { reset } from './reset.ts'
 import type { Subcommand } from './subcommand.ts'
+import { usage } from './usage.ts'
 
 /** In the order of `--help`. */
-export const SUBCOMMANDS: readonly Subcommand[] = [check, usage, reset, completion]
-
-import { usage } from './usage.ts'
+export const SUBCOMMANDS: readonly Subcommand[] = [check, usage, reset, expire, forget, completion]

@@ -31,11 +31,31 @@ const NO_DATABASE_HINT =
  * Connects to the database that `--redis` names, else to the Worker's, else to the one of REDIS_URL.
  * @throws {CommandError} if none is named, or it cannot be reached
  */
-export function connect(
-  { variables, devVars }: Settings,
+export async function connect(
+  settings: Settings,
   env: Readonly<Record<string, string | undefined>>,
   redis?: string,
 ): Promise<Connection> {
+  const { url, token } = namedDatabase(settings, env, redis)
+  return token === undefined ? connectOverRedis(url) : connectOverRest(url, token)
+}
+
+/** A database, named but not yet reached. */
+export interface NamedDatabase {
+  readonly url: URL
+  /** Of its REST interface; undefined: the URL is one of `redis://` or `rediss://`. */
+  readonly token: string | undefined
+}
+
+/**
+ * The database that `--redis` names, else the Worker's, else the one of REDIS_URL.
+ * @throws {CommandError} if none is named
+ */
+export function namedDatabase(
+  { variables, devVars }: Settings,
+  env: Readonly<Record<string, string | undefined>>,
+  redis?: string,
+): NamedDatabase {
   const token = asText(variables.UPSTASH_REDIS_REST_TOKEN)
   const named = redis ?? asText(variables.UPSTASH_REDIS_REST_URL) ?? (env.REDIS_URL || devVars?.values.REDIS_URL)
   if (!named) throw new CommandError('no database is named', { hint: NO_DATABASE_HINT })
@@ -43,7 +63,7 @@ export function connect(
   switch (url?.protocol) {
     case 'redis:':
     case 'rediss:':
-      return connectOverRedis(url)
+      return { url, token: undefined }
     case 'http:':
     case 'https:':
       if (token === undefined) {
@@ -51,7 +71,7 @@ export function connect(
           hint: 'It is the REST token of the database at Upstash.',
         })
       }
-      return connectOverRest(url, token)
+      return { url, token }
     default:
       throw new CommandError('the URL of the database is none that is known', {
         hint: 'redis://[[user]:password@]host[:port][/number], rediss://… with TLS, or the https:// URL of Upstash’s REST interface.',

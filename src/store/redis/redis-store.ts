@@ -6,7 +6,7 @@ import { Deadlines, TOO_LATE } from '../deadlines.ts'
 import type { Difference, Release, Store } from '../store.ts'
 import { StoreError } from '../store.ts'
 import type { RedisClient } from './client.ts'
-import { decideScript, KEY_LOCKING, releaseScript, renewScript, settleScript } from './script.ts'
+import { decideScript, KEY_LOCKING, releaseScript, renewScript, SHEBANG_UNKNOWN, settleScript } from './script.ts'
 import {
   readDecision,
   releaseArguments,
@@ -30,9 +30,6 @@ export interface RedisStoreOptions {
   /** What a server's errors may repeat, and no message may hold. */
   readonly secrets?: readonly string[]
 }
-
-/** Redis 7 and later, then those before. */
-const SHEBANG_UNKNOWN = /Unexpected flag in script shebang|unexpected symbol near '#'/
 
 /** Characters of an error's message that are worth a log line. */
 const MAX_WORDS = 200

@@ -9,6 +9,9 @@ type ChunkName = keyof typeof LUA
  */
 export const KEY_LOCKING = '#!lua flags=allow-key-locking\n'
 
+/** What plain Redis says of that line: 7 and later, then those before. */
+export const SHEBANG_UNKNOWN = /Unexpected flag in script shebang|unexpected symbol near '#'/
+
 /** `decide.lua` for rules of these algorithms. @param clock a Lua chunk in place of Redis's own clock */
 export function decideScript(algorithms: Iterable<AlgorithmName>, clock: string = LUA.clock.lua): string {
   return join('decide', algorithms, clock)

@@ -1,0 +1,40 @@
+import { createClient, RESP_TYPES } from '@redis/client'
+import type { Database } from '../../src/command/upkeep/database.ts'
+
+/** A client that takes and answers bytes. */
+export type BytesClient = Awaited<ReturnType<typeof connectBytes>>
+
+export function connectBytes(port: number) {
+  return createClient({
+    RESP: 2,
+    socket: { host: '127.0.0.1', port },
+    commandOptions: { timeout: 0, typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } },
+  })
+    .on('error', () => {})
+    .connect()
+}
+
+/** When each key is to expire, in ms since the Unix epoch; -1: never; -2: there is no such key. */
+export async function expiries(redis: BytesClient, keys: readonly (string | Buffer)[]): Promise<number[]> {
+  const replies = await Promise.all(keys.map((key) => redis.sendCommand(['PEXPIRETIME', key])))
+  return replies.map(Number)
+}
+
+/** Sets keys `<name><from>` and so on, without a TTL. */
+export async function fill(redis: BytesClient, name: string, count: number, from = 0): Promise<void> {
+  const script = "for i = ARGV[2], ARGV[3] do redis.call('SET', ARGV[1] .. string.format('%.0f', i), 'x') end"
+  for (let first = from; first < from + count; first += 10_000) {
+    const last = Math.min(first + 10_000, from + count) - 1
+    await redis.sendCommand(['EVAL', script, '0', name, `${first}`, `${last}`])
+  }
+}
+
+/** A database of which some calls are made otherwise; `close` is left to the one who opened it. */
+export function changed(database: Database, changes: Partial<Database>): Database {
+  const names = ['scan', 'run', 'unlink', 'ping', 'size', 'info', 'slowCommands'] as const
+  const calls = Object.fromEntries(
+    // biome-ignore lint/suspicious/noExplicitAny: each call is handed on as it is
+    names.map((name) => [name, (...args: any[]) => (database[name] as any)(...args)]),
+  )
+  return { inFlight: database.inFlight, ...calls, close: async () => {}, ...changes } as Database
+}
