@@ -9,7 +9,7 @@ export type PerCall<T, Arguments extends readonly unknown[]> = T | ((...call: Ar
 export interface WaitOptions<Arguments extends readonly unknown[]> {
   /** Units of a call, an integer from 1. Default: 1. */
   readonly cost?: PerCall<number, Arguments>
-  /** The more important go first; if too many wait, the least important are given up. Default: `default`. */
+  /** The more important go first; if too many wait, the least important are rejected. Default: `default`. */
   readonly priority?: PerCall<Priority, Arguments>
   /** On whose behalf a call is made: of the same priority, callers take turns. Default: all are one. */
   readonly caller?: PerCall<string, Arguments>
@@ -34,7 +34,7 @@ export interface CallTerms {
   readonly atMostMs: number
 }
 
-/** @throws {TypeError} if one of them is not as it has to be */
+/** @throws {TypeError} if one of them is not as described */
 export function termsOf<Arguments extends readonly unknown[]>(
   { cost = 1, priority = 'default', caller = '', atMostMs = 60_000 }: WaitOptions<Arguments>,
   call: Arguments,

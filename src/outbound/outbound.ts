@@ -35,7 +35,7 @@ export interface OutboundCall {
 export interface Learned {
   /** What `redisStore()` makes: where the calls of all processes are counted. */
   readonly store: LearnedStore
-  /** Where processes leave each other word. */
+  /** Where processes tell each other what a server said. */
   readonly notes: Notes
   /** First part of every key. Default: `sluice`. */
   readonly prefix?: string
@@ -47,26 +47,29 @@ export interface LearnedStore {
 }
 
 export interface OutboundOptions extends WaitOptions<[OutboundCall]> {
-  /** Limits to keep whatever the server says. Left out, there are only those that the server tells of. */
+  /** Limits to keep whatever the server says. Default: only those that the server reports. */
   readonly limiter?: OutboundLimiter
-  /** Whose limits a call is charged to: all calls that share a budget of the server's. Default: the URL's origin. */
+  /**
+   * Whose limits a call is charged to: the same for all calls that share a budget at the server. Default: the URL's
+   * origin.
+   */
   readonly identity?: PerCall<string, [OutboundCall]>
   /** Default: this process's memory. */
   readonly learned?: Learned
   /**
-   * The server counts a call at most so many milliseconds after it was sent; default: not after its answer. To be set for
-   * servers that take long to answer, since a call is taken to be counted as late as it can be.
+   * The server counts a call at most this many milliseconds after it was sent. Default: at any time before its answer.
+   * Set it for servers that take long to answer, because a call is assumed to be counted as late as possible.
    */
   readonly countedWithinMs?: number
   /**
-   * How often a call is made once more after a 429 or 503, an integer from 0, if its method is idempotent and its body
-   * can be sent again. Default: 2.
+   * How often a call is made again after a 429 or 503, an integer from 0, if its method is idempotent and its body can
+   * be sent again. Default: 2.
    */
   readonly retries?: number
 }
 
 /**
- * Makes of `fetch` one that keeps limits: those of a limiter, and those that the server tells of by `Retry-After`,
+ * Makes a `fetch` that keeps limits: those of a limiter, and those that the server reports by `Retry-After`,
  * `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers, 6 to 11) or `X-RateLimit-*`. After a 429 or
  * 503, all calls of that identity wait.
  *

@@ -14,8 +14,8 @@ export interface ThrottleOptions<Arguments extends readonly unknown[]> extends W
 }
 
 /**
- * Makes of a function one that waits for its turn: it is called exactly when the limiter lets it, in the order that
- * `priority` and `caller` say.
+ * Makes a function wait for its turn: it is called exactly when the limiter allows it, in the order that `priority` and
+ * `caller` say.
  * @throws {TypeError} for an option that is not as described. The function that is returned rejects with `OutboundError`
  * if a call cannot be made, with the reason of its signal, and with whatever the limiter throws.
  */
