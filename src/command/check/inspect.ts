@@ -7,7 +7,7 @@ import type { Finding } from './finding.ts'
 import { MISTAKES } from './mistakes.ts'
 import { refusals } from './refusals.ts'
 
-/** A finding, and where it is: a place in a file, or words for where else. */
+/** A finding, and where it is: a place in a file, or words for another place. */
 export interface Located extends Finding {
   readonly at: Place | string | undefined
 }
@@ -38,7 +38,7 @@ function environmentOf({ variables, toml, root }: Settings, view: 'deployed' | '
   const services = toml?.get(...root, 'services')
   const isBound = Array.isArray(services) && services.some((service) => service?.binding === 'UPSTREAM')
   if (isBound) env.UPSTREAM = { fetch() {} }
-  // One of the two is known here, and the other one only to Cloudflare.
+  // One of the two is known here, the other only to Cloudflare.
   if (
     view === 'deployed' &&
     (env.UPSTASH_REDIS_REST_URL === undefined) !== (env.UPSTASH_REDIS_REST_TOKEN === undefined)

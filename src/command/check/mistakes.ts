@@ -3,5 +3,5 @@ import type { Settings } from '../settings/settings.ts'
 import type { Finding } from './finding.ts'
 import { timeoutMistakes } from './timeouts.ts'
 
-/** What the Worker accepts, and is surely not meant. */
+/** What the Worker accepts, but surely is not meant. */
 export const MISTAKES: readonly ((config: Config, settings: Settings) => readonly Finding[])[] = [timeoutMistakes]

@@ -2,7 +2,7 @@
 export type Source =
   | { readonly kind: 'token' | 'ip' | 'route' | 'global' }
   | { readonly kind: 'header' | 'query' | 'form'; readonly name: string }
-  /** A function of the application says who it is, or, by undefined, that it does not know. */
+  /** A function of the application says who it is, or returns undefined if it does not know. */
   | { readonly kind: 'application'; readonly tell: (context: never) => unknown }
 
 export const BY_EXPECTED =
