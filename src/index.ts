@@ -1,5 +1,5 @@
 /**
- * The library: limits inside of one's own program.
+ * The library: limits inside your own program.
  * @module sluice
  */
 export type { OnStoreError } from './decide/decider.ts'

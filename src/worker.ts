@@ -17,7 +17,7 @@ interface Handler {
 
 let handler: Handler | undefined
 
-/** Handles every request that a route of Cloudflare's sends to it, as the variables of its environment say. */
+/** Handles every request that a route of Cloudflare's sends to it, as its variables say. */
 export default {
   fetch(request: Request, env: Environment, ctx: ExecutionContext) {
     // Once an isolate, whose environment does not change.

@@ -11,7 +11,7 @@ export function installLocked(folder: string, options: readonly string[] = []): 
   if (timeOf(join(folder, 'node_modules/.package-lock.json')) >= timeOf(join(folder, 'package-lock.json'))) return
   console.error(`Installing what ${folder} needs …`)
   const args = ['ci', '--prefix', folder, '--prefer-offline', '--no-audit', '--no-fund', '--loglevel=error', ...options]
-  // What npm says is no result of the command that needed this.
+  // What npm prints is not a result of the command that needed this.
   execFileSync('npm', args, { stdio: ['ignore', process.stderr, process.stderr] })
 }
 

@@ -1,6 +1,6 @@
 /**
- * What parts of the package add to a program that imports them, in KiB, minified, with and without gzip: `npm run sizes`.
- * What a program does not use is left out; what an entry needs beside the package is in it.
+ * What parts of the package add to a program that imports them, in KiB, minified, with and without gzip: `npm run
+ * sizes`. What a program does not use is left out; what an entry needs besides the package is included.
  */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -46,7 +46,7 @@ export async function bundleProgram(program: string, project: string): Promise<s
 }
 
 if (import.meta.main) {
-  // Within the package itself, its name leads to what has been built.
+  // Inside the package itself, its name leads to what was built.
   const lib = join(import.meta.dirname, '../lib')
   const rows = []
   for (const program of PROGRAMS) {

@@ -10,7 +10,7 @@ It reads variables as \`npm run dev\` does: those of the shell win over \`.dev.v
 
 This page is made of what \`sluice --help\` prints: \`npm run command-page\` writes it.`
 
-/** The page about the command, made of the same as its help. */
+/** The page about the command, made from the same texts as its help. */
 export function commandPage(subcommands: readonly Subcommand[]): string {
   const codes = Object.values(EXIT_CODES).map(([code, meaning]) => [`${code}`, meaning])
   const sections = subcommands.map((subcommand) =>

@@ -2,7 +2,7 @@ import { Command, type CommandUnknownOpts, Option } from '@commander-js/extra-ty
 import type { Exit } from './exit-codes.ts'
 import type { Terminal } from './terminal.ts'
 
-/** What a subcommand is given of the world around it. */
+/** What a subcommand gets from outside. */
 export interface Context {
   readonly terminal: Terminal
   /** Environment of the shell. */

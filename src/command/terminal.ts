@@ -34,7 +34,7 @@ export class Terminal {
     return this.#options.isJson
   }
 
-  /** Whether somebody reads along, so that what was printed may be replaced. */
+  /** Whether somebody is watching, so that what was printed may be replaced. */
   get isLive(): boolean {
     return this.#options.stdout.isTTY === true && !this.isJson
   }
@@ -50,7 +50,7 @@ export class Terminal {
     this.show(value, toText)
   }
 
-  /** A message to the operator that is no result. */
+  /** A message to the operator, not a result. */
   note(text: string): void {
     this.#options.stderr.write(`${text}\n`)
   }
@@ -78,7 +78,7 @@ export class Terminal {
       .join('\n')
   }
 
-  /** A bar on stderr with rate and estimate; nothing where nobody reads along. @param unit e.g. "keys" */
+  /** A bar on stderr with rate and estimate; nothing if nobody is watching. @param unit e.g. "keys" */
   progress(unit: string, total: number): Progress {
     const { stderr } = this.#options
     if (stderr.isTTY !== true || this.isJson) return { set() {}, setTotal() {}, end() {} }

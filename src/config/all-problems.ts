@@ -3,7 +3,7 @@ import { ConfigError } from './config-error.ts'
 import { type Config, type Environment, environment, loadConfig } from './load-config.ts'
 import { configErrorOf } from './schema.ts'
 
-/** All that is wrong with a configuration, and what it comes to without that. */
+/** All that is wrong with a configuration, and what it would be without that. */
 export interface Problems {
   /** In the order of the schema. */
   readonly problems: readonly ConfigError[]
@@ -11,11 +11,11 @@ export interface Problems {
   readonly config: Config | undefined
 }
 
-/** In place of limits and tables that are wrong, so that these are not said to be missing. */
+/** In place of limits and tables that are wrong, so that they are not reported as missing. */
 const STAND_IN_LIMITS = '1/1m'
 const MOST_PROBLEMS = 1_000
 
-/** Finds all for which `loadConfig` would refuse the configuration, not only the first. */
+/** Finds everything for which `loadConfig` would refuse the configuration, not only the first. */
 export function findProblems(env: Environment): Problems {
   const { issues = [] } = v.safeParse(environment, env)
   const problems: ConfigError[] = []

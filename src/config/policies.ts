@@ -10,7 +10,7 @@ import { PRIORITIES, type Priority } from '../request/policy/priority.ts'
 import { ConfigError } from './config-error.ts'
 import { HEADER_EXPECTED, type PolicyTable } from './policy-schema.ts'
 
-/** What variables and options are called where they are wrong. */
+/** What variables and options are called in messages. */
 export interface Names {
   readonly limits: string
   readonly policies: string
@@ -18,14 +18,14 @@ export interface Names {
   readonly shedding: string
 }
 
-/** What the flat variables, or options, say for all policies. */
+/** What single variables, or options, set for all policies. */
 export interface PolicyDefaults {
   readonly names: Names
   /** The name of the policy that limits alone make. */
   readonly name: string
   /** What is counted by where a policy does not say it. */
   readonly by: readonly Source[]
-  /** Says the cost where a policy does not; undefined: it is 1. */
+  /** Gives the cost if a policy does not; undefined: it is 1. */
   readonly cost: Extract<Cost, { kind: 'application' }>['tell'] | undefined
   /** For policies that do not say it. */
   readonly ignoresCase: boolean
@@ -159,7 +159,7 @@ function reservedOf({ reserve }: PolicyTable, tiers: readonly PolicyTier[], fail
   return left
 }
 
-/** 4xx but for 429. */
+/** 4xx without 429. */
 const DEFAULT_FAILURES = [...Array(100).keys()].map((index) => 400 + index).filter((status) => status !== 429)
 
 function failuresOf({ algorithm, counts, failures, reserve, settle }: PolicyTable, tiers: readonly Tier[], fail: Fail) {

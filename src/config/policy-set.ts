@@ -28,7 +28,7 @@ export function policiesOf(
     policies.push(tablePolicy(table, index, defaults))
   }
   refuseUnlimited(policies, tables, names, isShedding)
-  // What counts new identities is asked after all that tell who is new.
+  // Policies that count new identities come after those that tell who is new.
   return [
     ...policies.filter(({ counts }) => counts === 'requests'),
     ...policies.filter(({ counts }) => counts !== 'requests'),

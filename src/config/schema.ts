@@ -72,7 +72,10 @@ export const patternList = v.pipe(
 
 const STATUSES_EXPECTED = 'statuses from 200 to 599 and classes of them, e.g. "401, 403" or "4xx"'
 
-/** Response statuses, a list or a string with commas between. The class 4xx is without 429, which is about a limit. */
+/**
+ * Response statuses, a list or a string with commas between. The class 4xx does not include 429, which is about a
+ * limit.
+ */
 export const statuses = v.pipe(
   v.unknown(),
   v.rawTransform<unknown, readonly number[]>(({ dataset: { value }, addIssue, NEVER }) => {
@@ -100,9 +103,9 @@ export const signs = parsed(SIGNS_EXPECTED, (text) => {
   return known.length > 0 && known.length === new Set(given).size ? known : undefined
 })
 
-/** The error that a table of values raises: names of its keys are those of variables, or options. */
+/** The error that a table of values raises. Its keys are named as variables, or options, are. */
 export function configErrorOf({ message, path, input }: v.BaseIssue<unknown>): ConfigError {
   const [variable, ...rest] = (path ?? []).map(({ key }) => key as string | number)
-  // An issue about two keys is raised on their table, and forwarded to the one to mend.
+  // An issue about two keys is raised on their table, and forwarded to the key to fix.
   return new ConfigError(String(variable), message, path?.at(-1)?.value ?? input, rest)
 }

@@ -96,7 +96,7 @@ export class Decider {
     return this.#store.ping()
   }
 
-  /** @param asking one permit if left out; a `peek` is answered by the store itself, whatever is known already */
+  /** @param asking one permit if left out; a `peek` is always answered by the store itself */
   decide(charges: readonly Charge[], context: CallContext, { mode, permits }: Asking = ONE_PERMIT): Promise<Decided> {
     const rules = charges.map(({ rule }) => rule)
     return this.#ask(charges, { mode, permits, rules }, context)
@@ -125,8 +125,8 @@ export class Decider {
   }
 
   /**
-   * Charges rules of a decision whether or not they have that much left, for it has happened: where the decision was made,
-   * or without the store if that gives no answer now.
+   * Charges rules of a decision whether or not they have that much left, because it has happened: where the decision
+   * was made, or without the store if that gives no answer now.
    */
   async charge(rules: readonly Rule[], { chargedIn }: Pick<Decided, 'chargedIn'>, context: CallContext): Promise<void> {
     const request = { mode: 'charge', permits: 1, rules } as const

@@ -55,7 +55,7 @@ export class DenyCache {
     }
   }
 
-  /** What was heard of these keys so far, or is on its way, says nothing any more. */
+  /** What was heard about these keys so far, or is on its way, no longer counts. */
   forget(keys: readonly string[]): void {
     this.#standings.forget(keys)
   }

@@ -41,7 +41,7 @@ export class Standings {
     })
   }
 
-  /** Something else than a decision has changed these keys: nothing heard or asked before counts. */
+  /** Something other than a decision has changed these keys: nothing heard or asked before counts. */
   forget(keys: readonly string[]): void {
     const heardAs = ++this.#heard
     for (const key of keys) this.of(key).doubt(heardAs)

@@ -14,13 +14,13 @@ export type Refused = Exclude<Verdict, Admitted>
 /** The fields of a response, whatever it is made of. */
 export type ResponseFields = Pick<Headers, 'get' | 'has' | 'set' | 'append'>
 
-/** What of a response is known before its body. */
+/** What is known of a response before its body. */
 export interface ResponseHead {
   readonly status: number
   readonly headers: ResponseFields
 }
 
-/** Whether the response to an admitted request is to be waited for, wherever its client has gone. */
+/** Whether the response to an admitted request must be waited for, even if its client has gone away. */
 export function isAwaited({ hold, settlement, failures }: Admitted, health: UpstreamHealth | undefined): boolean {
   return health !== undefined || hold !== undefined || settlement !== undefined || failures !== undefined
 }
@@ -49,7 +49,7 @@ export function beginExchange(
   }
 }
 
-/** So that no more may fail beyond a limit than there are slots: one that may still be charged keeps its own. */
+/** So that no more can fail beyond a limit than there are slots: a request that may still be charged keeps its slot. */
 function releasedAfter(charged: Promise<void>, hold: Hold): Hold {
   return {
     ...hold,
@@ -61,7 +61,7 @@ function releasedAfter(charged: Promise<void>, hold: Hold): Hold {
 }
 
 /**
- * Says in a response how the limits stand.
+ * Reports in a response how the limits stand.
  * @param nowMs milliseconds since the Unix epoch
  */
 export function tellLimits(headers: ResponseFields, verdict: Verdict, dialect: Dialect, nowMs: number): void {

@@ -29,7 +29,7 @@ export function holdUntilEnd(
   return new Response(readable, response)
 }
 
-/** A stream that keeps the length of what goes through, where it is known, and the runtime goes by it. */
+/** A stream that keeps the length of what goes through, if it is known and the runtime relies on it. */
 function passage(headers: Headers): TransformStream<Uint8Array, Uint8Array> {
   if (typeof FixedLengthStream === 'undefined') return new TransformStream()
   const length = Number(headers.get('Content-Length') ?? Number.NaN)

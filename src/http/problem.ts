@@ -36,7 +36,7 @@ export function ambiguousTarget(): Response {
   })
 }
 
-/** For a request of which nobody can say what it is about. */
+/** For a request of which nobody can say what it asks for. */
 export function noTarget(reason: NoTarget): Response {
   return problemResponse(NO_TARGET[reason])
 }
@@ -46,7 +46,7 @@ const NO_TARGET: Readonly<Record<NoTarget, Problem>> = {
   'too-long': { status: 414, title: 'URI Too Long', detail: 'The URL of the request is too long.' },
 }
 
-/** A wait as Retry-After says it (RFC 9110 §10.2.3): in whole seconds, never too early, at least 1. */
+/** A wait as a Retry-After field (RFC 9110 §10.2.3): in whole seconds, never too early, at least 1. */
 export function retryAfter(waitMs: number): { 'Retry-After': string } {
   return { 'Retry-After': String(Math.max(1, Math.ceil(waitMs / 1000))) }
 }

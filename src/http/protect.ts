@@ -26,7 +26,7 @@ export type AbortableRequest = ReceivedRequest & Pick<Request, 'signal'>
 export interface Answers {
   /**
    * Answers an admitted request, by a response whose fields can be added to.
-   * @param signal aborted when the client has gone away; given where the answer must be seen to its end
+   * @param signal aborted when the client has gone away; given if the answer must be followed to its end
    */
   next(verdict: Admitted, signal?: AbortSignal): Promise<Response>
   /** Answers one that is refused; left out, by a problem. */
@@ -66,7 +66,7 @@ export function createProtect({ limiter, health, dialect, ipv6Prefix, now }: Pro
   ): Promise<Answered> {
     // If the client goes away, the platform ends a request and all that belongs to it.
     if (!isAwaited(verdict, health)) return { response: await answers.next(verdict), verdict }
-    // But not this: what was taken must be given back, and what was begun counted to its end.
+    // This must not end then: what was taken must be given back, and what was begun must be counted to its end.
     const answered = followUp(request, verdict, context, answers)
     context.waitUntil(answered)
     return answered
@@ -81,10 +81,10 @@ export function createProtect({ limiter, health, dialect, ipv6Prefix, now }: Pro
     const { hold, failures } = verdict
     const onHead = beginExchange(request, verdict, { health, ipv6Prefix, context })
     try {
-      // A client that goes away must not keep what it has asked for from being a failure.
+      // By going away, a client must not keep its request from counting as a failure.
       const response = await answers.next(verdict, failures ? undefined : request.signal)
       const told = onHead(response)
-      // Nobody reads it, and what answers need not go on sending it.
+      // Nobody reads the body, so the sender may stop.
       if (failures && request.signal.aborted) context.waitUntil(response.body?.cancel() ?? Promise.resolve())
       return {
         response: told.hold ? holdUntilEnd(response, told.hold, request, context, now) : response,

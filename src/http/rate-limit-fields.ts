@@ -18,7 +18,8 @@ export function addRateLimitFields(
   tiers: readonly TierReport[],
   nowMs: number,
 ): void {
-  // Without a word for it, a client would take failures for requests. A refusal is of requests in any case.
+  // These fields have no word for failures, so a client would take them for requests. A refusal is about requests in
+  // any case.
   const told = dialect === 'draft-11' ? tiers : tiers.filter((tier) => !isOfFailures(tier) || tier.retryAfterMs > 0)
   const tightest = tightestOf(told)
   if (!tightest) return
@@ -56,7 +57,7 @@ export function addRateLimitFields(
 function policyItem(tier: TierReport): string {
   const { name, limit, windowMs, policy } = tier
   if (ALGORITHMS[policy.algorithm].holdsSlots) return `"${name}";q=${limit};qu="concurrent-requests"`
-  // No registered unit, so that a client that does not know it takes it for none of those.
+  // Not a registered unit, so that a client that does not know it does not take it for one of those.
   const unit = isOfFailures(tier) ? ';qu="failed-requests"' : ''
   return `"${name}";q=${limit}${unit}${windowParameter(windowMs)}`
 }
@@ -86,7 +87,10 @@ function tightestOf(tiers: readonly TierReport[]): TierReport | undefined {
   return tiers.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs || a.remaining - b.remaining)[0]
 }
 
-/** Fields of one value: an upstream that sends them speaks of its own limits, and two values would be none. */
+/**
+ * Fields with one value: an upstream that sends them reports its own limits, and a second value would make both
+ * useless.
+ */
 function addUnlessSent(headers: Pick<Headers, 'has' | 'set'>, fields: Readonly<Record<string, string>>): void {
   const names = Object.keys(fields)
   if (names.some((name) => headers.has(name))) return

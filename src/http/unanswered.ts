@@ -1,6 +1,6 @@
 const UNANSWERED = new WeakSet<object>()
 
-/** Marks a response that stands in for one that did not come. It says nothing of what was asked. */
+/** Marks a response that stands in for one that did not come. It says nothing about the request. */
 export function unanswered(response: Response): Response {
   UNANSWERED.add(response)
   return response

@@ -6,7 +6,7 @@ import { createDigest, type Digest } from '../request/identity/digest.ts'
 import { OptionError } from './option-error.ts'
 import type { Policy } from './policies.ts'
 
-/** What tells one caller from others: a text, or several, as the gateway has them (`['token', value]`). */
+/** What tells one caller from others: a text, or several, as in the gateway (`['token', value]`). */
 export type Identity = string | readonly string[]
 
 /** One for all policies, or one for each by its name. */
@@ -16,11 +16,11 @@ export interface ChargesOptions {
   readonly policies: readonly Policy[]
   /** First part of every key. */
   readonly prefix: string
-  /** Key of the HMAC of identities; undefined: a plain hash is made of them. */
+  /** Key of the HMAC of identities; undefined: they are plainly hashed. */
   readonly secret: string | undefined
 }
 
-/** Identities whose charges are remembered at most, so that neither hashes nor rules are made anew for each decision. */
+/** Most identities whose charges are remembered, so that neither hashes nor rules are made again for each decision. */
 const MAX_REMEMBERED = 10_000
 const MAX_REMEMBERED_CHARACTERS = 500
 

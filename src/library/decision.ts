@@ -6,7 +6,7 @@ import type { Policy } from './policies.ts'
 export interface TierState extends Tier, TierUsage {
   /** Name of the policy. */
   readonly policy: string
-  /** Unlike that of any other tier, e.g. `default-1m`. */
+  /** Unique among all tiers, e.g. `default-1m`. */
   readonly name: string
 }
 
@@ -15,23 +15,26 @@ interface Outcome {
   readonly tiers: readonly TierState[]
   /**
    * Milliseconds after which the same will be granted if nobody else spends; 0 if anything was granted. For rates it is
-   * exact: a millisecond less does not do. For slots it is the latest moment, as they may be given back before.
+   * exact: a millisecond less is not enough. For slots it is the latest moment, because they may be given back earlier.
    */
   readonly retryAfterMs: number
   /** When it was decided, by the store's clock: milliseconds since the Unix epoch. */
   readonly decidedAtMs: number
-  /** Units that it has cost of each policy; 0 if nothing was granted, or only asked. */
+  /** Units charged to each policy; 0 if nothing was granted, or for a `peek`. */
   readonly charged: number
-  /** How it was decided while the store gave no answer: by limits of this process alone, by none, or not at all. */
+  /**
+   * How it was decided while the store gave no answer: by limits of this process alone, without limits, or by a
+   * refusal.
+   */
   readonly degraded?: Decided['degraded']
 }
 
-/** What becomes of a request. A refusal has changed nothing. */
+/** The result of a request. A refusal has changed nothing. */
 export interface Decision extends Outcome {
   readonly granted: boolean
 }
 
-/** What becomes of a request for several permits. */
+/** The result of a request for several permits. */
 export interface PartialDecision extends Outcome {
   /** Permits granted, from 0 to the number asked for. */
   readonly granted: number

@@ -24,24 +24,27 @@ export interface LimiterOptions {
   readonly store?: LimiterStore
   /** First part of every key in Redis, up to 64 letters, digits, "_", ".", ":" or "-"; `sluice` if left out. */
   readonly prefix?: string
-  /** At least 16 characters: identities are then digested with it as a key, so that nobody can try out guesses. */
+  /** At least 16 characters: identities are then hashed with it as a key, so that nobody can try out guesses. */
   readonly secret?: string
-  /** Permits that are taken in advance for busy callers of `take`, 2 to 10,000, or as many as they need; `off` if left out. */
+  /**
+   * Permits that `take` takes in advance for busy callers: 2 to 10,000, or as many as they need (`auto`). Default:
+   * `off`.
+   */
   readonly leases?: LeaseSize | 'off'
-  /** Whether refusals are remembered until they end, so that they cost no calls; if left out, where the store is remote. */
+  /** Whether refusals are remembered until they end, so that they cost no calls. Default: if the store is remote. */
   readonly denyCache?: boolean
-  /** Whether a store that keeps failing is left alone for a moment; if left out, where the store is remote. */
+  /** Whether a store that keeps failing is left alone for a moment. Default: if the store is remote. */
   readonly breaker?: boolean
   /**
-   * While the store gives no answer: exact limits of this process alone (`local`, which is meant if this is left out),
-   * no limits (`open`), or nothing is granted (`closed`).
+   * While the store gives no answer: exact limits of this process alone (`local`, the default), no limits (`open`), or
+   * nothing is granted (`closed`).
    */
   readonly onStoreError?: OnStoreError
-  /** Part of each limit that is allowed while it is `local`, above 0 and at most 1; 1 if left out. */
+  /** Share of each limit that is then allowed with `local`, above 0 and at most 1. Default: 1. */
   readonly localShare?: number
   /** Milliseconds since the Unix epoch; the clock of the memory too, if no store is given. `Date.now` if left out. */
   readonly now?: () => number
-  /** Told of what goes wrong; JSON lines on the console, one a second for each event, if left out. */
+  /** Told what goes wrong. Default: JSON lines on the console, one a second for each event. */
   readonly log?: Log
   /** On Workers: keeps work going on after the response. `waitUntil` from `cloudflare:workers` does. */
   readonly waitUntil?: (work: Promise<unknown>) => void
@@ -55,11 +58,11 @@ export interface TakeOptions {
 export interface WaitOptions extends TakeOptions {
   /** Ends the wait: `waitFor` then throws its reason. */
   readonly signal?: AbortSignal
-  /** Waits no longer than that, in milliseconds; without end if left out. */
+  /** Waits no longer than this, in milliseconds. Default: without end. */
   readonly atMostMs?: number
 }
 
-/** Holds identities to limits. Every method throws `OptionError` for an argument that is none. */
+/** Holds identities to limits. Every method throws `OptionError` for an invalid argument. */
 export interface Limiter {
   /** Takes what a request costs, of every policy, or nothing. */
   take(identity: Identities, options?: TakeOptions): Promise<Decision>
@@ -75,10 +78,10 @@ export interface Limiter {
   /** Takes a slot of every `concurrency` policy, and what it costs of the others. */
   hold(identity: Identities, options?: TakeOptions): Promise<Slot>
   /**
-   * Gives back units of a decision, where its window still runs. Only with policies that can: token buckets, fixed
-   * windows and quotas.
+   * Gives back units of a decision, if its window still runs. Only with policies that can: token buckets, fixed windows
+   * and quotas.
    * @param units an integer from 1; all that was charged if left out
-   * @throws {StoreError} if the store gives no answer: they may have been given back all the same
+   * @throws {StoreError} if the store gives no answer: they may have been given back nevertheless
    */
   refund(identity: Identities, decision: Decision | PartialDecision, units?: number): Promise<void>
   /** Forgets what an identity has used, at once. @throws {StoreError} if the store gives no answer */
@@ -103,7 +106,7 @@ const NAMES: readonly (keyof LimiterOptions)[] = [
 
 /**
  * Makes a limiter.
- * @throws {OptionError} naming the option to mend
+ * @throws {OptionError} naming the option to fix
  */
 export function createLimiter(options: LimiterOptions): Limiter {
   return new PolicyLimiter(options)
@@ -229,14 +232,17 @@ function contextOf(log: Log, keepAlive: LimiterOptions['waitUntil']): CallContex
       })
       keepAlive?.(logged)
     },
-    // On Workers, no two requests may share a timer. Whoever waits for nothing makes none.
+    // On Workers, two requests cannot share a timer. A request that waits for nothing makes none.
     get deadlines() {
       return Deadlines.ofOne()
     },
   }
 }
 
-/** Neither is a shadow policy that would have refused, nor one that let everything through while the store was away. */
+/**
+ * Neither a shadow policy that would have refused, nor one that let everything through while the store was away, is
+ * charged.
+ */
 function wasCharged({ tiers }: Decision | PartialDecision, policy: Policy | undefined): boolean {
   const own = tiers.filter((tier) => tier.policy === policy?.name)
   return own.length > 0 && own.every(({ retryAfterMs }) => retryAfterMs === 0)
@@ -248,7 +254,7 @@ function policiesOf({ limits, policies }: LimiterOptions): readonly PolicyOption
   return [{ name: 'default', ...checked(undefined, { algorithm: 'sliding-window', limits }) }]
 }
 
-/** @throws {OptionError} for what the types forbid as well, but not in JavaScript */
+/** @throws {OptionError} for what the types forbid, because JavaScript does not check them */
 function checkOptions(options: LimiterOptions): void {
   checkNames('createLimiter', options, NAMES)
   const { limits, policies, leases, denyCache, breaker, onStoreError, localShare } = options

@@ -25,7 +25,7 @@ function toJson(value: unknown): string {
   }
 }
 
-/** @throws {OptionError} if there is a value that is no function */
+/** @throws {OptionError} if there is a value that is not a function */
 export function checkFunction(option: string, value: unknown): void {
   if (value !== undefined && typeof value !== 'function') throw new OptionError(option, 'a function', value)
 }
@@ -37,7 +37,7 @@ export function checkOneOf(option: string, value: unknown, options: readonly unk
   throw new OptionError(option, shown.join(' or '), value)
 }
 
-/** @throws {OptionError} if the value is no integer within these bounds */
+/** @throws {OptionError} if the value is not an integer within these bounds */
 export function checkInteger(option: string, value: unknown, min: number, max: number): number {
   if (Number.isInteger(value) && (value as number) >= min && (value as number) <= max) return value as number
   throw new OptionError(option, `an integer from ${min} to ${max}`, value)

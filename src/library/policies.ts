@@ -12,7 +12,7 @@ export interface Limits {
   readonly limits: string
   /** `token-bucket`: units that the bucket holds, an integer from 1; its limit if left out. */
   readonly burst?: number
-  /** `concurrency`: after this, such as `30s`, a slot that nobody renews is free again; a minute if left out. */
+  /** `concurrency`: after this, e.g. `30s`, a slot that nobody renews is free again. Default: a minute. */
   readonly deadline?: string
   /** `sliding-window`, `sorted-set`: whether a limit may exceed 100,000, at 16 (120) bytes an admission and caller. */
   readonly exact?: boolean
@@ -20,9 +20,9 @@ export interface Limits {
 
 /** A set of limits that a limiter holds each identity to. */
 export interface PolicyOptions extends Limits {
-  /** Up to 64 letters, digits, "-" or "_", unlike that of any other policy; part of Redis keys. */
+  /** Up to 64 letters, digits, "-" or "_"; unique among the policies, and part of Redis keys. */
   readonly name: string
-  /** `shadow`: it is charged where it can be, and says what it would refuse, but refuses nothing. */
+  /** `shadow`: it is charged where it can be, and reports what it would refuse, but refuses nothing. */
   readonly mode?: 'enforce' | 'shadow'
   /** While the store gives no answer; what the limiter says if left out. */
   readonly onStoreError?: OnStoreError
@@ -58,7 +58,7 @@ export function sortedSet(limits: string, { exact = false }: { readonly exact?: 
 }
 
 /**
- * A bucket that is refilled without steps, at the rate of its one tier.
+ * A bucket that is refilled continuously, at the rate of its one tier.
  * @param burst units that it holds; the limit of the tier if left out
  * @throws {OptionError} for anything but one tier, or more units than its arithmetic is exact for
  */
@@ -83,8 +83,8 @@ export function quota(limits: string): Limits {
 }
 
 /**
- * So many at once: taken by `hold`, until they are given back.
- * @param deadline after which a slot is free that nobody renews, such as `30s`; a minute if left out
+ * This many at once: taken by `hold`, until they are given back.
+ * @param deadline time after which a slot that nobody renews is free, e.g. `30s`; a minute if left out
  * @throws {OptionError} for anything but an integer from 1 to 999,999
  */
 export function concurrency(slots: number, { deadline }: { readonly deadline?: string } = {}): Limits {
@@ -96,7 +96,7 @@ const NAMES = ['name', 'algorithm', 'limits', 'burst', 'deadline', 'exact', 'mod
 
 /**
  * Checks the policies of a limiter.
- * @throws {OptionError} naming the one to mend
+ * @throws {OptionError} naming the one to fix
  */
 export function readPolicies(options: readonly PolicyOptions[], onStoreError: OnStoreError): readonly Policy[] {
   if (!Array.isArray(options) || options.length === 0) throw new OptionError('policies', 'a list of policies', options)
@@ -134,7 +134,7 @@ export function readPolicy(options: PolicyOptions, path: string | undefined, onS
   }
 }
 
-/** @throws {OptionError} naming the option to mend, below `path` */
+/** @throws {OptionError} naming the option to fix, below `path` */
 export function checked(path: string | undefined, limits: Limits): Limits {
   tiersOf(limits, path)
   return limits

@@ -8,7 +8,7 @@ import { OptionError } from './option-error.ts'
 export type AnyRedis = UpstashRedis | NodeRedis | IoRedis | RedisClient
 
 /**
- * Tells the clients apart: each has a function that none of the others has.
+ * Tells the clients apart: each has a function that the others lack.
  * @throws {OptionError} if it is none of them, or would send a call twice
  */
 export function adaptRedis(client: AnyRedis): RedisClient {
@@ -45,7 +45,7 @@ function safeUpstash(redis: UpstashRedis): UpstashRedis {
   return redis
 }
 
-/** @throws {OptionError} if it sends calls again that had no answer when the connection broke */
+/** @throws {OptionError} if it resends calls that had no answer when the connection broke */
 function safeIoRedis(redis: IoRedis): IoRedis {
   const { autoResendUnfulfilledCommands } = (redis as { options?: { autoResendUnfulfilledCommands?: unknown } })
     .options ?? { autoResendUnfulfilledCommands: undefined }

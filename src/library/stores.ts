@@ -7,7 +7,7 @@ import { type AnyRedis, adaptRedis } from './redis-clients.ts'
 
 /** Where a limiter keeps its counts. Limiters that are given the same one share them. */
 export interface LimiterStore {
-  /** Whether it is away at times, and asked over a network. */
+  /** Whether it is asked over a network, and may be away. */
   readonly isRemote: boolean
   /** Deadline of a decision, in milliseconds. */
   readonly timeoutMs: number
@@ -24,7 +24,10 @@ export function checkStore(store: LimiterStore): void {
 export interface MemoryStoreOptions {
   /** Milliseconds since the Unix epoch, by which the store decides; `Date.now` if left out. */
   readonly now?: () => number
-  /** Identities remembered at most, an integer from 1; those that were charged longest ago go first. 100,000 if left out. */
+  /**
+   * Identities remembered at most, an integer from 1; those that were charged longest ago are forgotten first. Default:
+   * 100,000.
+   */
   readonly maxKeys?: number
 }
 
@@ -48,7 +51,7 @@ export interface RedisStoreOptions {
 
 /**
  * Counts in Redis, shared by all that use it: one script call decides.
- * @throws {OptionError} for a wrong option, and for a client that would send a call twice, which charges twice
+ * @throws {OptionError} for a wrong option, and for a client that would send a call twice, because that charges twice
  */
 export function redisStore(client: AnyRedis, options: RedisStoreOptions = {}): LimiterStore {
   checkNames('redisStore', options, ['timeoutMs'])

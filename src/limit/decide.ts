@@ -16,7 +16,7 @@ export interface States {
 interface Peeked {
   readonly state: unknown
   readonly usage: readonly OwnTierUsage[]
-  /** Permits that may be charged; none if the rule does not hold. */
+  /** Permits that may be charged; none if the rule does not apply. */
   readonly chargeable: number
 }
 
@@ -62,7 +62,7 @@ export function decide(
   return { granted, nowMs: Math.floor(nowUs / 1000), usage: peeked.map(({ usage }) => usage) }
 }
 
-/** What a rule that does not hold says: nothing is used. */
+/** What a rule that does not apply says: nothing is used. */
 function unused({ tiers }: Rule): OwnTierUsage[] {
   return tiers.map(({ limit, windowMs }) => ({ remaining: limit, resetMs: windowMs, retryAfterMs: 0 }))
 }

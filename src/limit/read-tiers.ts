@@ -21,7 +21,7 @@ export interface TierOptions {
   readonly exact?: boolean | undefined
 }
 
-/** Throws. @param key the option to mend */
+/** Throws. @param key the option to fix */
 export type Fail = (key: 'limits' | 'burst' | 'deadline', expected: string) => never
 
 /** Calls `fail` for an option that another algorithm has. */

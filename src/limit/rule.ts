@@ -29,9 +29,9 @@ export interface Rule {
   /** `concurrency`: number under which the request holds its slots; no other request has it. */
   readonly slot?: number
   /**
-   * What it counts: all `requests` (the default); new `identities`: it then applies only if a rule before it, of an
-   * algorithm that can tell, finds no state; or `failures`: it then refuses like any other, but is charged only in the mode
-   * `charge`.
+   * What it counts. All `requests` (the default); new `identities`: it then applies only if a rule before it, of an
+   * algorithm that can tell, finds no state; or `failures`: it then refuses like any other, but is charged only in the
+   * mode `charge`.
    */
   readonly counts?: Counts
   /** What is charged may be corrected later. */

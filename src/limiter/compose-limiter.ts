@@ -9,13 +9,13 @@ import { UpstreamHealth } from './shedding/upstream-health.ts'
 export interface LimiterConfig
   extends Omit<LimiterOptions, 'decider' | 'health' | 'log'>,
     Pick<DeciderOptions, 'leases' | 'localShare'> {
-  /** Whether requests are shed for the sake of what answers them. */
+  /** Whether requests are shed while what answers them is overloaded. */
   readonly isShedding: boolean
   /** Deadline of a decision by the store, in milliseconds. */
   readonly storeTimeoutMs: number
 }
 
-/** What the parts lean on. */
+/** What the parts depend on. */
 export interface LimiterParts {
   readonly store: Store
   /** Milliseconds since the Unix epoch. */
@@ -30,7 +30,7 @@ export interface ComposedLimiter {
   readonly health: UpstreamHealth | undefined
 }
 
-/** Puts together all that decides: a store, what stands around it, and what reads requests. */
+/** Puts together all that decides: a store, what surrounds it, and what reads requests. */
 export function composeLimiter(config: LimiterConfig, { store, now, log }: LimiterParts): ComposedLimiter {
   const { leases, localShare, storeTimeoutMs: timeoutMs } = config
   const decider = new Decider({ store, fallback: new MemoryStore(now), now, log, timeoutMs, leases, localShare })

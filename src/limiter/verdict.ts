@@ -28,7 +28,7 @@ type Outcome =
       readonly hold?: Hold
       /** To be told what the request really cost. */
       readonly settlement?: Settlement
-      /** To be told how the response turned out. */
+      /** To be told what the response was. */
       readonly failures?: Failures
     }
   | {

@@ -8,8 +8,8 @@ export interface Place {
 }
 
 /**
- * Calls that wait for their turn: the more important first, of those the callers in turns, of each caller in the order
- * in which they came.
+ * Calls that wait for their turn: the more important first, then callers in turns, then in the order in which they
+ * came.
  */
 export class CallQueue<Call extends Place> {
   readonly #bound: number

@@ -4,7 +4,7 @@ export interface Clock {
   now(): number
   /**
    * Calls `wake` once `ms` milliseconds have passed, and never before.
-   * @returns a function that takes it back
+   * @returns a function that cancels it
    */
   after(ms: number, wake: () => void): () => void
 }

@@ -1,7 +1,7 @@
 import type { LearnedTier } from './notes.ts'
 import type { ServerLimit } from './server-limit.ts'
 
-/** A limit of which nothing was said for so long, and for two of its windows, is forgotten. */
+/** A limit that was not mentioned for this long, and for two of its windows, is forgotten. */
 export const FORGOTTEN_AFTER_MS = 3_600_000
 
 const MOST_TIERS = 16
@@ -13,9 +13,9 @@ interface KnownTier extends LearnedTier {
   readonly heardAtMs: number
 }
 
-/** What is known of the limits of a server, by their names. */
+/** What is known about the limits of a server, by their names. */
 export class KnownTiers {
-  /** In the order in which they were heard of last. */
+  /** In the order in which they were last mentioned. */
   readonly #tiers = new Map<string, KnownTier>()
 
   get(name: string): LearnedTier | undefined {

@@ -1,5 +1,5 @@
 /**
- * The limits that a server has told of, held so that it never counts more than it allows, however long calls are on
+ * The limits that a server has reported, held so that it never counts more than it allows, however long calls are on
  * their way.
  *
  * The server counts a call at some moment between its sending and its answer. So a call holds a unit from before it is
@@ -71,9 +71,9 @@ export class LearnedLimits {
   /** For the time when the store gives no answer. */
   readonly #local: MemoryStore
   readonly #tiers = new KnownTiers()
-  /** Neither has the server answered, nor have other processes left word. */
+  /** Neither has the server answered, nor have other processes noted anything. */
   #isUnknown = true
-  /** The server has told last of a limit, but not for how long it holds. */
+  /** The server last reported a limit, but not how long it holds. */
   #isVague = false
   /** By our clock. */
   #pausedUntilMs = 0
@@ -127,7 +127,7 @@ export class LearnedLimits {
     const charge = await this.#decide('all', 1, new Map([['', rule]]))
     if (charge.decision.granted === 0) return retryAfterMs(charge.decision)
     this.#readAtMs = undefined
-    // Again: whoever was before has left word before giving way.
+    // Again, because the process before has noted what it learned before giving way.
     await this.#read()
     if (this.#isUnknown) return this.#hold(cost, charge, askedAtMs, { isTrial: true })
     await this.#release(charge)
@@ -186,7 +186,7 @@ export class LearnedLimits {
     }
   }
 
-  /** Charges what a response shows to have been spent, and leaves word of what is new. */
+  /** Charges what a response shows to have been spent, and notes what is new. */
   async #learn(
     limits: readonly ServerLimit[],
     cost: number,
@@ -250,7 +250,7 @@ export class LearnedLimits {
       this.#aheadMs = decision.nowMs - this.#clock.now()
       return { store, decision, rules }
     } catch {
-      // Without the store, each process holds the limits by itself, and hears of those that it exceeds by a 429.
+      // Without the store, each process holds the limits by itself, and learns of those that it exceeds by a 429.
       return { store: this.#local, decision: await this.#local.decide(request), rules }
     }
   }
@@ -317,7 +317,7 @@ export class LearnedLimits {
     try {
       await notes.write(keyOf('', 'n'), formatNote(note), ttlMs)
     } catch {
-      // Others that do not hear of it learn by themselves.
+      // Other processes that miss it learn by themselves.
     }
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Where processes leave each other word of what a server said. Any Redis client will do, e.g. with `@redis/client`:
+ * Where processes tell each other what a server said. Any Redis client will do, e.g. with `@redis/client`:
  *
  *     { read: (key) => redis.get(key), write: (key, text, ttlMs) => redis.set(key, text, { PX: ttlMs }) }
  */
@@ -10,7 +10,7 @@ export interface Notes {
   write(key: string, text: string, ttlMs: number): Promise<unknown>
 }
 
-/** A limit that the server has told of. */
+/** A limit that the server has reported. */
 export interface LearnedTier {
   readonly name: string
   readonly limit: number

@@ -63,7 +63,7 @@ const OWN_OPTIONS: readonly (keyof OutboundOptions)[] = ['limiter', 'identity', 
 const MAX_RETRIES = 100
 
 /**
- * Makes of `fetch` one that keeps limits: those of a limiter, and those that the server tells of by `Retry-After`,
+ * Makes a `fetch` that keeps limits: those of a limiter, and those that the server reports by `Retry-After`,
  * `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers, 6 to 11) or `X-RateLimit-*`. After a 429 or
  * 503, all calls of that identity wait.
  *

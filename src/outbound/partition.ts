@@ -37,7 +37,7 @@ export interface CallOptions extends Place {
   readonly dueMs: number
 }
 
-/** What became of a call that was sent. */
+/** The result of a call that was sent. */
 export interface Answer {
   /** The server has refused it for now, with 429 or 503. */
   readonly isRefusal: boolean
@@ -55,7 +55,7 @@ export interface Permit {
 interface Waiting extends CallOptions {
   readonly resolve: (permit: Permit) => void
   readonly reject: (reason: unknown) => void
-  /** Ends what waits beside it: its deadline, its signal. */
+  /** Ends its deadline and its signal. */
   readonly leave: () => void
 }
 
@@ -204,7 +204,7 @@ export class Partition {
   #pause(sentAtMs: number, { retryAfterMs, limits }: Answer): void {
     const nowMs = this.#clock.now()
     const { random } = this.#options
-    // Those that were under way when the pause began say nothing new of it.
+    // Those that were under way when the pause began say nothing new about it.
     if (sentAtMs > this.#pausedAtMs) this.#refusalsInARow++
     this.#pausedAtMs = nowMs
     const resetsMs = limits.flatMap(({ remaining, resetMs }) => (remaining === 0 && resetMs ? [resetMs] : []))
@@ -248,7 +248,7 @@ export class Partition {
     if (!head || this.#canGoBefore(head)) this.#wake()
   }
 
-  /** Those whose deadline comes before the next moment at which any of them may go hear of it at once. */
+  /** Calls whose deadline comes before any of them may go are told so at once. */
   #refuseLate(): void {
     const block = this.#block
     if (!block) return

@@ -1,6 +1,8 @@
 import type { Partition } from './partition.ts'
 
-/** Beyond so many identities, those that were not used for the longest time are forgotten, unless calls wait there. */
+/**
+ * Beyond this many identities, those that were not used for the longest time are forgotten, unless calls wait there.
+ */
 const MOST_IDLE = 1_000
 
 /** The partition of each identity. */

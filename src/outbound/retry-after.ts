@@ -24,7 +24,7 @@ export function serverTime(headers: Headers, nowMs: number): number {
 /** @returns milliseconds since the Unix epoch; undefined for anything but an HTTP date */
 export function readHttpDate(text: string): number | undefined {
   if (!HTTP_DATE.test(text)) return undefined
-  // The oldest form, that of asctime(), names no zone, and means UTC all the same.
+  // The oldest form, that of asctime(), names no zone, but means UTC.
   const ms = Date.parse(text.endsWith('GMT') ? text : `${text} GMT`)
   return Number.isNaN(ms) ? undefined : ms
 }

@@ -1,14 +1,14 @@
 /**
- * Reads what a server says of its limits: draft-ietf-httpapi-ratelimit-headers in its versions 6 to 11, and
+ * Reads what a server says about its limits: draft-ietf-httpapi-ratelimit-headers in its versions 6 to 11, and
  * `X-RateLimit-*`. Where a response speaks several dialects, the one that says most is read. Nothing is guessed: what
  * cannot be read is as if it were not there.
  */
 import { type BareItem, type Parameters, parseDictionary, parseList, Token } from 'structured-headers'
 import { readHttpDate, serverTime } from './retry-after.ts'
 
-/** What a response says of one limit. */
+/** What a response says about one limit. */
 export interface ServerLimit {
-  /** What the server calls it, or its window in the dialects that have no names. */
+  /** What the server calls it, or its window in dialects without names. */
   readonly name: string
   /** Units in a window, an integer from 1. */
   readonly limit?: number
@@ -25,7 +25,7 @@ const MAX_LIMITS = 16
 /** Fields longer than this are not read. */
 const MAX_CHARACTERS = 4_000
 
-/** No window is that long (31 years), and no moment that seconds since 1970 name is that early (2001). */
+/** No window is this long (31 years), and no moment in seconds since 1970 is this early (2001). */
 const EARLIEST_EPOCH_S = 1e9
 /** The same in milliseconds. */
 const EARLIEST_EPOCH_MS = 1e12
@@ -128,12 +128,12 @@ function parsed<T>(field: string | null, parse: (text: string) => T): T | undefi
   try {
     return parse(field)
   } catch {
-    // In another dialect, or in none: a field that does not parse is ignored as a whole (RFC 9651, §4.2).
+    // In another dialect, or invalid: a field that does not parse is ignored as a whole (RFC 9651, §4.2).
     return undefined
   }
 }
 
-/** A name is a string; tokens are taken for one too, as some servers have it. */
+/** A name is a string; tokens are accepted too, because some servers send them. */
 function nameOf(item: unknown): string | undefined {
   if (typeof item === 'string') return item
   return item instanceof Token ? item.toString() : undefined

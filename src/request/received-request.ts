@@ -6,11 +6,11 @@ export interface ReceivedRequest {
   readonly body: unknown
   /** A copy, whose body can be read without taking it from the other readers. */
   clone(): { readonly body: ReadableStream<Uint8Array> | null }
-  /** Whose it is, as far as that can be believed; null if that is unknown. Left out, it is as `CF-Connecting-IP` says. */
+  /** The caller's address, as far as it can be believed; null if unknown. Default: what `CF-Connecting-IP` says. */
   readonly address?: string | null
   /**
-   * What a parser of the application has made of the body already: its fields, or a promise of them. Null if the body was
-   * read, and it is not known what was in it. Left out, the body can still be read.
+   * The fields that a parser of the application has already read from the body, or a promise of them. Null if the body
+   * was read, but its content is unknown. If left out, the body can still be read.
    */
   readonly parsedBody?: unknown
   /** What the application's own functions are asked about. */

@@ -73,7 +73,7 @@ export class RuleMaker {
     return { kind: 'rule', rule: ALGORITHMS[policy.algorithm].holdsSlots ? { ...rule, slot: randomSlot() } : rule }
   }
 
-  /** Of a caller that was here before: neither is the token read anew, nor is a hash made of it. */
+  /** For a caller that was here before, the token is neither read nor hashed again. */
   #knownDigest({ isByTokenOnly }: Prepared, { headers }: ReceivedRequest): string | undefined {
     const token = isByTokenOnly ? headers.get('Authorization') : null
     return token === null ? undefined : this.#digestsOfTokens.get(token)
@@ -113,7 +113,7 @@ function prepare(policy: Policy, keyPrefix: string): Prepared {
   }
 }
 
-/** HEAD is counted as the GET that it is to an API. */
+/** HEAD counts as GET, which it is to an API. */
 function methodOf({ method }: ReceivedRequest): string {
   return method === 'HEAD' ? 'GET' : method
 }
@@ -128,7 +128,7 @@ function costOf(cost: Cost, request: ReceivedRequest, enforced: boolean): number
   return enforced ? { kind: 'bad-cost', header: cost.name, max: cost.max } : 1
 }
 
-/** @throws {RangeError} the application's own mistake: charged as something else, nobody would see it */
+/** @throws {RangeError} for a mistake of the application: if it were charged as something else, nobody would notice */
 async function toldCost(
   { tell, max }: Extract<Cost, { kind: 'application' }>,
   { context }: ReceivedRequest,

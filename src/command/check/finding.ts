@@ -15,7 +15,7 @@ export interface Finding {
   readonly path?: Path
   /** Whether it is about the name at the end of the path, and not about its value. */
   readonly isName?: boolean
-  /** Path in wrangler.toml, for what is no variable. */
+  /** Path in wrangler.toml, for anything but a variable. */
   readonly tomlPath?: Path
   /** Offset in the text of the variable. */
   readonly offset?: number

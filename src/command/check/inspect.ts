@@ -8,7 +8,7 @@ import { MISTAKES, MISTAKES_OF_POLICIES } from './mistakes.ts'
 import { refusals } from './refusals.ts'
 import { levelOf } from './rules.ts'
 
-/** A finding, and where it is: a place in a file, or words for where else. */
+/** A finding, and where it is: a place in a file, or words for another place. */
 export interface Located extends Finding {
   readonly level: Level
   readonly at: Place | string | undefined
@@ -46,7 +46,7 @@ function environmentOf({ variables, toml, root }: Settings, view: 'deployed' | '
   const services = toml?.get(...root, 'services')
   const isBound = Array.isArray(services) && services.some((service) => service?.binding === 'UPSTREAM')
   if (isBound) env.UPSTREAM = { fetch() {} }
-  // One of the two is known here, and the other one only to Cloudflare.
+  // One of the two is known here, the other only to Cloudflare.
   if (
     view === 'deployed' &&
     (env.UPSTASH_REDIS_REST_URL === undefined) !== (env.UPSTASH_REDIS_REST_TOKEN === undefined)

@@ -10,7 +10,7 @@ export async function connectOverRedis(url: URL): Promise<Connection> {
   const secrets = [url.password, decodeURIComponent(url.password)].filter((text) => text !== '')
   const client = createClient({
     url: url.href,
-    // What is lost is said; whoever can go on connects anew.
+    // A lost connection is reported; callers that can go on connect again.
     socket: { connectTimeout: CALL_TIMEOUT_MS, reconnectStrategy: false },
     disableOfflineQueue: true,
     commandOptions: { timeout: CALL_TIMEOUT_MS },

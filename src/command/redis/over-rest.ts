@@ -48,7 +48,7 @@ export async function connectOverRest(url: URL, token: string): Promise<Connecti
     send,
     async close() {},
   }
-  // So that a wrong URL or token is told at once, and in so many words.
+  // So that a wrong URL or token is reported at once, and plainly.
   await send(['PING'])
   return connection
 }

@@ -27,7 +27,7 @@ export function locate(settings: Settings, variable: string, path: Path = [], is
       return isName ? toml?.placeOfKey(full) : toml?.placeOf(full)
     }
     case undefined:
-      // Nothing is there: the table that it belongs into is.
+      // If nothing is there, the table that it belongs in.
       return toml?.placeOfKey([...root, 'vars']) ?? toml?.file
   }
 }

@@ -8,9 +8,12 @@ import { TomlError, WranglerToml } from './wrangler-toml.ts'
 
 export interface SettingsOptions {
   readonly cwd: string
-  /** Environment of the shell; of it, only the variables that Sluice reads count, and names it would take for these misspelt. */
+  /**
+   * Environment of the shell. Only the variables that Sluice reads count, and names that look like misspellings of
+   * them.
+   */
   readonly shell: Readonly<Record<string, string | undefined>>
-  /** Path of wrangler.toml. Left out: the next one from `cwd` upwards. */
+  /** Path of wrangler.toml. Default: the next one from `cwd` upwards. */
   readonly config?: string | undefined
   /** Name of an environment of wrangler.toml. */
   readonly env?: string | undefined
@@ -37,7 +40,7 @@ export interface Settings {
 
 /**
  * Reads the variables.
- * @throws {CommandError} if a file that was named is not there, or is no TOML, or has no such environment
+ * @throws {CommandError} if a named file is not there, is not TOML, or has no such environment
  */
 export function readSettings({ cwd, shell, config, env, view }: SettingsOptions): Settings {
   const path = config === undefined ? findUpwards(cwd, 'wrangler.toml') : resolve(cwd, config)
@@ -51,7 +54,7 @@ export function readSettings({ cwd, shell, config, env, view }: SettingsOptions)
   const variables: Record<string, unknown> = {}
   const add = (source: Source, values: Readonly<Record<string, unknown>>, isTaken: (name: string) => boolean) => {
     for (const [name, value] of Object.entries(values)) {
-      // In .dev.vars and the shell, a secret that is empty is none: a copy of .dev.vars.example names them all.
+      // In .dev.vars and the shell, an empty secret counts as not set: a copy of .dev.vars.example names them all.
       const isNone = value === undefined || (value === '' && SECRETS.has(name) && source !== 'wrangler.toml')
       if (!isTaken(name) || (isNone && !(name in variables))) continue
       if (isNone) {
@@ -94,7 +97,7 @@ function refuseUnknownEnvironment(env: string, toml: WranglerToml | undefined): 
   throw new CommandError(`${file} has no environment ${JSON.stringify(env)}`, { hint })
 }
 
-/** As Wrangler does: the file of the environment takes the place of the other. */
+/** As in Wrangler: the environment's file replaces the other. */
 function readDevVars(directory: string, env: string | undefined, cwd: string): DevVars | undefined {
   const paths = [env === undefined ? [] : [`.dev.vars.${env}`], '.dev.vars'].flat().map((name) => join(directory, name))
   const path = paths.find((each) => existsSync(each))

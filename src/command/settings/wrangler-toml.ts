@@ -6,7 +6,7 @@ export type Path = readonly (string | number)[]
 
 type Table = Readonly<Record<string, unknown>>
 
-/** The file is no TOML. */
+/** The file is not TOML. */
 export class TomlError extends Error {
   override readonly name = 'TomlError'
   readonly place: Place

@@ -1,8 +1,8 @@
 /**
  * Twin of `lua/sliding-window.lua`: an exact log of what was admitted, read as prefix sums.
  *
- * It decides as the Lua does, but keeps one entry for all that is dated by the same millisecond, since windows cannot
- * tell them apart: so a log never has more entries than its longest window has milliseconds.
+ * It decides as the Lua does, but keeps one entry for all admissions of the same millisecond, because windows cannot
+ * tell them apart. So a log never has more entries than its longest window has milliseconds.
  */
 
 import type { Algorithm, OwnTierUsage } from '../algorithm.ts'

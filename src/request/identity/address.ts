@@ -3,9 +3,10 @@ import type { ReceivedRequest } from '../received-request.ts'
 const UNKNOWN = 'unknown'
 
 /**
- * The caller's address, with all that share an IPv6 prefix as one: a site is given a /64 at least, and may use any
- * address of it. Where the request itself says nothing of it, only `CF-Connecting-IP` is believed: Cloudflare sets it, and
- * a client can send any `X-Forwarded-For` it likes. Without an address, or where it is none, all callers share one.
+ * The caller's address, where all that share an IPv6 prefix are one: a site gets at least a /64, and may use any
+ * address in it. If the request itself says nothing about it, only `CF-Connecting-IP` is believed: Cloudflare sets it,
+ * and a client can send any `X-Forwarded-For` it likes. Without an address, or if it is not valid, all callers share
+ * one.
  * @param ipv6Prefix leading bits that count, 1 to 128
  */
 export function callerAddress(request: Pick<ReceivedRequest, 'headers' | 'address'>, ipv6Prefix: number): string {

@@ -63,7 +63,9 @@ function read(source: Source, { request, route, ipv6Prefix }: Subject): Reading 
   }
 }
 
-/** @throws {TypeError} the application's own mistake, which must not let anybody pass as one who has no identity */
+/**
+ * @throws {TypeError} for a mistake of the application, which must not let anybody pass as a caller without an identity
+ */
 async function readTold(said: unknown): Promise<Reading> {
   const value = await said
   if (value === undefined || value === '') return NONE
@@ -71,7 +73,7 @@ async function readTold(said: unknown): Promise<Reading> {
   throw new TypeError(`identify: expected a string or undefined, got ${value === null ? 'null' : `a ${typeof value}`}`)
 }
 
-/** With a comma it may be several, which the runtime has joined and of which APIs take the first or the last. */
+/** With a comma it may be several fields that the runtime has joined, of which APIs take the first or the last. */
 function readField(field: string | null): Reading {
   if (field === null) return NONE
   return field.includes(',') ? SPOILT : readText(field)

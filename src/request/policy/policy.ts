@@ -54,7 +54,7 @@ export interface Policy {
    * fail, by the status of their response.
    */
   readonly counts: Counts
-  /** For one that counts failures, the statuses that are; else empty. */
+  /** If it counts failures, the statuses that are failures; else empty. */
   readonly failures: readonly number[]
   /** False in shadow mode: it decides and reports, but refuses nothing. */
   readonly enforced: boolean

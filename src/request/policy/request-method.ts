@@ -1,6 +1,6 @@
 import type { ReceivedRequest } from '../received-request.ts'
 
-/** Fields by which some frameworks let a client name another method than that of the request. */
+/** Fields in which some frameworks let a client name another method than the request's own. */
 const FIELDS = ['X-HTTP-Method-Override', 'X-HTTP-Method', 'X-Method-Override']
 
 /**

@@ -3,7 +3,9 @@ import type { States } from '../../limit/decide.ts'
 /** Keys remembered at most, so that an isolate (128 MB) cannot be filled by minting identities. */
 const MAX_KEYS = 100_000
 
-/** In a ring by the order of the last writes: an entry that is written again is relinked, which no `Map` does cheaply. */
+/**
+ * In a ring in order of the last writes: an entry that is written again is relinked, which a `Map` cannot do cheaply.
+ */
 interface Entry {
   readonly key: string
   state: unknown

@@ -1,6 +1,6 @@
 import type { RedisClient } from '../client.ts'
 
-/** What is used of a client or a cluster of `@redis/client`, which `redis` holds as well. */
+/** What is used of a client or a cluster of `@redis/client`, which `redis` includes. */
 export interface NodeRedis {
   evalSha(sha1: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>
   eval(script: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>
