@@ -18,6 +18,9 @@ const JITTER_SHARE = 0.1
 const LEAST_JITTER_MS = 100
 const MOST_JITTER_MS = 1_000
 
+/** How often what was granted is asked for anew because it came too late: a slow store must not keep calls forever. */
+const MOST_LAPSES = 3
+
 export interface PartitionOptions {
   readonly identity: string
   readonly limiter: OutboundLimiter | undefined
@@ -82,6 +85,7 @@ export class Partition {
   #pausedUntilMs = 0
   #pausedAtMs = Number.NEGATIVE_INFINITY
   #refusalsInARow = 0
+  #lapsesInARow = 0
 
   constructor(options: PartitionOptions) {
     this.#options = options
@@ -157,10 +161,12 @@ export class Partition {
       const decision = this.pausedMs > 0 ? undefined : await limiter?.take(identity, { cost: head.cost })
       const waitMs = decision?.granted === false ? Math.max(1, decision.retryAfterMs) : this.pausedMs
       const next = this.#fitting(head)
-      if (waitMs > 0 || !next || hold?.isCurrent() === false) {
+      const isLapsed = hold?.isCurrent() === false && ++this.#lapsesInARow <= MOST_LAPSES
+      if (waitMs > 0 || !next || isLapsed) {
         await hold?.release()
         return waitMs
       }
+      this.#lapsesInARow = 0
       this.#send(next, hold)
     } catch (error) {
       await hold?.release()

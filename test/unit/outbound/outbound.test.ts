@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createLimiter, memoryStore } from '../../../src/index.ts'
+import type { DecisionRequest, Rule } from '../../../src/limit/rule.ts'
 import { type Notes, type OutboundOptions, outbound } from '../../../src/outbound.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { settled, VirtualClock } from '../../support/virtual-clock.ts'
@@ -93,6 +94,14 @@ test('countedWithinMs: a call is counted from then on, however long its answer t
   const call = outbound(slow as typeof fetch, { clock, countedWithinMs: 200 })
   await clock.finish(Promise.all([1, 2, 3].map(() => call(THINGS))))
   expect(times).toEqual([0, 1_012, 2_214])
+})
+
+test('a limit of thousands is kept with some time to spare', async () => {
+  const headers = { 'RateLimit-Policy': '"a";q=2001;w=10' }
+  const { clock, call, times } = site(() => ({ status: 200, headers }), { maxQueued: 3_000 })
+  await clock.finish(Promise.all(Array.from({ length: 2_003 }, () => call(THINGS))))
+  // The first one is entered when it is answered. The others go at once, but for two: a second after the window.
+  expect(times().slice(-3)).toEqual([10, 11_010, 11_010])
 })
 
 describe('a refusal', () => {
@@ -262,6 +271,27 @@ describe('several processes', () => {
     const { call, times } = site(() => ({ status: 200, headers }), { clock, learned: { store: remote, notes } })
     await clock.finish(Promise.all([1, 2, 3].map(() => call(THINGS))))
     expect(times()).toEqual([0, 10, 1_012])
+  })
+
+  test('a store that takes longer than a window keeps nobody forever', async () => {
+    const clock = new VirtualClock()
+    const { learned } = shared(clock)
+    const near = learned.store.open([])
+    const late = async <T>(work: () => Promise<T>) => {
+      await clock.sleep(200)
+      return work()
+    }
+    const store = {
+      decide: (request: DecisionRequest) => late(() => near.decide(request)),
+      renew: (rules: readonly Rule[]) => late(() => near.renew(rules)),
+      release: (rules: readonly Rule[]) => late(() => near.release(rules)),
+    } as Store
+    const headers = { 'RateLimit-Policy': '"a";q=2;w=0.1' }
+    const answer = () => ({ status: 200, headers })
+    const far = { isRemote: true, timeoutMs: 500, open: () => store }
+    const { call } = site(answer, { clock, learned: { ...learned, store: far } })
+    const responses = await clock.finish(Promise.all([1, 2, 3].map(() => call(THINGS))))
+    expect(responses.map(({ status }) => status)).toEqual([200, 200, 200])
   })
 
   test('what others have noted is not believed if it cannot be read', async () => {
