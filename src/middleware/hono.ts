@@ -118,7 +118,9 @@ class HonoCall<E extends Env> implements AbortableRequest {
   get parsedBody(): unknown {
     const { req } = this.context
     const isRead = Object.keys(req.bodyCache).length > 0 || req.raw.bodyUsed
-    return isRead ? req.parseBody().catch(() => null) : undefined
+    if (!isRead) return undefined
+    const isJson = /\bjson\b/i.test(req.header('Content-Type') ?? '')
+    return (isJson ? req.json() : req.parseBody()).catch(() => null)
   }
 
   clone(): Request {

@@ -33,7 +33,7 @@ export interface SluiceOptions<Req extends IncomingMessage = IncomingMessage> ex
 export type NodeMiddleware<Req extends IncomingMessage> = (
   request: Req,
   response: ServerResponse,
-  next: (error?: unknown) => void,
+  next: (error?: Error) => void,
 ) => void
 
 /**
@@ -52,9 +52,12 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
   const addressOf = createAddressReader(trustProxy)
 
   return function limited(req, res, next) {
-    decide(req, res).then((goesOn) => {
-      if (goesOn) next()
-    }, next)
+    decide(req, res).then(
+      (goesOn) => {
+        if (goesOn) next()
+      },
+      next as (error: unknown) => void,
+    )
   }
 
   /** @returns whether the request goes on; otherwise it is answered */
@@ -110,18 +113,17 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
     onClose: (then: () => void) => void,
   ): void {
     const onHead = beginExchange(request, verdict, { health, ipv6Prefix, context })
-    let hasHead = false
-    let told = verdict
+    let told: Admitted | undefined
     onHeaders(res, () => {
-      hasHead = true
       const headers = fieldsOf(res)
-      told = onHead({ status: res.statusCode, headers })
+      told ??= onHead({ status: res.statusCode, headers })
       tellLimits(headers, told, dialect, now())
     })
     onClose(() => {
-      // What a client that has gone was to be told may still be a failure, once the application says it.
-      if (!hasHead) onHead()
-      if (told.hold) context.waitUntil(told.hold.release())
+      // A client that goes away must not keep what it has asked for from being a failure: handlers go on, and tell.
+      if (!verdict.failures) told ??= onHead()
+      const { hold } = told ?? verdict
+      if (hold) context.waitUntil(hold.release())
     })
   }
 }

@@ -26,17 +26,32 @@ export interface Findings {
 /** Sends generated spellings through the gateway to one framework, and compares who served with what was charged. */
 export async function dodge(
   framework: Framework,
-  { bundle, seed, spellings }: { readonly bundle: Bundle; readonly seed: number; readonly spellings: number },
+  { bundle, ...options }: { readonly bundle: Bundle } & DodgeOptions,
 ): Promise<Findings> {
   const api = await startApi(framework)
   const gateway = await startDirectGateway({
     bundle,
     bindings: { UPSTREAM_URL: api.url, POLICIES: policiesFor(framework) },
   })
+  try {
+    return await dodgeAt(gateway.url, options)
+  } finally {
+    await gateway.stop()
+    await api.stop()
+  }
+}
+
+export interface DodgeOptions {
+  readonly seed: number
+  readonly spellings: number
+}
+
+/** The same to what has limits and routes already. */
+export async function dodgeAt(url: URL, { seed, spellings }: DodgeOptions): Promise<Findings> {
   const bypasses: Bypass[] = []
   let [next, reached, refused] = [0, 0, 0]
   const sendAll = async () => {
-    const connection = new RawConnection(gateway.url)
+    const connection = new RawConnection(url)
     while (next < spellings) {
       const { method, bytes } = spellingOf(seed, next++)
       const { status, headers } = await connection.ask(bytes, method !== 'HEAD')
@@ -49,13 +64,8 @@ export async function dodge(
     }
     connection.end()
   }
-  try {
-    await shows(gateway.url)
-    await Promise.all(Array.from({ length: CONNECTIONS }, sendAll))
-  } finally {
-    await gateway.stop()
-    await api.stop()
-  }
+  await shows(url)
+  await Promise.all(Array.from({ length: CONNECTIONS }, sendAll))
   return { spellings, reached, refused, bypasses }
 }
 

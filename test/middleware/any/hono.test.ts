@@ -297,6 +297,23 @@ describe('slots', () => {
   })
 })
 
+test('failures are charged when the response says so, and then the fields say it too', async () => {
+  const app = new Hono()
+  app.use(sluice(steered({ policies: [{ name: 'guesses', limits: '2/1m', counts: 'failures', failures: '401' }] })))
+  app.get('/', (c) => c.body(null, c.req.query('password') === 'right' ? 200 : 401))
+  const seen: unknown[] = []
+  for (const password of ['right', 'a', 'b', 'right']) {
+    const { status, headers } = await app.request(`/?password=${password}`, X)
+    seen.push([status, /r=(\d)/.exec(headers.get('RateLimit') ?? '')?.[1]])
+  }
+  expect(seen).toEqual([
+    [200, '2'],
+    [401, '1'],
+    [401, '0'],
+    [429, '0'],
+  ])
+})
+
 test('settle makes up the difference between the cost charged and the one that the response tells', async () => {
   const app = new Hono()
   const policies = [{ name: 'day', limits: '100/1d', algorithm: 'quota', settle: 'header:x-cost', cost: 10 }] as const

@@ -77,7 +77,7 @@ const FRAMEWORKS: readonly Framework[] = [
     listen: (limit, routes) =>
       listenFastify(routes, (app) => {
         app.addHook('onRequest', (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) =>
-          limit(request.raw, reply.raw, done as () => void),
+          limit(request.raw, reply.raw, done),
         )
       }),
   },
@@ -247,6 +247,29 @@ describe.each(FRAMEWORKS)('sluice() in $name', (framework) => {
     const server = await serving(framework, { policies }, { 'GET /': (_, res) => res.setHeader('X-Cost', 60).end() })
     const left = async () => /r=(\d+)/.exec(String((await send(server, X)).headers.ratelimit))?.[1]
     expect([await left(), await left()]).toEqual(['99', '39'])
+  })
+
+  test('charges failures when the response says so, also if its client has gone', async () => {
+    const policies = [{ name: 'guesses', limits: '2/1h', counts: 'failures' }] as const
+    let answer = () => {}
+    const server = await serving(
+      framework,
+      { policies },
+      {
+        'GET /right': (_, res) => res.end(),
+        'GET /wrong': (_, res) => res.writeHead(403).end(),
+        'GET /late': (_, res) => {
+          answer = () => res.writeHead(403).end()
+          res.req.socket.destroy()
+        },
+      },
+    )
+    const left = async (path: string) =>
+      /r=(\d)/.exec(String((await send(server, { path, ...X })).headers.ratelimit))?.[1]
+    expect([await left('/right'), await left('/wrong'), await left('/right')]).toEqual(['2', '1', '1'])
+    await expect(send(server, { path: '/late', ...X })).rejects.toThrow()
+    answer()
+    expect(await statuses(server, [{ path: '/right', ...X }])).toEqual([429])
   })
 
   test('counts by a field of a form, which the app reads after it', async () => {
