@@ -10,6 +10,8 @@ import { build } from 'tsdown'
 const PROGRAMS = [
   "import { createLimiter } from 'sluice'",
   "import { createLimiter, redisStore } from 'sluice'",
+  "import { sluice } from 'sluice/hono'",
+  "import { sluice } from 'sluice/node'",
   "import { outbound } from 'sluice/outbound'",
   "import worker from 'sluice/worker'",
 ]

@@ -21,7 +21,11 @@ async function start(env) {
   })
   const [url] = await Promise.race([once(app.stdout, 'data'), once(app, 'exit')])
   if (!String(url).startsWith('http')) throw new Error(`the app has not started: ${log}`)
-  return { url: String(url).trim(), log: () => log }
+  const stop = async () => {
+    app.kill()
+    await once(app, 'close')
+  }
+  return { url: String(url).trim(), log: () => log, stop }
 }
 
 /** Sends so many requests of one caller at once, to each app in turns. */
@@ -38,19 +42,21 @@ async function burst(urls, requests) {
 const skip = REDIS_URL ? false : 'it needs Redis: set REDIS_URL, e.g. to redis://127.0.0.1:6379'
 
 test('10 a second hold across two processes', { skip }, async () => {
-  const apps = await Promise.all([start({ REDIS_URL }), start({ REDIS_URL })])
-  const urls = apps.map(({ url }) => url)
-  await burst(urls, 4)
-  // On a machine that is busy, 40 requests may take more than a second, in which more would be right.
   for (let attempt = 0; attempt < 20; attempt++) {
+    const apps = await Promise.all([start({ REDIS_URL }), start({ REDIS_URL })])
+    const urls = apps.map(({ url }) => url)
+    await burst(urls, 4)
     const { admitted, tookMs, responses } = await burst(urls, 40)
-    if (tookMs >= 1_000) continue
+    const refused = await responses.find(({ status }) => status === 429)?.json()
+    await Promise.all(apps.map((app) => app.stop()))
+    // On a busy machine, 40 requests may take more than a second, or Redis longer than an app waits for it. More are
+    // then admitted, and rightly so.
+    if (tookMs >= 1_000 || apps.some(({ log }) => log().includes('store_error'))) continue
     assert.equal(admitted, 10)
-    const refused = responses.find(({ status }) => status === 429)
-    assert.ok((await refused.json()).retry_after_ms <= 1_001)
+    assert.ok(refused.retry_after_ms <= 1_001)
     return
   }
-  assert.fail('40 requests took more than a second each time')
+  assert.fail('this machine was too busy each time')
 })
 
 test('without Redis, it says once that limits hold per process only', async () => {
