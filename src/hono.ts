@@ -1,5 +1,5 @@
 /**
- * Middleware for Hono: limits in an app of one's own, on Workers, Node and wherever Hono runs.
+ * Middleware for Hono: limits in your own app, on Workers, Node and wherever Hono runs.
  * @module sluice/hono
  */
 export { ConfigError } from './config/config-error.ts'

@@ -2,7 +2,10 @@ import { join } from 'node:path'
 import { readSettings } from '../src/command/settings/settings.ts'
 
 export interface VariablesOptions {
-  /** Environment of the shell; of it, only the variables that Sluice reads count, and names it would take for these misspelt. */
+  /**
+   * Environment of the shell. Only the variables that Sluice reads count, and names that look like misspellings of
+   * them.
+   */
   shell: Readonly<Record<string, string | undefined>>
   /** Path of wrangler.toml; `.dev.vars` is read from the same directory. */
   wranglerToml?: string
@@ -11,9 +14,9 @@ export interface VariablesOptions {
 export const WRANGLER_TOML = join(import.meta.dirname, '..', 'wrangler.toml')
 
 /**
- * The Worker's variables for development: those of the shell win over `.dev.vars`, which wins over wrangler.toml.
- * A secret that is empty is none: a copy of .dev.vars.example names them all.
- * The UPSTREAM_URL of wrangler.toml counts for nothing here, as requests of a development server belong elsewhere.
+ * The Worker's variables for development: those of the shell win over `.dev.vars`, which wins over wrangler.toml. An
+ * empty secret counts as not set: a copy of .dev.vars.example names them all. The UPSTREAM_URL of wrangler.toml is
+ * ignored here: requests of a development server do not belong there.
  * @throws Error if a file cannot be read.
  */
 export function readVariables({ shell, wranglerToml = WRANGLER_TOML }: VariablesOptions): Record<string, unknown> {

@@ -45,7 +45,7 @@ export class Terminal {
     this.#options.stdout.write(`${this.isJson ? JSON.stringify(value) : toText()}\n`)
   }
 
-  /** The same, in place of what this has shown before if somebody reads along. */
+  /** The same, in place of what this has shown before if somebody is watching. */
   showAgain(value: object, toText: () => string): void {
     if (this.isLive) this.#options.stdout.write('\x1b[H\x1b[2J')
     this.show(value, toText)

@@ -27,8 +27,8 @@ export function isAwaited({ hold, settlement, failures }: Admitted, health: Upst
 
 /**
  * An admitted request goes to what answers it.
- * @returns to be called when the head of the response is known, or without it if the client has gone or there will be none.
- * It returns the verdict as it then stands: what the response has charged is known to it.
+ * @returns to be called when the head of the response is known, or without it if the client has gone or there will be
+ * none. It returns the verdict as it then stands, including what the response has charged.
  */
 export function beginExchange(
   request: ReceivedRequest,

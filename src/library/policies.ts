@@ -109,7 +109,7 @@ export function readPolicies(options: readonly PolicyOptions[], onStoreError: On
   return policies
 }
 
-/** @throws {OptionError} naming the option to mend */
+/** @throws {OptionError} naming the option to fix */
 export function readPolicy(options: PolicyOptions, path: string | undefined, onStoreErrorOfAll: OnStoreError): Policy {
   checkNames(path ?? 'policy', options, NAMES)
   const at = (key: string) => below(path, key)

@@ -1,9 +1,9 @@
 /**
- * The address that so many proxies before this server saw last: each appends the one that it was asked from to
- * `X-Forwarded-For`, and what stands before that is the client's word.
+ * The caller's address as seen by the farthest of this many proxies: each appends the address that it was asked from to
+ * `X-Forwarded-For`, and what stands before that is only what the client says.
  * @param proxies that are trusted, from 1
  * @param peer address of the connection, which is the last proxy's
- * @returns that of the farthest there is, if there are fewer
+ * @returns the first address that there is, if there are fewer
  */
 export function forwardedAddress(field: string | null, proxies: number, peer: string | null): string | null {
   const hops = (field ?? '')

@@ -14,13 +14,13 @@ import { type RateLimit, rateLimitOf, UNLIMITED } from './rate-limit.ts'
 
 /** Variables of the context that the middleware sets: `new Hono<{ Variables: RateLimitVariables }>()`. */
 export interface RateLimitVariables {
-  /** What was decided of the request, by the middleware that saw it last. */
+  /** What was decided about the request, by the middleware that saw it last. */
   rateLimit: RateLimit
 }
 
 export interface SluiceOptions<E extends Env = Env> extends SharedOptions<Context<E>> {
   /**
-   * Answers a request that its limits refuse, in place of a problem (RFC 9457). The fields that tell of the limits are
+   * Answers a request that the limits refuse, instead of a problem (RFC 9457). The fields that report the limits are
    * added, and `Retry-After` and `Cache-Control: no-store` unless they are there.
    */
   readonly onLimited?: ((context: Context<E>, rateLimit: RateLimit) => Response | Promise<Response>) | undefined
@@ -45,7 +45,7 @@ export function sluice<E extends Env = Env>(
   const addressOf = createAddressReader(trustProxy, log)
 
   return async function limited(context, next): Promise<Response | undefined> {
-    // The application's type, which may tell of more.
+    // The application's type, which may declare more.
     const c = context as unknown as Context<E>
     if (skip && (await skip(c))) {
       context.set('rateLimit', UNLIMITED)
@@ -72,7 +72,7 @@ export function sluice<E extends Env = Env>(
       })
       if (!isAdmitted) return response
       if (response !== c.res) {
-        // Set over another one, it would be given that one's fields again.
+        // Setting it over another response would add that one's fields again.
         c.res = undefined
         c.res = response
       }
@@ -83,7 +83,7 @@ export function sluice<E extends Env = Env>(
   }
 }
 
-/** A request as Hono hands it over. What is costly to read is read when it is asked for. */
+/** A request as Hono hands it over. What is expensive to read is read only when asked for. */
 class HonoCall<E extends Env> implements AbortableRequest {
   readonly context: Context<E>
   readonly headers: Headers
@@ -151,7 +151,7 @@ function createAddressReader<E extends Env>(trustProxy: SluiceOptions<E>['trustP
   }
 }
 
-/** Where nothing ends a process after a response, there is nothing to ask for. */
+/** If nothing ends the process after a response, there is nothing to ask for. */
 function keepAlive<E extends Env>(c: Context<E>, work: Promise<unknown>): void {
   try {
     c.executionCtx.waitUntil(work)
@@ -160,7 +160,7 @@ function keepAlive<E extends Env>(c: Context<E>, work: Promise<unknown>): void {
   }
 }
 
-/** The fields of what `fetch` answers cannot be added to, but those of a copy. */
+/** Fields cannot be added to a response of `fetch`, only to a copy. */
 function withOpenFields(response: Response): Response {
   try {
     // Of a field that nobody sends.

@@ -10,11 +10,11 @@ interface Added {
   readonly body?: unknown
 }
 
-/** A request as Node hands it over. What is costly to read is read when it is asked for. */
+/** A request as Node hands it over. What is expensive to read is read only when asked for. */
 export class NodeRequest<Req extends IncomingMessage> implements ReceivedRequest {
   readonly context: Req
   readonly headers: ReceivedRequest['headers']
-  /** With an origin that says nothing: what the client claims in `Host` is of no use here. */
+  /** With an arbitrary origin: what the client claims in `Host` is of no use here. */
   readonly url: string
   readonly #addressOf: (request: Req) => string | null
 
@@ -22,7 +22,7 @@ export class NodeRequest<Req extends IncomingMessage> implements ReceivedRequest
     this.context = request
     this.url = `http://localhost${targetOf(request)}`
     this.#addressOf = addressOf
-    // What Node makes of repeated fields would hide that they are.
+    // Node joins repeated fields, which would hide that they are repeated.
     const get = (name: string) => request.headersDistinct[name.toLowerCase()]?.join(', ') ?? null
     this.headers = { get, has: (name) => get(name) !== null }
   }
@@ -61,7 +61,7 @@ export class NodeRequest<Req extends IncomingMessage> implements ReceivedRequest
   }
 }
 
-/** Path and query as the framework routes them: it takes the prefix of a part off that is mounted there. */
+/** Path and query as the framework routes them, without the prefix at which a part is mounted. */
 function targetOf({ url = '', baseUrl = '' }: IncomingMessage & Added): string {
   if (url.startsWith('/')) return baseUrl + url
   if (!URL.canParse(url)) return `/${url}`
@@ -70,7 +70,7 @@ function targetOf({ url = '', baseUrl = '' }: IncomingMessage & Added): string {
 }
 
 /**
- * What a URL parser changes or cuts off in a path, and routers of Node may not, or in another way: dot segments,
+ * What a URL parser changes or cuts off in a path, while routers on Node may not, or do so differently: dot segments,
  * backslashes, fragments, what is not ASCII, and what comes before a path.
  */
 const CHANGED = /^[^/]|(?:\/|^)(?:\.|%2e){1,2}(?:\/|$)|[\\#]|[^!-~]/i

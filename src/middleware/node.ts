@@ -15,13 +15,13 @@ import { type RateLimit, rateLimitOf, UNLIMITED } from './rate-limit.ts'
 
 /** What the middleware adds to a request. */
 export interface RateLimited {
-  /** What was decided of the request, by the middleware that saw it last. */
+  /** What was decided about the request, by the middleware that saw it last. */
   rateLimit: RateLimit
 }
 
 export interface SluiceOptions<Req extends IncomingMessage = IncomingMessage> extends SharedOptions<Req> {
   /**
-   * Answers a request that its limits refuse, in place of a problem (RFC 9457). Status, the fields that tell of the
+   * Answers a request that the limits refuse, instead of a problem (RFC 9457). The status, the fields that report the
    * limits, `Retry-After` and `Cache-Control: no-store` are set before.
    */
   readonly onLimited?:
@@ -43,7 +43,7 @@ export type NodeMiddleware<Req extends IncomingMessage> = (
 export function sluice<Req extends IncomingMessage = IncomingMessage>(
   options: SluiceOptions<Req>,
 ): NodeMiddleware<Req> {
-  // Express takes `/LOGIN` for `/login`, and other frameworks may be told to.
+  // Express takes `/LOGIN` for `/login`, and other frameworks can be told to.
   const { config, store, dialect, literalInPaths, skip, trustProxy, log, now } = readOptions(options, true)
   const { ipv6Prefix } = config
   const { onLimited } = options
@@ -129,7 +129,7 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
 }
 
 /**
- * Watches for the end of a response, be it sent or its client gone.
+ * Watches for the end of a response, whether it was sent or its client has gone.
  * @returns a function that sets what is then done; at once, if it has come already
  */
 function watchClose(res: ServerResponse): (then: () => void) => void {
@@ -160,7 +160,7 @@ function ambiguous(path: RequestPath): RequestPath {
   return { ...path, ambiguity: { prefix: '/', mayGoUp: true, decoded } }
 }
 
-/** The fields of a response that has none of its own `Headers`. */
+/** The fields of a response that has no `Headers` of its own. */
 function fieldsOf(res: ServerResponse): ResponseFields {
   const get = (name: string) => {
     const value = res.getHeader(name)

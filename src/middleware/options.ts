@@ -34,20 +34,20 @@ export interface SharedOptions<C> {
   /** Requests that pass unlimited, e.g. `OPTIONS *, GET /healthz`. */
   readonly exempt?: string | readonly string[] | undefined
   /**
-   * Says who calls, in place of `by`, for the limits here and for policies without a `by` of their own. Undefined, and the
-   * empty string: it has no identity, and `missing` says what follows.
+   * Says who calls, instead of `by`, for the limits here and for policies without a `by` of their own. Undefined or the
+   * empty string means no identity, and `missing` says what follows.
    */
   readonly identify?: ((context: C) => string | undefined | Promise<string | undefined>) | undefined
   /**
    * Says what a request costs, for the limits here and for policies without a `cost` of their own: an integer from 1 to
-   * the smallest limit. Anything else is an error that is thrown.
+   * the smallest limit. Anything else throws.
    */
   readonly cost?: ((context: C) => number | Promise<number>) | undefined
   /** Lets a request pass unlimited. */
   readonly skip?: ((context: C) => boolean | Promise<boolean>) | undefined
   /** For a caller without identity: `ip` counts by address, `skip` does not count, `deny` answers 401; `ip` if left out. */
   readonly missing?: string | undefined
-  /** Where counts live: `memoryStore()`, which is for this process alone, if left out; or `redisStore(client)`. */
+  /** Where counts are kept: `memoryStore()` (the default), for this process alone, or `redisStore(client)`. */
   readonly store?: LimiterStore | undefined
   /** First part of every key in the store; `sluice` if left out. */
   readonly prefix?: string | undefined
@@ -57,7 +57,7 @@ export interface SharedOptions<C> {
   readonly mode?: 'enforce' | 'shadow' | undefined
   /** Whether the less important requests are refused while the application is overloaded. */
   readonly shedding?: boolean | undefined
-  /** Which response fields tell of the limits; `draft-11` if left out. */
+  /** Which response fields report the limits; `draft-11` if left out. */
   readonly dialect?: Dialect | undefined
   /** Leading bits of an IPv6 address that make one caller, 16 to 128; 64 if left out. */
   readonly ipv6Prefix?: number | undefined
@@ -65,16 +65,16 @@ export interface SharedOptions<C> {
   readonly leases?: 'off' | 'auto' | number | undefined
   /** While the store gives no answer: limits of this process alone, no limits, or 503; `local` if left out. */
   readonly onStoreError?: OnStoreError | undefined
-  /** Part of each limit that a process allows by itself meanwhile, above 0 and at most 1; 1 if left out. */
+  /** Share of each limit that a process allows by itself meanwhile, above 0 and at most 1; 1 if left out. */
   readonly localShare?: number | undefined
   /** What the application keeps as data in a path, some of `%2F %5C %25 %3F %23 ;`, with spaces between. */
   readonly literalInPaths?: string | undefined
   /**
-   * Whose address counts behind proxies: how many proxies that add to `X-Forwarded-For` lie before this server, or a
-   * function that says the address. Left out, no field of a request is believed.
+   * Whose address counts behind proxies: the number of proxies in front of this server that add to `X-Forwarded-For`,
+   * or a function that returns the address. By default, no field of a request is believed.
    */
   readonly trustProxy?: number | ((context: C) => string | undefined) | undefined
-  /** Writes one line; left out, as JSON to the console. */
+  /** Writes one line; by default as JSON to the console. */
   readonly log?: Log | undefined
   /** Milliseconds since the Unix epoch; `Date.now` if left out. */
   readonly now?: (() => number) | undefined

@@ -15,17 +15,17 @@ export interface RateLimitTier {
   readonly retryAfterMs: number
 }
 
-/** What was decided of a request. */
+/** What was decided about a request. */
 export interface RateLimit {
   /**
-   * `admitted`; `limited` by a tier; `reserved`: what is left is for more important requests; `shed`: the application is
-   * overloaded; `unidentified`: it lacks what it is counted by; `bad-cost`: it names a cost that is none; `ambiguous`: its
-   * path can be read in several ways; `unavailable`: the store gives no answer, and limits are then `closed`.
+   * `admitted`; `limited` by a tier; `reserved`: what is left is for more important requests; `shed`: the application
+   * is overloaded; `unidentified`: it lacks what it is counted by; `bad-cost`: it names an invalid cost; `ambiguous`:
+   * its path can be read in several ways; `unavailable`: the store gives no answer, and limits are then `closed`.
    */
   readonly kind: Verdict['kind']
   /** Of all policies that apply; none if there is none, or if it was not asked. */
   readonly tiers: readonly RateLimitTier[]
-  /** Milliseconds after which the same request will be admitted if nobody else spends; of one that was refused. */
+  /** For a refused request: milliseconds after which the same request will be admitted if nobody else spends. */
   readonly retryAfterMs?: number
   /** How it was decided while the store gives no answer. */
   readonly degraded?: Verdict['degraded']

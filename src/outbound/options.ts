@@ -10,7 +10,7 @@ export type PerCall<T, Arguments extends readonly unknown[]> = T | ((...call: Ar
 export interface QueueOptions<Arguments extends readonly unknown[]> {
   /** Units of a call, an integer from 1; 1 if left out. */
   readonly cost?: PerCall<number, Arguments>
-  /** The more important go first; if too many wait, the least important are given up. `default` if left out. */
+  /** The more important go first; if too many wait, the least important are rejected. `default` if left out. */
   readonly priority?: PerCall<Priority, Arguments>
   /** On whose behalf a call is made: of the same priority, callers take turns. All are one if left out. */
   readonly caller?: PerCall<string, Arguments>
@@ -52,7 +52,7 @@ export interface CallTerms {
 
 const DEFAULT_TERMS = { cost: 1, priority: 'default', caller: '', atMostMs: 60_000 } as const
 
-/** @throws {OptionError} if one of them is not as it has to be */
+/** @throws {OptionError} if one of them is not as described */
 export function termsOf<Arguments extends readonly unknown[]>(
   options: QueueOptions<Arguments>,
   identity: PerCall<string, Arguments>,

@@ -33,7 +33,7 @@ export interface OutboundCall {
 export interface Learned {
   /** What `redisStore()` makes: where the calls of all processes are counted. */
   readonly store: LimiterStore
-  /** Where processes leave each other word. */
+  /** Where processes tell each other what a server said. */
   readonly notes: Notes
   /** First part of every key; `sluice` if left out. */
   readonly prefix?: string
@@ -41,9 +41,12 @@ export interface Learned {
 
 /** How `outbound()` waits, what for, and what it learns. */
 export interface OutboundOptions extends QueueOptions<[OutboundCall]> {
-  /** Limits to keep whatever the server says. Left out, there are only those that the server tells of. */
+  /** Limits to keep whatever the server says. Default: only those that the server reports. */
   readonly limiter?: OutboundLimiter
-  /** Whose limits a call is charged to: all calls that share a budget of the server's. The URL's origin if left out. */
+  /**
+   * Whose limits a call is charged to: the same for all calls that share a budget at the server. The URL's origin if
+   * left out.
+   */
   readonly identity?: PerCall<string, [OutboundCall]>
   /** Where what the server says is kept; this process's memory if left out. */
   readonly learned?: Learned
@@ -53,7 +56,7 @@ export interface OutboundOptions extends QueueOptions<[OutboundCall]> {
    */
   readonly countedWithinMs?: number
   /**
-   * How often a call is made once more after a 429 or 503, an integer from 0 to 100, if its method is idempotent and its
+   * How often a call is made again after a 429 or 503, an integer from 0 to 100, if its method is idempotent and its
    * body can be sent again. 2 if left out.
    */
   readonly retries?: number

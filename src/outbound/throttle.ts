@@ -24,9 +24,9 @@ export interface ThrottleOptions<Arguments extends readonly unknown[]> extends Q
 }
 
 /**
- * Makes of a function one that waits for its turn: it is called exactly when the limiter lets it, in the order that
- * `priority` and `caller` say. The returned function rejects with `OutboundError` if a call cannot be made, with the
- * reason of its signal, with whatever the limiter throws, and as the function itself does.
+ * Makes a function wait for its turn: it is called exactly when the limiter allows it, in the order that `priority` and
+ * `caller` say. The returned function rejects with `OutboundError` if a call cannot be made, with the reason of its
+ * signal, with whatever the limiter throws, and as the function itself does.
  * @throws {OptionError} for a wrong option
  */
 export function throttle<Arguments extends readonly unknown[], Result>(

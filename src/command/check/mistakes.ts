@@ -12,7 +12,7 @@ import { upstreamMistakes } from './upstream.ts'
 
 type Mistakes = (config: Config, settings: Settings) => readonly Finding[]
 
-/** What the Worker accepts, and is surely not meant. */
+/** What the Worker accepts, but surely is not meant. */
 export const MISTAKES: readonly Mistakes[] = [fileMistakes, upstreamMistakes, timeoutMistakes, effectMistakes]
 
 /** The same of how policies go together, which can be told only if all of them are right by themselves. */

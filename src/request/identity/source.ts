@@ -6,7 +6,7 @@ export type Source =
   | { readonly kind: 'header' | 'query' | 'form' | 'cookie'; readonly name: string }
   /** `name` is the pointer as it was written. */
   | { readonly kind: 'json'; readonly name: string; readonly path: readonly string[] }
-  /** A function of the application says who it is, or, by undefined, that it does not know. */
+  /** A function of the application says who it is, or returns undefined if it does not know. */
   | { readonly kind: 'application'; readonly tell: (context: never) => unknown }
 
 export const BY_EXPECTED =
