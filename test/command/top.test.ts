@@ -7,6 +7,7 @@ import { loadConfig } from '../../src/config/load-config.ts'
 import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
 import { RedisStore } from '../../src/store/redis/redis-store.ts'
 import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
+import { startRestFront } from '../../tools/rest-front.ts'
 import { EVERY_ALGORITHM } from '../support/rules.ts'
 import { connectRedis, type RedisClient } from '../support/script-store.ts'
 import { type BytesClient, connectBytes, fill } from '../support/upkeep.ts'
@@ -112,6 +113,11 @@ test('sluice top shows one look where nobody reads along, and sends nothing that
   const env = { KEY_PREFIX: 'a.b', POLICIES: JSON.stringify(POLICIES) }
   const args = ['top', '--redis', `redis://127.0.0.1:${server.port}`]
   const text = await runInside(args, { env })
+  const front = await startRestFront({ redisPort: server.port, token: 'planted-secret-top' })
+  const overRest = await runInside(['top', '--redis', front.url, '--json'], {
+    env: { ...env, UPSTASH_REDIS_REST_TOKEN: front.token },
+  })
+  await front.stop()
   const json = await runInside([...args, '--json'], { env })
   expect([text.code, json.code]).toEqual([0, 0])
   expect(text.stdout).toMatch(/keys of Sluice: 1, 0 without a time to live; pass 1 at 100 %/)
@@ -123,5 +129,6 @@ test('sluice top shows one look where nobody reads along, and sends nothing that
     atLimit: [{ identity: 'most' }],
   })
   const sent = [...(await redis.info('commandstats')).matchAll(/^cmdstat_([^:]+):/gm)].map(([, name]) => name)
+  expect(JSON.parse(overRest.stdout)).toMatchObject({ keys: 1, atLimit: [{ identity: 'most', used: 10 }] })
   for (const name of ['keys', 'monitor', 'xadd', 'set', 'pexpire']) expect(sent).not.toContain(name)
 })
