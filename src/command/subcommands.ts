@@ -4,7 +4,8 @@ import { expire } from './expire.ts'
 import { forget } from './forget.ts'
 import { reset } from './reset.ts'
 import type { Subcommand } from './subcommand.ts'
+import { top } from './top.ts'
 import { usage } from './usage.ts'
 
 /** In the order of `--help`. */
-export const SUBCOMMANDS: readonly Subcommand[] = [check, usage, reset, expire, forget, completion]
+export const SUBCOMMANDS: readonly Subcommand[] = [check, usage, reset, top, expire, forget, completion]

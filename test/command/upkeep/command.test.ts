@@ -1,12 +1,14 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { PassThrough, Readable } from 'node:stream'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { runCommand } from '../../../bench/upkeep/command.ts'
 import { killAndResume } from '../../../bench/upkeep/kill-and-resume.ts'
+import { main, type World } from '../../../src/command/main.ts'
 import { type RedisServer, startRedisServer } from '../../../tools/redis-server.ts'
 import { type RestFront, startRestFront } from '../../../tools/rest-front.ts'
 import { type BytesClient, connectBytes, expiries, fill } from '../../support/upkeep.ts'
+import { runInside } from '../run-command.ts'
 
 const TOKEN = 'planted-secret-upkeep-command'
 const HOUR_MS = 3_600_000
@@ -35,6 +37,8 @@ beforeEach(async () => {
   return () => rm(stateFolder, { recursive: true })
 })
 
+const env = () => ({ XDG_STATE_HOME: stateFolder })
+
 describe('sluice expire', () => {
   test('killed and stopped in the middle, it goes on, leaves no key without a TTL, and touches none that had one', async () => {
     await fill(redis, 'flashMap_', 2_200)
@@ -62,10 +66,10 @@ describe('sluice expire', () => {
     await fill(redis, 'a ', 30)
     await redis.sendCommand(['PEXPIRE', 'a 1', `${HOUR_MS}`])
     const args = ['expire', ...overRedis, '--match', 'a *', '--ttl', '5m']
-    const sampled = await runCommand([...args, '--sample'], { stateFolder })
-    const counted = await runCommand([...args, '--dry-run', '--json'], { stateFolder })
+    const sampled = await runInside([...args, '--sample'], { env: env() })
+    const counted = await runInside([...args, '--dry-run', '--json'], { env: env() })
     expect(await expiries(redis, ['a 2'])).toEqual([-1])
-    const done = await runCommand(args, { stateFolder })
+    const done = await runInside(args, { env: env() })
 
     expect(sampled.stdout).toContain('30 keys seen: 29 have none, and would be given 5m, 1 had a time to live, 0 gone')
     expect(sampled.stdout).toMatch(/e\.g\. "a \d+", /)
@@ -78,23 +82,23 @@ describe('sluice expire', () => {
       ttlMs: 300_000,
     })
     expect(done.stdout).toContain('30 keys seen: 29 given 5m, 1 had a time to live, 0 gone')
-    expect([sampled, counted, done].map(({ exitCode }) => exitCode)).toEqual([0, 0, 0])
+    expect([sampled, counted, done].map(({ code }) => code)).toEqual([0, 0, 0])
   })
 
   test('says in one line that there is no server, and goes on later', async () => {
-    const { exitCode, stderr } = await runCommand(
+    const { code, stderr } = await runInside(
       ['expire', '--redis', 'redis://:planted-secret-pass@127.0.0.1:1', '--match', 'a', '--ttl', '1s'],
-      { stateFolder },
+      { env: env() },
     )
-    expect(exitCode).toBe(3)
+    expect(code).toBe(3)
     expect(stderr).toMatch(/^error: no Redis at 127\.0\.0\.1:1 \(.*ECONNREFUSED.*\)\n/)
   })
 
   test('says that a token is wrong, and not which', async () => {
-    const { exitCode, stderr } = await runCommand(['expire', '--redis', front.url, '--match', 'a', '--ttl', '1s'], {
-      ...{ stateFolder, env: { UPSTASH_REDIS_REST_TOKEN: 'planted-secret-wrong' } },
+    const { code, stderr } = await runInside(['expire', '--redis', front.url, '--match', 'a', '--ttl', '1s'], {
+      env: { ...env(), UPSTASH_REDIS_REST_TOKEN: 'planted-secret-wrong' },
     })
-    expect(exitCode).toBe(3)
+    expect(code).toBe(3)
     expect(stderr).toContain('WRONGPASS')
     expect(stderr).not.toContain('planted')
   })
@@ -106,9 +110,9 @@ describe('sluice forget', () => {
     await fill(redis, 'b', 50)
     const results = []
     for (const args of [['*'], ['[a-z]*'], ['a*'], ['a*', '--dry-run'], ['a*', '--yes', '--json']]) {
-      results.push(await runCommand(['forget', ...overRedis, '--match', ...args], { stateFolder }))
+      results.push(await runInside(['forget', ...overRedis, '--match', ...args], { env: env() }))
     }
-    expect(results.map(({ exitCode }) => exitCode)).toEqual([2, 2, 2, 0, 0])
+    expect(results.map(({ code }) => code)).toEqual([2, 2, 2, 0, 0])
     expect(results.map(({ stderr }) => stderr.split('\n')[0])).toEqual([
       'error: --match "*" names no part of a key',
       'error: --match "[a-z]*" names no part of a key',
@@ -119,8 +123,27 @@ describe('sluice forget', () => {
     expect(results[3]?.stdout).toContain('50 keys would be removed')
     expect(JSON.parse(results[4]?.stdout ?? '')).toMatchObject({ complete: true, seen: 50, forgotten: 50, gone: 0 })
     expect(await redis.sendCommand(['DBSIZE'])).toBe(50)
-    const everything = await runCommand(['forget', ...overRedis, '--match', '*', '--yes'], { stateFolder })
+    expect((await answering('n\n', ['forget', ...overRedis, '--match', 'b*'])).stderr).toContain('nothing was removed')
+    expect(await redis.sendCommand(['DBSIZE'])).toBe(50)
+    const everything = await runInside(['forget', ...overRedis, '--match', '*', '--yes'], { env: env() })
     expect(everything.stdout).toContain('50 keys seen: 50 removed')
     expect(await redis.sendCommand(['DBSIZE'])).toBe(0)
   })
+
+  test('shows some of what it would remove, and removes it if that is meant', async () => {
+    await fill(redis, 'a b', 20)
+    const { stdout, stderr } = await answering('yes\n', ['forget', ...overRedis, '--match', 'a*'])
+    expect(stderr).toMatch(/Remove 20 keys of 127\.0\.0\.1:\d+, such as "a b\d+", .*\? \[y\/N\]/)
+    expect(stdout).toContain('20 keys seen: 20 removed, 0 gone before')
+    expect(await redis.sendCommand(['DBSIZE'])).toBe(0)
+  })
 })
+
+/** The command on a terminal where somebody answers. */
+async function answering(answer: string, args: readonly string[]) {
+  const stdin = Object.assign(Readable.from([answer]), { isTTY: true })
+  const [stdout, stderr] = [new PassThrough(), Object.assign(new PassThrough(), { isTTY: true })]
+  const world = { stdin, stdout, stderr, env: env(), cwd: () => '/', exit: () => {}, on: () => {} }
+  const code = await main(args, world as unknown as World)
+  return { code, stdout: `${stdout.read() ?? ''}`, stderr: `${stderr.read() ?? ''}` }
+}

@@ -180,7 +180,18 @@ describe.each([
     await sweep({ database: database(), job: countBare, match: '*', count: 100 })
     const reading = await commandsRun()
     await sweep({ database: database(), job: expire(HOUR_MS), match: '*', count: 100 })
-    const ours = ['config|resetstat', 'info', 'dbsize', 'scan', 'pttl', 'time', 'slowlog|get', 'evalsha_ro', 'eval_ro']
+    const ours = [
+      'config|resetstat',
+      'ping',
+      'info',
+      'dbsize',
+      'scan',
+      'pttl',
+      'time',
+      'slowlog|get',
+      'evalsha_ro',
+      'eval_ro',
+    ]
     expect(ours).toEqual(expect.arrayContaining(reading))
     expect([...ours, 'evalsha', 'eval', 'pexpire']).toEqual(expect.arrayContaining(await commandsRun()))
   })

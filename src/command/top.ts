@@ -1,0 +1,171 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { InvalidArgumentError, Option } from '@commander-js/extra-typings'
+import { DURATION_EXPECTED, parseDuration } from '../limit/tiers.ts'
+import { configOf, storeOf } from './caller/ask.ts'
+import { connect } from './redis/connection.ts'
+import { CONFIG, ENV, REDIS } from './settings/options.ts'
+import { readSettings } from './settings/settings.ts'
+import { defineCommand, type Fields } from './subcommand.ts'
+import type { Terminal } from './terminal.ts'
+import { type Findings, KeyWatch, type Row } from './top/key-watch.ts'
+import { OwnKeys } from './top/own-keys.ts'
+import { readServerState, type ServerState } from './top/server-state.ts'
+import { openDatabase } from './upkeep/open-database.ts'
+import { number, percent, toCommandError } from './upkeep/run-sweep.ts'
+
+const EVERY_MS = 2_000
+/** Each look costs commands that are charged for. */
+const EVERY_MS_OVER_REST = 10_000
+const SAMPLE = 200
+const MOST_SAMPLE = 1_000
+const ROWS = 10
+
+const INTERVAL = new Option('-i, --interval <duration>', 'time between looks (default: 2s; over REST 10s)').argParser(
+  (text) => parseDuration(text) ?? refuse(DURATION_EXPECTED),
+)
+const LOOKS = new Option('-n, --looks <count>', 'end after so many (default: none on a terminal, else 1)').argParser(
+  (text) => integer(text, Number.MAX_SAFE_INTEGER),
+)
+const KEYS = new Option('--sample <keys>', 'new keys that each look reads')
+  .argParser((text) => integer(text, MOST_SAMPLE))
+  .default(SAMPLE)
+const LINES = new Option('--rows <count>', 'rows of each list').argParser((text) => integer(text, 100)).default(ROWS)
+
+const ROW_FIELDS = {
+  policy: 'its policy',
+  identity: 'the caller’s digest, as in keys and logs',
+  unitsPerS: 'units admitted in a second, of late; null where that cannot be told',
+  tier: 'the tier of which the largest share is used',
+  used: 'units used of it',
+  limit: 'of how many',
+  retryAfterMs: 'until a request of one unit is admitted; 0: now',
+  looks: 'how often it was looked at',
+  looksAtLimit: 'and how often it was at a limit then',
+}
+
+const FIELDS: Fields = {
+  redis: 'host of the database',
+  atMs: 'time of the look, in ms since the Unix epoch',
+  'server.keys': 'all keys of the database, others’ as well',
+  'server.latencyMs': 'round trip of PING from here: the middle one of five',
+  'server.slowestMs': 'and the slowest',
+  'server.memoryBytes': 'memory that Redis uses; null where it does not tell',
+  'server.memoryLimitBytes': 'of how much; null where it does not tell, or has no limit',
+  'server.memoryPolicy': 'what becomes of keys when memory is full; null where it does not tell',
+  keys: 'keys of Sluice; an estimate until all have been gone through once',
+  share: 'share of the database that was gone through in this pass, 0 to 1',
+  passes: 'how often all have been gone through',
+  withoutTtl: 'keys of Sluice without a time to live, of which there must be none',
+  unknown: 'keys with the prefix that belong to no policy that is configured',
+  ...fieldsOf('busiest'),
+  ...fieldsOf('atLimit'),
+}
+
+/** `sluice top` */
+export const top = defineCommand({
+  name: 'top',
+  summary: 'watch the busiest callers, those at their limits, and the database',
+  description:
+    'Shows the busiest keys of Sluice, those at their limits, and how the database is. It never uses MONITOR or KEYS: it goes ' +
+    'through the database by SCAN, some keys with each look, reads what they count by the script that decides requests, which ' +
+    'charges nothing, and looks at the listed ones again each time; so the lists get better with every look. Refusals leave no ' +
+    'trace in Redis, so they cannot be counted: "at limit" tells in how many of the looks at a key its caller would have been ' +
+    'refused. Over REST, Upstash charges for two or three commands for each key that is read.',
+  examples: [
+    { shows: 'watch', line: 'top' },
+    { shows: 'one look as JSON, for a script', line: 'top --json --looks 1 --sample 1000' },
+    { shows: 'in production, seldom', line: 'top --env production --interval 1m' },
+  ],
+  json: FIELDS,
+  declare: (command) =>
+    command
+      .addOption(INTERVAL)
+      .addOption(LOOKS)
+      .addOption(KEYS)
+      .addOption(LINES)
+      .addOption(REDIS)
+      .addOption(CONFIG)
+      .addOption(ENV),
+  async run({ terminal, env, cwd, signal }, options) {
+    const settings = readSettings({ cwd, shell: env, config: options.config, env: options.env, view: 'development' })
+    const config = configOf(settings)
+    const connection = await connect(settings, env, options.redis)
+    try {
+      const { database } = await openDatabase(settings, env, options.redis)
+      const intervalMs = options.interval ?? (connection.kind === 'rest' ? EVERY_MS_OVER_REST : EVERY_MS)
+      const looks = options.looks ?? (terminal.isLive ? Number.POSITIVE_INFINITY : 1)
+      const watch = new KeyWatch({
+        ...{ database, sample: options.sample, rows: options.rows },
+        store: storeOf(connection, config),
+        ownKeys: new OwnKeys(config),
+      })
+      try {
+        for (let look = 1; !signal.aborted; look++) {
+          const server = await readServerState(database)
+          const found = await watch.look()
+          const result = { redis: connection.name, atMs: Date.now(), server, ...found }
+          terminal.showAgain(result, () => textOf(connection.name, server, found, terminal))
+          if (look >= looks) break
+          await sleep(intervalMs, undefined, { signal }).catch(() => {})
+        }
+        return 'done'
+      } finally {
+        await database.close()
+      }
+    } catch (error) {
+      throw toCommandError(error)
+    } finally {
+      await connection.close()
+    }
+  },
+})
+
+function textOf(name: string, server: ServerState, found: Findings, terminal: Terminal): string {
+  const { keys, latencyMs, slowestMs, memoryBytes, memoryLimitBytes, memoryPolicy } = server
+  const limit = memoryLimitBytes === null ? 'no limit' : `limit ${mebibytes(memoryLimitBytes)}, then ${memoryPolicy}`
+  const memory = memoryBytes === null ? '' : `, memory ${mebibytes(memoryBytes)} (${limit})`
+  const bare = `${number(found.withoutTtl)} without a time to live`
+  const about = found.passes === 0 ? 'about ' : ''
+  const unknown = found.unknown === 0 ? '' : `, ${number(found.unknown)} of no policy that is configured`
+  return [
+    `${name}: PING ${latencyMs} ms, slowest ${slowestMs} ms; ${number(keys)} keys${memory}`,
+    `keys of Sluice: ${about}${number(found.keys)}, ${found.withoutTtl === 0 ? bare : terminal.style('red', bare)}${unknown}; pass ${found.passes + (found.share < 1 ? 1 : 0)} at ${percent(found.share)}`,
+    '',
+    ...list('Busiest', found.busiest, terminal),
+    '',
+    ...list('At their limits', found.atLimit, terminal),
+  ].join('\n')
+}
+
+function list(title: string, rows: readonly Row[], terminal: Terminal): string[] {
+  if (rows.length === 0) return [`${title}: none seen so far`]
+  const header = ['policy', 'caller', 'units/s', 'fullest tier', 'used', 'limit', 'retry', 'at limit']
+  const cells = rows.map(({ policy, identity, unitsPerS, tier, used, limit, retryAfterMs, looks, looksAtLimit }) => [
+    policy,
+    identity,
+    unitsPerS === null ? '–' : unitsPerS.toFixed(unitsPerS < 10 ? 2 : 0),
+    tier,
+    used,
+    limit,
+    retryAfterMs === 0 ? '–' : `${(retryAfterMs / 1_000).toFixed(1)}s`,
+    `${looksAtLimit} of ${looks}`,
+  ])
+  return [`${title}:`, terminal.table(header, cells)]
+}
+
+function fieldsOf(list: string): Fields {
+  return Object.fromEntries(Object.entries(ROW_FIELDS).map(([name, meaning]) => [`${list}[].${name}`, meaning]))
+}
+
+function mebibytes(bytes: number): string {
+  return `${(bytes / 2 ** 20).toFixed(1)} MiB`
+}
+
+function integer(text: string, most: number): number {
+  const value = Number(text)
+  return Number.isInteger(value) && value >= 1 && value <= most ? value : refuse(`an integer from 1 to ${most}`)
+}
+
+function refuse(expected: string): never {
+  throw new InvalidArgumentError(`Expected ${expected}.`)
+}

@@ -1,0 +1,37 @@
+import type { Config } from '../../config/load-config.ts'
+import { ALGORITHMS } from '../../limit/algorithm-table.ts'
+import type { Policy } from '../../request/policy/policy.ts'
+import type { CallerRule } from '../caller/rules-of-caller.ts'
+
+/** Tells what Sluice's keys count: `<prefix>:<policy>:<algorithm letter>:{<identity>}`. */
+export class OwnKeys {
+  /** Of SCAN: all keys of the prefix. */
+  readonly pattern: string
+  readonly #policies: ReadonlyMap<string, Policy>
+  readonly #prefix: string
+
+  constructor({ keyPrefix, policies }: Pick<Config, 'keyPrefix' | 'policies'>) {
+    this.#prefix = `${keyPrefix}:`
+    // A prefix has no sign that means something in a pattern.
+    this.pattern = `${this.#prefix}*`
+    this.#policies = new Map(
+      policies.map((policy) => [`${policy.name}:${ALGORITHMS[policy.algorithm].letter}`, policy]),
+    )
+  }
+
+  /** What a key counts; undefined if no policy that is configured has such keys. */
+  ruleOf(key: string): CallerRule | undefined {
+    if (!key.startsWith(this.#prefix)) return undefined
+    const [, name = ''] = /^([\w-]+:\w):\{[^{}]+\}$/.exec(key.slice(this.#prefix.length)) ?? []
+    const policy = this.#policies.get(name)
+    if (!policy || policy.tiers.length === 0) return undefined
+    const { algorithm, tiers, enforced, burst } = policy
+    const rule = { key, algorithm, tiers, cost: 1, enforced, reserved: 0, ...(burst !== undefined && { burst }) }
+    return { policy, route: undefined, rule }
+  }
+}
+
+/** The caller in a key, as logs name it. */
+export function identityOf(key: string): string {
+  return key.slice(key.lastIndexOf('{') + 1, -1)
+}

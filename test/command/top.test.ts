@@ -1,0 +1,134 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { KeyWatch } from '../../src/command/top/key-watch.ts'
+import { OwnKeys } from '../../src/command/top/own-keys.ts'
+import type { Database } from '../../src/command/upkeep/database.ts'
+import { openRedisDatabase } from '../../src/command/upkeep/redis-database.ts'
+import { loadConfig } from '../../src/config/load-config.ts'
+import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
+import { RedisStore } from '../../src/store/redis/redis-store.ts'
+import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
+import { startRestFront } from '../../tools/rest-front.ts'
+import { EVERY_ALGORITHM } from '../support/rules.ts'
+import { connectRedis, type RedisClient } from '../support/script-store.ts'
+import { type BytesClient, connectBytes, fill } from '../support/upkeep.ts'
+import { runInside } from './run-command.ts'
+
+const POLICIES = [
+  { name: 'all', limits: '10/1d' },
+  { name: 'bucket', limits: '60/1m', algorithm: 'token-bucket', burst: 10 },
+  { name: 'slots', limits: '3', algorithm: 'concurrency' },
+  { name: 'fixed', limits: '100/1h', algorithm: 'fixed-window' },
+]
+const config = loadConfig({
+  UPSTREAM_URL: 'https://api.example',
+  KEY_PREFIX: 'a.b',
+  POLICIES: JSON.stringify(POLICIES),
+})
+const ownKeys = new OwnKeys(config)
+
+let server: RedisServer
+let redis: RedisClient
+let bytes: BytesClient
+let database: Database
+let store: RedisStore
+
+beforeAll(async () => {
+  server = await startRedisServer({ args: ['--enable-debug-command', 'yes'] })
+  redis = await connectRedis(server.port)
+  bytes = await connectBytes(server.port)
+  database = await openRedisDatabase(`redis://127.0.0.1:${server.port}`)
+  store = new RedisStore({ client: nodeRedisClient(redis), algorithms: EVERY_ALGORITHM, timeoutMs: 60_000 })
+})
+afterAll(async () => {
+  await database.close()
+  bytes.destroy()
+  await redis.close()
+  await server.stop()
+})
+beforeEach(() => redis.flushAll())
+
+let slot = 1
+async function spend(key: string, times: number): Promise<void> {
+  const asked = ownKeys.ruleOf(key)
+  if (!asked) throw new Error(`no policy has ${key}`)
+  for (let i = 0; i < times; i++) {
+    const rule = asked.rule.algorithm === 'concurrency' ? { ...asked.rule, slot: slot++ } : asked.rule
+    await store.decide({ mode: 'all', permits: 1, rules: [rule] })
+  }
+}
+
+function watch(sample = 1_000, rows = 3) {
+  return new KeyWatch({ database, store, ownKeys, sample, rows })
+}
+
+test('KeyWatch lists the busiest, and those at their limits, of its own prefix only, and changes nothing', async () => {
+  await fill(bytes, 'other', 500)
+  await fill(bytes, 'axb:all:w:{', 5)
+  await spend('a.b:all:w:{few}', 2)
+  await spend('a.b:all:w:{more}', 5)
+  await spend('a.b:all:w:{most}', 10)
+  await spend('a.b:fixed:f:{fixed}', 3)
+  const before = await redis.sendCommand(['DEBUG', 'DIGEST'])
+  const looking = watch()
+  await looking.look()
+  const found = await looking.look()
+  expect(found).toMatchObject({ keys: 4, share: 1, passes: 2, withoutTtl: 0, unknown: 0 })
+  const busiest = found.busiest.filter(({ policy }) => policy === 'all').map(({ identity }) => identity)
+  expect(busiest.slice(0, 2)).toEqual(['most', 'more'])
+  expect(found.atLimit).toEqual([
+    expect.objectContaining({ identity: 'most', used: 10, limit: 10, looks: 2, looksAtLimit: 2 }),
+  ])
+  expect(found.atLimit[0]?.retryAfterMs).toBeGreaterThan(86_000_000)
+  expect(await redis.sendCommand(['DEBUG', 'DIGEST'])).toEqual(before)
+})
+
+test('KeyWatch tells of keys without a TTL, of policies that are gone, and of those that hold something else', async () => {
+  await spend('a.b:all:w:{one}', 1)
+  await redis.set('a.b:all:w:{other}', 'no stream')
+  await redis.set('a.b:gone:w:{one}', 'x', { expiration: { type: 'EX', value: 100 } })
+  await redis.set('a.b:all:f:{letter}', 'x', { expiration: { type: 'EX', value: 100 } })
+  const found = await watch().look()
+  expect(found).toMatchObject({ keys: 4, withoutTtl: 1, unknown: 2 })
+  expect(found.busiest.map(({ identity }) => identity)).toEqual(['one'])
+})
+
+test('KeyWatch goes on through a large database look by look, and forgets what has become idle', async () => {
+  await fill(bytes, 'other', 5_000)
+  for (let i = 0; i < 100; i++) await spend(`a.b:all:w:{${i}}`, 1 + (i % 7))
+  await spend('a.b:slots:c:{holds}', 2)
+  const looking = watch(20)
+  const first = await looking.look()
+  expect(first.share).toBeLessThan(1)
+  let found = first
+  for (let look = 0; found.passes < 1 && look < 1_000; look++) found = await looking.look()
+  expect(found).toMatchObject({ keys: 101, share: 1 })
+  expect(found.busiest.map(({ used }) => used)).toEqual([7, 7, 7])
+  await redis.flushAll()
+  expect(await looking.look()).toMatchObject({ keys: 0, busiest: [], atLimit: [] })
+})
+
+test('sluice top shows one look where nobody reads along, and sends nothing that holds up a server', async () => {
+  await spend('a.b:all:w:{most}', 10)
+  await redis.configResetStat()
+  const env = { KEY_PREFIX: 'a.b', POLICIES: JSON.stringify(POLICIES) }
+  const args = ['top', '--redis', `redis://127.0.0.1:${server.port}`]
+  const text = await runInside(args, { env })
+  const front = await startRestFront({ redisPort: server.port, token: 'planted-secret-top' })
+  const overRest = await runInside(['top', '--redis', front.url, '--json'], {
+    env: { ...env, UPSTASH_REDIS_REST_TOKEN: front.token },
+  })
+  await front.stop()
+  const json = await runInside([...args, '--json'], { env })
+  expect([text.code, json.code]).toEqual([0, 0])
+  expect(text.stdout).toMatch(/keys of Sluice: 1, 0 without a time to live; pass 1 at 100 %/)
+  expect(text.stdout).toMatch(/all +most +0\.00 +all-1d +10 +10 +\d+\.\ds +1 of 1/)
+  expect(JSON.parse(json.stdout)).toMatchObject({
+    keys: 1,
+    withoutTtl: 0,
+    server: { keys: 1 },
+    atLimit: [{ identity: 'most' }],
+  })
+  const sent = [...(await redis.info('commandstats')).matchAll(/^cmdstat_([^:]+):/gm)].map(([, name]) => name)
+  expect(JSON.parse(overRest.stdout)).toMatchObject({ keys: 1, atLimit: [{ identity: 'most', used: 10 }] })
+  for (const name of ['keys', 'monitor', 'xadd', 'set', 'pexpire']) expect(sent).not.toContain(name)
+})
