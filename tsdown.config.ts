@@ -29,6 +29,7 @@ export default defineConfig([
     inputOptions: { resolve: { mainFields: ['module', 'main'] } },
     plugins: [bundledLicenses()],
     dts: false,
+    minify: true,
     logLevel: 'error',
     outExtensions: () => ({ js: '.js' }),
   },

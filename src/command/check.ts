@@ -69,7 +69,9 @@ export const check = defineCommand({
     const settings = readSettings({ cwd, shell: env, config: options.config, env: options.env, view })
     const { toml } = settings
     if (!toml) {
-      throw new CommandError('no wrangler.toml here or above', { hint: 'Name it with --config.' })
+      throw new CommandError('no wrangler.toml here or above', {
+        hint: 'Name it with --config. A wrangler.json or wrangler.jsonc is not read.',
+      })
     }
     const { findings, config } = inspect(settings, view)
     const count = (level: Located['level']) => findings.filter((finding) => finding.level === level).length

@@ -3,6 +3,7 @@ import { text } from 'node:stream/consumers'
 import { styleText } from 'node:util'
 import { Presets, SingleBar } from 'cli-progress'
 import Table from 'cli-table3'
+import { CommandError } from './command-error.ts'
 
 export interface TerminalOptions {
   readonly stdin: NodeJS.ReadStream
@@ -113,8 +114,14 @@ export class Terminal {
     const { stdin, stderr } = this.#options
     if (!stdin.isTTY || !stderr.isTTY) return undefined
     const prompt = createInterface({ input: stdin, output: stderr })
+    // While it reads, Ctrl-C is a key like others, and Ctrl-D ends it without an answer.
+    const gone = new AbortController()
+    for (const event of ['SIGINT', 'close']) prompt.once(event, () => gone.abort())
     try {
-      return /^y(?:es)?$/i.test((await prompt.question(`${question} [y/N] `, { signal })).trim())
+      const answer = await prompt.question(`${question} [y/N] `, { signal: AbortSignal.any([signal, gone.signal]) })
+      return /^y(?:es)?$/i.test(answer.trim())
+    } catch {
+      throw new CommandError('ended without an answer: nothing was done', { exit: 'interrupted' })
     } finally {
       prompt.close()
     }

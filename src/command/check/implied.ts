@@ -5,6 +5,7 @@ import type { Settings } from '../settings/settings.ts'
 import { covers, EVERYTHING } from './covers.ts'
 import type { Finding } from './finding.ts'
 import { policyPlace } from './policy-place.ts'
+import { hasReserve } from './unlimited.ts'
 
 /** Tiers that never refuse, because another one always does so before. */
 export function impliedMistakes({ policies }: Config, settings: Settings): readonly Finding[] {
@@ -70,7 +71,8 @@ function isImplied(policy: Policy, tier: Tier, other: Policy): boolean {
 /** Whether another policy holds for all requests of this one, and counts its callers together or as this one does. */
 function isStronger(other: Policy, policy: Policy): boolean {
   const isExact = other.algorithm === 'sliding-window' || other.algorithm === 'sorted-set'
-  const isWindow = policy.algorithm !== 'token-bucket' && policy.algorithm !== 'concurrency'
+  // With a reserve, it refuses some before its limit is reached.
+  const isWindow = policy.algorithm !== 'token-bucket' && policy.algorithm !== 'concurrency' && !hasReserve(policy)
   // A shadow policy is there to be tried, and what is corrected later may come to anything.
   const isPlain = [policy, other].every(
     ({ enforced, counts, settleHeader }) => enforced && counts === 'requests' && settleHeader === undefined,
