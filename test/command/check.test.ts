@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { RULES } from '../../src/command/check/rules.ts'
+import { check as checkCommand } from '../../src/command/check.ts'
+import { expectDocumented } from './documented.ts'
 import { findingsOf } from './findings-of.ts'
 import { type RunOptions, runCommand, runInside } from './run-command.ts'
 
@@ -54,6 +56,17 @@ test('sluice check prints each finding as file:line:column, what to do, and a co
   ])
 })
 
+test('sluice check --json says the same in fields that are documented', async () => {
+  const { code, stdout } = await check({ 'wrangler.toml': `${GOOD}STORE_TIMEOUT_MS = 60000\n` }, ['--json', '--strict'])
+  expectDocumented(checkCommand, stdout)
+  expect(code).toBe(1)
+  expect(JSON.parse(stdout)).toMatchObject({
+    ok: false,
+    environment: null,
+    findings: [{ level: 'warning', rule: 'store-timeout', file: 'wrangler.toml', line: 4, column: 20 }],
+  })
+})
+
 test('sluice check fails for warnings with --strict alone', async () => {
   const files = { 'wrangler.toml': GOOD.replace('acme.test', 'example.com') }
   expect((await check(files)).code).toBe(0)
@@ -96,6 +109,7 @@ test('sluice check says which policies a request meets, by what identity, at wha
   const files = { 'wrangler.toml': `${GOOD}EXEMPT = "GET /health"\n${LOGIN}` }
   const args = ['POST', '/login', '-H', 'Authorization: Bearer x', '--ip', '203.0.113.7', '--json']
   const { stdout } = await check(files, args)
+  expectDocumented(checkCommand, stdout)
   expect(JSON.parse(stdout).request).toMatchObject({
     method: 'POST',
     path: '/login',

@@ -4,11 +4,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createClient } from '@redis/client'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { reset } from '../../src/command/reset.ts'
+import { usage } from '../../src/command/usage.ts'
 import { freePort } from '../../tools/free-port.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
 import { startGateway } from '../support/gateway.ts'
 import type { PointOfPresence } from '../support/point-of-presence.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
+import { expectDocumented } from './documented.ts'
 import { type Outcome, runCommand, runInside } from './run-command.ts'
 
 const KEY_PREFIX = `command-${randomUUID()}`
@@ -107,6 +110,7 @@ describe.each(CONNECTIONS)('over %s', (kind, where) => {
       'bucket-1h': 3,
     })
     expect(JSON.parse(outcome.stdout).leftOut).toEqual([])
+    expectDocumented(usage, outcome.stdout)
     for (const { key, used: units } of JSON.parse(outcome.stdout).tiers) expect(key in before).toBe(units > 0)
     expect(used(await run(args))).toEqual(used(outcome))
     expect(await contents()).toEqual(before)
@@ -114,6 +118,7 @@ describe.each(CONNECTIONS)('over %s', (kind, where) => {
 
   test('sluice usage names policies that it cannot ask, and takes a digest in place of a caller', async () => {
     const { stdout } = await run(['usage', '-', '--json', ...where], `${token}\n`)
+    expectDocumented(usage, stdout)
     const { tiers, leftOut } = JSON.parse(stdout)
     expect(leftOut).toEqual([
       { policy: 'login', why: 'it counts this caller by address: name it with --ip' },
@@ -134,6 +139,7 @@ describe.each(CONNECTIONS)('over %s', (kind, where) => {
 
     const one = await run(['reset', ...caller, '--policy', 'login', '--yes', '--json'])
     expect(one.code).toBe(0)
+    expectDocumented(reset, one.stdout)
     expect(JSON.parse(one.stdout)).toMatchObject({ reset: true, keys: [{ policy: 'login', used: 1 }] })
     expect(used(await run(['usage', ...caller, '--json']))).toMatchObject({ 'default-1h': 3, 'login-1h': 0 })
 
