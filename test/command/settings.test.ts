@@ -1,0 +1,99 @@
+import '../../tools/wrangler-switches.ts'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { unstable_getVarsForDev as getVarsForDev, unstable_readConfig as readConfig } from 'wrangler'
+import { readSettings } from '../../src/command/settings/settings.ts'
+import { expectProperty } from '../support/property.ts'
+
+let cwd: string
+beforeAll(async () => {
+  cwd = await mkdtemp(join(tmpdir(), 'sluice-settings-'))
+})
+afterAll(() => rm(cwd, { recursive: true }))
+
+/** What is read here, and by Wrangler itself. */
+async function read(files: Readonly<Record<string, string>>, env?: string) {
+  for (const [name, text] of Object.entries(files)) await writeFile(join(cwd, name), text)
+  const { variables } = readSettings({ cwd, shell: {}, env, view: 'development' })
+  const { vars, configPath } = readConfig(
+    { config: join(cwd, 'wrangler.toml'), ...(env && { env }) },
+    { hideWarnings: true },
+  )
+  const bindings = getVarsForDev(configPath, undefined, vars, env, true)
+  const expected = Object.entries(bindings).flatMap(([name, binding]) =>
+    'value' in binding ? [[name, binding.value]] : [],
+  )
+  return { variables, expected: Object.fromEntries(expected) }
+}
+
+const TOML = `name = "x"
+main = "x.ts"
+compatibility_date = "2026-11-01"
+[vars]
+RATE_LIMITS = "1/1s"
+STORE_TIMEOUT_MS = 100
+LOCAL_SHARE = 0.5
+KEY_PREFIX = 'a\\b'
+EXEMPT = """
+GET /a, \\
+  GET /b"""
+[[vars.POLICIES]]
+name = "a"
+reserve = { critical = 0.2 }
+match = [
+  "GET /x", # one
+  "GET /y",
+]
+[[vars.POLICIES]]
+name = "b"
+[env.production.vars]
+MODE = "shadow"
+[env.staging]
+workers_dev = false
+`
+
+describe('readSettings() takes what Wrangler does', () => {
+  test.each([undefined, 'production', 'staging'])('of wrangler.toml, environment %s', async (env) => {
+    const { variables, expected } = await read({ 'wrangler.toml': TOML }, env)
+    expect(variables).toEqual(expected)
+  })
+
+  test('of the .dev.vars of an environment, if there is one', async () => {
+    const files = {
+      'wrangler.toml': TOML,
+      '.dev.vars': 'MODE=enforce\nANONYMOUS=ip',
+      '.dev.vars.production': 'LEASES=4',
+    }
+    for (const env of ['production', 'staging']) {
+      const { variables, expected } = await read(files, env)
+      expect(variables).toEqual(expected)
+    }
+    await rm(join(cwd, '.dev.vars.production'))
+  })
+
+  test('of any .dev.vars', async () => {
+    const value = fc.oneof(
+      fc.string(),
+      fc.string({ unit: fc.constantFrom('a', ' ', '#', '"', "'", '`', '\\', 'n', '=', '$', '{', '\n', '\r') }),
+    )
+    const quoted = fc.tuple(fc.constantFrom('', '"', "'", '`'), value).map(([quote, text]) => `${quote}${text}${quote}`)
+    const line = fc
+      .tuple(
+        fc.constantFrom('', 'export ', '# ', ' '),
+        fc.constantFrom('MODE', 'EXEMPT', 'X'),
+        fc.constantFrom('=', ' = ', ': '),
+        quoted,
+      )
+      .map((parts) => parts.join(''))
+    await expectProperty(
+      fc.asyncProperty(fc.array(line, { maxLength: 4 }), async (lines) => {
+        const { variables, expected } = await read({ 'wrangler.toml': TOML, '.dev.vars': lines.join('\n') })
+        expect(variables).toEqual(expected)
+      }),
+      200,
+    )
+  })
+})
