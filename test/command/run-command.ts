@@ -47,9 +47,11 @@ export async function runCommand(
   child.stdin.on('error', () => {})
   child.stdin.end(input)
   let lines = 0
-  child.stdout.on('data', (chunk: Buffer) => {
+  child.stdout.on('data', function interrupt(chunk: Buffer) {
     lines += chunk.toString().split('\n').length - 1
-    if (interruptAfterLines !== undefined && lines >= interruptAfterLines) child.kill('SIGINT')
+    if (interruptAfterLines === undefined || lines < interruptAfterLines) return
+    child.stdout.off('data', interrupt)
+    child.kill('SIGINT')
   })
   const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')])
   return { code, stdout, stderr }
