@@ -13,6 +13,18 @@ export interface Contender {
   make(tiers: readonly Tier[]): Limit
 }
 
+/** Calls tasks no sooner than a limit lets it. */
+export interface Throttle {
+  readonly name: string
+  make(tier: Tier): (task: () => unknown) => Promise<unknown>
+}
+
+/** Libraries that limit within one process. */
+export interface InProcess {
+  readonly inMemory: readonly Contender[]
+  readonly throttles: readonly Throttle[]
+}
+
 export interface PeerOptions {
   readonly redisPort: number
   readonly restUrl: string
@@ -30,6 +42,12 @@ const FOLDER = fileURLToPath(import.meta.resolve('.'))
 export function installPeers(): void {
   installLocked(FOLDER)
   execFileSync('tsc', ['-p', FOLDER], { stdio: 'inherit' })
+}
+
+/** Those of the peers that need no Redis. */
+export async function loadInProcess(): Promise<InProcess> {
+  const module = import.meta.resolve('./peers/in-process.ts')
+  return import(module)
 }
 
 /** Connects the peers that are installed. */

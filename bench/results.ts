@@ -5,6 +5,7 @@ import type { AccuracyFigures, LeaseFigures } from './accuracy/measure.ts'
 import type { RedisClient } from './command-counts.ts'
 import type { GatewayFigures } from './gateway/measure.ts'
 import { findWrk } from './gateway/wrk.ts'
+import type { LibraryFigures } from './library/measure.ts'
 import type { RedisFigures } from './redis/measure.ts'
 import type { WorstFigures } from './worst/measure.ts'
 
@@ -21,6 +22,7 @@ export interface Results {
   /** Of each gateway an ordinary request first, then the worst found. */
   readonly worst?: readonly WorstFigures[]
   readonly leases?: readonly LeaseFigures[]
+  readonly library?: LibraryFigures
 }
 
 /** What figures depend on, and when they were taken. */

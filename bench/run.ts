@@ -1,7 +1,7 @@
 /**
  * Sluice beside its peers, on one Redis and one workerd. About 20 minutes; with --quick, two.
  *
- *     npm run bench -- [--quick] [--only redis|gateway|accuracy|worst]
+ *     npm run bench -- [--quick] [--only redis|gateway|accuracy|worst|library]
  *
  * Prints tables and what the run must show, and writes figures and plots to bench/results/. It fails only if something
  * could not be measured: a figure that is not what it should be is a result.
@@ -18,7 +18,8 @@ import { connectRedis } from './command-counts.ts'
 import { type Bundle, bundle } from './gateway/bundle.ts'
 import { HOT, measureGateways } from './gateway/measure.ts'
 import { BARE, HONO_RATE_LIMITER, SLUICE, UPSTASH } from './gateway/variants.ts'
-import { connectPeers, installPeers } from './peers.ts'
+import { measureLibrary } from './library/measure.ts'
+import { connectPeers, installPeers, loadInProcess } from './peers.ts'
 import { measureInRedis } from './redis/measure.ts'
 import { checkClaims } from './report/claims.ts'
 import { drawPlots } from './report/plots.ts'
@@ -43,20 +44,22 @@ const FULL = {
   },
   accuracy: { targets: ALL_TARGETS, repetitions: 2, durationMs: 3_000 },
   worst: { seed: 1, candidates: 1_000, looks: 20, repetitions: 1_000 },
+  library: { repetitions: 7, decisions: 200_000, calls: 1_000 },
 }
 const QUICK = {
   redis: { warmUps: 0, repetitions: 1, budgetMs: 40 },
   gateway: { repetitions: new Map([[HOT, 1]]), seconds: 1 },
   accuracy: { targets: MAIN_TARGETS, repetitions: 1, durationMs: 3_000 },
   worst: { seed: 1, candidates: 200, looks: 10, repetitions: 250 },
+  library: { repetitions: 3, decisions: 100_000, calls: 300 },
 }
 
 const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false }, only: { type: 'string' } } })
 const isQuick = values.quick
 const settings = isQuick ? QUICK : FULL
 const isAsked = (section: string) => values.only === undefined || values.only === section
-if (!['redis', 'gateway', 'accuracy', 'worst'].some(isAsked)) {
-  console.error('usage: npm run bench -- [--quick] [--only redis|gateway|accuracy|worst]')
+if (!['redis', 'gateway', 'accuracy', 'worst', 'library'].some(isAsked)) {
+  console.error('usage: npm run bench -- [--quick] [--only redis|gateway|accuracy|worst|library]')
   process.exit(1)
 }
 
@@ -105,6 +108,12 @@ try {
     for (const source of [BARE, SLUICE])
       worst.push(...(await measureWorst(source, { upstream, bundles, ...settings.worst })))
     results = { ...results, worst }
+  }
+  if (isAsked('library')) {
+    tell('the library')
+    const rest = { url: front.url, token: TOKEN }
+    const options = { ...(await loadInProcess()), contenders, rest, tcp: redis, ...settings.library }
+    results = { ...results, library: await measureLibrary(options) }
   }
   await report(results)
 } finally {

@@ -1,6 +1,7 @@
 import { LEASED, SLIDING } from '../accuracy/targets.ts'
 import { type GatewayFigures, HOT } from '../gateway/measure.ts'
 import { NAMES, SLUICE } from '../gateway/variants.ts'
+import { LIBRARY, LIBRARY_OVER_REST } from '../library/measure.ts'
 import { NEW_CALLER } from '../redis/measure.ts'
 import { PREFIX_SUMS, SORTED_SET_LOG, SUMMED_STREAM } from '../redis/subjects.ts'
 import type { Results } from '../results.ts'
@@ -25,6 +26,7 @@ export function checkClaims(results: Results): Claim[] {
     ...accuracyClaims(results),
     ...worstClaims(results),
     ...leaseClaims(results),
+    ...libraryClaims(results),
   ]
 }
 
@@ -34,6 +36,20 @@ function atMost(bound: number, claim: string, measured: number): Claim {
 
 function atLeast(bound: number, claim: string, measured: number): Claim {
   return { claim: `${claim} ≥ ${bound}`, measured, isMet: measured >= bound }
+}
+
+function libraryClaims({ library }: Results): Claim[] {
+  if (!library) return []
+  const perSecond = library.inMemory
+    .filter(({ limiter, what }) => limiter === LIBRARY && !what.includes('tiers'))
+    .map((row) => row.perSecond)
+  const requests = library.overRedis.find(({ limiter }) => limiter === LIBRARY_OVER_REST)?.requests ?? Number.NaN
+  const worst = library.waiting.find(({ throttle }) => throttle === LIBRARY)?.worst ?? Number.NaN
+  return [
+    atLeast(500_000, 'decisions a second of one processor, in memory, one tier', Math.min(...perSecond)),
+    atMost(1, 'requests to Redis of a decision, after the first', requests),
+    atMost(1, 'calls in the fullest window ÷ limit, of waitFor', worst),
+  ]
 }
 
 function redisClaims({ redis }: Results): Claim[] {

@@ -1,5 +1,6 @@
 import type { AccuracyFigures, LeaseFigures } from '../accuracy/measure.ts'
 import type { GatewayFigures } from '../gateway/measure.ts'
+import type { LibraryFigures } from '../library/measure.ts'
 import { NEW_CALLER, type RedisFigures } from '../redis/measure.ts'
 import type { Results } from '../results.ts'
 import type { WorstFigures } from '../worst/measure.ts'
@@ -11,7 +12,7 @@ type Row = Record<string, string | number>
 const DOLLARS_PER_COMMAND = 0.2 / 100_000
 
 /** Prints a run's figures. */
-export function printTables({ redis, gateway, bundles, accuracy, service, worst, leases }: Results): void {
+export function printTables({ redis, gateway, bundles, accuracy, service, worst, leases, library }: Results): void {
   if (redis) print('In Redis: µs of server time, billed commands and bytes of a decision', redis.map(redisRow))
   if (gateway) {
     print('Through the gateway', gateway.map(gatewayRow))
@@ -26,6 +27,11 @@ export function printTables({ redis, gateway, bundles, accuracy, service, worst,
   if (service) print('Service to honest callers', service.map(accuracyRow))
   if (worst) print('An ordinary request, and the worst found', worst.map(worstRow))
   if (leases) print('Leases, simulated: admitted ÷ ideal (calls a request), by ms to the store', leaseRows(leases))
+  if (library) {
+    print('The library, in memory: decisions a second of one processor', library.inMemory.map(inMemoryRow))
+    print('The library, over Redis: a decision', library.overRedis.map(overRedisRow))
+    print('Waiting: 80 calls at 20 in 500 ms, the second 450 ms after the first', library.waiting.map(waitingRow))
+  }
 }
 
 export function printClaims(claims: readonly Claim[]): void {
@@ -46,6 +52,18 @@ function redisRow({ subject, tiers, entries, serverUs, billed, bytes }: RedisFig
     bytes,
     'bytes/entry': perEntry,
   }
+}
+
+function inMemoryRow({ limiter, what, perSecond, ratio }: LibraryFigures['inMemory'][number]): Row {
+  return { limiter, what, 'decisions/s': Math.round(perSecond), 'Sluice ÷ it': round(ratio) }
+}
+
+function overRedisRow({ limiter, requests, processorUs }: LibraryFigures['overRedis'][number]): Row {
+  return { limiter, 'REST requests': requests === undefined ? '' : round(requests), 'µs here': round(processorUs) }
+}
+
+function waitingRow({ throttle, worst, duration }: LibraryFigures['waiting'][number]): Row {
+  return { throttle, 'fullest window ÷ limit': round(worst), 'time ÷ ideal': round(duration) }
 }
 
 function gatewayRow({ variant, callers, restLatencyMs, ...figures }: GatewayFigures): Row {

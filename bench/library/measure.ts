@@ -1,0 +1,204 @@
+/** The library in one process, beside others that limit there. */
+import {
+  createLimiter,
+  type Limiter,
+  memoryStore,
+  redisStore,
+  slidingWindow,
+  UPSTASH_OPTIONS,
+} from '../../src/index.ts'
+import { sleep } from '../../src/library/sleep.ts'
+import type { Tier } from '../../src/limit/rule.ts'
+import { mostInAWindow } from '../accuracy/windows.ts'
+import type { Contender, Limit, Throttle } from '../peers.ts'
+import { median, medians } from '../statistics.ts'
+
+export const LIBRARY = 'Sluice'
+export const LIBRARY_OVER_REST = 'Sluice over REST'
+
+/** Never reached: each decision grants. */
+const AMPLE: Tier = { limit: 10_000_000, windowMs: 1_000 }
+/** Reached at once: nearly each decision refuses. */
+const SCARCE: Tier = { limit: 10, windowMs: 3_600_000 }
+const SECOND_TIER: Tier = { limit: 100_000_000, windowMs: 60_000 }
+const MANY_CALLERS = 1_000
+
+/** One call, then the others shortly before its window has ended. */
+const WAITING = { limit: 20, windowMs: 500, tasks: 80, pause: 0.9 }
+const WAITING_REPETITIONS = 3
+/** A process that is busy calls a little later than it was let to, so that windows of calls are a little shorter. */
+const PUNCTUALITY = 0.9
+
+export interface DecisionFigures {
+  readonly limiter: string
+  readonly what: string
+  /** Decisions that one processor makes in a second. */
+  readonly perSecond: number
+  /** That of Sluice over it, from the same turns. */
+  readonly ratio: number
+}
+
+export interface CallFigures {
+  readonly limiter: string
+  /** Requests to Redis's REST interface, a decision; undefined over TCP. */
+  readonly requests: number | undefined
+  /** Time of this process's processor, a decision. */
+  readonly processorUs: number
+}
+
+export interface WaitingFigures {
+  readonly throttle: string
+  /** Calls in the fullest span of nine tenths of a window, over the limit. */
+  readonly worst: number
+  /** Time that all took, over what they take if they are as soon as the limit lets them. */
+  readonly duration: number
+}
+
+export interface LibraryFigures {
+  readonly inMemory: readonly DecisionFigures[]
+  readonly overRedis: readonly CallFigures[]
+  readonly waiting: readonly WaitingFigures[]
+}
+
+export interface LibraryBenchOptions {
+  readonly inMemory: readonly Contender[]
+  readonly contenders: readonly Contender[]
+  readonly throttles: readonly Throttle[]
+  /** Clients of Redis, over REST and over TCP. */
+  readonly rest: { readonly url: string; readonly token: string }
+  readonly tcp: Parameters<typeof redisStore>[0]
+  readonly repetitions: number
+  /** Decisions of a turn. */
+  readonly decisions: number
+  readonly calls: number
+}
+
+export async function measureLibrary(options: LibraryBenchOptions): Promise<LibraryFigures> {
+  return {
+    inMemory: await measureInMemory(options),
+    overRedis: await measureOverRedis(options),
+    waiting: await measureWaiting(options),
+  }
+}
+
+async function measureInMemory({ inMemory, repetitions, decisions }: LibraryBenchOptions): Promise<DecisionFigures[]> {
+  const own: Contender = { name: LIBRARY, make: (tiers) => limitOf(limiterOf(tiers)) }
+  const cases = [
+    { what: 'granted, one caller', tiers: [AMPLE], callers: 1 },
+    { what: `granted, ${MANY_CALLERS} callers`, tiers: [AMPLE], callers: MANY_CALLERS },
+    { what: 'granted, two tiers', tiers: [AMPLE, SECOND_TIER], callers: 1 },
+    { what: 'refused, one caller', tiers: [SCARCE], callers: 1 },
+  ]
+  const figures: DecisionFigures[] = []
+  for (const { what, tiers, callers } of cases) {
+    // A library without a way to ask for several tiers at once has no figure for them.
+    const contenders = tiers.length === 1 ? [own, ...inMemory] : [own]
+    const rates = new Map<string, number[]>(contenders.map(({ name }) => [name, []]))
+    const names = Array.from({ length: callers }, (_, index) => `caller ${index}`)
+    // The first turn warms up.
+    for (let turn = 0; turn <= repetitions; turn++) {
+      for (const { name, make } of contenders) {
+        const us = await processorUs(make(tiers), names, decisions)
+        if (turn > 0) rates.get(name)?.push(1e6 / us)
+      }
+    }
+    const ownRates = rates.get(LIBRARY) ?? []
+    for (const [limiter, perSecond] of rates) {
+      const ratio = median(perSecond.map((rate, turn) => (ownRates[turn] as number) / rate))
+      figures.push({ limiter, what, perSecond: median(perSecond), ratio })
+    }
+  }
+  return figures
+}
+
+async function measureOverRedis(options: LibraryBenchOptions): Promise<CallFigures[]> {
+  const { contenders, rest, tcp, repetitions, calls } = options
+  const { Redis } = await import('@upstash/redis')
+  const upstash = new Redis({ ...rest, ...UPSTASH_OPTIONS })
+  const subjects = [
+    { name: LIBRARY_OVER_REST, limit: limitOf(limiterOf([AMPLE], redisStore(upstash))) },
+    { name: `${LIBRARY} over TCP`, limit: limitOf(limiterOf([AMPLE], redisStore(tcp))) },
+    ...contenders.map(({ name, make }) => ({ name, limit: make([AMPLE]) })),
+  ]
+  const runs = subjects.map(({ name, limit }) => ({ name, limit, rows: [] as { us: number; requests: number }[] }))
+  for (let turn = 0; turn <= repetitions; turn++) {
+    for (const { limit, rows } of runs) {
+      const counted = await countRequests(() => processorUs(limit, ['caller'], calls))
+      if (turn > 0) rows.push({ us: counted.result, requests: counted.requests / calls })
+    }
+  }
+  return runs.map(({ name, rows }) => {
+    const { us, requests } = medians(rows)
+    return { limiter: name, processorUs: us, requests: requests > 0 ? requests : undefined }
+  })
+}
+
+async function measureWaiting({ throttles }: LibraryBenchOptions): Promise<WaitingFigures[]> {
+  const { limit, windowMs, tasks, pause } = WAITING
+  const own: Throttle = {
+    name: LIBRARY,
+    make(tier) {
+      const limiter = limiterOf([tier])
+      return async (task) => {
+        await limiter.waitFor('caller')
+        return task()
+      }
+    },
+  }
+  const runs = [own, ...throttles].map((throttle) => ({ throttle, rows: [] as { worst: number; duration: number }[] }))
+  for (let turn = 0; turn < WAITING_REPETITIONS; turn++) {
+    for (const { throttle, rows } of runs) {
+      const call = throttle.make({ limit, windowMs })
+      const calledMs: number[] = []
+      const startMs = performance.now()
+      const task = () => calledMs.push(performance.now())
+      await call(task)
+      await sleep(pause * windowMs)
+      await Promise.all(Array.from({ length: tasks - 1 }, () => call(task)))
+      const admissions = calledMs.map((ms) => ({ earliestMs: ms, latestMs: ms }))
+      const idealMs = (tasks / limit - 1 + pause) * windowMs
+      rows.push({
+        worst: mostInAWindow(admissions, PUNCTUALITY * windowMs) / limit,
+        duration: (Math.max(...calledMs) - startMs) / idealMs,
+      })
+    }
+  }
+  // Of windows, the fullest is what counts.
+  return runs.map(({ throttle, rows }) => ({
+    throttle: throttle.name,
+    worst: Math.max(...rows.map(({ worst }) => worst)),
+    duration: median(rows.map(({ duration }) => duration)),
+  }))
+}
+
+function limitOf(limiter: Limiter): Limit {
+  return async (caller) => (await limiter.take(caller)).granted
+}
+
+function limiterOf(tiers: readonly Tier[], store = memoryStore()): Limiter {
+  const limits = tiers.map(({ limit, windowMs }) => `${limit}/${windowMs}ms`).join(', ')
+  return createLimiter({ store, policies: [{ name: 'bench', ...slidingWindow(limits, { exact: true }) }] })
+}
+
+/** Of a decision, in turns of the callers. */
+async function processorUs(limit: Limit, callers: readonly string[], decisions: number): Promise<number> {
+  const before = process.cpuUsage()
+  for (let i = 0; i < decisions; i++) await limit(callers[i % callers.length] as string)
+  const { user, system } = process.cpuUsage(before)
+  return (user + system) / decisions
+}
+
+/** How often `fetch` is called meanwhile. */
+async function countRequests<T>(work: () => Promise<T>): Promise<{ result: T; requests: number }> {
+  const { fetch } = globalThis
+  let requests = 0
+  globalThis.fetch = ((...args: Parameters<typeof fetch>) => {
+    requests++
+    return fetch(...args)
+  }) as typeof fetch
+  try {
+    return { result: await work(), requests }
+  } finally {
+    globalThis.fetch = fetch
+  }
+}
