@@ -11,6 +11,7 @@ import {
   sortedSet,
   tokenBucket,
 } from '../../src/index.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 
 const START_MS = 1_700_000_000_000
 
@@ -150,6 +151,30 @@ test('reset() gives an identity all of its limits, and no other', async () => {
   await limiter.reset('alice')
   expect((await limiter.take('alice')).granted).toBe(true)
   expect((await limiter.take('bob')).granted).toBe(false)
+})
+
+test('reset() is not undone by a refusal from before it that is still on its way', async () => {
+  let arrive = (): void => {}
+  let isSlow = false
+  class SlowStore extends MemoryStore {
+    override async decide(request: Parameters<MemoryStore['decide']>[0]) {
+      const decision = this.decideNow(request)
+      const { promise, resolve } = Promise.withResolvers<void>()
+      arrive = resolve
+      if (isSlow) await promise
+      return decision
+    }
+  }
+  const slow = new SlowStore(() => START_MS)
+  const { limiter } = subject({ limits: '1/1h', store: { isRemote: true, timeoutMs: 60_000, open: () => slow } })
+  await limiter.take('alice')
+  isSlow = true
+  const late = limiter.take('alice')
+  isSlow = false
+  await limiter.reset('alice')
+  arrive()
+  expect((await late).granted).toBe(false)
+  expect((await limiter.take('alice')).granted).toBe(true)
 })
 
 describe('refund()', () => {
