@@ -1,8 +1,8 @@
 /**
  * Writes `lua/*.lua` into modules, which every bundler and runtime can import: `npm run embed-lua`.
  *
- * With `--check`, it fails if a module is not what the files say. Comments on lines of their own are left out: they
- * would be a sixth of the Worker's bundle. What a chunk gets from others is read off its line `local … = ...`, where
+ * With `--check`, it fails if a module is not what the files say. Comments, indentation and empty lines are left out:
+ * they would be a fifth of the Worker's bundle. What a chunk gets from others is read off its line `local … = ...`, where
  * `tier_usage` stands for `tier-usage.lua`.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -37,7 +37,10 @@ function moduleOf(folder: string): string {
         .split(', ')
         .filter((name) => name !== '' && !HANDED_BY_SCRIPT.includes(name))
         .map((name) => name.replaceAll('_', '-'))
-      const lua = source.replace(/^ *--.*\n/gm, '').trim()
+      const lua = source
+        .replace(/^ *--.*\n| -- .*$/gm, '')
+        .replace(/^ +|\n(?=\n)/gm, '')
+        .trim()
       return `  ${JSON.stringify(basename(file, '.lua'))}: ${JSON.stringify({ lua, takes })},\n`
     })
   return `// Made of ${folder}*.lua by \`npm run embed-lua\`. Do not edit.\nexport const LUA = {\n${chunks.join('')}} as const\n`

@@ -5,10 +5,11 @@ import { MAX_LOG_ENTRIES, readTiers, refuseMisplaced, tierName } from '../limit/
 import type { Tier } from '../limit/rule.ts'
 import { formatWindow, LIMITS_EXPECTED } from '../limit/tiers.ts'
 import { parseHeaderSource, type Source } from '../request/identity/source.ts'
-import type { Cost, Missing, Policy, PolicyTier } from '../request/policy/policy.ts'
+import type { Cost, Missing, Plans, Policy, PolicyTier } from '../request/policy/policy.ts'
 import { PRIORITIES, type Priority } from '../request/policy/priority.ts'
 import { ConfigError } from './config-error.ts'
-import { HEADER_EXPECTED, type PolicyTable } from './policy-schema.ts'
+import { HEADER_EXPECTED, PLAN_EXPECTED, type PolicyTable } from './policy-schema.ts'
+import { parseStatuses } from './schema.ts'
 
 /** What variables and options are called in messages. */
 export interface Names {
@@ -62,6 +63,7 @@ export function defaultPolicy(tiers: readonly Tier[], defaults: PolicyDefaults):
     cost: toldCost(defaults, Math.min(...tiers.map(({ limit }) => limit))) ?? ONE,
     missing,
     burst: undefined,
+    plans: undefined,
     priority: undefined,
     reserved: NO_RESERVE,
     settleHeader: undefined,
@@ -84,8 +86,12 @@ export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyD
   }
   // MODE=shadow refuses nothing, whatever a policy says of itself.
   const enforced = !defaults.isShadow && table.mode !== 'shadow'
-  const tiers = tiersOf(table, fail)
-  const smallest = Math.min(...tiers.map(({ limit }) => limit), table.burst ?? Number.POSITIVE_INFINITY)
+  const plans = plansOf(table, fail, (plan, expected) => {
+    throw new ConfigError(names.policies, expected, plan[1], [index, 'limits', plan[0]])
+  })
+  const tiers = plans?.limits[plans.byDefault]?.tiers ?? tiersOf(table, table.limits as string | undefined, fail)
+  const allTiers = plans ? Object.values(plans.limits).flatMap((limits) => limits.tiers) : tiers
+  const smallest = Math.min(...allTiers.map(({ limit }) => limit), table.burst ?? Number.POSITIVE_INFINITY)
   const cost = costOf(table, fail)
   const dearest = cost.kind === 'fixed' ? cost.units : cost.max
   const dearestKey = cost.kind === 'fixed' ? 'cost' : 'max_cost'
@@ -107,7 +113,8 @@ export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyD
     ignoresCase: table.ignore_case ?? defaults.ignoresCase,
     cost: (table.cost === undefined && isUnits && toldCost(defaults, smallest - reserved.sheddable)) || cost,
     missing: table.missing ?? defaults.missing,
-    burst: ALGORITHMS[algorithm].hasBurst ? (table.burst ?? tiers[0]?.limit) : undefined,
+    burst: burstOf(table, tiers),
+    plans,
     priority,
     reserved,
     settleHeader: settleHeaderOf(table, fail),
@@ -120,8 +127,41 @@ export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyD
 
 type Fail = (key: keyof PolicyTable, expected: string) => never
 
-function tiersOf(table: PolicyTable, fail: Fail): readonly PolicyTier[] {
-  const { name, algorithm, limits } = table
+type FailPlan = (plan: readonly [name: string, limits: string], expected: string) => never
+
+/** Limits by plan. All plans have the same windows: what is counted then means the same to each, whoever changes plans. */
+function plansOf(table: PolicyTable, fail: Fail, failPlan: FailPlan): Plans | undefined {
+  const { limits, plan: source, default_plan: byDefault, reserve } = table
+  if (typeof limits !== 'object') {
+    if (source) fail('plan', 'limits as a table by plan with it')
+    if (byDefault !== undefined) fail('default_plan', 'limits as a table by plan with it')
+    return undefined
+  }
+  const entries = Object.entries(limits)
+  if (entries.length === 0) fail('limits', LIMITS_EXPECTED)
+  if (!source) return fail('plan', PLAN_EXPECTED)
+  if (byDefault === undefined || !Object.hasOwn(limits, byDefault)) {
+    return fail('default_plan', `one of ${entries.map(([name]) => `"${name}"`).join(', ')}`)
+  }
+  if (reserve) fail('reserve', 'limits without plans with it')
+  const windowsOf = (tiers: readonly Tier[]) => tiers.map(({ windowMs }) => windowMs).join()
+  let windows: string | undefined
+  const made = entries.map((entry) => {
+    const failHere: Fail = (key, expected) => (key === 'limits' ? failPlan(entry, expected) : fail(key, expected))
+    const tiers = tiersOf(table, entry[1], failHere)
+    windows ??= windowsOf(tiers)
+    if (windowsOf(tiers) !== windows) failPlan(entry, 'the same windows in every plan')
+    return [entry[0], { tiers, burst: burstOf(table, tiers) }] as const
+  })
+  return { source, byDefault, limits: Object.fromEntries(made) }
+}
+
+function burstOf({ algorithm, burst }: PolicyTable, [tier]: readonly Tier[]): number | undefined {
+  return ALGORITHMS[algorithm].hasBurst ? (burst ?? tier?.limit) : undefined
+}
+
+function tiersOf(table: PolicyTable, limits: string | undefined, fail: Fail): readonly PolicyTier[] {
+  const { name, algorithm } = table
   refuseMisplaced(table, fail)
   if (limits !== undefined) return named(name, algorithm, readTiers({ ...table, limits }, fail))
   return table.priority === undefined ? fail('limits', `${LIMITS_EXPECTED}; or else a priority`) : []
@@ -159,9 +199,6 @@ function reservedOf({ reserve }: PolicyTable, tiers: readonly PolicyTier[], fail
   return left
 }
 
-/** 4xx without 429. */
-const DEFAULT_FAILURES = [...Array(100).keys()].map((index) => 400 + index).filter((status) => status !== 429)
-
 function failuresOf({ algorithm, counts, failures, reserve, settle }: PolicyTable, tiers: readonly Tier[], fail: Fail) {
   if (counts !== 'failures') {
     if (failures !== undefined) fail('failures', 'counts = "failures" with it')
@@ -171,7 +208,7 @@ function failuresOf({ algorithm, counts, failures, reserve, settle }: PolicyTabl
   if (tiers.length === 0) fail('limits', LIMITS_EXPECTED)
   if (reserve) fail('reserve', 'counts = "requests" with it')
   if (settle) fail('settle', 'counts = "requests" with it')
-  return failures ?? DEFAULT_FAILURES
+  return failures ?? parseStatuses('4xx') ?? []
 }
 
 function settleHeaderOf({ algorithm, settle }: PolicyTable, fail: Fail): string | undefined {

@@ -4,7 +4,7 @@ import { isPassed, PASSED_EXPECTED } from '../gateway/passed-fields.ts'
 import { ALGORITHM_NAMES } from '../limit/algorithm-table.ts'
 import { COUNTS } from '../limit/rule.ts'
 import { DURATION_EXPECTED, LIMITS_EXPECTED } from '../limit/tiers.ts'
-import { BY_EXPECTED, parseBy, parseHeaderSource } from '../request/identity/source.ts'
+import { BY_EXPECTED, parseBy, parseHeaderSource, type Source } from '../request/identity/source.ts'
 import type { Missing } from '../request/policy/policy.ts'
 import { PRIORITIES } from '../request/policy/priority.ts'
 import { integer, matching, oneOf, parsed, patternList, statuses } from './schema.ts'
@@ -12,6 +12,7 @@ import { integer, matching, oneOf, parsed, patternList, statuses } from './schem
 const COST_EXPECTED = 'an integer from 1 to 1000000000, or "header:<name>"'
 export const MISSING_EXPECTED = '"ip", "skip", "deny" or "deny:<status from 400 to 499>"'
 export const HEADER_EXPECTED = '"header:<name>"'
+export const PLAN_EXPECTED = '"header:<name>"'
 
 const share = v.pipe(
   v.number('a share above 0 and below 1'),
@@ -32,9 +33,14 @@ const by = v.pipe(
   parsed(BY_EXPECTED, parseBy),
 )
 
+const planName = matching(/^[\w-]{1,64}$/, 'the name of a plan, up to 64 letters, digits, "-" or "_"')
+const plan = parsed(PLAN_EXPECTED, parsePlan)
+
 export const entries = {
   name: matching(/^[\w-]{1,64}$/, 'up to 64 letters, digits, "-" or "_"'),
-  limits: v.optional(v.string(LIMITS_EXPECTED)),
+  limits: v.optional(v.union([v.string(), v.record(planName, v.string())], LIMITS_EXPECTED)),
+  plan: v.optional(plan),
+  default_plan: v.optional(planName),
   algorithm: v.optional(oneOf(...ALGORITHM_NAMES), 'sliding-window'),
   by: v.optional(by),
   match: v.optional(patternList),
@@ -85,6 +91,11 @@ export type PolicyInput = Omit<v.InferInput<typeof table>, 'match'> & { readonly
 
 /** A table of POLICIES, each of its values checked by itself. */
 export type PolicyTable = v.InferOutput<typeof table>
+
+function parsePlan(text: string): Source | undefined {
+  const sources = parseBy(text)
+  return sources?.length === 1 && sources[0]?.kind === 'header' ? sources[0] : undefined
+}
 
 export function parseMissing(text: string): Missing | undefined {
   if (text === 'ip' || text === 'skip') return { kind: text }

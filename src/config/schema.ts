@@ -87,7 +87,8 @@ export const statuses = v.pipe(
   }),
 )
 
-function parseStatuses(text: string): readonly number[] | undefined {
+/** @returns undefined for what is no status, and no class of them */
+export function parseStatuses(text: string): readonly number[] | undefined {
   if (/^[2-5]\d\d$/.test(text)) return [Number(text)]
   if (!/^[2-5]xx$/i.test(text)) return undefined
   const first = Number(text[0]) * 100

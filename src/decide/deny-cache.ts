@@ -4,7 +4,7 @@ import type { CallContext } from '../store/call-context.ts'
 import type { Store } from '../store/store.ts'
 import { StoreError } from '../store/store.ts'
 import { Generations } from './generations.ts'
-import { Standings } from './standings.ts'
+import { nameOf, Standings } from './standings.ts'
 
 /** Refusals remembered at most. */
 const MAX_ENTRIES = 10_000
@@ -73,18 +73,19 @@ export class DenyCache {
   }
 
   #refusalOf(rule: Rule, units: number, nowMs: number): Refusal | undefined {
-    const refusal = isLasting(rule) ? this.#refusals.get(nameOf(rule, units)) : undefined
+    const refusal = isLasting(rule) ? this.#refusals.get(refusalName(rule, units)) : undefined
     // A clock that stepped back says nothing about how much time has passed.
     if (!refusal || nowMs >= refusal.untilMs || nowMs < refusal.receivedAtMs) return undefined
-    return refusal.version === this.#standings.get(rule.key)?.version ? refusal : undefined
+    return refusal.version === this.#standings.get(rule)?.version ? refusal : undefined
   }
 
   /**
    * Whether a rule would not refuse, as far as is known. Nothing is known of rules that may give back at any moment.
    */
-  #fits({ key, algorithm, enforced, reserved, isSettled }: Rule, units: number): boolean {
+  #fits(rule: Rule, units: number): boolean {
+    const { algorithm, enforced, reserved, isSettled } = rule
     if (!enforced || isSettled || ALGORITHMS[algorithm].holdsSlots) return true
-    const standing = this.#standings.get(key)
+    const standing = this.#standings.get(rule)
     return !standing || standing.remaining >= units + reserved
   }
 
@@ -94,11 +95,11 @@ export class DenyCache {
       const tiers = usage[index] ?? []
       // The tier that holds longest. Before it gives back anything, nothing of this can change for the better.
       const decisive = tiers.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs)[0]
-      const version = this.#standings.get(rule.key)?.version
+      const version = this.#standings.get(rule)?.version
       if (!isLasting(rule) || !decisive || decisive.retryAfterMs === 0 || !areCertain[index] || !version) return
       const untilMs = sentAtMs + Math.min(decisive.resetMs, decisive.retryAfterMs, MAX_AGE_MS)
       const refusal = { usage: tiers, nowMs, sentAtMs, receivedAtMs: this.#now(), untilMs, version }
-      this.#refusals.set(nameOf(rule, unitsOf(rule, request)), refusal)
+      this.#refusals.set(refusalName(rule, unitsOf(rule, request)), refusal)
     })
   }
 }
@@ -116,8 +117,8 @@ function unitsOf({ cost }: Rule, { mode, permits }: DecisionRequest): number {
   return mode === 'partial' ? cost : cost * permits
 }
 
-function nameOf({ key }: Rule, units: number): string {
-  return `${key} ${units}`
+function refusalName(rule: Rule, units: number): string {
+  return `${nameOf(rule)} ${units}`
 }
 
 function agedUsage({ usage, sentAtMs, receivedAtMs }: Refusal, nowMs: number): TierUsage[] {

@@ -78,7 +78,7 @@ export class Leases {
     if (this.#roundTripMs > terms.termMs * MAX_ROUND_TRIP_SHARE) return 1
     const wanted = Math.min(terms.most, this.#size, account.wanted(this.#roundTripMs, terms))
     if (wanted < 2) return 1
-    const usage = request.rules.map(({ key }) => this.#standings.get(key)?.usage ?? [])
+    const usage = request.rules.map((rule) => this.#standings.get(rule)?.usage ?? [])
     return Math.min(wanted, affordable(request, usage, terms))
   }
 
@@ -106,7 +106,7 @@ export class Leases {
       const leased = { ...request, mode: 'partial', permits, leaseMs: terms.termMs } as const
       const decision = await this.#ask(leased, context)
       if (decision.granted > 0) {
-        account.standings = request.rules.map(({ key }) => this.#standings.of(key))
+        account.standings = request.rules.map((rule) => this.#standings.of(rule))
         account.add(decision.granted - own, sentAtMs, terms)
       }
       return decision

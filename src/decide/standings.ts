@@ -1,4 +1,4 @@
-import type { Decision, DecisionRequest } from '../limit/rule.ts'
+import type { Decision, DecisionRequest, Rule } from '../limit/rule.ts'
 import { Generations } from './generations.ts'
 import { Standing } from './standing.ts'
 
@@ -15,17 +15,12 @@ export class Standings {
     return this.#heard
   }
 
-  get(key: string): Standing | undefined {
-    return this.#standings.get(key)
+  get(rule: Rule): Standing | undefined {
+    return this.#standings.get(nameOf(rule))
   }
 
-  of(key: string): Standing {
-    let standing = this.#standings.get(key)
-    if (!standing) {
-      standing = new Standing()
-      this.#standings.set(key, standing)
-    }
-    return standing
+  of(rule: Rule): Standing {
+    return this.#named(nameOf(rule))
   }
 
   /**
@@ -35,21 +30,35 @@ export class Standings {
   hear({ rules }: DecisionRequest, decision: Decision, sentAtMs: number, heardBefore: number): boolean[] {
     const { granted, nowMs } = decision
     const heardAs = ++this.#heard
-    return rules.map(({ key }, index) => {
+    return rules.map((rule, index) => {
       const usage = decision.usage[index] ?? []
-      return usage.length === 0 || this.of(key).hear({ granted, nowMs, usage, heardBefore, sentAtMs }, heardAs)
+      return usage.length === 0 || this.of(rule).hear({ granted, nowMs, usage, heardBefore, sentAtMs }, heardAs)
     })
   }
 
   /** Something other than a decision has changed these keys: nothing heard or asked before counts. */
   forget(keys: readonly string[]): void {
     const heardAs = ++this.#heard
-    for (const key of keys) this.of(key).doubt(heardAs)
+    for (const key of keys) this.#named(key).doubt(heardAs)
   }
 
   /** A call has failed that may have charged. */
   doubt({ rules }: DecisionRequest): void {
     const heardAs = ++this.#heard
-    for (const { key } of rules) this.#standings.get(key)?.doubt(heardAs)
+    for (const rule of rules) this.get(rule)?.doubt(heardAs)
   }
+
+  #named(name: string): Standing {
+    let standing = this.#standings.get(name)
+    if (!standing) {
+      standing = new Standing()
+      this.#standings.set(name, standing)
+    }
+    return standing
+  }
+}
+
+/** Under which it is kept how a rule stands: what is left of a key is another thing to each plan. */
+export function nameOf({ key, plan }: Rule): string {
+  return plan === undefined ? key : `${key} ${plan}`
 }

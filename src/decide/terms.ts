@@ -1,5 +1,6 @@
 import { ALGORITHMS } from '../limit/algorithm-table.ts'
 import type { DecisionRequest, TierUsage } from '../limit/rule.ts'
+import { nameOf } from './standings.ts'
 
 /** On what terms permits for a kind of request may be taken in advance. */
 export interface Terms {
@@ -48,8 +49,9 @@ export function termsOf({ mode, permits, rules }: DecisionRequest): Terms | unde
   let name = ''
   let most = Number.POSITIVE_INFINITY
   let shortestMs = Number.POSITIVE_INFINITY
-  for (const { key, cost, tiers } of rules) {
-    name += `${key} ${cost} `
+  for (const rule of rules) {
+    const { cost, tiers } = rule
+    name += `${nameOf(rule)} ${cost} `
     for (const { limit, windowMs } of tiers) {
       most = Math.min(most, Math.floor((limit * MOST_SHARE) / cost))
       shortestMs = Math.min(shortestMs, windowMs)

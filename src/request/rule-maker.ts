@@ -2,9 +2,9 @@ import { randomSlot } from '../decide/slot.ts'
 import { ALGORITHMS } from '../limit/algorithm-table.ts'
 import type { Rule } from '../limit/rule.ts'
 import { createDigest, type Digest } from './identity/digest.ts'
-import { identify, type Subject } from './identity/identify.ts'
+import { identify, read, type Subject } from './identity/identify.ts'
 import { foldCase } from './policy/canonical-path.ts'
-import type { Cost, Missing, Policy } from './policy/policy.ts'
+import type { Cost, Missing, Plans, Policy } from './policy/policy.ts'
 import type { Match } from './policy/policy-finder.ts'
 import type { Priority } from './policy/priority.ts'
 import type { ReceivedRequest } from './received-request.ts'
@@ -35,8 +35,11 @@ interface Prepared {
   readonly isByTokenOnly: boolean
   /** Shadow mode refuses nobody, not even anonymous callers. */
   readonly missing: Missing
-  readonly rule: Omit<Rule, 'key' | 'cost' | 'reserved'>
+  readonly rule: RuleOfPolicy
+  readonly rulesByPlan: ReadonlyMap<string, RuleOfPolicy>
 }
+
+type RuleOfPolicy = Omit<Rule, 'key' | 'cost' | 'reserved'>
 
 /** Makes rules of policies: who is calling, at what cost. */
 export class RuleMaker {
@@ -57,19 +60,19 @@ export class RuleMaker {
   /** @param path canonical: what `route` stands for in a policy without patterns */
   async make({ policy, route }: Match, request: ReceivedRequest, path: string, priority: Priority): Promise<Asked> {
     const prepared = this.#prepared.get(policy) as Prepared
-    const digest =
-      this.#knownDigest(prepared, request) ??
-      (await this.#digestOf(policy, prepared, {
-        request,
-        route: route ?? `${methodOf(request)} ${policy.ignoresCase ? foldCase(path) : path}`,
-        ipv6Prefix: this.#ipv6Prefix,
-      }))
+    const subject = (): Subject => ({
+      request,
+      route: route ?? `${methodOf(request)} ${policy.ignoresCase ? foldCase(path) : path}`,
+      ipv6Prefix: this.#ipv6Prefix,
+    })
+    const digest = this.#knownDigest(prepared, request) ?? (await this.#digestOf(policy, prepared, subject()))
     if (typeof digest !== 'string') return digest
     const asked = costOf(policy.cost, request, policy.enforced)
     const cost = asked instanceof Promise ? await asked : asked
     if (typeof cost !== 'number') return cost
     const key = `${prepared.keyPrefix}{${digest}}`
-    const rule: Rule = { ...prepared.rule, key, cost, reserved: policy.reserved[priority] }
+    const limits = policy.plans ? await limitsOf(policy.plans, prepared, subject()) : prepared.rule
+    const rule: Rule = { ...limits, key, cost, reserved: policy.reserved[priority] }
     return { kind: 'rule', rule: ALGORITHMS[policy.algorithm].holdsSlots ? { ...rule, slot: randomSlot() } : rule }
   }
 
@@ -96,20 +99,29 @@ export class RuleMaker {
   }
 }
 
+/** Those of the plan that the caller is on; of the default plan, if that cannot be told. */
+async function limitsOf({ source }: Plans, { rule, rulesByPlan }: Prepared, subject: Subject): Promise<RuleOfPolicy> {
+  const reading = await read(source, subject)
+  return (reading.kind === 'value' && rulesByPlan.get(reading.value)) || rule
+}
+
 function prepare(policy: Policy, keyPrefix: string): Prepared {
-  const { name, by, algorithm, tiers, enforced, burst, missing, counts, settleHeader } = policy
+  const { name, by, algorithm, plans, enforced, missing, counts, settleHeader } = policy
+  const ruleOf = ({ tiers, burst }: Pick<Policy, 'tiers' | 'burst'>, plan?: string): RuleOfPolicy => ({
+    algorithm,
+    tiers,
+    enforced,
+    ...(counts !== 'requests' && { counts }),
+    ...(settleHeader !== undefined && { isSettled: true }),
+    ...(burst !== undefined && { burst }),
+    ...(plan !== undefined && { plan }),
+  })
   return {
     keyPrefix: `${keyPrefix}:${name}:${ALGORITHMS[algorithm].letter}:`,
     isByTokenOnly: by.length === 1 && by[0]?.kind === 'token',
     missing: !enforced && missing.kind === 'deny' ? { kind: 'ip' } : missing,
-    rule: {
-      algorithm,
-      tiers,
-      enforced,
-      ...(counts !== 'requests' && { counts }),
-      ...(settleHeader !== undefined && { isSettled: true }),
-      ...(burst !== undefined && { burst }),
-    },
+    rule: ruleOf(policy, plans?.byDefault),
+    rulesByPlan: new Map(Object.entries(plans?.limits ?? {}).map(([plan, limits]) => [plan, ruleOf(limits, plan)])),
   }
 }
 

@@ -70,6 +70,16 @@ test('every algorithm with windows admits three and refuses the fourth, with exa
   }
 })
 
+test('limits by plan hold for what was used under any of them', async () => {
+  const limits = { free: '2/1h', pro: '4/1h' }
+  const call = await gatewayWith([{ name: 'api', limits, plan: 'header:x-plan', default_plan: 'free' }])
+  const by = (plan: string) => () => call('/', { headers: { ...as('a').headers, 'X-Plan': plan } })
+  expect(await statuses(3, by('trial'))).toEqual([200, 200, 429])
+  expect(await statuses(3, by('pro'))).toEqual([200, 200, 429])
+  expect(await statuses(1, by('free'))).toEqual([429])
+  expect(await statuses(1, () => call('/', as('b')))).toEqual([200])
+})
+
 test('rules of five kinds are decided at once: if one refuses, none is charged', async () => {
   const call = await gatewayWith([
     { name: 'burst', limits: '10/1h' },

@@ -38,7 +38,13 @@ const share = fc.oneof(fc.double({ min: 0, max: 1, noNaN: true }), fc.constantFr
 const policy = fc.record(
   {
     name: fc.oneof(fc.constantFrom('a', 'b', 'default', 'day-1', '', 'a b', 'x'.repeat(65)), anyText),
-    limits: fc.oneof(limits, fc.integer({ min: 1, max: 40 }).map(String)),
+    limits: fc.oneof(
+      limits,
+      fc.integer({ min: 1, max: 40 }).map(String),
+      fc.dictionary(fc.constantFrom('free', 'pro', 'a b', '__proto__'), limits),
+    ),
+    plan: header,
+    default_plan: fc.constantFrom('free', 'pro', 'x', ''),
     algorithm: fc.constantFrom(
       ...['sliding-window', 'token-bucket', 'fixed-window', 'quota', 'sorted-set', 'concurrency', 'leaky'],
     ),

@@ -33,6 +33,7 @@ const PLAIN = {
   failures: [],
   missing: { kind: 'ip' },
   burst: undefined,
+  plans: undefined,
   priority: undefined,
   reserved: { critical: 0, default: 0, sheddable: 0 },
   settleHeader: undefined,
@@ -233,7 +234,7 @@ const PASSED =
   'header fields that go on to the API: of letters, digits and "-", and none that a proxy replaces (X-Forwarded-… and the like)'
 const ALGORITHMS = '"sliding-window" or "token-bucket" or "fixed-window" or "quota" or "sorted-set" or "concurrency"'
 const KEYS =
-  'name, limits, algorithm, by, match, ignore_case, cost, max_cost, burst, deadline, missing, priority, reserve, settle, on_store_error, counts, failures, exact, mode'
+  'name, limits, plan, default_plan, algorithm, by, match, ignore_case, cost, max_cost, burst, deadline, missing, priority, reserve, settle, on_store_error, counts, failures, exact, mode'
 const LIST = 'a list of tables, or JSON of one'
 
 function withPolicy(policy: unknown): Environment {
@@ -525,6 +526,61 @@ test('loadConfig() counts new identities by an exact log only', () => {
   expect(() => load({ POLICIES: [{ ...policy, algorithm: 'quota' }] })).toThrow(
     'POLICIES[0].counts: expected algorithm = "sliding-window" with "identities", got "identities"',
   )
+})
+
+const PLANS = {
+  name: 'api',
+  limits: { free: '10/1m, 100/1d', pro: '600/1m, 9000/1d' },
+  plan: 'header:X-Plan',
+  default_plan: 'free',
+}
+
+test('loadConfig() reads limits by plan, which are those of the default plan where nobody says one', () => {
+  const [policy] = load({ POLICIES: [PLANS] }).policies
+  const names = ['api-1m', 'api-1d']
+  expect(policy?.tiers.map(({ name, limit }) => [name, limit])).toEqual([
+    [names[0], 10],
+    [names[1], 100],
+  ])
+  expect(policy?.plans).toMatchObject({ source: { kind: 'header', name: 'x-plan' }, byDefault: 'free' })
+  expect(policy?.plans?.limits.pro).toMatchObject({ tiers: [{ limit: 600, name: names[0] }, { limit: 9_000 }] })
+})
+
+test('loadConfig() gives each plan a bucket of its limit, or all the same burst', () => {
+  const bucket = { ...PLANS, algorithm: 'token-bucket', limits: { free: '1/1s', pro: '60/1s' } }
+  const bursts = (policy: object) =>
+    Object.values(load({ POLICIES: [policy] }).policies[0]?.plans?.limits ?? {}).map(({ burst }) => burst)
+  expect(bursts(bucket)).toEqual([1, 60])
+  expect(bursts({ ...bucket, burst: 90 })).toEqual([90, 90])
+  const slots = { ...PLANS, algorithm: 'concurrency', limits: { free: '1', pro: '20' } }
+  expect(load({ POLICIES: [slots] }).policies[0]?.plans?.limits.pro?.tiers).toEqual([
+    { name: 'api', limit: 20, windowMs: 60_000 },
+  ])
+})
+
+test.each<[Record<string, unknown>, string]>([
+  [{ limits: '10/1m' }, 'plan: expected limits as a table by plan with it, got '],
+  [{ limits: '10/1m', plan: undefined }, 'default_plan: expected limits as a table by plan with it, got "free"'],
+  [{ plan: undefined }, 'plan: expected "header:<name>", got nothing'],
+  [{ plan: 'query:plan' }, 'plan: expected "header:<name>", got "query:plan"'],
+  [{ plan: 'header:a+header:b' }, 'plan: expected "header:<name>", got "header:a+header:b"'],
+  [{ default_plan: undefined }, 'default_plan: expected one of "free", "pro", got nothing'],
+  [{ default_plan: 'trial' }, 'default_plan: expected one of "free", "pro", got "trial"'],
+  [{ default_plan: 'a b' }, 'default_plan: expected the name of a plan'],
+  [{ limits: {} }, 'limits: expected tiers such as '],
+  [{ limits: { free: '10/1m', 'a b': '1/1m' } }, 'limits: expected tiers such as '],
+  [{ limits: { free: '10/1m', pro: 600 } }, 'limits: expected tiers such as '],
+  [{ limits: { free: '10/1m', pro: '600' } }, 'limits.pro: expected tiers such as '],
+  [{ limits: { free: '10/1m', pro: '600/1h' } }, 'limits.pro: expected the same windows in every plan, got "600/1h"'],
+  [
+    { limits: { free: '10/1m', pro: '600/1m, 9000/1d' } },
+    'limits.pro: expected the same windows in every plan, got "600/1m, 9000/1d"',
+  ],
+  [{ limits: { free: '10/1m', pro: '100001/1m' } }, 'limits.pro: expected limits up to 100000'],
+  [{ cost: 11 }, 'cost: expected at most the smallest limit of the policy, 10, got 11'],
+  [{ limits: { free: '10/1m' }, reserve: { critical: 0.2 } }, 'reserve: expected limits without plans with it'],
+])('loadConfig() refuses what makes no plans: %j', (keys, message) => {
+  expect(() => load({ POLICIES: [{ ...PLANS, ...keys }] })).toThrow(`POLICIES[0].${message}`)
 })
 
 const FAILURES = { name: 'a', limits: '5/1m', counts: 'failures' }

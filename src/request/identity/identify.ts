@@ -38,7 +38,8 @@ export async function identify(
   return parts
 }
 
-function read(source: Source, { request, route, ipv6Prefix }: Subject): Reading | Promise<Reading> {
+/** What a request says of one source. */
+export function read(source: Source, { request, route, ipv6Prefix }: Subject): Reading | Promise<Reading> {
   switch (source.kind) {
     case 'token':
       return readAuthorization(request.headers.get('Authorization'))

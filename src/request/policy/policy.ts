@@ -25,6 +25,16 @@ export type Missing =
   | { readonly kind: 'skip' }
   | { readonly kind: 'deny'; readonly status: number }
 
+/** Limits that differ by the plan that a caller is on. */
+export interface Plans {
+  /** Who says which plan that is. */
+  readonly source: Source
+  /** The plan of callers who are on none of these. */
+  readonly byDefault: string
+  /** By plan; all have the same windows. */
+  readonly limits: Readonly<Record<string, Pick<Policy, 'tiers' | 'burst'>>>
+}
+
 /** A set of tiers, what it counts by and where it applies. */
 export interface Policy {
   /** Unique; part of Redis keys and of response fields. */
@@ -42,6 +52,8 @@ export interface Policy {
   readonly missing: Missing
   /** `token-bucket`: units that the bucket holds. */
   readonly burst: number | undefined
+  /** Limits by plan; `tiers` and `burst` are then those of the default plan. */
+  readonly plans: Plans | undefined
   /** Class of the requests that it matches. */
   readonly priority: Priority | undefined
   /** Units of its one tier that a request of each class must leave to those above it. */
