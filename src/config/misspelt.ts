@@ -20,7 +20,7 @@ function stem(name: string): string {
 }
 
 /** Letters to put in, leave out, change or swap with the next (optimal string alignment). */
-function distance(one: string, other: string): number {
+export function distance(one: string, other: string): number {
   let before: number[] = []
   let last = Array.from({ length: other.length + 1 }, (_, index) => index)
   for (let i = 1; i <= one.length; i++) {

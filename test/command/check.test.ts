@@ -56,6 +56,14 @@ test('sluice check prints each finding as file:line:column, what to do, and a co
   ])
 })
 
+test.each([
+  ['algoritm = "quota"', 'Did you mean algorithm?'],
+  ['limit = "5/1m"', 'Did you mean limits?'],
+  ['ANONYMOUS = "deny"', 'ANONYMOUS is a variable: write it above'],
+])('sluice check helps with %s in a policy', async (line, hint) => {
+  expect((await check({ 'wrangler.toml': `${GOOD}${LOGIN}${line}\n` })).stdout).toContain(`  ${hint}`)
+})
+
 test('sluice check --json says the same in fields that are documented', async () => {
   const { code, stdout } = await check({ 'wrangler.toml': `${GOOD}STORE_TIMEOUT_MS = 60000\n` }, ['--json', '--strict'])
   expectDocumented(checkCommand, stdout)

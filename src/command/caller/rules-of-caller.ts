@@ -39,7 +39,8 @@ export async function rulesOfCaller(config: Config, caller: Caller): Promise<Cal
     const { policy, route = '' } = match
     const why = await whyNot(config, match, caller, request.clone() as Request)
     if (why !== undefined) {
-      leftOut.push({ policy, why })
+      // By route, a policy is asked for each of its patterns.
+      if (!leftOut.some((each) => each.policy === policy)) leftOut.push({ policy, why })
       continue
     }
     const asked = await maker.make(match, request.clone() as Request, path.canonical, 'default')

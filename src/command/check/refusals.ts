@@ -1,4 +1,5 @@
 import type { ConfigError } from '../../config/config-error.ts'
+import { distance } from '../../config/misspelt.ts'
 import { VARIABLES } from '../../config/variables.ts'
 import { jsonMistake } from '../settings/locate.ts'
 import type { Finding } from './finding.ts'
@@ -21,16 +22,20 @@ export function refusals(
         offset: mistake.offset,
       }
     }
-    const isName = message.includes('expected no such')
-    const name = path.at(-1)
-    const isVariable = isName && (VARIABLES as readonly unknown[]).includes(name)
-    return {
-      rule: 'refused',
-      message,
-      variable,
-      path,
-      isName,
-      ...(isVariable && { hint: `${name} is a variable: write it above the first [[…]] or [table] below [vars].` }),
-    }
+    const [, known] = /: expected no such \w+ \(but ([^)]*)\)/.exec(message) ?? []
+    const hint = known === undefined ? undefined : hintFor(`${path.at(-1) ?? ''}`, known.split(', '))
+    return { rule: 'refused', message, variable, path, isName: known !== undefined, ...(hint && { hint }) }
   })
+}
+
+/** For a name that is none of those known. */
+function hintFor(name: string, known: readonly string[]): string | undefined {
+  if ((VARIABLES as readonly string[]).includes(name)) {
+    return `${name} is a variable: write it above the first [[…]] or [table] below [vars].`
+  }
+  const [nearest] = known
+    .map((each) => ({ each, letters: distance(name, each) }))
+    .filter(({ each, letters }) => letters <= Math.max(1, each.length / 3))
+    .toSorted((one, other) => one.letters - other.letters)
+  return nearest && `Did you mean ${nearest.each}?`
 }
