@@ -189,6 +189,7 @@ describe('sluice usage says what is wrong', () => {
     [['usage', 'x', '--redis', `${PLANTED}:6379`], 'the URL of the database'],
     [['usage', 'x', '--watch', 'often'], '--watch: expected a duration'],
     [['reset', 'x', '--policy', 'logon'], '--policy: expected one of default, login'],
+    [['usage', '--ip', '203.0.113'], '--ip: expected an IPv4 or IPv6 address'],
     [['usage', '--route', 'login'], 'expected a request such as "POST /login"'],
   ])('in %j', async (args, message) => {
     const { code, stdout, stderr } = await run(args)

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import { CommandError } from '../command-error.ts'
 import type { Pairs } from './options.ts'
 
@@ -27,28 +28,25 @@ export function requestOf({
   form = [],
   route = '/',
 }: Caller): Request {
-  const [, method = 'GET', path] =
-    /^\s*(?:([A-Za-z]+)\s+)?(?:https?:\/\/[^/\s]+(?=\/|$))?(\/\S*)?\s*$/.exec(route) ?? []
-  if (path === undefined && route.trim() === '') throw new CommandError('expected a request such as "POST /login"')
+  const { method, path } = readRoute(route, form.length > 0 ? 'POST' : 'GET')
+  if (isIP(ip) === 0) throw new CommandError('--ip: expected an IPv4 or IPv6 address')
   try {
-    const url = new URL(`https://gateway.invalid${path ?? badRoute(route)}`)
+    const url = new URL(`https://gateway.invalid${path}`)
     for (const [name, value] of query) url.searchParams.append(name, value)
     const headers = new Headers(header.map(([name, value]) => [name, value]))
     if (token !== undefined) headers.set('Authorization', token)
     headers.set('CF-Connecting-IP', ip)
-    const isForm = form.length > 0
-    return new Request(url, {
-      method: isForm && method.toUpperCase() === 'GET' ? 'POST' : method.toUpperCase(),
-      headers,
-      ...(isForm && { body: new URLSearchParams(form.map(([name, value]) => [name, value])) }),
-    })
-  } catch (error) {
-    if (error instanceof CommandError) throw error
-    // Not its own message, which repeats values of fields.
-    throw new CommandError('that cannot be a request: its method, or a field, is not one that HTTP allows')
+    const fields = form.map(([name, value]) => [name, value])
+    return new Request(url, { method, headers, ...(form.length > 0 && { body: new URLSearchParams(fields) }) })
+  } catch {
+    // Not the message of the error, which repeats values of fields.
+    throw new CommandError('that cannot be a request: its method, a field or its form is not what HTTP allows')
   }
 }
 
-function badRoute(route: string): never {
+/** @param byDefault the method, if none is named @throws {CommandError} */
+function readRoute(route: string, byDefault: string): { readonly method: string; readonly path: string } {
+  const [, method = byDefault, path] = /^\s*(?:([A-Za-z]+)\s+)?(?:https?:\/\/[^/\s]+)?(\/\S*)\s*$/.exec(route) ?? []
+  if (path !== undefined) return { method: method.toUpperCase(), path }
   throw new CommandError(`expected a request such as "POST /login", got ${JSON.stringify(route.slice(0, 100))}`)
 }
