@@ -1,5 +1,5 @@
 import { Redis } from '@upstash/redis'
-import { upstashClient } from '../../store/redis/clients/upstash.ts'
+import { UPSTASH_OPTIONS, upstashClient } from '../../store/redis/clients/upstash.ts'
 import { CommandError } from '../command-error.ts'
 import { CALL_TIMEOUT_MS, type Connection } from './connection.ts'
 import { serverError } from './server-error.ts'
@@ -10,12 +10,7 @@ export async function connectOverRest(url: URL, token: string): Promise<Connecti
   const redis = new Redis({
     url: base,
     token,
-    enableAutoPipelining: false,
-    retry: { retries: 0 },
-    automaticDeserialization: false,
-    responseEncoding: false,
-    enableTelemetry: false,
-    readYourWrites: false,
+    ...UPSTASH_OPTIONS,
     signal: () => AbortSignal.timeout(CALL_TIMEOUT_MS),
   })
 

@@ -1,4 +1,5 @@
 import { Redis } from '@upstash/redis'
+import { UPSTASH_OPTIONS } from '../../store/redis/clients/upstash.ts'
 import { SHEBANG_UNKNOWN } from '../../store/redis/script.ts'
 import {
   type Database,
@@ -32,12 +33,7 @@ export class UpstashDatabase implements Database {
     this.#redis = new Redis({
       url,
       token,
-      enableAutoPipelining: false,
-      retry: { retries: 0 },
-      automaticDeserialization: false,
-      responseEncoding: false,
-      enableTelemetry: false,
-      readYourWrites: false,
+      ...UPSTASH_OPTIONS,
       signal: () => AbortSignal.timeout(SILENCE_MS),
     })
   }
