@@ -104,6 +104,11 @@ export class Terminal {
     }
   }
 
+  /** The standard input, a piece at a time. */
+  get input(): AsyncIterable<unknown> {
+    return this.#options.stdin
+  }
+
   /** All of the standard input, without white space around it. */
   async readInput(): Promise<string> {
     return (await text(this.#options.stdin)).trim()

@@ -1,0 +1,204 @@
+import { Argument, Option } from '@commander-js/extra-typings'
+import { parseLimits } from '../limit/tiers.ts'
+import { configOf, digestNote } from './caller/ask.ts'
+import { CommandError } from './command-error.ts'
+import { CONFIG, ENV } from './settings/options.ts'
+import { readSettings, type Settings } from './settings/settings.ts'
+import { parseTraffic } from './simulate/described-traffic.ts'
+import { parseFields, USUAL_FIELDS } from './simulate/json-log.ts'
+import { notesOf } from './simulate/notes.ts'
+import { amount, number, resultOf, textOf } from './simulate/report.ts'
+import { Simulation } from './simulate/simulation.ts'
+import { entriesOfLogs, entriesOfTraffic, type Reading } from './simulate/sources.ts'
+import { defineCommand } from './subcommand.ts'
+
+/** Servers write a line when a response ends, so lines are a little out of order. */
+const LATE_MS = 1_000
+
+/** `sluice simulate` */
+export const simulate = defineCommand({
+  name: 'simulate',
+  summary: 'replay traffic through the policies, offline',
+  description:
+    'Tells whom the limits would hit, before anything is deployed: replays an access log, or traffic in words, through the ' +
+    'configured policies, by the times of the requests and with the code that decides in the Worker. It reads the Common and ' +
+    'the Combined Log Format and lines of JSON, line by line whichever it is; the user of a Common or Combined log, and ' +
+    'remote_user or authorization in JSON, stand for a token. Lines go by their order: one that is earlier than the line before ' +
+    'counts as of the same moment. It remembers 100,000 keys, as the store in memory does. Asks no database.',
+  examples: [
+    { shows: 'whom the limits of wrangler.toml would have hit', line: 'simulate access.log.2.gz access.log' },
+    { shows: 'two limits side by side', line: "simulate access.log --limits '10/1s' --limits '20/1s, 600/1m'" },
+    {
+      shows: 'a log of JSON with names of its own, from standard input',
+      line: 'simulate - --fields time=at,ip=client.address,path=http.path,header.x-key=key',
+    },
+    {
+      shows: 'traffic that nobody has logged',
+      line: "simulate --traffic '50 callers, 3/s each, bursts of 20 every minute, for 10m'",
+    },
+  ],
+  json: {
+    complete: 'false if Ctrl-C ended it',
+    requests: 'requests replayed',
+    from: 'time of the first, in RFC 3339; null if there was none',
+    to: 'time of the last',
+    lines: 'lines read, without empty ones',
+    unreadable: 'lines that could not be read',
+    firstUnreadable: 'the first of them; null if there was none',
+    'firstUnreadable.file': 'its file',
+    'firstUnreadable.line': 'its number, from 1',
+    'firstUnreadable.text': 'its first 100 characters',
+    seconds: 'time taken',
+    requestsPerSecond: 'requests replayed in a second, through each of the limits',
+    'notes[]': 'where this cannot do what the Worker does',
+    'results[].limits': 'limits in place of RATE_LIMITS; null: as configured',
+    'results[].admitted': 'requests admitted',
+    'results[].refused': 'requests refused by limits (429), or for what is reserved (503)',
+    'results[].rejected': 'requests answered without counting: for their path, caller or cost, or at /_sluice',
+    'results[].policies[].policy': 'name of the policy',
+    'results[].policies[].mode': '"enforce", or "shadow" if the policy refuses nothing',
+    'results[].policies[].requests': 'counted requests to which it applies',
+    'results[].policies[].admitted': 'those that it had room for',
+    'results[].policies[].refused': 'those that it refused; in shadow mode, that it would have',
+    'results[].callers[].policy': 'policy that refused one of the ten callers refused most',
+    'results[].callers[].digest': 'the caller as in keys',
+    'results[].callers[].caller': 'what the log has of the caller; only with --show-callers',
+    'results[].callers[].refused': 'how often; in shadow mode, how often it would have',
+    'results[].uncertainty': 'how often more, at most: above 0 if there were too many callers to remember',
+    'results[].wait.medianMs':
+      'of refused requests: milliseconds until the same would be admitted; null if none was refused',
+    'results[].wait.p95Ms': 'within which 95 of 100 would be; this and the median within a thousandth of it',
+    'results[].wait.longestMs': 'of the one that would wait longest',
+    'results[].commands':
+      'commands that Upstash would bill, if every refusal is asked for: the Worker answers many without asking',
+    'results[].dollars': 'what they cost, at $0.20 for 100,000',
+    'results[].bucketMs': 'length of a bucket, in milliseconds',
+    'results[].buckets[].from': 'when it begins',
+    'results[].buckets[].admitted': 'requests admitted in it',
+    'results[].buckets[].refused': 'requests refused in it',
+  },
+  declare: (command) =>
+    command
+      .addArgument(new Argument('[log...]', 'files in order of time, unpacked if they end in .gz; - is standard input'))
+      .addOption(
+        new Option('-t, --traffic <words>', 'in place of a log, such as "50 callers, 3/s each"').argParser(
+          parseTraffic,
+        ),
+      )
+      .addOption(new Option('--seed <number>', 'other traffic of the same kind').argParser(parseSeed).default(1))
+      .addOption(
+        new Option('-l, --limits <limits>', 'in place of RATE_LIMITS; repeated, side by side').argParser(collectLimits),
+      )
+      .addOption(
+        new Option('--fields <pairs>', 'where JSON has what, such as time=ts,ip=client.ip,header.x-key=key').argParser(
+          parseFields,
+        ),
+      )
+      .addOption(new Option('--show-callers', 'what the log has of callers, in place of digests'))
+      .addOption(CONFIG)
+      .addOption(ENV),
+  async run(context, { traffic, seed, limits, fields, showCallers, config, env }, files) {
+    const { terminal, signal } = context
+    if (files.length > 0 === (traffic !== undefined)) {
+      throw new CommandError('expected either logs or --traffic', {
+        hint: 'For example: sluice simulate access.log',
+      })
+    }
+    const settings = readSettings({ cwd: context.cwd, shell: context.env, config, env, view: 'development' })
+    const runs = (limits ?? [undefined]).map((each) => runOf(settings, each))
+    const note = showCallers ? undefined : digestNote(settings)
+    if (note !== undefined) terminal.note(note)
+
+    const reading: Reading = { lines: 0, unreadable: 0, first: null }
+    const startedAtMs = performance.now()
+    const batches = traffic
+      ? entriesOfTraffic(traffic, seed, context)
+      : entriesOfLogs(files, fields ?? USUAL_FIELDS, context, reading)
+    const seen = { requests: 0, fromMs: Number.POSITIVE_INFINITY, toMs: 0, isWhole: true, late: 0 }
+    for await (const entries of batches) {
+      for (const entry of entries) {
+        seen.requests++
+        if (entry.timeMs < seen.toMs - LATE_MS) seen.late++
+        seen.fromMs = Math.min(seen.fromMs, entry.timeMs)
+        seen.toMs = Math.max(seen.toMs, entry.timeMs)
+        seen.isWhole &&= entry.timeMs % 1_000 === 0
+        for (const { simulation } of runs) await simulation.replay(entry)
+      }
+    }
+    const seconds = (performance.now() - startedAtMs) / 1_000
+    if (seen.requests === 0 && reading.unreadable > 0) {
+      throw new CommandError(`no line could be read; the first is ${shown(reading)}`, {
+        hint: 'It takes the Common and Combined Log Format, and JSON; --fields says where JSON has what.',
+      })
+    }
+    const notes = [...new Set(runs.flatMap(({ notes }) => notes))]
+    if (seen.isWhole && seen.requests > 0)
+      notes.push('all times are whole seconds: what happens within a second is not seen')
+    if (seen.late > 0) {
+      notes.push(
+        `${amount(seen.late, 'request')} over a second earlier than one before: are the logs in order of time?`,
+      )
+    }
+    if (runs.some(({ simulation }) => simulation.isFull)) {
+      notes.push('there were more keys than are remembered: callers that came back late began anew')
+    }
+    const results = runs.map(({ simulation, limits }) => resultOf(simulation, limits, showCallers === true))
+    const result = {
+      complete: !signal.aborted,
+      requests: seen.requests,
+      from: seen.requests > 0 ? new Date(seen.fromMs).toISOString() : null,
+      to: seen.requests > 0 ? new Date(seen.toMs).toISOString() : null,
+      lines: reading.lines,
+      unreadable: reading.unreadable,
+      firstUnreadable: reading.first,
+      seconds: Number(seconds.toFixed(3)),
+      requestsPerSecond: Math.round(seen.requests / Math.max(seconds, 0.001)),
+      notes,
+      results,
+    }
+    terminal.show(result, () => {
+      const took = `${seconds.toFixed(1)} s, ${number(result.requestsPerSecond)} a second`
+      const between = result.from === null ? '' : ` from ${result.from} to ${result.to}`
+      return [
+        `${result.complete ? '' : 'stopped early: '}${amount(seen.requests, 'request')}${between} (${took})`,
+        ...(reading.unreadable > 0
+          ? [`${amount(reading.unreadable, 'line')} could not be read; the first is ${shown(reading)}`]
+          : []),
+        ...notes.map((text) => `note: ${text}`),
+        '',
+        textOf(results, terminal),
+      ].join('\n')
+    })
+    return signal.aborted ? 'interrupted' : 'done'
+  },
+})
+
+interface SimulatedRun {
+  readonly limits: string | undefined
+  readonly simulation: Simulation
+  readonly notes: readonly string[]
+}
+
+function runOf(settings: Settings, limits: string | undefined): SimulatedRun {
+  const variables = limits === undefined ? settings.variables : { ...settings.variables, RATE_LIMITS: limits }
+  const config = configOf({ ...settings, variables })
+  return { limits, simulation: new Simulation(config), notes: notesOf(config) }
+}
+
+function shown({ first }: Reading): string {
+  return first
+    ? `line ${first.line} of ${first.file === '-' ? 'standard input' : first.file}: ${JSON.stringify(first.text)}`
+    : ''
+}
+
+/** @throws {CommandError} */
+function collectLimits(text: string, before: readonly string[] = []): readonly string[] {
+  if (parseLimits(text)) return [...before, text]
+  throw new CommandError(`--limits: expected tiers such as "10/1s, 120/1m", got ${JSON.stringify(text.slice(0, 100))}`)
+}
+
+/** @throws {CommandError} */
+function parseSeed(text: string): number {
+  if (/^\d{1,9}$/.test(text)) return Number(text)
+  throw new CommandError(`--seed: expected an integer from 0 to 999999999, got ${JSON.stringify(text.slice(0, 100))}`)
+}

@@ -1,0 +1,46 @@
+import type { Source } from '../../request/identity/source.ts'
+import type { ReceivedRequest } from '../../request/received-request.ts'
+import type { LogEntry } from './log-entry.ts'
+
+/** A request as a log has it: without a body. */
+export class LoggedRequest implements ReceivedRequest {
+  readonly method: string
+  readonly url: string
+  readonly body = null
+  readonly address: string | null
+  readonly headers: ReceivedRequest['headers']
+  readonly #entry: LogEntry
+
+  constructor(entry: LogEntry) {
+    const { method, target, ip, token, headers } = entry
+    this.#entry = entry
+    this.method = method
+    this.url = target.startsWith('/') ? `https://gateway.invalid${target}` : target
+    this.address = ip ?? null
+    const get = (name: string) => {
+      if (name === 'Authorization' && token !== undefined) return token
+      return headers.size === 0 ? null : (headers.get(name.toLowerCase()) ?? null)
+    }
+    this.headers = { get, has: (name) => get(name) !== null }
+  }
+
+  clone(): { readonly body: null } {
+    return { body: null }
+  }
+
+  /** What the log has of that by which a policy counts. */
+  shown(sources: readonly Source[]): string {
+    const { ip = 'unknown', token, headers } = this.#entry
+    const parts = sources.map((source) => {
+      if (source.kind === 'token') return token ?? ip
+      if (source.kind === 'header') return headers.get(source.name) ?? ip
+      return source.kind === 'ip' ? ip : source.kind
+    })
+    return parts.join(' + ')
+  }
+}
+
+/** Sources that no log tells. */
+export function isUntold({ kind }: Source): boolean {
+  return kind === 'form' || kind === 'json' || kind === 'cookie'
+}

@@ -1,0 +1,133 @@
+import type { Config } from '../../config/load-config.ts'
+import { ALGORITHMS } from '../../limit/algorithm-table.ts'
+import type { Rule } from '../../limit/rule.ts'
+import { Limiter } from '../../limiter/limiter.ts'
+import type { TierReport, Verdict } from '../../limiter/verdict.ts'
+import type { Policy } from '../../request/policy/policy.ts'
+import { createPathReader } from '../../request/policy/request-path.ts'
+import { createTargetReader, type TargetReader } from '../../request/target.ts'
+import type { CallContext } from '../../store/call-context.ts'
+import { Deadlines } from '../../store/deadlines.ts'
+import type { LogEntry } from './log-entry.ts'
+import { LoggedRequest } from './logged-request.ts'
+import { MostRefused } from './most-refused.ts'
+import { Timeline } from './timeline.ts'
+import { VirtualDecider } from './virtual-decider.ts'
+import { Waits } from './waits.ts'
+
+/** `rejected`: answered without counting, for its path, its caller or its cost, or by the gateway itself. */
+export type Fate = 'admitted' | 'refused' | 'rejected'
+
+export interface PolicyCount {
+  readonly policy: string
+  readonly mode: 'enforce' | 'shadow'
+  /** To which it applied. */
+  requests: number
+  /** By it; in shadow mode, those that it would have. */
+  refused: number
+}
+
+const CONTEXT: CallContext = { deadlines: Deadlines.ofOne(), waitUntil() {} }
+
+/** Replays requests through the policies of one configuration, by the times of the requests. */
+export class Simulation {
+  readonly counts: Record<Fate, number> = { admitted: 0, refused: 0, rejected: 0 }
+  readonly timeline = new Timeline()
+  readonly mostRefused = new MostRefused()
+  readonly waits = new Waits()
+  readonly #decider = new VirtualDecider()
+  readonly #limiter: Limiter
+  readonly #targetOf: TargetReader
+  readonly #policies: ReadonlyMap<Policy, PolicyCount>
+
+  constructor(config: Config) {
+    const policies = config.policies.map(simulated)
+    this.#limiter = new Limiter({ ...config, policies, decider: this.#decider, health: undefined, log() {} })
+    this.#targetOf = createTargetReader(createPathReader(config.literalInPaths))
+    const limiting = policies.filter(({ tiers }) => tiers.length > 0)
+    this.#policies = new Map(limiting.map((policy) => [policy, countOf(policy)]))
+  }
+
+  get policies(): readonly Readonly<PolicyCount>[] {
+    return [...this.#policies.values()]
+  }
+
+  /** Commands that Upstash would have billed, if all refusals had been asked for. */
+  get commands(): number {
+    return this.#decider.commands
+  }
+
+  get isFull(): boolean {
+    return this.#decider.isFull
+  }
+
+  async replay(entry: LogEntry): Promise<Fate> {
+    this.#decider.advanceTo(entry.timeMs)
+    const request = new LoggedRequest(entry)
+    const verdict = await this.#verdictOf(request)
+    const fate = fateOf(verdict)
+    this.counts[fate]++
+    if (fate !== 'rejected') this.timeline.add(this.#decider.nowMs, fate)
+    if (verdict && 'tiers' in verdict) this.#count(verdict, request)
+    if (verdict?.kind === 'admitted' && entry.status !== undefined) {
+      await verdict.failures?.of(entry.status)?.charge()
+    }
+    return fate
+  }
+
+  /** @returns undefined if the gateway answers by itself */
+  async #verdictOf(request: LoggedRequest): Promise<Verdict | undefined> {
+    const target = this.#targetOf(request.url)
+    if (typeof target === 'string') return undefined
+    const { canonical } = target.path
+    if (canonical === '/_sluice' || canonical.startsWith('/_sluice/')) return undefined
+    return await this.#limiter.decide(request, target.path, CONTEXT)
+  }
+
+  #count(verdict: Extract<Verdict, { readonly tiers: readonly TierReport[] }>, request: LoggedRequest): void {
+    if (verdict.kind !== 'admitted') this.waits.add(verdict.retryAfterMs)
+    const refusing = new Set<Policy>()
+    const asked = new Set<Policy>()
+    for (const { policy, retryAfterMs } of verdict.tiers) {
+      asked.add(policy)
+      if (retryAfterMs > 0) refusing.add(policy)
+    }
+    let index = 0
+    // Each policy has one rule, in the same order.
+    for (const policy of asked) {
+      const { key } = this.#decider.lastRules[index++] as Rule
+      const count = this.#policies.get(policy) as PolicyCount
+      count.requests++
+      if (!refusing.has(policy)) continue
+      count.refused++
+      this.mostRefused.add(policy.name, key, () => request.shown(policy.by))
+    }
+  }
+}
+
+/** Why a policy is left out of a simulation; undefined if it is not. */
+export function leftOut({ algorithm, tiers }: Policy): string | undefined {
+  const isHeld = tiers.length > 0 && ALGORITHMS[algorithm].holdsSlots
+  return isHeld ? `${algorithm} counts requests in flight, and nobody knows how long these took` : undefined
+}
+
+/** What is left out limits nothing, but still gives its class. */
+function simulated(policy: Policy): Policy {
+  return leftOut(policy) === undefined ? policy : { ...policy, tiers: [], plans: undefined }
+}
+
+function countOf({ name, enforced }: Policy): PolicyCount {
+  return { policy: name, mode: enforced ? 'enforce' : 'shadow', requests: 0, refused: 0 }
+}
+
+function fateOf(verdict: Verdict | undefined): Fate {
+  switch (verdict?.kind) {
+    case 'admitted':
+      return 'admitted'
+    case 'limited':
+    case 'reserved':
+      return 'refused'
+    default:
+      return 'rejected'
+  }
+}

@@ -1,0 +1,71 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { VirtualDecider } from '../../../src/command/simulate/virtual-decider.ts'
+import type { AlgorithmName } from '../../../src/limit/algorithm-table.ts'
+import { decideScript } from '../../../src/store/redis/script.ts'
+import { scriptArguments } from '../../../src/store/redis/script-call.ts'
+import { type RedisServer, startRedisServer } from '../../../tools/redis-server.ts'
+import { EVERY_ALGORITHM, ruleOf, take } from '../../support/rules.ts'
+import { connectRedis, type RedisClient } from '../../support/script-store.ts'
+
+let server: RedisServer
+let redis: RedisClient
+
+beforeAll(async () => {
+  server = await startRedisServer()
+  redis = await connectRedis(server.port)
+})
+afterAll(async () => {
+  await redis.close()
+  await server.stop()
+})
+
+/** Asks Redis's clock, as the real one does, but goes by the test's. */
+const script = decideScript(new Set(EVERY_ALGORITHM), "redis.call('TIME') return tonumber(ARGV[#ARGV])")
+const START_MS = 1_700_000_000_000
+
+/** What Redis itself has counted is what is billed. */
+async function counted(): Promise<number> {
+  const stats = await redis.info('commandstats')
+  return [...stats.matchAll(/^cmdstat_(\S+?):calls=(\d+)/gm)]
+    .filter(([, command]) => !/^(?:config|info|client|hello)/.test(command ?? ''))
+    .reduce((sum, [, , calls]) => sum + Number(calls), 0)
+}
+
+const MIXTURES: readonly (readonly AlgorithmName[])[] = [
+  ['sliding-window'],
+  ['token-bucket'],
+  ['fixed-window'],
+  ['quota'],
+  ['sorted-set'],
+  ['sliding-window', 'quota', 'token-bucket'],
+]
+
+test.each(MIXTURES.map((algorithms) => ({ algorithms, name: algorithms.join(' + ') })))(
+  'VirtualDecider.commands is what Redis counts: $name',
+  async ({ algorithms }) => {
+    const rules = algorithms.map((algorithm) =>
+      ruleOf(
+        algorithm,
+        algorithm === 'token-bucket'
+          ? [{ limit: 15, windowMs: 1_000 }]
+          : [
+              { limit: 12, windowMs: 1_000 },
+              { limit: 90, windowMs: 60_000 },
+            ],
+      ),
+    )
+    const decider = new VirtualDecider()
+    await redis.sendCommand(['CONFIG', 'RESETSTAT'])
+    let refused = 0
+    for (let i = 0; i < 300; i++) {
+      const nowMs = START_MS + i * 40 + ((i * 37) % 29)
+      decider.advanceTo(nowMs)
+      const { granted } = await decider.decide(rules.map((rule) => ({ rule, onStoreError: 'local' })))
+      refused += granted === 0 ? 1 : 0
+      const args = [...scriptArguments(take(rules)), nowMs * 1_000].map(String)
+      await redis.eval(script, { keys: rules.map(({ key }) => key), arguments: args })
+    }
+    expect(refused).toBeGreaterThan(0)
+    expect(decider.commands).toBe(await counted())
+  },
+)

@@ -1,0 +1,217 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { simulate } from '../../../src/command/simulate.ts'
+import { expectDocumented } from '../documented.ts'
+import { runCommand, runInside } from '../run-command.ts'
+
+/** Six requests of one caller within a second, and one of another. */
+const COMMON = [
+  ...Array.from({ length: 6 }, () => '198.18.0.1 - - [01/Jan/2026:01:00:00 +0100] "GET /things HTTP/1.1" 200 5'),
+  '198.18.0.2 - - [01/Jan/2026:01:00:01 +0100] "POST /login HTTP/1.1" 401 5 "-" "curl/8.5.0"',
+]
+const ENV = { RATE_LIMITS: '5/1m' }
+
+let folder: string
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sluice-simulate-'))
+})
+afterAll(() => rm(folder, { recursive: true }))
+
+/** What `sluice simulate … --json` prints. */
+async function simulated(args: readonly string[], options: Parameters<typeof runInside>[1] = {}) {
+  const { code, stdout } = await runInside(['simulate', ...args, '--json'], { env: ENV, cwd: folder, ...options })
+  return { code, ...JSON.parse(stdout) }
+}
+
+test('sluice simulate reads Common and Combined logs, and tells who was refused', async () => {
+  await writeFile(join(folder, 'access.log'), `${COMMON.join('\n')}\n`)
+  const result = await simulated([join(folder, 'access.log'), '--show-callers'])
+  expect(result).toMatchObject({
+    code: 0,
+    complete: true,
+    requests: 7,
+    from: '2026-01-01T00:00:00.000Z',
+    to: '2026-01-01T00:00:01.000Z',
+    lines: 7,
+    unreadable: 0,
+    firstUnreadable: null,
+    notes: [expect.stringContaining('whole seconds')],
+  })
+  expect(result.results).toEqual([
+    {
+      limits: null,
+      admitted: 6,
+      refused: 1,
+      rejected: 0,
+      policies: [{ policy: 'default', mode: 'enforce', requests: 7, admitted: 6, refused: 1 }],
+      callers: [{ policy: 'default', digest: expect.any(String), caller: '198.18.0.1', refused: 1 }],
+      uncertainty: 0,
+      wait: { medianMs: 60_000, p95Ms: 60_000, longestMs: 60_000 },
+      // Each first request also sets a time to live, and the refusal writes nothing.
+      commands: 6 * 4 + 2 + 3,
+      dollars: 29 * 0.000002,
+      bucketMs: 100,
+      buckets: expect.any(Array),
+    },
+  ])
+  const [first, ...others] = result.results[0].buckets
+  expect(first).toEqual({ from: '2026-01-01T00:00:00.000Z', admitted: 5, refused: 1 })
+  expect(others.at(-1)).toEqual({ from: '2026-01-01T00:00:01.000Z', admitted: 1, refused: 0 })
+})
+
+test('a log that is packed, in several files or on standard input makes no difference', async () => {
+  const [one, two] = [join(folder, 'one.log.gz'), join(folder, 'two.log')]
+  await writeFile(one, gzipSync(COMMON.slice(0, 3).join('\n')))
+  await writeFile(two, COMMON.slice(3).join('\r\n'))
+  const fromFiles = await simulated([one, two])
+  const fromInput = await simulated(['-'], { input: COMMON.join('\n') })
+  expect(fromFiles.results).toEqual(fromInput.results)
+  expect(fromFiles.requests).toBe(7)
+})
+
+test.each([
+  [
+    'nginx',
+    {
+      time_iso8601: '2026-01-01T00:00:00+00:00',
+      remote_addr: '198.18.0.1',
+      request: 'GET /things HTTP/1.1',
+      status: '200',
+    },
+  ],
+  ['nginx, msec', { msec: '1767225600.000', remote_addr: '198.18.0.1', request_method: 'GET', request_uri: '/things' }],
+  [
+    'Logpush',
+    {
+      EdgeStartTimestamp: 1_767_225_600_000_000_000,
+      ClientIP: '198.18.0.1',
+      ClientRequestMethod: 'GET',
+      ClientRequestURI: '/things',
+    },
+  ],
+])('lines of JSON are read as %s writes them', async (_, row) => {
+  const input = Array.from({ length: 6 }, () => JSON.stringify(row)).join('\n')
+  const { from, results } = await simulated(['-', '--show-callers'], { input })
+  expect(from).toBe('2026-01-01T00:00:00.000Z')
+  expect(results[0]).toMatchObject({ admitted: 5, refused: 1, callers: [{ caller: '198.18.0.1' }] })
+})
+
+test('--fields says where JSON has what, header fields and members of members among it', async () => {
+  const env = { POLICIES: JSON.stringify([{ name: 'keys', limits: '2/1m', by: 'header:x-key' }]) }
+  const rows = ['a', 'a', 'a', 'b'].map((key) => ({
+    at: 1_767_225_600_123,
+    http: { path: '/things', verb: 'PUT' },
+    key,
+  }))
+  const input = rows.map((row) => JSON.stringify(row)).join('\n')
+  const args = ['-', '--show-callers', '--fields', 'time=at,method=http.verb,path=http.path,header.X-Key=key']
+  const { results } = await simulated(args, { env, input })
+  expect(results[0]).toMatchObject({ admitted: 3, refused: 1, callers: [{ policy: 'keys', caller: 'a', refused: 1 }] })
+})
+
+test('lines that cannot be read are counted, and the first is shown', async () => {
+  const input = [COMMON[0], '', 'what is this', '{"time": 5', COMMON[1]].join('\n')
+  expect(await simulated(['-'], { input })).toMatchObject({
+    requests: 2,
+    lines: 4,
+    unreadable: 2,
+    firstUnreadable: { file: '-', line: 3, text: 'what is this' },
+  })
+  const nothing = await runInside(['simulate', '-'], { env: ENV, cwd: folder, input: 'what is this' })
+  expect(nothing.code).toBe(2)
+  expect(nothing.stderr).toContain('no line could be read; the first is line 1 of standard input: "what is this"')
+})
+
+test('a shadow policy tells whom it would refuse, and a log that is not in order of time is noticed', async () => {
+  const env = { ...ENV, MODE: 'shadow' }
+  const { notes, results } = await simulated(['-'], { env, input: [...COMMON].reverse().join('\n') })
+  expect(notes).not.toContainEqual(expect.stringContaining('in order of time'))
+  expect(results[0]).toMatchObject({
+    admitted: 7,
+    refused: 0,
+    policies: [{ mode: 'shadow', refused: 1 }],
+    callers: [{ refused: 1 }],
+  })
+  const early = COMMON[0]?.replace('01:00:00', '00:58:00')
+  const disordered = await simulated(['-'], { input: [...COMMON, early].join('\n') })
+  expect(disordered.notes).toContainEqual(expect.stringContaining('1 request over a second earlier'))
+})
+
+test('failures that a log tells count for policies of failures', async () => {
+  const env = {
+    POLICIES: JSON.stringify([{ name: 'guesses', limits: '2/1m', by: 'ip', counts: 'failures', failures: [401] }]),
+  }
+  const line = (status: number) => `198.18.0.1 - - [01/Jan/2026:01:00:00 +0000] "POST /login HTTP/1.1" ${status} 5`
+  const of = async (statuses: readonly number[]) =>
+    (await simulated(['-'], { env, input: statuses.map(line).join('\n') })).results[0]
+  expect(await of([401, 401, 401])).toMatchObject({ admitted: 2, refused: 1 })
+  expect(await of([200, 401, 200, 200])).toMatchObject({ admitted: 4, refused: 0 })
+})
+
+test('--limits go side by side, each in place of RATE_LIMITS', async () => {
+  const args = ['-', '--limits', '2/1m', '--limits', '100/1m']
+  const { results } = await simulated(args, { input: COMMON.join('\n') })
+  expect(results).toMatchObject([
+    { limits: '2/1m', admitted: 3, refused: 4 },
+    { limits: '100/1m', admitted: 7, refused: 0 },
+  ])
+  const { stdout } = await runInside(['simulate', ...args], { env: ENV, cwd: folder, input: COMMON.join('\n') })
+  expect(stdout).toMatch(/^limits +admitted +refused.*\n2\/1m +3 +4 +57\.1%/m)
+  expect(stdout).toMatch(/^admitted [▁-█ ]+$/m)
+  expect(stdout).not.toContain('198.18.0.1')
+})
+
+test('--traffic describes it in words: the same for the same seed, about as much as it says', async () => {
+  const args = ['--traffic', '50 callers, 3/s each, bursts of 20 every minute, for 2m', '--limits', '20/1s']
+  const { seconds: _, requestsPerSecond: _rate, ...once } = await simulated(args)
+  const { seconds: _again, requestsPerSecond: _rateAgain, ...again } = await simulated(args)
+  expect(again).toEqual(once)
+  expect((await simulated([...args, '--seed', '2'])).requests).not.toBe(once.requests)
+  // 18,000 at random, with a standard deviation of 134, and 2,000 in bursts.
+  expect(Math.abs(once.requests - 20_000)).toBeLessThan(1_000)
+  // Nobody sends more than 20 a second but around a burst.
+  expect(once.results[0].refused).toBeGreaterThan(0)
+  expect(once.results[0].refused).toBeLessThan(2_000)
+})
+
+test('policies that a log says too little for are named', async () => {
+  const POLICIES = JSON.stringify([
+    { name: 'slots', algorithm: 'concurrency', limits: '3' },
+    { name: 'names', limits: '5/1m', by: 'form:name', missing: 'skip' },
+  ])
+  const { notes } = await simulated(['--traffic', '1 caller, 1/s each'], { env: { ...ENV, POLICIES, LEASES: 'auto' } })
+  expect(notes).toEqual([
+    expect.stringContaining('"slots" is left out'),
+    expect.stringContaining('"names" counts by what logs do not hold'),
+    expect.stringContaining('LEASES'),
+  ])
+})
+
+test.each([
+  [[], 'expected either logs or --traffic'],
+  [['-', '--traffic', '1 caller, 1/s each'], 'expected either logs or --traffic'],
+  [['-', '--limits', '10 per second'], '--limits: expected tiers such as "10/1s, 120/1m", got "10 per second"'],
+  [['-', '--fields', 'when=at'], '--fields: expected pairs such as'],
+  [['--traffic', 'many callers'], '--traffic: expected parts such as'],
+  [['--traffic', '5 callers'], '--traffic: expected parts such as'],
+  [['--traffic', '1 caller, 1/s each', '--seed', 'x'], '--seed: expected an integer'],
+  [['no-such.log'], 'no-such.log: cannot be read: ENOENT'],
+  [['bad.gz'], 'bad.gz: cannot be read: Z_DATA_ERROR'],
+])('sluice simulate %j is misuse', async (args, message) => {
+  await writeFile(join(folder, 'bad.gz'), 'not packed')
+  const files = args.map((arg) => (/\.(?:gz|log)$/.test(arg) ? join(folder, arg) : arg))
+  const { code, stderr } = await runInside(['simulate', ...files], { env: ENV, cwd: folder })
+  expect(stderr).toContain(message)
+  expect(code).toBe(2)
+})
+
+test('every field of --json is documented, and the command ends well as a process', async () => {
+  await writeFile(join(folder, 'odd.log'), `${COMMON.join('\n')}\nodd\n`)
+  const args = ['simulate', join(folder, 'odd.log'), '--json', '--show-callers']
+  const { code, stdout } = await runCommand(args, { env: { ...ENV, LEASES: 'auto' }, cwd: folder })
+  expect(code).toBe(0)
+  expectDocumented(simulate, stdout)
+})
