@@ -85,12 +85,11 @@ export class Limiter {
       this.#log('warn', { event: 'shadow_limited', violated, callers: callersOf(charges, shadowed) })
     }
     if (granted > 0) {
-      const charged = charges.filter((_, index) => isCharged(decided, index))
-      const settlement = settlementOf(charged, nowMs, chargedIn)
-      const uncharged = charges.flatMap(({ match }, index) =>
+      const admitting = charges.flatMap(({ match }, index) =>
         isCharged(decided, index) ? [{ match, rule: rules[index] as Rule }] : [],
       )
-      const failures = failuresOf(uncharged, tiers, (failed) => this.#decider.charge(failed, decided, context))
+      const settlement = settlementOf(admitting, nowMs, chargedIn)
+      const failures = failuresOf(admitting, tiers, (failed) => this.#decider.charge(failed, decided, context))
       return {
         kind: 'admitted',
         tiers,

@@ -7,7 +7,7 @@ import type { Verdict } from '../../src/limiter/verdict.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { createPathReader } from '../../src/request/policy/request-path.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { type Release, type Store, StoreError } from '../../src/store/store.ts'
+import { type Difference, type Release, type Store, StoreError } from '../../src/store/store.ts'
 import { callContext } from '../support/call-context.ts'
 
 const readPath = createPathReader()
@@ -19,6 +19,7 @@ class FakeStore implements Store {
   readonly kind = 'redis'
   readonly requests: DecisionRequest[] = []
   readonly released: (number | undefined)[] = []
+  readonly settled: number[] = []
   readonly revoked: { slot: number | undefined; isKnown: boolean }[] = []
   answer: (request: DecisionRequest) => Promise<Decision> = async ({ permits, rules }) => ({
     granted: permits,
@@ -43,7 +44,10 @@ class FakeStore implements Store {
 
   async forget(): Promise<void> {}
   async renew(): Promise<void> {}
-  async settle(): Promise<void> {}
+  async settle(differences: readonly Difference[]): Promise<void> {
+    this.settled.push(...differences.map(({ units }) => units))
+  }
+
   async ping(): Promise<void> {}
 
   get keys(): (readonly string[])[] {
@@ -411,6 +415,22 @@ test('Limiter#decide() without the store allows LOCAL_SHARE of each limit, and t
     { limit: 250, windowMs: 3_600_000 },
   ]
   expect(fallback.requests).toMatchObject([{ rules: [{ tiers }] }])
+})
+
+test('Limiter#decide() without the store takes its share for all that a request may have cost', async () => {
+  const policy = {
+    name: 'units',
+    algorithm: 'quota',
+    limits: '100/1m',
+    settle: 'header:x-cost',
+    on_store_error: 'local',
+  }
+  const { store, fallback, decide } = subject({ POLICIES: [policy], LOCAL_SHARE: 0.25 })
+  store.answer = AWAY
+  const verdict = await decide('GET /', X)
+  if (verdict.kind !== 'admitted') expect.unreachable(verdict.kind)
+  await verdict.settlement?.settle(new Headers({ 'X-Cost': '90' }))
+  expect([store.settled, fallback.settled]).toEqual([[], [24]])
 })
 
 test.each([true, false])('Limiter#decide() gives slots back that the store may have taken: %j', async (mayHaveRun) => {
