@@ -1,5 +1,5 @@
 import { Redis } from '@upstash/redis'
-import { UPSTASH_OPTIONS } from '../../store/redis/clients/upstash.ts'
+import { UPSTASH_OPTIONS, upstashWords } from '../../store/redis/clients/upstash.ts'
 import { SHEBANG_UNKNOWN } from '../../store/redis/script.ts'
 import {
   type Database,
@@ -118,8 +118,7 @@ export class UpstashDatabase implements Database {
   }
 }
 
-/** What the server said, without the command that the client appends; nothing if it gave no answer that could be read. */
+/** What the server said; nothing if it gave no answer that could be read. */
 function wordsOf(error: unknown): string {
-  if (!(error instanceof Error) || error.name !== 'UpstashError') return ''
-  return error.message.split(', command was:', 1)[0] ?? ''
+  return upstashWords(error) ?? ''
 }

@@ -29,10 +29,13 @@ export function upstashClient(redis: UpstashRedis): RedisClient {
     zrem: (key, [first = '', ...others]) => redis.zrem(key, first, ...others),
     del: (keys) => redis.del(...keys),
     ping: () => redis.ping(),
-    serverWords(error) {
-      if (!(error instanceof Error) || error.name !== 'UpstashError') return undefined
-      // The client appends the whole command, identities included.
-      return error.message.split(', command was:', 1)[0] ?? ''
-    },
+    serverWords: upstashWords,
   }
+}
+
+/** The server's own words in an error of this client; undefined if the server gave no answer that could be read. */
+export function upstashWords(error: unknown): string | undefined {
+  if (!(error instanceof Error) || error.name !== 'UpstashError') return undefined
+  // The client appends the whole command, identities included.
+  return error.message.split(', command was:', 1)[0] ?? ''
 }
