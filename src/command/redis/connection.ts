@@ -13,11 +13,6 @@ export interface Connection {
   readonly name: string
   /** What the server's errors may repeat, and no message may hold. */
   readonly secrets: readonly string[]
-  /**
-   * Any command, sent once; several may be under way.
-   * @throws {CommandError} with the exit code of Redis if it answers an error, or nothing
-   */
-  send(command: readonly (string | number)[]): Promise<unknown>
   close(): Promise<void>
 }
 

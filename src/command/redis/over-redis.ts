@@ -33,10 +33,6 @@ export async function connectOverRedis(url: URL): Promise<Connection> {
     kind: 'redis',
     name,
     secrets,
-    send: (command) =>
-      client.sendCommand(command.map(String)).catch((error: unknown) => {
-        throw toCommandError(error)
-      }),
     async close() {
       client.destroy()
     },

@@ -14,11 +14,15 @@ export async function connectOverRest(url: URL, token: string): Promise<Connecti
     signal: () => AbortSignal.timeout(CALL_TIMEOUT_MS),
   })
 
-  async function send(command: readonly (string | number)[]): Promise<unknown> {
+  // So that a wrong URL or token is reported at once, and plainly.
+  await ping()
+  return { client: upstashClient(redis), kind: 'rest', name: url.host, secrets: [token], async close() {} }
+
+  async function ping(): Promise<void> {
     const { status, reply } = await fetch(base, {
       method: 'POST',
       headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
-      body: JSON.stringify(command),
+      body: JSON.stringify(['PING']),
       signal: AbortSignal.timeout(CALL_TIMEOUT_MS),
     })
       .then(async (response) => ({
@@ -32,20 +36,7 @@ export async function connectOverRest(url: URL, token: string): Promise<Connecti
     if (status !== 200 || !('result' in reply)) {
       throw new CommandError(`${url.host} answered ${status}, and no reply of Redis`, { exit: 'redis' })
     }
-    return reply.result
   }
-
-  const connection: Connection = {
-    client: upstashClient(redis),
-    kind: 'rest',
-    name: url.host,
-    secrets: [token],
-    send,
-    async close() {},
-  }
-  // So that a wrong URL or token is reported at once, and plainly.
-  await send(['PING'])
-  return connection
 }
 
 function unreachable(host: string, error: unknown): CommandError {
