@@ -1,6 +1,6 @@
 import { Option } from '@commander-js/extra-typings'
 import { configOf, digestNote, rulesOf, storeOf } from './caller/ask.ts'
-import { DIGEST, FORM, HEADER, IP, QUERY, ROUTE, TOKEN } from './caller/options.ts'
+import { ofCaller } from './caller/options.ts'
 import { readUsage } from './caller/usage-of-rules.ts'
 import { CommandError } from './command-error.ts'
 import { connect } from './redis/connection.ts'
@@ -28,14 +28,7 @@ export const reset = defineCommand({
     'leftOut[].why': 'why',
   },
   declare: (command) =>
-    command
-      .addArgument(TOKEN)
-      .addOption(IP)
-      .addOption(HEADER)
-      .addOption(QUERY)
-      .addOption(FORM)
-      .addOption(ROUTE)
-      .addOption(DIGEST)
+    ofCaller(command)
       .addOption(
         new Option('-p, --policy <name>', 'only this policy; may be repeated').argParser(
           (name: string, before: readonly string[] = []) => [...before, name],

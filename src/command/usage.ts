@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Option } from '@commander-js/extra-typings'
 import { DURATION_EXPECTED, parseDuration } from '../limit/tiers.ts'
 import { configOf, digestNote, rulesOf, storeOf } from './caller/ask.ts'
-import { DIGEST, FORM, HEADER, IP, QUERY, ROUTE, TOKEN } from './caller/options.ts'
+import { ofCaller } from './caller/options.ts'
 import type { CallerRules } from './caller/rules-of-caller.ts'
 import { readUsage, type Usage } from './caller/usage-of-rules.ts'
 import { CommandError } from './command-error.ts'
@@ -42,14 +42,7 @@ export const usage = defineCommand({
     'leftOut[].why': 'why not',
   },
   declare: (command) =>
-    command
-      .addArgument(TOKEN)
-      .addOption(IP)
-      .addOption(HEADER)
-      .addOption(QUERY)
-      .addOption(FORM)
-      .addOption(ROUTE)
-      .addOption(DIGEST)
+    ofCaller(command)
       .addOption(new Option('-w, --watch [interval]', 'ask again, every second or so often, until Ctrl-C'))
       .addOption(CONFIG)
       .addOption(ENV)

@@ -1,20 +1,28 @@
 /** Arguments and options that tell who a caller is. */
-import { Argument, Option } from '@commander-js/extra-typings'
+import { Argument, type Command, Option } from '@commander-js/extra-typings'
 import { CommandError } from '../command-error.ts'
 
-export const TOKEN = new Argument(
+const TOKEN = new Argument(
   '[token]',
   'what the caller sends as Authorization, with or without its scheme; - reads it from standard input',
 )
 export const IP = new Option('--ip <address>', 'address of the caller')
 export const HEADER = new Option('-H, --header <name=value>', 'a field that the caller sends').argParser(collectPairs)
-export const QUERY = new Option('--query <name=value>', 'a parameter of the query').argParser(collectPairs)
+const QUERY = new Option('--query <name=value>', 'a parameter of the query').argParser(collectPairs)
 export const FORM = new Option('--form <name=value>', 'a field of an urlencoded form').argParser(collectPairs)
-export const ROUTE = new Option('--route <request>', 'such as "POST /login": only what applies to it')
-export const DIGEST = new Option(
-  '--digest <digest>',
-  'identity as keys and logs have it: 22 letters, in place of all others',
-)
+const ROUTE = new Option('--route <request>', 'such as "POST /login": only what applies to it')
+const DIGEST = new Option('--digest <digest>', 'identity as keys and logs have it: 22 letters, in place of all others')
+
+/** Adds all of them to a subcommand that is about one caller. */
+export const ofCaller = (command: Command) =>
+  command
+    .addArgument(TOKEN)
+    .addOption(IP)
+    .addOption(HEADER)
+    .addOption(QUERY)
+    .addOption(FORM)
+    .addOption(ROUTE)
+    .addOption(DIGEST)
 
 export type Pairs = readonly (readonly [name: string, value: string])[]
 
