@@ -1,11 +1,8 @@
 import type { Charge, Decided } from '../../decide/decider.ts'
 import { decide, type States } from '../../limit/decide.ts'
 import type { Decision, DecisionRequest, Rule } from '../../limit/rule.ts'
-import { ExpiringStates } from '../../store/memory/expiring-states.ts'
+import { ExpiringStates, MAX_KEYS } from '../../store/memory/expiring-states.ts'
 import { billedCommands, type Touched } from './billed-commands.ts'
-
-/** As many as the store in memory remembers. */
-const MAX_KEYS = 100_000
 
 /** Decides as the script in Redis does, by a clock that is told the time. */
 export class VirtualDecider {
@@ -63,7 +60,7 @@ const UNSETTLED: Decided['chargedIn'] = { async settle() {} }
 class RecordedStates implements States, Touched {
   readonly readKeys: string[] = []
   readonly written = new Map<string, boolean>()
-  readonly #states = new ExpiringStates(MAX_KEYS)
+  readonly #states = new ExpiringStates()
 
   get size(): number {
     return this.#states.size

@@ -1,7 +1,7 @@
 import type { States } from '../../limit/decide.ts'
 
 /** Keys remembered at most, so that an isolate (128 MB) cannot be filled by minting identities. */
-const MAX_KEYS = 100_000
+export const MAX_KEYS = 100_000
 
 /**
  * In a ring in order of the last writes: an entry that is written again is relinked, which a `Map` cannot do cheaply.
