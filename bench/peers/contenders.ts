@@ -5,6 +5,7 @@ import { Redis } from '@upstash/redis'
 import { RateLimiterRedis, RateLimiterUnion } from 'rate-limiter-flexible'
 import type { Tier } from '../../src/limit/rule.ts'
 import type { Contender, Limit, PeerOptions, Peers } from '../peers.ts'
+import { consuming } from './consuming.ts'
 
 type UpstashAlgorithm = 'fixedWindow' | 'slidingWindow' | 'tokenBucket'
 
@@ -50,14 +51,5 @@ function flexibleLimit(storeClient: unknown, tiers: readonly Tier[]): Limit {
   })
   const [only, ...others] = limiters
   const limiter = only && others.length === 0 ? only : new RateLimiterUnion(...limiters)
-  return async (caller) => {
-    try {
-      await limiter.consume(caller)
-      return true
-    } catch (refusal) {
-      // An error is a failure; anything else tells of the limits.
-      if (refusal instanceof Error) throw refusal
-      return false
-    }
-  }
+  return consuming(limiter)
 }

@@ -3,22 +3,14 @@ import Bottleneck from 'bottleneck'
 import pThrottle from 'p-throttle'
 import { RateLimiterMemory } from 'rate-limiter-flexible'
 import type { Contender, Throttle } from '../peers.ts'
+import { consuming } from './consuming.ts'
 
 export const inMemory: readonly Contender[] = [
   {
     name: 'rate-limiter-flexible',
     make([tier]) {
       if (!tier) throw new Error('no tier')
-      const limiter = new RateLimiterMemory({ points: tier.limit, duration: tier.windowMs / 1_000 })
-      return async (caller) => {
-        try {
-          await limiter.consume(caller)
-          return true
-        } catch (refusal) {
-          if (refusal instanceof Error) throw refusal
-          return false
-        }
-      }
+      return consuming(new RateLimiterMemory({ points: tier.limit, duration: tier.windowMs / 1_000 }))
     },
   },
 ]
