@@ -17,7 +17,7 @@ const { exports, dependencies, devDependencies, peerDependencies } = JSON.parse(
 const USES_FOLDER = join(import.meta.dirname, 'uses')
 /** What comes of each use in `uses/`, on Node. */
 const USES: Readonly<Record<string, unknown>> = {
-  hono: [200, 429, 200, ['default-1m']],
+  hono: [200, 429, 200, 400, ['default-1m']],
   library: [true, false, 2, 'local'],
   node: [200, 429],
   outbound: [200, 200, 'WAIT_TOO_LONG'],

@@ -87,8 +87,8 @@ function fullyDecoded(path: string): string {
 
 function isUtf8(path: string): boolean {
   try {
-    decodeURIComponent(path)
-    return true
+    // The result is used: a call whose result is not, some bundlers leave out, and what it throws with it.
+    return decodeURIComponent(path).length > 0
   } catch {
     return false
   }
