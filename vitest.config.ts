@@ -25,6 +25,7 @@ export default defineConfig({
       {
         plugins: [
           cloudflareTest({
+            main: './src/worker.ts',
             wrangler: { configPath: './wrangler.toml' },
           }),
         ],

@@ -80,7 +80,7 @@ async function measure(name: string): Promise<ReadonlyMap<string, number>> {
 }
 
 async function bundleOf(source: string): Promise<Bundle> {
-  const made = bundles.get(source) ?? (await bundle(source, folder, ['--minify=false']))
+  const made = bundles.get(source) ?? (await bundle(source, folder, { minify: false }))
   bundles.set(source, made)
   return made
 }

@@ -20,15 +20,23 @@ let handler: Handler | undefined
 /** Handles every request that a route of Cloudflare's sends to it, as its variables say. */
 export default {
   fetch(request: Request, env: Environment, ctx: ExecutionContext) {
-    // Once an isolate, whose environment does not change.
-    handler ??= start(env)
-    return handler.fetch(request, env, ctx)
+    return handler ? handler.fetch(request, env, ctx) : startWith(request, env, ctx)
   },
 }
 
-function start(env: Environment): Handler {
+/**
+ * Once an isolate, whose environment does not change. Requests that come meanwhile start one as well, since a promise
+ * that requests share may hang on Workers; the first that is ready serves all.
+ */
+async function startWith(request: Request, env: Environment, ctx: ExecutionContext): Promise<Response> {
+  const started = await start(env)
+  handler ??= started
+  return handler.fetch(request, env, ctx)
+}
+
+async function start(env: Environment): Promise<Handler> {
   try {
-    return createHandler(env)
+    return await createHandler(env)
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     const { variable, message } = error
@@ -45,7 +53,8 @@ function start(env: Environment): Handler {
   }
 }
 
-function createHandler(env: Environment): Handler {
+/** What only some configurations need is imported here, when they ask for it. */
+async function createHandler(env: Environment): Promise<Handler> {
   const config = loadConfig(env)
   const { redis, policies, storeTimeoutMs: timeoutMs } = config
   const upstream = isFetcher(env.UPSTREAM) ? env.UPSTREAM : globalThis

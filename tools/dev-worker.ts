@@ -1,4 +1,5 @@
 import './wrangler-switches.ts'
+import { dirname, join } from 'node:path'
 import { unstable_DevEnv as DevEnv, unstable_readConfig as readConfig } from 'wrangler'
 import { WRANGLER_TOML } from './dev-variables.ts'
 
@@ -8,6 +9,14 @@ export interface DevWorkerOptions {
   /** The Worker sees these variables and no others. */
   variables: Readonly<Record<string, unknown>>
 }
+
+/** In place of the build for production, which writes where other processes may read. */
+const FROM_SOURCES = {
+  main: join(dirname(WRANGLER_TOML), 'src/worker.ts'),
+  build: { watch_dir: './src' },
+  no_bundle: false,
+  find_additional_modules: false,
+} as const
 
 /**
  * Runs the Worker in workerd and resolves with its URL when it is ready. A change of a source reloads it, a crash
@@ -21,7 +30,7 @@ export async function startDevWorker({ port, variables }: DevWorkerOptions): Pro
 
   const starting = server.startWorker({
     // The variables come from `bindings` alone; there, nothing is missing that wrangler.toml requires as a secret.
-    config: { ...readConfig({ config: WRANGLER_TOML }), vars: {}, secrets: undefined },
+    config: { ...readConfig({ config: WRANGLER_TOML }), ...FROM_SOURCES, vars: {}, secrets: undefined },
     envFiles: ['/dev/null'],
     bindings: Object.fromEntries(Object.entries(variables).map(([name, value]) => [name, toBinding(value)])),
     dev: {

@@ -34,7 +34,10 @@ export interface GatewayOptions {
  * Serves a bundle with `workerd serve`, on 127.0.0.1 with nothing in between. Ends with this process.
  * @throws Error with the last words of workerd if it does not start
  */
-export async function startGateway(bundle: Bundle, { bindings, args = [] }: GatewayOptions): Promise<Gateway> {
+export async function startGateway(
+  bundle: Pick<Bundle, 'folder' | 'modules'>,
+  { bindings, args = [] }: GatewayOptions,
+): Promise<Gateway> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-workerd-'))
   const file = join(folder, 'config.capnp')
   await writeFile(file, await capnp(bundle, bindings))
@@ -88,7 +91,7 @@ function processorUs(pid: number): number {
   }
 }
 
-async function capnp({ entry }: Bundle, bindings: GatewayOptions['bindings']): Promise<string> {
+async function capnp({ modules }: Pick<Bundle, 'modules'>, bindings: GatewayOptions['bindings']): Promise<string> {
   const { compatibility_date, compatibility_flags } = readConfig(
     { config: fileURLToPath(import.meta.resolve('../../wrangler.toml')) },
     { hideWarnings: true },
@@ -96,6 +99,7 @@ async function capnp({ entry }: Bundle, bindings: GatewayOptions['bindings']): P
   const variables = Object.entries(bindings).map(
     ([name, value]) => `(name = "${name}", text = ${JSON.stringify(value)})`,
   )
+  const embedded = modules.map((name) => `(name = "${name}", esModule = embed "/${name}")`)
   return `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
   services = [
@@ -105,7 +109,7 @@ const config :Workerd.Config = (
   sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "main")],
 );
 const worker :Workerd.Worker = (
-  modules = [(name = "${entry}", esModule = embed "/${entry}")],
+  modules = [${embedded.join(', ')}],
   compatibilityDate = "${compatibility_date}",
   compatibilityFlags = ${JSON.stringify(compatibility_flags)},
   bindings = [${variables.join(', ')}],

@@ -19,7 +19,6 @@ async function startSite(storeTimeoutMs: number) {
   })
   const redis = await connectRedis(inject('redisPort'))
   const front = await startFaultyFront({ target: inject('redisRestUrl') })
-  const bundle = { folder: inject('bundle').folder, entry: 'worker.js', gzipBytes: 0 }
   const bindings = {
     UPSTREAM_URL: api.url,
     UPSTASH_REDIS_REST_URL: front.url,
@@ -29,7 +28,7 @@ async function startSite(storeTimeoutMs: number) {
     ON_STORE_ERROR: 'closed',
     KEY_PREFIX: keyPrefix,
   }
-  const gateway = await startGateway(bundle, { bindings })
+  const gateway = await startGateway(inject('bundle'), { bindings })
   onTestFinished(async () => {
     await gateway.stop()
     await Promise.all([front.stop(), api.stop(), redis.close()])

@@ -1,14 +1,14 @@
-import { execFile } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { unstable_readConfig as readConfig } from 'wrangler'
+import { buildWorker } from '../../tools/build-worker.ts'
 
 /** What `wrangler deploy` would upload. */
 export interface Bundle {
-  /** Its entry is worker.js. */
   readonly folder: string
+  /** Names of its files, the entry first. */
+  readonly modules: readonly string[]
   readonly compatibilityDate: string
   readonly compatibilityFlags: readonly string[]
 }
@@ -16,13 +16,22 @@ export interface Bundle {
 /** Builds the production bundle into a folder of its own, which is the caller's to remove. */
 export async function buildBundle(): Promise<Bundle> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-bundle-'))
-  const env = { ...process.env, WRANGLER_SEND_METRICS: 'false', WRANGLER_LOG: 'error' }
-  await promisify(execFile)('wrangler', ['deploy', '--dry-run', '--outdir', folder], { env })
+  const { script, lazy } = await buildWorker('src/worker.ts', folder)
   const { compatibility_date = '', compatibility_flags } = readConfig(
     { config: 'wrangler.toml' },
     { hideWarnings: true },
   )
-  return { folder, compatibilityDate: compatibility_date, compatibilityFlags: compatibility_flags }
+  return {
+    folder,
+    modules: [...script, ...lazy].map(({ fileName }) => fileName),
+    compatibilityDate: compatibility_date,
+    compatibilityFlags: compatibility_flags,
+  }
+}
+
+/** The modules of a bundle, as Miniflare is told them. */
+export function miniflareModules({ folder, modules }: Bundle) {
+  return modules.map((name) => ({ type: 'ESModule' as const, path: join(folder, name) }))
 }
 
 export function removeBundle({ folder }: Bundle): Promise<void> {

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
 import { keepWorkerLog } from '../setup/secret-watch.ts'
-import type { Bundle } from './build-bundle.ts'
+import { type Bundle, miniflareModules } from './build-bundle.ts'
 
 export interface DirectGateway {
   readonly url: URL
@@ -40,10 +40,7 @@ export async function startDirectGateway({
   const log: string[] = []
   const options = convertV4MiniflareOptions({
     modulesRoot: folder,
-    modules: [
-      { type: 'ESModule', path: join(folder, 'entry.js'), contents: ENTRY },
-      { type: 'ESModule', path: join(folder, 'worker.js') },
-    ],
+    modules: [{ type: 'ESModule', path: join(folder, 'entry.js'), contents: ENTRY }, ...miniflareModules(bundle)],
     compatibilityDate,
     compatibilityFlags: [...compatibilityFlags],
     bindings: bindings as Record<string, never>,

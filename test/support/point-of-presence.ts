@@ -1,7 +1,6 @@
-import { join } from 'node:path'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
 import { keepWorkerLog } from '../setup/secret-watch.ts'
-import type { Bundle } from './build-bundle.ts'
+import { type Bundle, miniflareModules } from './build-bundle.ts'
 
 export interface PointOfPresence {
   readonly url: URL
@@ -19,7 +18,7 @@ export async function startPointOfPresence(
   const { folder, compatibilityDate, compatibilityFlags } = bundle
   const options = convertV4MiniflareOptions({
     modulesRoot: folder,
-    modules: [{ type: 'ESModule', path: join(folder, 'worker.js') }],
+    modules: miniflareModules(bundle),
     compatibilityDate,
     compatibilityFlags: [...compatibilityFlags],
     bindings: bindings as Record<string, never>,

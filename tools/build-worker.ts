@@ -1,0 +1,70 @@
+/**
+ * Builds the Worker into build/, as `wrangler deploy` uploads it: what only some configurations need becomes modules of
+ * their own, which an isolate loads when its variables ask for them. Prints what each way costs.
+ */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { build, type Rolldown } from 'tsdown'
+
+const ROOT = join(import.meta.dirname, '..')
+
+/** Modules that are loaded together, the entry first. */
+export interface BuiltWorker {
+  /** Of every isolate. */
+  readonly script: readonly Rolldown.OutputChunk[]
+  /** Of those isolates that ask for them. */
+  readonly lazy: readonly Rolldown.OutputChunk[]
+}
+
+/**
+ * @param entry source of a Worker
+ * @param outDir is emptied before
+ */
+export async function buildWorker(entry: string, outDir: string, { minify = true } = {}): Promise<BuiltWorker> {
+  const [built] = await build({
+    config: false,
+    cwd: ROOT,
+    entry,
+    outDir,
+    outExtensions: () => ({ js: '.js' }),
+    outputOptions: { chunkFileNames: '[name].js' },
+    // Packages have forms of their own for Workers. Modules of `node:` and `cloudflare:` are workerd's.
+    platform: 'neutral',
+    inputOptions: { resolve: { conditionNames: ['workerd', 'worker', 'browser', 'import'] } },
+    deps: { neverBundle: /^(?:node|cloudflare):/, alwaysBundle: /^(?!\.|node:|cloudflare:)/, onlyBundle: false },
+    minify,
+    sourcemap: true,
+    dts: false,
+    logLevel: 'error',
+  })
+  const chunks = built?.chunks.filter((output) => output.type === 'chunk') ?? []
+  const script = withImports(
+    chunks.filter(({ isEntry }) => isEntry),
+    chunks,
+  )
+  return { script, lazy: chunks.filter((chunk) => !script.includes(chunk)) }
+}
+
+export function gzippedBytes({ fileName }: Rolldown.OutputChunk, folder: string): number {
+  return gzipSync(readFileSync(join(folder, fileName))).length
+}
+
+function withImports(
+  found: readonly Rolldown.OutputChunk[],
+  all: readonly Rolldown.OutputChunk[],
+): readonly Rolldown.OutputChunk[] {
+  const imported = all.filter(
+    (chunk) => !found.includes(chunk) && found.some(({ imports }) => imports.includes(chunk.fileName)),
+  )
+  return imported.length === 0 ? found : withImports([...found, ...imported], all)
+}
+
+if (import.meta.main) {
+  const folder = join(ROOT, 'build')
+  const { script, lazy } = await buildWorker('src/worker.ts', folder)
+  const kib = (chunks: BuiltWorker['script']) =>
+    `${(chunks.reduce((sum, chunk) => sum + gzippedBytes(chunk, folder), 0) / 1_024).toFixed(1)} KiB`
+  console.log(`script of the Worker: ${kib(script)} gzipped`)
+  for (const chunk of lazy) console.log(`loaded if asked for: ${chunk.fileName} ${kib([chunk])}`)
+}
