@@ -1,5 +1,6 @@
 import { CommanderError, type CommandUnknownOpts } from '@commander-js/extra-typings'
 import { ConfigError } from '../config/config-error.ts'
+import { CallerError } from '../request/caller/caller-error.ts'
 import { StoreError } from '../store/store.ts'
 import { CommandError } from './command-error.ts'
 import { createCompleter } from './completer.ts'
@@ -75,6 +76,11 @@ function toCommandError(error: unknown): CommandError {
   if (error instanceof CommandError) return error
   if (error instanceof ConfigError) {
     return new CommandError(error.message, { hint: 'sluice check says where it is, and what else is wrong.' })
+  }
+  if (error instanceof CallerError) {
+    // A request is an option of some subcommands, and an argument of others.
+    const isOption = error.part !== undefined && error.part !== 'route'
+    return new CommandError(isOption ? `--${error.part}: ${error.message}` : error.message)
   }
   if (error instanceof StoreError) return new CommandError(error.message, { exit: 'redis' })
   const { name = 'unknown', stack = '' } = error instanceof Error ? error : {}

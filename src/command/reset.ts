@@ -1,7 +1,7 @@
 import { Option } from '@commander-js/extra-typings'
-import { configOf, digestNote, rulesOf, storeOf } from './caller/ask.ts'
+import { readUsage } from '../request/caller/usage-of-rules.ts'
+import { configOf, digestNote, rulesOf, storeOf, whyLeftOut } from './caller/ask.ts'
 import { ofCaller } from './caller/options.ts'
-import { readUsage } from './caller/usage-of-rules.ts'
 import { CommandError } from './command-error.ts'
 import { connect } from './redis/connection.ts'
 import { CONFIG, ENV, REDIS } from './settings/options.ts'
@@ -66,7 +66,7 @@ export const reset = defineCommand({
         redis: connection.name,
         reset: isSure,
         keys,
-        leftOut: leftOut.filter(isAsked).map(({ policy, why }) => ({ policy: policy.name, why })),
+        leftOut: leftOut.filter(isAsked).map((left) => ({ policy: left.policy.name, why: whyLeftOut(left) })),
       }
       terminal.show(result, () => {
         const head = isSure ? 'forgotten:' : 'nothing was forgotten.'

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Option } from '@commander-js/extra-typings'
 import { DURATION_EXPECTED, parseDuration } from '../limit/tiers.ts'
-import { configOf, digestNote, rulesOf, storeOf } from './caller/ask.ts'
+import type { CallerRules } from '../request/caller/rules-of-caller.ts'
+import { readUsage, type Usage } from '../request/caller/usage-of-rules.ts'
+import { configOf, digestNote, rulesOf, storeOf, whyLeftOut } from './caller/ask.ts'
 import { ofCaller } from './caller/options.ts'
-import type { CallerRules } from './caller/rules-of-caller.ts'
-import { readUsage, type Usage } from './caller/usage-of-rules.ts'
 import { CommandError } from './command-error.ts'
 import { connect } from './redis/connection.ts'
 import { CONFIG, ENV, REDIS } from './settings/options.ts'
@@ -62,7 +62,7 @@ export const usage = defineCommand({
         const result = {
           redis: connection.name,
           ...usage,
-          leftOut: asked.leftOut.map(({ policy, why }) => ({ policy: policy.name, why })),
+          leftOut: asked.leftOut.map((left) => ({ policy: left.policy.name, why: whyLeftOut(left) })),
         }
         terminal.showAgain(result, () => textOf(usage, asked, terminal))
         if (everyMs === undefined) return 'done'
@@ -99,7 +99,7 @@ function textOf({ tiers }: Usage, { leftOut }: CallerRules, terminal: Terminal):
   const table = terminal.table(['tier', 'limit', 'used', 'left', 'reset', 'retry', 'key'], rows)
   return [
     ...(rows.length > 0 ? [table] : []),
-    ...leftOut.map(({ policy, why }) => `${policy.name}: not asked, ${why}`),
+    ...leftOut.map((left) => `${left.policy.name}: not asked, ${whyLeftOut(left)}`),
   ].join('\n')
 }
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import type { TierState } from '../../src/command/caller/usage-of-rules.ts'
 import { fullestTier, isAtLimit, isIdle, type Look, unitsPerSecond } from '../../src/command/top/activity.ts'
 import { loadConfig } from '../../src/config/load-config.ts'
+import type { TierState } from '../../src/request/caller/usage-of-rules.ts'
 import type { Policy } from '../../src/request/policy/policy.ts'
 
 function policyOf(table: Readonly<Record<string, unknown>>): Policy {

@@ -184,7 +184,7 @@ describe('sluice usage says what is wrong', () => {
   test.each([
     [['usage'], 'expected a caller'],
     [['usage', 'x', '--digest', 'y'], 'expected --digest alone'],
-    [['usage', '--digest', 'y*'], 'expected a digest of 22'],
+    [['usage', '--digest', 'y*'], '--digest: expected 22'],
     [['usage', '-H', PLANTED], 'expected name=value'],
     [['usage', 'x', '--redis', `${PLANTED}:6379`], 'the URL of the database'],
     [['usage', 'x', '--watch', 'often'], '--watch: expected a duration'],

@@ -1,11 +1,11 @@
 import { type Config, loadConfig } from '../../config/load-config.ts'
+import type { Caller } from '../../request/caller/caller.ts'
+import { type CallerRules, type LeftOut, rulesOfCaller, rulesOfDigest } from '../../request/caller/rules-of-caller.ts'
 import { RedisStore } from '../../store/redis/redis-store.ts'
 import { CommandError } from '../command-error.ts'
 import { CALL_TIMEOUT_MS, type Connection } from '../redis/connection.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Terminal } from '../terminal.ts'
-import type { Caller } from './caller.ts'
-import { type CallerRules, rulesOfCaller, rulesOfDigest } from './rules-of-caller.ts'
 
 /** What the options of a subcommand say of a caller. */
 export interface CallerOptions extends Omit<Caller, 'token'> {
@@ -19,7 +19,7 @@ export function configOf({ variables }: Settings): Config {
   return loadConfig({ ...others, UPSTREAM: { fetch() {} } } satisfies Record<string, unknown>)
 }
 
-/** @throws {CommandError} if they tell nothing, or too much */
+/** @throws {CommandError | CallerError} if they tell nothing, or too much */
 export async function rulesOf(
   config: Config,
   terminal: Terminal,
@@ -40,6 +40,11 @@ export async function rulesOf(
     })
   }
   return rulesOfCaller(config, caller)
+}
+
+/** Why a policy was left out, and which option would help. */
+export function whyLeftOut({ why, needs }: LeftOut): string {
+  return needs === undefined ? why : `${why}: name it with --${needs}`
 }
 
 export function storeOf({ client, secrets }: Connection, config: Config): RedisStore {

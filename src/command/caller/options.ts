@@ -1,5 +1,6 @@
 /** Arguments and options that tell who a caller is. */
 import { Argument, type Command, Option } from '@commander-js/extra-typings'
+import type { Pairs } from '../../request/caller/caller.ts'
 import { CommandError } from '../command-error.ts'
 
 const TOKEN = new Argument(
@@ -23,8 +24,6 @@ export const ofCaller = (command: Command) =>
     .addOption(FORM)
     .addOption(ROUTE)
     .addOption(DIGEST)
-
-export type Pairs = readonly (readonly [name: string, value: string])[]
 
 /** `name=value`, or `Name: value` as curl has it. */
 function collectPairs(text: string, before: Pairs = []): Pairs {

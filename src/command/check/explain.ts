@@ -1,4 +1,5 @@
 import type { Config } from '../../config/load-config.ts'
+import { type Pairs, requestOf } from '../../request/caller/caller.ts'
 import { identify } from '../../request/identity/identify.ts'
 import type { Source } from '../../request/identity/source.ts'
 import { PatternRouter } from '../../request/policy/pattern-router.ts'
@@ -8,8 +9,6 @@ import type { Priority } from '../../request/policy/priority.ts'
 import { readMethods } from '../../request/policy/request-method.ts'
 import { createPathReader, type RequestPath } from '../../request/policy/request-path.ts'
 import { RuleMaker } from '../../request/rule-maker.ts'
-import { requestOf } from '../caller/caller.ts'
-import type { Pairs } from '../caller/options.ts'
 import { patternText } from './covers.ts'
 
 export interface AskedRequest {
@@ -46,7 +45,7 @@ export interface Explanation {
   readonly policies: readonly PolicyView[]
 }
 
-/** Says what policies make of a request, and why. No value that identifies the caller is in it. @throws {CommandError} */
+/** Says what policies make of a request, and why. No value that identifies the caller is in it. @throws {CallerError} */
 export async function explain(config: Config, { route, header, form, ip }: AskedRequest): Promise<Explanation> {
   const request = requestOf({ route, header, form, ip })
   const path = createPathReader(config.literalInPaths)(new URL(request.url).pathname)

@@ -1,5 +1,5 @@
+import type { TierState } from '../../request/caller/usage-of-rules.ts'
 import type { Policy } from '../../request/policy/policy.ts'
-import type { TierState } from '../caller/usage-of-rules.ts'
 
 /** What one key's tiers told at one moment. */
 export interface Look {

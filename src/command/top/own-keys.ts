@@ -1,7 +1,7 @@
 import type { Config } from '../../config/load-config.ts'
 import { ALGORITHMS } from '../../limit/algorithm-table.ts'
+import type { CallerRule } from '../../request/caller/rules-of-caller.ts'
 import type { Policy } from '../../request/policy/policy.ts'
-import type { CallerRule } from '../caller/rules-of-caller.ts'
 
 /** Tells what Sluice's keys count: `<prefix>:<policy>:<algorithm letter>:{<identity>}`. */
 export class OwnKeys {

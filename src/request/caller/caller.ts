@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
-import { CommandError } from '../command-error.ts'
-import type { Pairs } from './options.ts'
+import { CallerError } from './caller-error.ts'
+
+export type Pairs = readonly (readonly [name: string, value: string])[]
 
 /** What is known of a caller. */
 export interface Caller {
@@ -18,7 +19,7 @@ const NO_ADDRESS = '0.0.0.0'
 
 /**
  * A request of this caller.
- * @throws {CommandError} if it cannot be one
+ * @throws {CallerError} if it cannot be one
  */
 export function requestOf({
   token,
@@ -29,7 +30,7 @@ export function requestOf({
   route = '/',
 }: Caller): Request {
   const { method, path } = readRoute(route, form.length > 0 ? 'POST' : 'GET')
-  if (isIP(ip) === 0) throw new CommandError('--ip: expected an IPv4 or IPv6 address')
+  if (isIP(ip) === 0) throw new CallerError('expected an IPv4 or IPv6 address', 'ip')
   try {
     const url = new URL(`https://gateway.invalid${path}`)
     for (const [name, value] of query) url.searchParams.append(name, value)
@@ -40,13 +41,13 @@ export function requestOf({
     return new Request(url, { method, headers, ...(form.length > 0 && { body: new URLSearchParams(fields) }) })
   } catch {
     // Not the message of the error, which repeats values of fields.
-    throw new CommandError('that cannot be a request: its method, a field or its form is not what HTTP allows')
+    throw new CallerError('that cannot be a request: its method, a field or its form is not what HTTP allows')
   }
 }
 
-/** @param byDefault the method, if none is named @throws {CommandError} */
+/** @param byDefault the method, if none is named @throws {CallerError} */
 function readRoute(route: string, byDefault: string): { readonly method: string; readonly path: string } {
   const [, method = byDefault, path] = /^\s*(?:([A-Za-z]+)\s+)?(?:https?:\/\/[^/\s]+)?(\/\S*)\s*$/.exec(route) ?? []
   if (path !== undefined) return { method: method.toUpperCase(), path }
-  throw new CommandError(`expected a request such as "POST /login", got ${JSON.stringify(route.slice(0, 100))}`)
+  throw new CallerError(`expected a request such as "POST /login", got ${JSON.stringify(route.slice(0, 100))}`, 'route')
 }

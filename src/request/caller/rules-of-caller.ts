@@ -1,13 +1,21 @@
-import type { Config } from '../../config/load-config.ts'
 import type { Rule } from '../../limit/rule.ts'
-import { identify } from '../../request/identity/identify.ts'
-import type { Policy } from '../../request/policy/policy.ts'
-import { type Match, PolicyFinder } from '../../request/policy/policy-finder.ts'
-import { readMethods } from '../../request/policy/request-method.ts'
-import { createPathReader } from '../../request/policy/request-path.ts'
-import { RuleMaker } from '../../request/rule-maker.ts'
-import { CommandError } from '../command-error.ts'
+import { identify } from '../identity/identify.ts'
+import type { Pattern } from '../policy/pattern.ts'
+import type { Policy } from '../policy/policy.ts'
+import { type Match, PolicyFinder } from '../policy/policy-finder.ts'
+import { readMethods } from '../policy/request-method.ts'
+import { createPathReader, type Sign } from '../policy/request-path.ts'
+import { RuleMaker, type RuleMakerOptions } from '../rule-maker.ts'
 import { type Caller, requestOf } from './caller.ts'
+import { CallerError } from './caller-error.ts'
+
+/** What says under which keys callers are counted. */
+export interface CountingConfig extends RuleMakerOptions {
+  /** Requests that pass unlimited. */
+  readonly exempt: readonly Pattern[]
+  /** What the upstream is known to keep as data in a path. */
+  readonly literalInPaths: readonly Sign[]
+}
 
 /** A policy's state for a caller. */
 export interface CallerRule {
@@ -21,6 +29,8 @@ export interface CallerRule {
 export interface LeftOut {
   readonly policy: Policy
   readonly why: string
+  /** What of the caller would have to be said. */
+  readonly needs?: 'ip' | 'route'
 }
 
 export interface CallerRules {
@@ -28,8 +38,8 @@ export interface CallerRules {
   readonly leftOut: readonly LeftOut[]
 }
 
-/** Under which key each policy counts a caller. @throws {CommandError} if `caller` is none */
-export async function rulesOfCaller(config: Config, caller: Caller): Promise<CallerRules> {
+/** Under which key each policy counts a caller. @throws {CallerError} if `caller` is none */
+export async function rulesOfCaller(config: CountingConfig, caller: Caller): Promise<CallerRules> {
   const request = requestOf(caller)
   const path = createPathReader(config.literalInPaths)(new URL(request.url).pathname)
   const maker = new RuleMaker(config)
@@ -40,7 +50,7 @@ export async function rulesOfCaller(config: Config, caller: Caller): Promise<Cal
     const why = await whyNot(config, match, caller, request.clone() as Request)
     if (why !== undefined) {
       // By route, a policy is asked for each of its patterns.
-      if (!leftOut.some((each) => each.policy === policy)) leftOut.push({ policy, why })
+      if (!leftOut.some((each) => each.policy === policy)) leftOut.push({ policy, ...why })
       continue
     }
     const asked = await maker.make(match, request.clone() as Request, path.canonical, 'default')
@@ -50,10 +60,10 @@ export async function rulesOfCaller(config: Config, caller: Caller): Promise<Cal
   return { rules, leftOut }
 }
 
-/** The same of an identity of which only the digest is known. @throws {CommandError} if it is no digest */
-export async function rulesOfDigest(config: Config, digest: string): Promise<CallerRules> {
+/** The same of an identity of which only the digest is known. @throws {CallerError} if it is no digest */
+export async function rulesOfDigest(config: CountingConfig, digest: string): Promise<CallerRules> {
   if (!/^[\w-]{22}$/.test(digest)) {
-    throw new CommandError('expected a digest of 22 letters, digits, "-" or "_", as in braces at the end of a key')
+    throw new CallerError('expected 22 letters, digits, "-" or "_", as in braces at the end of a key', 'digest')
   }
   // Whoever is counted by address has an identity in every policy.
   const policies = config.policies.map((policy): Policy => ({ ...policy, missing: { kind: 'ip' } }))
@@ -70,16 +80,18 @@ export async function rulesOfDigest(config: Config, digest: string): Promise<Cal
 }
 
 /** One for each policy and, of those by route, for each of their patterns; or only what applies to the caller's request. */
-function matchesOf({ policies, exempt, literalInPaths }: Config, caller: Caller, request: Request): readonly Match[] {
+function matchesOf(
+  { policies, exempt, literalInPaths }: CountingConfig,
+  caller: Caller,
+  request: Request,
+): readonly Match[] {
   const limiting = policies.filter(({ tiers }) => tiers.length > 0)
   if (caller.route !== undefined) {
     const finder = new PolicyFinder(limiting, exempt)
     const path = createPathReader(literalInPaths)(new URL(request.url).pathname)
     const found = finder.find(readMethods(request, finder.methods), path)
     if (typeof found !== 'string') return found
-    throw new CommandError(`${request.method} ${path.canonical} is ${found}: no policy is asked`, {
-      hint: 'sluice check with this request says more.',
-    })
+    throw new CallerError(`${request.method} ${path.canonical} is ${found}: no policy is asked`, 'route')
   }
   return limiting.flatMap((policy): Match[] => {
     const patterns = isByRoute(policy) ? (policy.match ?? []) : []
@@ -89,17 +101,17 @@ function matchesOf({ policies, exempt, literalInPaths }: Config, caller: Caller,
 }
 
 async function whyNot(
-  { ipv6Prefix }: Config,
+  { ipv6Prefix }: CountingConfig,
   { policy, route }: Match,
   caller: Caller,
   request: Request,
-): Promise<string | undefined> {
+): Promise<Omit<LeftOut, 'policy'> | undefined> {
   if (isByRoute(policy) && route === undefined && caller.route === undefined)
-    return 'it counts by path: name one with --route'
+    return { why: 'it counts by path', needs: 'route' }
   const identity = await identify(policy.by, { request, route: route ?? '', ipv6Prefix }, policy.missing)
-  if ('kind' in identity) return `the caller lacks what it counts by, and missing = "${identity.kind}"`
+  if ('kind' in identity) return { why: `the caller lacks what it counts by, and missing = "${identity.kind}"` }
   const isByAddress = identity.some((part, index) => index % 2 === 0 && part === 'ip')
-  return isByAddress && caller.ip === undefined ? 'it counts this caller by address: name it with --ip' : undefined
+  return isByAddress && caller.ip === undefined ? { why: 'it counts this caller by address', needs: 'ip' } : undefined
 }
 
 function isByRoute({ by }: Policy): boolean {
