@@ -1,0 +1,103 @@
+import { createHash } from 'node:crypto'
+import { Deadlines, TOO_LATE } from '../deadlines.ts'
+import { StoreError } from '../store.ts'
+import type { RedisClient } from './client.ts'
+import { KEY_LOCKING, SHEBANG_UNKNOWN } from './script.ts'
+
+/** A script with the key-locking line, and without it. */
+export interface Script {
+  readonly locking: Variant
+  readonly plain: Variant
+}
+
+interface Variant {
+  readonly text: string
+  readonly sha1: string
+}
+
+export interface RedisCallerOptions {
+  readonly client: RedisClient
+  /** Deadline of a call, resends included, in milliseconds. */
+  readonly timeoutMs: number
+  /** What a server's errors may repeat, and no message may hold. */
+  readonly secrets?: readonly string[]
+}
+
+/** Characters of an error's message that are worth a log line. */
+const MAX_WORDS = 200
+
+/** After it, nothing more is sent. */
+interface Deadline {
+  hasPassed: boolean
+}
+
+/** Calls Redis by one client, each call within a deadline. All that fails is a `StoreError` that may be logged. */
+export class RedisCaller {
+  readonly #client: RedisClient
+  readonly #timeoutMs: number
+  readonly #secrets: readonly string[]
+  /** Which variant to send: the first, until a server says that it does not know the line. */
+  #variant: keyof Script = 'locking'
+
+  constructor({ client, timeoutMs, secrets = [] }: RedisCallerOptions) {
+    this.#client = client
+    this.#timeoutMs = timeoutMs
+    this.#secrets = secrets
+  }
+
+  /** @param deadlines of the request, if it has any yet to come @throws {StoreError} */
+  evaluate(script: Script, keys: string[], args: (string | number)[], deadlines?: Deadlines): Promise<unknown> {
+    const call = (deadline: Deadline) => this.#send(script, keys, args, deadline)
+    return this.#within(call, deadlines).catch((error: unknown) => this.#fail(error, keys))
+  }
+
+  /** @param keys that the server may repeat @throws {StoreError} */
+  call<T>(send: (client: RedisClient) => Promise<T>, keys: readonly string[] = []): Promise<T> {
+    return this.#within(() => send(this.#client)).catch((error: unknown) => this.#fail(error, keys))
+  }
+
+  async #within<T>(call: (deadline: Deadline) => Promise<T>, deadlines?: Deadlines): Promise<T> {
+    const deadline: Deadline = { hasPassed: false }
+    const answer = await (deadlines ?? Deadlines.ofOne()).within(this.#timeoutMs, call(deadline))
+    if (answer !== TOO_LATE) return answer
+    deadline.hasPassed = true
+    throw new StoreError('Redis did not answer within the deadline')
+  }
+
+  /** Turns what the client throws into a StoreError, without the keys and the secrets that a server may repeat. */
+  #fail(error: unknown, keys: readonly string[]): never {
+    if (error instanceof StoreError) throw error
+    if (!(error instanceof Error)) throw new StoreError('the call to Redis failed')
+    const said = this.#client.serverWords(error)
+    if (said === undefined) throw new StoreError('Redis could not be reached, or its answer could not be read')
+    const words = [...this.#secrets, ...keys].reduce((text, secret) => text.replaceAll(secret, '…'), said)
+    throw new StoreError(`Redis answered an error: ${words.slice(0, MAX_WORDS)}`)
+  }
+
+  /** Each resend follows an answer that says that nothing ran, so none can charge twice. */
+  async #send(script: Script, keys: string[], args: (string | number)[], deadline: Deadline): Promise<unknown> {
+    const variant = this.#variant
+    const { sha1, text } = script[variant]
+    const isAnswer = (error: unknown, pattern: RegExp) => pattern.test(this.#client.serverWords(error) ?? '')
+    try {
+      return await this.#client.evalsha(sha1, keys, args)
+    } catch (error) {
+      if (deadline.hasPassed || !isAnswer(error, /^NOSCRIPT\b/)) throw error
+    }
+    try {
+      return await this.#client.eval(text, keys, args)
+    } catch (error) {
+      if (deadline.hasPassed || variant === 'plain' || !isAnswer(error, SHEBANG_UNKNOWN)) throw error
+    }
+    this.#variant = 'plain'
+    return this.#send(script, keys, args, deadline)
+  }
+}
+
+export function toScript(text: string): Script {
+  return { locking: withSha1(KEY_LOCKING + text), plain: withSha1(text) }
+}
+
+function withSha1(text: string): Variant {
+  return { text, sha1: createHash('sha1').update(text).digest('hex') }
+}
