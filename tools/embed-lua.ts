@@ -10,7 +10,11 @@ import { basename } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /** A bundler keeps all of a module's object: what the Worker has no use for has a module of its own. */
-const MODULES = { 'lua/': 'src/store/redis/lua.ts', 'lua/upkeep/': 'src/command/upkeep/lua.ts' }
+const MODULES = {
+  'lua/': 'src/store/redis/lua.ts',
+  'lua/documents/': 'src/store/redis/documents/lua.ts',
+  'lua/upkeep/': 'src/command/upkeep/lua.ts',
+}
 
 /** What the script that is joined from chunks hands to its main chunk. */
 const HANDED_BY_SCRIPT = ['algorithms', 'now_us']

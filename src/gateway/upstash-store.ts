@@ -2,11 +2,13 @@ import { Redis } from '@upstash/redis/cloudflare'
 import { UPSTASH_OPTIONS, upstashClient } from '../store/redis/clients/upstash.ts'
 import { PATIENT_MS, RedisStore, type RedisStoreOptions } from '../store/redis/redis-store.ts'
 
-export interface UpstashStoreOptions extends Pick<RedisStoreOptions, 'algorithms' | 'timeoutMs'> {
+export interface UpstashDatabase {
   /** Upstash's REST endpoint. */
   readonly url: string
   readonly token: string
 }
+
+export interface UpstashStoreOptions extends UpstashDatabase, Pick<RedisStoreOptions, 'algorithms' | 'timeoutMs'> {}
 
 /** Limits shared by all isolates, over Upstash's REST interface, by a client that is safe on Workers. */
 export function upstashStore({ url, token, algorithms, timeoutMs }: UpstashStoreOptions): RedisStore {

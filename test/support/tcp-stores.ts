@@ -1,6 +1,10 @@
 import { Redis } from 'ioredis'
 import { inject } from 'vitest'
 import { redisStore } from '../../src/library/stores.ts'
+import type { Documents } from '../../src/store/documents.ts'
+import { ioRedisClient } from '../../src/store/redis/clients/ioredis.ts'
+import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
+import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
 import { EVERY_ALGORITHM } from './rules.ts'
 import { connectRedis } from './script-store.ts'
 import { redisSubject, type Subject } from './stores.ts'
@@ -15,4 +19,9 @@ ioRedis.on('connect', () => ioRedis.stream.unref())
 export const TCP_STORES: Record<string, () => Subject> = {
   '@redis/client': () => redisSubject(redisStore(nodeRedis, { timeoutMs: 60_000 }).open(EVERY_ALGORITHM)),
   ioredis: () => redisSubject(redisStore(ioRedis, { timeoutMs: 60_000 }).open(EVERY_ALGORITHM)),
+}
+
+export const TCP_DOCUMENTS: Record<string, (key: string) => Documents> = {
+  '@redis/client': (key) => new RedisDocuments({ client: nodeRedisClient(nodeRedis), key, timeoutMs: 60_000 }),
+  ioredis: (key) => new RedisDocuments({ client: ioRedisClient(ioRedis), key, timeoutMs: 60_000 }),
 }

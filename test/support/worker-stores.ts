@@ -1,5 +1,8 @@
 import { inject } from 'vitest'
+import { upstashDocuments } from '../../src/gateway/upstash-documents.ts'
 import { upstashStore } from '../../src/gateway/upstash-store.ts'
+import type { Documents } from '../../src/store/documents.ts'
+import { MemoryDocuments } from '../../src/store/memory/memory-documents.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { EVERY_ALGORITHM } from './rules.ts'
 import { redisSubject, type Subject } from './stores.ts'
@@ -21,4 +24,24 @@ export const WORKER_STORES: Record<string, () => Subject> = {
 function upstashSubject(url: string): Subject {
   const algorithms = new Set(EVERY_ALGORITHM)
   return redisSubject(upstashStore({ url, token: inject('redisRestToken'), algorithms, timeoutMs: 60_000 }))
+}
+
+export const WORKER_DOCUMENTS: Record<string, (key: string) => Documents> = {
+  MemoryDocuments: memoryDocuments(),
+  'RedisDocuments with key locking': (key) => upstashDocumentsAt(inject('redisRestUrl'), key),
+  'RedisDocuments on plain Redis': (key) => upstashDocumentsAt(inject('plainRestUrl'), key),
+}
+
+function upstashDocumentsAt(url: string, key: string): Documents {
+  return upstashDocuments({ url, token: inject('redisRestToken'), key, timeoutMs: 60_000 })
+}
+
+/** The same document for the same key, as in Redis. */
+function memoryDocuments(): (key: string) => Documents {
+  const all = new Map<string, Documents>()
+  return (key) => {
+    const documents = all.get(key) ?? new MemoryDocuments(() => Date.now())
+    all.set(key, documents)
+    return documents
+  }
 }

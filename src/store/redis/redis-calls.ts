@@ -15,20 +15,84 @@ interface Variant {
   readonly sha1: string
 }
 
-/** How long to wait for a call, and by which client. */
-export interface Manner {
+export interface RedisCallsOptions {
   readonly client: RedisClient
-  /** Milliseconds, resends included. */
+  /** Deadline of a call, resends included, in milliseconds. */
   readonly timeoutMs: number
+  /** What a server's errors may repeat, and no message may hold. */
+  readonly secrets?: readonly string[]
 }
+
+/** Characters of an error's message that are worth a log line. */
+const MAX_WORDS = 200
 
 /** After it, nothing more is sent. */
 interface Deadline {
   hasPassed: boolean
 }
 
-/** Characters of an error's message that are worth a log line. */
-const MAX_WORDS = 200
+/** Calls Redis by one client, each call within a deadline. All that fails is a `StoreError` that may be logged. */
+export class RedisCalls {
+  readonly #client: RedisClient
+  readonly #timeoutMs: number
+  readonly #secrets: readonly string[]
+  /** Which variant to send: the first, until a server says that it does not know the line. */
+  #variant: keyof Script = 'locking'
+
+  constructor({ client, timeoutMs, secrets = [] }: RedisCallsOptions) {
+    this.#client = client
+    this.#timeoutMs = timeoutMs
+    this.#secrets = secrets
+  }
+
+  /** @param deadlines of the request, if it has any yet to come @throws {StoreError} */
+  evaluate(script: Script, keys: string[], args: (string | number)[], deadlines?: Deadlines): Promise<unknown> {
+    const call = (deadline: Deadline) => this.#send(script, keys, args, deadline)
+    return this.#within(call, deadlines).catch((error: unknown) => this.#fail(error, keys))
+  }
+
+  /** @param keys that the server may repeat @throws {StoreError} */
+  call<T>(send: (client: RedisClient) => Promise<T>, keys: readonly string[] = []): Promise<T> {
+    return this.#within(() => send(this.#client)).catch((error: unknown) => this.#fail(error, keys))
+  }
+
+  async #within<T>(call: (deadline: Deadline) => Promise<T>, deadlines?: Deadlines): Promise<T> {
+    const deadline: Deadline = { hasPassed: false }
+    const answer = await (deadlines ?? Deadlines.ofOne()).within(this.#timeoutMs, call(deadline))
+    if (answer !== TOO_LATE) return answer
+    deadline.hasPassed = true
+    throw new StoreError('Redis did not answer within the deadline')
+  }
+
+  /** Turns what the client throws into a StoreError, without the keys and the secrets that a server may repeat. */
+  #fail(error: unknown, keys: readonly string[]): never {
+    if (error instanceof StoreError) throw error
+    if (!(error instanceof Error)) throw new StoreError('the call to Redis failed')
+    const said = this.#client.serverWords(error)
+    if (said === undefined) throw new StoreError('Redis could not be reached, or its answer could not be read')
+    const words = [...this.#secrets, ...keys].reduce((text, secret) => text.replaceAll(secret, '…'), said)
+    throw new StoreError(`Redis answered an error: ${words.slice(0, MAX_WORDS)}`)
+  }
+
+  /** Each resend follows an answer that says that nothing ran, so none can charge twice. */
+  async #send(script: Script, keys: string[], args: (string | number)[], deadline: Deadline): Promise<unknown> {
+    const variant = this.#variant
+    const { sha1, text } = script[variant]
+    const isAnswer = (error: unknown, pattern: RegExp) => pattern.test(this.#client.serverWords(error) ?? '')
+    try {
+      return await this.#client.evalsha(sha1, keys, args)
+    } catch (error) {
+      if (deadline.hasPassed || !isAnswer(error, /^NOSCRIPT\b/)) throw error
+    }
+    try {
+      return await this.#client.eval(text, keys, args)
+    } catch (error) {
+      if (deadline.hasPassed || variant === 'plain' || !isAnswer(error, SHEBANG_UNKNOWN)) throw error
+    }
+    this.#variant = 'plain'
+    return this.#send(script, keys, args, deadline)
+  }
+}
 
 export function toScript(text: string): Script {
   return { locking: withSha1(KEY_LOCKING + text), plain: withSha1(text) }
@@ -36,86 +100,4 @@ export function toScript(text: string): Script {
 
 function withSha1(text: string): Variant {
   return { text, sha1: createHash('sha1').update(text).digest('hex') }
-}
-
-/** Calls of one Redis: each has a deadline, is made once, and fails as a StoreError. */
-export class RedisCalls {
-  readonly #secrets: readonly string[]
-  /** Which variant to send: the first, until a server says that it does not know the line. */
-  #variant: keyof Script = 'locking'
-
-  /** @param secrets what a server's errors may repeat, and no message may hold */
-  constructor(secrets: readonly string[] = []) {
-    this.#secrets = secrets
-  }
-
-  /**
-   * Runs a script: EVALSHA, and EVAL where Redis does not know it.
-   * @param deadlines of the request, if it has any yet to come
-   * @throws {StoreError} whether it has run is then unknown
-   */
-  evaluate(
-    script: Script,
-    keys: string[],
-    args: (string | number)[],
-    { client, timeoutMs }: Manner,
-    deadlines?: Deadlines,
-  ): Promise<unknown> {
-    const call = (deadline: Deadline) => this.#send(client, script, keys, args, deadline)
-    return this.#within(timeoutMs, call, deadlines).catch(this.#fail(client, keys))
-  }
-
-  /**
-   * Makes any other call.
-   * @param keys what a server's errors may repeat as well
-   * @throws {StoreError} whether it has had an effect is then unknown
-   */
-  call<T>(make: () => Promise<T>, keys: readonly string[], { client, timeoutMs }: Manner): Promise<T> {
-    return this.#within(timeoutMs, make).catch(this.#fail(client, keys))
-  }
-
-  async #within<T>(timeoutMs: number, call: (deadline: Deadline) => Promise<T>, deadlines?: Deadlines): Promise<T> {
-    const deadline: Deadline = { hasPassed: false }
-    const answer = await (deadlines ?? Deadlines.ofOne()).within(timeoutMs, call(deadline))
-    if (answer !== TOO_LATE) return answer
-    deadline.hasPassed = true
-    throw new StoreError('Redis did not answer within the deadline')
-  }
-
-  /** Turns what the client throws into a StoreError, without the keys and the secrets that a server may repeat. */
-  #fail(client: RedisClient, keys: readonly string[]): (error: unknown) => never {
-    return (error) => {
-      if (error instanceof StoreError) throw error
-      if (!(error instanceof Error)) throw new StoreError('the call to Redis failed')
-      const said = client.serverWords(error)
-      if (said === undefined) throw new StoreError('Redis could not be reached, or its answer could not be read')
-      const words = [...this.#secrets, ...keys].reduce((text, secret) => text.replaceAll(secret, '…'), said)
-      throw new StoreError(`Redis answered an error: ${words.slice(0, MAX_WORDS)}`)
-    }
-  }
-
-  /** Each resend follows an answer that says that nothing ran, so none can charge twice. */
-  async #send(
-    client: RedisClient,
-    script: Script,
-    keys: string[],
-    args: (string | number)[],
-    deadline: Deadline,
-  ): Promise<unknown> {
-    const variant = this.#variant
-    const { sha1, text } = script[variant]
-    const isAnswer = (error: unknown, pattern: RegExp) => pattern.test(client.serverWords(error) ?? '')
-    try {
-      return await client.evalsha(sha1, keys, args)
-    } catch (error) {
-      if (deadline.hasPassed || !isAnswer(error, /^NOSCRIPT\b/)) throw error
-    }
-    try {
-      return await client.eval(text, keys, args)
-    } catch (error) {
-      if (deadline.hasPassed || variant === 'plain' || !isAnswer(error, SHEBANG_UNKNOWN)) throw error
-    }
-    this.#variant = 'plain'
-    return this.#send(client, script, keys, args, deadline)
-  }
 }

@@ -4,7 +4,7 @@ import type { CallContext } from '../call-context.ts'
 import type { Difference, Release, Store } from '../store.ts'
 import { StoreError } from '../store.ts'
 import type { RedisClient } from './client.ts'
-import { type Manner, RedisCalls, type Script, toScript } from './redis-calls.ts'
+import { RedisCalls, type Script, toScript } from './redis-calls.ts'
 import { decideScript, releaseScript, renewScript, settleScript } from './script.ts'
 import {
   readDecision,
@@ -36,18 +36,16 @@ export const PATIENT_MS = 4_000
 /** Exact limits shared by all that use one Redis: one EVALSHA decides a request. */
 export class RedisStore implements Store {
   readonly kind = 'redis'
-  readonly #prompt: Manner
-  readonly #patient: Manner
-  readonly #calls: RedisCalls
+  readonly #prompt: RedisCalls
+  readonly #patient: RedisCalls
   readonly #decide: Script
   readonly #settle: Script
   readonly #renew: Script
   readonly #release: Script
 
-  constructor({ client, patientClient = client, algorithms, timeoutMs, secrets }: RedisStoreOptions) {
-    this.#prompt = { client, timeoutMs }
-    this.#patient = { client: patientClient, timeoutMs: PATIENT_MS }
-    this.#calls = new RedisCalls(secrets)
+  constructor({ client, patientClient = client, algorithms, timeoutMs, secrets = [] }: RedisStoreOptions) {
+    this.#prompt = new RedisCalls({ client, timeoutMs, secrets })
+    this.#patient = new RedisCalls({ client: patientClient, timeoutMs: PATIENT_MS, secrets })
     const names = [...algorithms]
     this.#decide = toScript(decideScript(names))
     this.#settle = toScript(settleScript(names))
@@ -57,20 +55,13 @@ export class RedisStore implements Store {
 
   async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
     const keys = request.rules.map(({ key }) => key)
-    const reply = await this.#calls.evaluate(
-      this.#decide,
-      keys,
-      scriptArguments(request),
-      this.#prompt,
-      context?.deadlines,
-    )
+    const reply = await this.#prompt.evaluate(this.#decide, keys, scriptArguments(request), context?.deadlines)
     return readDecision(reply, request)
   }
 
   async release(rules: readonly Rule[]): Promise<void> {
-    const { client } = this.#prompt
     const release = async (rule: Rule) => {
-      const removed = await this.#calls.call(() => client.zrem(rule.key, slotMembers(rule)), [rule.key], this.#prompt)
+      const removed = await this.#prompt.call((client) => client.zrem(rule.key, slotMembers(rule)), [rule.key])
       // Something other than Redis has answered, so nothing was given back.
       if (!Number.isSafeInteger(removed)) throw new StoreError('Redis answered something other than a number')
     }
@@ -79,28 +70,26 @@ export class RedisStore implements Store {
 
   async revoke(releases: readonly Release[]): Promise<void> {
     const keys = releases.map(({ rule }) => rule.key)
-    const count = await this.#calls.evaluate(this.#release, keys, releaseArguments(releases), this.#patient)
+    const count = await this.#patient.evaluate(this.#release, keys, releaseArguments(releases))
     if (count !== releases.length) throw new StoreError('Redis answered something other than the number of releases')
   }
 
   async renew(rules: readonly Rule[]): Promise<void> {
     const keys = rules.map(({ key }) => key)
-    await this.#calls.evaluate(this.#renew, keys, renewArguments(rules), this.#prompt)
+    await this.#prompt.evaluate(this.#renew, keys, renewArguments(rules))
   }
 
   async settle(differences: readonly Difference[], chargedAtMs: number): Promise<void> {
     const keys = differences.map(({ rule }) => rule.key)
-    await this.#calls.evaluate(this.#settle, keys, settleArguments(differences, chargedAtMs), this.#prompt)
+    await this.#prompt.evaluate(this.#settle, keys, settleArguments(differences, chargedAtMs))
   }
 
   async forget(keys: readonly string[]): Promise<void> {
-    const { client } = this.#prompt
-    const deleted = await this.#calls.call(() => client.del(keys), keys, this.#prompt)
+    const deleted = await this.#prompt.call((client) => client.del(keys), keys)
     if (!Number.isSafeInteger(deleted)) throw new StoreError('Redis answered something other than a number')
   }
 
   async ping(): Promise<void> {
-    const { client } = this.#prompt
-    await this.#calls.call(() => client.ping(), [], this.#prompt)
+    await this.#prompt.call((client) => client.ping())
   }
 }

@@ -1,0 +1,69 @@
+/** One version of a document: who wrote it, when and why. */
+export interface Revision {
+  /** 1 is the first; each write makes the next. */
+  readonly version: number
+  /** By the clock of the store, milliseconds since the Unix epoch. */
+  readonly atMs: number
+  readonly by: string
+  readonly why: string
+}
+
+export interface StoredDocument extends Revision {
+  /** JSON of an object. */
+  readonly text: string
+}
+
+/** What is written, and by whom. */
+export interface DocumentWrite {
+  /** JSON of an object, at most `MAX_DOCUMENT_BYTES` in UTF-8. */
+  readonly text: string
+  /** The version that the writer has changed, 0 for none. If that is not the newest any more, nothing is written. */
+  readonly expectedVersion: number
+  /** Who writes, for those who look at the history; at most `MAX_NOTE_CHARACTERS`. */
+  readonly by: string
+  /** As long at most. */
+  readonly why: string
+}
+
+/** What became of a write. A refused one leaves all as it was. */
+export type Written =
+  | { readonly kind: 'written'; readonly version: number; readonly atMs: number }
+  /** Somebody else was faster. */
+  | { readonly kind: 'conflict'; readonly version: number }
+  /** It is longer than `MAX_DOCUMENT_BYTES`, or is no JSON of an object. */
+  | { readonly kind: 'too-large' | 'malformed'; readonly version: number }
+
+export const MAX_DOCUMENT_BYTES = 1_048_576
+export const MAX_NOTE_CHARACTERS = 500
+/** The last versions are kept, so that one can go back. */
+export const KEPT_VERSIONS = 20
+
+/**
+ * One small document with versions, which operators write and every isolate reads. It does not expire: it is
+ * configuration.
+ */
+export interface Documents {
+  /**
+   * The newest version; undefined if that is `knownVersion`, which is cheap to find out. Where nothing was ever
+   * written, or all was deleted, that is version 0, whose text is empty.
+   * @throws {StoreError}
+   */
+  read(knownVersion?: number): Promise<StoredDocument | undefined>
+  /** @returns undefined if that version is not kept (any more). @throws {StoreError} */
+  readVersion(version: number): Promise<StoredDocument | undefined>
+  /** The versions that are kept, newest first. @throws {StoreError} */
+  history(): Promise<readonly Revision[]>
+  /**
+   * Writes the next version. Of several who write at once, one succeeds.
+   * @throws {StoreError} whether it was written is then unknown
+   */
+  write(write: DocumentWrite): Promise<Written>
+}
+
+/** What `read` tells where there is no document. */
+export const NO_DOCUMENT: StoredDocument = { version: 0, atMs: 0, by: '', why: '', text: '' }
+
+/** As much of a note as is kept: it must not become a document of its own. */
+export function cutNote(note: string): string {
+  return note.slice(0, MAX_NOTE_CHARACTERS)
+}

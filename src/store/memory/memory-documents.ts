@@ -1,0 +1,60 @@
+import {
+  cutNote,
+  type Documents,
+  type DocumentWrite,
+  KEPT_VERSIONS,
+  MAX_DOCUMENT_BYTES,
+  NO_DOCUMENT,
+  type Revision,
+  type StoredDocument,
+  type Written,
+} from '../documents.ts'
+
+/** A document in this process's memory. */
+export class MemoryDocuments implements Documents {
+  readonly #now: () => number
+  /** Newest first. */
+  #kept: readonly StoredDocument[] = []
+
+  /** @param now milliseconds since the Unix epoch */
+  constructor(now: () => number) {
+    this.#now = now
+  }
+
+  async read(knownVersion?: number): Promise<StoredDocument | undefined> {
+    const newest = this.#newest
+    return newest.version === knownVersion ? undefined : newest
+  }
+
+  async readVersion(version: number): Promise<StoredDocument | undefined> {
+    return this.#kept.find((kept) => kept.version === version)
+  }
+
+  async history(): Promise<readonly Revision[]> {
+    return this.#kept.map(({ version, atMs, by, why }) => ({ version, atMs, by, why }))
+  }
+
+  async write({ text, expectedVersion, by, why }: DocumentWrite): Promise<Written> {
+    const { version } = this.#newest
+    if (version !== expectedVersion) return { kind: 'conflict', version }
+    if (new TextEncoder().encode(text).length > MAX_DOCUMENT_BYTES) return { kind: 'too-large', version }
+    if (!isObject(text)) return { kind: 'malformed', version }
+    const atMs = Math.floor(this.#now())
+    const written = { version: version + 1, atMs, by: cutNote(by), why: cutNote(why), text }
+    this.#kept = [written, ...this.#kept].slice(0, KEPT_VERSIONS)
+    return { kind: 'written', version: written.version, atMs }
+  }
+
+  get #newest(): StoredDocument {
+    return this.#kept[0] ?? NO_DOCUMENT
+  }
+}
+
+function isObject(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return text.startsWith('{')
+  } catch {
+    return false
+  }
+}

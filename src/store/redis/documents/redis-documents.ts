@@ -1,0 +1,92 @@
+import {
+  cutNote,
+  type Documents,
+  type DocumentWrite,
+  KEPT_VERSIONS,
+  MAX_DOCUMENT_BYTES,
+  NO_DOCUMENT,
+  type Revision,
+  type StoredDocument,
+  type Written,
+} from '../../documents.ts'
+import { StoreError } from '../../store.ts'
+import { RedisCalls, type RedisCallsOptions, toScript } from '../redis-calls.ts'
+import { LUA } from './lua.ts'
+
+export interface RedisDocumentsOptions extends RedisCallsOptions {
+  /** Where the document is, a hash. */
+  readonly key: string
+}
+
+const READ_NEWEST = toScript(LUA['read-newest'].lua)
+const READ_VERSION = toScript(LUA['read-version'].lua)
+const READ_HISTORY = toScript(LUA['read-history'].lua)
+const WRITE = toScript(LUA.write.lua)
+
+/** A document in one hash of Redis. To find out that there is nothing new takes one EVALSHA and one HGET. */
+export class RedisDocuments implements Documents {
+  readonly #caller: RedisCalls
+  readonly #keys: string[]
+
+  constructor({ key, ...options }: RedisDocumentsOptions) {
+    this.#caller = new RedisCalls(options)
+    this.#keys = [key]
+  }
+
+  async read(knownVersion?: number): Promise<StoredDocument | undefined> {
+    const [version, ...kept] = asTexts(await this.#caller.evaluate(READ_NEWEST, this.#keys, [knownVersion ?? 0]))
+    if (version === '0') return knownVersion === 0 ? undefined : NO_DOCUMENT
+    return kept.length === 0 ? undefined : documentOf([version, ...kept])
+  }
+
+  async readVersion(version: number): Promise<StoredDocument | undefined> {
+    const reply = asTexts(await this.#caller.evaluate(READ_VERSION, this.#keys, [version]))
+    return reply.length === 1 ? undefined : documentOf(reply)
+  }
+
+  async history(): Promise<readonly Revision[]> {
+    const reply = asTexts(await this.#caller.evaluate(READ_HISTORY, this.#keys, [KEPT_VERSIONS]))
+    const count = Math.ceil(reply.length / 4)
+    return Array.from({ length: count }, (_, index) => revisionOf(reply.slice(4 * index, 4 * index + 4)))
+  }
+
+  async write({ text, expectedVersion, by, why }: DocumentWrite): Promise<Written> {
+    const args = [expectedVersion, text, cutNote(by), cutNote(why), MAX_DOCUMENT_BYTES, KEPT_VERSIONS]
+    const [kind, version, atMs] = asTexts(await this.#caller.evaluate(WRITE, this.#keys, args))
+    switch (kind) {
+      case 'written':
+        return { kind, version: asCount(version), atMs: asCount(atMs) }
+      case 'conflict':
+      case 'too-large':
+      case 'malformed':
+        return { kind, version: asCount(version) }
+      default:
+        throw unreadable()
+    }
+  }
+}
+
+function documentOf(reply: readonly (string | undefined)[]): StoredDocument {
+  const [text] = reply.slice(4)
+  if (text === undefined) throw unreadable()
+  return { ...revisionOf(reply), text }
+}
+
+function revisionOf([version, atMs, by, why]: readonly (string | undefined)[]): Revision {
+  if (by === undefined || why === undefined) throw unreadable()
+  return { version: asCount(version), atMs: asCount(atMs), by, why }
+}
+
+function asCount(text: string | undefined): number {
+  if (text === undefined || !/^\d{1,15}$/.test(text)) throw unreadable()
+  return Number(text)
+}
+
+function asTexts(reply: unknown): string[] {
+  if (!Array.isArray(reply) || !reply.every((item) => typeof item === 'string')) throw unreadable()
+  return reply
+}
+
+function unreadable(): StoreError {
+  return new StoreError('Redis answered something other than a document')
+}

@@ -1,0 +1,103 @@
+import { describe, expect, test } from 'vitest'
+import {
+  type Documents,
+  KEPT_VERSIONS,
+  MAX_DOCUMENT_BYTES,
+  MAX_NOTE_CHARACTERS,
+  NO_DOCUMENT,
+} from '../../src/store/documents.ts'
+import { DOCUMENTS } from '../support/documents.ts'
+
+const NOTE = { by: 'Zoë', why: 'a “test”\nof 2 lines' }
+
+describe.each(Object.entries(DOCUMENTS))('%s', (_name, open) => {
+  const fresh = () => open(`${crypto.randomUUID()}:rules`)
+  const write = (documents: Documents, expectedVersion: number, text = `{"n":${expectedVersion}}`) =>
+    documents.write({ text, expectedVersion, ...NOTE })
+
+  test('read() tells of no document before the first is written', async () => {
+    const documents = fresh()
+    expect(await documents.read()).toEqual(NO_DOCUMENT)
+    expect(await documents.read(0)).toBeUndefined()
+    // As after the database was emptied.
+    expect(await documents.read(7)).toEqual(NO_DOCUMENT)
+    expect(await documents.readVersion(1)).toBeUndefined()
+    expect(await documents.history()).toEqual([])
+  })
+
+  test('read() gives back the newest version as it was written, and nothing to who has it', async () => {
+    const documents = fresh()
+    const text = JSON.stringify({ reason: 'Grüße, 日本, \u2028 "quoted" \\ 🙂', list: [], n: 1.5 })
+    const written = await documents.write({ text, expectedVersion: 0, ...NOTE })
+    expect(written).toEqual({ kind: 'written', version: 1, atMs: expect.any(Number) })
+    const { atMs } = written as Extract<typeof written, { kind: 'written' }>
+    expect(Math.abs(atMs - Date.now())).toBeLessThan(600_000)
+    expect(await documents.read()).toEqual({ version: 1, atMs, ...NOTE, text })
+    expect(await documents.read(0)).toEqual({ version: 1, atMs, ...NOTE, text })
+    expect(await documents.read(1)).toBeUndefined()
+    expect(await documents.read(2)).toMatchObject({ version: 1, text })
+  })
+
+  test('write() refuses who has not seen the newest version', async () => {
+    const documents = fresh()
+    expect(await write(documents, 1)).toEqual({ kind: 'conflict', version: 0 })
+    await write(documents, 0)
+    expect(await write(documents, 0, '{"late":true}')).toEqual({ kind: 'conflict', version: 1 })
+    expect(await documents.read()).toMatchObject({ version: 1, text: '{"n":0}' })
+    expect(await documents.history()).toHaveLength(1)
+  })
+
+  test.each(['', 'null', '[]', '"text"', '{"open":', '{} {}', '7'])(
+    'write() refuses what is no object: %s',
+    async (text) => {
+      const documents = fresh()
+      await write(documents, 0)
+      expect(await write(documents, 1, text)).toEqual({ kind: 'malformed', version: 1 })
+      expect(await documents.read()).toMatchObject({ version: 1, text: '{"n":0}' })
+    },
+  )
+
+  test('write() takes documents up to their bound in bytes, and leaves the old one if one is longer', async () => {
+    const documents = fresh()
+    const frame = '{"a":""}'.length
+    // Two bytes each.
+    const longest = `{"a":"${'é'.repeat((MAX_DOCUMENT_BYTES - frame) / 2)}"}`
+    expect(await write(documents, 0, longest)).toMatchObject({ kind: 'written', version: 1 })
+    expect(await write(documents, 1, longest.replace('a', 'ab'))).toEqual({ kind: 'too-large', version: 1 })
+    const { text, version } = (await documents.read()) ?? NO_DOCUMENT
+    expect([version, text === longest]).toEqual([1, true])
+  })
+
+  test('write() keeps the last versions, and history() tells them, newest first', async () => {
+    const documents = fresh()
+    const count = KEPT_VERSIONS + 3
+    for (let version = 0; version < count; version++) await write(documents, version)
+    const history = await documents.history()
+    expect(history.map(({ version }) => version)).toEqual(
+      Array.from({ length: KEPT_VERSIONS }, (_, index) => count - index),
+    )
+    expect(history[0]).toEqual({ version: count, atMs: expect.any(Number), ...NOTE })
+    expect(await documents.readVersion(count - KEPT_VERSIONS)).toBeUndefined()
+    expect(await documents.readVersion(4)).toMatchObject({ version: 4, ...NOTE, text: '{"n":3}' })
+    expect(await documents.readVersion(count + 1)).toBeUndefined()
+  })
+
+  test('write() keeps the beginning of a long note', async () => {
+    const documents = fresh()
+    await documents.write({ text: '{}', expectedVersion: 0, by: 'x'.repeat(9_000), why: '' })
+    expect(await documents.history()).toEqual([
+      { version: 1, atMs: expect.any(Number), by: 'x'.repeat(MAX_NOTE_CHARACTERS), why: '' },
+    ])
+  })
+
+  test('write() lets exactly one of several writers succeed at a time', async () => {
+    const key = `${crypto.randomUUID()}:rules`
+    for (let version = 0; version < 5; version++) {
+      const all = await Promise.all(Array.from({ length: 8 }, (_, n) => write(open(key), version, `{"by":${n}}`)))
+      const winners = all.flatMap(({ kind }, n) => (kind === 'written' ? [n] : []))
+      expect(winners).toHaveLength(1)
+      expect(all.filter(({ kind }) => kind === 'conflict')).toHaveLength(7)
+      expect(await open(key).read()).toMatchObject({ version: version + 1, text: `{"by":${winners[0]}}` })
+    }
+  })
+})
