@@ -25,34 +25,34 @@ const WRITE = toScript(LUA.write.lua)
 
 /** A document in one hash of Redis. To find out that there is nothing new takes one EVALSHA and one HGET. */
 export class RedisDocuments implements Documents {
-  readonly #caller: RedisCalls
+  readonly #calls: RedisCalls
   readonly #keys: string[]
 
   constructor({ key, ...options }: RedisDocumentsOptions) {
-    this.#caller = new RedisCalls(options)
+    this.#calls = new RedisCalls(options)
     this.#keys = [key]
   }
 
   async read(knownVersion?: number): Promise<StoredDocument | undefined> {
-    const [version, ...kept] = asTexts(await this.#caller.evaluate(READ_NEWEST, this.#keys, [knownVersion ?? 0]))
+    const [version, ...kept] = asTexts(await this.#calls.evaluate(READ_NEWEST, this.#keys, [knownVersion ?? 0]))
     if (version === '0') return knownVersion === 0 ? undefined : NO_DOCUMENT
     return kept.length === 0 ? undefined : documentOf([version, ...kept])
   }
 
   async readVersion(version: number): Promise<StoredDocument | undefined> {
-    const reply = asTexts(await this.#caller.evaluate(READ_VERSION, this.#keys, [version]))
+    const reply = asTexts(await this.#calls.evaluate(READ_VERSION, this.#keys, [version]))
     return reply.length === 1 ? undefined : documentOf(reply)
   }
 
   async history(): Promise<readonly Revision[]> {
-    const reply = asTexts(await this.#caller.evaluate(READ_HISTORY, this.#keys, [KEPT_VERSIONS]))
+    const reply = asTexts(await this.#calls.evaluate(READ_HISTORY, this.#keys, [KEPT_VERSIONS]))
     const count = Math.ceil(reply.length / 4)
     return Array.from({ length: count }, (_, index) => revisionOf(reply.slice(4 * index, 4 * index + 4)))
   }
 
   async write({ text, expectedVersion, by, why }: DocumentWrite): Promise<Written> {
     const args = [expectedVersion, text, cutNote(by), cutNote(why), MAX_DOCUMENT_BYTES, KEPT_VERSIONS]
-    const [kind, version, atMs] = asTexts(await this.#caller.evaluate(WRITE, this.#keys, args))
+    const [kind, version, atMs] = asTexts(await this.#calls.evaluate(WRITE, this.#keys, args))
     switch (kind) {
       case 'written':
         return { kind, version: asCount(version), atMs: asCount(atMs) }
