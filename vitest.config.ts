@@ -32,6 +32,8 @@ export default defineConfig({
         test: {
           name: 'workerd',
           ...SHARED,
+          // Of CommonJS, which workerd is only given as a part of a bundle.
+          deps: { optimizer: { ssr: { enabled: true, include: ['ipaddr.js'] } } },
           testTimeout: TIMEOUT_MS,
           hookTimeout: TIMEOUT_MS,
           include: ['test/{unit,contract,library}/**/*.test.ts', 'test/middleware/{any,workerd}/*.test.ts'],
