@@ -1,0 +1,209 @@
+import * as v from 'valibot'
+import { ConfigError } from '../config/config-error.ts'
+import { policyList } from '../config/policy-schema.ts'
+import { integer, matching, parsed } from '../config/schema.ts'
+import { NETWORK_EXPECTED, parseNetwork } from './networks.ts'
+import {
+  BY_EXPECTED,
+  BY_OF_VALUE_EXPECTED,
+  DIGEST,
+  DIGEST_EXPECTED,
+  isNamedInPart,
+  nameOfSource,
+  parseKnownBy,
+  type Target,
+} from './target.ts'
+import { WILDCARD, WILDCARD_EXPECTED } from './wildcards.ts'
+
+interface Lasting {
+  /** Why, for operators. */
+  readonly reason?: string | undefined
+  /** When it ends, e.g. `2026-12-24T00:00:00Z`; left out, it does not. */
+  readonly until?: string | undefined
+}
+
+/** Who is not let in. */
+export interface Block extends Target, Lasting {
+  /** Of the refusal, 403 if left out. The caller is told the reason. */
+  readonly status?: number | undefined
+}
+
+/** Who is never limited, but counted all the same. */
+export interface Allow extends Target, Lasting {}
+
+/** For whom other limits hold: exactly one of `limits`, `times` and `unlimited`. */
+export interface Override extends Target, Lasting {
+  /** By the name of a policy. Windows are those of the policy. */
+  readonly limits?: Readonly<Record<string, string>> | undefined
+  /** A multiple of the limits. */
+  readonly times?: number | undefined
+  /** Counted, but never refused. */
+  readonly unlimited?: true | undefined
+  /** With `times` and `unlimited`: the policies that it is about; left out, all. */
+  readonly policies?: readonly string[] | undefined
+}
+
+/** What operators rule without a deploy. */
+export interface Rules {
+  readonly blocks: readonly Block[]
+  readonly allows: readonly Allow[]
+  readonly overrides: readonly Override[]
+  /** In place of POLICIES. */
+  readonly policies?: readonly Readonly<Record<string, unknown>>[] | undefined
+  /** Policies that decide beside those that are in force, and refuse nothing. */
+  readonly shadow?: readonly Readonly<Record<string, unknown>>[] | undefined
+}
+
+export const NO_RULES: Rules = { blocks: [], allows: [], overrides: [] }
+
+/** What messages call the document. */
+export const RULES = 'rules'
+
+const UNTIL_EXPECTED = 'a moment in UTC, such as "2026-12-24T00:00:00Z"'
+const STATUS_EXPECTED = 'a status from 400 to 599, but not 401 or 407'
+const LIST_EXPECTED = 'a list of tables'
+const POLICIES_EXPECTED = 'a list of tables, as in POLICIES'
+
+const by = parsed(BY_EXPECTED, (text) => {
+  const source = parseKnownBy(text)
+  return source && nameOfSource(source)
+})
+const digest = v.optional(matching(DIGEST, DIGEST_EXPECTED))
+const value = v.optional(matching(WILDCARD, WILDCARD_EXPECTED))
+const cidr = v.optional(parsed(NETWORK_EXPECTED, parseNetwork))
+const COUNTRY_EXPECTED = 'a country by its two characters, such as "DE", or "T1" for Tor'
+const country = v.optional(v.pipe(matching(/^[A-Za-z][A-Za-z\d]$/, COUNTRY_EXPECTED), v.toUpperCase()))
+const asn = v.optional(integer(1, 4_294_967_295))
+
+const lasting = {
+  reason: v.optional(matching(/^[^\p{Cc}]{1,200}$/u, 'up to 200 characters')),
+  until: v.optional(parsed(UNTIL_EXPECTED, parseMoment)),
+}
+const callers = { by: v.optional(by), digest, value }
+const policyName = matching(/^[\w-]{1,64}$/, 'the name of a policy')
+const TIMES_EXPECTED = 'a number above 0 and at most 1000000'
+
+const block = table({
+  ...{ ...callers, cidr, country, asn, ...lasting },
+  status: v.optional(
+    v.pipe(
+      integer(400, 599, STATUS_EXPECTED),
+      // They ask for credentials, in fields of their own.
+      v.check((status) => status !== 401 && status !== 407, STATUS_EXPECTED),
+    ),
+  ),
+})
+const allow = table({ ...callers, cidr, ...lasting })
+const override = table({
+  ...{ ...callers, ...lasting },
+  limits: v.optional(v.record(policyName, v.string('limits, such as "600/1m"'), 'a table of limits by policy')),
+  times: v.optional(v.pipe(v.number(TIMES_EXPECTED), v.gtValue(0, TIMES_EXPECTED), v.maxValue(1e6, TIMES_EXPECTED))),
+  unlimited: v.optional(v.literal(true, 'true')),
+  policies: v.optional(
+    v.pipe(v.array(policyName, 'a list of names of policies'), v.minLength(1, 'the name of a policy')),
+  ),
+})
+
+const policies = v.optional(v.array(v.record(v.string(), v.unknown(), 'a table, as in POLICIES'), POLICIES_EXPECTED))
+
+const document = table({
+  blocks: v.optional(v.array(block, LIST_EXPECTED), []),
+  allows: v.optional(v.array(allow, LIST_EXPECTED), []),
+  overrides: v.optional(v.array(override, LIST_EXPECTED), []),
+  policies,
+  shadow: policies,
+})
+
+/**
+ * Reads a document, as it is stored or as somebody has made it. Whether its policies make sense together, and whether its
+ * overrides fit them, is not looked at: that takes the Worker's other variables.
+ * @throws {ConfigError} naming the first place that is wrong, its value and what was expected
+ */
+export function readRules(input: unknown): Rules {
+  if (Array.isArray(input)) throw new ConfigError(RULES, 'a table', input)
+  const result = v.safeParse(document, input, { abortPipeEarly: true })
+  if (!result.success) throw errorAt(result.issues[0])
+  const rules: Rules = result.output
+  for (const kind of ['blocks', 'allows', 'overrides'] as const) {
+    rules[kind].forEach((entry, index) => {
+      checkTarget(entry, [kind, index], kind)
+    })
+  }
+  rules.overrides.forEach(checkOverride)
+  for (const kind of ['policies', 'shadow'] as const) {
+    if (rules[kind] === undefined) continue
+    const checked = v.safeParse(policyList, rules[kind])
+    if (!checked.success) throw errorAt(checked.issues[0], [kind])
+  }
+  return rules
+}
+
+/** Reads the text of a stored document; an empty one is that of no document. @throws {ConfigError} */
+export function parseRules(text: string): Rules {
+  if (text === '') return NO_RULES
+  let input: unknown
+  try {
+    input = JSON.parse(text)
+  } catch {
+    throw new ConfigError(RULES, 'JSON', text)
+  }
+  return readRules(input)
+}
+
+/** The text of a document, as it is stored. */
+export function writeRules(rules: Rules): string {
+  return JSON.stringify(rules)
+}
+
+export function isOver({ until }: Lasting, nowMs: number): boolean {
+  return until !== undefined && Date.parse(until) <= nowMs
+}
+
+type Path = readonly (string | number)[]
+
+function errorAt({ message, path, input }: v.BaseIssue<unknown>, before: Path = []): ConfigError {
+  const keys = (path ?? []).map(({ key }) => key as string | number)
+  return new ConfigError(RULES, message, path?.at(-1)?.value ?? input, [...before, ...keys])
+}
+
+function checkTarget(target: Target, path: Path, kind: 'blocks' | 'allows' | 'overrides'): void {
+  const { by, digest, value, cidr, country, asn } = target
+  const named = [digest, value, cidr, country, asn].filter((part) => part !== undefined)
+  if (named.length !== 1 || (by !== undefined && digest === undefined && value === undefined)) {
+    throw new ConfigError(RULES, TARGET_EXPECTED[kind], target, path)
+  }
+  if (value === undefined) return
+  const source = by === undefined ? undefined : parseKnownBy(by)
+  if (!source || !isNamedInPart(source)) throw new ConfigError(RULES, BY_OF_VALUE_EXPECTED, by, [...path, 'by'])
+}
+
+const CALLER_EXPECTED = 'one of digest (with by, or alone), by and value'
+const TARGET_EXPECTED = {
+  blocks: `${CALLER_EXPECTED}, cidr, country, asn`,
+  allows: `${CALLER_EXPECTED}, cidr`,
+  overrides: CALLER_EXPECTED,
+} as const
+
+function checkOverride({ limits, times, unlimited, policies }: Override, index: number): void {
+  const path = ['overrides', index]
+  const said = { limits, times, unlimited }
+  if (Object.values(said).filter((part) => part !== undefined).length !== 1) {
+    throw new ConfigError(RULES, 'one of limits, times, unlimited', said, path)
+  }
+  if (limits === undefined) return
+  if (Object.keys(limits).length === 0) throw new ConfigError(RULES, 'limits of a policy', limits, [...path, 'limits'])
+  if (policies) throw new ConfigError(RULES, 'no policies beside limits', policies, [...path, 'policies'])
+}
+
+function table<const Entries extends v.ObjectEntries>(entries: Entries) {
+  return v.strictObject(entries, ({ expected, input }) => {
+    if (expected === 'never') return `no such name (but ${Object.keys(entries).join(', ')})`
+    return input === undefined ? 'a value' : 'a table'
+  })
+}
+
+function parseMoment(text: string): string | undefined {
+  const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?Z$/.test(text) ? new Date(text) : undefined
+  if (!moment || Number.isNaN(moment.getTime())) return undefined
+  return moment.toISOString().replace('.000Z', 'Z')
+}

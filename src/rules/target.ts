@@ -1,0 +1,74 @@
+import { createDigest } from '../request/identity/digest.ts'
+import { identify } from '../request/identity/identify.ts'
+import { parseBy, type Source } from '../request/identity/source.ts'
+import type { ReceivedRequest } from '../request/received-request.ts'
+
+/** Who is meant by an entry. Exactly one of: `digest`, alone or with `by`; `by` and `value`; `cidr`; `country`; `asn`. */
+export interface Target {
+  /** What the caller is known by, such as `token`, `ip` or `header:x-tenant`. */
+  readonly by?: string | undefined
+  /** The caller's digest; without `by`, the one that keys and logs name it by. */
+  readonly digest?: string | undefined
+  /** A value with one `*`, of a header or claim. */
+  readonly value?: string | undefined
+  readonly cidr?: string | undefined
+  readonly country?: string | undefined
+  readonly asn?: number | undefined
+}
+
+/** What a caller can be known by before the body of its request is read. */
+const KNOWN_BY: ReadonlySet<string> = new Set(['token', 'ip', 'header', 'query', 'cookie', 'claim'])
+/** What may be named by a part of it. */
+const NAMED_IN_PART: ReadonlySet<string> = new Set(['header', 'claim'])
+
+export const BY_EXPECTED = '"token", "ip", "header:<name>", "query:<name>", "cookie:<name>" or "claim:<name>"'
+export const BY_OF_VALUE_EXPECTED = '"header:<name>" or "claim:<name>"'
+
+/** @returns undefined for anything but what `BY_EXPECTED` says */
+export function parseKnownBy(text: string): Source | undefined {
+  const [source, ...others] = parseBy(text) ?? []
+  return source && others.length === 0 && KNOWN_BY.has(source.kind) ? source : undefined
+}
+
+export function isNamedInPart({ kind }: Source): boolean {
+  return NAMED_IN_PART.has(kind)
+}
+
+/** As digests are written: 128 bits in base64url. */
+export const DIGEST = /^[\w-]{21}[AQgw]$/
+export const DIGEST_EXPECTED = 'the digest of a caller, 22 characters, as keys and logs have it'
+
+/** The same text for the same target. */
+export function nameOfTarget({ by, digest, value, cidr, country, asn }: Target): string {
+  return JSON.stringify([by, digest, value, cidr, country, asn])
+}
+
+export interface DigestOptions {
+  readonly ipv6Prefix: number
+  /** The Worker's own: with another one, digests are others. */
+  readonly identitySecret: string | undefined
+}
+
+/**
+ * The target that a caller is, so that what it sends does not stand in the document.
+ * @param by what `BY_EXPECTED` says
+ * @param request of this caller
+ * @returns undefined if the request does not say it, or not in one way only
+ */
+export async function targetOf(
+  by: string,
+  request: ReceivedRequest,
+  { ipv6Prefix, identitySecret }: DigestOptions,
+): Promise<Target | undefined> {
+  const source = parseKnownBy(by)
+  if (!source) return undefined
+  const missing = { kind: 'deny', status: 401 } as const
+  const identity = await identify([source], { request, route: '', ipv6Prefix }, missing)
+  if ('kind' in identity || (source.kind === 'ip' && identity[1] === 'unknown')) return undefined
+  return { by: nameOfSource(source), digest: createDigest(identitySecret)(identity) }
+}
+
+/** In one way only: names of fields in lower case. */
+export function nameOfSource(source: Source): string {
+  return 'name' in source ? `${source.kind}:${source.name}` : source.kind
+}

@@ -1,0 +1,157 @@
+import { randomUUID } from 'node:crypto'
+import fc from 'fast-check'
+import { expect, inject, test } from 'vitest'
+import { createDigest } from '../../src/request/identity/digest.ts'
+import { NO_RULES, type Rules, readRules } from '../../src/rules/document.ts'
+import { currentRules, editRules, rollBackRules } from '../../src/rules/editor.ts'
+import {
+  withAllow,
+  withBlock,
+  withOverride,
+  withoutAllow,
+  withoutBlock,
+  withoutOverride,
+  withPolicies,
+} from '../../src/rules/edits.ts'
+import { type Documents, KEPT_VERSIONS } from '../../src/store/documents.ts'
+import { MemoryDocuments } from '../../src/store/memory/memory-documents.ts'
+import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
+import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
+import { expectProperty } from '../support/property.ts'
+import { connectRedis } from '../support/script-store.ts'
+
+const redis = await connectRedis(inject('redisPort'))
+redis.unref()
+
+const START_MS = Date.UTC(2026, 0, 1)
+const NOTE = { by: 'test', why: 'law' }
+
+type Change = (rules: Rules, nowMs: number) => Rules
+
+/** Few enough that edits meet each other. */
+const caller = fc.constantFrom('a', 'b').map((name) => ({ by: 'token', digest: createDigest(undefined)([name]) }))
+const network = fc.constantFrom('203.0.113.0/24', '2001:db8::/32').map((cidr) => ({ cidr }))
+const place = fc.constantFrom({ country: 'DE' }, { asn: 64500 })
+const until = fc.option(
+  fc.integer({ min: 0, max: 20 }).map((hours) => new Date(START_MS + hours * 3_600_000).toISOString()),
+  { nil: undefined },
+)
+const lasting = fc.record({ reason: fc.constantFrom(undefined, 'because'), until })
+const said = fc.constantFrom(
+  { unlimited: true as const },
+  { times: 2.5, policies: ['default'] },
+  { limits: { default: '9/1m' } },
+)
+const tables = fc.constantFrom(undefined, [{ name: 'p', limits: '1/1m' }], [{ name: 'q', limits: '2/1s, 3/1m' }])
+
+const change: fc.Arbitrary<Change> = fc.oneof(
+  fc.tuple(fc.oneof(caller, network, place), lasting).map(
+    ([target, rest]): Change =>
+      (rules, nowMs) =>
+        withBlock(rules, { ...target, ...rest }, nowMs),
+  ),
+  fc.oneof(caller, network, place).map(
+    (target): Change =>
+      (rules, nowMs) =>
+        withoutBlock(rules, target, nowMs),
+  ),
+  fc.tuple(fc.oneof(caller, network), lasting).map(
+    ([target, rest]): Change =>
+      (rules, nowMs) =>
+        withAllow(rules, { ...target, ...rest }, nowMs),
+  ),
+  fc.oneof(caller, network).map(
+    (target): Change =>
+      (rules, nowMs) =>
+        withoutAllow(rules, target, nowMs),
+  ),
+  fc.tuple(caller, said, lasting).map(
+    ([target, what, rest]): Change =>
+      (rules, nowMs) =>
+        withOverride(rules, { ...target, ...what, ...rest }, nowMs),
+  ),
+  caller.map(
+    (target): Change =>
+      (rules, nowMs) =>
+        withoutOverride(rules, target, nowMs),
+  ),
+  fc.tuple(tables, fc.boolean()).map(
+    ([list, isShadow]): Change =>
+      (rules, nowMs) =>
+        withPolicies(rules, list, isShadow, nowMs),
+  ),
+)
+
+test('after any edits, the rules are valid, name each target once, and hold nothing that is over', () =>
+  expectProperty(
+    fc.asyncProperty(fc.array(change, { maxLength: 30 }), async (changes) => {
+      let rules = NO_RULES
+      for (const [index, edit] of changes.entries()) {
+        const nowMs = START_MS + index * 3_600_000
+        rules = edit(rules, nowMs)
+        expect(readRules(rules)).toEqual(readRules(JSON.parse(JSON.stringify(rules))))
+        for (const entries of [rules.blocks, rules.allows, rules.overrides]) {
+          const targets = entries.map(({ by, digest, cidr, country, asn }) => `${[by, digest, cidr, country, asn]}`)
+          expect(new Set(targets).size).toBe(targets.length)
+          expect(entries.every(({ until: end }) => end === undefined || Date.parse(end) > nowMs)).toBe(true)
+        }
+      }
+    }),
+    400,
+  ))
+
+test('Redis and memory keep the same versions through any edits and rollbacks', () =>
+  expectProperty(
+    fc.asyncProperty(fc.array(fc.oneof(change, fc.integer({ min: 1, max: 30 })), { maxLength: 30 }), async (steps) => {
+      const places = [new MemoryDocuments(() => START_MS), redisDocuments(randomUUID())]
+      let version = 0
+      for (const step of steps) {
+        const edit = (documents: Documents) =>
+          typeof step === 'number'
+            ? rollBackRules(documents, step, NOTE)
+            : editRules(documents, (rules) => step(rules, START_MS), NOTE)
+        const [one, other] = (await Promise.all(places.map(edit))).map(withoutTime)
+        expect(one).toEqual(other)
+        const [now] = await Promise.all(places.map(currentRules))
+        expect(now?.version).toBe(one?.kind === 'written' ? version + 1 : version)
+        version = now?.version ?? 0
+      }
+      const [first, second] = await Promise.all(places.map((documents) => documents.history()))
+      expect(first?.map(({ version: kept }) => kept)).toEqual(second?.map(({ version: kept }) => kept))
+      expect(first?.length).toBe(Math.min(version, KEPT_VERSIONS))
+    }),
+    60,
+  ))
+
+test('of writers that write at once, each edit is made exactly once', async () => {
+  const key = randomUUID()
+  const digests = Array.from({ length: 8 }, (_, index) => createDigest(undefined)([String(index)]))
+  const edited = await Promise.all(
+    digests.map((digest) =>
+      editRules(redisDocuments(key), (rules) => withBlock(rules, { by: 'token', digest }, START_MS), NOTE),
+    ),
+  )
+  expect(edited.map(({ kind }) => kind)).toEqual(digests.map(() => 'written'))
+  const versions = edited.flatMap((each) => (each.kind === 'written' ? [each.version] : []))
+  expect(versions.sort((a, b) => a - b)).toEqual([1, 2, 3, 4, 5, 6, 7, 8])
+  const { rules } = await currentRules(redisDocuments(key))
+  expect(rules.blocks.map(({ digest }) => digest).sort()).toEqual(digests.sort())
+})
+
+test('an edit that makes the rules invalid leaves the old ones', async () => {
+  const documents = redisDocuments(randomUUID())
+  await editRules(documents, (rules) => withBlock(rules, { asn: 64500 }, START_MS), NOTE)
+  const edit = editRules(documents, (rules) => withBlock(rules, { cidr: '203.0.113.7/24' }, START_MS), NOTE)
+  await expect(edit).rejects.toThrow('rules.blocks[1].cidr: expected a network without bits beyond its prefix')
+  expect(await currentRules(documents)).toMatchObject({ version: 1, rules: { blocks: [{ asn: 64500 }] } })
+  const late = await editRules(documents, () => NO_RULES, NOTE, { expectedVersion: 0 })
+  expect(late).toEqual({ kind: 'conflict', version: 1 })
+})
+
+function redisDocuments(key: string): Documents {
+  return new RedisDocuments({ client: nodeRedisClient(redis), key: `${key}:rules`, timeoutMs: 60_000 })
+}
+
+function withoutTime(edited: object): Record<string, unknown> {
+  return { ...edited, atMs: undefined }
+}
