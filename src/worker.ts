@@ -4,9 +4,9 @@
  */
 import type { ExecutionContext } from 'hono'
 import { ConfigError } from './config/config-error.ts'
-import { type Environment, isFetcher, loadConfig } from './config/load-config.ts'
+import { type Config, type Environment, isFetcher, loadConfig } from './config/load-config.ts'
 import { consoleLog } from './decide/log.ts'
-import { createApp } from './gateway/app.ts'
+import { type AppOptions, createApp } from './gateway/app.ts'
 import { upstashStore } from './gateway/upstash-store.ts'
 import { problemResponse } from './http/problem.ts'
 import { MemoryStore } from './store/memory/memory-store.ts'
@@ -64,5 +64,14 @@ async function createHandler(env: Environment): Promise<Handler> {
   }
   const algorithms = new Set(policies.map(({ algorithm }) => algorithm))
   const store = redis ? upstashStore({ ...redis, algorithms, timeoutMs }) : new MemoryStore(now)
-  return createApp({ config, store, fetch: (request, init) => upstream.fetch(request, init), now, log: consoleLog })
+  const createOperate = await operatorsOf(config)
+  const call: AppOptions['fetch'] = (request, init) => upstream.fetch(request, init)
+  return createApp({ config, store, fetch: call, now, log: consoleLog, createOperate })
+}
+
+async function operatorsOf(config: Config): Promise<AppOptions['createOperate']> {
+  const { admin } = config
+  if (!admin) return undefined
+  const { createAdmin } = await import('./admin/admin.ts')
+  return (gateway) => createAdmin(admin, config, gateway)
 }

@@ -11,6 +11,7 @@ import { type PolicyTable, policyList } from './policy-schema.ts'
 import { policiesOf } from './policy-set.ts'
 import {
   configErrorOf,
+  host,
   httpUrl,
   integer,
   limits,
@@ -30,6 +31,14 @@ export type Environment = Readonly<Record<string, unknown>>
 export interface Config extends GatewayConfig {
   /** Undefined: the in-memory store serves. */
   readonly redis: { readonly url: string; readonly token: string } | undefined
+  /** Undefined: nothing is served to operators. */
+  readonly admin: AdminConfig | undefined
+}
+
+export interface AdminConfig {
+  readonly token: string
+  /** The only host where they are served, with its port if it has one; undefined: any. */
+  readonly host: string | undefined
 }
 
 const LEASES_EXPECTED = '"off", "auto" or an integer from 2 to 10000'
@@ -53,6 +62,8 @@ export const environment = v.object({
   LOCAL_SHARE: v.optional(share, 1),
   LEASES: v.optional(v.union([oneOf('off', 'auto'), integer(2, 10_000, LEASES_EXPECTED)], LEASES_EXPECTED), 'off'),
   IDENTITY_SECRET: v.optional(matching(/^.{16,}$/s, 'at least 16 characters')),
+  ADMIN_TOKEN: v.optional(matching(/^[\x21-\x7e]{32,}$/, 'at least 32 characters, none of them a space')),
+  ADMIN_HOST: v.optional(host),
   KEY_PREFIX: v.optional(matching(/^[\w.:-]{1,64}$/, 'up to 64 letters, digits, "_", ".", ":" or "-"'), 'sluice'),
 })
 
@@ -88,6 +99,7 @@ export function loadConfig(env: Environment): Config {
     upstreamUrl: isFetcher(env.UPSTREAM) ? undefined : values.UPSTREAM_URL,
     upstreamTimeoutMs: values.UPSTREAM_TIMEOUT_MS,
     redis: redisOf(values.UPSTASH_REDIS_REST_URL, values.UPSTASH_REDIS_REST_TOKEN),
+    admin: values.ADMIN_TOKEN === undefined ? undefined : { token: values.ADMIN_TOKEN, host: values.ADMIN_HOST },
     policies: policiesOf(
       tiersOf(values.RATE_LIMITS, values.POLICIES),
       values.POLICIES,

@@ -51,6 +51,11 @@ export const httpUrl = parsed('an http or https URL without credentials, query o
   return /^https?:$/.test(url.protocol) && isPlain ? (url.origin + url.pathname).replace(/\/+$/, '') : undefined
 })
 
+/** A host as URLs have it: in lower case, with its port unless that is the scheme's default. */
+export const host = parsed('a host such as "admin.example.com"', (text) =>
+  /^[a-z\d](?:[a-z\d.-]*[a-z\d])?(?::\d{1,5})?$/i.test(text) ? text.toLowerCase() : undefined,
+)
+
 /** The URL of a REST endpoint, as its client takes it. */
 export const restUrl = v.pipe(
   httpUrl,

@@ -19,6 +19,8 @@ export const VARIABLES = [
   'LEASES',
   'IDENTITY_SECRET',
   'KEY_PREFIX',
+  'ADMIN_TOKEN',
+  'ADMIN_HOST',
 ] as const
 
 /** Variables whose values no message may show: secrets, and those where a secret is easily put by mistake. */
@@ -26,4 +28,5 @@ export const SECRETS: ReadonlySet<string> = new Set([
   'UPSTASH_REDIS_REST_URL',
   'UPSTASH_REDIS_REST_TOKEN',
   'IDENTITY_SECRET',
+  'ADMIN_TOKEN',
 ])

@@ -4,11 +4,12 @@ import { ambiguousTarget, noTarget, type Problem, problemResponse } from '../htt
 import { createProtect } from '../http/protect.ts'
 import type { Dialect } from '../http/rate-limit-fields.ts'
 import { requestContext } from '../http/request-context.ts'
-import { composeLimiter, type LimiterConfig } from '../limiter/compose-limiter.ts'
+import { type ComposedLimiter, composeLimiter, type LimiterConfig } from '../limiter/compose-limiter.ts'
 import { createPathReader, type Sign } from '../request/policy/request-path.ts'
-import { createTargetReader } from '../request/target.ts'
+import { createTargetReader, type Target } from '../request/target.ts'
+import type { CallContext } from '../store/call-context.ts'
 import type { Store } from '../store/store.ts'
-import { createHealth } from './health.ts'
+import { createHealthReader, type Health, healthResponse } from './health.ts'
 import { isConnectionStray } from './hop-by-hop.ts'
 import { fieldNames } from './passed-fields.ts'
 import { createProxy, type ProxyOptions } from './proxy.ts'
@@ -33,22 +34,43 @@ export interface AppOptions {
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly log: Log
+  /** Makes what operators talk to; left out, there is nothing of that kind. */
+  readonly createOperate?: CreateOperate | undefined
+}
+
+/**
+ * Answers what is asked of the gateway itself, other than its health.
+ * @returns undefined if nothing is served at this target
+ */
+export type Operate = (request: Request, target: Target, context: CallContext) => Promise<Response | undefined>
+
+export type CreateOperate = (gateway: OperatedGateway) => Operate
+
+/** What of a running gateway operators see and change. */
+export interface OperatedGateway extends ComposedLimiter {
+  readonly store: Store
+  readonly readHealth: () => Promise<Health>
+  /** Milliseconds since the Unix epoch. */
+  readonly now: () => number
+  readonly log: Log
 }
 
 /** Where the gateway itself answers; no spelling of it is asked of the upstream. */
 const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
 
 /** Puts the gateway together. Everything that does I/O is handed in. */
-export function createApp({ config, store, fetch, now, log: everything }: AppOptions): Hono {
+export function createApp({ config, store, fetch, now, log: everything, createOperate }: AppOptions): Hono {
   const { upstreamUrl, upstreamTimeoutMs: timeoutMs, dialect, ipv6Prefix } = config
   const log = throttle(everything, now)
-  const { limiter, decider, health } = composeLimiter(config, { store, now, log })
+  const composed = composeLimiter(config, { store, now, log })
+  const { limiter, decider, health } = composed
   const protect = createProtect({ limiter, health, dialect, ipv6Prefix, now })
   const name = viaName(config)
   const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, name, log })
   const targetOf = createTargetReader(createPathReader(config.literalInPaths))
   const hasBasePath = upstreamUrl !== undefined && new URL(upstreamUrl).pathname !== '/'
-  const answerHealth = createHealth(decider, now)
+  const readHealth = createHealthReader(decider, now)
+  const operate = createOperate?.({ ...composed, store, readHealth, now, log })
 
   // Routed by the canonical path, as policies are, so that no spelling of /_sluice reaches the upstream.
   const app = new Hono({ getPath: () => '/' })
@@ -59,8 +81,14 @@ export function createApp({ config, store, fetch, now, log: everything }: AppOpt
     const target = targetOf(request.url)
     if (typeof target === 'string') return noTarget(target)
     const { canonical, ambiguity } = target.path
-    if (canonical === '/_sluice/health' && /^(?:GET|HEAD)$/.test(request.method)) return answerHealth()
-    if (canonical === '/_sluice' || canonical.startsWith('/_sluice/')) return notServed()
+    if (canonical === '/_sluice/health' && /^(?:GET|HEAD)$/.test(request.method)) {
+      return healthResponse(await readHealth())
+    }
+    if (canonical === '/_sluice' || canonical.startsWith('/_sluice/')) {
+      if (!operate) return notServed()
+      const context = requestContext((work) => c.executionCtx.waitUntil(work), log)
+      return (await operate(request, target, context)) ?? notServed()
+    }
     if (ambiguity && ((hasBasePath && ambiguity.mayGoUp) || OWN_PATH.test(ambiguity.decoded))) return ambiguousTarget()
     if (isConnectionStray(request.headers)) {
       const detail = 'The field Connection names a field that is not about the connection, or too many.'

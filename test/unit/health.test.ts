@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { version } from '../../package.json'
 import type { Circuit } from '../../src/decide/circuit-breaker.ts'
-import { createHealth } from '../../src/gateway/health.ts'
+import { createHealthReader, healthResponse } from '../../src/gateway/health.ts'
 import { type Store, StoreError } from '../../src/store/store.ts'
 
 const START_MS = 1_700_000_000_000
@@ -19,7 +19,8 @@ function subject(kind: Store['kind'] = 'redis') {
     },
   }
   const clock = { now: START_MS }
-  const health = createHealth(Object.assign(guard, decider), () => clock.now)
+  const readHealth = createHealthReader(Object.assign(guard, decider), () => clock.now)
+  const health = async () => healthResponse(await readHealth())
   return {
     pings,
     clock,
@@ -38,7 +39,7 @@ type Ping = PromiseWithResolvers<void>
 const resolve = (ping: Ping) => ping.resolve()
 const reject = (ping: Ping) => ping.reject(new StoreError('Redis could not be reached'))
 
-test('createHealth() answers 200 and JSON that no cache may keep', async () => {
+test('healthResponse() answers 200 and JSON that no cache may keep', async () => {
   const { health, pings, clock } = subject()
   const answer = health()
   clock.now += 12
@@ -54,7 +55,7 @@ test('createHealth() answers 200 and JSON that no cache may keep', async () => {
   })
 })
 
-test('createHealth() answers 200 and says so if the store is out of reach', async () => {
+test('healthResponse() answers 200 and says so if the store is out of reach', async () => {
   const { health, pings } = subject()
   const answer = health()
   pings.forEach(reject)
@@ -67,12 +68,12 @@ test('createHealth() answers 200 and says so if the store is out of reach', asyn
   })
 })
 
-test('createHealth() names the in-memory store', async () => {
+test('createHealthReader() names the in-memory store', async () => {
   const { ask } = subject('memory')
   expect(await ask(resolve)).toMatchObject({ status: 'ok', store: { kind: 'memory', reachable: true } })
 })
 
-test('createHealth() pings at most once a second, and answers in between what it knows', async () => {
+test('createHealthReader() pings at most once a second, and answers in between what it knows', async () => {
   const { ask, pings, clock } = subject()
   await ask(reject)
   clock.now += 999
@@ -86,7 +87,7 @@ test('createHealth() pings at most once a second, and answers in between what it
   expect(pings).toHaveLength(3)
 })
 
-test('createHealth() lets concurrent calls neither ping again nor wait for a ping that is not theirs', async () => {
+test('createHealthReader() lets concurrent calls neither ping again nor wait for a ping that is not theirs', async () => {
   const { ask, health, pings, clock } = subject()
   const first = health()
   clock.now += 5
@@ -106,7 +107,7 @@ test('createHealth() lets concurrent calls neither ping again nor wait for a pin
   expect(pings).toHaveLength(1)
 })
 
-test('createHealth() remembers the latest ping, even if an earlier one ends after it', async () => {
+test('createHealthReader() remembers the latest ping, even if an earlier one ends after it', async () => {
   const { ask, health, pings, clock } = subject()
   const slow = health()
   clock.now += 1_000
@@ -117,7 +118,7 @@ test('createHealth() remembers the latest ping, even if an earlier one ends afte
   expect(pings).toHaveLength(2)
 })
 
-test.each(['open', 'half-open'] as const)('createHealth() tells that the circuit is %s', async (circuit) => {
+test.each(['open', 'half-open'] as const)('createHealthReader() tells that the circuit is %s', async (circuit) => {
   const { ask, guard } = subject()
   guard.circuit = circuit
   expect(await ask(resolve)).toMatchObject({ status: 'degraded', store: { reachable: true, circuit } })

@@ -1,0 +1,93 @@
+/** What operators talk to, below `/_sluice/`. Loaded only where there is a token for it. */
+import * as v from 'valibot'
+import type { AdminConfig, Config } from '../config/load-config.ts'
+import type { Operate, OperatedGateway } from '../gateway/app.ts'
+import { type Problem, problemResponse, retryAfter, TEMPORARY_REDUCED_CAPACITY } from '../http/problem.ts'
+import { CallerError } from '../request/caller/caller-error.ts'
+import { createDigest } from '../request/identity/digest.ts'
+import { StoreError } from '../store/store.ts'
+import { Gate } from './gate.ts'
+import { openApiDocument } from './open-api.ts'
+import { badInput, type Operated, type Operation, OperationError } from './operation.ts'
+import { OPERATIONS } from './operations.ts'
+import { readJson } from './read-json.ts'
+
+const API = '/_sluice/admin'
+
+/** Makes what answers operators. */
+export function createAdmin({ token, host }: AdminConfig, config: Config, gateway: OperatedGateway): Operate {
+  const { store, decider, health, readHealth, now, log } = gateway
+  const { ipv6Prefix, identitySecret } = config
+  const gate = new Gate({ token, ipv6Prefix, digest: createDigest(identitySecret), now, log })
+  const operated: Operated = { config, store, decider, upstream: health, readHealth, now }
+  let document: string | undefined
+
+  return async function operate(request, target) {
+    if (host !== undefined && target.host !== host) return undefined
+    const { canonical } = target.path
+    if (canonical !== API && !canonical.startsWith(`${API}/`)) return undefined
+    const refused = gate.refuse(request)
+    if (refused) return refused
+    const path = canonical.slice(API.length)
+    if (path === '/openapi.json' && request.method === 'GET') {
+      document ??= `${JSON.stringify(openApiDocument(OPERATIONS), undefined, 2)}\n`
+      return new Response(document, { headers: { 'Content-Type': 'application/json', ...HEADERS } })
+    }
+    const found = OPERATIONS.filter((operation) => operation.path === path)
+    if (found.length === 0) return problemResponse(NO_OPERATION)
+    const operation = found.find(({ method }) => method === request.method)
+    if (!operation) return problemResponse(notAllowed(found))
+    return answer(operation, request, operated)
+  }
+}
+
+const HEADERS = { 'Cache-Control': 'no-store', 'X-Content-Type-Options': 'nosniff' }
+
+async function answer({ body, run }: Operation, request: Request, operated: Operated): Promise<Response> {
+  try {
+    const input = body ? readBody(body, await readJson(request)) : undefined
+    return Response.json(await run(operated, input), { headers: HEADERS })
+  } catch (error) {
+    return problemResponse(problemOf(error))
+  }
+}
+
+/** @throws {OperationError} that says where the mistake is */
+function readBody(schema: NonNullable<Operation['body']>, value: unknown): unknown {
+  const result = v.safeParse(schema, value, { abortEarly: true })
+  if (result.success) return result.output
+  const [{ path = [], expected, received }] = result.issues
+  const place = path.map(({ key }) => String(key)).join('.')
+  const wanted = expected === 'never' ? 'no such name' : (expected ?? `something other than ${received}`)
+  throw new OperationError(badInput(place, wanted))
+}
+
+/** @throws what is a mistake of the program */
+function problemOf(error: unknown): Problem {
+  if (error instanceof OperationError) return error.problem
+  if (error instanceof CallerError) {
+    // It says what was expected, or what cannot be.
+    const place = error.part === undefined ? 'caller' : `caller.${error.part}`
+    return { status: 400, title: 'Bad Request', detail: `${place}: ${error.message}.`, extensions: { place } }
+  }
+  if (!(error instanceof StoreError)) throw error
+  return {
+    type: TEMPORARY_REDUCED_CAPACITY,
+    status: 503,
+    title: 'Service Unavailable',
+    detail: `The store gave no answer: ${error.message}.`,
+    headers: retryAfter(1_000),
+  }
+}
+
+const NO_OPERATION: Problem = { status: 404, title: 'Not Found', detail: 'There is no such operation.' }
+
+function notAllowed(found: readonly Operation[]): Problem {
+  const allowed = found.map(({ method }) => method).join(', ')
+  return {
+    status: 405,
+    title: 'Method Not Allowed',
+    detail: `This is asked with ${allowed}.`,
+    headers: { Allow: allowed },
+  }
+}

@@ -1,0 +1,51 @@
+import * as v from 'valibot'
+import type { Caller } from '../request/caller/caller.ts'
+import {
+  type CallerRules,
+  type CountingConfig,
+  rulesOfCaller,
+  rulesOfDigest,
+} from '../request/caller/rules-of-caller.ts'
+import { badInput, OperationError } from './operation.ts'
+
+const fields = v.record(v.string(), v.string())
+
+/** Who a caller is. It stands in a body, because what is in a URL is easily kept in logs and histories. */
+export const caller = v.pipe(
+  v.strictObject({
+    token: v.optional(
+      v.pipe(v.string(), v.description('What it sends as `Authorization`, with or without its scheme.')),
+    ),
+    ip: v.optional(v.pipe(v.string(), v.description('Its address.'))),
+    header: v.optional(v.pipe(fields, v.description('Fields that it sends, by name.'))),
+    query: v.optional(v.pipe(fields, v.description('Parameters of its query, by name.'))),
+    form: v.optional(v.pipe(fields, v.description('Fields of its form, by name.'))),
+    route: v.optional(
+      v.pipe(v.string(), v.description('A request such as `POST /login`: only the policies that apply to it.')),
+    ),
+    digest: v.optional(
+      v.pipe(v.string(), v.description('Its identity as keys and logs have it, 22 letters, in place of all others.')),
+    ),
+  }),
+  v.description('Who a caller is: all that is known of it, or a digest.'),
+)
+
+export type CallerInput = v.InferOutput<typeof caller>
+
+/** Under which keys it is counted. @throws {OperationError | CallerError} if it tells nothing, or too much */
+export function rulesOf(config: CountingConfig, { digest, ...parts }: CallerInput): Promise<CallerRules> {
+  const known = Object.values(parts).filter((part) => part !== undefined)
+  if (digest !== undefined) {
+    if (known.length === 0) return rulesOfDigest(config, digest)
+    throw new OperationError(badInput('caller', 'digest alone: it takes the place of all that identifies a caller'))
+  }
+  if (known.length === 0) {
+    throw new OperationError(badInput('caller', 'one of token, ip, header, query, form, route and digest'))
+  }
+  const { token, ip, route, header = {}, query = {}, form = {} } = parts
+  const asked: Caller = {
+    ...{ token, ip, route },
+    ...{ header: Object.entries(header), query: Object.entries(query), form: Object.entries(form) },
+  }
+  return rulesOfCaller(config, asked)
+}

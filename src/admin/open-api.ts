@@ -1,0 +1,65 @@
+import { toJsonSchema } from '@valibot/to-json-schema'
+import { version } from '../../package.json'
+import type { Operation } from './operation.ts'
+
+/** Describes the API, from the schemas by which it is checked (OpenAPI 3.1). */
+export function openApiDocument(operations: readonly Operation[]): object {
+  const paths: Record<string, Record<string, object>> = {}
+  for (const operation of operations) {
+    paths[operation.path] ??= {}
+    Object.assign(paths[operation.path] as object, { [operation.method.toLowerCase()]: described(operation) })
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Sluice, for its operators',
+      version,
+      description: 'Who is limited, and what to do about it. Errors are application/problem+json (RFC 9457).',
+      license: { name: 'MIT', identifier: 'MIT' },
+    },
+    servers: [{ url: '/_sluice/admin' }],
+    security: [{ token: [] }, { session: [] }],
+    paths,
+    components: {
+      schemas: { Problem: PROBLEM },
+      responses: { Problem: { description: 'Why not.', content: { 'application/problem+json': { schema: REF } } } },
+      securitySchemes: {
+        token: { type: 'http', scheme: 'bearer', description: 'ADMIN_TOKEN.' },
+        session: { type: 'apiKey', in: 'cookie', name: 'sluice_session', description: 'The dashboard’s own.' },
+      },
+    },
+  }
+}
+
+const REF = { $ref: '#/components/schemas/Problem' }
+const PROBLEM = {
+  type: 'object',
+  required: ['type', 'title', 'status', 'detail'],
+  properties: {
+    type: { type: 'string', format: 'uri-reference' },
+    title: { type: 'string' },
+    status: { type: 'integer' },
+    detail: { type: 'string' },
+    place: { type: 'string', description: 'Where in the body the mistake is: names with dots between.' },
+    retry_after_ms: { type: 'integer' },
+  },
+}
+
+function described({ path, summary, description, body, answer }: Operation): object {
+  const words = path.slice(1).split('/')
+  return {
+    operationId: words.map((word, at) => (at === 0 ? word : word.charAt(0).toUpperCase() + word.slice(1))).join(''),
+    summary,
+    ...(description !== undefined && { description }),
+    ...(body && { requestBody: { required: true, content: jsonOf(body, 'input') } }),
+    responses: {
+      200: { description: 'Done.', content: jsonOf(answer, 'output') },
+      default: { $ref: '#/components/responses/Problem' },
+    },
+  }
+}
+
+function jsonOf(schema: Operation['answer'], typeMode: 'input' | 'output'): object {
+  const { $schema: _, ...rest } = toJsonSchema(schema, { target: 'draft-2020-12', typeMode, errorMode: 'ignore' })
+  return { 'application/json': { schema: rest } }
+}

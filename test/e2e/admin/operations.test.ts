@@ -1,0 +1,175 @@
+import { randomUUID } from 'node:crypto'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { version } from '../../../package.json'
+import { startGateway } from '../../support/gateway.ts'
+import { json, send } from '../../support/http-client.ts'
+import { ADMIN_TOKEN, type OperatorRequest, operate } from '../../support/operator.ts'
+import type { PointOfPresence } from '../../support/point-of-presence.ts'
+import { startUpstream, type Upstream } from '../../support/upstream.ts'
+
+const KEY_PREFIX = `admin-${randomUUID()}`
+const POLICIES = [
+  { name: 'login', limits: '5/1h', by: 'ip', match: 'POST /login' },
+  { name: 'bucket', limits: '1/1h', burst: 20, algorithm: 'token-bucket', mode: 'shadow' },
+]
+
+interface OpenApi {
+  readonly paths: Record<string, Record<string, { readonly operationId: string; readonly responses: Responses }>>
+  readonly components: { readonly schemas: { readonly Problem: object } }
+}
+type Responses = { readonly 200: { readonly content: Record<string, { readonly schema: object }> } }
+
+let upstream: Upstream
+let gateway: PointOfPresence
+let document: OpenApi
+/** Operations that were called, as `METHOD /path`. */
+const called = new Set<string>()
+const ajv = new Ajv2020({ strict: false, validateFormats: false })
+
+beforeAll(async () => {
+  upstream = await startUpstream((_request, response) => response.end())
+  gateway = await startGateway({
+    UPSTREAM_URL: upstream.url,
+    RATE_LIMITS: '10/1h, 100/1d',
+    SHEDDING: 'on',
+    POLICIES,
+    KEY_PREFIX,
+    ADMIN_TOKEN,
+  })
+  document = json(await operate(gateway.url, '/openapi.json')) as OpenApi
+})
+afterAll(async () => {
+  await Promise.all([gateway.stop(), upstream.stop()])
+})
+
+/** Calls an operation, and checks its answer against the document. */
+async function call(path: string, request: OperatorRequest = {}, status = 200) {
+  const { method = request.body === undefined ? 'GET' : 'POST' } = request
+  const answer = await operate(gateway.url, path, request)
+  expect([answer.status, answer.body.toString()]).toEqual([status, expect.any(String)])
+  const described = document.paths[path]?.[method.toLowerCase()]
+  expect(described, `${method} ${path}`).toBeDefined()
+  const isProblem = status >= 400
+  expect(answer.headers['content-type']).toBe(isProblem ? 'application/problem+json' : 'application/json')
+  expect(answer.headers['cache-control']).toBe('no-store')
+  const schema = isProblem
+    ? document.components.schemas.Problem
+    : described?.responses[200].content['application/json']?.schema
+  const validate = ajv.compile(schema as object)
+  const value = json(answer)
+  expect(validate(value), JSON.stringify([validate.errors, value])).toBe(true)
+  if (!isProblem) called.add(`${method} ${path}`)
+  return value as Record<string, unknown>
+}
+
+async function spend(path: string, headers: Readonly<Record<string, string>>, method = 'GET'): Promise<number> {
+  return (await send(gateway.url, { path, headers, method })).status
+}
+
+test('the document of the API is OpenAPI', async () => {
+  const result = await new Validator().validate({ ...document })
+  expect(result).toMatchObject({ valid: true })
+})
+
+test('status tells how the gateway is', async () => {
+  expect(await call('/status')).toMatchObject({
+    version,
+    status: 'ok',
+    store: { kind: 'redis', reachable: true, circuit: 'closed' },
+    shedLevel: 0,
+  })
+})
+
+test('policies tells those in force', async () => {
+  const { policies } = await call('/policies')
+  expect(policies).toMatchObject([
+    { name: 'default', by: ['token'], match: null, tiers: [{ name: 'default-1h', limit: 10 }, { limit: 100 }] },
+    { name: 'login', by: ['ip'], match: ['POST /login'], mode: 'enforce' },
+    { name: 'bucket', burst: 20, mode: 'shadow' },
+  ])
+})
+
+test('usage and reset take a caller by its token, its address, both, or its digest', async () => {
+  const token = randomUUID()
+  const ip = '203.0.113.21'
+  const headers = { Authorization: `Bearer ${token}`, 'CF-Connecting-IP': ip }
+  expect(await spend('/a', headers)).toBe(200)
+  expect(await spend('/login', headers, 'POST')).toBe(200)
+  const usedBy = async (caller: object) => {
+    const { tiers } = await call('/usage', { body: { caller } })
+    return Object.fromEntries((tiers as { tier: string; used: number }[]).map(({ tier, used }) => [tier, used]))
+  }
+  const whole = { 'default-1h': 2, 'default-1d': 2, 'bucket-1h': 2, 'login-1h': 1 }
+  expect(await usedBy({ token, ip })).toEqual(whole)
+  const { tiers, leftOut } = await call('/usage', { body: { caller: { token } } })
+  expect(leftOut).toEqual([{ policy: 'login', why: 'it counts this caller by address' }])
+  const [{ key = '' } = {}] = tiers as { key?: string }[]
+  expect(await usedBy({ digest: key.slice(-23, -1) })).toMatchObject({ 'default-1h': 2, 'login-1h': 0 })
+  expect(await usedBy({ token, route: 'GET /b' })).toEqual({ 'default-1h': 2, 'default-1d': 2, 'bucket-1h': 2 })
+
+  const one = await call('/reset', { body: { caller: { token, ip }, policies: ['login'] } })
+  expect(one).toMatchObject({ keys: [{ policy: 'login' }], leftOut: [] })
+  expect(await usedBy({ token, ip })).toEqual({ ...whole, 'login-1h': 0 })
+  await call('/reset', { body: { caller: { digest: key.slice(-23, -1) } } })
+  expect(await usedBy({ token, ip })).toMatchObject({ 'default-1h': 0, 'default-1d': 0 })
+})
+
+test('reset ends a refusal that the isolate remembers', async () => {
+  const headers = { 'CF-Connecting-IP': '203.0.113.22', Authorization: `Bearer ${randomUUID()}` }
+  const statuses: number[] = []
+  for (let at = 0; at < 7; at++) statuses.push(await spend('/login', headers, 'POST'))
+  expect(statuses).toEqual([200, 200, 200, 200, 200, 429, 429])
+  await call('/reset', { body: { caller: { ip: headers['CF-Connecting-IP'] } } })
+  expect(await spend('/login', headers, 'POST')).toBe(200)
+})
+
+test.each([
+  ['/usage', {}, 'caller'],
+  ['/usage', { caller: {} }, 'caller'],
+  ['/usage', { caller: 'x' }, 'caller'],
+  ['/usage', { caller: { name: 'x' } }, 'caller.name'],
+  ['/usage', { caller: { token: 7 } }, 'caller.token'],
+  ['/usage', { caller: { token: 'x' }, more: 1 }, 'more'],
+  ['/usage', { caller: { ip: '203.0.113' } }, 'caller.ip'],
+  ['/usage', { caller: { header: { a: 1 } } }, 'caller.header.a'],
+  ['/usage', { caller: { header: { 'not a name': 'x' } } }, 'caller'],
+  ['/usage', { caller: { route: 'login' } }, 'caller.route'],
+  ['/usage', { caller: { digest: 'x*' } }, 'caller.digest'],
+  ['/usage', { caller: { digest: 'A'.repeat(22), ip: '203.0.113.7' } }, 'caller'],
+  ['/reset', { caller: { ip: '203.0.113.7' }, policies: ['other'] }, 'policies.0'],
+  ['/reset', [], 'caller'],
+  ['/reset', 'x', ''],
+] as const)('%s refuses %j, and names the place', async (path, body, place) => {
+  expect(await call(path, { body }, 400)).toMatchObject({ place })
+})
+
+test('what is there only for another method says so', async () => {
+  expect(await call('/status', { body: {}, method: 'GET' })).toMatchObject({ status: 'ok' })
+  const answer = await operate(gateway.url, '/usage')
+  expect([answer.status, answer.headers.allow]).toEqual([405, 'POST'])
+  expect((await operate(gateway.url, '/nothing')).status).toBe(404)
+})
+
+test('without a store that answers, it is said', async () => {
+  const lost = await startGateway({
+    UPSTREAM_URL: upstream.url,
+    UPSTASH_REDIS_REST_URL: 'http://127.0.0.1:1',
+    ADMIN_TOKEN,
+    ON_STORE_ERROR: 'local',
+  })
+  const body = { caller: { token: 'x' } }
+  expect((await operate(lost.url, '/usage', { body })).status).toBe(503)
+  expect((await operate(lost.url, '/reset', { body })).status).toBe(503)
+  expect(json(await operate(lost.url, '/status'))).toMatchObject({ status: 'degraded', store: { reachable: false } })
+  await lost.stop()
+})
+
+// Last: it looks back at the others.
+test('every operation of the document was called', () => {
+  const described = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+  )
+  expect([...called].toSorted()).toEqual(described.toSorted())
+})
