@@ -12,6 +12,7 @@ import { fileURLToPath } from 'node:url'
 /** A bundler keeps all of a module's object: what the Worker has no use for has a module of its own. */
 const MODULES = {
   'lua/': 'src/store/redis/lua.ts',
+  'lua/counters/': 'src/store/redis/counters/lua.ts',
   'lua/documents/': 'src/store/redis/documents/lua.ts',
   'lua/upkeep/': 'src/command/upkeep/lua.ts',
 }

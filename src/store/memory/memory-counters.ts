@@ -1,0 +1,86 @@
+import {
+  type Counters,
+  type Counts,
+  type Flush,
+  KEPT_MS,
+  PERIOD_MS,
+  type Period,
+  type Resolution,
+  SKETCH_CAPACITY,
+  startOf,
+} from '../counters.ts'
+import { mergeSketches, NO_SKETCH, type Sketch } from '../sketch.ts'
+
+interface OwnPeriod extends Period {
+  readonly counts: Map<string, number>
+  readonly sketches: Map<string, Sketch>
+}
+
+/**
+ * Counts in this process's memory.
+ * @param now milliseconds since the Unix epoch
+ */
+export class MemoryCounters implements Counters {
+  readonly #now: () => number
+  /** By the start of the period. */
+  readonly #periods: Record<Resolution, Map<number, OwnPeriod>> = { minute: new Map(), hour: new Map() }
+  readonly #totals = new Map<string, number>()
+  /** Number of the last flush, by source. */
+  readonly #added = new Map<string, number>()
+
+  constructor(now: () => number) {
+    this.#now = now
+  }
+
+  async add({ source, number, minutes }: Flush): Promise<void> {
+    if (number <= (this.#added.get(source) ?? 0)) return
+    this.#added.set(source, number)
+    for (const minute of minutes) {
+      addTo(this.#of('minute', minute.startMs), minute)
+      addTo(this.#of('hour', minute.startMs), minute)
+      addCounts(this.#totals, minute.counts)
+    }
+    this.#forgetOld('minute')
+    this.#forgetOld('hour')
+  }
+
+  async read(resolution: Resolution, fromMs: number, toMs: number): Promise<readonly Period[]> {
+    this.#forgetOld(resolution)
+    return [...this.#periods[resolution].values()]
+      .filter(({ startMs }) => startMs < toMs && startMs + PERIOD_MS[resolution] > fromMs)
+      .sort((a, b) => a.startMs - b.startMs)
+      .map(({ startMs, counts, sketches }) => ({ startMs, counts: new Map(counts), sketches: new Map(sketches) }))
+  }
+
+  async totals(): Promise<Counts> {
+    return new Map(this.#totals)
+  }
+
+  #of(resolution: Resolution, atMs: number): OwnPeriod {
+    const startMs = startOf(resolution, atMs)
+    const periods = this.#periods[resolution]
+    let period = periods.get(startMs)
+    if (!period) {
+      period = { startMs, counts: new Map(), sketches: new Map() }
+      periods.set(startMs, period)
+    }
+    return period
+  }
+
+  #forgetOld(resolution: Resolution): void {
+    const oldestMs = this.#now() - KEPT_MS[resolution] - PERIOD_MS[resolution]
+    const periods = this.#periods[resolution]
+    for (const startMs of periods.keys()) if (startMs < oldestMs) periods.delete(startMs)
+  }
+}
+
+function addTo(period: OwnPeriod, { counts, sketches }: Period): void {
+  addCounts(period.counts, counts)
+  for (const [name, sketch] of sketches) {
+    period.sketches.set(name, mergeSketches(period.sketches.get(name) ?? NO_SKETCH, sketch, SKETCH_CAPACITY))
+  }
+}
+
+function addCounts(sums: Map<string, number>, counts: Counts): void {
+  for (const [name, count] of counts) sums.set(name, (sums.get(name) ?? 0) + count)
+}

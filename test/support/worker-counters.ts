@@ -1,0 +1,20 @@
+import { inject } from 'vitest'
+import { upstashCounters } from '../../src/gateway/upstash-counters.ts'
+import { MemoryCounters } from '../../src/store/memory/memory-counters.ts'
+import type { CountersOf } from './counters.ts'
+
+const inMemory = new Map<string, MemoryCounters>()
+
+export const WORKER_COUNTERS: Record<string, CountersOf> = {
+  MemoryCounters(keyPrefix) {
+    const counters = inMemory.get(keyPrefix) ?? new MemoryCounters(() => Date.now())
+    inMemory.set(keyPrefix, counters)
+    return counters
+  },
+  'RedisCounters with key locking': (keyPrefix) => overUpstash(keyPrefix, inject('redisRestUrl')),
+  'RedisCounters on plain Redis': (keyPrefix) => overUpstash(keyPrefix, inject('plainRestUrl')),
+}
+
+function overUpstash(keyPrefix: string, url: string) {
+  return upstashCounters({ url, token: inject('redisRestToken'), keyPrefix, timeoutMs: 60_000 })
+}

@@ -1,0 +1,135 @@
+import { expect, test } from 'vitest'
+import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS } from '../../../src/statistics/count-names.ts'
+import { bucketOf, LATENCY_BOUNDS_MS, quantileMs } from '../../../src/statistics/latency.ts'
+import { numbersOf } from '../../../src/statistics/numbers.ts'
+import { readStatistics, readTotals } from '../../../src/statistics/read-statistics.ts'
+import type { Period } from '../../../src/store/counters.ts'
+import { MemoryCounters } from '../../../src/store/memory/memory-counters.ts'
+import type { SketchItem } from '../../../src/store/sketch.ts'
+
+const START_MS = 1_800_000_000_000
+const MINUTE = 60_000
+
+function minute(at: number, counts: Record<string, number>, refused: readonly SketchItem[] = []): Period {
+  return {
+    startMs: START_MS + at * MINUTE,
+    counts: new Map(Object.entries(counts)),
+    sketches: new Map(refused.length === 0 ? [] : [[REFUSED_CALLERS, { items: refused, floor: 1 }]]),
+  }
+}
+
+const FIRST = minute(
+  0,
+  {
+    [COUNT_NAMES.requests.admitted]: 90,
+    [COUNT_NAMES.requests.limited]: 10,
+    [COUNT_NAMES.degraded('local, open')]: 2,
+    [COUNT_NAMES.upstream5xx]: 3,
+    [COUNT_NAMES.policy('default', 'admitted', EVERYWHERE)]: 90,
+    [COUNT_NAMES.policy('login', 'limited', 'POST /log in/:id')]: 10,
+    [COUNT_NAMES.tier('login-1m')]: 10,
+    [COUNT_NAMES.storeCalls]: 30,
+    [COUNT_NAMES.storeFailures]: 1,
+    [COUNT_NAMES.latency(bucketOf(4))]: 29,
+    [COUNT_NAMES.latencyMs]: 116,
+    [COUNT_NAMES.savedByLeases]: 60,
+    [COUNT_NAMES.permitsLeased]: 64,
+    [COUNT_NAMES.savedByDenyCache]: 8,
+    'of a later version': 1,
+  },
+  [{ name: 'login:abc-_1', count: 9, over: 1, label: 'ACME' }],
+)
+const SECOND = minute(
+  1,
+  {
+    [COUNT_NAMES.requests.limited]: 5,
+    [COUNT_NAMES.policy('login', 'limited', 'POST /log in/:id')]: 5,
+    [COUNT_NAMES.tier('login-1m')]: 5,
+    [COUNT_NAMES.tier('login-1h')]: 7,
+  },
+  [{ name: 'login:other', count: 5, over: 0 }],
+)
+
+async function counters() {
+  const counters = new MemoryCounters(() => START_MS + 5 * MINUTE)
+  await counters.add({ source: 'isolate', number: 1, minutes: [FIRST, SECOND] })
+  return counters
+}
+
+test('readStatistics() tells what was counted, minute by minute and over all', async () => {
+  const query = { resolution: 'minute', fromMs: START_MS + 1, toMs: START_MS + 5 * MINUTE + 1 } as const
+  const statistics = await readStatistics(await counters(), query)
+  expect(statistics).toMatchObject({ periodMs: MINUTE, fromMs: START_MS, toMs: START_MS + 6 * MINUTE })
+  const [first, second, ...others] = statistics.periods
+  expect(others).toEqual([])
+  expect(first).toMatchObject({
+    startMs: START_MS,
+    requests: { admitted: 90, limited: 10, shed: 0 },
+    degraded: { local: 0, 'local, open': 2 },
+    upstream5xx: 3,
+    policies: [
+      { policy: 'default', route: '*', requests: { admitted: 90, limited: 0 } },
+      { policy: 'login', route: 'POST /log in/:id', requests: { admitted: 0, limited: 10 } },
+    ],
+    store: { calls: 30, failures: 1, latency: { sumMs: 116 } },
+    saved: { denyCache: 8, leases: 60 },
+    leases: { permits: 64, lapsed: 4 },
+    refused: {
+      callers: [{ policy: 'login', digest: 'abc-_1', atMost: 9, atLeast: 8, label: 'ACME' }],
+      othersAtMost: 1,
+    },
+  })
+  expect(second?.tiers).toEqual([
+    { tier: 'login-1h', limited: 7 },
+    { tier: 'login-1m', limited: 5 },
+  ])
+  expect(statistics.total.requests).toMatchObject({ admitted: 90, limited: 15 })
+  expect(statistics.refused).toEqual({
+    callers: [
+      { policy: 'login', digest: 'abc-_1', atMost: 10, atLeast: 8, label: 'ACME' },
+      { policy: 'login', digest: 'other', atMost: 6, atLeast: 5 },
+    ],
+    othersAtMost: 2,
+  })
+  expect(JSON.parse(JSON.stringify(statistics))).toEqual(statistics)
+})
+
+test('readTotals() tells everything so far', async () => {
+  expect((await readTotals(await counters())).requests).toMatchObject({ admitted: 90, limited: 15 })
+})
+
+test('numbersOf() knows every number when nothing was counted', () => {
+  const { requests, store, policies } = numbersOf(new Map())
+  expect(Object.values(requests).every((count) => count === 0)).toBe(true)
+  expect(store.latency.counts).toEqual([...LATENCY_BOUNDS_MS, 0].map(() => 0))
+  expect(policies).toEqual([])
+})
+
+test.each([
+  [0, 0],
+  [1, 0],
+  [2, 1],
+  [3, 2],
+  [5_000, 11],
+  [5_001, 12],
+])('bucketOf(%d) is %d: bounds belong to their buckets', (ms, bucket) => {
+  expect(bucketOf(ms)).toBe(bucket)
+})
+
+test('quantileMs() tells the bound that a share of the times did not exceed', () => {
+  const histogram = (ms: readonly number[]) => {
+    const counts = [...LATENCY_BOUNDS_MS, 0].map(() => 0)
+    for (const each of ms) counts[bucketOf(each)] = (counts[bucketOf(each)] ?? 0) + 1
+    return { counts, sumMs: 0 }
+  }
+  const times = histogram([1, 1, 3, 3, 3, 3, 3, 3, 15, 9_000])
+  expect([0.1, 0.2, 0.5, 0.8, 0.9, 0.99].map((share) => quantileMs(times, share))).toEqual([
+    1,
+    1,
+    5,
+    5,
+    20,
+    Number.POSITIVE_INFINITY,
+  ])
+  expect(quantileMs(histogram([]), 0.5)).toBeUndefined()
+})
