@@ -122,7 +122,8 @@ interface Call {
   readonly cost: number
 }
 
-function request(gateway: URL, agent: Agent, { caller, team, cost }: Call): Promise<Outcome> {
+function request(gateway: URL, agent: Agent, call: Call): Promise<Outcome> {
+  const { caller, team, cost } = call
   return new Promise((resolve, reject) => {
     let sentMs = 0
     const headers = {
@@ -132,17 +133,22 @@ function request(gateway: URL, agent: Agent, { caller, team, cost }: Call): Prom
       'Accept-Encoding': 'identity',
     }
     const { hostname, port } = gateway
-    get({ hostname, port, path: '/things', agent, headers }, (response) => {
+    const sent = get({ hostname, port, path: '/things', agent, headers }, (response) => {
       const { statusCode: status = 0, headers } = response
       const decidedByMs = Number(headers['x-arrived-ms'] ?? Date.now())
       const degraded = headers['sluice-degraded']?.toString()
       response.resume().once('error', reject)
       response.once('end', () => resolve({ caller, team, cost, status, sentMs, decidedByMs, degraded }))
     })
-      // It may have waited for a connection.
-      .once('socket', () => {
-        sentMs = Date.now()
-      })
-      .once('error', reject)
+    // It may have waited for a connection.
+    sent.once('socket', () => {
+      sentMs = Date.now()
+    })
+    sent.once('error', (error: NodeJS.ErrnoException) => {
+      // The gateway has closed an idle connection just then. Had it taken the request nevertheless, Redis's record would
+      // have one more than the clients have.
+      const wasIdle = sent.reusedSocket && error.code === 'ECONNRESET'
+      resolve(wasIdle ? request(gateway, agent, call) : Promise.reject(error))
+    })
   })
 }
