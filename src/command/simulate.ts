@@ -1,6 +1,5 @@
 import { Argument, Option } from '@commander-js/extra-typings'
-import { parseLimits } from '../limit/tiers.ts'
-import { configOf, digestNote } from './caller/ask.ts'
+import { digestNote } from './caller/ask.ts'
 import { CommandError } from './command-error.ts'
 import { CONFIG, ENV } from './settings/options.ts'
 import { readSettings, type Settings } from './settings/settings.ts'
@@ -10,6 +9,15 @@ import { notesOf } from './simulate/notes.ts'
 import { amount, number, resultOf, textOf } from './simulate/report.ts'
 import { Simulation } from './simulate/simulation.ts'
 import { entriesOfLogs, entriesOfTraffic, type Reading } from './simulate/sources.ts'
+import {
+  collectAlgorithms,
+  collectLeases,
+  collectLimits,
+  configOfVariant,
+  SIMULATED_ALGORITHMS,
+  type Variant,
+  variantsOf,
+} from './simulate/variants.ts'
 import { defineCommand } from './subcommand.ts'
 
 /** Servers write a line when a response ends, so lines are a little out of order. */
@@ -28,6 +36,11 @@ export const simulate = defineCommand({
   examples: [
     { shows: 'whom the limits of wrangler.toml would have hit', line: 'simulate access.log.2.gz access.log' },
     { shows: 'two limits side by side', line: "simulate access.log --limits '10/1s' --limits '20/1s, 600/1m'" },
+    {
+      shows: 'two algorithms side by side',
+      line: "simulate access.log --limits '600/1m' --algorithm sliding-window --algorithm token-bucket",
+    },
+    { shows: 'what leases would save', line: 'simulate access.log --leases off --leases auto' },
     {
       shows: 'a log of JSON with names of its own, from standard input',
       line: 'simulate - --fields time=at,ip=client.address,path=http.path,header.x-key=key',
@@ -52,6 +65,8 @@ export const simulate = defineCommand({
     requestsPerSecond: 'requests replayed in a second, through each of the limits',
     'notes[]': 'where this cannot do what the Worker does',
     'results[].limits': 'limits in place of RATE_LIMITS; null: as configured',
+    'results[].algorithm': 'algorithm of the policy that these make; null: as configured',
+    'results[].leases': 'permits taken in advance, as LEASES has it; null: every request was asked for',
     'results[].admitted': 'requests admitted',
     'results[].refused': 'requests refused by limits (429), or for what is reserved (503)',
     'results[].rejected': 'requests answered without counting: for their path, caller or cost, or at /_sluice',
@@ -69,13 +84,16 @@ export const simulate = defineCommand({
       'of refused requests: milliseconds until the same would be admitted; null if none was refused',
     'results[].wait.p95Ms': 'within which 95 of 100 would be; this and the median within a thousandth of it',
     'results[].wait.longestMs': 'of the one that would wait longest',
-    'results[].commands':
-      'commands that Upstash would bill, if every refusal is asked for: the Worker answers many without asking',
+    'results[].calls':
+      'calls of the script; without --leases, one for every request that is counted: the Worker answers many without asking',
+    'results[].commands': 'commands that Upstash would bill for them',
     'results[].dollars': 'what they cost, at $0.20 for 100,000',
     'results[].bucketMs': 'length of a bucket, in milliseconds',
     'results[].buckets[].from': 'when it begins',
     'results[].buckets[].admitted': 'requests admitted in it',
     'results[].buckets[].refused': 'requests refused in it',
+    'results[].buckets[].policies[].admitted': 'the same of each policy, in the order of results[].policies',
+    'results[].buckets[].policies[].refused': 'the same',
   },
   declare: (command) =>
     command
@@ -90,6 +108,20 @@ export const simulate = defineCommand({
         new Option('-l, --limits <limits>', 'in place of RATE_LIMITS; repeated, side by side').argParser(collectLimits),
       )
       .addOption(
+        new Option(
+          '-a, --algorithm <name>',
+          'of the policy that RATE_LIMITS makes, in place of sliding-window; repeated, side by side',
+        )
+          .argParser(collectAlgorithms)
+          .default(undefined, SIMULATED_ALGORITHMS.join(', ')),
+      )
+      .addOption(
+        new Option(
+          '--leases <size>',
+          'off, auto or a number of permits, as one isolate would take them; repeated, side by side',
+        ).argParser(collectLeases),
+      )
+      .addOption(
         new Option('--fields <pairs>', 'where JSON has what, such as time=ts,ip=client.ip,header.x-key=key').argParser(
           parseFields,
         ),
@@ -97,7 +129,7 @@ export const simulate = defineCommand({
       .addOption(new Option('--show-callers', 'what the log has of callers, in place of digests'))
       .addOption(CONFIG)
       .addOption(ENV),
-  async run(context, { traffic, seed, limits, fields, showCallers, config, env }, files) {
+  async run(context, { traffic, seed, fields, showCallers, config, env, ...tried }, files) {
     const { terminal, signal } = context
     if (files.length > 0 === (traffic !== undefined)) {
       throw new CommandError('expected either logs or --traffic', {
@@ -105,7 +137,7 @@ export const simulate = defineCommand({
       })
     }
     const settings = readSettings({ cwd: context.cwd, shell: context.env, config, env, view: 'development' })
-    const runs = (limits ?? [undefined]).map((each) => runOf(settings, each))
+    const runs = variantsOf(tried).map((variant) => runOf(settings, variant))
     const note = showCallers ? undefined : digestNote(settings)
     if (note !== undefined) terminal.note(note)
 
@@ -142,7 +174,7 @@ export const simulate = defineCommand({
     if (runs.some(({ simulation }) => simulation.isFull)) {
       notes.push('there were more keys than are remembered: callers that came back late began anew')
     }
-    const results = runs.map(({ simulation, limits }) => resultOf(simulation, limits, showCallers === true))
+    const results = runs.map(({ simulation, variant }) => resultOf(simulation, variant, showCallers === true))
     const result = {
       complete: !signal.aborted,
       requests: seen.requests,
@@ -174,27 +206,22 @@ export const simulate = defineCommand({
 })
 
 interface SimulatedRun {
-  readonly limits: string | undefined
+  readonly variant: Variant
   readonly simulation: Simulation
   readonly notes: readonly string[]
 }
 
-function runOf(settings: Settings, limits: string | undefined): SimulatedRun {
-  const variables = limits === undefined ? settings.variables : { ...settings.variables, RATE_LIMITS: limits }
-  const config = configOf({ ...settings, variables })
-  return { limits, simulation: new Simulation(config), notes: notesOf(config) }
+function runOf(settings: Settings, variant: Variant): SimulatedRun {
+  const config = configOfVariant(settings, variant)
+  const { leases } = variant
+  const isolate = leases === undefined ? undefined : { leases: leases === 'off' ? undefined : leases }
+  return { variant, simulation: new Simulation(config, isolate), notes: notesOf(config, isolate) }
 }
 
 function shown({ first }: Reading): string {
   return first
     ? `line ${first.line} of ${first.file === '-' ? 'standard input' : first.file}: ${JSON.stringify(first.text)}`
     : ''
-}
-
-/** @throws {CommandError} */
-function collectLimits(text: string, before: readonly string[] = []): readonly string[] {
-  if (parseLimits(text)) return [...before, text]
-  throw new CommandError(`--limits: expected tiers such as "10/1s, 120/1m", got ${JSON.stringify(text.slice(0, 100))}`)
 }
 
 /** @throws {CommandError} */

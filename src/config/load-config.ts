@@ -41,7 +41,7 @@ export interface AdminConfig {
   readonly host: string | undefined
 }
 
-const LEASES_EXPECTED = '"off", "auto" or an integer from 2 to 10000'
+export const LEASES_EXPECTED = '"off", "auto" or an integer from 2 to 10000'
 
 export const environment = v.object({
   UPSTREAM_URL: v.optional(httpUrl),

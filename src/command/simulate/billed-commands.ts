@@ -13,18 +13,19 @@ export interface Touched {
 
 /**
  * Commands that Upstash bills for a decision, as `test/integration/billed-commands.test.ts` counts them in Redis: the
- * EVALSHA, one TIME, and those inside of the script. For costs above 1, a few more or less.
+ * EVALSHA, one TIME, and those inside of the script. For costs above 1, a few more or less; where permits were leased, a
+ * few less than told here.
  */
 export function billedCommands(
   { rules }: DecisionRequest,
-  { usage }: Decision,
+  { usage, granted }: Decision,
   { readKeys, written }: Touched,
 ): number {
   let commands = 2
   rules.forEach((rule, index) => {
     if (!readKeys.includes(rule.key)) return
     const isCharged = written.has(rule.key)
-    const charged = isCharged ? rule.cost : 0
+    const charged = isCharged ? rule.cost * granted : 0
     // Before the charge.
     const used = (usage[index] ?? []).map(({ remaining }, at) => (rule.tiers[at]?.limit ?? 0) - remaining - charged)
     commands += commandsOf(rule, used, isCharged, written.get(rule.key) === true)

@@ -1,9 +1,10 @@
 import type { Config } from '../../config/load-config.ts'
 import { isUntold } from './logged-request.ts'
 import { leftOut } from './simulation.ts'
+import type { Isolate } from './virtual-decider.ts'
 
-/** Where a simulation cannot do what the Worker does. */
-export function notesOf({ policies, isShedding, leases }: Config): string[] {
+/** Where a simulation cannot do what the Worker does. @param isolate undefined: every request is asked for */
+export function notesOf({ policies, isShedding, leases }: Config, isolate: Isolate | undefined): string[] {
   const notes: string[] = []
   for (const policy of policies) {
     const { name, by, settleHeader, tiers } = policy
@@ -14,6 +15,7 @@ export function notesOf({ policies, isShedding, leases }: Config): string[] {
     if (settleHeader !== undefined) notes.push(`policy "${name}": costs that responses tell are not known here`)
   }
   if (isShedding) notes.push('SHEDDING is left out: nobody knows how the API fared')
-  if (leases) notes.push('LEASES are left out: with them, there are fewer commands')
+  if (leases && !isolate) notes.push(`LEASES are left out: --leases off --leases ${leases} shows what they change`)
+  if (isolate) notes.push('calls are those of a single isolate that is answered at once: with several, there are more')
   return notes
 }

@@ -1,6 +1,7 @@
 import type { Terminal } from '../terminal.ts'
 import type { Simulation } from './simulation.ts'
 import { blocks } from './timeline.ts'
+import type { Variant } from './variants.ts'
 
 /** $0.20 for 100,000, as Upstash bills regional databases that are paid as they are used. */
 const DOLLARS_PER_COMMAND = 0.2 / 100_000
@@ -9,14 +10,22 @@ const MOST_CALLERS = 10
 /** A simulation's result, as `--json` prints it. */
 export type Result = ReturnType<typeof resultOf>
 
-/** @param limits those in place of RATE_LIMITS; undefined: as configured @param showsCallers what the log has of them */
-export function resultOf(simulation: Simulation, limits: string | undefined, showsCallers: boolean) {
-  const { counts, policies, waits, commands, timeline, mostRefused } = simulation
+/** @param showsCallers what the log has of them */
+export function resultOf(simulation: Simulation, variant: Variant, showsCallers: boolean) {
+  const { counts, policies, waits, calls, commands, timeline, mostRefused } = simulation
   const hasWaited = counts.refused > 0
   return {
-    limits: limits ?? null,
+    limits: variant.limits ?? null,
+    algorithm: variant.algorithm ?? null,
+    leases: variant.leases ?? null,
     ...counts,
-    policies: policies.map((policy) => ({ ...policy, admitted: policy.requests - policy.refused })),
+    policies: policies.map(({ policy, mode, requests, refused }) => ({
+      policy,
+      mode,
+      requests,
+      admitted: requests - refused,
+      refused,
+    })),
     callers: mostRefused.top(MOST_CALLERS).map(({ policy, digest, shown, refused }) => ({
       policy,
       digest,
@@ -29,13 +38,15 @@ export function resultOf(simulation: Simulation, limits: string | undefined, sho
       p95Ms: hasWaited ? waits.percentileMs(95) : null,
       longestMs: hasWaited ? waits.longestMs : null,
     },
+    calls,
     commands,
     dollars: Number((commands * DOLLARS_PER_COMMAND).toPrecision(6)),
     bucketMs: timeline.widthMs,
-    buckets: timeline.buckets.map(({ startMs, admitted, refused }) => ({
+    buckets: timeline.buckets.map(({ startMs, admitted, refused, policies }) => ({
       from: new Date(startMs).toISOString(),
       admitted,
       refused,
+      policies: policies.map((counts) => ({ ...counts })),
     })),
   }
 }
@@ -47,24 +58,52 @@ export function textOf(results: readonly Result[], terminal: Terminal): string {
 }
 
 function comparison(results: readonly Result[], terminal: Terminal): string {
-  return terminal.table(
-    ['limits', 'admitted', 'refused', 'share', 'median wait', '95th of 100', 'longest', 'commands', 'dollars'],
-    results.map(({ limits, admitted, refused, wait, commands, dollars }) => [
-      limits ?? '',
+  const tried = (['limits', 'algorithm', 'leases'] as const).filter((key) => results.some((each) => each[key] !== null))
+  return terminal.table([...tried, ...COMPARED], comparedRows(results, tried))
+}
+
+const COMPARED = [
+  'admitted',
+  'refused',
+  'share',
+  'median wait',
+  '95th of 100',
+  'longest',
+  'calls',
+  'commands',
+  'dollars',
+]
+
+function comparedRows(results: readonly Result[], tried: readonly ('limits' | 'algorithm' | 'leases')[]): string[][] {
+  return results.map((result) => {
+    const { admitted, refused, wait, calls, commands, dollars } = result
+    return [
+      ...tried.map((key) => `${result[key] ?? ''}`),
       number(admitted),
       number(refused),
       `${((100 * refused) / Math.max(1, admitted + refused)).toFixed(1)}%`,
       span(wait.medianMs),
       span(wait.p95Ms),
       span(wait.longestMs),
+      number(calls),
       number(commands),
       dollars.toFixed(2),
-    ]),
-  )
+    ]
+  })
+}
+
+/** What was tried, in a few words. */
+export function nameOf({ limits, algorithm, leases }: Result): string {
+  const parts = [
+    ...(limits === null ? [] : [`RATE_LIMITS ${limits}`]),
+    ...(algorithm === null ? [] : [algorithm]),
+    ...(leases === null ? [] : [`leases ${leases}`]),
+  ]
+  return parts.length > 0 ? parts.join(', ') : 'as configured'
 }
 
 function partOf(result: Result, terminal: Terminal): string {
-  const { limits, admitted, refused, rejected, policies, callers, uncertainty, wait, commands, dollars } = result
+  const { leases, admitted, refused, rejected, policies, callers, uncertainty, wait } = result
   const rows = policies.map(({ policy, mode, requests, admitted, refused }) => [
     mode === 'shadow' ? `${policy} (shadow)` : policy,
     number(requests),
@@ -75,14 +114,18 @@ function partOf(result: Result, terminal: Terminal): string {
   const waits = `waits: median ${span(wait.medianMs)}, 95 of 100 within ${span(wait.p95Ms)}, longest ${span(wait.longestMs)}`
   const callerRows = callers.map(({ policy, digest, caller, refused }) => [policy, caller ?? digest, number(refused)])
   return [
-    `${terminal.style('bold', limits === null ? 'as configured' : `RATE_LIMITS ${limits}`)}: ${number(admitted)} admitted, ${number(refused)} refused${others}`,
+    `${terminal.style('bold', nameOf(result))}: ${number(admitted)} admitted, ${number(refused)} refused${others}`,
     ...(rows.length > 0 ? [terminal.table(['policy', 'requests', 'admitted', 'refused'], rows)] : []),
     ...(refused > 0 ? [waits] : []),
     ...(callerRows.length > 0 ? [terminal.table(['policy', 'refused most', 'refused'], callerRows)] : []),
     ...(uncertainty > 0 ? [`too many callers to remember: each may have been refused ${uncertainty} times more`] : []),
-    `Upstash: ${amount(commands, 'command')}, $${dollars.toFixed(2)}, if every refusal is asked for`,
+    `Upstash: ${costOf(result)}${leases === null ? ', if every refusal is asked for' : ''}`,
     ...chartOf(result, terminal),
   ].join('\n')
+}
+
+function costOf({ calls, commands, dollars }: Result): string {
+  return `${amount(calls, 'call')}, ${amount(commands, 'command')}, $${dollars.toFixed(2)}`
 }
 
 function chartOf({ buckets, bucketMs }: Result, terminal: Terminal): string[] {

@@ -12,13 +12,16 @@ import type { LogEntry } from './log-entry.ts'
 import { LoggedRequest } from './logged-request.ts'
 import { MostRefused } from './most-refused.ts'
 import { Timeline } from './timeline.ts'
-import { VirtualDecider } from './virtual-decider.ts'
+import { type Isolate, VirtualDecider } from './virtual-decider.ts'
+import { VirtualStore } from './virtual-store.ts'
 import { Waits } from './waits.ts'
 
 /** `rejected`: answered without counting, for its path, its caller or its cost, or by the gateway itself. */
 export type Fate = 'admitted' | 'refused' | 'rejected'
 
 export interface PolicyCount {
+  /** Of its counts in the timeline. */
+  readonly index: number
   readonly policy: string
   readonly mode: 'enforce' | 'shadow'
   /** To which it applied. */
@@ -27,51 +30,63 @@ export interface PolicyCount {
   refused: number
 }
 
-const CONTEXT: CallContext = { deadlines: Deadlines.ofOne(), waitUntil() {} }
-
 /** Replays requests through the policies of one configuration, by the times of the requests. */
 export class Simulation {
   readonly counts: Record<Fate, number> = { admitted: 0, refused: 0, rejected: 0 }
-  readonly timeline = new Timeline()
+  readonly timeline: Timeline
   readonly mostRefused = new MostRefused()
   readonly waits = new Waits()
-  readonly #decider = new VirtualDecider()
+  readonly #store = new VirtualStore()
+  readonly #decider: VirtualDecider
   readonly #limiter: Limiter
   readonly #targetOf: TargetReader
   readonly #policies: ReadonlyMap<Policy, PolicyCount>
+  readonly #context: CallContext
+  /** What goes on after a response. */
+  #unfinished: Promise<unknown>[] = []
 
-  constructor(config: Config) {
+  /** @param isolate undefined: every request is asked for */
+  constructor(config: Config, isolate?: Isolate) {
+    this.#decider = new VirtualDecider(this.#store, isolate)
+    this.#context = { deadlines: Deadlines.ofOne(), waitUntil: (work) => void this.#unfinished.push(work) }
     const policies = config.policies.map(simulated)
     this.#limiter = new Limiter({ ...config, policies, decider: this.#decider, health: undefined, log() {} })
     this.#targetOf = createTargetReader(createPathReader(config.literalInPaths))
     const limiting = policies.filter(({ tiers }) => tiers.length > 0)
-    this.#policies = new Map(limiting.map((policy) => [policy, countOf(policy)]))
+    this.#policies = new Map(limiting.map((policy, index) => [policy, countOf(policy, index)]))
+    this.timeline = new Timeline(limiting.length)
   }
 
   get policies(): readonly Readonly<PolicyCount>[] {
     return [...this.#policies.values()]
   }
 
-  /** Commands that Upstash would have billed, if all refusals had been asked for. */
+  /** Calls of the script. */
+  get calls(): number {
+    return this.#store.calls
+  }
+
+  /** Commands that Upstash would have billed for them. */
   get commands(): number {
-    return this.#decider.commands
+    return this.#store.commands
   }
 
   get isFull(): boolean {
-    return this.#decider.isFull
+    return this.#store.isFull
   }
 
   async replay(entry: LogEntry): Promise<Fate> {
-    this.#decider.advanceTo(entry.timeMs)
+    this.#store.advanceTo(entry.timeMs)
     const request = new LoggedRequest(entry)
     const verdict = await this.#verdictOf(request)
     const fate = fateOf(verdict)
     this.counts[fate]++
-    if (fate !== 'rejected') this.timeline.add(this.#decider.nowMs, fate)
+    if (fate !== 'rejected') this.timeline.add(this.#store.nowMs, fate)
     if (verdict && 'tiers' in verdict) this.#count(verdict, request)
     if (verdict?.kind === 'admitted' && entry.status !== undefined) {
       await verdict.failures?.of(entry.status)?.charge()
     }
+    if (this.#unfinished.length > 0) await Promise.all(this.#unfinished.splice(0))
     return fate
   }
 
@@ -81,7 +96,7 @@ export class Simulation {
     if (typeof target === 'string') return undefined
     const { canonical } = target.path
     if (canonical === '/_sluice' || canonical.startsWith('/_sluice/')) return undefined
-    return await this.#limiter.decide(request, target.path, CONTEXT)
+    return await this.#limiter.decide(request, target.path, this.#context)
   }
 
   #count(verdict: Extract<Verdict, { readonly tiers: readonly TierReport[] }>, request: LoggedRequest): void {
@@ -97,8 +112,10 @@ export class Simulation {
     for (const policy of asked) {
       const { key } = this.#decider.lastRules[index++] as Rule
       const count = this.#policies.get(policy) as PolicyCount
+      const isRefused = refusing.has(policy)
       count.requests++
-      if (!refusing.has(policy)) continue
+      this.timeline.addToPolicy(count.index, isRefused ? 'refused' : 'admitted')
+      if (!isRefused) continue
       count.refused++
       this.mostRefused.add(policy.name, key, () => request.shown(policy.by))
     }
@@ -116,8 +133,8 @@ function simulated(policy: Policy): Policy {
   return leftOut(policy) === undefined ? policy : { ...policy, tiers: [], plans: undefined }
 }
 
-function countOf({ name, enforced }: Policy): PolicyCount {
-  return { policy: name, mode: enforced ? 'enforce' : 'shadow', requests: 0, refused: 0 }
+function countOf({ name, enforced }: Policy, index: number): PolicyCount {
+  return { index, policy: name, mode: enforced ? 'enforce' : 'shadow', requests: 0, refused: 0 }
 }
 
 function fateOf(verdict: Verdict | undefined): Fate {

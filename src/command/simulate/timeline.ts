@@ -26,17 +26,28 @@ const WIDTHS_MS = [
 ]
 const MOST_BUCKETS = 100
 
-/** Counts of one span of time. */
-export interface Bucket {
-  readonly startMs: number
+export interface Counts {
   admitted: number
   refused: number
 }
 
+/** Counts of one span of time. */
+export interface Bucket extends Counts {
+  readonly startMs: number
+  /** Those of each policy. */
+  readonly policies: readonly Counts[]
+}
+
 /** Counts over time, in at most a hundred buckets, which get wider as time goes on. */
 export class Timeline {
+  readonly #policies: number
   #width = 0
   #buckets: Bucket[] = []
+
+  /** @param policies how many are counted apart */
+  constructor(policies: number) {
+    this.#policies = policies
+  }
 
   get widthMs(): number {
     return WIDTHS_MS[this.#width] ?? D
@@ -48,12 +59,15 @@ export class Timeline {
   }
 
   /** @param atMs not before that of the call before */
-  add(atMs: number, kind: 'admitted' | 'refused'): void {
+  add(atMs: number, kind: keyof Counts): void {
     while (!this.#reaches(atMs)) this.#widen()
-    const startMs = this.#startOf(atMs)
-    this.#buckets.push(...this.#missing(startMs))
-    const bucket = this.#buckets.at(-1) as Bucket
-    bucket[kind]++
+    this.#bucketAt(atMs)[kind]++
+  }
+
+  /** What a policy says of the request that was added last. @param index of the policy */
+  addToPolicy(index: number, kind: keyof Counts): void {
+    const counts = this.#buckets.at(-1)?.policies[index]
+    if (counts) counts[kind]++
   }
 
   #reaches(atMs: number): boolean {
@@ -61,30 +75,37 @@ export class Timeline {
     return !first || atMs < first.startMs + MOST_BUCKETS * this.widthMs || this.#width === WIDTHS_MS.length - 1
   }
 
-  #startOf(atMs: number): number {
-    return Math.floor(atMs / this.widthMs) * this.widthMs
+  /** The last bucket, after those up to it were added. */
+  #bucketAt(atMs: number): Bucket {
+    const untilMs = Math.floor(atMs / this.widthMs) * this.widthMs
+    let last = this.#buckets.at(-1)
+    while (!last || last.startMs < untilMs) {
+      last = this.#bucketOf(last ? last.startMs + this.widthMs : untilMs)
+      this.#buckets.push(last)
+    }
+    return last
   }
 
-  #missing(untilMs: number): Bucket[] {
-    const last = this.#buckets.at(-1)
-    const missing: Bucket[] = []
-    for (let startMs = last ? last.startMs + this.widthMs : untilMs; startMs <= untilMs; startMs += this.widthMs) {
-      missing.push({ startMs, admitted: 0, refused: 0 })
-    }
-    return missing
+  #bucketOf(startMs: number): Bucket {
+    const policies = Array.from({ length: this.#policies }, () => ({ admitted: 0, refused: 0 }))
+    return { startMs, admitted: 0, refused: 0, policies }
   }
 
   #widen(): void {
     this.#width++
     const narrow = this.#buckets
     this.#buckets = []
-    for (const { startMs, admitted, refused } of narrow) {
-      this.#buckets.push(...this.#missing(this.#startOf(startMs)))
-      const bucket = this.#buckets.at(-1) as Bucket
-      bucket.admitted += admitted
-      bucket.refused += refused
+    for (const { startMs, policies, ...counts } of narrow) {
+      const bucket = this.#bucketAt(startMs)
+      addUp(bucket, counts)
+      for (const [index, each] of policies.entries()) addUp(bucket.policies[index] as Counts, each)
     }
   }
+}
+
+function addUp(sum: Counts, { admitted, refused }: Counts): void {
+  sum.admitted += admitted
+  sum.refused += refused
 }
 
 const BARS = '▁▂▃▄▅▆▇█'

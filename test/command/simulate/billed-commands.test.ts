@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { VirtualDecider } from '../../../src/command/simulate/virtual-decider.ts'
+import { VirtualStore } from '../../../src/command/simulate/virtual-store.ts'
 import type { AlgorithmName } from '../../../src/limit/algorithm-table.ts'
 import { decideScript } from '../../../src/store/redis/script.ts'
 import { scriptArguments } from '../../../src/store/redis/script-call.ts'
@@ -41,7 +41,7 @@ const MIXTURES: readonly (readonly AlgorithmName[])[] = [
 ]
 
 test.each(MIXTURES.map((algorithms) => ({ algorithms, name: algorithms.join(' + ') })))(
-  'VirtualDecider.commands is what Redis counts: $name',
+  'VirtualStore.commands is what Redis counts: $name',
   async ({ algorithms }) => {
     const rules = algorithms.map((algorithm) =>
       ruleOf(
@@ -54,18 +54,19 @@ test.each(MIXTURES.map((algorithms) => ({ algorithms, name: algorithms.join(' + 
             ],
       ),
     )
-    const decider = new VirtualDecider()
+    const store = new VirtualStore()
     await redis.sendCommand(['CONFIG', 'RESETSTAT'])
     let refused = 0
     for (let i = 0; i < 300; i++) {
       const nowMs = START_MS + i * 40 + ((i * 37) % 29)
-      decider.advanceTo(nowMs)
-      const { granted } = await decider.decide(rules.map((rule) => ({ rule, onStoreError: 'local' })))
+      store.advanceTo(nowMs)
+      const { granted } = await store.decide(take(rules))
       refused += granted === 0 ? 1 : 0
       const args = [...scriptArguments(take(rules)), nowMs * 1_000].map(String)
       await redis.eval(script, { keys: rules.map(({ key }) => key), arguments: args })
     }
     expect(refused).toBeGreaterThan(0)
-    expect(decider.commands).toBe(await counted())
+    expect(store.calls).toBe(300)
+    expect(store.commands).toBe(await counted())
   },
 )

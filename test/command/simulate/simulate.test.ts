@@ -43,6 +43,8 @@ test('sluice simulate reads Common and Combined logs, and tells who was refused'
   expect(result.results).toEqual([
     {
       limits: null,
+      algorithm: null,
+      leases: null,
       admitted: 6,
       refused: 1,
       rejected: 0,
@@ -51,6 +53,7 @@ test('sluice simulate reads Common and Combined logs, and tells who was refused'
       uncertainty: 0,
       wait: { medianMs: 60_000, p95Ms: 60_000, longestMs: 60_000 },
       // Each first request also sets a time to live, and the refusal writes nothing.
+      calls: 7,
       commands: 6 * 4 + 2 + 3,
       dollars: 29 * 0.000002,
       bucketMs: 100,
@@ -58,8 +61,12 @@ test('sluice simulate reads Common and Combined logs, and tells who was refused'
     },
   ])
   const [first, ...others] = result.results[0].buckets
-  expect(first).toEqual({ from: '2026-01-01T00:00:00.000Z', admitted: 5, refused: 1 })
-  expect(others.at(-1)).toEqual({ from: '2026-01-01T00:00:01.000Z', admitted: 1, refused: 0 })
+  const [busy, quiet] = [
+    { admitted: 5, refused: 1 },
+    { admitted: 1, refused: 0 },
+  ]
+  expect(first).toEqual({ from: '2026-01-01T00:00:00.000Z', ...busy, policies: [busy] })
+  expect(others.at(-1)).toEqual({ from: '2026-01-01T00:00:01.000Z', ...quiet, policies: [quiet] })
 })
 
 test('a log that is packed, in several files or on standard input makes no difference', async () => {
@@ -164,6 +171,46 @@ test('--limits go side by side, each in place of RATE_LIMITS', async () => {
   expect(stdout).not.toContain('198.18.0.1')
 })
 
+test('--algorithm goes side by side, of the policy that limits make, with a bucket for each of them', async () => {
+  const args = ['--limits', '2/1s, 5/1m', '--algorithm', 'sliding-window', '--algorithm', 'token-bucket']
+  const { results } = await simulated(['-', ...args], { input: COMMON.join('\n') })
+  expect(results).toMatchObject([
+    { limits: '2/1s, 5/1m', algorithm: 'sliding-window', admitted: 3, policies: [{ policy: 'default' }] },
+    { algorithm: 'token-bucket', admitted: 3, policies: [{ policy: 'default-1s' }, { policy: 'default-1m' }] },
+  ])
+  const { code, stderr } = await runInside(['simulate', '-', '--algorithm', 'quota'], {
+    env: { RATE_LIMITS: 'off', POLICIES: JSON.stringify([{ name: 'one', limits: '1/1s' }]) },
+  })
+  expect(stderr).toContain('there is no policy of RATE_LIMITS')
+  expect(code).toBe(2)
+})
+
+test('--leases goes side by side, as one isolate would take them', async () => {
+  const args = [
+    '--traffic',
+    '2 callers, 100/s each, for 20s',
+    '--limits',
+    '500/1s',
+    '--leases',
+    'off',
+    '--leases',
+    'auto',
+  ]
+  const { notes, results } = await simulated(args)
+  const [off, auto] = results
+  expect(notes).toContainEqual(expect.stringContaining('a single isolate'))
+  expect(off).toMatchObject({ leases: 'off', refused: 0, calls: off.admitted })
+  expect(auto).toMatchObject({ leases: 'auto', refused: 0, admitted: off.admitted })
+  expect(auto.calls).toBeLessThan(off.calls / 3)
+  expect(auto.commands).toBeLessThan(off.commands / 3)
+  // An isolate knows whom it has refused.
+  const flood = await simulated(['--traffic', '1 caller, 100/s each, for 20s', '--limits', '1/1s', '--leases', 'off'])
+  expect(flood.results[0].calls).toBeLessThan(flood.requests / 10)
+  const { stdout } = await runInside(['simulate', ...args])
+  expect(stdout).toMatch(/^limits +leases +admitted .* calls +commands +dollars$/m)
+  expect(stdout).toMatch(/^500\/1s +auto /m)
+})
+
 test('--traffic describes it in words: the same for the same seed, about as much as it says', async () => {
   const args = ['--traffic', '50 callers, 3/s each, bursts of 20 every minute, for 2m', '--limits', '20/1s']
   const { seconds: _, requestsPerSecond: _rate, ...once } = await simulated(args)
@@ -194,6 +241,9 @@ test.each([
   [[], 'expected either logs or --traffic'],
   [['-', '--traffic', '1 caller, 1/s each'], 'expected either logs or --traffic'],
   [['-', '--limits', '10 per second'], '--limits: expected tiers such as "10/1s, 120/1m", got "10 per second"'],
+  [['-', '--algorithm', 'concurrency'], '--algorithm: expected one of sliding-window, '],
+  [['-', '--leases', '1'], '--leases: expected "off", "auto" or an integer from 2 to 10000, got "1"'],
+  [['-', ...Array.from({ length: 25 }, (_, n) => ['--limits', `${n + 1}/1s`]).flat()], 'at most 24 combinations'],
   [['-', '--fields', 'when=at'], '--fields: expected pairs such as'],
   [['--traffic', 'many callers'], '--traffic: expected parts such as'],
   [['--traffic', '5 callers'], '--traffic: expected parts such as'],
