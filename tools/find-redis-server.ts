@@ -1,12 +1,8 @@
 import { execFile } from 'node:child_process'
-import { access, constants } from 'node:fs/promises'
-import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
+import { defaultPath, findExecutable, lastLine } from './executables.ts'
 
 const run = promisify(execFile)
-
-/** A minimal PATH often lacks the directories where package managers live and where they put Redis. */
-const SYSTEM_PATH = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin', '/opt/homebrew/bin']
 
 /**
  * Debian builds the server into redis-tools (`redis-server` is only a symbolic link to it). Unlike the package
@@ -29,8 +25,6 @@ const PACKAGE_MANAGERS = [
 
 /** The server, under the names by which packages install it. It takes its role from argv[0], not from the file. */
 const BINARIES = ['redis-server', 'redis-check-rdb']
-
-const defaultPath = () => [process.env.PATH, ...SYSTEM_PATH].join(delimiter)
 
 export interface FindRedisServerOptions {
   /** Directories to search, as in PATH. Default: PATH, and those where packages put what they install. */
@@ -96,24 +90,6 @@ async function findServer(path: string): Promise<string | undefined> {
   return undefined
 }
 
-async function findExecutable(name: string, path: string): Promise<string | undefined> {
-  for (const directory of path.split(delimiter)) {
-    if (directory === '') continue
-    const file = join(directory, name)
-    const isExecutable = await access(file, constants.X_OK).then(
-      () => true,
-      () => false,
-    )
-    if (isExecutable) return file
-  }
-  return undefined
-}
-
 function explain(reason: string): string {
   return `no Redis is installed (${reason}). Install Redis 6.2 or newer: "apt-get install redis-tools", "brew install redis", or see https://redis.io/docs/latest/operate/oss_and_stack/install/`
-}
-
-function lastLine(error: unknown): string {
-  const { stderr, message } = error as { stderr?: string; message: string }
-  return (stderr || message).trim().split('\n').at(-1) ?? ''
 }

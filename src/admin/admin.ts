@@ -6,13 +6,15 @@ import { type Problem, problemResponse, retryAfter, TEMPORARY_REDUCED_CAPACITY }
 import { CallerError } from '../request/caller/caller-error.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { StoreError } from '../store/store.ts'
-import { Gate } from './gate.ts'
+import { eventStream } from './event-stream.ts'
+import { Gate, isOwn, notOwn } from './gate.ts'
 import { openApiDocument } from './open-api.ts'
 import { badInput, type Operated, type Operation, OperationError } from './operation.ts'
 import { OPERATIONS } from './operations.ts'
 import { readJson } from './read-json.ts'
 
-const API = '/_sluice/admin'
+const ROOT = '/_sluice'
+const API = `${ROOT}/admin`
 
 /** Makes what answers operators. */
 export function createAdmin({ token, host }: AdminConfig, config: Config, gateway: OperatedGateway): Operate {
@@ -25,7 +27,9 @@ export function createAdmin({ token, host }: AdminConfig, config: Config, gatewa
   return async function operate(request, target) {
     if (host !== undefined && target.host !== host) return undefined
     const { canonical } = target.path
-    if (canonical !== API && !canonical.startsWith(`${API}/`)) return undefined
+    if (canonical !== API && !canonical.startsWith(`${API}/`)) {
+      return serveDashboard(canonical.slice(ROOT.length + 1), request, gate)
+    }
     const refused = gate.refuse(request)
     if (refused) return refused
     const path = canonical.slice(API.length)
@@ -43,10 +47,44 @@ export function createAdmin({ token, host }: AdminConfig, config: Config, gatewa
 
 const HEADERS = { 'Cache-Control': 'no-store', 'X-Content-Type-Options': 'nosniff' }
 
-async function answer({ body, run }: Operation, request: Request, operated: Operated): Promise<Response> {
+async function answer(operation: Operation, request: Request, operated: Operated): Promise<Response> {
+  const { body, everyMs } = operation
   try {
     const input = body ? readBody(body, await readJson(request)) : undefined
-    return Response.json(await run(operated, input), { headers: HEADERS })
+    if (everyMs !== undefined) return events(() => operation.run(operated, input), everyMs)
+    return Response.json(await operation.run(operated, input), { headers: HEADERS })
+  } catch (error) {
+    return problemResponse(problemOf(error))
+  }
+}
+
+function events(run: () => Promise<unknown>, everyMs: number): Response {
+  const read = () =>
+    run().then(
+      (data) => ({ isProblem: false, data }),
+      (error) => ({ isProblem: true, data: problemOf(error) }),
+    )
+  return new Response(eventStream(read, everyMs), { headers: { 'Content-Type': 'text/event-stream', ...HEADERS } })
+}
+
+/** @param name below `/_sluice/` */
+async function serveDashboard(name: string, request: Request, gate: Gate): Promise<Response | undefined> {
+  if (request.method === 'POST' && (name === 'login' || name === 'logout')) {
+    if (!isOwn(request)) return notOwn()
+    if (name === 'logout') return new Response(null, { status: 204, headers: { 'Set-Cookie': gate.sessions.end } })
+    return logIn(request, gate)
+  }
+  const { serveFile } = await import('./dashboard/serve.ts')
+  return serveFile(name, request)
+}
+
+const login = v.strictObject({ token: v.string() })
+
+async function logIn(request: Request, gate: Gate): Promise<Response> {
+  try {
+    const { token } = readBody(login, await readJson(request)) as v.InferOutput<typeof login>
+    const refused = gate.refuseToken(request, token)
+    return refused ?? new Response(null, { status: 204, headers: { 'Set-Cookie': gate.sessions.begin(), ...HEADERS } })
   } catch (error) {
     return problemResponse(problemOf(error))
   }

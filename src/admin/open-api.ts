@@ -45,7 +45,7 @@ const PROBLEM = {
   },
 }
 
-function described({ path, summary, description, body, answer }: Operation): object {
+function described({ path, summary, description, body, answer, everyMs }: Operation): object {
   const words = path.slice(1).split('/')
   return {
     operationId: words.map((word, at) => (at === 0 ? word : word.charAt(0).toUpperCase() + word.slice(1))).join(''),
@@ -53,13 +53,23 @@ function described({ path, summary, description, body, answer }: Operation): obj
     ...(description !== undefined && { description }),
     ...(body && { requestBody: { required: true, content: jsonOf(body, 'input') } }),
     responses: {
-      200: { description: 'Done.', content: jsonOf(answer, 'output') },
+      200: { description: 'Done.', content: everyMs === undefined ? jsonOf(answer, 'output') : eventsOf(answer) },
       default: { $ref: '#/components/responses/Problem' },
     },
   }
 }
 
 function jsonOf(schema: Operation['answer'], typeMode: 'input' | 'output'): object {
+  return { 'application/json': { schema: schemaOf(schema, typeMode) } }
+}
+
+function eventsOf(schema: Operation['answer']): object {
+  const data = { contentMediaType: 'application/json', contentSchema: schemaOf(schema, 'output') }
+  const description = 'Server-sent events, with this as the data of each; one named `problem` has a Problem.'
+  return { 'text/event-stream': { schema: { type: 'string', description, ...data } } }
+}
+
+function schemaOf(schema: Operation['answer'], typeMode: 'input' | 'output'): object {
   const { $schema: _, ...rest } = toJsonSchema(schema, { target: 'draft-2020-12', typeMode, errorMode: 'ignore' })
-  return { 'application/json': { schema: rest } }
+  return rest
 }

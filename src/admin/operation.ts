@@ -32,6 +32,8 @@ export interface Operation<Body = unknown, Answer = unknown> {
   /** Of its JSON; left out: it has none. */
   readonly body?: Schema<Body>
   readonly answer: Schema<Answer>
+  /** It is done again and again, with so many milliseconds between, and each answer is an event of a stream. */
+  readonly everyMs?: number
   run(operated: Operated, body: Body): Promise<Answer>
 }
 

@@ -82,6 +82,27 @@ test('status tells how the gateway is', async () => {
   })
 })
 
+test('live tells the same again and again', async () => {
+  const response = await fetch(new URL('/_sluice/admin/live', gateway.url), {
+    headers: { Authorization: `Bearer ${ADMIN_TOKEN}` },
+  })
+  expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/event-stream'])
+  const { schema } = (document.paths['/live']?.get?.responses[200].content['text/event-stream'] ?? {}) as {
+    schema: { contentSchema: object }
+  }
+  const validate = ajv.compile(schema.contentSchema)
+  let text = ''
+  for await (const chunk of response.body ?? []) {
+    text += new TextDecoder().decode(chunk)
+    if (text.split('\n\n').length > 2) break
+  }
+  for (const event of text.split('\n\n').slice(0, 2)) {
+    const [, data = ''] = /^event: message\ndata: (.*)$/.exec(event) ?? []
+    expect(validate(JSON.parse(data)), JSON.stringify(validate.errors)).toBe(true)
+  }
+  called.add('GET /live')
+})
+
 test('policies tells those in force', async () => {
   const { policies } = await call('/policies')
   expect(policies).toMatchObject([

@@ -1,0 +1,40 @@
+/** The API of the operators, as the session of this browser may ask it. */
+
+/** Why the API did not do what was asked. */
+export class Problem extends Error {
+  override readonly name = 'Problem'
+  /** HTTP status; 0: no answer at all. */
+  readonly status: number
+  /** Where in the body the mistake is. */
+  readonly place: string | undefined
+
+  constructor(status: number, detail: string, place?: string) {
+    super(detail)
+    this.status = status
+    this.place = place
+  }
+}
+
+/** @param path below `/_sluice` @param body sent as JSON; left out, the method is GET @throws {Problem} */
+export async function ask<T>(path: string, body?: unknown): Promise<T> {
+  const init: RequestInit =
+    body === undefined
+      ? {}
+      : { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }
+  const response = await fetch(`/_sluice${path}`, { ...init, credentials: 'same-origin' }).catch(() => undefined)
+  if (!response) throw new Problem(0, 'The gateway cannot be reached.')
+  const text = await response.text()
+  const value = parse(text)
+  if (response.ok) return value as T
+  const { detail, place } = (value ?? {}) as { detail?: string; place?: string }
+  throw new Problem(response.status, detail ?? `The gateway answered ${response.status}.`, place)
+}
+
+/** @returns undefined for what is no JSON */
+export function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,108 @@
+import { useEffect, useState } from 'preact/hooks'
+import type { Status } from './answers.ts'
+import { ask, type Problem } from './api.ts'
+import { CallerView } from './views/caller.tsx'
+import { Login } from './views/login.tsx'
+import { Now } from './views/now.tsx'
+
+const VIEWS = { now: 'Now', caller: 'Caller' } as const
+type View = keyof typeof VIEWS
+
+/** Which view, and what of it, as the address has it: `#caller/<digest>`. */
+function read(hash: string): { view: View; argument: string } {
+  const [name = '', argument = ''] = hash.slice(1).split('/')
+  return { view: name in VIEWS ? (name as View) : 'now', argument: decodeURIComponent(argument) }
+}
+
+export function App() {
+  const [session, setSession] = useState<'unknown' | 'none' | 'open'>('unknown')
+  const [status, setStatus] = useState<Status>()
+  const [trouble, setTrouble] = useState('')
+  const [{ view, argument }, setPlace] = useState(read(location.hash))
+
+  useEffect(() => {
+    const follow = () => setPlace(read(location.hash))
+    addEventListener('hashchange', follow)
+    return () => removeEventListener('hashchange', follow)
+  }, [])
+
+  // Whether a session is open, only the gateway knows: no script sees its cookie.
+  useEffect(() => {
+    if (session !== 'unknown') return
+    ask<Status>('/admin/status').then(
+      (first) => {
+        setStatus(first)
+        setSession('open')
+      },
+      (error: Problem) => {
+        setTrouble(error.status === 401 ? '' : error.message)
+        setSession('none')
+      },
+    )
+  }, [session])
+
+  useEffect(() => {
+    if (session !== 'open') return
+    const events = new EventSource('/_sluice/admin/live')
+    events.onmessage = ({ data }) => {
+      setStatus(JSON.parse(data))
+      setTrouble('')
+    }
+    events.onerror = () => {
+      setTrouble('The gateway does not answer; trying again.')
+      // Refused for good, and not only broken off: the session may be over.
+      if (events.readyState === EventSource.CLOSED) setSession('unknown')
+    }
+    return () => events.close()
+  }, [session])
+
+  if (session === 'unknown') return <p class="quiet">Asking the gateway…</p>
+  if (session === 'none') return <Login trouble={trouble} onDone={() => setSession('unknown')} />
+  const logOut = async () => {
+    await ask('/logout', {}).catch(() => {})
+    setStatus(undefined)
+    setSession('unknown')
+  }
+  return (
+    <>
+      <header class="top">
+        <strong class="name">Sluice</strong>
+        <nav aria-label="Views">
+          {Object.entries(VIEWS).map(([name, title]) => (
+            <a key={name} href={`#${name}`} aria-current={name === view ? 'page' : undefined}>
+              {title}
+            </a>
+          ))}
+        </nav>
+        <button type="button" class="plain" onClick={logOut}>
+          Log out
+        </button>
+      </header>
+      <Alarm status={status} trouble={trouble} />
+      <main>
+        {view === 'now' && <Now status={status} />}
+        {view === 'caller' && <CallerView key={argument} digest={argument} />}
+      </main>
+      <footer class="quiet">{status && `version ${status.version}`}</footer>
+    </>
+  )
+}
+
+/** What an operator must not miss. */
+function Alarm({ status, trouble }: { status: Status | undefined; trouble: string }) {
+  const said = trouble || troubleOf(status)
+  return (
+    <div role="alert" class={said ? 'alarm' : ''}>
+      {said}
+    </div>
+  )
+}
+
+function troubleOf(status: Status | undefined): string {
+  if (!status) return ''
+  const { store, shedLevel } = status
+  if (store.reachable === false) return 'Redis does not answer: limits are decided as ON_STORE_ERROR says.'
+  if (store.circuit !== 'closed') return 'Redis keeps failing, and is left alone for a moment.'
+  if (shedLevel !== null && shedLevel > 0) return 'The API is overloaded: less important requests are refused.'
+  return ''
+}

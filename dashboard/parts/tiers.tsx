@@ -1,0 +1,53 @@
+import type { TierState } from '../../src/request/caller/usage-of-rules.ts'
+import { count, span } from '../words.ts'
+import { Scroll } from './scroll.tsx'
+
+/** Use of every tier, drawn against its limit. */
+export function Tiers({ tiers }: { tiers: readonly TierState[] }) {
+  return (
+    <Scroll label="Tiers">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">tier</th>
+            <th scope="col">used</th>
+            <th scope="col">of</th>
+            <th scope="col" class="wide">
+              share
+            </th>
+            <th scope="col">more in</th>
+            <th scope="col">digest</th>
+          </tr>
+        </thead>
+        <tbody>
+          {tiers.map(({ tier, route, used, limit, retryAfterMs, resetMs, key }) => {
+            const name = route === null ? tier : `${tier} ${route}`
+            const left = limit - used
+            return (
+              <tr key={name}>
+                <th scope="row">{name}</th>
+                <td class="number">{count(used)}</td>
+                <td class="number">{count(limit)}</td>
+                <td>
+                  <meter
+                    aria-label={`${name}: ${count(used)} of ${count(limit)} used`}
+                    min={0}
+                    max={limit}
+                    low={limit * 0.8}
+                    high={limit - 0.5}
+                    optimum={0}
+                    value={Math.min(used, limit)}
+                  />
+                </td>
+                <td class="number">{left > 0 ? (resetMs === 0 ? '–' : span(resetMs)) : span(retryAfterMs)}</td>
+                <td>
+                  <code>{key.slice(key.lastIndexOf('{') + 1, -1)}</code>
+                </td>
+              </tr>
+            )
+          })}
+        </tbody>
+      </table>
+    </Scroll>
+  )
+}

@@ -1,0 +1,25 @@
+/** How figures are written. */
+
+const NUMBER = new Intl.NumberFormat('en')
+
+export function count(value: number): string {
+  return NUMBER.format(value)
+}
+
+/** A span of time, e.g. `1.5 s`. */
+export function span(ms: number): string {
+  if (ms < 1000) return `${ms} ms`
+  const units = [
+    [86_400_000, 'd'],
+    [3_600_000, 'h'],
+    [60_000, 'min'],
+    [1000, 's'],
+  ] as const
+  const [size, unit] = units.find(([size]) => ms >= size) ?? [1000, 's']
+  const value = ms / size
+  return `${Number.isInteger(value) || value >= 100 ? Math.round(value) : value.toFixed(1)} ${unit}`
+}
+
+export function moment(ms: number): string {
+  return new Date(ms).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'medium' })
+}

@@ -1,0 +1,181 @@
+/** The dashboard, in a real Chromium, over a gateway that is asked for things meanwhile. */
+import { randomUUID } from 'node:crypto'
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
+import { type RestFront, startRestFront } from '../../../tools/rest-front.ts'
+import { PLANTED } from '../../setup/secret-watch.ts'
+import { seriousViolations, startBrowser } from '../../support/browser.ts'
+import { startGateway } from '../../support/gateway.ts'
+import { send } from '../../support/http-client.ts'
+import { ADMIN_TOKEN } from '../../support/operator.ts'
+import type { PointOfPresence } from '../../support/point-of-presence.ts'
+import { startUpstream, type Upstream } from '../../support/upstream.ts'
+
+const IP = '203.0.113.40'
+
+let browser: Browser
+let upstream: Upstream
+let front: RestFront
+let gateway: PointOfPresence
+let page: Page
+/** What was asked of anybody else, and what a page complained about. */
+const wrong: string[] = []
+
+beforeAll(async () => {
+  browser = await startBrowser()
+  upstream = await startUpstream((_request, response) => response.end())
+  front = await startRestFront({ redisPort: inject('redisPort'), token: `${PLANTED}-rest-token` })
+  gateway = await startGateway({
+    UPSTREAM_URL: upstream.url,
+    UPSTASH_REDIS_REST_URL: front.url,
+    UPSTASH_REDIS_REST_TOKEN: `${PLANTED}-rest-token`,
+    KEY_PREFIX: `dashboard-${randomUUID()}`,
+    RATE_LIMITS: '10/1h, 100/1d',
+    POLICIES: [{ name: 'login', limits: '5/1h', by: 'ip', match: 'POST /login' }],
+    ON_STORE_ERROR: 'local',
+    ADMIN_TOKEN,
+  })
+  page = await openPage()
+})
+afterAll(async () => {
+  await browser.close()
+  await Promise.all([gateway.stop(), upstream.stop(), front.stop()])
+})
+afterEach(() => expect(wrong.splice(0)).toEqual([]))
+
+async function openPage(options: Parameters<Browser['newContext']>[0] = {}): Promise<Page> {
+  const context = await browser.newContext({ baseURL: gateway.url.href, ...options })
+  const opened = await context.newPage()
+  opened.on('request', (request) => {
+    const url = new URL(request.url())
+    if (url.protocol !== 'data:' && url.origin !== gateway.url.origin) wrong.push(`asked for ${url}`)
+  })
+  opened.on('console', (message) => {
+    // A refused log-in, and a gateway that goes away, are errors to the console.
+    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) wrong.push(message.text())
+  })
+  opened.on('pageerror', (error) => wrong.push(error.message))
+  return opened
+}
+
+async function logIn(into: Page, token = ADMIN_TOKEN): Promise<void> {
+  await into.goto('/_sluice/')
+  await into.getByLabel('Token of the operators').fill(token)
+  await into.getByRole('button', { name: 'Log in' }).click()
+}
+
+async function expectAccessible(into: Page): Promise<void> {
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await into.emulateMedia({ colorScheme })
+    expect(await seriousViolations(into)).toEqual([])
+  }
+}
+
+async function call(path = '/', headers: Record<string, string> = {}, method = 'GET'): Promise<number> {
+  return (await send(gateway.url, { path, method, headers: { 'CF-Connecting-IP': IP, ...headers } })).status
+}
+
+/** The figure under this name. */
+const figure = (name: string) => page.locator('.figure', { has: page.getByText(name, { exact: true }) }).locator('dd')
+
+/** The row of a table that begins with this. */
+const row = (name: string) => page.getByRole('row', { name: new RegExp(`^${name}\\b`) })
+
+test('a wrong token is refused, and the right one opens a session that no script and no other site can use', async () => {
+  await logIn(page, 'not-the-token')
+  await page.getByText('That is not the token.').waitFor()
+  await expectAccessible(page)
+  await logIn(page)
+  await page.getByRole('heading', { name: 'Now' }).waitFor()
+  const cookies = await page.context().cookies(`${gateway.url}_sluice/`)
+  expect(cookies).toMatchObject([{ httpOnly: true, secure: true, sameSite: 'Strict', path: '/_sluice/' }])
+  expect(cookies[0]?.value).not.toContain(ADMIN_TOKEN)
+  expect((cookies[0]?.expires ?? 0) * 1000 - Date.now()).toBeLessThanOrEqual(3_600_000)
+  expect(await page.evaluate('document.cookie')).toBe('')
+})
+
+test('now shows how the gateway is, and its policies', async () => {
+  await expect.poll(() => figure('Store').textContent()).toBe('Redis')
+  expect(await figure('Circuit').textContent()).toBe('closed')
+  expect(await row('login').textContent()).toContain('POST /login')
+  await expectAccessible(page)
+})
+
+test('a caller is looked up by its token, and what it has used grows as it calls', async () => {
+  const Authorization = `Bearer ${PLANTED}-${randomUUID()}`
+  for (let at = 0; at < 3; at++) expect(await call('/', { Authorization })).toBe(200)
+  await page.getByRole('link', { name: 'Caller' }).click()
+  await page.getByLabel('Value').fill(Authorization)
+  await page.getByRole('button', { name: 'Look up' }).click()
+  const meter = page.getByRole('meter', { name: 'default-1h' })
+  await expect.poll(() => meter.getAttribute('aria-label')).toBe('default-1h: 3 of 10 used')
+  expect(await call('/', { Authorization })).toBe(200)
+  await expect.poll(() => meter.getAttribute('aria-label')).toBe('default-1h: 4 of 10 used')
+  expect(page.url()).not.toContain(PLANTED)
+  await expectAccessible(page)
+})
+
+test('a caller is looked up by address, and forgotten once that is confirmed', async () => {
+  for (let at = 0; at < 5; at++) expect(await call('/login', {}, 'POST')).toBe(200)
+  expect(await call('/login', {}, 'POST')).toBe(429)
+  await page.getByLabel('Known by').selectOption('ip')
+  await page.getByLabel('Value').fill(IP)
+  await page.getByRole('button', { name: 'Look up' }).click()
+  const meter = page.getByRole('meter', { name: 'login-1h' })
+  await expect.poll(() => meter.getAttribute('aria-label')).toBe('login-1h: 5 of 5 used')
+  await page.getByRole('button', { name: 'Reset' }).click()
+  await page.getByRole('button', { name: 'No' }).click()
+  expect(await call('/login', {}, 'POST')).toBe(429)
+  await page.getByRole('button', { name: 'Reset' }).click()
+  await page.getByRole('button', { name: 'Yes' }).click()
+  await page.getByText('Forgotten:').waitFor()
+  expect(await call('/login', {}, 'POST')).toBe(200)
+})
+
+test('every view fits a phone', async () => {
+  const phone = await openPage({ viewport: { width: 360, height: 740 } })
+  await logIn(phone)
+  for (const view of ['Now', 'Caller']) {
+    await phone.getByRole('link', { name: view }).click()
+    await phone.getByRole('heading', { name: view, exact: true }).waitFor()
+    expect(await phone.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(360)
+    await expectAccessible(phone)
+  }
+  await phone.context().close()
+})
+
+test('all of it can be done by keyboard', async () => {
+  const keyboard = await openPage()
+  await keyboard.goto('/_sluice/')
+  await keyboard.getByLabel('Token of the operators').waitFor()
+  await keyboard.keyboard.press('Tab')
+  await keyboard.keyboard.type(ADMIN_TOKEN)
+  await keyboard.keyboard.press('Enter')
+  await keyboard.getByRole('heading', { name: 'Now' }).waitFor()
+  const reached: string[] = []
+  for (let at = 0; at < 6; at++) {
+    await keyboard.keyboard.press('Tab')
+    reached.push(String(await keyboard.evaluate('document.activeElement?.textContent')))
+  }
+  expect(reached).toEqual(expect.arrayContaining(['Now', 'Caller', 'Log out']))
+  await keyboard.context().close()
+})
+
+test('without a session, a page of the dashboard tells nothing, and logging out ends it', async () => {
+  const other = await openPage()
+  await logIn(other)
+  await other.getByRole('button', { name: 'Log out' }).click()
+  await other.getByLabel('Token of the operators').waitFor()
+  expect(await other.context().cookies(`${gateway.url}_sluice/`)).toEqual([])
+  expect(await other.evaluate("fetch('/_sluice/admin/status').then(({ status }) => status)")).toBe(401)
+  await other.context().close()
+})
+
+// Last: nothing comes back after it.
+test('when Redis is lost, it is said', async () => {
+  await page.getByRole('link', { name: 'Now' }).click()
+  await front.stop()
+  await page.getByRole('alert').filter({ hasText: 'Redis does not answer' }).waitFor()
+  await expect.poll(() => figure('Round trip').textContent()).toBe('no answer')
+  await expectAccessible(page)
+})

@@ -1,0 +1,67 @@
+/**
+ * Builds the dashboard and writes it into a module that every bundler can import: `npm run embed-dashboard`.
+ *
+ * With `--check`, it fails if the module is not what the sources say.
+ */
+import { createHash } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { build } from 'tsdown'
+
+const MODULE = 'src/admin/dashboard/files.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-dashboard-'))
+try {
+  await embed()
+} finally {
+  rmSync(folder, { recursive: true })
+}
+
+async function embed(): Promise<void> {
+  await build({
+    config: false,
+    cwd: inRepository(''),
+    entry: { dashboard: 'dashboard/main.tsx' },
+    tsconfig: 'dashboard/tsconfig.json',
+    outDir: folder,
+    outExtensions: () => ({ js: '.js' }),
+    platform: 'browser',
+    deps: { alwaysBundle: /./, onlyBundle: false },
+    minify: true,
+    dts: false,
+    logLevel: 'error',
+  })
+  const files = {
+    '': ['text/html; charset=utf-8', read('dashboard/index.html')],
+    'dashboard.js': ['text/javascript; charset=utf-8', readFileSync(join(folder, 'dashboard.js'), 'utf8')],
+    'dashboard.css': [
+      'text/css; charset=utf-8',
+      withoutComments(`${read('node_modules/uplot/dist/uPlot.min.css')}\n${read('dashboard/style.css')}`),
+    ],
+  } as const
+  const entries = Object.entries(files).map(([name, [type, text]]) => {
+    const etag = `"${createHash('sha256').update(text).digest('base64url').slice(0, 16)}"`
+    return `  ${JSON.stringify(name)}: ${JSON.stringify({ type, etag, text })},\n`
+  })
+  const module = `// Made of dashboard/ by \`npm run embed-dashboard\`. Do not edit.\nexport const FILES = {\n${entries.join('')}} as const\n`
+  if (!process.argv.includes('--check')) {
+    writeFileSync(inRepository(MODULE), module)
+  } else if (readFileSync(inRepository(MODULE), 'utf8') !== module) {
+    console.error(`${MODULE} is not what dashboard/ says: npm run embed-dashboard`)
+    process.exitCode = 1
+  }
+}
+
+function withoutComments(css: string): string {
+  return css.replace(/\/\*.*?\*\//gs, '').replace(/\s*\n\s*/g, '\n')
+}
+
+function read(path: string): string {
+  return readFileSync(inRepository(path), 'utf8')
+}
+
+function inRepository(path: string): string {
+  return fileURLToPath(import.meta.resolve(`../${path}`))
+}
