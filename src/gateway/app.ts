@@ -4,7 +4,12 @@ import { ambiguousTarget, noTarget, type Problem, problemResponse } from '../htt
 import { createProtect } from '../http/protect.ts'
 import type { Dialect } from '../http/rate-limit-fields.ts'
 import { requestContext } from '../http/request-context.ts'
-import { type ComposedLimiter, composeLimiter, type LimiterConfig, type LimiterParts } from '../limiter/compose-limiter.ts'
+import {
+  type ComposedLimiter,
+  composeLimiter,
+  type LimiterConfig,
+  type LimiterParts,
+} from '../limiter/compose-limiter.ts'
 import { createPathReader, type Sign } from '../request/policy/request-path.ts'
 import { createTargetReader, type Target } from '../request/target.ts'
 import type { CallContext } from '../store/call-context.ts'
