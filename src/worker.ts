@@ -5,7 +5,7 @@
 import type { ExecutionContext } from 'hono'
 import { ConfigError } from './config/config-error.ts'
 import { type Config, type Environment, isFetcher, loadConfig } from './config/load-config.ts'
-import { consoleLog } from './decide/log.ts'
+import { consoleLog, throttle } from './decide/log.ts'
 import { type AppOptions, createApp } from './gateway/app.ts'
 import { upstashStore } from './gateway/upstash-store.ts'
 import { problemResponse } from './http/problem.ts'
@@ -65,8 +65,9 @@ async function createHandler(env: Environment): Promise<Handler> {
   const algorithms = new Set(policies.map(({ algorithm }) => algorithm))
   const store = redis ? upstashStore({ ...redis, algorithms, timeoutMs }) : new MemoryStore(now)
   const createOperate = await operatorsOf(config)
+  const readClaim = await claimReaderOf(config)
   const call: AppOptions['fetch'] = (request, init) => upstream.fetch(request, init)
-  return createApp({ config, store, fetch: call, now, log: consoleLog, createOperate })
+  return createApp({ config, store, fetch: call, now, log: consoleLog, readClaim, createOperate })
 }
 
 async function operatorsOf(config: Config): Promise<AppOptions['createOperate']> {
@@ -74,4 +75,11 @@ async function operatorsOf(config: Config): Promise<AppOptions['createOperate']>
   if (!admin) return undefined
   const { createAdmin } = await import('./admin/admin.ts')
   return (gateway) => createAdmin(admin, config, gateway)
+}
+
+async function claimReaderOf({ jwt }: Config): Promise<AppOptions['readClaim']> {
+  if (!jwt) return undefined
+  const { loadTokenVerifier } = await import('./request/identity/jwt/verify-tokens.ts')
+  const now = () => Date.now()
+  return loadTokenVerifier(jwt, { fetch: (url, init) => fetch(url, init), now, log: throttle(consoleLog, now) })
 }

@@ -1,5 +1,5 @@
 import { Argument, Option } from '@commander-js/extra-typings'
-import { FORM, HEADER, IP } from './caller/options.ts'
+import { CLAIM, FORM, HEADER, IP } from './caller/options.ts'
 import { type Explanation, explain } from './check/explain.ts'
 import { inspect, type Located } from './check/inspect.ts'
 import { RULES } from './check/rules.ts'
@@ -57,6 +57,7 @@ export const check = defineCommand({
       .addArgument(new Argument('[request...]', 'such as "POST /login": say what policies make of it'))
       .addOption(HEADER)
       .addOption(FORM)
+      .addOption(CLAIM)
       .addOption(IP)
       .addOption(CONFIG)
       .addOption(ENV)
@@ -77,7 +78,7 @@ export const check = defineCommand({
     const count = (level: Located['level']) => findings.filter((finding) => finding.level === level).length
     const isOk = count('error') === 0 && (!options.strict || count('warning') === 0)
     const route = words.join(' ')
-    if (words.length === 0 && (options.header || options.form || options.ip)) {
+    if (words.length === 0 && (options.header || options.form || options.claim || options.ip)) {
       throw new CommandError('expected a request, such as "POST /login"')
     }
     const request = config && words.length > 0 ? await explain(config, { route, ...options }) : undefined

@@ -52,6 +52,12 @@ function without(env: Environment, { variable, path }: ConfigError): Environment
       const { UPSTASH_REDIS_REST_URL: _url, UPSTASH_REDIS_REST_TOKEN: _token, ...others } = rest
       return others
     }
+    case 'JWKS_URL':
+    case 'JWT_SECRET': {
+      const { JWKS_URL: _url, JWT_SECRET: _secret, ...others } = rest
+      const isUsed = JSON.stringify(env.POLICIES ?? '').includes('claim:')
+      return isUsed ? { ...others, JWKS_URL: 'https://stand-in.invalid' } : others
+    }
     case 'RATE_LIMITS':
       return { ...rest, RATE_LIMITS: STAND_IN_LIMITS }
     case 'POLICIES':

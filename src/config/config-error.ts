@@ -22,7 +22,8 @@ function show(variable: string, value: unknown): string {
   if (value === undefined) return 'nothing'
   const text = JSON.stringify(value) ?? typeof value
   // A URL may carry credentials before an @ or in its query.
-  const isHidden = value === HIDDEN || SECRETS.has(variable) || (variable === 'UPSTREAM_URL' && /[@?]/.test(text))
+  const isHidden =
+    value === HIDDEN || SECRETS.has(variable) || (/^(?:UPSTREAM_URL|JWKS_URL|jwt)$/.test(variable) && /[@?]/.test(text))
   if (isHidden) return 'a value not shown here'
   return text.length > 100 ? `${text.slice(0, 100)}…` : text
 }

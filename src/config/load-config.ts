@@ -4,7 +4,9 @@ import type { GatewayConfig } from '../gateway/app.ts'
 import { DIALECTS } from '../http/rate-limit-fields.ts'
 import type { Tier } from '../limit/rule.ts'
 import { LIMITS_EXPECTED } from '../limit/tiers.ts'
+import type { JwtSettings } from '../request/identity/jwt/settings.ts'
 import { ConfigError, HIDDEN } from './config-error.ts'
+import { type JwtNames, jwksUrl, jwtName, jwtSecret, jwtSettingsOf } from './jwt.ts'
 import { meantVariable } from './misspelt.ts'
 import type { Names, PolicyDefaults } from './policies.ts'
 import { type PolicyTable, policyList } from './policy-schema.ts'
@@ -33,6 +35,8 @@ export interface Config extends GatewayConfig {
   readonly redis: { readonly url: string; readonly token: string } | undefined
   /** Undefined: nothing is served to operators. */
   readonly admin: AdminConfig | undefined
+  /** Undefined: no policy asks for claims. */
+  readonly jwt: JwtSettings | undefined
 }
 
 export interface AdminConfig {
@@ -64,10 +68,20 @@ export const environment = v.object({
   IDENTITY_SECRET: v.optional(matching(/^.{16,}$/s, 'at least 16 characters')),
   ADMIN_TOKEN: v.optional(matching(/^[\x21-\x7e]{32,}$/, 'at least 32 characters, none of them a space')),
   ADMIN_HOST: v.optional(host),
+  JWKS_URL: v.optional(jwksUrl),
+  JWT_SECRET: v.optional(jwtSecret),
+  JWT_ISSUER: v.optional(jwtName),
+  JWT_AUDIENCE: v.optional(jwtName),
   KEY_PREFIX: v.optional(matching(/^[\w.:-]{1,64}$/, 'up to 64 letters, digits, "_", ".", ":" or "-"'), 'sluice'),
 })
 
 const NAMES: Names = { limits: 'RATE_LIMITS', policies: 'POLICIES', shedding: 'SHEDDING="on"' }
+const JWT_NAMES: JwtNames = {
+  jwksUrl: 'JWKS_URL',
+  secret: 'JWT_SECRET',
+  issuer: 'JWT_ISSUER',
+  audience: 'JWT_AUDIENCE',
+}
 
 /** The tiers that hold if neither RATE_LIMITS nor POLICIES is set. */
 const DEFAULT_LIMITS = [{ limit: 60, windowMs: 60_000 }]
@@ -95,16 +109,23 @@ export function loadConfig(env: Environment): Config {
     missing: values.ANONYMOUS === 'deny' ? { kind: 'deny', status: 401 } : { kind: 'ip' },
     onStoreError: values.ON_STORE_ERROR,
   }
+  const tables = values.POLICIES
+  const policies = policiesOf(tiersOf(values.RATE_LIMITS, tables), tables, defaults, values.SHEDDING === 'on')
   return deepFreeze({
     upstreamUrl: isFetcher(env.UPSTREAM) ? undefined : values.UPSTREAM_URL,
     upstreamTimeoutMs: values.UPSTREAM_TIMEOUT_MS,
     redis: redisOf(values.UPSTASH_REDIS_REST_URL, values.UPSTASH_REDIS_REST_TOKEN),
     admin: values.ADMIN_TOKEN === undefined ? undefined : { token: values.ADMIN_TOKEN, host: values.ADMIN_HOST },
-    policies: policiesOf(
-      tiersOf(values.RATE_LIMITS, values.POLICIES),
-      values.POLICIES,
-      defaults,
-      values.SHEDDING === 'on',
+    policies,
+    jwt: jwtSettingsOf(
+      {
+        jwksUrl: values.JWKS_URL,
+        secret: values.JWT_SECRET,
+        issuer: values.JWT_ISSUER,
+        audience: values.JWT_AUDIENCE,
+      },
+      JWT_NAMES,
+      { policies, tables, name: NAMES.policies },
     ),
     ipv6Prefix: values.IPV6_PREFIX,
     exempt: values.EXEMPT ?? [],

@@ -12,7 +12,7 @@ import { integer, matching, oneOf, parsed, patternList, statuses } from './schem
 const COST_EXPECTED = 'an integer from 1 to 1000000000, or "header:<name>"'
 export const MISSING_EXPECTED = '"ip", "skip", "deny" or "deny:<status from 400 to 499>"'
 export const HEADER_EXPECTED = '"header:<name>"'
-export const PLAN_EXPECTED = '"header:<name>"'
+export const PLAN_EXPECTED = '"header:<name>" or "claim:<name or /pointer>"'
 
 const share = v.pipe(
   v.number('a share above 0 and below 1'),
@@ -93,8 +93,8 @@ export type PolicyInput = Omit<v.InferInput<typeof table>, 'match'> & { readonly
 export type PolicyTable = v.InferOutput<typeof table>
 
 function parsePlan(text: string): Source | undefined {
-  const sources = parseBy(text)
-  return sources?.length === 1 && sources[0]?.kind === 'header' ? sources[0] : undefined
+  const [source, ...others] = parseBy(text) ?? []
+  return others.length === 0 && (source?.kind === 'header' || source?.kind === 'claim') ? source : undefined
 }
 
 export function parseMissing(text: string): Missing | undefined {

@@ -18,6 +18,10 @@ export const VARIABLES = [
   'LOCAL_SHARE',
   'LEASES',
   'IDENTITY_SECRET',
+  'JWKS_URL',
+  'JWT_SECRET',
+  'JWT_ISSUER',
+  'JWT_AUDIENCE',
   'KEY_PREFIX',
   'ADMIN_TOKEN',
   'ADMIN_HOST',
@@ -29,4 +33,5 @@ export const SECRETS: ReadonlySet<string> = new Set([
   'UPSTASH_REDIS_REST_TOKEN',
   'IDENTITY_SECRET',
   'ADMIN_TOKEN',
+  'JWT_SECRET',
 ])

@@ -4,7 +4,12 @@ import { ambiguousTarget, noTarget, type Problem, problemResponse } from '../htt
 import { createProtect } from '../http/protect.ts'
 import type { Dialect } from '../http/rate-limit-fields.ts'
 import { requestContext } from '../http/request-context.ts'
-import { type ComposedLimiter, composeLimiter, type LimiterConfig } from '../limiter/compose-limiter.ts'
+import {
+  type ComposedLimiter,
+  composeLimiter,
+  type LimiterConfig,
+  type LimiterParts,
+} from '../limiter/compose-limiter.ts'
 import { createPathReader, type Sign } from '../request/policy/request-path.ts'
 import { createTargetReader, type Target } from '../request/target.ts'
 import type { CallContext } from '../store/call-context.ts'
@@ -26,7 +31,7 @@ export interface GatewayConfig extends LimiterConfig {
   readonly dialect: Dialect
 }
 
-export interface AppOptions {
+export interface AppOptions extends Pick<LimiterParts, 'readClaim'> {
   readonly config: GatewayConfig
   readonly store: Store
   /** Calls the upstream. */
@@ -59,10 +64,10 @@ export interface OperatedGateway extends ComposedLimiter {
 const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
 
 /** Puts the gateway together. Everything that does I/O is handed in. */
-export function createApp({ config, store, fetch, now, log: everything, createOperate }: AppOptions): Hono {
+export function createApp({ config, store, fetch, now, log: everything, readClaim, createOperate }: AppOptions): Hono {
   const { upstreamUrl, upstreamTimeoutMs: timeoutMs, dialect, ipv6Prefix } = config
   const log = throttle(everything, now)
-  const composed = composeLimiter(config, { store, now, log })
+  const composed = composeLimiter(config, { store, now, log, readClaim })
   const { limiter, decider, health } = composed
   const protect = createProtect({ limiter, health, dialect, ipv6Prefix, now })
   const name = viaName(config)

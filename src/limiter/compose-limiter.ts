@@ -1,5 +1,6 @@
 import { Decider, type DeciderOptions } from '../decide/decider.ts'
 import type { Log } from '../decide/log.ts'
+import type { ClaimReader } from '../request/identity/claims.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import type { Store } from '../store/store.ts'
 import { Limiter, type LimiterOptions } from './limiter.ts'
@@ -7,7 +8,7 @@ import { UpstreamHealth } from './shedding/upstream-health.ts'
 
 /** How requests are limited, wherever that is done. */
 export interface LimiterConfig
-  extends Omit<LimiterOptions, 'decider' | 'health' | 'log'>,
+  extends Omit<LimiterOptions, 'decider' | 'health' | 'log' | 'readClaim'>,
     Pick<DeciderOptions, 'leases' | 'localShare'> {
   /** Whether requests are shed while what answers them is overloaded. */
   readonly isShedding: boolean
@@ -21,6 +22,8 @@ export interface LimiterParts {
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly log: Log
+  /** Left out: no token can be verified. */
+  readonly readClaim?: ClaimReader | undefined
 }
 
 export interface ComposedLimiter {
@@ -31,9 +34,9 @@ export interface ComposedLimiter {
 }
 
 /** Puts together all that decides: a store, what surrounds it, and what reads requests. */
-export function composeLimiter(config: LimiterConfig, { store, now, log }: LimiterParts): ComposedLimiter {
+export function composeLimiter(config: LimiterConfig, { store, now, log, readClaim }: LimiterParts): ComposedLimiter {
   const { leases, localShare, storeTimeoutMs: timeoutMs } = config
   const decider = new Decider({ store, fallback: new MemoryStore(now), now, log, timeoutMs, leases, localShare })
   const health = config.isShedding ? new UpstreamHealth(now) : undefined
-  return { limiter: new Limiter({ ...config, decider, health, log }), decider, health }
+  return { limiter: new Limiter({ ...config, decider, health, log, readClaim }), decider, health }
 }

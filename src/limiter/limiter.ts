@@ -60,7 +60,7 @@ export class Limiter {
     const charges: Charge[] = []
     for (const match of matches) {
       if (match.policy.tiers.length === 0) continue
-      const asked = await this.#rules.make(match, request, path.canonical, priority)
+      const asked = await this.#rules.make(match, request, path.canonical, priority, context)
       if (asked.kind === 'rule') charges.push({ match, rule: asked.rule })
       else if (asked.kind !== 'skip') return asked
     }

@@ -1,5 +1,6 @@
 import * as v from 'valibot'
 import { ConfigError, HIDDEN } from '../config/config-error.ts'
+import { type JwtNames, jwksUrl, jwtName, jwtSecret, jwtSettingsOf } from '../config/jwt.ts'
 import type { Names, PolicyDefaults } from '../config/policies.ts'
 import { MISSING_EXPECTED, type PolicyInput, parseMissing, policyList } from '../config/policy-schema.ts'
 import { policiesOf } from '../config/policy-set.ts'
@@ -10,6 +11,8 @@ import { DIALECTS, type Dialect } from '../http/rate-limit-fields.ts'
 import type { LimiterStore } from '../library/stores.ts'
 import { LIMITS_EXPECTED } from '../limit/tiers.ts'
 import type { LimiterConfig } from '../limiter/compose-limiter.ts'
+import type { ClaimReader } from '../request/identity/claims.ts'
+import { lazyVerifier } from '../request/identity/jwt/lazy-verifier.ts'
 import { BY_EXPECTED, parseBy, type Source } from '../request/identity/source.ts'
 import type { Sign } from '../request/policy/request-path.ts'
 import type { Store } from '../store/store.ts'
@@ -47,6 +50,8 @@ export interface SharedOptions<C> {
   readonly skip?: ((context: C) => boolean | Promise<boolean>) | undefined
   /** For a caller without identity: `ip` counts by address, `skip` does not count, `deny` answers 401; `ip` if left out. */
   readonly missing?: string | undefined
+  /** How tokens are verified; needed where a policy counts by a claim, or a claim says the plan. */
+  readonly jwt?: JwtOptions | undefined
   /** Where counts are kept: `memoryStore()` (the default), for this process alone, or `redisStore(client)`. */
   readonly store?: LimiterStore | undefined
   /** First part of every key in the store; `sluice` if left out. */
@@ -80,10 +85,24 @@ export interface SharedOptions<C> {
   readonly now?: (() => number) | undefined
 }
 
+/** How JSON Web Tokens are verified, by the package `jose`. Either `jwksUrl` or `secret` is there. */
+export interface JwtOptions {
+  /** Where the keys of who signs the tokens are (RFC 7517), e.g. `https://id.example.com/.well-known/jwks.json`. */
+  readonly jwksUrl?: string | undefined
+  /** What is shared with who signs them by HS256, HS384 or HS512: at least 32 characters. */
+  readonly secret?: string | undefined
+  /** What `iss` must be; anything if left out. */
+  readonly issuer?: string | undefined
+  /** What `aud` must be or hold; anything if left out. */
+  readonly audience?: string | undefined
+}
+
 /** Options that were checked. */
 export interface Settings<C> {
   readonly config: LimiterConfig
   readonly store: Store
+  /** Undefined: no policy asks for claims. */
+  readonly readClaim: ClaimReader | undefined
   readonly dialect: Dialect
   readonly literalInPaths: readonly Sign[]
   readonly skip: SharedOptions<C>['skip']
@@ -93,6 +112,12 @@ export interface Settings<C> {
 }
 
 const NAMES: Names = { limits: 'limits', policies: 'policies', shedding: 'shedding: true' }
+const JWT_NAMES: JwtNames = {
+  jwksUrl: 'jwt.jwksUrl',
+  secret: 'jwt.secret',
+  issuer: 'jwt.issuer',
+  audience: 'jwt.audience',
+}
 const LEASES_EXPECTED = '"off", "auto" or an integer from 2 to 10000'
 const STORE_EXPECTED = 'memoryStore() or redisStore(client)'
 const PROXIES_EXPECTED = 'a number of proxies from 1 to 20, or a function'
@@ -109,6 +134,18 @@ const entries = {
   cost: aFunction,
   skip: aFunction,
   missing: v.optional(parsed(MISSING_EXPECTED, parseMissing), 'ip'),
+  jwt: v.optional(
+    v.strictObject(
+      {
+        jwksUrl: v.optional(jwksUrl),
+        secret: v.optional(jwtSecret),
+        issuer: v.optional(jwtName),
+        audience: v.optional(jwtName),
+      },
+      ({ expected }) =>
+        expected === 'never' ? 'no such option (but jwksUrl, secret, issuer, audience)' : 'a table of options',
+    ),
+  ),
   store: v.optional(
     v.custom<LimiterStore>((value) => typeof value === 'object' && value !== null && 'open' in value, STORE_EXPECTED),
   ),
@@ -142,7 +179,9 @@ export function readOptions<C>(options: SharedOptions<C>, ignoresCase: boolean):
   if (!result.success) {
     const [issue] = result.issues
     if (!issue.path) throw new ConfigError('options', issue.message, options)
-    throw issue.path[0].key === 'secret' ? new ConfigError('secret', issue.message, HIDDEN) : configErrorOf(issue)
+    const [option, ...path] = issue.path.map(({ key }) => String(key)) as [string, ...string[]]
+    const isShown = option === 'jwt' ? /^(?:jwksUrl|issuer|audience)$/.test(path[0] ?? '') : option !== 'secret'
+    throw isShown ? configErrorOf(issue) : new ConfigError(option, issue.message, HIDDEN, path)
   }
   const values = result.output
   const { identify, cost, skip, trustProxy, now = () => Date.now() } = options
@@ -162,6 +201,8 @@ export function readOptions<C>(options: SharedOptions<C>, ignoresCase: boolean):
     throw new ConfigError('limits', LIMITS_EXPECTED, undefined)
   const log = throttle(options.log ?? consoleLog, now)
   const policies = policiesOf(values.limits ?? 'off', values.policies, defaults, values.shedding)
+  const claimants = { policies, tables: values.policies, name: 'policies', by: 'by' }
+  const jwt = jwtSettingsOf(values.jwt ?? {}, JWT_NAMES, claimants)
   const { store, timeoutMs } = openStore(values.store, { policies, prefix: values.prefix, log, now })
   return {
     config: {
@@ -176,6 +217,7 @@ export function readOptions<C>(options: SharedOptions<C>, ignoresCase: boolean):
       storeTimeoutMs: timeoutMs,
     },
     store,
+    readClaim: jwt && lazyVerifier(jwt, { fetch: (url, init) => fetch(url, init), now, log }),
     dialect: values.dialect,
     literalInPaths: values.literalInPaths ?? [],
     skip,

@@ -1,8 +1,11 @@
 import { randomSlot } from '../decide/slot.ts'
 import { ALGORITHMS } from '../limit/algorithm-table.ts'
 import type { Rule } from '../limit/rule.ts'
+import type { CallContext } from '../store/call-context.ts'
+import type { ClaimReader } from './identity/claims.ts'
 import { createDigest, type Digest } from './identity/digest.ts'
 import { identify, read, type Subject } from './identity/identify.ts'
+import { SPOILT } from './identity/reading.ts'
 import { foldCase } from './policy/canonical-path.ts'
 import type { Cost, Missing, Plans, Policy } from './policy/policy.ts'
 import type { Match } from './policy/policy-finder.ts'
@@ -27,6 +30,8 @@ export interface RuleMakerOptions {
   readonly ipv6Prefix: number
   /** Key of the HMAC of identities; undefined: they are plainly hashed. */
   readonly identitySecret: string | undefined
+  /** Reads claims of tokens; left out: no token can be verified. */
+  readonly readClaim?: ClaimReader | undefined
 }
 
 /** What is the same in all rules of a policy. */
@@ -49,21 +54,33 @@ export class RuleMaker {
   readonly #digestsOfTokens = new Remembered<string>()
   /** By all that other policies count by, as JSON. */
   readonly #digestsOfOthers = new Remembered<string>()
+  readonly #readClaim: ClaimReader | undefined
   readonly #prepared: ReadonlyMap<Policy, Prepared>
 
-  constructor({ keyPrefix, ipv6Prefix, identitySecret, policies }: RuleMakerOptions) {
+  constructor({ keyPrefix, ipv6Prefix, identitySecret, readClaim, policies }: RuleMakerOptions) {
     this.#ipv6Prefix = ipv6Prefix
+    this.#readClaim = readClaim
     this.#digest = createDigest(identitySecret)
     this.#prepared = new Map(policies.map((policy) => [policy, prepare(policy, keyPrefix)]))
   }
 
-  /** @param path canonical: what `route` stands for in a policy without patterns */
-  async make({ policy, route }: Match, request: ReceivedRequest, path: string, priority: Priority): Promise<Asked> {
+  /**
+   * @param path canonical: what `route` stands for in a policy without patterns
+   * @param context the request's, the same for all of its policies
+   */
+  async make(
+    { policy, route }: Match,
+    request: ReceivedRequest,
+    path: string,
+    priority: Priority,
+    context: Pick<CallContext, 'waitUntil'>,
+  ): Promise<Asked> {
     const prepared = this.#prepared.get(policy) as Prepared
     const subject = (): Subject => ({
       request,
       route: route ?? `${methodOf(request)} ${policy.ignoresCase ? foldCase(path) : path}`,
       ipv6Prefix: this.#ipv6Prefix,
+      readClaim: (claim) => this.#readClaim?.(claim, request.headers.get('Authorization'), context) ?? SPOILT,
     })
     const digest = this.#knownDigest(prepared, request) ?? (await this.#digestOf(policy, prepared, subject()))
     if (typeof digest !== 'string') return digest
@@ -102,7 +119,10 @@ export class RuleMaker {
 /** Those of the plan that the caller is on; of the default plan, if that cannot be told. */
 async function limitsOf({ source }: Plans, { rule, rulesByPlan }: Prepared, subject: Subject): Promise<RuleOfPolicy> {
   const reading = await read(source, subject)
-  return (reading.kind === 'value' && rulesByPlan.get(reading.value)) || rule
+  if (reading.kind !== 'value') return rule
+  // Claims are read as JSON.
+  const plan = source.kind === 'claim' ? String(JSON.parse(reading.value)) : reading.value
+  return rulesByPlan.get(plan) ?? rule
 }
 
 function prepare(policy: Policy, keyPrefix: string): Prepared {

@@ -43,12 +43,16 @@ const policy = fc.record(
       fc.integer({ min: 1, max: 40 }).map(String),
       fc.dictionary(fc.constantFrom('free', 'pro', 'a b', '__proto__'), limits),
     ),
-    plan: header,
+    plan: fc.oneof(header, fc.constantFrom('claim:plan', 'claim:/a/b', 'claim:')),
     default_plan: fc.constantFrom('free', 'pro', 'x', ''),
     algorithm: fc.constantFrom(
       ...['sliding-window', 'token-bucket', 'fixed-window', 'quota', 'sorted-set', 'concurrency', 'leaky'],
     ),
-    by: fc.oneof(fc.constantFrom('token', 'ip+route', 'header:x', 'query:k', 'form:f', 'global', '', '+'), anyText),
+    by: fc.oneof(
+      fc.constantFrom('token', 'ip+route', 'header:x', 'query:k', 'form:f', 'global', '', '+'),
+      fc.constantFrom('claim:sub', 'claim:/a/b', 'claim:a.b', 'claim:'),
+      anyText,
+    ),
     match: patterns,
     cost: fc.oneof(count, header),
     max_cost: count,
@@ -156,6 +160,16 @@ const MEANT: Partial<Record<string, fc.Arbitrary<unknown>>> = {
     secret,
     secret.map((text) => text.slice(0, 10)),
   ),
+  JWKS_URL: fc.oneof(
+    url,
+    fc.constantFrom('http://localhost:8080/keys', `https://id.example.com/keys?key=${HUSH}`, 'http://[::1]'),
+  ),
+  JWT_SECRET: fc.oneof(
+    secret,
+    secret.map((text) => text.repeat(3)),
+  ),
+  JWT_ISSUER: fc.constantFrom('https://id.example.com/', 'me', '', 'a b'),
+  JWT_AUDIENCE: fc.constantFrom('https://api.example.com/', 'api', '', 'a b'),
   ADMIN_TOKEN: secret,
   KEY_PREFIX: fc.constantFrom('sluice', 'a:b', '', 'a b', '{x}', 'x'.repeat(65)),
 }

@@ -10,6 +10,7 @@ import { readFormField } from '../../src/request/identity/form.ts'
 import { readParameter } from '../../src/request/identity/parameters.ts'
 import { readMethods } from '../../src/request/policy/request-method.ts'
 import { RuleMaker } from '../../src/request/rule-maker.ts'
+import { callContext } from '../support/call-context.ts'
 import { fuzz } from './fuzz.ts'
 import { anyText, fieldValue, fieldValueOf } from './strings.ts'
 
@@ -122,6 +123,7 @@ describe('RuleMaker#make()', () => {
         new Request(url, { headers }),
         '/x',
         'default',
+        callContext(),
       )
       const sent = cost.replaceAll(/^[ \t]+|[ \t]+$/g, '')
       const isCost = /^\d{1,10}$/.test(sent) && Number(sent) >= 1 && Number(sent) <= MAX_COST

@@ -44,6 +44,7 @@ test('loadConfig() has a default for everything but the upstream', () => {
     upstreamUrl: 'https://api.example.com',
     upstreamTimeoutMs: 30_000,
     redis: undefined,
+    jwt: undefined,
     policies: [
       {
         name: 'default',
@@ -229,7 +230,7 @@ const PATTERNS =
   'patterns such as "GET /users/:id, POST /upload/*, OPTIONS *" (a method of HTTP, "*" or nothing for all of them)'
 const URL_EXPECTED = 'an http or https URL without credentials, query or fragment'
 const BY =
-  '"token", "ip", "route", "global", "header:<name>", "query:<name>", "form:<name>", "cookie:<name>" or "json:</pointer>", joined with "+"'
+  '"token", "ip", "route", "global", "header:<name>", "query:<name>", "form:<name>", "cookie:<name>", "json:</pointer>" or "claim:<name or /pointer>", joined with "+"'
 const PASSED =
   'header fields that go on to the API: of letters, digits and "-", and none that a proxy replaces (X-Forwarded-… and the like)'
 const ALGORITHMS = '"sliding-window" or "token-bucket" or "fixed-window" or "quota" or "sorted-set" or "concurrency"'
@@ -561,9 +562,12 @@ test('loadConfig() gives each plan a bucket of its limit, or all the same burst'
 test.each<[Record<string, unknown>, string]>([
   [{ limits: '10/1m' }, 'plan: expected limits as a table by plan with it, got '],
   [{ limits: '10/1m', plan: undefined }, 'default_plan: expected limits as a table by plan with it, got "free"'],
-  [{ plan: undefined }, 'plan: expected "header:<name>", got nothing'],
-  [{ plan: 'query:plan' }, 'plan: expected "header:<name>", got "query:plan"'],
-  [{ plan: 'header:a+header:b' }, 'plan: expected "header:<name>", got "header:a+header:b"'],
+  [{ plan: undefined }, 'plan: expected "header:<name>" or "claim:<name or /pointer>", got nothing'],
+  [{ plan: 'query:plan' }, 'plan: expected "header:<name>" or "claim:<name or /pointer>", got "query:plan"'],
+  [
+    { plan: 'header:a+header:b' },
+    'plan: expected "header:<name>" or "claim:<name or /pointer>", got "header:a+header:b"',
+  ],
   [{ default_plan: undefined }, 'default_plan: expected one of "free", "pro", got nothing'],
   [{ default_plan: 'trial' }, 'default_plan: expected one of "free", "pro", got "trial"'],
   [{ default_plan: 'a b' }, 'default_plan: expected the name of a plan'],
@@ -693,4 +697,77 @@ test('loadConfig() refuses policies of which none could ever be charged', () => 
   ]
   expect(() => load({ POLICIES: elsewhere })).toThrow(expected)
   expect(() => load({ POLICIES: [...elsewhere, { ...A, name: 'b', match: '/login' }] })).not.toThrow()
+})
+
+const JWKS_URL = 'https://id.example.com/jwks.json'
+const JWT_SECRET = 'a secret of thirty-two characters'
+const BY_CLAIM = [{ name: 'users', limits: '5/1m', by: 'claim:sub' }]
+const BY_PLAN = [
+  { name: 'users', limits: { free: '5/1m', pro: '9/1m' }, plan: 'claim:/account/plan', default_plan: 'free' },
+]
+
+test('loadConfig() reads how tokens are verified', () => {
+  const nothing = { issuer: undefined, audience: undefined }
+  expect(load({ POLICIES: BY_CLAIM, JWKS_URL }).jwt).toEqual({ keys: { kind: 'jwks', url: JWKS_URL }, ...nothing })
+  expect(
+    load({ POLICIES: BY_PLAN, JWT_SECRET, JWT_ISSUER: 'me', JWT_AUDIENCE: 'https://api.example.com' }).jwt,
+  ).toEqual({
+    keys: { kind: 'secret', secret: JWT_SECRET },
+    issuer: 'me',
+    audience: 'https://api.example.com',
+  })
+})
+
+test.each([
+  'http://localhost:8080/keys',
+  'http://127.0.0.1/keys',
+  'http://[::1]:1/keys',
+  'https://id.example.com/?p=a',
+])('loadConfig() takes keys from %s', (url) => {
+  expect(load({ POLICIES: BY_CLAIM, JWKS_URL: url }).jwt?.keys).toEqual({ kind: 'jwks', url })
+})
+
+test.each<[Environment, string]>([
+  [{ POLICIES: BY_CLAIM }, 'POLICIES[0].by: expected JWKS_URL or JWT_SECRET beside a claim, got "claim:sub"'],
+  [
+    { POLICIES: BY_PLAN },
+    'POLICIES[0].plan: expected JWKS_URL or JWT_SECRET beside a claim, got "claim:/account/plan"',
+  ],
+  [
+    { POLICIES: BY_CLAIM, JWKS_URL, JWT_SECRET },
+    'JWT_SECRET: expected none beside JWKS_URL, got a value not shown here',
+  ],
+  [{ JWKS_URL }, `JWKS_URL: expected a policy with by or plan = "claim:<name>" beside it, got "${JWKS_URL}"`],
+  [
+    { JWT_SECRET },
+    'JWT_SECRET: expected a policy with by or plan = "claim:<name>" beside it, got a value not shown here',
+  ],
+  [{ JWT_ISSUER: 'me' }, 'JWT_ISSUER: expected a policy with by or plan = "claim:<name>" beside it, got "me"'],
+  [{ JWT_AUDIENCE: 'me' }, 'JWT_AUDIENCE: expected a policy with by or plan = "claim:<name>" beside it, got "me"'],
+  [
+    { POLICIES: BY_CLAIM, JWT_SECRET: 'thirty-one characters: too few.' },
+    'JWT_SECRET: expected at least 32 characters, got a value not shown here',
+  ],
+  [
+    { POLICIES: BY_CLAIM, JWKS_URL, JWT_ISSUER: 'a b' },
+    'JWT_ISSUER: expected up to 1000 characters without spaces, got',
+  ],
+  ...[
+    'http://id.example.com/keys',
+    'http://localhost.example.com/',
+    'https://id.example.com/#a',
+    'ftp://x',
+    '',
+    'https://',
+  ].map((url): [Environment, string] => [
+    { POLICIES: BY_CLAIM, JWKS_URL: url },
+    'JWKS_URL: expected an https URL without credentials or fragment (http only to this machine), got',
+  ]),
+  [
+    { POLICIES: BY_CLAIM, JWKS_URL: 'https://me:hush@id.example.com/' },
+    'JWKS_URL: expected an https URL without credentials or fragment (http only to this machine), got a value not shown here',
+  ],
+  [{ POLICIES: [{ ...BY_CLAIM[0], by: 'claim:user.id' }], JWKS_URL }, 'POLICIES[0].by: expected "token"'],
+])('loadConfig() refuses tokens that are verified otherwise: %j', (env, message) => {
+  expect(messageOf({ UPSTREAM_URL, ...env })).toContain(message)
 })

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config/load-config.ts'
 import { RuleMaker } from '../../src/request/rule-maker.ts'
+import { callContext } from '../support/call-context.ts'
 
 /** Makes the key of a request by the first of the policies. */
 function keys(env: Environment = {}) {
@@ -13,6 +14,7 @@ function keys(env: Environment = {}) {
       new Request(url, { headers }),
       '/',
       'default',
+      callContext(),
     )
     return asked.kind === 'rule' ? asked.rule.key : asked.kind
   }
@@ -58,7 +60,9 @@ test('RuleMaker#make() keeps the same caller of two policies apart', async () =>
   const maker = new RuleMaker(config)
   const request = new Request('https://gateway.example/', { headers: { Authorization: 'Bearer X' } })
   const made = await Promise.all(
-    config.policies.map((policy) => maker.make({ policy, route: undefined, isCertain: true }, request, '/', 'default')),
+    config.policies.map((policy) =>
+      maker.make({ policy, route: undefined, isCertain: true }, request, '/', 'default', callContext()),
+    ),
   )
   const found = made.map((asked) => (asked.kind === 'rule' ? asked.rule.key : asked.kind))
   expect(found).toHaveLength(2)

@@ -2,6 +2,7 @@ import { type Config, loadConfig } from '../../config/load-config.ts'
 import type { Caller } from '../../request/caller/caller.ts'
 import { type CallerRules, type LeftOut, rulesOfCaller, rulesOfDigest } from '../../request/caller/rules-of-caller.ts'
 import { RedisStore } from '../../store/redis/redis-store.ts'
+import { withKnownKeys } from '../check/known-elsewhere.ts'
 import { CommandError } from '../command-error.ts'
 import { CALL_TIMEOUT_MS, type Connection } from '../redis/connection.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -16,7 +17,7 @@ export interface CallerOptions extends Omit<Caller, 'token'> {
 export function configOf({ variables }: Settings): Config {
   const { UPSTREAM_URL: _, UPSTASH_REDIS_REST_URL: _url, UPSTASH_REDIS_REST_TOKEN: _token, ...others } = variables
   // An upstream that is wrong keeps nobody from looking at counters; and with --redis, a token may stand alone.
-  return loadConfig({ ...others, UPSTREAM: { fetch() {} } } satisfies Record<string, unknown>)
+  return loadConfig({ ...withKnownKeys(others), UPSTREAM: { fetch() {} } } satisfies Record<string, unknown>)
 }
 
 /** @throws {CommandError | CallerError} if they tell nothing, or too much */
@@ -24,10 +25,11 @@ export async function rulesOf(
   config: Config,
   terminal: Terminal,
   token: string | undefined,
-  { digest, ip, header, query, form, route }: CallerOptions,
+  { digest, ip, header, query, form, claim, route }: CallerOptions,
 ): Promise<CallerRules> {
   // A token that is read need not stand in the history of a shell.
-  const caller: Caller = { token: token === '-' ? await terminal.readInput() : token, ip, header, query, form, route }
+  const given = token === '-' ? await terminal.readInput() : token
+  const caller: Caller = { token: given, ip, header, query, form, claim, route }
   const known = Object.entries(caller).filter(([, value]) => value !== undefined)
   if (digest !== undefined) {
     if (known.length > 0)
@@ -36,7 +38,7 @@ export async function rulesOf(
   }
   if (known.length === 0) {
     throw new CommandError('expected a caller', {
-      hint: 'A token, --ip, --header, --query, --form, --route or --digest.',
+      hint: 'A token, --ip, --header, --query, --form, --claim, --route or --digest.',
     })
   }
   return rulesOfCaller(config, caller)

@@ -1,6 +1,7 @@
 import type { Config } from '../../config/load-config.ts'
-import { type Pairs, requestOf } from '../../request/caller/caller.ts'
-import { identify } from '../../request/identity/identify.ts'
+import { claimReaderOf, NO_RESPONSE, type Pairs, requestOf } from '../../request/caller/caller.ts'
+import type { ClaimReader, Claims } from '../../request/identity/claims.ts'
+import { identify, type Subject } from '../../request/identity/identify.ts'
 import type { Source } from '../../request/identity/source.ts'
 import { PatternRouter } from '../../request/policy/pattern-router.ts'
 import type { Policy } from '../../request/policy/policy.ts'
@@ -17,6 +18,7 @@ export interface AskedRequest {
   readonly header?: Pairs | undefined
   readonly form?: Pairs | undefined
   readonly ip?: string | undefined
+  readonly claim?: Claims | undefined
 }
 
 /** What a policy makes of a request. */
@@ -46,7 +48,7 @@ export interface Explanation {
 }
 
 /** Says what policies make of a request, and why. No value that identifies the caller is in it. @throws {CallerError} */
-export async function explain(config: Config, { route, header, form, ip }: AskedRequest): Promise<Explanation> {
+export async function explain(config: Config, { route, header, form, ip, claim }: AskedRequest): Promise<Explanation> {
   const request = requestOf({ route, header, form, ip })
   const path = createPathReader(config.literalInPaths)(new URL(request.url).pathname)
   const { method } = request
@@ -72,7 +74,8 @@ export async function explain(config: Config, { route, header, form, ip }: Asked
     return { ...whole, verdict, class: undefined, policies: [] }
   }
   const priority = priorityOf(found, path)
-  const maker = new RuleMaker(config)
+  const readClaim = claimReaderOf(claim)
+  const maker = new RuleMaker({ ...config, readClaim })
   const policies: PolicyView[] = []
   let verdict: string | undefined
   for (const policy of config.policies) {
@@ -85,7 +88,8 @@ export async function explain(config: Config, { route, header, form, ip }: Asked
       })
       continue
     }
-    const { view, refusal } = await viewOf(config, maker, match, request, path, priority, ip !== undefined)
+    const known = { hasAddress: ip !== undefined, readClaim }
+    const { view, refusal } = await viewOf(config, maker, match, request, path, priority, known)
     policies.push(view)
     verdict ??= refusal
   }
@@ -99,7 +103,7 @@ async function viewOf(
   request: Request,
   path: RequestPath,
   priority: Priority,
-  hasAddress: boolean,
+  { hasAddress, readClaim }: { readonly hasAddress: boolean; readonly readClaim: ClaimReader },
 ): Promise<{ readonly view: PolicyView; readonly refusal?: string }> {
   const { policy, route } = match
   const { name } = policy
@@ -109,7 +113,7 @@ async function viewOf(
       view: { policy: name, applies: false, why: `${why}: gives the class ${policy.priority}, and has no limits` },
     }
   }
-  const asked = await maker.make(match, request.clone() as Request, path.canonical, priority)
+  const asked = await maker.make(match, request.clone() as Request, path.canonical, priority, NO_RESPONSE)
   switch (asked.kind) {
     case 'skip':
       return {
@@ -134,22 +138,24 @@ async function viewOf(
       }
     }
     case 'rule': {
-      const { key, cost, reserved } = asked.rule
-      const identified = await identityOf(
-        config,
-        policy,
-        route ?? `${request.method} ${path.canonical}`,
-        request.clone() as Request,
-      )
+      const { key, cost, reserved, tiers: limits, plan } = asked.rule
+      const identified = await identityOf(policy, {
+        request: request.clone() as Request,
+        route: route ?? `${request.method} ${path.canonical}`,
+        ipv6Prefix: config.ipv6Prefix,
+        readClaim: (path) => readClaim(path, null, NO_RESPONSE),
+      })
       // The digest would be that of no address.
       const isUnknown = !hasAddress && /(?:^|\+ )ip\b/.test(identified)
       const identity = isUnknown ? `${identified}, which --ip names` : identified
       const keyShown = isUnknown ? key.replace(/\{.*\}$/, '{…}') : key
       const tiers = policy.tiers.map(
-        (tier) => `${tier.limit} ${tier.name === name ? 'at once' : `per ${tier.name.slice(name.length + 1)}`}`,
+        (tier, index) =>
+          `${limits[index]?.limit} ${tier.name === name ? 'at once' : `per ${tier.name.slice(name.length + 1)}`}`,
       )
       const mode = policy.enforced ? 'enforce' : 'shadow'
-      const counted = policy.counts === 'requests' ? why : `${why}; counts ${policy.counts}`
+      const onPlan = plan === undefined ? why : `${why}; on the plan "${plan}"`
+      const counted = policy.counts === 'requests' ? onPlan : `${onPlan}; counts ${policy.counts}`
       return {
         view: { policy: name, applies: true, why: counted, identity, key: keyShown, cost, reserved, tiers, mode },
       }
@@ -165,8 +171,8 @@ function whyOf({ match: patterns }: Policy, { route, isCertain }: Match, method:
   return `matches ${route}${isNamed ? '' : ', the method that a field or the query names'}${certainty}`
 }
 
-async function identityOf({ ipv6Prefix }: Config, policy: Policy, route: string, request: Request): Promise<string> {
-  const parts = await identify(policy.by, { request, route, ipv6Prefix }, policy.missing)
+async function identityOf(policy: Policy, subject: Subject): Promise<string> {
+  const parts = await identify(policy.by, subject, policy.missing)
   if ('kind' in parts) return ''
   const kinds = parts.filter((_, index) => index % 2 === 0)
   return policy.by

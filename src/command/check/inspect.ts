@@ -4,6 +4,7 @@ import { locate, placeInJson } from '../settings/locate.ts'
 import type { Place } from '../settings/place.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Finding, Level } from './finding.ts'
+import { withKnownKeys } from './known-elsewhere.ts'
 import { MISTAKES, MISTAKES_OF_POLICIES } from './mistakes.ts'
 import { refusals } from './refusals.ts'
 import { levelOf } from './rules.ts'
@@ -54,7 +55,7 @@ function environmentOf({ variables, toml, root }: Settings, view: 'deployed' | '
     env.UPSTASH_REDIS_REST_URL ??= 'https://known-to-cloudflare.invalid'
     env.UPSTASH_REDIS_REST_TOKEN ??= 'known-to-cloudflare'
   }
-  return env
+  return view === 'deployed' ? withKnownKeys(env) : env
 }
 
 function placeOf({ variable, path, isName, tomlPath, offset }: Finding, settings: Settings): Located['at'] {

@@ -42,5 +42,5 @@ export class LoggedRequest implements ReceivedRequest {
 
 /** Sources that no log tells. */
 export function isUntold({ kind }: Source): boolean {
-  return kind === 'form' || kind === 'json' || kind === 'cookie'
+  return kind === 'form' || kind === 'json' || kind === 'cookie' || kind === 'claim'
 }

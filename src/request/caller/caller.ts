@@ -1,4 +1,6 @@
 import { isIP } from 'node:net'
+import { type ClaimReader, type Claims, claimIn } from '../identity/claims.ts'
+import { NONE } from '../identity/reading.ts'
 import { CallerError } from './caller-error.ts'
 
 export type Pairs = readonly (readonly [name: string, value: string])[]
@@ -10,9 +12,19 @@ export interface Caller {
   readonly header?: Pairs | undefined
   readonly query?: Pairs | undefined
   readonly form?: Pairs | undefined
+  /** What its token says. */
+  readonly claim?: Claims | undefined
   /** `METHOD /path` of a request; policies that do not apply to it are left out. */
   readonly route?: string | undefined
 }
+
+/** Reads what is known, whatever the token is: it is not verified here. */
+export function claimReaderOf(claims: Claims | undefined): ClaimReader {
+  return (path) => (claims ? claimIn(claims, path) : NONE)
+}
+
+/** For what goes on after a response: here, there is none. */
+export const NO_RESPONSE = { waitUntil() {} }
 
 /** The address that is not known: of no network, and no caller's. */
 const NO_ADDRESS = '0.0.0.0'

@@ -6,7 +6,7 @@ import { type Match, PolicyFinder } from '../policy/policy-finder.ts'
 import { readMethods } from '../policy/request-method.ts'
 import { createPathReader, type Sign } from '../policy/request-path.ts'
 import { RuleMaker, type RuleMakerOptions } from '../rule-maker.ts'
-import { type Caller, requestOf } from './caller.ts'
+import { type Caller, claimReaderOf, NO_RESPONSE, requestOf } from './caller.ts'
 import { CallerError } from './caller-error.ts'
 
 /** What says under which keys callers are counted. */
@@ -30,7 +30,7 @@ export interface LeftOut {
   readonly policy: Policy
   readonly why: string
   /** What of the caller would have to be said. */
-  readonly needs?: 'ip' | 'route'
+  readonly needs?: 'ip' | 'route' | 'claim'
 }
 
 export interface CallerRules {
@@ -42,7 +42,7 @@ export interface CallerRules {
 export async function rulesOfCaller(config: CountingConfig, caller: Caller): Promise<CallerRules> {
   const request = requestOf(caller)
   const path = createPathReader(config.literalInPaths)(new URL(request.url).pathname)
-  const maker = new RuleMaker(config)
+  const maker = new RuleMaker({ ...config, readClaim: claimReaderOf(caller.claim) })
   const rules: CallerRule[] = []
   const leftOut: LeftOut[] = []
   for (const match of matchesOf(config, caller, request)) {
@@ -53,7 +53,7 @@ export async function rulesOfCaller(config: CountingConfig, caller: Caller): Pro
       if (!leftOut.some((each) => each.policy === policy)) leftOut.push({ policy, ...why })
       continue
     }
-    const asked = await maker.make(match, request.clone() as Request, path.canonical, 'default')
+    const asked = await maker.make(match, request.clone() as Request, path.canonical, 'default', NO_RESPONSE)
     if (asked.kind !== 'rule') leftOut.push({ policy, why: 'it does not apply to this caller' })
     else rules.push({ policy, route: isByRoute(policy) ? route : undefined, rule: bare(asked.rule) })
   }
@@ -71,7 +71,7 @@ export async function rulesOfDigest(config: CountingConfig, digest: string): Pro
   const rules: CallerRule[] = []
   for (const [index, policy] of policies.entries()) {
     if (policy.tiers.length === 0) continue
-    const asked = await maker.make({ policy, route: '', isCertain: true }, requestOf({}), '/', 'default')
+    const asked = await maker.make({ policy, route: '', isCertain: true }, requestOf({}), '/', 'default', NO_RESPONSE)
     if (asked.kind !== 'rule') continue
     const key = asked.rule.key.replace(/\{[^{}]*\}$/, `{${digest}}`)
     rules.push({ policy: config.policies[index] as Policy, route: undefined, rule: bare({ ...asked.rule, key }) })
@@ -108,7 +108,11 @@ async function whyNot(
 ): Promise<Omit<LeftOut, 'policy'> | undefined> {
   if (isByRoute(policy) && route === undefined && caller.route === undefined)
     return { why: 'it counts by path', needs: 'route' }
-  const identity = await identify(policy.by, { request, route: route ?? '', ipv6Prefix }, policy.missing)
+  const isByClaim = policy.by.some(({ kind }) => kind === 'claim')
+  if (isByClaim && !caller.claim && caller.ip === undefined) return { why: 'it counts by a claim', needs: 'claim' }
+  const readClaim = (path: readonly string[]) => claimReaderOf(caller.claim)(path, null, NO_RESPONSE)
+  const subject = { request, route: route ?? '', ipv6Prefix, readClaim }
+  const identity = await identify(policy.by, subject, policy.missing)
   if ('kind' in identity) return { why: `the caller lacks what it counts by, and missing = "${identity.kind}"` }
   const isByAddress = identity.some((part, index) => index % 2 === 0 && part === 'ip')
   return isByAddress && caller.ip === undefined ? { why: 'it counts this caller by address', needs: 'ip' } : undefined

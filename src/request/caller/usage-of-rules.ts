@@ -25,8 +25,9 @@ export async function readUsage(store: Pick<Store, 'decide'>, asked: readonly Ca
   if (asked.length === 0) return { nowMs: Date.now(), tiers: [] }
   const { nowMs, usage } = await store.decide({ mode: 'peek', permits: 1, rules: asked.map(({ rule }) => rule) })
   const tiers = asked.flatMap(({ policy, route, rule }, index) =>
-    policy.tiers.map(({ name, windowMs, limit: perWindow }, at): TierState => {
-      const limit = rule.burst ?? perWindow
+    policy.tiers.map(({ name, windowMs, limit: byDefault }, at): TierState => {
+      // By plan, a caller has limits of its own.
+      const limit = rule.burst ?? rule.tiers[at]?.limit ?? byDefault
       const { remaining = limit, resetMs = 0, retryAfterMs = 0 } = usage[index]?.[at] ?? {}
       const used = limit - remaining
       return {

@@ -13,8 +13,8 @@ export async function readBody(request: ReceivedRequest): Promise<string | undef
   return readUpTo(MAX_BODY_BYTES, request.clone().body)
 }
 
-/** @returns undefined if the body is longer; the rest of it is then left to the other reader */
-async function readUpTo(maxBytes: number, body: ReadableStream<Uint8Array> | null): Promise<string | undefined> {
+/** @returns undefined if the body is longer; the rest of it is then left to the other reader, if there is one */
+export async function readUpTo(maxBytes: number, body: ReadableStream<Uint8Array> | null): Promise<string | undefined> {
   // Keeps a byte order mark: an API takes it for part of what follows.
   const decoder = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true })
   let bytes = 0

@@ -16,6 +16,8 @@ export interface Subject {
   readonly route: string
   /** Leading bits of an IPv6 address that count. */
   readonly ipv6Prefix: number
+  /** Reads a claim of its token; left out: no token can be verified. */
+  readonly readClaim?: ((path: readonly string[]) => Reading | Promise<Reading>) | undefined
 }
 
 /**
@@ -39,7 +41,7 @@ export async function identify(
 }
 
 /** What a request says of one source. */
-export function read(source: Source, { request, route, ipv6Prefix }: Subject): Reading | Promise<Reading> {
+export function read(source: Source, { request, route, ipv6Prefix, readClaim }: Subject): Reading | Promise<Reading> {
   switch (source.kind) {
     case 'token':
       return readAuthorization(request.headers.get('Authorization'))
@@ -59,6 +61,8 @@ export function read(source: Source, { request, route, ipv6Prefix }: Subject): R
       return readCookie(request.headers.get('Cookie'), source.name)
     case 'json':
       return readMember(request, source.path)
+    case 'claim':
+      return readClaim?.(source.path) ?? SPOILT
     case 'application':
       return readTold(source.tell(request.context as never))
   }

@@ -5,8 +5,8 @@ export type Reading =
   /** Present, but APIs may differ about what it says. Spoiling a value must not get a caller out of a policy. */
   | { readonly kind: 'spoilt' }
 
-export const NONE: Reading = { kind: 'none' }
-export const SPOILT: Reading = { kind: 'spoilt' }
+export const NONE = { kind: 'none' } as const satisfies Reading
+export const SPOILT = { kind: 'spoilt' } as const satisfies Reading
 
 /** As long a field as nginx and Apache take. A longer text is not read. */
 export const MAX_CHARACTERS = 8_190

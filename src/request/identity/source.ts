@@ -6,11 +6,13 @@ export type Source =
   | { readonly kind: 'header' | 'query' | 'form' | 'cookie'; readonly name: string }
   /** `name` is the pointer as it was written. */
   | { readonly kind: 'json'; readonly name: string; readonly path: readonly string[] }
+  /** Of a verified token. `name` is the name of the claim or, for a claim within others, the pointer to it. */
+  | { readonly kind: 'claim'; readonly name: string; readonly path: readonly string[] }
   /** A function of the application says who it is, or returns undefined if it does not know. */
   | { readonly kind: 'application'; readonly tell: (context: never) => unknown }
 
 export const BY_EXPECTED =
-  '"token", "ip", "route", "global", "header:<name>", "query:<name>", "form:<name>", "cookie:<name>" or "json:</pointer>", joined with "+"'
+  '"token", "ip", "route", "global", "header:<name>", "query:<name>", "form:<name>", "cookie:<name>", "json:</pointer>" or "claim:<name or /pointer>", joined with "+"'
 
 /**
  * Reads what a policy counts by, e.g. `token+route`.
@@ -40,11 +42,26 @@ function parseSource(text: string): Source | undefined {
   }
   const header = parseHeaderSource(text)
   if (header !== undefined) return { kind: 'header', name: header }
-  const [, kind, name] = /^(query|form|cookie|json):(\S+)$/.exec(text) ?? []
+  const [, kind, name] = /^(query|form|cookie|json|claim):(\S+)$/.exec(text) ?? []
   if (!kind || !name) return undefined
   if (kind === 'json') {
     const path = parsePointer(name)
     return path && { kind, name, path }
   }
+  if (kind === 'claim') return parseClaimSource(name)
   return kind === 'cookie' && !TOKEN.test(name) ? undefined : { kind: kind as 'query' | 'form' | 'cookie', name }
+}
+
+/** Without dots, except in the URLs that some issuers take for names: others would be read as claims within claims. */
+const CLAIM_NAME = /^(?:[\w:-]+|https?:\/\/\S+)$/
+
+/**
+ * A claim by its name, or by a JSON Pointer (RFC 6901) such as `/account/plan`. Both ways to write the name of one are the
+ * same source.
+ * @returns undefined for anything else
+ */
+export function parseClaimSource(text: string): Extract<Source, { readonly kind: 'claim' }> | undefined {
+  const path = CLAIM_NAME.test(text) ? [text] : parsePointer(text)
+  const [name = '', ...others] = path ?? []
+  return path && { kind: 'claim', name: others.length === 0 && CLAIM_NAME.test(name) ? name : text, path }
 }

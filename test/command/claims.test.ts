@@ -1,0 +1,101 @@
+/** Callers by what their tokens say, for the command. */
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { startGateway } from '../support/gateway.ts'
+import type { PointOfPresence } from '../support/point-of-presence.ts'
+import { signToken } from '../support/tokens.ts'
+import { startUpstream, type Upstream } from '../support/upstream.ts'
+import { runInside } from './run-command.ts'
+
+const SECRET = 'a secret of thirty-two characters'
+const KEY_PREFIX = `claims-${randomUUID()}`
+const POLICIES = [
+  {
+    name: 'users',
+    limits: { free: '5/1h', pro: '9/1h' },
+    by: 'claim:sub',
+    plan: 'claim:/account/plan',
+    default_plan: 'free',
+  },
+]
+
+let upstream: Upstream
+let gateway: PointOfPresence
+let cwd: string
+beforeAll(async () => {
+  upstream = await startUpstream((_request, response) => response.end())
+  gateway = await startGateway({ UPSTREAM_URL: upstream.url, KEY_PREFIX, POLICIES, JWT_SECRET: SECRET })
+  cwd = await mkdtemp(join(tmpdir(), 'sluice-claims-'))
+  // The secret that verifies tokens is not known here.
+  const variables = { UPSTREAM_URL: 'https://api.acme.test', KEY_PREFIX, POLICIES: JSON.stringify(POLICIES) }
+  const lines = Object.entries(variables).map(([name, value]) => `${name} = '${value}'`)
+  await writeFile(join(cwd, 'wrangler.toml'), `[vars]\n${lines.join('\n')}\n`)
+})
+afterAll(async () => {
+  await Promise.all([gateway.stop(), upstream.stop(), rm(cwd, { recursive: true })])
+})
+
+const run = (...args: readonly string[]) =>
+  runInside([...args, '--json'], { cwd, env: {} }).then(({ code, stdout, stderr }) => ({
+    code,
+    stderr,
+    result: stdout === '' ? undefined : JSON.parse(stdout),
+  }))
+const usage = (...args: readonly string[]) =>
+  run('usage', '--redis', `redis://127.0.0.1:${inject('redisPort')}`, ...args)
+
+async function call(claims: object): Promise<void> {
+  const response = await fetch(gateway.url, {
+    headers: { Authorization: `Bearer ${await signToken({ ...claims }, { secret: SECRET })}` },
+  })
+  await response.arrayBuffer()
+  expect(response.status).toBe(200)
+}
+
+test('sluice usage shows a caller by what its token says, on its plan', async () => {
+  await call({ sub: 'alice' })
+  await call({ sub: 'alice', account: { plan: 'pro' } })
+  await call({ sub: 42 })
+  const { result } = await usage('--claim', 'sub=alice')
+  expect(result.tiers).toMatchObject([{ policy: 'users', limit: 5, used: 2, left: 3 }])
+  const pro = await usage('--claim', 'sub=alice', '--claim', '/account/plan=pro')
+  expect(pro.result.tiers).toMatchObject([{ policy: 'users', limit: 9, used: 2, left: 7 }])
+  expect((await usage('--claim', 'sub:=42')).result.tiers).toMatchObject([{ used: 1 }])
+  expect((await usage('--claim', 'sub=42')).result.tiers).toMatchObject([{ used: 0 }])
+})
+
+test('sluice usage says what it lacks to know a caller', async () => {
+  const { result } = await usage('a-token')
+  expect(result).toMatchObject({
+    tiers: [],
+    leftOut: [{ policy: 'users', why: 'it counts by a claim: name it with --claim' }],
+  })
+})
+
+test.each([
+  ['sub'],
+  ['sub:=alice'],
+  ['user.id=alice'],
+  ['sub=alice', '--claim', 'sub=bob'],
+  ['sub=alice', '--claim', '/sub/b=c'],
+])('sluice usage refuses the claims %j %s %s, and repeats none', async (...args) => {
+  const { code, stderr } = await usage('--claim', ...args)
+  expect(code).toBe(2)
+  expect(stderr).toMatch(/--claim: expected/)
+  expect(stderr).not.toMatch(/alice|bob/)
+})
+
+test('sluice check says what policies make of claims', async () => {
+  const { result } = await run('check', 'GET /', '--claim', 'sub=alice', '--claim', '/account/plan=pro')
+  expect(result.ok).toBe(true)
+  expect(result.request.policies).toMatchObject([
+    { why: 'applies to every request; on the plan "pro"', identity: 'claim:sub', tiers: ['9 per 1h'] },
+  ])
+  const without = await run('check', 'GET /', '--ip', '203.0.113.7')
+  expect(without.result.request.policies).toMatchObject([
+    { identity: 'ip (claim:sub is missing or unreadable)', tiers: ['5 per 1h'] },
+  ])
+})

@@ -1,0 +1,121 @@
+/** Policies by claims of verified tokens, in the production bundle, with a site that publishes keys. */
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { startGateway } from '../support/gateway.ts'
+import { type KeySite, startKeySite } from '../support/key-site.ts'
+import { type RecordingUpstream, startRecordingUpstream } from '../support/recording-upstream.ts'
+import { makeKey, type SigningKey, signToken } from '../support/tokens.ts'
+
+const POLICIES = [
+  {
+    name: 'users',
+    limits: { free: '2/1h', pro: '5/1h' },
+    by: 'claim:sub',
+    plan: 'claim:/account/plan',
+    default_plan: 'free',
+    missing: 'deny',
+  },
+]
+const SECRET = 'a secret of thirty-two characters'
+
+let upstream: RecordingUpstream
+let first: SigningKey
+let second: SigningKey
+beforeAll(async () => {
+  upstream = await startRecordingUpstream()
+  first = await makeKey('first')
+  second = await makeKey('second', 'RS256')
+})
+afterAll(() => upstream.stop())
+
+async function subject(bindings: Readonly<Record<string, unknown>> = {}, site?: KeySite) {
+  const gateway = await startGateway({
+    UPSTREAM_URL: upstream.url,
+    POLICIES,
+    ...(site && { JWKS_URL: site.url }),
+    ...bindings,
+  })
+  onTestFinished(() => gateway.stop())
+  return async (token?: string | Promise<string>) => {
+    const headers = { ...(token && { Authorization: `Bearer ${await token}` }) }
+    const response = await fetch(gateway.url, { headers })
+    await response.arrayBuffer()
+    const [, left] = /r=(\d+)/.exec(response.headers.get('RateLimit') ?? '') ?? []
+    return left === undefined ? response.status : [response.status, Number(left)]
+  }
+}
+
+async function publishedKeys(...keys: SigningKey[]): Promise<KeySite> {
+  const site = await startKeySite(keys.map(({ jwk }) => jwk))
+  onTestFinished(() => site.stop())
+  return site
+}
+
+test('callers are counted by a claim, and have the limits of the plan that another claim says', async () => {
+  const call = await subject({}, await publishedKeys(first, second))
+  expect(await call(signToken({ sub: 'alice' }, first))).toEqual([200, 1])
+  // Another token of the same caller, signed by another key.
+  expect(await call(signToken({ sub: 'alice', jti: 'x' }, second))).toEqual([200, 0])
+  expect(await call(signToken({ sub: 'alice' }, first))).toEqual([429, 0])
+  const pro = { account: { plan: 'pro' } }
+  expect(await call(signToken({ sub: 'alice', ...pro }, first))).toEqual([200, 2])
+  expect(await call(signToken({ sub: 'bob', ...pro }, first))).toEqual([200, 4])
+  expect(await call(signToken({ sub: 'carol', account: { plan: 'gold' } }, first))).toEqual([200, 1])
+  expect(await call()).toBe(401)
+  expect(await call('opaque')).toBe(401)
+  expect(await call(signToken({ name: 'nobody' }, first))).toBe(401)
+})
+
+test('the API gets the token as it came', async () => {
+  const call = await subject({}, await publishedKeys(first))
+  const token = await signToken({ sub: 'alice' }, first)
+  upstream.take()
+  await call(token)
+  expect(upstream.take().map(({ headers }) => headers.authorization)).toEqual([`Bearer ${token}`])
+})
+
+test('a new key is found when the first token names it, and one that was withdrawn verifies nothing new', async () => {
+  const site = await publishedKeys(first)
+  const call = await subject({}, site)
+  expect(await call(signToken({ sub: 'alice' }, first))).toEqual([200, 1])
+  site.keys = [second.jwk]
+  expect(await call(signToken({ sub: 'bob' }, second))).toEqual([200, 1])
+  expect(await call(signToken({ sub: 'carol' }, first))).toBe(401)
+  expect(site.asked).toBe(2)
+  // Nobody makes the gateway ask more often by naming keys.
+  for (let i = 0; i < 10; i++) expect(await call(signToken({ sub: 'bob' }, { ...second, kid: `${i}` }))).toBe(401)
+  expect(site.asked).toBe(2)
+})
+
+test.each(['away', 'broken', 'silent'] as const)(
+  'while the site with the keys is %s, tokens are as none; those that are known still hold',
+  async (mood) => {
+    const site = await publishedKeys(first)
+    site.mood = mood
+    const call = await subject({}, site)
+    const tokens = await Promise.all(['alice', 'bob', 'carol'].map((sub) => signToken({ sub }, first)))
+    expect(await Promise.all(tokens.map((token) => call(token)))).toEqual([401, 401, 401])
+    expect(site.asked).toBeLessThanOrEqual(2)
+    site.mood = 'well'
+    await expect.poll(() => call(tokens[0] as string)).toEqual([200, 1])
+    site.mood = mood
+    expect(await call(tokens[0] as string)).toEqual([200, 0])
+    expect(await call(tokens[1] as string)).toEqual([200, 1])
+  },
+)
+
+test('tokens that a shared secret has signed need no site', async () => {
+  const call = await subject({ JWT_SECRET: SECRET, JWT_ISSUER: 'me', JWT_AUDIENCE: 'api' })
+  const claims = { sub: 'alice', iss: 'me', aud: 'api' }
+  expect(await call(signToken(claims, { secret: SECRET }))).toEqual([200, 1])
+  expect(await call(signToken({ ...claims, iss: 'you' }, { secret: SECRET }))).toBe(401)
+  expect(await call(signToken({ ...claims, aud: 'web' }, { secret: SECRET }))).toBe(401)
+  expect(await call(signToken({ ...claims, exp: 1 }, { secret: SECRET }))).toBe(401)
+  expect(await call(signToken(claims, { secret: 'x'.repeat(32) }))).toBe(401)
+})
+
+test('without keys, the gateway does not start, and says so without the secret', async () => {
+  const both = await subject({ JWT_SECRET: SECRET, JWKS_URL: 'https://id.example.com/keys' })
+  expect(await both()).toBe(500)
+  const none = await subject()
+  expect(await none()).toBe(500)
+})

@@ -1,0 +1,36 @@
+import type { JWK } from 'jose'
+import { startUpstream } from './upstream.ts'
+
+/** A site on 127.0.0.1 that publishes a key set. */
+export interface KeySite {
+  readonly url: string
+  /** What it publishes from now on. */
+  keys: readonly JWK[]
+  /** How it is: `away` breaks connections off, `silent` never answers. */
+  mood: 'well' | 'away' | 'silent' | 'broken'
+  /** How often it was asked. */
+  readonly asked: number
+  stop(): Promise<void>
+}
+
+export async function startKeySite(keys: readonly JWK[]): Promise<KeySite> {
+  let asked = 0
+  const server = await startUpstream((request, response) => {
+    asked++
+    if (site.mood === 'away') request.socket.destroy()
+    else if (site.mood === 'broken') response.writeHead(503).end('{"keys":[]}')
+    else if (site.mood === 'well') {
+      response.writeHead(200, { 'Content-Type': 'application/jwk-set+json' }).end(JSON.stringify({ keys: site.keys }))
+    }
+  })
+  const site: KeySite = {
+    url: `${server.url}/keys`,
+    keys,
+    mood: 'well',
+    get asked() {
+      return asked
+    },
+    stop: () => server.stop(),
+  }
+  return site
+}
