@@ -6,6 +6,7 @@ import { readSettings, type Settings } from './settings/settings.ts'
 import { parseTraffic } from './simulate/described-traffic.ts'
 import { parseFields, USUAL_FIELDS } from './simulate/json-log.ts'
 import { notesOf } from './simulate/notes.ts'
+import { checkOutFile, writeOutFile } from './simulate/out-file.ts'
 import { amount, number, resultOf, textOf } from './simulate/report.ts'
 import { Simulation } from './simulate/simulation.ts'
 import { entriesOfLogs, entriesOfTraffic, type Reading } from './simulate/sources.ts'
@@ -42,6 +43,10 @@ export const simulate = defineCommand({
     },
     { shows: 'what leases would save', line: 'simulate access.log --leases off --leases auto' },
     {
+      shows: 'a page with drawings, to be shown to others',
+      line: "simulate access.log --limits '10/1s' --limits '20/1s' --out limits.html",
+    },
+    {
       shows: 'a log of JSON with names of its own, from standard input',
       line: 'simulate - --fields time=at,ip=client.address,path=http.path,header.x-key=key',
     },
@@ -63,6 +68,7 @@ export const simulate = defineCommand({
     'firstUnreadable.text': 'its first 100 characters',
     seconds: 'time taken',
     requestsPerSecond: 'requests replayed in a second, through each of the limits',
+    out: 'file that --out has written; null if none was asked for',
     'notes[]': 'where this cannot do what the Worker does',
     'results[].limits': 'limits in place of RATE_LIMITS; null: as configured',
     'results[].algorithm': 'algorithm of the policy that these make; null: as configured',
@@ -126,16 +132,18 @@ export const simulate = defineCommand({
           parseFields,
         ),
       )
+      .addOption(new Option('-o, --out <file>', 'draw it into a file, too: .html, with tables, or .svg'))
       .addOption(new Option('--show-callers', 'what the log has of callers, in place of digests'))
       .addOption(CONFIG)
       .addOption(ENV),
-  async run(context, { traffic, seed, fields, showCallers, config, env, ...tried }, files) {
+  async run(context, { traffic, seed, fields, out, showCallers, config, env, ...tried }, files) {
     const { terminal, signal } = context
     if (files.length > 0 === (traffic !== undefined)) {
       throw new CommandError('expected either logs or --traffic', {
         hint: 'For example: sluice simulate access.log',
       })
     }
+    if (out !== undefined) checkOutFile(out, context.cwd)
     const settings = readSettings({ cwd: context.cwd, shell: context.env, config, env, view: 'development' })
     const runs = variantsOf(tried).map((variant) => runOf(settings, variant))
     const note = showCallers ? undefined : digestNote(settings)
@@ -185,18 +193,24 @@ export const simulate = defineCommand({
       firstUnreadable: reading.first,
       seconds: Number(seconds.toFixed(3)),
       requestsPerSecond: Math.round(seen.requests / Math.max(seconds, 0.001)),
+      out: out ?? null,
       notes,
       results,
     }
+    const between = result.from === null ? '' : ` from ${result.from} to ${result.to}`
+    const requests = `${result.complete ? '' : 'stopped early: '}${amount(seen.requests, 'request')}${between}`
+    if (out !== undefined) {
+      await writeOutFile(out, context.cwd, { title: 'What limits would do', lines: [requests, ...notes], results })
+    }
     terminal.show(result, () => {
       const took = `${seconds.toFixed(1)} s, ${number(result.requestsPerSecond)} a second`
-      const between = result.from === null ? '' : ` from ${result.from} to ${result.to}`
       return [
-        `${result.complete ? '' : 'stopped early: '}${amount(seen.requests, 'request')}${between} (${took})`,
+        `${requests} (${took})`,
         ...(reading.unreadable > 0
           ? [`${amount(reading.unreadable, 'line')} could not be read; the first is ${shown(reading)}`]
           : []),
         ...notes.map((text) => `note: ${text}`),
+        ...(out === undefined ? [] : [`drawn into ${out}`]),
         '',
         textOf(results, terminal),
       ].join('\n')

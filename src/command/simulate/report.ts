@@ -58,11 +58,19 @@ export function textOf(results: readonly Result[], terminal: Terminal): string {
 }
 
 function comparison(results: readonly Result[], terminal: Terminal): string {
-  const tried = (['limits', 'algorithm', 'leases'] as const).filter((key) => results.some((each) => each[key] !== null))
+  const tried = triedIn(results)
   return terminal.table([...tried, ...COMPARED], comparedRows(results, tried))
 }
 
-const COMPARED = [
+type Tried = keyof Variant
+
+/** In what the results differ from the configuration. */
+export function triedIn(results: readonly Result[]): readonly Tried[] {
+  return (['limits', 'algorithm', 'leases'] as const).filter((key) => results.some((each) => each[key] !== null))
+}
+
+/** Names of the numbers in which results are compared. */
+export const COMPARED = [
   'admitted',
   'refused',
   'share',
@@ -74,7 +82,8 @@ const COMPARED = [
   'dollars',
 ]
 
-function comparedRows(results: readonly Result[], tried: readonly ('limits' | 'algorithm' | 'leases')[]): string[][] {
+/** These numbers of each, after what was tried. */
+export function comparedRows(results: readonly Result[], tried: readonly Tried[]): string[][] {
   return results.map((result) => {
     const { admitted, refused, wait, calls, commands, dollars } = result
     return [
@@ -159,7 +168,7 @@ const UNITS = [
   ['s', 1_000],
 ] as const
 
-function span(ms: number | null): string {
+export function span(ms: number | null): string {
   if (ms === null) return '–'
   const [unit, unitMs] = UNITS.find(([, each]) => ms >= each) ?? ['ms', 1]
   return `${Number((ms / unitMs).toPrecision(3))}${unit}`

@@ -1,6 +1,5 @@
 import type { Config } from '../../config/load-config.ts'
 import { ALGORITHMS } from '../../limit/algorithm-table.ts'
-import type { Rule } from '../../limit/rule.ts'
 import { Limiter } from '../../limiter/limiter.ts'
 import type { TierReport, Verdict } from '../../limiter/verdict.ts'
 import type { Policy } from '../../request/policy/policy.ts'
@@ -40,7 +39,9 @@ export class Simulation {
   readonly #decider: VirtualDecider
   readonly #limiter: Limiter
   readonly #targetOf: TargetReader
-  readonly #policies: ReadonlyMap<Policy, PolicyCount>
+  /** By their names. */
+  readonly #policies: ReadonlyMap<string, Counted>
+  readonly #prefixLength: number
   readonly #context: CallContext
   /** What goes on after a response. */
   #unfinished: Promise<unknown>[] = []
@@ -53,12 +54,13 @@ export class Simulation {
     this.#limiter = new Limiter({ ...config, policies, decider: this.#decider, health: undefined, log() {} })
     this.#targetOf = createTargetReader(createPathReader(config.literalInPaths))
     const limiting = policies.filter(({ tiers }) => tiers.length > 0)
-    this.#policies = new Map(limiting.map((policy, index) => [policy, countOf(policy, index)]))
+    this.#policies = new Map(limiting.map((policy, index) => [policy.name, { policy, count: countOf(policy, index) }]))
+    this.#prefixLength = config.keyPrefix.length
     this.timeline = new Timeline(limiting.length)
   }
 
   get policies(): readonly Readonly<PolicyCount>[] {
-    return [...this.#policies.values()]
+    return [...this.#policies.values()].map(({ count }) => count)
   }
 
   /** Calls of the script. */
@@ -101,18 +103,14 @@ export class Simulation {
 
   #count(verdict: Extract<Verdict, { readonly tiers: readonly TierReport[] }>, request: LoggedRequest): void {
     if (verdict.kind !== 'admitted') this.waits.add(verdict.retryAfterMs)
-    const refusing = new Set<Policy>()
-    const asked = new Set<Policy>()
-    for (const { policy, retryAfterMs } of verdict.tiers) {
-      asked.add(policy)
-      if (retryAfterMs > 0) refusing.add(policy)
-    }
-    let index = 0
-    // Each policy has one rule, in the same order.
-    for (const policy of asked) {
-      const { key } = this.#decider.lastRules[index++] as Rule
-      const count = this.#policies.get(policy) as PolicyCount
-      const isRefused = refusing.has(policy)
+    // Exempt requests, and those that nothing limits.
+    if (verdict.tiers.length === 0) return
+    const refusing = new Set<string>()
+    for (const { policy, retryAfterMs } of verdict.tiers) if (retryAfterMs > 0) refusing.add(policy.name)
+    // A refusal that an isolate remembers tells nothing of the other policies, which had room then.
+    for (const { key } of this.#decider.lastRules) {
+      const { policy, count } = this.#policies.get(this.#policyNameIn(key)) as Counted
+      const isRefused = refusing.has(policy.name)
       count.requests++
       this.timeline.addToPolicy(count.index, isRefused ? 'refused' : 'admitted')
       if (!isRefused) continue
@@ -120,6 +118,16 @@ export class Simulation {
       this.mostRefused.add(policy.name, key, () => request.shown(policy.by))
     }
   }
+
+  #policyNameIn(key: string): string {
+    const start = this.#prefixLength + 1
+    return key.slice(start, key.indexOf(':', start))
+  }
+}
+
+interface Counted {
+  readonly policy: Policy
+  readonly count: PolicyCount
 }
 
 /** Why a policy is left out of a simulation; undefined if it is not. */

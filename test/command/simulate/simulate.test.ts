@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -211,6 +211,41 @@ test('--leases goes side by side, as one isolate would take them', async () => {
   expect(stdout).toMatch(/^500\/1s +auto /m)
 })
 
+test('a refusal that an isolate remembers is that of its policy', async () => {
+  const env = { RATE_LIMITS: '1000/1m', POLICIES: JSON.stringify([{ name: 'addresses', limits: '2/1m', by: 'ip' }]) }
+  const input = COMMON.slice(0, 6).join('\n')
+  const callers = async (args: readonly string[]) => (await simulated(['-', ...args], { env, input })).results[0]
+  const asked = await callers([])
+  const { calls, policies, callers: refused } = await callers(['--leases', 'off'])
+  expect(asked.calls).toBe(6)
+  expect(calls).toBe(3)
+  expect(policies).toEqual(asked.policies)
+  expect(refused).toEqual(asked.callers)
+})
+
+test('--out draws a page that holds all it needs, or an SVG, and lets nobody write into them', async () => {
+  const hostile = `<script>alert("&")</script>`
+  const row = { time: 1_767_225_600_000, ip: '198.18.0.1', path: '/', token: hostile }
+  const input = Array.from({ length: 7 }, () => JSON.stringify(row)).join('\n')
+  const args = ['-', '--limits', '5/1m', '--limits', '6/1m', '--show-callers', '--fields', 'token=token']
+  for (const out of ['drawn.html', 'drawn.svg']) {
+    expect(await simulated([...args, '--out', out], { input })).toMatchObject({ code: 0, out })
+    const text = await readFile(join(folder, out), 'utf8')
+    expect(text).not.toContain('<script')
+    expect(text).toContain('&lt;script&gt;')
+    expect(text).not.toMatch(/(?:src|href)=|url\(|@import/)
+    expect(text).toContain('prefers-color-scheme: dark')
+    expect(text).toContain('7 requests from 2026-01-01T00:00:00.000Z')
+    // One for the comparison, one for its calls, and two for each of the variants.
+    expect(text.match(/role="img" ?/g)?.length).toBe(out.endsWith('.svg') ? 7 : 6)
+    expect(text.match(/aria-label="Bars of admitted and refused requests for each variant"/g)?.length).toBe(1)
+  }
+  const page = await readFile(join(folder, 'drawn.html'), 'utf8')
+  expect(page).toContain('<html lang="en"')
+  expect(page).toContain('<caption>The variants in numbers</caption>')
+  expect(page.match(/<td>&lt;script&gt;/g)?.length).toBe(2)
+})
+
 test('--traffic describes it in words: the same for the same seed, about as much as it says', async () => {
   const args = ['--traffic', '50 callers, 3/s each, bursts of 20 every minute, for 2m', '--limits', '20/1s']
   const { seconds: _, requestsPerSecond: _rate, ...once } = await simulated(args)
@@ -241,6 +276,8 @@ test.each([
   [[], 'expected either logs or --traffic'],
   [['-', '--traffic', '1 caller, 1/s each'], 'expected either logs or --traffic'],
   [['-', '--limits', '10 per second'], '--limits: expected tiers such as "10/1s, 120/1m", got "10 per second"'],
+  [['-', '--out', 'drawn.png'], '--out: expected a name that ends in .svg or .html, got "drawn.png"'],
+  [['-', '--out', 'nowhere/drawn.svg'], '--out: there is no folder '],
   [['-', '--algorithm', 'concurrency'], '--algorithm: expected one of sliding-window, '],
   [['-', '--leases', '1'], '--leases: expected "off", "auto" or an integer from 2 to 10000, got "1"'],
   [['-', ...Array.from({ length: 25 }, (_, n) => ['--limits', `${n + 1}/1s`]).flat()], 'at most 24 combinations'],
