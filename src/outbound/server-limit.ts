@@ -144,7 +144,7 @@ function count(value: unknown): number | undefined {
 }
 
 function seconds(value: unknown): number | undefined {
-  return typeof value === 'number' && value >= 0 ? Math.ceil(value * 1000) : undefined
+  return typeof value === 'number' && value >= 0 && value < EARLIEST_EPOCH_S ? Math.ceil(value * 1000) : undefined
 }
 
 function window(value: BareItem | undefined): { readonly windowMs: number } | undefined {

@@ -35,6 +35,11 @@ describe('draft 8 to 11', () => {
     expect(read({ RateLimit: '"a";r=0' })).toEqual([{ name: 'a', remaining: 0 }])
   })
 
+  test('a window of more than 31 years is none', () => {
+    expect(read({ 'RateLimit-Policy': '"a";q=5;w=11795000060000' })).toEqual([{ name: 'a', limit: 5 }])
+    expect(read({ RateLimit: '"a";r=5;t=11795000060000' })).toEqual([{ name: 'a', remaining: 5 }])
+  })
+
   test('policies in other units than requests are left alone', () => {
     const fields = {
       'RateLimit-Policy':
