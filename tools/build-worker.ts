@@ -31,7 +31,9 @@ export async function buildWorker(entry: string, outDir: string, { minify = true
     outputOptions: { chunkFileNames: '[name].js' },
     // Packages have forms of their own for Workers. Modules of `node:` and `cloudflare:` are workerd's.
     platform: 'neutral',
-    inputOptions: { resolve: { conditionNames: ['workerd', 'worker', 'browser', 'import'] } },
+    inputOptions: {
+      resolve: { conditionNames: ['workerd', 'worker', 'browser', 'import'], mainFields: ['module', 'main'] },
+    },
     deps: { neverBundle: /^(?:node|cloudflare):/, alwaysBundle: /^(?!\.|node:|cloudflare:)/, onlyBundle: false },
     minify,
     sourcemap: true,
