@@ -44,6 +44,8 @@ export class DenyCache {
     const known = this.#recall(request, sentAtMs)
     if (known) return known
     const heardBefore = this.#standings.heard
+    // Under its own name, so that what is forgotten meanwhile is forgotten under this name too.
+    for (const rule of request.rules) if (rule.plan !== undefined) this.#standings.of(rule)
     try {
       const decision = await this.#store.decide(request, context)
       const areCertain = this.#standings.hear(request, decision, sentAtMs, heardBefore)

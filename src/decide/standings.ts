@@ -8,6 +8,8 @@ const MAX_KEYS = 10_000
 /** How the keys stand that an isolate has asked about lately. */
 export class Standings {
   readonly #standings = new Generations<Standing>(MAX_KEYS)
+  /** Names of keys that have had several limits. */
+  readonly #namesOfKeys = new Generations<Set<string>>(MAX_KEYS)
   /** Replies heard so far. */
   #heard = 0
 
@@ -20,7 +22,9 @@ export class Standings {
   }
 
   of(rule: Rule): Standing {
-    return this.#named(nameOf(rule))
+    const name = nameOf(rule)
+    if (rule.plan !== undefined) this.#addName(rule.key, name)
+    return this.#named(name)
   }
 
   /**
@@ -39,13 +43,22 @@ export class Standings {
   /** Something other than a decision has changed these keys: nothing heard or asked before counts. */
   forget(keys: readonly string[]): void {
     const heardAs = ++this.#heard
-    for (const key of keys) this.#named(key).doubt(heardAs)
+    for (const key of keys) {
+      this.#named(key).doubt(heardAs)
+      for (const name of this.#namesOfKeys.get(key) ?? []) this.#named(name).doubt(heardAs)
+    }
   }
 
   /** A call has failed that may have charged. */
   doubt({ rules }: DecisionRequest): void {
     const heardAs = ++this.#heard
     for (const rule of rules) this.get(rule)?.doubt(heardAs)
+  }
+
+  #addName(key: string, name: string): void {
+    const names = this.#namesOfKeys.get(key)
+    if (names) names.add(name)
+    else this.#namesOfKeys.set(key, new Set([name]))
   }
 
   #named(name: string): Standing {

@@ -27,7 +27,7 @@ function subject() {
   }
   const cache = new DenyCache(store, () => clock.now)
   const decide = (...rules: Rule[]) => cache.decide(take(rules), callContext())
-  return { clock, asked, decide, memory, server }
+  return { cache, clock, asked, decide, memory, server }
 }
 
 const second = (overrides: Partial<Rule> = {}) =>
@@ -163,4 +163,38 @@ test('DenyCache forgets the least recently refused of more than 10,000', async (
   await decide(rules[0] as Rule)
   expect(asked.length - before).toBeLessThanOrEqual(2)
   expect(asked.slice(before).map(({ rules: [rule] }) => rule?.key)).toContain(rules[0]?.key)
+})
+
+test('DenyCache does not answer for other limits of the same key', async () => {
+  const { asked, decide } = subject()
+  const rule = second()
+  await exhaust(decide, rule)
+  const raised = second({ key: rule.key, tiers: [{ limit: 8, windowMs: 1_000 }], plan: 'raised' })
+  const before = asked.length
+  expect([await decide(raised), await decide(raised), await decide(raised)]).toMatchObject([
+    { granted: 1, usage: [[{ remaining: 2 }]] },
+    { granted: 1, usage: [[{ remaining: 0 }]] },
+    { granted: 0 },
+  ])
+  expect(asked.length - before).toBe(3)
+  expect((await decide(rule)).granted).toBe(0)
+})
+
+test('DenyCache#forget() forgets a key under all limits that it has had, and what is on its way', async () => {
+  const { cache, asked, decide, memory } = subject()
+  const rule = second({ plan: 'basic' })
+  await exhaust(decide, rule)
+  await memory.forget([rule.key])
+  cache.forget([rule.key])
+  expect((await decide(rule)).granted).toBe(1)
+
+  const late = second({ plan: 'basic' })
+  await memory.decide(take([late]))
+  await memory.decide(take([late]))
+  const refused = decide(late)
+  cache.forget([late.key])
+  expect((await refused).granted).toBe(0)
+  const before = asked.length
+  await decide(late)
+  expect(asked.length - before).toBe(1)
 })
