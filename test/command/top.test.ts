@@ -92,6 +92,12 @@ test('KeyWatch tells of keys without a TTL, of policies that are gone, and of th
   expect(found.busiest.map(({ identity }) => identity)).toEqual(['one'])
 })
 
+test('KeyWatch takes no exception to the rules, which have no TTL, nor to what policies in their shadow count', async () => {
+  await redis.hSet('a.b:rules', 'version', '1')
+  await redis.set('a.b:rules:shadow:all:w:{one}', 'x', { expiration: { type: 'EX', value: 100 } })
+  expect(await watch().look()).toMatchObject({ keys: 2, withoutTtl: 0, unknown: 0 })
+})
+
 test('KeyWatch goes on through a large database look by look, and forgets what has become idle', async () => {
   await fill(bytes, 'other', 5_000)
   for (let i = 0; i < 100; i++) await spend(`a.b:all:w:{${i}}`, 1 + (i % 7))

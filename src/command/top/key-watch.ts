@@ -138,8 +138,9 @@ export class KeyWatch {
   async #count(names: readonly string[]): Promise<void> {
     const { database, ownKeys } = this.#options
     this.#pass.seen += names.length
-    this.#pass.unknown += names.filter((name) => !ownKeys.ruleOf(name)).length
-    for (let rest = names; rest.length > 0; ) {
+    const counting = names.filter((name) => !ownKeys.isRules(name))
+    this.#pass.unknown += counting.filter((name) => !ownKeys.ruleOf(name) && !ownKeys.isOfShadow(name)).length
+    for (let rest: readonly string[] = counting; rest.length > 0; ) {
       const { changed, kept, gone } = await countBare.apply(database, rest, SCRIPT_BUDGET_US)
       this.#pass.withoutTtl += changed
       rest = rest.slice(changed + kept + gone)

@@ -19,6 +19,16 @@ export class OwnKeys {
     )
   }
 
+  /** Whether a key is the document of rules, which is to have no time to live: it is configuration. */
+  isRules(key: string): boolean {
+    return key === `${this.#prefix}rules`
+  }
+
+  /** Whether a key counts for policies that only decide beside those in force. */
+  isOfShadow(key: string): boolean {
+    return key.startsWith(`${this.#prefix}rules:shadow:`)
+  }
+
   /** What a key counts; undefined if no policy that is configured has such keys. */
   ruleOf(key: string): CallerRule | undefined {
     if (!key.startsWith(this.#prefix)) return undefined
