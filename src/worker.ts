@@ -9,6 +9,7 @@ import { consoleLog, throttle } from './decide/log.ts'
 import { type AppOptions, createApp } from './gateway/app.ts'
 import { upstashStore } from './gateway/upstash-store.ts'
 import { problemResponse } from './http/problem.ts'
+import type { GatewayRulesOptions } from './rules/gateway-rules.ts'
 import { MemoryStore } from './store/memory/memory-store.ts'
 
 interface Handler {
@@ -66,8 +67,16 @@ async function createHandler(env: Environment): Promise<Handler> {
   const store = redis ? upstashStore({ ...redis, algorithms, timeoutMs }) : new MemoryStore(now)
   const createOperate = await operatorsOf(config)
   const readClaim = await claimReaderOf(config)
+  const govern = await governorOf({ config, env, store, readClaim, now, log: throttle(consoleLog, now) })
   const call: AppOptions['fetch'] = (request, init) => upstream.fetch(request, init)
-  return createApp({ config, store, fetch: call, now, log: consoleLog, readClaim, createOperate })
+  return createApp({ config, store, fetch: call, now, log: consoleLog, readClaim, govern, createOperate })
+}
+
+async function governorOf(options: GatewayRulesOptions): Promise<AppOptions['govern']> {
+  const { rules } = options.config
+  if (!rules) return undefined
+  const { gatewayRules } = await import('./rules/gateway-rules.ts')
+  return gatewayRules(options, rules)
 }
 
 async function operatorsOf(config: Config): Promise<AppOptions['createOperate']> {

@@ -9,12 +9,21 @@ export class ConfigError extends Error {
   readonly variable: string
   /** Keys and indexes below the variable, in order. */
   readonly path: readonly (string | number)[]
+  readonly #expected: string
+  readonly #value: unknown
 
   constructor(variable: string, expected: string, value: unknown, path: readonly (string | number)[] = []) {
     const where = path.map((key) => (typeof key === 'number' ? `[${key}]` : `.${key}`)).join('')
     super(`${variable}${where}: expected ${expected}, got ${show(variable, value)}`)
     this.variable = variable
     this.path = path
+    this.#expected = expected
+    this.#value = value
+  }
+
+  /** The same error, of what stands at another place. */
+  at(variable: string, before: readonly (string | number)[]): ConfigError {
+    return new ConfigError(variable, this.#expected, this.#value, [...before, ...this.path])
   }
 }
 

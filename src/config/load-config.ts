@@ -29,10 +29,20 @@ import { SECRETS } from './variables.ts'
 /** Variables and bindings, as Workers hand them over. */
 export type Environment = Readonly<Record<string, unknown>>
 
+/** How the rules are followed. */
+export interface RulesConfig {
+  /** How long they hold before they are read again, in milliseconds. */
+  readonly refreshMs: number
+  /** Whether blocks refuse nobody. */
+  readonly isShadow: boolean
+}
+
 /** The whole configuration, checked, complete and frozen. */
 export interface Config extends GatewayConfig {
   /** Undefined: the in-memory store serves. */
   readonly redis: { readonly url: string; readonly token: string } | undefined
+  /** Rules that change without a deploy; undefined: there are none. */
+  readonly rules: RulesConfig | undefined
   /** Undefined: nothing is served to operators. */
   readonly admin: AdminConfig | undefined
   /** Undefined: no policy asks for claims. */
@@ -73,6 +83,8 @@ export const environment = v.object({
   JWT_ISSUER: v.optional(jwtName),
   JWT_AUDIENCE: v.optional(jwtName),
   KEY_PREFIX: v.optional(matching(/^[\w.:-]{1,64}$/, 'up to 64 letters, digits, "_", ".", ":" or "-"'), 'sluice'),
+  RULES: v.optional(oneOf('on', 'off'), 'off'),
+  RULES_REFRESH_MS: v.optional(integer(100, 3_600_000), 5_000),
 })
 
 const NAMES: Names = { limits: 'RATE_LIMITS', policies: 'POLICIES', shedding: 'SHEDDING="on"' }
@@ -115,6 +127,7 @@ export function loadConfig(env: Environment): Config {
     upstreamUrl: isFetcher(env.UPSTREAM) ? undefined : values.UPSTREAM_URL,
     upstreamTimeoutMs: values.UPSTREAM_TIMEOUT_MS,
     redis: redisOf(values.UPSTASH_REDIS_REST_URL, values.UPSTASH_REDIS_REST_TOKEN),
+    rules: values.RULES === 'on' ? { refreshMs: values.RULES_REFRESH_MS, isShadow: defaults.isShadow } : undefined,
     admin: values.ADMIN_TOKEN === undefined ? undefined : { token: values.ADMIN_TOKEN, host: values.ADMIN_HOST },
     policies,
     jwt: jwtSettingsOf(

@@ -23,6 +23,8 @@ export const VARIABLES = [
   'JWT_ISSUER',
   'JWT_AUDIENCE',
   'KEY_PREFIX',
+  'RULES',
+  'RULES_REFRESH_MS',
   'ADMIN_TOKEN',
   'ADMIN_HOST',
 ] as const

@@ -10,6 +10,7 @@ import {
   type LimiterConfig,
   type LimiterParts,
 } from '../limiter/compose-limiter.ts'
+import type { Govern, Governed } from '../limiter/governed.ts'
 import { createPathReader, type Sign } from '../request/policy/request-path.ts'
 import { createTargetReader, type Target } from '../request/target.ts'
 import type { CallContext } from '../store/call-context.ts'
@@ -39,6 +40,8 @@ export interface AppOptions extends Pick<LimiterParts, 'readClaim'> {
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly log: Log
+  /** Makes what follows the rules; left out, there are none. */
+  readonly govern?: Govern | undefined
   /** Makes what operators talk to; left out, there is nothing of that kind. */
   readonly createOperate?: CreateOperate | undefined
 }
@@ -54,6 +57,8 @@ export type CreateOperate = (gateway: OperatedGateway) => Operate
 /** What of a running gateway operators see and change. */
 export interface OperatedGateway extends ComposedLimiter {
   readonly store: Store
+  /** Undefined: no rules are followed. */
+  readonly governed: Governed | undefined
   readonly readHealth: () => Promise<Health>
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
@@ -64,18 +69,29 @@ export interface OperatedGateway extends ComposedLimiter {
 const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
 
 /** Puts the gateway together. Everything that does I/O is handed in. */
-export function createApp({ config, store, fetch, now, log: everything, readClaim, createOperate }: AppOptions): Hono {
+export function createApp({
+  config,
+  store,
+  fetch,
+  now,
+  log: everything,
+  readClaim,
+  govern,
+  createOperate,
+}: AppOptions): Hono {
   const { upstreamUrl, upstreamTimeoutMs: timeoutMs, dialect, ipv6Prefix } = config
   const log = throttle(everything, now)
   const composed = composeLimiter(config, { store, now, log, readClaim })
-  const { limiter, decider, health } = composed
+  const { decider, health } = composed
+  const governed = govern?.(composed)
+  const { limiter } = governed ?? composed
   const protect = createProtect({ limiter, health, dialect, ipv6Prefix, now })
   const name = viaName(config)
   const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, name, log })
   const targetOf = createTargetReader(createPathReader(config.literalInPaths))
   const hasBasePath = upstreamUrl !== undefined && new URL(upstreamUrl).pathname !== '/'
   const readHealth = createHealthReader(decider, now)
-  const operate = createOperate?.({ ...composed, store, readHealth, now, log })
+  const operate = createOperate?.({ ...composed, governed, store, readHealth, now, log })
 
   // Routed by the canonical path, as policies are, so that no spelling of /_sluice reaches the upstream.
   const app = new Hono({ getPath: () => '/' })

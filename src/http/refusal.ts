@@ -55,6 +55,12 @@ export function refusal(verdict: Exclude<Verdict, { kind: 'admitted' }>): Respon
       })
     case 'ambiguous':
       return ambiguousTarget()
+    case 'blocked':
+      return problemResponse({
+        status: verdict.status,
+        title: 'Blocked',
+        detail: verdict.reason ?? 'Requests of this caller are not let in.',
+      })
     case 'unavailable':
       return problemResponse({
         type: TEMPORARY_REDUCED_CAPACITY,

@@ -34,7 +34,9 @@ export interface Rule {
    * mode `charge`.
    */
   readonly counts?: Counts
-  /** The plan whose limits these are, where one identity may come with several. They share its state. */
+  /**
+   * Name of these limits, such as the plan that has them, where one identity may come with several. They share its state.
+   */
   readonly plan?: string
   /** What is charged may be corrected later. */
   readonly isSettled?: boolean

@@ -10,6 +10,7 @@ import type { ReceivedRequest } from '../request/received-request.ts'
 import { RuleMaker, type RuleMakerOptions } from '../request/rule-maker.ts'
 import type { CallContext } from '../store/call-context.ts'
 import { failuresOf } from './failures.ts'
+import type { Ordered, Orders } from './orders.ts'
 import { settlementOf } from './settlement.ts'
 import type { UpstreamHealth } from './shedding/upstream-health.ts'
 import type { TierReport, Verdict } from './verdict.ts'
@@ -23,9 +24,12 @@ export interface LimiterOptions extends RuleMakerOptions {
   readonly log: Log
 }
 
-interface Charge {
+/** What one policy is charged. */
+export interface Charge {
   readonly match: Match
   readonly rule: Rule
+  /** It is counted, but refuses nothing, and is not reported. */
+  readonly isUnlimited?: boolean
 }
 
 const ADMITTED: Verdict = { kind: 'admitted', tiers: [] }
@@ -49,13 +53,28 @@ export class Limiter {
     this.#rules = new RuleMaker(options)
   }
 
-  async decide(request: ReceivedRequest, path: RequestPath, context: CallContext): Promise<Verdict> {
+  /** @param orders left out: there are none for this request */
+  async decide(request: ReceivedRequest, path: RequestPath, context: CallContext, orders?: Orders): Promise<Verdict> {
+    const charges = await this.ask(request, path, context, orders)
+    return 'kind' in charges ? charges : this.charge(charges, context)
+  }
+
+  /**
+   * What is to be charged for a request, or what happens to it without that. It reads the request, so it must have
+   * ended before somebody else reads its body.
+   */
+  async ask(
+    request: ReceivedRequest,
+    path: RequestPath,
+    context: Pick<CallContext, 'waitUntil'>,
+    orders?: Orders,
+  ): Promise<readonly Charge[] | Verdict> {
     const matches = this.#finder.find(readMethods(request, this.#finder.methods), path)
     // Exempt requests are what operators must always get through: they are not shed either.
     if (matches === 'exempt') return ADMITTED
     if (matches === 'ambiguous') return { kind: 'ambiguous' }
     const priority = priorityOf(matches, path)
-    if (this.#health?.sheds(priority)) return { kind: 'shed', retryAfterMs: SHED_RETRY_MS }
+    if (!orders?.isAllowed && this.#health?.sheds(priority)) return { kind: 'shed', retryAfterMs: SHED_RETRY_MS }
 
     const charges: Charge[] = []
     for (const match of matches) {
@@ -65,6 +84,12 @@ export class Limiter {
       else if (asked.kind !== 'skip') return asked
     }
     if (charges.length === 0) return ADMITTED
+    if (!orders) return charges
+    const ordered = orders.apply(charges.map(({ match: { policy }, rule }) => ({ policy, rule })))
+    return 'kind' in ordered ? ordered : charges.map(({ match }, at) => ({ match, ...(ordered[at] as Ordered) }))
+  }
+
+  async charge(charges: readonly Charge[], context: CallContext): Promise<Verdict> {
     const asked = charges.map(({ match, rule }) => ({ rule, onStoreError: match.policy.onStoreError }))
     const decided = await this.#decider.decide(asked, context)
     const verdict = this.#verdict(charges, decided, context)
@@ -75,8 +100,8 @@ export class Limiter {
     const { granted, nowMs, usage, rules, hold, chargedIn, degraded } = decided
     if (degraded === 'closed') return { kind: 'unavailable' }
     const tiers: TierReport[] = []
-    charges.forEach(({ match }, index) => {
-      addReports(tiers, match.policy, rules[index] as Rule, usage[index] ?? [])
+    charges.forEach(({ match, isUnlimited }, index) => {
+      if (!isUnlimited) addReports(tiers, match.policy, rules[index] as Rule, usage[index] ?? [])
     })
     const refusing = tiers.filter(({ retryAfterMs }) => retryAfterMs > 0)
     const shadowed = refusing.filter(({ policy }) => !policy.enforced)

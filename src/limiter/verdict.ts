@@ -4,6 +4,7 @@ import type { TierUsage } from '../limit/rule.ts'
 import type { Policy, PolicyTier } from '../request/policy/policy.ts'
 import type { NoRule } from '../request/rule-maker.ts'
 import type { Failures } from './failures.ts'
+import type { Blocked } from './orders.ts'
 import type { Settlement } from './settlement.ts'
 
 /** How one tier of one policy stands after the decision. */
@@ -47,5 +48,7 @@ type Outcome =
   | Exclude<NoRule, { kind: 'skip' }>
   /** The API may read its path as another one, to which other policies apply. */
   | { readonly kind: 'ambiguous' }
+  /** Operators have ruled so. */
+  | Blocked
   /** The store is away, and a policy is then `closed`. */
   | { readonly kind: 'unavailable' }

@@ -13,6 +13,8 @@ export interface ReceivedRequest {
    * was read, but its content is unknown. If left out, the body can still be read.
    */
   readonly parsedBody?: unknown
+  /** What Cloudflare knows of where it comes from; left out elsewhere. */
+  readonly cf?: unknown
   /** What the application's own functions are asked about. */
   readonly context?: unknown
 }

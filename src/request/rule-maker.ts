@@ -32,6 +32,8 @@ export interface RuleMakerOptions {
   readonly identitySecret: string | undefined
   /** Reads claims of tokens; left out: no token can be verified. */
   readonly readClaim?: ClaimReader | undefined
+  /** Tells these policies from others that had the same names before; left out, there were none. */
+  readonly edition?: string
 }
 
 /** What is the same in all rules of a policy. */
@@ -57,11 +59,11 @@ export class RuleMaker {
   readonly #readClaim: ClaimReader | undefined
   readonly #prepared: ReadonlyMap<Policy, Prepared>
 
-  constructor({ keyPrefix, ipv6Prefix, identitySecret, readClaim, policies }: RuleMakerOptions) {
+  constructor({ keyPrefix, ipv6Prefix, identitySecret, readClaim, policies, edition }: RuleMakerOptions) {
     this.#ipv6Prefix = ipv6Prefix
     this.#readClaim = readClaim
     this.#digest = createDigest(identitySecret)
-    this.#prepared = new Map(policies.map((policy) => [policy, prepare(policy, keyPrefix)]))
+    this.#prepared = new Map(policies.map((policy) => [policy, prepare(policy, keyPrefix, edition)]))
   }
 
   /**
@@ -125,7 +127,7 @@ async function limitsOf({ source }: Plans, { rule, rulesByPlan }: Prepared, subj
   return rulesByPlan.get(plan) ?? rule
 }
 
-function prepare(policy: Policy, keyPrefix: string): Prepared {
+function prepare(policy: Policy, keyPrefix: string, edition: string | undefined): Prepared {
   const { name, by, algorithm, plans, enforced, missing, counts, settleHeader } = policy
   const ruleOf = ({ tiers, burst }: Pick<Policy, 'tiers' | 'burst'>, plan?: string): RuleOfPolicy => ({
     algorithm,
@@ -134,7 +136,7 @@ function prepare(policy: Policy, keyPrefix: string): Prepared {
     ...(counts !== 'requests' && { counts }),
     ...(settleHeader !== undefined && { isSettled: true }),
     ...(burst !== undefined && { burst }),
-    ...(plan !== undefined && { plan }),
+    ...((plan ?? edition) !== undefined && { plan: [edition, plan].join(' ').trim() }),
   })
   return {
     keyPrefix: `${keyPrefix}:${name}:${ALGORITHMS[algorithm].letter}:`,

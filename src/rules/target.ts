@@ -1,5 +1,5 @@
 import { createDigest } from '../request/identity/digest.ts'
-import { identify } from '../request/identity/identify.ts'
+import { identify, type Subject } from '../request/identity/identify.ts'
 import { parseBy, type Source } from '../request/identity/source.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 
@@ -47,6 +47,8 @@ export interface DigestOptions {
   readonly ipv6Prefix: number
   /** The Worker's own: with another one, digests are others. */
   readonly identitySecret: string | undefined
+  /** Reads a claim of the request's token; left out: no token can be verified. */
+  readonly readClaim?: Subject['readClaim']
 }
 
 /**
@@ -58,12 +60,12 @@ export interface DigestOptions {
 export async function targetOf(
   by: string,
   request: ReceivedRequest,
-  { ipv6Prefix, identitySecret }: DigestOptions,
+  { ipv6Prefix, identitySecret, readClaim }: DigestOptions,
 ): Promise<Target | undefined> {
   const source = parseKnownBy(by)
   if (!source) return undefined
   const missing = { kind: 'deny', status: 401 } as const
-  const identity = await identify([source], { request, route: '', ipv6Prefix }, missing)
+  const identity = await identify([source], { request, route: '', ipv6Prefix, readClaim }, missing)
   if ('kind' in identity || (source.kind === 'ip' && identity[1] === 'unknown')) return undefined
   return { by: nameOfSource(source), digest: createDigest(identitySecret)(identity) }
 }

@@ -1,3 +1,4 @@
+import type { AlgorithmName } from '../limit/algorithm-table.ts'
 import type { Decision, DecisionRequest, Rule } from '../limit/rule.ts'
 import type { CallContext } from './call-context.ts'
 
@@ -36,6 +37,8 @@ export interface Store {
   settle(differences: readonly Difference[], chargedAtMs: number): Promise<void>
   /** Deletes what is known of these keys, as if never charged. @throws {StoreError} */
   forget(keys: readonly string[]): Promise<void>
+  /** Rules may name these algorithms from now on, as well as those that they could name before. */
+  learn?(algorithms: Iterable<AlgorithmName>): void
   /** @throws {StoreError} if the store is out of reach. */
   ping(): Promise<void>
 }

@@ -38,19 +38,29 @@ export class RedisStore implements Store {
   readonly kind = 'redis'
   readonly #prompt: RedisCalls
   readonly #patient: RedisCalls
-  readonly #decide: Script
-  readonly #settle: Script
+  readonly #algorithms: Set<AlgorithmName>
+  #decide: Script
+  #settle: Script
   readonly #renew: Script
   readonly #release: Script
 
   constructor({ client, patientClient = client, algorithms, timeoutMs, secrets = [] }: RedisStoreOptions) {
     this.#prompt = new RedisCalls({ client, timeoutMs, secrets })
     this.#patient = new RedisCalls({ client: patientClient, timeoutMs: PATIENT_MS, secrets })
-    const names = [...algorithms]
-    this.#decide = toScript(decideScript(names))
-    this.#settle = toScript(settleScript(names))
+    this.#algorithms = new Set(algorithms)
+    this.#decide = toScript(decideScript(this.#algorithms))
+    this.#settle = toScript(settleScript(this.#algorithms))
     this.#renew = toScript(renewScript())
     this.#release = toScript(releaseScript())
+  }
+
+  /** Those that it knew stay: what they have charged may still be settled. */
+  learn(algorithms: Iterable<AlgorithmName>): void {
+    const before = this.#algorithms.size
+    for (const name of algorithms) this.#algorithms.add(name)
+    if (this.#algorithms.size === before) return
+    this.#decide = toScript(decideScript(this.#algorithms))
+    this.#settle = toScript(settleScript(this.#algorithms))
   }
 
   async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {

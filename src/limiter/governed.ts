@@ -1,0 +1,36 @@
+import type { Documents } from '../store/documents.ts'
+import type { ComposedLimiter } from './compose-limiter.ts'
+import type { Limiter } from './limiter.ts'
+
+/** How policies that decide beside those in force compare with them. */
+export interface ShadowCounts {
+  /** Requests that both have decided. */
+  readonly requests: number
+  readonly refusedByBoth: number
+  readonly refusedByShadowOnly: number
+  readonly refusedByForceOnly: number
+}
+
+/** What an isolate knows of the rules. */
+export interface RulesState {
+  /** That of the rules in force here; 0: there are none. */
+  readonly version: number
+  /** When they were last read, or found unchanged; undefined: never. */
+  readonly readAtMs: number | undefined
+  /** Why a newer version is not in force. */
+  readonly problem: string | undefined
+  /** Undefined: no policies are in shadow. */
+  readonly shadow: ShadowCounts | undefined
+}
+
+/** Limits that operators change without a deploy. */
+export interface Governed {
+  /** Follows the rules. */
+  readonly limiter: Pick<Limiter, 'decide'>
+  /** Where the rules are. */
+  readonly documents: Documents
+  readonly state: () => RulesState
+}
+
+/** Puts what operators rule around what the deploy has configured. */
+export type Govern = (composed: ComposedLimiter) => Governed

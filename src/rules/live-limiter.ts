@@ -1,0 +1,206 @@
+import { ConfigError } from '../config/config-error.ts'
+import type { Log } from '../decide/log.ts'
+import { ALGORITHMS } from '../limit/algorithm-table.ts'
+import type { ComposedLimiter, LimiterConfig } from '../limiter/compose-limiter.ts'
+import type { RulesState } from '../limiter/governed.ts'
+import { Limiter } from '../limiter/limiter.ts'
+import type { Verdict } from '../limiter/verdict.ts'
+import type { ClaimReader } from '../request/identity/claims.ts'
+import type { Policy } from '../request/policy/policy.ts'
+import type { RequestPath } from '../request/policy/request-path.ts'
+import type { ReceivedRequest } from '../request/received-request.ts'
+import type { CallContext } from '../store/call-context.ts'
+import type { Documents } from '../store/documents.ts'
+import { StoreError } from '../store/store.ts'
+import { parseRules, type Rules } from './document.ts'
+import { misfitting, type PolicyList } from './policies.ts'
+import { type Found, Rulebook } from './rulebook.ts'
+import { Shadow } from './shadow.ts'
+
+export interface LiveLimiterOptions {
+  readonly documents: Documents
+  /** How long the rules hold before they are read again, in milliseconds. */
+  readonly refreshMs: number
+  /** Whether blocks refuse nobody, but are logged. */
+  readonly isShadow: boolean
+  /** What the deploy has configured: it holds where the rules say nothing. */
+  readonly config: LimiterConfig
+  readonly composed: ComposedLimiter
+  /** Left out: no token can be verified. */
+  readonly readClaim?: ClaimReader | undefined
+  /** The policies that tables make with the Worker's other variables. Throws a `ConfigError`. */
+  readonly policiesOf: (tables: unknown, list: PolicyList) => readonly Policy[]
+  /** Called before rules are asked that these policies make. */
+  readonly prepareFor: (policies: readonly Policy[]) => void
+  /** Milliseconds since the Unix epoch. */
+  readonly now: () => number
+  readonly log: Log
+}
+
+/** What decides requests. */
+interface InForce {
+  readonly version: number
+  readonly rules: Rules | undefined
+  readonly policies: readonly Policy[]
+  readonly rulebook: Rulebook | undefined
+  readonly limiter: Limiter
+  readonly shadow: Shadow | undefined
+}
+
+/** A limiter that follows the rules as they are written, between requests. */
+export class LiveLimiter implements Pick<Limiter, 'decide'> {
+  readonly #options: LiveLimiterOptions
+  #inForce: InForce
+  /** That of the newest rules, which may be wrong. */
+  #knownVersion: number | undefined
+  /** When the last attempt to read them began. */
+  #triedMs: number | undefined
+  /** When the attempt began that last succeeded. */
+  #readMs: number | undefined
+  #hasFailed = false
+  #problem: string | undefined
+  /** Attempts are numbered, so that an answer that comes late does not take the place of a newer one. */
+  #attempts = 0
+  #latestAnswer = 0
+
+  constructor(options: LiveLimiterOptions) {
+    this.#options = options
+    const { config, composed } = options
+    const { policies } = config
+    this.#inForce = {
+      ...{ version: 0, rules: undefined, policies, limiter: composed.limiter },
+      ...{ rulebook: undefined, shadow: undefined },
+    }
+  }
+
+  get state(): RulesState {
+    const { version, shadow } = this.#inForce
+    return { version, readAtMs: this.#readMs, problem: this.#problem, shadow: shadow?.counts }
+  }
+
+  async decide(request: ReceivedRequest, path: RequestPath, context: CallContext): Promise<Verdict> {
+    const nowMs = this.#options.now()
+    const isDue = this.#isDue(nowMs)
+    if (isDue) {
+      const reading = this.#read(nowMs)
+      // Nobody has read them for so long that a change may have been in force elsewhere for a while.
+      if (this.#mustWait(nowMs)) await reading
+      else context.waitUntil(reading)
+    }
+    const { rulebook, limiter, shadow } = this.#inForce
+    const found = rulebook?.ordersFor(request, nowMs, context)
+    const orders = this.#ordersOf(found instanceof Promise ? await found : found)
+    if (orders && 'kind' in orders) return orders
+    if (!shadow) return limiter.decide(request, path, context, orders)
+    return shadow.decideBeside(() => limiter.decide(request, path, context, orders), request, path, context, orders)
+  }
+
+  #ordersOf(found: Found): Found {
+    if (!found || !('kind' in found) || !this.#options.isShadow) return found
+    const { status, reason } = found
+    this.#options.log('warn', { event: 'shadow_blocked', status, reason })
+    return undefined
+  }
+
+  #isDue(nowMs: number): boolean {
+    if (this.#readMs === undefined && !this.#hasFailed) return true
+    const ageMs = nowMs - (this.#triedMs ?? 0)
+    if (ageMs >= 0 && ageMs < this.#options.refreshMs) return this.#mustWait(nowMs)
+    return true
+  }
+
+  #mustWait(nowMs: number): boolean {
+    if (this.#hasFailed) return false
+    return this.#readMs === undefined || nowMs - this.#readMs >= 2 * this.#options.refreshMs
+  }
+
+  /** Each request that waits reads by itself: on Workers, none may wait for another's. */
+  async #read(nowMs: number): Promise<void> {
+    const { documents, log } = this.#options
+    const attempt = ++this.#attempts
+    this.#triedMs = nowMs
+    try {
+      const document = await documents.read(this.#knownVersion)
+      if (attempt < this.#latestAnswer) return
+      this.#latestAnswer = attempt
+      this.#readMs = nowMs
+      this.#hasFailed = false
+      if (document && document.version !== this.#knownVersion) {
+        this.#knownVersion = document.version
+        this.#follow(document.version, document.text)
+      }
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error
+      if (attempt < this.#latestAnswer) return
+      this.#hasFailed = true
+      log('warn', { event: 'rules_unread', version: this.#inForce.version, message: error.message })
+    }
+  }
+
+  /** Rules that make no sense leave those in force that do. */
+  #follow(version: number, text: string): void {
+    const { log } = this.#options
+    try {
+      this.#inForce = this.#made(version, parseRules(text))
+      this.#problem = undefined
+      if (version > 0) log('info', { event: 'rules_in_force', version })
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error
+      this.#problem = error.message
+      // The message may repeat what the document says of callers.
+      const place = error.message.split(': expected', 1)[0]
+      log('error', { event: 'rules_refused', version, inForce: this.#inForce.version, place })
+    }
+  }
+
+  #made(version: number, rules: Rules): InForce {
+    const { config, readClaim, now, log } = this.#options
+    const hasEntries = rules.blocks.length + rules.allows.length + rules.overrides.length > 0
+    const { policies, limiter } = this.#limiterFor(version, rules)
+    const misfits = misfitting(rules, policies)
+    if (misfits[0]) {
+      const place = misfits[0].message.split(': expected', 1)[0]
+      log('warn', { event: 'overrides_without_effect', version, count: misfits.length, first: place })
+    }
+    return {
+      ...{ version, rules, policies, limiter },
+      rulebook: hasEntries ? new Rulebook(rules, { ...config, readClaim }) : undefined,
+      shadow: rules.shadow && this.#shadowOf(rules.shadow, version, { now, log }),
+    }
+  }
+
+  /** As long as the policies are the same, so is what is remembered of them. */
+  #limiterFor(version: number, { policies: tables }: Rules): Pick<InForce, 'policies' | 'limiter'> {
+    const before = this.#inForce
+    if (JSON.stringify(tables) === JSON.stringify(before.rules?.policies)) return before
+    const { config, composed, policiesOf, prepareFor, readClaim, log } = this.#options
+    const { decider, health } = composed
+    if (tables === undefined) return { policies: config.policies, limiter: composed.limiter }
+    const policies = policiesOf(tables, 'policies')
+    prepareFor(policies)
+    return {
+      policies,
+      limiter: new Limiter({ ...config, policies, edition: `@${version}`, decider, health, log, readClaim }),
+    }
+  }
+
+  #shadowOf(tables: unknown, version: number, tools: { readonly now: () => number; readonly log: Log }): Shadow {
+    const before = this.#inForce
+    if (before.shadow && JSON.stringify(tables) === JSON.stringify(before.rules?.shadow)) return before.shadow
+    const { config, composed, policiesOf, prepareFor, readClaim } = this.#options
+    // Enforced, to tell what they would refuse. Others need the response, which is not theirs.
+    const policies = policiesOf(tables, 'shadow').filter(isComparable)
+    prepareFor(policies)
+    const keyPrefix = `${config.keyPrefix}:rules:shadow`
+    const limiter = new Limiter({
+      ...{ ...config, policies, keyPrefix, edition: `@${version}` },
+      ...{ decider: composed.decider, health: undefined, log: () => {}, readClaim },
+    })
+    return new Shadow(limiter, version, tools)
+  }
+}
+
+/** Whether it can be told, without the response, what a policy would refuse. */
+function isComparable({ algorithm, counts }: Policy): boolean {
+  return !ALGORITHMS[algorithm].holdsSlots && counts !== 'failures'
+}

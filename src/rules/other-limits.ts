@@ -1,0 +1,87 @@
+import { ALGORITHMS } from '../limit/algorithm-table.ts'
+import { MAX_LOG_ENTRIES, readTiers } from '../limit/read-tiers.ts'
+import type { Rule, Tier } from '../limit/rule.ts'
+import type { Policy } from '../request/policy/policy.ts'
+import type { Override } from './document.ts'
+
+/** Other limits for what a policy asks, or why they are none. */
+export type OtherLimits = { readonly tiers: readonly Tier[] } | { readonly expected: string }
+
+/**
+ * What an override makes of tiers of a policy: its own, or those of a plan.
+ * @returns undefined if it is not about this policy
+ */
+export function otherLimits(override: Override, policy: Policy, tiers: readonly Tier[]): OtherLimits | undefined {
+  const { limits, times, policies } = override
+  const text = limits && (Object.hasOwn(limits, policy.name) ? limits[policy.name] : undefined)
+  const isAbout = limits ? text !== undefined : (policies?.includes(policy.name) ?? true)
+  if (!isAbout || tiers.length === 0) return undefined
+  const raised = text === undefined ? timesOf(tiers, times ?? 1) : read(text, policy, tiers)
+  return 'expected' in raised ? raised : whereItFits(raised.tiers, policy, tiers)
+}
+
+/** The same rule under other limits. What was counted so far counts for them too. */
+export function withLimits(rule: Rule, tiers: readonly Tier[]): Rule {
+  const factor = (tiers[0]?.limit ?? 1) / (rule.tiers[0]?.limit ?? 1)
+  const { burst, reserved, plan } = rule
+  return {
+    ...rule,
+    tiers,
+    reserved: Math.ceil(reserved * factor),
+    ...(burst !== undefined && { burst: burstOf(burst, factor) }),
+    // What is remembered under the limits that it had says nothing about these.
+    plan: `${plan ?? ''} =${tiers.map(({ limit }) => limit)}`,
+  }
+}
+
+function burstOf(burst: number, factor: number): number {
+  return Math.max(1, Math.floor(burst * factor))
+}
+
+function timesOf(tiers: readonly Tier[], times: number): { readonly tiers: readonly Tier[] } {
+  return { tiers: tiers.map(({ limit, windowMs }) => ({ limit: Math.max(1, Math.floor(limit * times)), windowMs })) }
+}
+
+function read(limits: string, { algorithm }: Policy, tiers: readonly Tier[]): OtherLimits {
+  let wrong: string | undefined
+  const said = ((): readonly Tier[] => {
+    try {
+      return readTiers({ algorithm, limits, exact: true }, (_, expected) => {
+        wrong = expected
+        throw new RangeError(expected)
+      })
+    } catch (error) {
+      if (wrong === undefined) throw error
+      return []
+    }
+  })()
+  if (wrong !== undefined) return { expected: wrong }
+  // A slot has no window, but a deadline.
+  if (ALGORITHMS[algorithm].holdsSlots) return { tiers: [{ ...(tiers[0] as Tier), limit: said[0]?.limit ?? 1 }] }
+  const windowsOf = (all: readonly Tier[]) => all.map(({ windowMs }) => windowMs).join()
+  return windowsOf(said) === windowsOf(tiers)
+    ? { tiers: said }
+    : { expected: 'the same windows as those of the policy' }
+}
+
+/** The bucket's arithmetic is exact up to here: units × window in µs. */
+const MAX_BUCKET = 2 ** 52
+const MAX_LIMIT = 1_000_000_000_000
+
+/** A cost that can never fit would be refused for ever. */
+function whereItFits(raised: readonly Tier[], policy: Policy, tiers: readonly Tier[]): OtherLimits {
+  const { algorithm, cost, reserved, burst } = policy
+  const { isLog, hasBurst } = ALGORITHMS[algorithm]
+  const factor = (raised[0]?.limit ?? 1) / (tiers[0]?.limit ?? 1)
+  const largest = Math.max(...raised.map(({ limit }) => limit))
+  const before = Math.max(...tiers.map(({ limit }) => limit))
+  if (isLog && largest > Math.max(MAX_LOG_ENTRIES, before)) {
+    return { expected: `limits up to ${Math.max(MAX_LOG_ENTRIES, before)}` }
+  }
+  const bucket = burst === undefined ? largest : burstOf(burst, factor)
+  const most = hasBurst ? Math.floor(MAX_BUCKET / ((raised[0]?.windowMs ?? 1) * 1000)) : MAX_LIMIT
+  if (Math.max(largest, bucket) > most) return { expected: `limits up to ${most}` }
+  const dearest = (cost.kind === 'fixed' ? cost.units : cost.max) + Math.ceil(reserved.sheddable * factor)
+  const smallest = Math.min(...raised.map(({ limit }) => limit), hasBurst ? bucket : Number.POSITIVE_INFINITY)
+  return smallest < dearest ? { expected: `limits from ${dearest}, the highest cost of a request` } : { tiers: raised }
+}

@@ -1,0 +1,72 @@
+import { ConfigError } from '../config/config-error.ts'
+import { type Environment, loadConfig } from '../config/load-config.ts'
+import type { Policy } from '../request/policy/policy.ts'
+import { RULES, type Rules } from './document.ts'
+import { otherLimits } from './other-limits.ts'
+
+/** Where a document holds policies. */
+export type PolicyList = 'policies' | 'shadow'
+
+/**
+ * The policies that tables make in place of POLICIES, with the Worker's other variables.
+ * @throws {ConfigError} naming the place in the document
+ */
+export function policiesOf(env: Environment, tables: unknown, list: PolicyList): readonly Policy[] {
+  try {
+    // In shadow, they are to tell what they would refuse.
+    const mode = list === 'shadow' ? { MODE: 'enforce' } : {}
+    return loadConfig({ ...env, ...mode, POLICIES: tables }).policies
+  } catch (error) {
+    throw error instanceof ConfigError && error.variable === 'POLICIES' ? error.at(RULES, [list]) : error
+  }
+}
+
+/**
+ * Checks that a document makes sense with the Worker's variables: its policies with each other, and its overrides with
+ * the policies that are then in force.
+ * @throws {ConfigError} naming the first place that is wrong, its value and what was expected
+ */
+export function checkRules(rules: Rules, env: Environment): void {
+  const policies = rules.policies === undefined ? loadConfig(env).policies : policiesOf(env, rules.policies, 'policies')
+  if (rules.shadow !== undefined) policiesOf(env, rules.shadow, 'shadow')
+  const [misfit] = misfitting(rules, policies)
+  if (misfit) throw misfit
+}
+
+/** What keeps overrides from having an effect on policies. */
+export function misfitting({ overrides }: Rules, policies: readonly Policy[]): readonly ConfigError[] {
+  const names = policies.map(({ name }) => name)
+  const misfits: ConfigError[] = []
+  const add = (index: number, path: (string | number)[], value: unknown, expected: string) => {
+    misfits.push(new ConfigError(RULES, expected, value, ['overrides', index, ...path]))
+  }
+  // Most of many overrides say the same.
+  const known = new Map<string, string | undefined>()
+  for (const [index, override] of overrides.entries()) {
+    const { limits, times, policies: about } = override
+    for (const name of limits ? Object.keys(limits) : (about ?? [])) {
+      if (names.includes(name)) continue
+      const expected = names.map((known) => `"${known}"`).join(' or ')
+      add(index, [limits ? 'limits' : 'policies'], name, `the name of a policy, ${expected}`)
+    }
+    if (limits === undefined && times === undefined) continue
+    for (const policy of policies) {
+      const said = JSON.stringify([policy.name, limits?.[policy.name], times, about])
+      const expected = known.has(said) ? known.get(said) : problemOf(override, policy)
+      known.set(said, expected)
+      if (expected === undefined) continue
+      if (limits) add(index, ['limits', policy.name], limits[policy.name], expected)
+      else add(index, ['times'], times, `a multiple that makes of "${policy.name}" ${expected}`)
+    }
+  }
+  return misfits
+}
+
+function problemOf(override: Rules['overrides'][number], policy: Policy): string | undefined {
+  const all = policy.plans ? Object.values(policy.plans.limits).map(({ tiers }) => tiers) : [policy.tiers]
+  for (const tiers of all) {
+    const made = otherLimits(override, policy, tiers)
+    if (made && 'expected' in made) return made.expected
+  }
+  return undefined
+}

@@ -1,0 +1,82 @@
+import type { Log } from '../decide/log.ts'
+import type { ShadowCounts } from '../limiter/governed.ts'
+import type { Limiter } from '../limiter/limiter.ts'
+import type { Orders } from '../limiter/orders.ts'
+import type { Verdict } from '../limiter/verdict.ts'
+import type { RequestPath } from '../request/policy/request-path.ts'
+import type { ReceivedRequest } from '../request/received-request.ts'
+import type { CallContext } from '../store/call-context.ts'
+
+const NONE: ShadowCounts = { requests: 0, refusedByBoth: 0, refusedByShadowOnly: 0, refusedByForceOnly: 0 }
+const LOG_INTERVAL_MS = 60_000
+
+/** Policies that decide beside those in force, under keys of their own. They refuse nothing: what differs is counted. */
+export class Shadow {
+  readonly #limiter: Limiter
+  readonly #version: number
+  readonly #now: () => number
+  readonly #log: Log
+  #counts = NONE
+  #untold = NONE
+  #toldMs: number
+
+  /** @param version of the rules that brought the policies */
+  constructor(limiter: Limiter, version: number, { now, log }: { readonly now: () => number; readonly log: Log }) {
+    this.#limiter = limiter
+    this.#version = version
+    this.#now = now
+    this.#log = log
+    this.#toldMs = now()
+  }
+
+  /** Since this isolate has read them. */
+  get counts(): ShadowCounts {
+    return this.#counts
+  }
+
+  /** @param inForce decides by the policies in force: it is not asked later for the shadow, but for reading the request */
+  async decideBeside(
+    inForce: () => Promise<Verdict>,
+    request: ReceivedRequest,
+    path: RequestPath,
+    context: CallContext,
+    orders: Orders | undefined,
+  ): Promise<Verdict> {
+    // Before the request is passed on, whose body can then no longer be read.
+    const asked = await this.#limiter.ask(request, path, context, orders)
+    const beside = 'kind' in asked ? Promise.resolve(asked) : this.#limiter.charge(asked, context)
+    // Should the policies in force fail, nobody else handles it.
+    beside.catch(() => {})
+    const verdict = await inForce()
+    context.waitUntil(beside.then((shadow) => this.#count(verdict, shadow)))
+    return verdict
+  }
+
+  #count(verdict: Verdict, shadow: Verdict): void {
+    // Without the store, both decide by what one isolate knows.
+    if (verdict.degraded !== undefined || shadow.degraded !== undefined) return
+    const [isRefused, isRefusedBeside] = [verdict, shadow].map(({ kind }) => kind !== 'admitted')
+    const one: ShadowCounts = {
+      requests: 1,
+      refusedByBoth: Number(isRefused && isRefusedBeside),
+      refusedByShadowOnly: Number(!isRefused && isRefusedBeside),
+      refusedByForceOnly: Number(isRefused && !isRefusedBeside),
+    }
+    this.#counts = sum(this.#counts, one)
+    this.#untold = sum(this.#untold, one)
+    const nowMs = this.#now()
+    if (nowMs - this.#toldMs < LOG_INTERVAL_MS) return
+    this.#log('info', { event: 'shadow_policies', version: this.#version, ...this.#untold })
+    this.#untold = NONE
+    this.#toldMs = nowMs
+  }
+}
+
+function sum(one: ShadowCounts, other: ShadowCounts): ShadowCounts {
+  return {
+    requests: one.requests + other.requests,
+    refusedByBoth: one.refusedByBoth + other.refusedByBoth,
+    refusedByShadowOnly: one.refusedByShadowOnly + other.refusedByShadowOnly,
+    refusedByForceOnly: one.refusedByForceOnly + other.refusedByForceOnly,
+  }
+}

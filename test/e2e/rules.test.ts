@@ -1,0 +1,174 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
+import { createDigest } from '../../src/request/identity/digest.ts'
+import type { Rules } from '../../src/rules/document.ts'
+import { editRules } from '../../src/rules/editor.ts'
+import { withAllow, withBlock, withOverride, withPolicies } from '../../src/rules/edits.ts'
+import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
+import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
+import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
+import { type RestFront, startRestFront } from '../../tools/rest-front.ts'
+import { type PointOfPresence, startPointOfPresence } from '../support/point-of-presence.ts'
+import { connectRedis, type RedisClient } from '../support/script-store.ts'
+import { startUpstream, type Upstream } from '../support/upstream.ts'
+
+const SECRET = 'a secret for tests only'
+const NOTE = { by: 'test', why: 'test' }
+const digest = createDigest(SECRET)
+
+let upstream: Upstream
+/** Requests that came to it. */
+let served = 0
+let server: RedisServer
+let redis: RedisClient
+let front: RestFront
+let prefix: string
+const points: PointOfPresence[] = []
+
+beforeAll(async () => {
+  upstream = await startUpstream((_request, response) => {
+    served++
+    response.end('hello')
+  })
+  server = await startRedisServer()
+  redis = await connectRedis(server.port)
+  front = await startRestFront({ redisPort: server.port, token: 'e2e' })
+})
+
+beforeEach(async () => {
+  await Promise.all(points.splice(0).map((point) => point.stop()))
+  prefix = randomUUID()
+})
+
+afterAll(async () => {
+  await Promise.all(points.map((point) => point.stop()))
+  redis.destroy()
+  await Promise.all([front.stop(), upstream.stop()])
+  await server.stop()
+})
+
+async function startPoints(count: number, bindings: Record<string, unknown>): Promise<void> {
+  const all = {
+    UPSTREAM_URL: upstream.url,
+    UPSTASH_REDIS_REST_URL: front.url,
+    UPSTASH_REDIS_REST_TOKEN: front.token,
+    IDENTITY_SECRET: SECRET,
+    KEY_PREFIX: prefix,
+    // A slow machine is no reason to count on one's own.
+    STORE_TIMEOUT_MS: 30_000,
+    RULES: 'on',
+    ...bindings,
+  }
+  const start = () => startPointOfPresence(inject('bundle'), all)
+  points.push(...(await Promise.all(Array.from({ length: count }, start))))
+}
+
+/** As the command and the API for operators do it. */
+async function edit(change: (rules: Rules) => Rules): Promise<void> {
+  const client = nodeRedisClient(redis)
+  const documents = new RedisDocuments({ client, key: `${prefix}:rules`, timeoutMs: 60_000 })
+  expect(await editRules(documents, change, NOTE)).toMatchObject({ kind: 'written' })
+}
+
+function call(token: string, point = points[0]): Promise<Response> {
+  return fetch(new URL('/things', point?.url), { headers: { Authorization: `Bearer ${token}` } })
+}
+
+async function statuses(token: string, count: number): Promise<number[]> {
+  const all: number[] = []
+  for (let n = 0; n < count; n++) all.push((await call(token)).status)
+  return all
+}
+
+const callerOf = (token: string) => ({ by: 'token', digest: digest(['token', token]) })
+
+test('four points of presence block a caller within twice the refresh, without an error, and go on when Redis is killed', async () => {
+  const REFRESH_MS = 500
+  await startPoints(4, { RATE_LIMITS: '100000/1m', RULES_REFRESH_MS: REFRESH_MS, ON_STORE_ERROR: 'local' })
+  const [victim, other] = [randomUUID(), randomUUID()]
+  let blockedMs = Number.POSITIVE_INFINITY
+  const seen = { victim: new Set<number>(), other: new Set<number>() }
+
+  /** One client beside the others, until a request sent in good time after the block was answered. */
+  const visit = async (point: PointOfPresence) => {
+    for (let sentMs = 0; sentMs < blockedMs + 2 * REFRESH_MS; ) {
+      sentMs = Date.now()
+      const [status, otherStatus] = (await Promise.all([call(victim, point), call(other, point)])).map((r) => r.status)
+      if (sentMs >= blockedMs + 2 * REFRESH_MS) expect(status).toBe(403)
+      seen.victim.add(status ?? 0)
+      seen.other.add(otherStatus ?? 0)
+    }
+  }
+  const visits = points.map(visit)
+  await edit((rules) => withBlock(rules, { ...callerOf(victim), reason: 'leaked' }, Date.now()))
+  blockedMs = Date.now()
+  await Promise.all(visits)
+  expect([...seen.other]).toEqual([200])
+  expect([...seen.victim].filter((status) => status !== 200 && status !== 403)).toEqual([])
+
+  redis.destroy()
+  await server.stop()
+  const endMs = Date.now() + 4 * REFRESH_MS
+  while (Date.now() < endMs) {
+    const all = points.flatMap((point) => [call(victim, point), call(other, point)])
+    expect((await Promise.all(all)).map(({ status }) => status)).toEqual(points.flatMap(() => [403, 200]))
+  }
+  server = await startRedisServer({ port: server.port })
+  redis = await connectRedis(server.port)
+})
+
+test('who is blocked is told so, without a call to Redis, and the API is not asked', async () => {
+  const token = randomUUID()
+  await edit((rules) => withBlock(rules, { ...callerOf(token), status: 451, reason: 'as the law demands' }, Date.now()))
+  await startPoints(1, { RULES_REFRESH_MS: 3_600_000 })
+  await call(randomUUID())
+  const [before, asked] = [front.requests, served]
+  const response = await call(token)
+  expect([response.status, response.headers.get('Content-Type'), response.headers.get('Cache-Control')]).toEqual([
+    ...[451, 'application/problem+json', 'no-store'],
+  ])
+  expect(await response.json()).toEqual({
+    ...{ type: 'about:blank', title: 'Blocked', status: 451, detail: 'as the law demands' },
+  })
+  expect(await statuses(token, 5)).toEqual([451, 451, 451, 451, 451])
+  expect([front.requests, served]).toEqual([before, asked])
+  expect((await fetch(new URL('/_sluice/health', points[0]?.url))).status).toBe(200)
+})
+
+test('an address in a network is blocked, also for what is exempt, and one that is allowed is never limited', async () => {
+  await edit((rules) => withBlock(withAllow(rules, callerOf('vip'), 0), { cidr: '0.0.0.0/1' }, Date.now()))
+  await startPoints(1, { RATE_LIMITS: '2/1m', EXEMPT: 'GET /healthz', RULES_REFRESH_MS: 3_600_000 })
+  // Miniflare says what the client's address is: that of this machine.
+  const health = await fetch(new URL('/healthz', points[0]?.url))
+  expect([health.status, (await call('anyone')).status]).toEqual([403, 403])
+  expect(await statuses('vip', 4)).toEqual([200, 200, 200, 200])
+  const response = await call('vip')
+  expect([response.status, response.headers.get('RateLimit')]).toEqual([200, null])
+})
+
+test("a customer's limit is raised, and policies are replaced by others of another algorithm, without a deploy", async () => {
+  await startPoints(1, { RATE_LIMITS: 'off', POLICIES: [{ name: 'api', limits: '2/1h' }], RULES_REFRESH_MS: 100 })
+  const [customer, other] = [randomUUID(), randomUUID()]
+  expect(await statuses(customer, 3)).toEqual([200, 200, 429])
+  await edit((rules) => withOverride(rules, { ...callerOf(customer), limits: { api: '5/1h' } }, Date.now()))
+  // Refusals are remembered, but not for limits that were raised.
+  await expect.poll(async () => (await call(customer)).status).toBe(200)
+  expect(await statuses(customer, 3)).toEqual([200, 200, 429])
+  expect(await statuses(other, 3)).toEqual([200, 200, 429])
+
+  const tables = [{ name: 'bucket', limits: '3/1h', algorithm: 'token-bucket' }]
+  await edit((rules) => withPolicies({ ...rules, overrides: [] }, tables, false, Date.now()))
+  await expect.poll(async () => (await call(other)).headers.get('RateLimit-Policy')).toContain('bucket-1h')
+  expect((await redis.keys(`${prefix}:*`)).some((key) => key.startsWith(`${prefix}:bucket:t:`))).toBe(true)
+})
+
+test('rules are read once for all requests within the refresh', async () => {
+  await startPoints(1, { RULES_REFRESH_MS: 3_600_000 })
+  const before = front.requests
+  expect(await statuses(randomUUID(), 10)).toEqual(Array.from({ length: 10 }, () => 200))
+  // The script is not known at first, and what reads the rules neither.
+  expect(front.requests - before).toBeLessThanOrEqual(10 + 1 + 2 * 2)
+  const warm = front.requests
+  await statuses(randomUUID(), 10)
+  expect(front.requests - warm).toBe(10)
+})

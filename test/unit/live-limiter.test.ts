@@ -1,0 +1,308 @@
+import { describe, expect, test } from 'vitest'
+import { loadConfig } from '../../src/config/load-config.ts'
+import type { Log } from '../../src/decide/log.ts'
+import { composeLimiter } from '../../src/limiter/compose-limiter.ts'
+import { createDigest } from '../../src/request/identity/digest.ts'
+import { createPathReader } from '../../src/request/policy/request-path.ts'
+import type { Rules } from '../../src/rules/document.ts'
+import { editRules } from '../../src/rules/editor.ts'
+import { withBlock, withOverride, withoutBlock, withPolicies } from '../../src/rules/edits.ts'
+import { LiveLimiter } from '../../src/rules/live-limiter.ts'
+import { policiesOf } from '../../src/rules/policies.ts'
+import type { Documents } from '../../src/store/documents.ts'
+import { MemoryDocuments } from '../../src/store/memory/memory-documents.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { StoreError } from '../../src/store/store.ts'
+import { callContext } from '../support/call-context.ts'
+
+const REFRESH_MS = 5_000
+const START_MS = Date.UTC(2026, 0, 1)
+const NOTE = { by: 'test', why: 'test' }
+const TOKEN = { by: 'token', digest: createDigest(undefined)(['token', 'abc']) }
+
+class Site {
+  nowMs = START_MS
+  readonly documents = new MemoryDocuments(() => this.nowMs)
+  readonly background: Promise<unknown>[] = []
+  readonly log: Record<string, unknown>[] = []
+  /** Reads so far. */
+  reads = 0
+  /** Whether reading fails. */
+  isAway = false
+  /** What a read waits for. */
+  answer = Promise.resolve()
+  readonly store: MemoryStore
+  readonly limiter: LiveLimiter
+
+  constructor(variables: Record<string, unknown> = {}) {
+    const now = () => this.nowMs
+    const env = { UPSTREAM_URL: 'https://api.test', RATE_LIMITS: '2/1m', RULES: 'on', ...variables }
+    const config = loadConfig(env)
+    const log: Log = (level, fields) => this.log.push({ level, ...fields })
+    this.store = new MemoryStore(now)
+    const composed = composeLimiter(config, { store: this.store, now, log })
+    const documents: Documents = {
+      read: async (known) => {
+        this.reads++
+        await this.answer
+        if (this.isAway) throw new StoreError('away')
+        return this.documents.read(known)
+      },
+      readVersion: (version) => this.documents.readVersion(version),
+      history: () => this.documents.history(),
+      write: (write) => this.documents.write(write),
+    }
+    this.limiter = new LiveLimiter({
+      ...{ documents, refreshMs: REFRESH_MS, isShadow: config.rules?.isShadow ?? false, config, composed, now, log },
+      policiesOf: (tables, list) => policiesOf(env, tables, list),
+      prepareFor: () => {},
+    })
+  }
+
+  decide(token = 'abc', path = '/things') {
+    const headers = { Authorization: `Bearer ${token}` }
+    const request = new Request(`https://gateway.test${path}`, { headers })
+    return this.limiter.decide(request, createPathReader([])(path), callContext(this.background))
+  }
+
+  async kind(token?: string, path?: string): Promise<string> {
+    return (await this.decide(token, path)).kind
+  }
+
+  edit(change: (rules: Rules) => Rules) {
+    return editRules(this.documents, change, NOTE)
+  }
+
+  /** All that goes on after answers. */
+  async settle(): Promise<void> {
+    for (let work = this.background.shift(); work; work = this.background.shift()) await work
+  }
+
+  /** After which a change is in force, whatever was read before. */
+  async afterRefresh(): Promise<void> {
+    this.nowMs += REFRESH_MS
+    await this.kind('somebody')
+    await this.settle()
+  }
+}
+
+const block = (rules: Rules) => withBlock(rules, TOKEN, START_MS)
+
+describe('LiveLimiter reads the rules', () => {
+  test('before the first request is decided', async () => {
+    const site = new Site()
+    await site.edit(block)
+    expect(await site.kind()).toBe('blocked')
+    expect(await site.kind('other')).toBe('admitted')
+    expect(site.reads).toBe(1)
+  })
+
+  test('again once the refresh is over, while requests go by what was read before', async () => {
+    const site = new Site()
+    expect(await site.kind()).toBe('admitted')
+    await site.edit(block)
+    site.nowMs += REFRESH_MS - 1
+    expect(await site.kind()).toBe('admitted')
+    expect(site.reads).toBe(1)
+
+    site.nowMs += 1
+    let answered = () => {}
+    site.answer = new Promise((resolve) => {
+      answered = resolve
+    })
+    // Nobody waits for the answer, and nobody asks for it again.
+    expect([await site.kind('b'), await site.kind('b')]).toEqual(['admitted', 'admitted'])
+    expect(site.reads).toBe(2)
+    answered()
+    await site.settle()
+    expect(await site.kind()).toBe('blocked')
+  })
+
+  test('before a request that comes after twice the refresh is decided', async () => {
+    const site = new Site()
+    expect(await site.kind()).toBe('admitted')
+    await site.edit(block)
+    site.nowMs += 2 * REFRESH_MS
+    expect(await site.kind()).toBe('blocked')
+    expect(site.background).toEqual([])
+  })
+
+  test('and keeps them while the store is away, without a request that waits for it', async () => {
+    const site = new Site()
+    await site.edit(block)
+    expect(await site.kind()).toBe('blocked')
+    site.isAway = true
+    for (let minutes = 0; minutes < 10; minutes++) {
+      site.nowMs += 60_000
+      expect([await site.kind(), await site.kind('other')]).toEqual(['blocked', 'admitted'])
+      await site.settle()
+    }
+    // The first of them waited, as after any pause.
+    expect(site.reads).toBe(1 + 10)
+    expect(site.log.filter(({ event }) => event === 'rules_unread')).toHaveLength(10)
+    site.isAway = false
+    await site.edit((rules) => withoutBlock(rules, TOKEN, START_MS))
+    await site.afterRefresh()
+    expect(await site.kind()).toBe('admitted')
+  })
+
+  test('later if they cannot be read at first: until then, what was deployed holds', async () => {
+    const site = new Site()
+    await site.edit(block)
+    site.isAway = true
+    expect([await site.kind(), await site.kind(), await site.kind()]).toEqual(['admitted', 'admitted', 'limited'])
+    expect(site.reads).toBe(1)
+    expect(site.log).toContainEqual({ level: 'warn', event: 'rules_unread', version: 0, message: 'away' })
+    site.isAway = false
+    await site.afterRefresh()
+    expect(await site.kind()).toBe('blocked')
+    expect(site.limiter.state).toMatchObject({ version: 1, readAtMs: START_MS + REFRESH_MS, problem: undefined })
+  })
+
+  test('and goes by the newest answer, not by the latest to arrive', async () => {
+    const site = new Site()
+    expect(await site.kind()).toBe('admitted')
+    await site.edit(block)
+    let answered = () => {}
+    site.answer = new Promise((resolve) => {
+      answered = resolve
+    })
+    site.nowMs += REFRESH_MS
+    await site.kind('b')
+    site.answer = Promise.resolve()
+    site.nowMs += REFRESH_MS
+    expect(await site.kind()).toBe('blocked')
+    // The first attempt is answered now, by a read of its own.
+    site.isAway = true
+    answered()
+    await site.settle()
+    expect(await site.kind()).toBe('blocked')
+    expect(site.log.filter(({ event }) => event === 'rules_unread')).toEqual([])
+  })
+
+  test('and leaves those in force that make sense, if newer ones do not', async () => {
+    const site = new Site()
+    await site.edit(block)
+    await site.documents.write({ text: '{"blocks":[{"token":"abc"}]}', expectedVersion: 1, ...NOTE })
+    await site.kind('other')
+    expect(site.limiter.state).toMatchObject({ version: 0, problem: expect.stringContaining('rules.blocks[0].token') })
+    await site.documents.write({
+      text: '{"policies":[{"name":"default","limits":"1/1m","cost":2}]}',
+      expectedVersion: 2,
+      ...NOTE,
+    })
+    await site.afterRefresh()
+    expect(site.limiter.state.version).toBe(0)
+    expect(await site.kind()).toBe('admitted')
+    await site.edit((rules) => ({ ...rules, policies: undefined, blocks: [TOKEN] })).catch(() => {})
+    expect(site.log.filter(({ event }) => event === 'rules_refused')).toHaveLength(2)
+    expect(JSON.stringify(site.log)).not.toContain('abc')
+  })
+
+  test('and does not hold under MODE=shadow: it logs whom it would block', async () => {
+    const site = new Site({ MODE: 'shadow' })
+    await site.edit(block)
+    expect(await site.kind()).toBe('admitted')
+    expect(site.log).toContainEqual({ level: 'warn', event: 'shadow_blocked', status: 403, reason: undefined })
+  })
+})
+
+test('LiveLimiter blocks exempt requests too, and asks no store for it', async () => {
+  const site = new Site({ EXEMPT: 'GET /healthz' })
+  await site.edit(block)
+  expect([await site.kind('abc', '/healthz'), await site.kind('other', '/healthz')]).toEqual(['blocked', 'admitted'])
+  expect(site.store.size).toBe(0)
+})
+
+describe('a limit that is raised', () => {
+  const raise = (rules: Rules) => withOverride(rules, { ...TOKEN, limits: { default: '5/1m' } }, START_MS)
+
+  test('holds at once for a caller whose refusal is remembered', async () => {
+    const site = new Site()
+    expect([await site.kind(), await site.kind(), await site.kind(), await site.kind()]).toEqual([
+      ...['admitted', 'admitted'],
+      ...['limited', 'limited'],
+    ])
+    await site.edit(raise)
+    await site.afterRefresh()
+    // Two were counted before.
+    expect([await site.kind(), await site.kind(), await site.kind()]).toEqual(['admitted', 'admitted', 'admitted'])
+    expect(await site.decide()).toMatchObject({ kind: 'limited', tiers: [{ limit: 5, remaining: 0 }] })
+  })
+
+  test('holds at once for all if the policy itself is another', async () => {
+    const site = new Site()
+    expect([await site.kind(), await site.kind(), await site.kind()]).toEqual(['admitted', 'admitted', 'limited'])
+    await site.edit((rules) => withPolicies(rules, [{ name: 'other', limits: '9/1m' }], false, START_MS))
+    await site.afterRefresh()
+    // RATE_LIMITS makes the policy "default" beside those of POLICIES.
+    expect(await site.kind()).toBe('limited')
+  })
+
+  test.each(['auto', '16'])('and is lowered again, with leases (%s)', async (LEASES) => {
+    const site = new Site({ RATE_LIMITS: 'off', POLICIES: [{ name: 'default', limits: '1000/1m' }], LEASES })
+    for (let n = 0; n < 200; n++) expect(await site.kind()).toBe('admitted')
+    await site.edit((rules) => withOverride(rules, { ...TOKEN, limits: { default: '100/1m' } }, START_MS))
+    await site.afterRefresh()
+    // No permit that was leased under the old limit is spent under the new one.
+    expect(await site.kind()).toBe('limited')
+    await site.edit((rules) => withOverride(rules, { ...TOKEN, limits: { default: '2000/1m' } }, START_MS))
+    await site.afterRefresh()
+    expect(await site.kind()).toBe('admitted')
+  })
+})
+
+describe('policies of the rules', () => {
+  const tables = [{ name: 'strict', limits: '1/1m', by: 'token' }]
+
+  test('are in force in place of POLICIES, and POLICIES again without them', async () => {
+    const site = new Site({ RATE_LIMITS: 'off', POLICIES: [{ name: 'wide', limits: '100/1m' }] })
+    expect([await site.kind(), await site.kind()]).toEqual(['admitted', 'admitted'])
+    await site.edit((rules) => withPolicies(rules, tables, false, START_MS))
+    await site.afterRefresh()
+    expect([await site.kind(), await site.kind()]).toEqual(['admitted', 'limited'])
+    await site.edit((rules) => withPolicies(rules, undefined, false, START_MS))
+    await site.afterRefresh()
+    expect([await site.kind(), await site.kind()]).toEqual(['admitted', 'admitted'])
+  })
+
+  test('give back slots that were taken under those before', async () => {
+    const policy = { name: 'slots', limits: '1', algorithm: 'concurrency' }
+    const site = new Site({ RATE_LIMITS: 'off', POLICIES: [policy] })
+    const held = await site.decide()
+    if (held.kind !== 'admitted') throw new Error('expected to be admitted')
+    await site.edit((rules) => withPolicies(rules, [{ ...policy, deadline: '2m' }], false, START_MS))
+    await site.afterRefresh()
+    expect(await site.kind()).toBe('limited')
+    await held.hold?.release()
+    expect(await site.kind()).toBe('admitted')
+  })
+
+  test('settle what was charged under those before', async () => {
+    const policy = { name: 'units', limits: '10/1h', algorithm: 'fixed-window', cost: 5, settle: 'header:x-cost' }
+    const site = new Site({ RATE_LIMITS: 'off', POLICIES: [policy] })
+    const charged = await site.decide()
+    if (charged.kind !== 'admitted') throw new Error('expected to be admitted')
+    await site.edit((rules) => withPolicies(rules, [{ ...policy, cost: 9 }], false, START_MS))
+    await site.afterRefresh()
+    expect(await site.kind()).toBe('limited')
+    await charged.settlement?.settle(new Headers({ 'X-Cost': '1' }))
+    expect(await site.kind()).toBe('admitted')
+  })
+
+  test('in shadow refuse nothing, and what would differ is counted', async () => {
+    const site = new Site({ RATE_LIMITS: 'off', POLICIES: [{ name: 'wide', limits: '3/1m' }] })
+    await site.edit((rules) => withPolicies(rules, [{ name: 'wide', limits: '1/1m' }], true, START_MS))
+    const kinds = [await site.kind(), await site.kind(), await site.kind(), await site.kind()]
+    await site.settle()
+    expect(kinds).toEqual(['admitted', 'admitted', 'admitted', 'limited'])
+    expect(site.limiter.state.shadow).toEqual({
+      ...{ requests: 4, refusedByBoth: 1, refusedByShadowOnly: 2, refusedByForceOnly: 0 },
+    })
+    expect(site.log.filter(({ event }) => event === 'shadow_policies')).toEqual([])
+    site.nowMs += 61_000
+    await site.kind()
+    await site.settle()
+    expect(site.log).toContainEqual(expect.objectContaining({ event: 'shadow_policies', version: 1, requests: 5 }))
+  })
+})

@@ -1,0 +1,218 @@
+import { describe, expect, test } from 'vitest'
+import { loadConfig } from '../../src/config/load-config.ts'
+import type { Rule } from '../../src/limit/rule.ts'
+import type { Asked, Orders } from '../../src/limiter/orders.ts'
+import { createDigest } from '../../src/request/identity/digest.ts'
+import type { Policy } from '../../src/request/policy/policy.ts'
+import { readRules } from '../../src/rules/document.ts'
+import { Rulebook } from '../../src/rules/rulebook.ts'
+
+const NOW_MS = Date.UTC(2026, 0, 1)
+const LATER = '2026-01-01T00:00:01Z'
+const OPTIONS = { ipv6Prefix: 64, identitySecret: undefined }
+const digest = createDigest(undefined)
+
+interface Caller {
+  readonly token?: string
+  readonly ip?: string
+  readonly tenant?: string
+  readonly cf?: unknown
+}
+
+function requestOf({ token, ip, tenant, cf }: Caller) {
+  const headers = new Headers()
+  if (token !== undefined) headers.set('Authorization', `Bearer ${token}`)
+  if (ip !== undefined) headers.set('CF-Connecting-IP', ip)
+  if (tenant !== undefined) headers.set('X-Tenant', tenant)
+  const request = new Request('https://api.test/things', { headers })
+  const { method, url, body } = request
+  return { method, url, headers, body, clone: () => request.clone(), ...(cf !== undefined && { cf }) }
+}
+
+function ordersFor(rules: object, caller: Caller, nowMs = NOW_MS) {
+  const found = new Rulebook(readRules(rules), OPTIONS).ordersFor(requestOf(caller), nowMs, { waitUntil() {} })
+  if (found instanceof Promise) throw new Error('no source takes time')
+  return found
+}
+
+const policies = loadConfig({
+  UPSTREAM_URL: 'https://api.test',
+  RATE_LIMITS: '10/1s, 100/1m',
+  POLICIES: [
+    { name: 'bucket', limits: '60/1m', algorithm: 'token-bucket', burst: 6, by: 'ip' },
+    { name: 'exports', limits: '4', algorithm: 'concurrency' },
+    { name: 'shared', limits: '1000/1m', by: 'global', reserve: { critical: 0.2 } },
+    { name: 'dear', limits: '50/1m', cost: 'header:x-cost', max_cost: 20 },
+  ],
+}).policies
+
+function askedOf(name: string, identity = ''): Asked {
+  const policy = policies.find((each) => each.name === name) as Policy
+  const { algorithm, tiers, burst, reserved } = policy
+  const rule: Rule = {
+    ...{ key: `sluice:${name}:w:{${identity}}`, algorithm, tiers, cost: 1, enforced: true },
+    reserved: reserved.sheddable,
+    ...(burst !== undefined && { burst }),
+  }
+  return { policy, rule }
+}
+
+/** The rule in place of one policy's. */
+function ruled(found: ReturnType<typeof ordersFor>, name: string, identity?: string) {
+  if (!found || 'kind' in found) throw new Error(`expected orders, got ${JSON.stringify(found)}`)
+  const ordered = (found as Orders).apply([askedOf(name, identity)])
+  if ('kind' in ordered) throw new Error('blocked')
+  return ordered[0]
+}
+
+describe('blocks', () => {
+  const block = { kind: 'blocked', status: 403 }
+
+  test.each<[string, object, Caller]>([
+    ['token', { by: 'token', digest: digest(['token', 'abc']) }, { token: 'abc' }],
+    ['address', { by: 'ip', digest: digest(['ip', '203.0.113.7']) }, { ip: '203.0.113.7' }],
+    ['IPv6 site', { by: 'ip', digest: digest(['ip', '2001:db8:0:1::/64']) }, { ip: '2001:db8:0:1::abcd' }],
+    ['field', { by: 'header:x-tenant', digest: digest(['header:x-tenant', 'acme']) }, { tenant: 'acme' }],
+    ['part of a field', { by: 'header:x-tenant', value: 'ac*e' }, { tenant: 'acme' }],
+    ['network', { cidr: '203.0.113.0/24' }, { ip: '203.0.113.200' }],
+    ['single address', { cidr: '203.0.113.9/32' }, { ip: '203.0.113.9' }],
+    ['network of IPv6', { cidr: '2001:db8:8000::/33' }, { ip: '2001:db8:ffff::1' }],
+    ['network, written as IPv6', { cidr: '203.0.113.0/24' }, { ip: '::ffff:203.0.113.1' }],
+    ['country', { country: 'DE' }, { cf: { country: 'DE' } }],
+    ['network of an operator', { asn: 64500 }, { cf: { asn: 64500 } }],
+  ])('name a caller by its %s, and nobody else', (_, target, caller) => {
+    const others: Caller = { token: 'abd', ip: '203.0.114.1', tenant: 'axe', cf: { country: 'FR', asn: 64501 } }
+    expect(ordersFor({ blocks: [target] }, caller)).toEqual(block)
+    expect(ordersFor({ blocks: [target] }, others)).toBeUndefined()
+    expect(ordersFor({ blocks: [target] }, {})).toBeUndefined()
+    expect(ordersFor({ blocks: [target] }, { ip: '2001:db8:7fff::1' })).toBeUndefined()
+  })
+
+  test('say with which status, why and until when', () => {
+    const rules = { blocks: [{ asn: 1, status: 451, reason: 'the law', until: LATER }] }
+    const untilMs = NOW_MS + 1_000
+    expect(ordersFor(rules, { cf: { asn: 1 } })).toEqual({ kind: 'blocked', status: 451, reason: 'the law', untilMs })
+    expect(ordersFor(rules, { cf: { asn: 1 } }, untilMs - 1)).toMatchObject(block.kind === 'blocked' ? { untilMs } : {})
+    expect(ordersFor(rules, { cf: { asn: 1 } }, untilMs)).toBeUndefined()
+  })
+
+  test('hold as long as the longest of them', () => {
+    const blocks = [{ asn: 1, until: LATER }, { country: 'DE' }, { cidr: '10.0.0.0/8', until: LATER, status: 404 }]
+    const caller = { ip: '10.0.0.1', cf: { asn: 1, country: 'DE' } }
+    expect(ordersFor({ blocks }, caller)).toEqual(block)
+    // A smaller network's is over, a larger one's is not.
+    const nested = [{ cidr: '10.1.0.0/16', until: LATER }, { cidr: '10.0.0.0/8' }]
+    expect(ordersFor({ blocks: nested }, { ip: '10.1.0.1' }, NOW_MS + 2_000)).toEqual(block)
+  })
+
+  test('do not hold for those who are allowed', () => {
+    const rules = { blocks: [{ cidr: '10.0.0.0/8' }], allows: [{ cidr: '10.1.0.0/16' }] }
+    expect(ordersFor(rules, { ip: '10.2.0.1' })).toEqual(block)
+    expect(ordersFor(rules, { ip: '10.1.0.1' })).toMatchObject({ isAllowed: true })
+  })
+
+  test('by a digest alone hold wherever a policy counts by what it is made of', () => {
+    const found = ordersFor({ blocks: [{ digest: digest(['token', 'abc']) }] }, { token: 'xyz' })
+    if (!found || 'kind' in found) throw new Error('expected orders')
+    expect(found.apply([askedOf('default', 'other'), askedOf('bucket', digest(['token', 'abc']))])).toEqual(block)
+    expect(found.apply([askedOf('default', 'other')])).toEqual([{ rule: askedOf('default', 'other').rule }])
+  })
+
+  test('are not fooled by values that are no address', () => {
+    for (const ip of [
+      '',
+      ' ',
+      '203.0.113',
+      '203.0.113.7.1',
+      '0313.0.113.7',
+      'unknown',
+      '::ffff:999.1.1.1',
+      'x'.repeat(5_000),
+    ])
+      expect(ordersFor({ blocks: [{ cidr: '203.0.113.0/24' }, { cidr: '::/1' }] }, { ip })).toBeUndefined()
+  })
+})
+
+test('allows let a caller be counted, but never limited', () => {
+  const found = ordersFor({ allows: [{ by: 'token', digest: digest(['token', 'abc']) }] }, { token: 'abc' })
+  expect(found).toMatchObject({ isAllowed: true })
+  const { rule } = askedOf('default')
+  expect(ruled(found, 'default')).toEqual({ rule: { ...rule, enforced: false }, isUnlimited: true })
+})
+
+describe('overrides', () => {
+  const by = { by: 'token', digest: digest(['token', 'abc']) }
+  const override = (said: object) => ordersFor({ overrides: [{ ...by, ...said }] }, { token: 'abc' })
+  const limitsOf = (found: ReturnType<typeof ordersFor>, name: string) =>
+    ruled(found, name)?.rule.tiers.map(({ limit, windowMs }) => [limit, windowMs])
+
+  test('give other limits for a policy, and leave the others', () => {
+    const found = override({ limits: { default: '20/1s, 500/1m' } })
+    expect(limitsOf(found, 'default')).toEqual([
+      [20, 1_000],
+      [500, 60_000],
+    ])
+    expect(ruled(found, 'dear')).toEqual({ rule: askedOf('dear').rule })
+  })
+
+  test('give a multiple of all limits, or of those named', () => {
+    expect(limitsOf(override({ times: 2.5 }), 'default')).toEqual([
+      [25, 1_000],
+      [250, 60_000],
+    ])
+    expect(limitsOf(override({ times: 0.5, policies: ['dear'] }), 'dear')).toEqual([[25, 60_000]])
+    expect(ruled(override({ times: 2, policies: ['dear'] }), 'default')).toEqual({ rule: askedOf('default').rule })
+    // Never so little that nothing fits.
+    expect(limitsOf(override({ times: 0.001 }), 'default')).toEqual([
+      [1, 1_000],
+      [1, 60_000],
+    ])
+  })
+
+  test('raise with a limit what belongs to it: the burst, and what is reserved', () => {
+    expect(ruled(override({ limits: { bucket: '600/1m' } }), 'bucket')?.rule).toMatchObject({ burst: 60 })
+    expect(ruled(override({ times: 3 }), 'shared')?.rule).toMatchObject({ reserved: 600 })
+    expect(ruled(override({ limits: { exports: '9' } }), 'exports')?.rule.tiers).toMatchObject([
+      { limit: 9, windowMs: 60_000 },
+    ])
+  })
+
+  test('are unlimited for all policies, or for those named', () => {
+    expect(ruled(override({ unlimited: true }), 'dear')).toMatchObject({ isUnlimited: true, rule: { enforced: false } })
+    expect(ruled(override({ unlimited: true, policies: ['dear'] }), 'default')).toEqual({
+      rule: askedOf('default').rule,
+    })
+  })
+
+  test('have no effect where they do not fit the policy', () => {
+    const { rule } = askedOf('default')
+    expect(ruled(override({ limits: { default: '600/1m' } }), 'default')).toEqual({ rule })
+    // A request may cost 20.
+    expect(ruled(override({ limits: { dear: '19/1m' } }), 'dear')).toEqual({ rule: askedOf('dear').rule })
+    expect(ruled(override({ times: 1_000_000 }), 'default')).toEqual({ rule })
+  })
+
+  test('of a caller itself go before those of many, and of many the longest value', () => {
+    const rules = {
+      overrides: [
+        { by: 'header:x-tenant', value: '*', times: 2 },
+        { by: 'header:x-tenant', value: 'acme-*', times: 3, policies: ['default'] },
+        { ...by, times: 4, until: LATER },
+        { digest: 'AAAAAAAAAAAAAAAAAAAAAA', times: 5 },
+      ],
+    }
+    const first = (caller: Caller, name = 'dear', nowMs = NOW_MS, identity = '') =>
+      ruled(ordersFor(rules, caller, nowMs), name, identity)?.rule.tiers[0]?.limit
+    expect(first({ token: 'abc', tenant: 'acme-1' })).toBe(200)
+    expect(first({ token: 'abc', tenant: 'acme-1' }, 'dear', NOW_MS, 'AAAAAAAAAAAAAAAAAAAAAA')).toBe(250)
+    expect(first({ token: 'abc', tenant: 'acme-1' }, 'dear', NOW_MS + 1_000)).toBe(100)
+    expect(first({ tenant: 'acme-1' }, 'default')).toBe(30)
+    expect(first({ tenant: 'acme-1' }, 'dear')).toBe(100)
+    expect(first({ tenant: 'other' }, 'default')).toBe(20)
+  })
+
+  test('are remembered under names that differ from those of the limits before', () => {
+    const plans = [override({ times: 2 }), override({ times: 3 })].map((found) => ruled(found, 'default')?.rule.plan)
+    expect(new Set([undefined, ...plans]).size).toBe(3)
+  })
+})
