@@ -22,7 +22,5 @@ export const WRANGLER_TOML = join(import.meta.dirname, '..', 'wrangler.toml')
 export function readVariables({ shell, wranglerToml = WRANGLER_TOML }: VariablesOptions): Record<string, unknown> {
   const { variables, sources } = readSettings({ cwd: '/', config: wranglerToml, shell, view: 'development' })
   const { UPSTREAM_URL, ...others } = variables
-  return sources.get('UPSTREAM_URL') === 'wrangler.toml' || UPSTREAM_URL === undefined
-    ? others
-    : { ...others, UPSTREAM_URL }
+  return sources.get('UPSTREAM_URL') === 'wrangler' || UPSTREAM_URL === undefined ? others : { ...others, UPSTREAM_URL }
 }

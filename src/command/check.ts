@@ -14,8 +14,8 @@ export const check = defineCommand({
   summary: 'find mistakes in the configuration, offline',
   description:
     'Finds everything for which the Worker would refuse to start, and what it would accept but is surely a mistake. ' +
-    'It reads what `wrangler deploy` takes along: [vars] of wrangler.toml; secrets from .dev.vars and the shell if they ' +
-    'are there. With a request it also says which policies apply to it, by what identity, at what cost, and why.',
+    'It reads what `wrangler deploy` takes along: [vars] of wrangler.toml, wrangler.json or wrangler.jsonc; secrets from ' +
+    '.dev.vars and the shell if they are there. With a request it also says which policies apply to it, by what identity, at what cost, and why.',
   examples: [
     { shows: 'before each deploy; `npm run build` and `npm run deploy` do it', line: 'check --env production' },
     { shows: 'what `npm run dev` would use', line: 'check --dev' },
@@ -29,7 +29,7 @@ export const check = defineCommand({
   },
   json: {
     ok: 'true if the exit code is 0',
-    file: 'the wrangler.toml that was read',
+    file: 'the file that was read',
     environment: 'the environment of it; null for the top of the file',
     'findings[].level': '"error" (the Worker would refuse to start), "warning" (surely a mistake) or "note"',
     'findings[].rule': 'what was looked for, see above',
@@ -61,17 +61,15 @@ export const check = defineCommand({
       .addOption(IP)
       .addOption(CONFIG)
       .addOption(ENV)
-      .addOption(
-        new Option('--dev', 'check what `npm run dev` would use: the shell and .dev.vars win over wrangler.toml'),
-      )
+      .addOption(new Option('--dev', 'check what `npm run dev` would use: the shell and .dev.vars win over that file'))
       .addOption(new Option('--strict', 'exit with 1 for warnings, too')),
   async run({ terminal, env, cwd }, options, words) {
     const view = options.dev ? 'development' : 'deployed'
     const settings = readSettings({ cwd, shell: env, config: options.config, env: options.env, view })
-    const { toml } = settings
-    if (!toml) {
-      throw new CommandError('no wrangler.toml here or above', {
-        hint: 'Name it with --config. A wrangler.json or wrangler.jsonc is not read.',
+    const { file } = settings
+    if (!file) {
+      throw new CommandError('no wrangler.toml, wrangler.json or wrangler.jsonc here or above', {
+        hint: 'Name it with --config.',
       })
     }
     const { findings, config } = inspect(settings, view)
@@ -84,7 +82,7 @@ export const check = defineCommand({
     const request = config && words.length > 0 ? await explain(config, { route, ...options }) : undefined
     const result = {
       ok: isOk,
-      file: toml.file,
+      file: file.name,
       environment: options.env ?? null,
       findings: findings.map(toJson),
       ...(request && { request: { ...request, verdict: request.verdict ?? null, class: request.class ?? null } }),
@@ -94,7 +92,7 @@ export const check = defineCommand({
       const counts = [amount(count('error'), 'error'), amount(count('warning'), 'warning')]
       const policies = amount(config?.policies.length ?? 0, 'policy', 'policies')
       const explained = request ? ['', ...linesOfRequest(request, terminal)] : []
-      return [...lines, `${toml.file}: ${policies}, ${counts.join(', ')}`, ...explained].join('\n')
+      return [...lines, `${file.name}: ${policies}, ${counts.join(', ')}`, ...explained].join('\n')
     })
     return isOk ? 'done' : 'found'
   },

@@ -5,7 +5,8 @@ import type { Subcommand } from './subcommand.ts'
 const INTRODUCTION = `# The command
 
 \`sluice\` looks after Sluice from a terminal: \`npm run sluice -- …\` in this repository, \`npx sluice …\` where the package is installed.
-It reads variables as \`npm run dev\` does: those of the shell win over \`.dev.vars\`, which wins over \`wrangler.toml\`. So keys and digests are the Worker's own, if
+It reads variables as \`npm run dev\` does: those of the shell win over \`.dev.vars\`, which wins over \`wrangler.toml\`,
+\`wrangler.json\` or \`wrangler.jsonc\`. So keys and digests are the Worker's own, if
 \`IDENTITY_SECRET\` is known here. Colours are left out without a terminal and with \`NO_COLOR\`.
 With \`--json\`, an error is \`{"error": …, "hint": …}\` on standard output beside the text on standard error; \`hint\`, what to do, may be missing.
 

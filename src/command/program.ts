@@ -3,7 +3,7 @@ import { EXIT_CODES } from './exit-codes.ts'
 import type { Run, Subcommand } from './subcommand.ts'
 
 const DESCRIPTION =
-  'Looks after Sluice from a terminal. It reads variables from the shell, from .dev.vars and from wrangler.toml, in this ' +
+  'Looks after Sluice from a terminal. It reads variables from the shell, from .dev.vars and from wrangler.toml (or .json, .jsonc), in this ' +
   'order, so that keys and digests are the Worker’s own.'
 
 /** What a command line asks for. */

@@ -9,7 +9,7 @@ import { expectDocumented } from './documented.ts'
 import { findingsOf } from './findings-of.ts'
 import { type RunOptions, runCommand, runInside } from './run-command.ts'
 
-const FILES = globSync(join(import.meta.dirname, 'config/*.toml')).toSorted()
+const FILES = globSync(join(import.meta.dirname, 'config/*.{toml,json,jsonc}')).toSorted()
 
 async function directoryOf(files: Readonly<Record<string, string>>): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'sluice-check-'))
@@ -32,7 +32,7 @@ const LOGIN = '[[vars.POLICIES]]\nname = "login"\nlimits = "5/1m"\nby = "ip"\nma
 
 describe('a bad file is told about with its place', () => {
   test.each(FILES)('%s', async (path) => {
-    const expected = [...(await readFile(path, 'utf8')).matchAll(/^#: (.*)$/gm)].map(([, line]) => line)
+    const expected = [...(await readFile(path, 'utf8')).matchAll(/^(?:#|\/\/): (.*)$/gm)].map(([, line]) => line)
     expect(expected.length).toBeGreaterThan(0)
     expect(await findingsOf(path)).toEqual(expected)
   })
@@ -87,8 +87,14 @@ test('sluice check says where a file is no TOML', async () => {
   expect(stderr).toMatch(/^error: wrangler\.toml:4:\d+: /)
 })
 
+test('sluice check says where a file is no JSON', async () => {
+  const { code, stderr } = await check({ 'wrangler.jsonc': '{\n  // why\n  "vars": { "MODE": shadow }\n}\n' })
+  expect([code, stderr.split('\n')[0]]).toEqual([2, 'error: wrangler.jsonc:3:21: invalid symbol'])
+  expect((await check({ 'wrangler.json': '[]' })).stderr).toContain('error: wrangler.json:1:1: expected an object')
+})
+
 test.each([
-  [[], {}, 'no wrangler.toml here or above'],
+  [[], {}, 'no wrangler.toml, wrangler.json or wrangler.jsonc here or above'],
   [['--config', 'other.toml'], {}, 'other.toml cannot be read (ENOENT)'],
   [['--env', 'production'], { 'wrangler.toml': GOOD }, 'wrangler.toml has no environment "production"'],
 ] as const)('sluice check %j refuses what is not there', async (args, files, message) => {

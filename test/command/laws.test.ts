@@ -32,7 +32,7 @@ const traffic = fc.array(
 
 function configOf(tables: readonly object[]): { readonly config: Config; readonly settings: Settings } | undefined {
   const variables = { UPSTREAM_URL: 'https://api.acme.test', POLICIES: tables }
-  const settings = { variables, sources: new Map(), toml: undefined, devVars: undefined, root: [] }
+  const settings = { variables, sources: new Map(), file: undefined, devVars: undefined, root: [] }
   try {
     return { config: loadConfig(variables), settings }
   } catch {

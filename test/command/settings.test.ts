@@ -14,12 +14,12 @@ beforeAll(async () => {
 })
 afterAll(() => rm(cwd, { recursive: true }))
 
-/** What is read here, and by Wrangler itself. */
-async function read(files: Readonly<Record<string, string>>, env?: string) {
+/** What is read here, and by Wrangler itself. @param config its file; the one that is found if left out */
+async function read(files: Readonly<Record<string, string>>, env?: string, config?: string) {
   for (const [name, text] of Object.entries(files)) await writeFile(join(cwd, name), text)
-  const { variables } = readSettings({ cwd, shell: {}, env, view: 'development' })
+  const { variables } = readSettings({ cwd, shell: {}, config, env, view: 'development' })
   const { vars, configPath } = readConfig(
-    { config: join(cwd, 'wrangler.toml'), ...(env && { env }) },
+    { config: join(cwd, config ?? 'wrangler.toml'), ...(env && { env }) },
     { hideWarnings: true },
   )
   const bindings = getVarsForDev(configPath, undefined, vars, env, true)
@@ -55,7 +55,40 @@ MODE = "shadow"
 workers_dev = false
 `
 
+const JSONC = `{
+  // All in one.
+  "name": "x", "main": "x.ts", "compatibility_date": "2026-11-01",
+  "vars": {
+    "RATE_LIMITS": "1/1s", /* why */ "STORE_TIMEOUT_MS": 100,
+    "KEY_PREFIX": "a\\u0062",
+    "POLICIES": [{ "name": "a", "match": ["GET /x", "GET /y",] }, { "name": "b" }],
+  },
+  "env": { "production": { "vars": { "MODE": "shadow" } }, "staging": { "workers_dev": false } },
+}
+`
+
 describe('readSettings() takes what Wrangler does', () => {
+  test.each([undefined, 'production', 'staging'])(
+    'of wrangler.json and wrangler.jsonc, environment %s',
+    async (env) => {
+      for (const file of ['wrangler.json', 'wrangler.jsonc']) {
+        const { variables, expected } = await read({ [file]: JSONC }, env, file)
+        expect(variables).toEqual(expected)
+        expect(Object.keys(variables).length).toBe({ production: 1, staging: 0 }[env ?? ''] ?? 4)
+        await rm(join(cwd, file))
+      }
+    },
+  )
+
+  test('of the file that it looks for first', async () => {
+    await writeFile(join(cwd, 'wrangler.toml'), TOML)
+    for (const name of ['wrangler.jsonc', 'wrangler.json']) {
+      await writeFile(join(cwd, name), JSONC)
+      expect(readSettings({ cwd, shell: {}, view: 'development' }).file?.name).toBe(name)
+    }
+    await Promise.all(['wrangler.jsonc', 'wrangler.json'].map((name) => rm(join(cwd, name))))
+  })
+
   test.each([undefined, 'production', 'staging'])('of wrangler.toml, environment %s', async (env) => {
     const { variables, expected } = await read({ 'wrangler.toml': TOML }, env)
     expect(variables).toEqual(expected)

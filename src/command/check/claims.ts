@@ -4,10 +4,10 @@ import type { Finding } from './finding.ts'
 import { lacksKeys } from './known-elsewhere.ts'
 
 /** Tokens that nothing verifies, or that were made for anybody. */
-export function claimMistakes({ jwt }: Config, { variables, toml, root }: Settings): readonly Finding[] {
+export function claimMistakes({ jwt }: Config, { variables, file, root }: Settings): readonly Finding[] {
   if (!jwt) return []
   const findings: Finding[] = []
-  const required = toml?.get(...root, 'secrets', 'required')
+  const required = file?.get(...root, 'secrets', 'required')
   if (lacksKeys(variables) && !(Array.isArray(required) && required.includes('JWT_SECRET'))) {
     findings.push({
       rule: 'keys-elsewhere',

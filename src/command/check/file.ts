@@ -3,25 +3,25 @@ import { SECRETS, VARIABLES } from '../../config/variables.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Finding } from './finding.ts'
 
-/** What stands at a wrong place of wrangler.toml. */
-export function fileMistakes(_config: Config, { toml, root, sources }: Settings): readonly Finding[] {
-  if (!toml) return []
+/** What stands at a wrong place of Wrangler's file. */
+export function fileMistakes(_config: Config, { file, root, sources }: Settings): readonly Finding[] {
+  if (!file) return []
   const findings: Finding[] = []
   for (const name of VARIABLES) {
-    if (name in toml.table(...root)) {
+    if (name in file.table(...root)) {
       findings.push({
         rule: 'misplaced-variable',
         message: `${name} stands outside of [${[...root, 'vars'].join('.')}]: the Worker does not get it`,
         hint:
           name === 'POLICIES'
-            ? `Its tables begin with [[${[...root, 'vars', 'POLICIES'].join('.')}]].`
+            ? `It belongs below [${[...root, 'vars'].join('.')}]: in TOML, its tables begin with [[${[...root, 'vars', 'POLICIES'].join('.')}]].`
             : 'Move it there.',
-        tomlPath: [...root, name],
+        filePath: [...root, name],
       })
     }
   }
   for (const name of SECRETS) {
-    if (sources.get(name) !== 'wrangler.toml' || name === 'UPSTASH_REDIS_REST_URL') continue
+    if (sources.get(name) !== 'wrangler' || name === 'UPSTASH_REDIS_REST_URL') continue
     findings.push({
       rule: 'secret-in-file',
       message: `${name} is a secret, and stands in a file that everybody with the repository can read`,
@@ -30,13 +30,13 @@ export function fileMistakes(_config: Config, { toml, root, sources }: Settings)
     })
   }
   if (root.length > 0) {
-    const own = toml.table(...root, 'vars')
-    const lost = VARIABLES.filter((name) => name in toml.table('vars') && !(name in own))
+    const own = file.table(...root, 'vars')
+    const lost = VARIABLES.filter((name) => name in file.table('vars') && !(name in own))
     if (lost.length > 0) {
       findings.push({
         rule: 'not-inherited',
         message: `${lost.join(', ')} of [vars] ${lost.length === 1 ? 'does' : 'do'} not hold in this environment, which inherits no variables`,
-        tomlPath: [...root, 'vars'],
+        filePath: [...root, 'vars'],
       })
     }
   }

@@ -1,4 +1,4 @@
-import type { Path } from '../settings/wrangler-toml.ts'
+import type { Path } from '../settings/wrangler-file.ts'
 import type { Rule } from './rules.ts'
 
 /** `error`: the Worker would refuse to start. `warning`: surely a mistake. `note`: worth knowing. */
@@ -15,8 +15,8 @@ export interface Finding {
   readonly path?: Path
   /** Whether it is about the name at the end of the path, and not about its value. */
   readonly isName?: boolean
-  /** Path in wrangler.toml, for anything but a variable. */
-  readonly tomlPath?: Path
+  /** Path in Wrangler's file, for anything but a variable. */
+  readonly filePath?: Path
   /** Offset in the text of the variable. */
   readonly offset?: number
 }

@@ -42,9 +42,9 @@ export function inspect(settings: Settings, view: 'deployed' | 'development'): I
 }
 
 /** What the Worker would be handed, its bindings included. */
-function environmentOf({ variables, toml, root }: Settings, view: 'deployed' | 'development'): Record<string, unknown> {
+function environmentOf({ variables, file, root }: Settings, view: 'deployed' | 'development'): Record<string, unknown> {
   const env: Record<string, unknown> = { ...variables }
-  const services = toml?.get(...root, 'services')
+  const services = file?.get(...root, 'services')
   const isBound = Array.isArray(services) && services.some((service) => service?.binding === 'UPSTREAM')
   if (isBound) env.UPSTREAM = { fetch() {} }
   // One of the two is known here, the other only to Cloudflare.
@@ -58,14 +58,14 @@ function environmentOf({ variables, toml, root }: Settings, view: 'deployed' | '
   return view === 'deployed' ? withKnownKeys(env) : env
 }
 
-function placeOf({ variable, path, isName, tomlPath, offset }: Finding, settings: Settings): Located['at'] {
-  const { toml, root, variables, sources } = settings
-  if (tomlPath) return toml?.placeOfKey(tomlPath) ?? toml?.file
-  if (variable === undefined) return toml?.file
+function placeOf({ variable, path, isName, filePath, offset }: Finding, settings: Settings): Located['at'] {
+  const { file, root, variables, sources } = settings
+  if (filePath) return file?.placeOfKey(filePath) ?? file?.name
+  if (variable === undefined) return file?.name
   if (offset === undefined) return locate(settings, variable, path, isName)
   const text = `${variables[variable]}`
   const inFile =
-    sources.get(variable) === 'wrangler.toml' ? toml?.placeInString([...root, 'vars', variable], offset) : undefined
+    sources.get(variable) === 'wrangler' ? file?.placeInString([...root, 'vars', variable], offset) : undefined
   const whole = locate(settings, variable)
   if (inFile || typeof whole === 'object') return inFile ?? whole
   return `${whole}${placeInJson(text, offset)}`

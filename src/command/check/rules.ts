@@ -5,7 +5,7 @@ export const RULES = {
   refused: ['error', 'the Worker would refuse to start'],
   json: ['error', 'JSON that cannot be read'],
   'misplaced-variable': ['warning', 'a variable that stands outside of [vars], where the Worker does not get it'],
-  'secret-in-file': ['warning', 'a secret in wrangler.toml'],
+  'secret-in-file': ['warning', 'a secret in Wrangler’s file'],
   'not-inherited': ['note', 'variables of [vars] that do not hold in the environment'],
   'example-upstream': ['warning', 'UPSTREAM_URL is still that of an example'],
   'upstream-is-route': ['warning', 'UPSTREAM_URL leads back to the gateway'],

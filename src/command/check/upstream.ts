@@ -3,7 +3,7 @@ import type { Settings } from '../settings/settings.ts'
 import type { Finding } from './finding.ts'
 
 /** An upstream that is nobody's API, or the gateway itself. */
-export function upstreamMistakes({ upstreamUrl }: Config, { toml, root, sources }: Settings): readonly Finding[] {
+export function upstreamMistakes({ upstreamUrl }: Config, { file, root, sources }: Settings): readonly Finding[] {
   if (upstreamUrl === undefined || !sources.has('UPSTREAM_URL')) return []
   const { hostname } = new URL(upstreamUrl)
   if (/(?:^|\.)example\.(?:com|net|org)$/.test(hostname)) {
@@ -17,8 +17,8 @@ export function upstreamMistakes({ upstreamUrl }: Config, { toml, root, sources 
     ]
   }
   const route = routesOf(
-    toml?.get(...root, 'routes') ?? toml?.get('routes'),
-    toml?.get(...root, 'route') ?? toml?.get('route'),
+    file?.get(...root, 'routes') ?? file?.get('routes'),
+    file?.get(...root, 'route') ?? file?.get('route'),
   ).find((pattern) => isOfHost(pattern, hostname))
   if (route === undefined) return []
   return [

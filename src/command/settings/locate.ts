@@ -1,7 +1,8 @@
-import { findNodeAtLocation, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
+import { findNodeAtLocation, type ParseError, parseTree } from 'jsonc-parser'
 import { type Place, placeAt } from './place.ts'
 import type { Settings } from './settings.ts'
-import type { Path } from './wrangler-toml.ts'
+import type { Path } from './wrangler-file.ts'
+import { wordsOf } from './wrangler-json.ts'
 
 /** Where a variable, or something in it, comes from: a place in a file, or e.g. "the shell". */
 export type Origin = Place | string
@@ -12,7 +13,7 @@ export type Origin = Place | string
  * @param isName the name is meant at the end of the path, and not its value
  */
 export function locate(settings: Settings, variable: string, path: Path = [], isName = false): Origin | undefined {
-  const { toml, devVars, root, variables, sources } = settings
+  const { file, devVars, root, variables, sources } = settings
   const value = variables[variable]
   const json = typeof value === 'string' && path.length > 0 ? offsetInJson(value, path, isName) : undefined
   switch (sources.get(variable)) {
@@ -20,15 +21,15 @@ export function locate(settings: Settings, variable: string, path: Path = [], is
       return `${variable} of the shell${json === undefined ? '' : placeInJson(value as string, json)}`
     case '.dev.vars':
       return devVars?.placeOf(variable)
-    case 'wrangler.toml': {
+    case 'wrangler': {
       const whole = [...root, 'vars', variable]
-      if (json !== undefined) return toml?.placeInString(whole, json) ?? toml?.placeOf(whole)
+      if (json !== undefined) return file?.placeInString(whole, json) ?? file?.placeOf(whole)
       const full = [...whole, ...path]
-      return isName ? toml?.placeOfKey(full) : toml?.placeOf(full)
+      return isName ? file?.placeOfKey(full) : file?.placeOf(full)
     }
     case undefined:
       // If nothing is there, the table that it belongs in.
-      return toml?.placeOfKey([...root, 'vars']) ?? toml?.file
+      return file?.placeOfKey([...root, 'vars']) ?? file?.name
   }
 }
 
@@ -38,8 +39,7 @@ export function jsonMistake(text: string): { readonly what: string; readonly off
   parseTree(text, errors, { disallowComments: true, allowTrailingComma: false })
   const [first] = errors
   if (!first) return undefined
-  const words = printParseErrorCode(first.error).replace(/(?<=[a-z])(?=[A-Z])/g, ' ')
-  return { what: words.toLowerCase(), offset: first.offset }
+  return { what: wordsOf(first), offset: first.offset }
 }
 
 /** Line and column within a JSON text, where it cannot be said where in a file that is. */

@@ -3,9 +3,9 @@ import { Option } from '@commander-js/extra-typings'
 
 export const CONFIG = new Option(
   '-c, --config <file>',
-  'wrangler.toml to read; the next one from here upwards if left out',
+  'wrangler.toml, .json or .jsonc to read; the next one from here upwards if left out',
 )
-export const ENV = new Option('-e, --env <name>', 'environment of wrangler.toml, which inherits no variables').env(
+export const ENV = new Option('-e, --env <name>', 'environment of that file, which inherits no variables').env(
   'CLOUDFLARE_ENV',
 )
 export const REDIS = new Option(

@@ -4,7 +4,9 @@ import { meantVariable } from '../../config/misspelt.ts'
 import { SECRETS, VARIABLES } from '../../config/variables.ts'
 import { CommandError } from '../command-error.ts'
 import { DevVars } from './dev-vars.ts'
-import { TomlError, WranglerToml } from './wrangler-toml.ts'
+import { WranglerFile, WranglerSyntaxError } from './wrangler-file.ts'
+import { parseWranglerJson } from './wrangler-json.ts'
+import { parseWranglerToml } from './wrangler-toml.ts'
 
 export interface SettingsOptions {
   readonly cwd: string
@@ -13,39 +15,39 @@ export interface SettingsOptions {
    * them.
    */
   readonly shell: Readonly<Record<string, string | undefined>>
-  /** Path of wrangler.toml. Default: the next one from `cwd` upwards. */
+  /** Path of Wrangler's file: TOML, or JSON by its name. Default: the one that Wrangler finds from `cwd` upwards. */
   readonly config?: string | undefined
-  /** Name of an environment of wrangler.toml. */
+  /** Name of an environment of that file. */
   readonly env?: string | undefined
   /**
    * `deployed`: what `wrangler deploy` takes along, and the secrets that are known here. `development`: as `npm run dev`,
-   * where the shell wins over `.dev.vars`, which wins over wrangler.toml.
+   * where the shell wins over `.dev.vars`, which wins over Wrangler's file.
    */
   readonly view: 'deployed' | 'development'
 }
 
-/** Where the value of a variable comes from. */
-export type Source = 'wrangler.toml' | '.dev.vars' | 'shell'
+/** Where the value of a variable comes from; `wrangler`: from Wrangler's file. */
+export type Source = 'wrangler' | '.dev.vars' | 'shell'
 
 /** The Worker's variables, and where they come from. */
 export interface Settings {
   readonly variables: Readonly<Record<string, unknown>>
   readonly sources: ReadonlyMap<string, Source>
   /** Undefined if there is none; names and digests then come from the shell and `.dev.vars` alone. */
-  readonly toml: WranglerToml | undefined
+  readonly file: WranglerFile | undefined
   readonly devVars: DevVars | undefined
-  /** Where the environment's own keys stand in wrangler.toml: `[]`, or `['env', name]`. */
+  /** Where the environment's own keys stand in Wrangler's file: `[]`, or `['env', name]`. */
   readonly root: readonly string[]
 }
 
 /**
  * Reads the variables.
- * @throws {CommandError} if a named file is not there, is not TOML, or has no such environment
+ * @throws {CommandError} if a named file is not there, cannot be read, or has no such environment
  */
 export function readSettings({ cwd, shell, config, env, view }: SettingsOptions): Settings {
-  const path = config === undefined ? findUpwards(cwd, 'wrangler.toml') : resolve(cwd, config)
-  const toml = path === undefined ? undefined : readToml(path, shownFrom(cwd, path))
-  if (env !== undefined) refuseUnknownEnvironment(env, toml)
+  const path = config === undefined ? findWranglerFile(cwd) : resolve(cwd, config)
+  const file = path === undefined ? undefined : readFile(path, shownFrom(cwd, path))
+  if (env !== undefined) refuseUnknownEnvironment(env, file)
   const directory = path === undefined ? cwd : dirname(path)
   const devVars = readDevVars(directory, env, cwd)
   const root = env === undefined ? [] : ['env', env]
@@ -55,7 +57,7 @@ export function readSettings({ cwd, shell, config, env, view }: SettingsOptions)
   const add = (source: Source, values: Readonly<Record<string, unknown>>, isTaken: (name: string) => boolean) => {
     for (const [name, value] of Object.entries(values)) {
       // In .dev.vars and the shell, an empty secret counts as not set: a copy of .dev.vars.example names them all.
-      const isNone = value === undefined || (value === '' && SECRETS.has(name) && source !== 'wrangler.toml')
+      const isNone = value === undefined || (value === '' && SECRETS.has(name) && source !== 'wrangler')
       if (!isTaken(name) || (isNone && !(name in variables))) continue
       if (isNone) {
         delete variables[name]
@@ -68,18 +70,19 @@ export function readSettings({ cwd, shell, config, env, view }: SettingsOptions)
   }
   const isSecret = (name: string) => SECRETS.has(name)
   const isOurs = (name: string) => (VARIABLES as readonly string[]).includes(name) || meantVariable(name) !== undefined
-  add('wrangler.toml', toml?.table(...root, 'vars') ?? {}, () => true)
+  add('wrangler', file?.table(...root, 'vars') ?? {}, () => true)
   add('.dev.vars', devVars?.values ?? {}, view === 'deployed' ? isSecret : () => true)
   add('shell', shell, view === 'deployed' ? isSecret : isOurs)
-  return { variables, sources, toml, devVars, root }
+  return { variables, sources, file, devVars, root }
 }
 
 /** @throws {CommandError} */
-function readToml(path: string, shown: string): WranglerToml {
+function readFile(path: string, shown: string): WranglerFile {
   try {
-    return new WranglerToml(shown, readFileSync(path, 'utf8'))
+    const parse = /\.jsonc?$/.test(path) ? parseWranglerJson : parseWranglerToml
+    return new WranglerFile(shown, readFileSync(path, 'utf8'), parse)
   } catch (error) {
-    if (error instanceof TomlError) {
+    if (error instanceof WranglerSyntaxError) {
       const { line, column } = error.place
       throw new CommandError(`${shown}:${line}:${column}: ${error.message}`)
     }
@@ -89,12 +92,11 @@ function readToml(path: string, shown: string): WranglerToml {
 }
 
 /** @throws {CommandError} */
-function refuseUnknownEnvironment(env: string, toml: WranglerToml | undefined): void {
-  const known = Object.keys(toml?.table('env') ?? {})
+function refuseUnknownEnvironment(env: string, file: WranglerFile | undefined): void {
+  const known = Object.keys(file?.table('env') ?? {})
   if (known.includes(env)) return
-  const file = toml?.file ?? 'wrangler.toml'
   const hint = known.length > 0 ? `It has ${known.join(', ')}.` : 'It has none: leave --env out.'
-  throw new CommandError(`${file} has no environment ${JSON.stringify(env)}`, { hint })
+  throw new CommandError(`${file?.name ?? 'wrangler.toml'} has no environment ${JSON.stringify(env)}`, { hint })
 }
 
 /** As in Wrangler: the environment's file replaces the other. */
@@ -102,6 +104,11 @@ function readDevVars(directory: string, env: string | undefined, cwd: string): D
   const paths = [env === undefined ? [] : [`.dev.vars.${env}`], '.dev.vars'].flat().map((name) => join(directory, name))
   const path = paths.find((each) => existsSync(each))
   return path === undefined ? undefined : new DevVars(shownFrom(cwd, path), readFileSync(path, 'utf8'))
+}
+
+/** In the order in which Wrangler looks for them. */
+function findWranglerFile(from: string): string | undefined {
+  return findUpwards(from, 'wrangler.json') ?? findUpwards(from, 'wrangler.jsonc') ?? findUpwards(from, 'wrangler.toml')
 }
 
 function findUpwards(from: string, name: string): string | undefined {
