@@ -10,6 +10,7 @@ import type { ReceivedRequest } from '../request/received-request.ts'
 import { RuleMaker, type RuleMakerOptions } from '../request/rule-maker.ts'
 import type { CallContext } from '../store/call-context.ts'
 import { failuresOf } from './failures.ts'
+import { callerOf, type Findings } from './findings.ts'
 import { settlementOf } from './settlement.ts'
 import type { UpstreamHealth } from './shedding/upstream-health.ts'
 import type { TierReport, Verdict } from './verdict.ts'
@@ -49,11 +50,18 @@ export class Limiter {
     this.#rules = new RuleMaker(options)
   }
 
-  async decide(request: ReceivedRequest, path: RequestPath, context: CallContext): Promise<Verdict> {
+  /** @param findings to be filled in, if somebody wants to know */
+  async decide(
+    request: ReceivedRequest,
+    path: RequestPath,
+    context: CallContext,
+    findings?: Findings,
+  ): Promise<Verdict> {
     const matches = this.#finder.find(readMethods(request, this.#finder.methods), path)
     // Exempt requests are what operators must always get through: they are not shed either.
     if (matches === 'exempt') return ADMITTED
     if (matches === 'ambiguous') return { kind: 'ambiguous' }
+    if (findings) findings.matches = matches
     const priority = priorityOf(matches, path)
     if (this.#health?.sheds(priority)) return { kind: 'shed', retryAfterMs: SHED_RETRY_MS }
 
@@ -65,6 +73,7 @@ export class Limiter {
       else if (asked.kind !== 'skip') return asked
     }
     if (charges.length === 0) return ADMITTED
+    if (findings) findings.charges = charges
     const asked = charges.map(({ match, rule }) => ({ rule, onStoreError: match.policy.onStoreError }))
     const decided = await this.#decider.decide(asked, context)
     const verdict = this.#verdict(charges, decided, context)
@@ -111,7 +120,7 @@ export class Limiter {
 function callersOf(charges: readonly Charge[], shadowed: readonly TierReport[]): Record<string, string> {
   const callers = charges
     .filter(({ match }) => shadowed.some(({ policy }) => policy === match.policy))
-    .map(({ match, rule: { key } }) => [match.policy.name, key.slice(key.indexOf('{') + 1, -1)])
+    .map(({ match, rule }) => [match.policy.name, callerOf(rule)])
   return Object.fromEntries(callers)
 }
 
