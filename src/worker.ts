@@ -7,9 +7,11 @@ import { ConfigError } from './config/config-error.ts'
 import { type Config, type Environment, isFetcher, loadConfig } from './config/load-config.ts'
 import { consoleLog, throttle } from './decide/log.ts'
 import { type AppOptions, createApp } from './gateway/app.ts'
+import type { OpenStatistics } from './gateway/statistics.ts'
 import { upstashStore } from './gateway/upstash-store.ts'
 import { problemResponse } from './http/problem.ts'
 import type { GatewayRulesOptions } from './rules/gateway-rules.ts'
+import type { AnalyticsDataset } from './statistics/analytics.ts'
 import { MemoryStore } from './store/memory/memory-store.ts'
 
 interface Handler {
@@ -64,12 +66,16 @@ async function createHandler(env: Environment): Promise<Handler> {
     consoleLog('warn', { event: 'in_memory_store', message: 'no UPSTASH_REDIS_REST_URL: limits hold per isolate only' })
   }
   const algorithms = new Set(policies.map(({ algorithm }) => algorithm))
-  const store = redis ? upstashStore({ ...redis, algorithms, timeoutMs }) : new MemoryStore(now)
+  const own = redis ? upstashStore({ ...redis, algorithms, timeoutMs }) : new MemoryStore(now)
+  const statistics = await statisticsOf(config, env, now)
+  const store = statistics?.measured(own) ?? own
   const createOperate = await operatorsOf(config)
+  const createObserver = statistics?.createObserver
   const readClaim = await claimReaderOf(config)
-  const govern = await governorOf({ config, env, store, readClaim, now, log: throttle(consoleLog, now) })
+  const govern = await governorOf({ config, env, store: own, readClaim, now, log: throttle(consoleLog, now) })
   const call: AppOptions['fetch'] = (request, init) => upstream.fetch(request, init)
-  return createApp({ config, store, fetch: call, now, log: consoleLog, readClaim, govern, createOperate })
+  const all = { config, store, fetch: call, now, log: consoleLog }
+  return createApp({ ...all, readClaim, govern, createOperate, createObserver })
 }
 
 async function governorOf(options: GatewayRulesOptions): Promise<AppOptions['govern']> {
@@ -77,6 +83,22 @@ async function governorOf(options: GatewayRulesOptions): Promise<AppOptions['gov
   if (!rules) return undefined
   const { gatewayRules } = await import('./rules/gateway-rules.ts')
   return gatewayRules(options, rules)
+}
+
+async function statisticsOf(
+  { statistics: config, redis, keyPrefix }: Config,
+  env: Environment,
+  now: () => number,
+): Promise<OpenStatistics | undefined> {
+  const analytics = isDataset(env.ANALYTICS) ? env.ANALYTICS : undefined
+  if (!config.isOn && config.logShare === 0 && !analytics) return undefined
+  const { openStatistics } = await import('./gateway/statistics.ts')
+  return openStatistics({ config, redis, keyPrefix, analytics, now, log: consoleLog })
+}
+
+/** Whether a binding is one of Workers Analytics Engine. */
+function isDataset(binding: unknown): binding is AnalyticsDataset {
+  return typeof binding === 'object' && binding !== null && 'writeDataPoint' in binding
 }
 
 async function operatorsOf(config: Config): Promise<AppOptions['createOperate']> {

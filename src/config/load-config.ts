@@ -1,6 +1,7 @@
 import * as v from 'valibot'
 import { ON_STORE_ERROR } from '../decide/decider.ts'
 import type { GatewayConfig } from '../gateway/app.ts'
+import type { StatisticsConfig } from '../gateway/statistics.ts'
 import { DIALECTS } from '../http/rate-limit-fields.ts'
 import type { Tier } from '../limit/rule.ts'
 import { LIMITS_EXPECTED } from '../limit/tiers.ts'
@@ -16,12 +17,14 @@ import {
   host,
   httpUrl,
   integer,
+  labelHeader,
   limits,
   matching,
   oneOf,
   patternList,
   restUrl,
   share,
+  shareOrNone,
   signs,
 } from './schema.ts'
 import { SECRETS } from './variables.ts'
@@ -43,6 +46,7 @@ export interface Config extends GatewayConfig {
   readonly redis: { readonly url: string; readonly token: string } | undefined
   /** Rules that change without a deploy; undefined: there are none. */
   readonly rules: RulesConfig | undefined
+  readonly statistics: StatisticsConfig
   /** Undefined: nothing is served to operators. */
   readonly admin: AdminConfig | undefined
   /** Undefined: no policy asks for claims. */
@@ -85,6 +89,9 @@ export const environment = v.object({
   KEY_PREFIX: v.optional(matching(/^[\w.:-]{1,64}$/, 'up to 64 letters, digits, "_", ".", ":" or "-"'), 'sluice'),
   RULES: v.optional(oneOf('on', 'off'), 'off'),
   RULES_REFRESH_MS: v.optional(integer(100, 3_600_000), 5_000),
+  STATISTICS: v.optional(oneOf('on', 'off'), 'off'),
+  LOG_LIMITED: v.optional(shareOrNone, 0),
+  CALLER_LABEL: v.optional(labelHeader),
 })
 
 const NAMES: Names = { limits: 'RATE_LIMITS', policies: 'POLICIES', shedding: 'SHEDDING="on"' }
@@ -150,6 +157,11 @@ export function loadConfig(env: Environment): Config {
     leases: values.LEASES === 'off' ? undefined : values.LEASES,
     identitySecret: values.IDENTITY_SECRET,
     keyPrefix: values.KEY_PREFIX,
+    statistics: {
+      isOn: values.STATISTICS === 'on',
+      logShare: values.LOG_LIMITED,
+      labelHeader: values.CALLER_LABEL,
+    },
   })
 }
 

@@ -1,6 +1,7 @@
 /** Readers of single values. Each message says what was expected; `ConfigError` makes a line of it. */
 import * as v from 'valibot'
 import { LIMITS_EXPECTED, parseLimits } from '../limit/tiers.ts'
+import { parseHeaderSource } from '../request/identity/source.ts'
 import { type Pattern, parsePattern, patternExpected } from '../request/policy/pattern.ts'
 import { SIGNS } from '../request/policy/request-path.ts'
 import { ConfigError } from './config-error.ts'
@@ -37,6 +38,25 @@ export const share = v.pipe(
   v.gtValue(0, SHARE_EXPECTED),
   v.maxValue(1, SHARE_EXPECTED),
 )
+
+const SHARE_OR_NONE_EXPECTED = 'a share from 0 to 1'
+
+/** The same, or none of it. */
+export const shareOrNone = v.pipe(
+  v.union([v.number(), v.pipe(v.string(), v.regex(/^\d*\.?\d+$/), v.transform(Number))], SHARE_OR_NONE_EXPECTED),
+  v.minValue(0, SHARE_OR_NONE_EXPECTED),
+  v.maxValue(1, SHARE_OR_NONE_EXPECTED),
+)
+
+/** Names of fields that hold, or may well hold, what must not be stored or logged. */
+const CONFIDENTIAL = /auth|cookie|token|secret|key|passw|session|forwarded|(?:^|-)ip(?:v6)?$/
+const LABEL_EXPECTED = '"header:<name>" of a field that holds neither a credential nor an address'
+
+/** The field by whose value people know a caller. */
+export const labelHeader = parsed(LABEL_EXPECTED, (text) => {
+  const name = parseHeaderSource(text)
+  return name === undefined || CONFIDENTIAL.test(name) ? undefined : name
+})
 
 export const oneOf = <const T extends readonly string[]>(...options: T) =>
   v.picklist(options, options.map((option) => `"${option}"`).join(' or '))

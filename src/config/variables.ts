@@ -1,4 +1,4 @@
-/** The environment variables that Sluice reads, besides the service binding `UPSTREAM`. */
+/** The environment variables that Sluice reads, besides the bindings `UPSTREAM` and `ANALYTICS`. */
 export const VARIABLES = [
   'UPSTREAM_URL',
   'UPSTREAM_TIMEOUT_MS',
@@ -25,6 +25,9 @@ export const VARIABLES = [
   'KEY_PREFIX',
   'RULES',
   'RULES_REFRESH_MS',
+  'STATISTICS',
+  'LOG_LIMITED',
+  'CALLER_LABEL',
   'ADMIN_TOKEN',
   'ADMIN_HOST',
 ] as const

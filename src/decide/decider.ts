@@ -51,6 +51,15 @@ export interface Decided extends Decision {
   readonly degraded?: 'local' | 'open' | 'closed' | 'local, open'
 }
 
+export interface Savings {
+  /** Refusals that were known already. */
+  readonly byDenyCache: number
+  /** Requests that spent a permit taken in advance. */
+  readonly byLeases: number
+  /** Permits taken in advance, spent or not. */
+  readonly permitsLeased: number
+}
+
 /** How much is asked of the rules. */
 export type Asking = Pick<DecisionRequest, 'mode' | 'permits'>
 
@@ -89,6 +98,15 @@ export class Decider {
 
   get circuit(): Circuit {
     return this.#store.circuit
+  }
+
+  /** What it has done so far without asking the store. */
+  get savings(): Savings {
+    return {
+      byDenyCache: this.#denyCache?.answered ?? 0,
+      byLeases: this.#leases?.spent ?? 0,
+      permitsLeased: this.#leases?.taken ?? 0,
+    }
   }
 
   /** @throws {StoreError} if the store is out of reach */

@@ -28,6 +28,8 @@ interface Refusal {
  * refused and for the cost asked; a cheaper request, or another policy, is still asked for.
  */
 export class DenyCache {
+  /** Requests that it has answered so far. */
+  answered = 0
   readonly #store: Pick<Store, 'decide'>
   readonly #now: () => number
   readonly #refusals = new Generations<Refusal>(MAX_ENTRIES)
@@ -42,7 +44,10 @@ export class DenyCache {
   async decide(request: DecisionRequest, context: CallContext): Promise<Decision> {
     const sentAtMs = this.#now()
     const known = this.#recall(request, sentAtMs)
-    if (known) return known
+    if (known) {
+      this.answered++
+      return known
+    }
     const heardBefore = this.#standings.heard
     // Under its own name, so that what is forgotten meanwhile is forgotten under this name too.
     for (const rule of request.rules) if (rule.plan !== undefined) this.#standings.of(rule)

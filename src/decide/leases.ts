@@ -25,6 +25,10 @@ export type LeaseSize = number | 'auto'
  * more than its limit whenever it is spent before; permits not spent by then lapse, and count all the same.
  */
 export class Leases {
+  /** Permits taken in advance so far … */
+  taken = 0
+  /** … and those of them that were spent. */
+  spent = 0
   readonly #store: Pick<Store, 'decide'>
   readonly #now: () => number
   readonly #size: number
@@ -50,6 +54,7 @@ export class Leases {
     account.see(nowMs, terms)
     const isPaused = nowMs < account.replenishedUntilMs
     if (account.spend(nowMs)) {
+      this.spent++
       const left = account.left(nowMs)
       // Before permits run out, so that nobody waits.
       if (!isPaused && account.isShort(nowMs, this.#roundTripMs, terms)) {
@@ -108,6 +113,7 @@ export class Leases {
       if (decision.granted > 0) {
         account.standings = request.rules.map((rule) => this.#standings.of(rule))
         account.add(decision.granted - own, sentAtMs, terms)
+        this.taken += decision.granted - own
       }
       return decision
     } finally {

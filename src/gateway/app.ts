@@ -1,5 +1,6 @@
 import { Hono } from 'hono/tiny'
 import { type Log, throttle } from '../decide/log.ts'
+import type { Observer } from '../http/observer.ts'
 import { ambiguousTarget, noTarget, type Problem, problemResponse } from '../http/problem.ts'
 import { createProtect } from '../http/protect.ts'
 import type { Dialect } from '../http/rate-limit-fields.ts'
@@ -44,7 +45,11 @@ export interface AppOptions extends Pick<LimiterParts, 'readClaim'> {
   readonly govern?: Govern | undefined
   /** Makes what operators talk to; left out, there is nothing of that kind. */
   readonly createOperate?: CreateOperate | undefined
+  /** Makes what is told of each request; left out, nobody is told. */
+  readonly createObserver?: CreateObserver | undefined
 }
+
+export type CreateObserver = (gateway: Pick<ComposedLimiter, 'decider'>) => Observer
 
 /**
  * Answers what is asked of the gateway itself, other than its health.
@@ -78,6 +83,7 @@ export function createApp({
   readClaim,
   govern,
   createOperate,
+  createObserver,
 }: AppOptions): Hono {
   const { upstreamUrl, upstreamTimeoutMs: timeoutMs, dialect, ipv6Prefix } = config
   const log = throttle(everything, now)
@@ -85,7 +91,8 @@ export function createApp({
   const { decider, health } = composed
   const governed = govern?.(composed)
   const { limiter } = governed ?? composed
-  const protect = createProtect({ limiter, health, dialect, ipv6Prefix, now })
+  const observer = createObserver?.(composed)
+  const protect = createProtect({ limiter, health, dialect, ipv6Prefix, now, observer })
   const name = viaName(config)
   const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, name, log })
   const targetOf = createTargetReader(createPathReader(config.literalInPaths))
@@ -97,10 +104,14 @@ export function createApp({
   const app = new Hono({ getPath: () => '/' })
   app.all('/', async (c) => {
     const request = c.req.raw
+    const refuse = (response: Response) => {
+      observer?.undecided('bad_request', c.executionCtx)
+      return response
+    }
     const names = fieldNames(request.headers)
-    if (!names) return problemResponse(TOO_MANY_FIELDS)
+    if (!names) return refuse(problemResponse(TOO_MANY_FIELDS))
     const target = targetOf(request.url)
-    if (typeof target === 'string') return noTarget(target)
+    if (typeof target === 'string') return refuse(noTarget(target))
     const { canonical, ambiguity } = target.path
     if (canonical === '/_sluice/health' && /^(?:GET|HEAD)$/.test(request.method)) {
       return healthResponse(await readHealth())
@@ -110,12 +121,14 @@ export function createApp({
       const context = requestContext((work) => c.executionCtx.waitUntil(work), log)
       return (await operate(request, target, context)) ?? notServed()
     }
-    if (ambiguity && ((hasBasePath && ambiguity.mayGoUp) || OWN_PATH.test(ambiguity.decoded))) return ambiguousTarget()
+    if (ambiguity && ((hasBasePath && ambiguity.mayGoUp) || OWN_PATH.test(ambiguity.decoded))) {
+      return refuse(ambiguousTarget())
+    }
     if (isConnectionStray(request.headers)) {
       const detail = 'The field Connection names a field that is not about the connection, or too many.'
-      return problemResponse({ status: 400, title: 'Bad Request', detail })
+      return refuse(problemResponse({ status: 400, title: 'Bad Request', detail }))
     }
-    if (hasPassed(request.headers.get('Via'), name)) return loopDetected()
+    if (hasPassed(request.headers.get('Via'), name)) return refuse(loopDetected())
     const context = requestContext((work) => c.executionCtx.waitUntil(work), log)
     try {
       return await protect(request, target.path, context, {

@@ -1,3 +1,4 @@
+import type { Findings } from '../limiter/findings.ts'
 import type { Limiter } from '../limiter/limiter.ts'
 import type { UpstreamHealth } from '../limiter/shedding/upstream-health.ts'
 import type { Verdict } from '../limiter/verdict.ts'
@@ -6,6 +7,7 @@ import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../store/call-context.ts'
 import { type Admitted, beginExchange, isAwaited, type Refused, tellLimits } from './exchange.ts'
 import { holdUntilEnd } from './hold-until-end.ts'
+import type { Observer } from './observer.ts'
 import type { Dialect } from './rate-limit-fields.ts'
 import { refusal } from './refusal.ts'
 
@@ -18,6 +20,8 @@ export interface ProtectOptions {
   readonly ipv6Prefix: number
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
+  /** Is told what happens to each request. */
+  readonly observer?: Observer | undefined
 }
 
 /** @returns a request whose signal is aborted when the client has gone away */
@@ -47,13 +51,23 @@ export type Protect = (
 ) => Promise<Response>
 
 /** Makes the main handler: decide, then go on or refuse, and report how the limits stand. */
-export function createProtect({ limiter, health, dialect, ipv6Prefix, now }: ProtectOptions): Protect {
+export function createProtect({ limiter, health, dialect, ipv6Prefix, now, observer }: ProtectOptions): Protect {
   return async function protect(request, path, context, answers) {
-    const verdict = await limiter.decide(request, path, context)
+    const findings = observer && nothingFound()
+    let verdict: Verdict
+    try {
+      verdict = await limiter.decide(request, path, context, findings && { findings })
+    } catch (error) {
+      observer?.undecided('failed', context)
+      throw error
+    }
+    const observed = findings && { request, verdict, findings }
+    if (observed) observer?.decided(observed, context)
     const answered =
       verdict.kind === 'admitted'
         ? await goOn(request, verdict, context, answers)
         : { response: await (answers.refuse ?? refusal)(verdict), verdict }
+    if (observed && verdict.kind === 'admitted') observer?.answered(observed, answered.response.status)
     tellLimits(answered.response.headers, answered.verdict, dialect, now())
     return answered.response
   }
@@ -96,4 +110,8 @@ export function createProtect({ limiter, health, dialect, ipv6Prefix, now }: Pro
       throw error
     }
   }
+}
+
+function nothingFound(): Findings {
+  return { matches: [], charges: [] }
 }

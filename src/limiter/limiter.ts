@@ -10,7 +10,8 @@ import type { ReceivedRequest } from '../request/received-request.ts'
 import { RuleMaker, type RuleMakerOptions } from '../request/rule-maker.ts'
 import type { CallContext } from '../store/call-context.ts'
 import { failuresOf } from './failures.ts'
-import type { Ordered, Orders } from './orders.ts'
+import { callerOf, type Findings } from './findings.ts'
+import type { Blocked, Ordered, Orders } from './orders.ts'
 import { settlementOf } from './settlement.ts'
 import type { UpstreamHealth } from './shedding/upstream-health.ts'
 import type { TierReport, Verdict } from './verdict.ts'
@@ -31,6 +32,16 @@ export interface Charge {
   /** It is counted, but refuses nothing, and is not reported. */
   readonly isUnlimited?: boolean
 }
+
+/** What goes with a request. */
+export interface Beside {
+  /** Left out: there are none for this request. */
+  readonly orders?: Orders | undefined
+  /** To be filled in, if somebody wants to know. */
+  readonly findings?: Findings | undefined
+}
+
+const NOTHING_BESIDE: Beside = {}
 
 const ADMITTED: Verdict = { kind: 'admitted', tiers: [] }
 
@@ -53,9 +64,8 @@ export class Limiter {
     this.#rules = new RuleMaker(options)
   }
 
-  /** @param orders left out: there are none for this request */
-  async decide(request: ReceivedRequest, path: RequestPath, context: CallContext, orders?: Orders): Promise<Verdict> {
-    const charges = await this.ask(request, path, context, orders)
+  async decide(request: ReceivedRequest, path: RequestPath, context: CallContext, beside?: Beside): Promise<Verdict> {
+    const charges = await this.ask(request, path, context, beside)
     return 'kind' in charges ? charges : this.charge(charges, context)
   }
 
@@ -67,12 +77,13 @@ export class Limiter {
     request: ReceivedRequest,
     path: RequestPath,
     context: Pick<CallContext, 'waitUntil'>,
-    orders?: Orders,
+    { orders, findings }: Beside = NOTHING_BESIDE,
   ): Promise<readonly Charge[] | Verdict> {
     const matches = this.#finder.find(readMethods(request, this.#finder.methods), path)
     // Exempt requests are what operators must always get through: they are not shed either.
     if (matches === 'exempt') return ADMITTED
     if (matches === 'ambiguous') return { kind: 'ambiguous' }
+    if (findings) findings.matches = matches
     const priority = priorityOf(matches, path)
     if (!orders?.isAllowed && this.#health?.sheds(priority)) return { kind: 'shed', retryAfterMs: SHED_RETRY_MS }
 
@@ -84,9 +95,9 @@ export class Limiter {
       else if (asked.kind !== 'skip') return asked
     }
     if (charges.length === 0) return ADMITTED
-    if (!orders) return charges
-    const ordered = orders.apply(charges.map(({ match: { policy }, rule }) => ({ policy, rule })))
-    return 'kind' in ordered ? ordered : charges.map(({ match }, at) => ({ match, ...(ordered[at] as Ordered) }))
+    const ordered = orders ? orderedBy(orders, charges) : charges
+    if (findings && !('kind' in ordered)) findings.charges = ordered
+    return ordered
   }
 
   async charge(charges: readonly Charge[], context: CallContext): Promise<Verdict> {
@@ -132,11 +143,16 @@ export class Limiter {
   }
 }
 
+function orderedBy(orders: Orders, charges: readonly Charge[]): readonly Charge[] | Blocked {
+  const ordered = orders.apply(charges.map(({ match: { policy }, rule }) => ({ policy, rule })))
+  return 'kind' in ordered ? ordered : charges.map(({ match }, at) => ({ match, ...(ordered[at] as Ordered) }))
+}
+
 /** Who would have been refused: for each policy, the identity as its key in Redis has it. */
 function callersOf(charges: readonly Charge[], shadowed: readonly TierReport[]): Record<string, string> {
   const callers = charges
     .filter(({ match }) => shadowed.some(({ policy }) => policy === match.policy))
-    .map(({ match, rule: { key } }) => [match.policy.name, key.slice(key.indexOf('{') + 1, -1)])
+    .map(({ match, rule }) => [match.policy.name, callerOf(rule)])
   return Object.fromEntries(callers)
 }
 

@@ -3,7 +3,7 @@ import type { Log } from '../decide/log.ts'
 import { ALGORITHMS } from '../limit/algorithm-table.ts'
 import type { ComposedLimiter, LimiterConfig } from '../limiter/compose-limiter.ts'
 import type { RulesState } from '../limiter/governed.ts'
-import { Limiter } from '../limiter/limiter.ts'
+import { type Beside, Limiter } from '../limiter/limiter.ts'
 import type { Verdict } from '../limiter/verdict.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import type { Policy } from '../request/policy/policy.ts'
@@ -78,7 +78,12 @@ export class LiveLimiter implements Pick<Limiter, 'decide'> {
     return { version, readAtMs: this.#readMs, problem: this.#problem, shadow: shadow?.counts }
   }
 
-  async decide(request: ReceivedRequest, path: RequestPath, context: CallContext): Promise<Verdict> {
+  async decide(
+    request: ReceivedRequest,
+    path: RequestPath,
+    context: CallContext,
+    { findings }: Beside = {},
+  ): Promise<Verdict> {
     const nowMs = this.#options.now()
     const isDue = this.#isDue(nowMs)
     if (isDue) {
@@ -91,8 +96,8 @@ export class LiveLimiter implements Pick<Limiter, 'decide'> {
     const found = rulebook?.ordersFor(request, nowMs, context)
     const orders = this.#ordersOf(found instanceof Promise ? await found : found)
     if (orders && 'kind' in orders) return orders
-    if (!shadow) return limiter.decide(request, path, context, orders)
-    return shadow.decideBeside(() => limiter.decide(request, path, context, orders), request, path, context, orders)
+    const decide = () => limiter.decide(request, path, context, { orders, findings })
+    return shadow ? shadow.decideBeside(decide, request, path, context, orders) : decide()
   }
 
   #ordersOf(found: Found): Found {

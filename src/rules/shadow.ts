@@ -43,7 +43,7 @@ export class Shadow {
     orders: Orders | undefined,
   ): Promise<Verdict> {
     // Before the request is passed on, whose body can then no longer be read.
-    const asked = await this.#limiter.ask(request, path, context, orders)
+    const asked = await this.#limiter.ask(request, path, context, { orders })
     const beside = 'kind' in asked ? Promise.resolve(asked) : this.#limiter.charge(asked, context)
     // Should the policies in force fail, nobody else handles it.
     beside.catch(() => {})

@@ -43,6 +43,7 @@ test('loadConfig() has a default for everything but the upstream', () => {
   expect(loadConfig({ UPSTREAM_URL })).toEqual({
     upstreamUrl: 'https://api.example.com',
     upstreamTimeoutMs: 30_000,
+    statistics: { isOn: false, logShare: 0, labelHeader: undefined },
     redis: undefined,
     jwt: undefined,
     policies: [
@@ -104,6 +105,11 @@ test.each<[Environment, Partial<Config>]>([
   [{ LOCAL_SHARE: 1 }, { localShare: 1 }],
   [{ IDENTITY_SECRET: 'sixteen or more.' }, { identitySecret: 'sixteen or more.' }],
   [{ KEY_PREFIX: 'eu:api_2.v-1' }, { keyPrefix: 'eu:api_2.v-1' }],
+  [{}, { statistics: { isOn: false, logShare: 0, labelHeader: undefined } }],
+  [
+    { STATISTICS: 'on', LOG_LIMITED: '0.01', CALLER_LABEL: 'header:X-Account-Name' },
+    { statistics: { isOn: true, logShare: 0.01, labelHeader: 'x-account-name' } },
+  ],
   [{ SOME_OTHER_BINDING: {} }, { keyPrefix: 'sluice' }],
 ])('loadConfig() reads %j', (env, expected) => {
   expect(load(env)).toMatchObject(expected)
@@ -421,6 +427,15 @@ test.each<[string, Environment]>([
     'KEY_PREFIX: expected up to 64 letters, digits, "_", ".", ":" or "-", got "a{b}"',
     { UPSTREAM_URL, KEY_PREFIX: 'a{b}' },
   ],
+  ['STATISTICS: expected "on" or "off", got "yes"', { UPSTREAM_URL, STATISTICS: 'yes' }],
+  ['LOG_LIMITED: expected a share from 0 to 1, got "1%"', { UPSTREAM_URL, LOG_LIMITED: '1%' }],
+  ['LOG_LIMITED: expected a share from 0 to 1, got 2', { UPSTREAM_URL, LOG_LIMITED: 2 }],
+  ...['Authorization', 'X-Api-Key', 'Cookie', 'CF-Connecting-IP', 'X-Forwarded-For', 'X-Session', 'X-Real-IP'].map(
+    (name): [string, Environment] => [
+      `CALLER_LABEL: expected "header:<name>" of a field that holds neither a credential nor an address, got "header:${name}"`,
+      { UPSTREAM_URL, CALLER_LABEL: `header:${name}` },
+    ],
+  ),
 ])('loadConfig() refuses with: %s', (message, env) => {
   expect(messageOf(env)).toBe(message)
 })

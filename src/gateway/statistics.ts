@@ -1,0 +1,78 @@
+import type { Decider } from '../decide/decider.ts'
+import type { Log } from '../decide/log.ts'
+import type { Observer } from '../http/observer.ts'
+import { AllObservers } from '../statistics/all-observers.ts'
+import { type AnalyticsDataset, AnalyticsWriter } from '../statistics/analytics.ts'
+import { MeasuredStore } from '../statistics/measured-store.ts'
+import { Recorder } from '../statistics/recorder.ts'
+import { RefusalLog } from '../statistics/refusal-log.ts'
+import type { Counters } from '../store/counters.ts'
+import { MemoryCounters } from '../store/memory/memory-counters.ts'
+import type { Store } from '../store/store.ts'
+import type { CreateObserver } from './app.ts'
+import { upstashCounters } from './upstash-counters.ts'
+import type { UpstashDatabase } from './upstash-store.ts'
+
+export interface StatisticsConfig {
+  /** Whether requests are counted. */
+  readonly isOn: boolean
+  /** Of the refusals that are logged, 0 to 1. */
+  readonly logShare: number
+  /** Header by whose value people know callers. */
+  readonly labelHeader: string | undefined
+}
+
+export interface StatisticsOptions {
+  readonly config: StatisticsConfig
+  /** Undefined: what this isolate counts stays in it. */
+  readonly redis: UpstashDatabase | undefined
+  /** First part of every key. */
+  readonly keyPrefix: string
+  readonly analytics: AnalyticsDataset | undefined
+  /** Milliseconds since the Unix epoch. */
+  readonly now: () => number
+  readonly log: Log
+}
+
+/** Everything that tells what happens to requests. */
+export interface OpenStatistics {
+  /** Where what is counted can be read; undefined if it is not. */
+  readonly counters: Counters | undefined
+  /** The same store, timed. */
+  measured(store: Store): Store
+  readonly createObserver: CreateObserver
+}
+
+/** Nobody waits for a flush; the next one is due after ten seconds. */
+const FLUSH_TIMEOUT_MS = 4_000
+
+const NOTHING_SAVED: Decider['savings'] = { byDenyCache: 0, byLeases: 0, permitsLeased: 0 }
+
+export function openStatistics({ config, redis, keyPrefix, analytics, now, log }: StatisticsOptions): OpenStatistics {
+  const { isOn, logShare: share, labelHeader } = config
+  let decider: Pick<Decider, 'savings'> = { savings: NOTHING_SAVED }
+  const observers: Observer[] = []
+  let counters: Counters | undefined
+  let recorder: Recorder | undefined
+  if (isOn) {
+    counters = redis ? upstashCounters({ ...redis, keyPrefix, timeoutMs: FLUSH_TIMEOUT_MS }) : new MemoryCounters(now)
+    recorder = new Recorder({ counters, readSavings: () => decider.savings, labelHeader, now, wait, log })
+    observers.push(recorder)
+  }
+  if (share > 0) observers.push(new RefusalLog({ share, labelHeader, log, random: Math.random }))
+  if (analytics) observers.push(new AnalyticsWriter(analytics))
+  const [only, ...others] = observers
+  const observer = only && others.length === 0 ? only : new AllObservers(observers)
+  return {
+    counters,
+    measured: (store) => (recorder ? new MeasuredStore(store, recorder, now) : store),
+    createObserver(gateway) {
+      decider = gateway.decider
+      return observer
+    },
+  }
+}
+
+function wait(ms: number): Promise<unknown> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}

@@ -1,0 +1,21 @@
+import type { Findings } from '../limiter/findings.ts'
+import type { Verdict } from '../limiter/verdict.ts'
+import type { ReceivedRequest } from '../request/received-request.ts'
+import type { CallContext } from '../store/call-context.ts'
+
+/** Something that happens to a request. */
+export interface Observed {
+  readonly request: ReceivedRequest
+  readonly verdict: Verdict
+  readonly findings: Findings
+}
+
+/** Is told what happens to each request, while it happens: it must be quick, wait for nothing and not throw. */
+export interface Observer {
+  /** What was decided. It is told before anything answers, because the client may go away meanwhile. */
+  decided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void
+  /** The status of the response to a request that was admitted. */
+  answered(observed: Observed, status: number): void
+  /** The request was refused because it cannot be read, or the gateway itself has failed on it. */
+  undecided(outcome: 'bad_request' | 'failed', context: Pick<CallContext, 'waitUntil'>): void
+}

@@ -1,0 +1,64 @@
+import type { Observed, Observer } from '../http/observer.ts'
+import { EVERYWHERE } from './count-names.ts'
+import { countryOf } from './country.ts'
+import { outcomeOf, refusingTiers } from './outcome-of.ts'
+import { refusedCallers } from './refused-callers.ts'
+
+/** What is used of a binding of Workers Analytics Engine. Writing returns at once, and nothing waits for it. */
+export interface AnalyticsDataset {
+  writeDataPoint(point: {
+    readonly indexes: readonly string[]
+    readonly blobs: readonly (string | null)[]
+    readonly doubles: readonly number[]
+  }): void
+}
+
+/** Longer ones would not fit into the 16 KB that all blobs of a data point may have together. */
+const MAX_BLOB_CHARACTERS = 500
+/** Of UTF-8, which an index may have. */
+const MAX_INDEX_BYTES = 96
+
+/**
+ * Writes a data point for each request to Workers Analytics Engine. Its limits (25 points or more an invocation, 20 blobs of 16
+ * KB together, 20 doubles, one index of 96 bytes) leave room for that.
+ * https://developers.cloudflare.com/analytics/analytics-engine/limits/
+ */
+export class AnalyticsWriter implements Observer {
+  readonly #dataset: AnalyticsDataset
+
+  constructor(dataset: AnalyticsDataset) {
+    this.#dataset = dataset
+  }
+
+  decided(observed: Observed): void {
+    if (observed.verdict.kind !== 'admitted') this.#write(observed, 0)
+  }
+
+  answered(observed: Observed, status: number): void {
+    this.#write(observed, status)
+  }
+
+  undecided(outcome: 'bad_request' | 'failed'): void {
+    this.#dataset.writeDataPoint({ indexes: [outcome], blobs: [outcome], doubles: [1, 0, 0] })
+  }
+
+  #write(observed: Observed, status: number): void {
+    const { verdict, findings, request } = observed
+    const [match] = findings.matches
+    const [caller] = refusedCallers(observed)
+    const [tier] = refusingTiers(verdict)
+    const blobs = [
+      outcomeOf(verdict),
+      caller?.policy ?? match?.policy.name,
+      match && (match.route ?? EVERYWHERE),
+      tier?.name,
+      verdict.degraded,
+      countryOf(request),
+      caller?.digest,
+    ].map((blob) => blob?.slice(0, MAX_BLOB_CHARACTERS) ?? null)
+    const retryAfterMs = 'retryAfterMs' in verdict ? verdict.retryAfterMs : 0
+    // Sampled by this: callers who are refused are kept apart from each other, all else goes by its outcome.
+    const index = (caller?.digest ?? outcomeOf(verdict)).slice(0, MAX_INDEX_BYTES)
+    this.#dataset.writeDataPoint({ indexes: [index], blobs, doubles: [1, status, retryAfterMs] })
+  }
+}

@@ -1,0 +1,183 @@
+import type { Savings } from '../decide/decider.ts'
+import type { Log } from '../decide/log.ts'
+import type { Observed, Observer } from '../http/observer.ts'
+import type { CallContext } from '../store/call-context.ts'
+import { type Counters, type Flush, PERIOD_MS, type Period, startOf } from '../store/counters.ts'
+import { StoreError } from '../store/store.ts'
+import { COUNT_NAMES } from './count-names.ts'
+import { Minute } from './minute.ts'
+
+export interface RecorderOptions {
+  readonly counters: Pick<Counters, 'add'>
+  /** Tells what has been saved so far. */
+  readonly readSavings: () => Savings
+  /** Header by whose value people know callers. */
+  readonly labelHeader: string | undefined
+  /** Milliseconds since the Unix epoch. */
+  readonly now: () => number
+  readonly wait: (ms: number) => Promise<unknown>
+  readonly log: Log
+}
+
+/** An isolate sends what it has counted at most this often. */
+export const FLUSH_INTERVAL_MS = 10_000
+/** A flush that has failed is tried once more by the same request, which the platform ends 30 s after its response. */
+const RETRY_AFTER_MS = 5_000
+/** A request that was to send, and has not done so for so long after it should have, was ended before. */
+const LOST_AFTER_MS = 20_000
+/** For so long after it was first sent, the store knows a flush that it has added. */
+const KNOWN_FOR_MS = 3_600_000
+
+/**
+ * Counts in memory what happens to requests, and lets one of them send it when ten seconds have passed. On Workers no
+ * request may await a promise of another, so what is to be sent is plain data, and any request can send it. A flush that
+ * may have been added, or not, is sent again as it is, until the store says that it has it: it counts once.
+ */
+export class Recorder implements Observer {
+  readonly #options: RecorderOptions
+  readonly #source = randomName()
+  #number = 0
+  #minute: Minute | undefined
+  /** Minutes that are over, but not sent. */
+  #past: Period[] = []
+  #saved: Savings
+  #unsent: { readonly flush: Flush; readonly sinceMs: number } | undefined
+  /** Some request will send before. */
+  #scheduledUntilMs = Number.NEGATIVE_INFINITY
+  /** Some request is sending until then; after that, another may take its turn. */
+  #sendingUntilMs = Number.NEGATIVE_INFINITY
+  #turn = 0
+
+  constructor(options: RecorderOptions) {
+    this.#options = options
+    this.#saved = options.readSavings()
+  }
+
+  decided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void {
+    const nowMs = this.#options.now()
+    this.#minuteAt(nowMs).countDecided(observed, this.#options.labelHeader)
+    this.#schedule(nowMs, context)
+  }
+
+  answered(_observed: Observed, status: number): void {
+    if (status >= 500) this.#minuteAt(this.#options.now()).countUpstream5xx()
+  }
+
+  undecided(outcome: 'bad_request' | 'failed', context: Pick<CallContext, 'waitUntil'>): void {
+    const nowMs = this.#options.now()
+    this.#minuteAt(nowMs).countUndecided(outcome)
+    this.#schedule(nowMs, context)
+  }
+
+  /** The store has answered. */
+  storeAnswered(ms: number): void {
+    this.#minuteAt(this.#options.now()).countStoreAnswer(ms)
+  }
+
+  storeFailed(): void {
+    this.#minuteAt(this.#options.now()).countStoreFailure()
+  }
+
+  #minuteAt(nowMs: number): Minute {
+    const minute = this.#minute
+    if (minute && nowMs >= minute.startMs && nowMs < minute.startMs + PERIOD_MS.minute) return minute
+    this.#endMinute()
+    this.#minute = new Minute(startOf('minute', nowMs))
+    return this.#minute
+  }
+
+  #endMinute(): void {
+    if (!this.#minute) return
+    this.#past.push(this.#minute.toPeriod(this.#savedSince()))
+    this.#minute = undefined
+  }
+
+  #savedSince(): Map<string, number> {
+    const before = this.#saved
+    const saved = this.#options.readSavings()
+    this.#saved = saved
+    return new Map([
+      [COUNT_NAMES.savedByDenyCache, saved.byDenyCache - before.byDenyCache],
+      [COUNT_NAMES.savedByLeases, saved.byLeases - before.byLeases],
+      [COUNT_NAMES.permitsLeased, saved.permitsLeased - before.permitsLeased],
+    ])
+  }
+
+  #schedule(nowMs: number, context: Pick<CallContext, 'waitUntil'>): void {
+    const leftMs = this.#scheduledUntilMs - nowMs
+    // More than there can be: the clock has stepped back.
+    if (leftMs > 0 && leftMs <= FLUSH_INTERVAL_MS + LOST_AFTER_MS) return
+    this.#scheduledUntilMs = nowMs + FLUSH_INTERVAL_MS + LOST_AFTER_MS
+    context.waitUntil(this.#flushLater())
+  }
+
+  async #flushLater(): Promise<void> {
+    const { wait } = this.#options
+    await wait(FLUSH_INTERVAL_MS)
+    if (await this.#flush()) return
+    await wait(RETRY_AFTER_MS)
+    await this.#flush()
+  }
+
+  /** @returns whether all is sent that was counted before */
+  async #flush(): Promise<boolean> {
+    const nowMs = this.#options.now()
+    // What is counted from here on is for the next one to send.
+    this.#scheduledUntilMs = Number.NEGATIVE_INFINITY
+    if (nowMs < this.#sendingUntilMs && this.#sendingUntilMs <= nowMs + LOST_AFTER_MS) return false
+    this.#sendingUntilMs = nowMs + LOST_AFTER_MS
+    this.#turn++
+    const turn = this.#turn
+    try {
+      // First what had failed before, then what is new.
+      await this.#send()
+      if (turn === this.#turn) {
+        this.#freeze()
+        await this.#send()
+      }
+      return true
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error
+      this.#options.log('warn', { event: 'statistics_unsent', message: error.message, requests: this.#unsentRequests })
+      return false
+    } finally {
+      if (turn === this.#turn) this.#sendingUntilMs = Number.NEGATIVE_INFINITY
+    }
+  }
+
+  #freeze(): void {
+    this.#endMinute()
+    const minutes = this.#past
+    if (minutes.length === 0) return
+    this.#past = []
+    this.#number++
+    this.#unsent = { flush: { source: this.#source, number: this.#number, minutes }, sinceMs: this.#options.now() }
+  }
+
+  async #send(): Promise<void> {
+    if (!this.#unsent) return
+    const { flush, sinceMs } = this.#unsent
+    const ageMs = this.#options.now() - sinceMs
+    if (ageMs < KNOWN_FOR_MS) await this.#options.counters.add(flush)
+    // It may have been added when it was sent first, and would then be added twice.
+    else this.#options.log('error', { event: 'statistics_lost', requests: requestsIn(flush) })
+    // Meanwhile another request may have sent it, and the next one.
+    if (this.#unsent?.flush === flush) this.#unsent = undefined
+  }
+
+  get #unsentRequests(): number {
+    return this.#unsent ? requestsIn(this.#unsent.flush) : 0
+  }
+}
+
+function requestsIn({ minutes }: Flush): number {
+  let sum = 0
+  for (const { counts } of minutes) {
+    for (const name of Object.values(COUNT_NAMES.requests)) sum += counts.get(name) ?? 0
+  }
+  return sum
+}
+
+function randomName(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, '0')).join('')
+}

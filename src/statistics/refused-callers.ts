@@ -1,0 +1,32 @@
+import type { Observed } from '../http/observer.ts'
+import { callerOf } from '../limiter/findings.ts'
+import type { ReceivedRequest } from '../request/received-request.ts'
+
+/** A caller, and a policy that has refused it. */
+export interface RefusedCaller {
+  readonly policy: string
+  /** As in Redis keys. */
+  readonly digest: string
+}
+
+/** Whom the enforced policies have refused: each that did, once. Nobody, if the limits are not why. */
+export function refusedCallers({
+  verdict,
+  findings,
+}: Pick<Observed, 'verdict' | 'findings'>): readonly RefusedCaller[] {
+  if (verdict.kind !== 'limited' && verdict.kind !== 'reserved') return []
+  const refusing = verdict.tiers.filter(({ policy, retryAfterMs }) => policy.enforced && retryAfterMs > 0)
+  return findings.charges
+    .filter(({ match }) => refusing.some(({ policy }) => policy === match.policy))
+    .map(({ match, rule }) => ({ policy: match.policy.name, digest: callerOf(rule) }))
+}
+
+/** Longer ones are cut. */
+const MAX_LABEL_CHARACTERS = 64
+
+/** What a header says, for people to read: callers may write anything into it. @param header undefined: there is none */
+export function labelOf({ headers }: ReceivedRequest, header: string | undefined): string | undefined {
+  const text = header === undefined ? undefined : headers.get(header)?.trim()
+  // Half of a character that takes two code units is none.
+  return text ? text.slice(0, MAX_LABEL_CHARACTERS).toWellFormed() : undefined
+}

@@ -1,0 +1,146 @@
+import { createDigest } from '../../src/request/identity/digest.ts'
+import { OUTCOMES } from '../../src/statistics/outcomes.ts'
+import { readStatistics, readTotals, type Statistics } from '../../src/statistics/read-statistics.ts'
+import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
+import { RedisCounters } from '../../src/store/redis/counters/redis-counters.ts'
+import { PLANTED } from '../setup/secret-watch.ts'
+import type { Bundle } from '../support/build-bundle.ts'
+import { connectRedis, type RedisClient } from '../support/script-store.ts'
+import { IDENTITY_SECRET, KEY_PREFIX, startSite } from './site.ts'
+import { KINDS, type Seen, sendTraffic, tokenOf } from './traffic.ts'
+
+export interface RunOptions {
+  readonly bundle: Bundle
+  readonly requests: number
+  readonly seed: number
+}
+
+/** A number that clients have seen, and what the statistics say. */
+export interface Compared {
+  readonly what: string
+  readonly seen: number
+  readonly counted: number
+}
+
+export interface Findings {
+  readonly compared: readonly Compared[]
+  /** Callers refused most that were not counted within their bounds. */
+  readonly miscounted: readonly string[]
+  /** Where a token, an address or a secret shows. */
+  readonly leaks: readonly string[]
+  readonly statistics: Statistics
+}
+
+/** Flushes come ten seconds after what they hold, or after the next request. */
+const PATIENCE_MS = 60_000
+
+/** Sends the traffic through two points of presence, Redis away for a tenth of it, and compares what both sides counted. */
+export async function run({ bundle, requests, seed }: RunOptions): Promise<Findings> {
+  const site = await startSite(bundle)
+  const redis = await connectRedis(site.redisPort)
+  try {
+    const urls = site.gateways.map(({ url }) => url)
+    const part = (share: number) => Math.round(requests * share)
+    const fromMs = Date.now()
+    const seen = [...(await sendTraffic(urls, part(0.5), seed))]
+    await site.withoutRedis(async () => {
+      seen.push(...(await sendTraffic(urls, part(0.1), seed + 1)))
+    })
+    seen.push(...(await sendTraffic(urls, part(0.1), seed + 2, 'overload')))
+    seen.push(...(await sendTraffic(urls, requests - seen.length, seed + 3)))
+    const counters = new RedisCounters({ client: nodeRedisClient(redis), keyPrefix: KEY_PREFIX, timeoutMs: 10_000 })
+    await arrived(counters, seen.length)
+    const query = { resolution: 'minute', fromMs, toMs: Date.now() + 60_000 } as const
+    const statistics = await readStatistics(counters, query)
+    const hours = await readStatistics(counters, { ...query, resolution: 'hour' })
+    const totals = await readTotals(counters)
+    const sums = [
+      { what: 'by hour', seen: sumOf(statistics.total.requests), counted: sumOf(hours.total.requests) },
+      { what: 'in all', seen: sumOf(statistics.total.requests), counted: sumOf(totals.requests) },
+    ]
+    return {
+      compared: [...compare(seen, statistics), ...sums],
+      miscounted: miscounted(seen, statistics),
+      leaks: await leaks(
+        redis,
+        site.gateways.flatMap(({ log }) => log),
+      ),
+      statistics,
+    }
+  } finally {
+    await redis.close()
+    await site.stop()
+  }
+}
+
+async function arrived(counters: RedisCounters, requests: number): Promise<void> {
+  const untilMs = Date.now() + PATIENCE_MS
+  while (Date.now() < untilMs) {
+    if (sumOf((await readTotals(counters)).requests) >= requests) return
+    await new Promise((resolve) => setTimeout(resolve, 250))
+  }
+}
+
+function compare(seen: readonly Seen[], { total }: Statistics): Compared[] {
+  const count = (is: (one: Seen) => boolean) => seen.filter(is).length
+  const outcomes = OUTCOMES.map((outcome) => ({
+    what: outcome,
+    seen: count((one) => one.outcome === outcome),
+    counted: total.requests[outcome],
+  }))
+  const degraded = Object.entries(total.degraded).map(([how, counted]) => ({
+    what: `degraded: ${how}`,
+    seen: count((one) => one.degraded === how),
+    counted,
+  }))
+  const tierNames = new Set(seen.flatMap(({ violated }) => violated))
+  const tiers = [...tierNames].map((name) => ({
+    what: `tier ${name}`,
+    seen: count(({ violated }) => violated.includes(name)),
+    counted: total.tiers.find(({ tier }) => tier === name)?.limited ?? 0,
+  }))
+  const policyNames = new Set(Object.values(KINDS).flatMap(({ policies }) => policies ?? []))
+  const policies = [...policyNames].map((name) => ({
+    what: `policy ${name}`,
+    seen: count(({ kind }) => (KINDS[kind].policies as readonly string[] | undefined)?.includes(name) ?? false),
+    counted: total.policies
+      .filter(({ policy }) => policy === name)
+      .reduce((sum, { requests }) => sum + sumOf(requests), 0),
+  }))
+  const upstream = { what: 'upstream 5xx', seen: count((one) => one.isUpstream5xx), counted: total.upstream5xx }
+  return [...outcomes, ...degraded, upstream, ...policies, ...tiers]
+}
+
+/** Compares the callers whom the policy `items` has refused most. */
+function miscounted(seen: readonly Seen[], { refused }: Statistics): string[] {
+  const digest = createDigest(IDENTITY_SECRET)
+  const really = new Map<string, number>()
+  for (const { violated, token } of seen) {
+    if (token === undefined || !violated.some((tier) => tier.startsWith('items-'))) continue
+    const caller = digest(['token', token])
+    really.set(caller, (really.get(caller) ?? 0) + 1)
+  }
+  const told = refused.callers.filter(({ policy }) => policy === 'items')
+  const wrong = told.filter(({ digest, atLeast, atMost }) => {
+    const times = really.get(digest) ?? 0
+    return times < atLeast || times > atMost
+  })
+  const missing = [...really].filter(([caller, times]) => {
+    return times > refused.othersAtMost && !told.some(({ digest }) => digest === caller)
+  })
+  return [...wrong.map(({ digest }) => digest), ...missing.map(([caller]) => caller)]
+}
+
+async function leaks(redis: RedisClient, log: readonly string[]): Promise<string[]> {
+  const kept = [...log]
+  for (const key of await redis.keys(`${KEY_PREFIX}:*`)) {
+    kept.push(key)
+    if (key.startsWith(`${KEY_PREFIX}:statistics:`)) kept.push(JSON.stringify(await redis.hGetAll(key)))
+  }
+  const secrets = new RegExp(`.{0,60}(?:${PLANTED}|203\\.0\\.113\\.|${tokenOf(1)}).{0,20}`)
+  return kept.flatMap((text) => secrets.exec(text)?.[0] ?? [])
+}
+
+function sumOf(numbers: Readonly<Record<string, number>>): number {
+  return Object.values(numbers).reduce((sum, number) => sum + number, 0)
+}

@@ -1,0 +1,124 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { loadConfig } from '../../src/config/load-config.ts'
+import type { Observed } from '../../src/http/observer.ts'
+import { numbersOf } from '../../src/statistics/numbers.ts'
+import { Recorder } from '../../src/statistics/recorder.ts'
+import { SpaceSaving } from '../../src/statistics/space-saving.ts'
+import type { Counters, Flush } from '../../src/store/counters.ts'
+import { MemoryCounters } from '../../src/store/memory/memory-counters.ts'
+import { StoreError } from '../../src/store/store.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
+
+const { policies } = loadConfig({ UPSTREAM_URL: 'https://api.example.com' })
+const [policy] = policies
+if (!policy) throw new Error('there is no policy')
+
+const ADMITTED: Observed = {
+  request: new Request('https://gateway.example/'),
+  verdict: { kind: 'admitted', tiers: [] },
+  findings: { matches: [{ policy, route: undefined, isCertain: true }], charges: [] },
+}
+
+/** What becomes of a call that sends a flush. */
+const FATES = ['added', 'failed', 'added, but unanswered', 'added late, unanswered', 'never answered'] as const
+type Fate = (typeof FATES)[number]
+
+/** Adds each flush as its fate says, and then answers or not. */
+class UnreliableCounters implements Pick<Counters, 'add'> {
+  readonly #clock: VirtualClock
+  readonly #counters: Counters
+  readonly #fates: Fate[]
+
+  constructor(clock: VirtualClock, counters: Counters, fates: readonly Fate[]) {
+    this.#clock = clock
+    this.#counters = counters
+    this.#fates = [...fates]
+  }
+
+  async add(flush: Flush): Promise<void> {
+    const fate = this.#fates.shift() ?? 'added'
+    if (fate === 'added' || fate === 'added, but unanswered') await this.#counters.add(flush)
+    if (fate === 'added late, unanswered') this.#clock.after(45_000, () => this.#counters.add(flush))
+    if (fate === 'never answered') await new Promise(() => {})
+    if (fate !== 'added') throw new StoreError('no answer')
+  }
+}
+
+const fates = fc.array(fc.constantFrom(...FATES), { maxLength: 8 })
+/**
+ * Milliseconds before each request, some of which come together and some after a long time, and whether the platform ends
+ * the request before it could send anything.
+ */
+const arrivals = fc.array(
+  fc.tuple(
+    fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 2_000 }), fc.integer({ min: 5_000, max: 90_000 })),
+    fc.integer({ min: 0, max: 4 }).map((number) => number === 0),
+  ),
+  { minLength: 1, maxLength: 40 },
+)
+
+test('no request is lost, and none is counted twice, whatever becomes of flushes', async () => {
+  await fc.assert(
+    fc.asyncProperty(fates, arrivals, async (fates, arrivals) => {
+      const clock = new VirtualClock()
+      const counters = new MemoryCounters(() => clock.now())
+      let isEnded = false
+      const recorder = new Recorder({
+        counters: new UnreliableCounters(clock, counters, fates),
+        readSavings: () => ({ byDenyCache: 0, byLeases: 0, permitsLeased: 0 }),
+        labelHeader: undefined,
+        now: () => clock.now(),
+        wait: (ms) => (isEnded ? new Promise(() => {}) : clock.sleep(ms)),
+        log: () => {},
+      })
+      let requests = 0
+      const send = () => {
+        requests++
+        recorder.decided(ADMITTED, { waitUntil: () => {} })
+      }
+      for (const [pauseMs, isEndedEarly] of arrivals) {
+        await clock.advance(pauseMs)
+        isEnded = isEndedEarly
+        send()
+        isEnded = false
+      }
+      // However badly it began, a few requests later everything is told.
+      for (let i = 0; i < 12; i++) {
+        await clock.advance(40_000)
+        send()
+      }
+      await clock.advance(60_000)
+      const told = numbersOf(await counters.totals())
+      expect(told.requests.admitted).toBe(requests)
+      const byMinute = await counters.read('minute', 0, clock.now() + 1)
+      const sum = byMinute.reduce((all, { counts }) => all + numbersOf(counts).requests.admitted, 0)
+      expect(sum).toBe(requests)
+    }),
+  )
+})
+
+test('SpaceSaving#sketch() keeps its bounds for any stream', () => {
+  const names = fc.array(fc.integer({ min: 0, max: 30 }), { maxLength: 300 })
+  fc.assert(
+    fc.property(names, fc.integer({ min: 1, max: 12 }), fc.integer({ min: 1, max: 12 }), (stream, capacity, most) => {
+      const sketch = new SpaceSaving(capacity)
+      const really = new Map<string, number>()
+      for (const number of stream) {
+        const name = `caller${number}`
+        sketch.see(name)
+        really.set(name, (really.get(name) ?? 0) + 1)
+      }
+      const { items, floor } = sketch.sketch(most)
+      expect(items.length).toBeLessThanOrEqual(Math.min(capacity, most))
+      expect(floor * Math.min(capacity, most)).toBeLessThanOrEqual(stream.length)
+      for (const { name, count, over } of items) {
+        const times = really.get(name) ?? 0
+        expect(count).toBeGreaterThanOrEqual(times)
+        expect(count - over).toBeLessThanOrEqual(times)
+        really.delete(name)
+      }
+      for (const times of really.values()) expect(times).toBeLessThanOrEqual(floor)
+    }),
+  )
+})

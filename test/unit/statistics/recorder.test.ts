@@ -1,0 +1,230 @@
+import { expect, test } from 'vitest'
+import { loadConfig } from '../../../src/config/load-config.ts'
+import type { Observed } from '../../../src/http/observer.ts'
+import type { TierReport, Verdict } from '../../../src/limiter/verdict.ts'
+import type { Policy } from '../../../src/request/policy/policy.ts'
+import { readStatistics } from '../../../src/statistics/read-statistics.ts'
+import { FLUSH_INTERVAL_MS, Recorder } from '../../../src/statistics/recorder.ts'
+import type { Flush } from '../../../src/store/counters.ts'
+import { MemoryCounters } from '../../../src/store/memory/memory-counters.ts'
+import { StoreError } from '../../../src/store/store.ts'
+
+const START_MS = 1_800_000_000_000
+const MINUTE = 60_000
+
+const { policies } = loadConfig({
+  UPSTREAM_URL: 'https://api.example.com',
+  POLICIES: [
+    { name: 'login', limits: '5/1m', match: 'POST /login/:realm' },
+    { name: 'trial', limits: '5/1m', mode: 'shadow' },
+    { name: 'urgent', priority: 'critical' },
+  ],
+})
+const [login, trial, urgent] = policies as [Policy, Policy, Policy]
+
+function observed(verdict: Verdict, headers: Record<string, string> = {}): Observed {
+  const matches = [
+    { policy: login, route: 'POST /login/:realm', isCertain: true },
+    { policy: trial, route: undefined, isCertain: true },
+    { policy: urgent, route: undefined, isCertain: true },
+  ]
+  const rule = { algorithm: 'sliding-window', tiers: [], cost: 1, enforced: true, reserved: 0 } as const
+  return {
+    request: new Request('https://gateway.example/login/secret-realm', { headers }),
+    verdict,
+    findings: {
+      matches,
+      charges: matches
+        .slice(0, 2)
+        .map((match) => ({ match, rule: { ...rule, key: `sluice:p:w:{of-${match.policy.name}}` } })),
+    },
+  }
+}
+
+function tier(policy: Policy, retryAfterMs = 0, isReserve = false): TierReport {
+  const [first] = policy.tiers
+  if (!first) throw new Error('the policy has no tier')
+  return { ...first, policy, isReserve, remaining: 0, resetMs: 1, retryAfterMs }
+}
+
+function subject() {
+  const clock = { now: START_MS }
+  const wakes: (() => void)[] = []
+  const waits: number[] = []
+  const lines: unknown[] = []
+  const counters = new MemoryCounters(() => clock.now)
+  const flushes: Flush[] = []
+  const savings = { byDenyCache: 0, byLeases: 0, permitsLeased: 0 }
+  const state = { fails: false }
+  const recorder = new Recorder({
+    counters: {
+      async add(flush) {
+        flushes.push(flush)
+        if (state.fails) throw new StoreError('Redis is away')
+        await counters.add(flush)
+      },
+    },
+    readSavings: () => ({ ...savings }),
+    labelHeader: 'x-account',
+    now: () => clock.now,
+    wait(ms) {
+      waits.push(ms)
+      return new Promise<void>((resolve) => wakes.push(resolve))
+    },
+    log: (level, fields) => lines.push({ level, ...fields }),
+  })
+  const works: Promise<unknown>[] = []
+  const context = { waitUntil: (work: Promise<unknown>) => void works.push(work) }
+  return {
+    ...{ clock, waits, lines, counters, flushes, savings, state, recorder, works, context },
+    /** Ends the wait that was begun first. */
+    async wake() {
+      wakes.shift()?.()
+      await new Promise((resolve) => setTimeout(resolve))
+    },
+    read: () => readStatistics(counters, { resolution: 'minute', fromMs: START_MS, toMs: clock.now + 1 }),
+  }
+}
+
+const ADMITTED: Verdict = { kind: 'admitted', tiers: [tier(login), tier(trial)] }
+
+test('Recorder counts requests by outcome, and by policy and its pattern', async () => {
+  const { recorder, context, wake, read } = subject()
+  const limited: Verdict = {
+    ...{ kind: 'limited', retryAfterMs: 9 },
+    ...{ tiers: [tier(login, 9), tier(trial)], violated: [tier(login, 9)] },
+  }
+  const verdicts: Verdict[] = [
+    ADMITTED,
+    { kind: 'admitted', tiers: [tier(login), tier(trial, 5)] },
+    { ...ADMITTED, degraded: 'local, open' },
+    limited,
+    limited,
+    { kind: 'reserved', tiers: [tier(login, 9, true), tier(trial)], retryAfterMs: 9 },
+    { kind: 'shed', retryAfterMs: 1 },
+    { kind: 'unidentified', status: 401, policy: login },
+    { kind: 'bad-cost', header: 'x-cost', max: 3 },
+    { kind: 'unavailable', degraded: 'closed' },
+  ]
+  for (const verdict of verdicts) recorder.decided(observed(verdict, { 'X-Account': 'ACME' }), context)
+  recorder.decided({ ...observed({ kind: 'ambiguous' }), findings: { matches: [], charges: [] } }, context)
+  recorder.undecided('bad_request', context)
+  recorder.undecided('failed', context)
+  for (const status of [200, 500, 502]) recorder.answered(observed(ADMITTED), status)
+  await wake()
+  const { total, refused } = await read()
+  expect(total.requests).toEqual({
+    ...{ admitted: 3, limited: 2, reserved: 1, shed: 1, blocked: 0, unidentified: 1 },
+    ...{ bad_request: 3, unavailable: 1, failed: 1 },
+  })
+  expect(total.degraded).toEqual({ local: 0, open: 0, 'local, open': 1, closed: 1 })
+  expect(total.upstream5xx).toBe(2)
+  const none = { admitted: 0, limited: 0, reserved: 0, shed: 0, unidentified: 0, bad_request: 0, unavailable: 0 }
+  expect(total.policies).toEqual([
+    {
+      policy: 'login',
+      route: 'POST /login/:realm',
+      requests: {
+        ...{ admitted: 3, limited: 2, reserved: 1, shed: 1, unidentified: 1, bad_request: 1, unavailable: 1 },
+        ...{ refused_by_another: 0, shadow_limited: 0 },
+      },
+    },
+    {
+      policy: 'trial',
+      route: '*',
+      requests: {
+        ...none,
+        ...{ admitted: 2, shed: 1, bad_request: 1, unavailable: 1, refused_by_another: 4, shadow_limited: 1 },
+      },
+    },
+  ])
+  expect(total.tiers).toEqual([
+    { tier: 'login-1m', limited: 3 },
+    { tier: 'trial-1m', limited: 1 },
+  ])
+  // Only those that an enforced policy has refused.
+  expect(refused.callers).toEqual([{ policy: 'login', digest: 'of-login', atMost: 3, atLeast: 3, label: 'ACME' }])
+})
+
+test('Recorder counts in the minute in which something happens', async () => {
+  const { recorder, context, clock, wake, read, savings } = subject()
+  recorder.decided(observed(ADMITTED), context)
+  recorder.storeAnswered(3)
+  savings.byLeases = 4
+  savings.permitsLeased = 6
+  clock.now += MINUTE
+  recorder.decided(observed(ADMITTED), context)
+  recorder.storeFailed()
+  savings.byLeases = 5
+  await wake()
+  const { periods } = await read()
+  expect(
+    periods.map(({ startMs, requests, store, saved, leases }) => ({
+      ...{ startMs, admitted: requests.admitted, calls: store.calls, failures: store.failures },
+      ...{ leases: saved.leases, permits: leases.permits, sumMs: store.latency.sumMs },
+    })),
+  ).toEqual([
+    { startMs: START_MS, admitted: 1, calls: 1, failures: 0, leases: 4, permits: 6, sumMs: 3 },
+    { startMs: START_MS + MINUTE, admitted: 1, calls: 1, failures: 1, leases: 1, permits: 0, sumMs: 0 },
+  ])
+})
+
+test('Recorder lets the first request send what all have counted, ten seconds later', async () => {
+  const { recorder, context, works, waits, flushes, wake, clock } = subject()
+  for (let i = 0; i < 5; i++) recorder.decided(observed(ADMITTED), context)
+  expect(works).toHaveLength(1)
+  expect(waits).toEqual([FLUSH_INTERVAL_MS])
+  expect(flushes).toHaveLength(0)
+  clock.now += FLUSH_INTERVAL_MS
+  await wake()
+  expect(flushes).toHaveLength(1)
+  expect(flushes[0]?.number).toBe(1)
+  expect(flushes[0]?.minutes.map(({ counts }) => counts.get('requests admitted'))).toEqual([5])
+  await Promise.all(works)
+  // The next one sees to the next flush.
+  recorder.decided(observed(ADMITTED), context)
+  expect(works).toHaveLength(2)
+})
+
+test('Recorder keeps a flush that has failed, and sends it again as it was', async () => {
+  const { recorder, context, state, flushes, waits, wake, clock, lines, read } = subject()
+  state.fails = true
+  recorder.decided(observed(ADMITTED), context)
+  await wake()
+  recorder.decided(observed(ADMITTED), context)
+  expect(lines).toEqual([{ level: 'warn', event: 'statistics_unsent', message: 'Redis is away', requests: 1 }])
+  expect(waits).toEqual([FLUSH_INTERVAL_MS, 5_000, FLUSH_INTERVAL_MS])
+  await wake()
+  expect(flushes[1]).toBe(flushes[0])
+  state.fails = false
+  clock.now += MINUTE
+  await wake()
+  expect(flushes.map(({ number }) => number)).toEqual([1, 1, 1, 2])
+  expect((await read()).total.requests.admitted).toBe(2)
+})
+
+test('Recorder gives a flush up that the store might not recognize any more, and says so', async () => {
+  const { recorder, context, state, wake, clock, lines, read } = subject()
+  state.fails = true
+  recorder.decided(observed(ADMITTED), context)
+  await wake()
+  await wake()
+  state.fails = false
+  clock.now += 60 * MINUTE
+  recorder.decided(observed(ADMITTED), context)
+  await wake()
+  expect(lines.at(-1)).toEqual({ level: 'error', event: 'statistics_lost', requests: 1 })
+  expect((await read()).total.requests.admitted).toBe(1)
+})
+
+test('Recorder lets another request send if the platform has ended the one that was to', async () => {
+  const { recorder, context, works, clock } = subject()
+  recorder.decided(observed(ADMITTED), context)
+  clock.now += FLUSH_INTERVAL_MS + 20_000
+  recorder.decided(observed(ADMITTED), context)
+  expect(works).toHaveLength(2)
+  // And if the clock has stepped back.
+  clock.now -= 3_600_000
+  recorder.decided(observed(ADMITTED), context)
+  expect(works).toHaveLength(3)
+})
