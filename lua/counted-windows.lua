@@ -2,8 +2,9 @@
 -- in when a window begins.
 --
 -- KEYS   one string a rule, "<window ms>:<start ms>:<used>," for each window that has not ended: all of the rule's
---        tiers, and those of a configuration before it. A key expires its longest window after it was last written,
---        or when a window ends that a clock which stepped back has made longer.
+--        tiers, and those of a configuration before it. What is remembered of refusals is such an entry too, of 0 ms:
+--        "0:<until ms>:<refusals>,". A key expires its longest window after it was last written, or when that or a
+--        window ends that a clock which stepped back has made longer.
 -- ARGV   rule: limit, window in ms, and so on for each tier.
 -- Reply  for each tier: units left, ms until the window ends, ms until `wanted` units are left (0: now).
 --
@@ -29,7 +30,7 @@ return function(start_of)
     local state = { now = now, windows = windows, available = math.huge, reply = reply }
     for i = 1, #rule, 2 do
       local limit, window = rule[i], rule[i + 1]
-      local count = windows[window] or { start = start_of(now, window), used = 0 }
+      local count = windows[window] or { start = start_of(now, window), used = 0, is_unused = true }
       count.is_of_rule = true
       windows[window] = count
       local ends_in = count.start + window - now
@@ -43,7 +44,8 @@ return function(start_of)
         end,
       })
     end
-    return state.available, state
+    local penalty = windows[0]
+    return state.available, state, nil, penalty and penalty.used, penalty and penalty.start
   end
 
   local function write(key, windows, now)
@@ -56,11 +58,18 @@ return function(start_of)
     redis.call('SET', key, table.concat(text, ','), 'PX', string.format('%.0f', ttl))
   end
 
-  local function commit(key, state, amount)
-    for _, count in pairs(state.windows) do
+  local function commit(key, state, amount, _, _, refusals, until_ms)
+    for window, count in pairs(state.windows) do
       if count.is_of_rule then
         count.used = count.used + amount
       end
+      -- A refusal begins no window.
+      if until_ms and count.is_unused then
+        state.windows[window] = nil
+      end
+    end
+    if until_ms then
+      state.windows[0] = { start = until_ms, used = refusals }
     end
     write(key, state.windows, state.now)
   end

@@ -5,17 +5,25 @@
 --           "charge" charges every permit, whatever is left: what has happened is counted
 --        2  permits asked for, an integer from 1
 --        3  ms for which the permits may be spent, 0 for now only; they count from the end of that
---        then for each key: algorithm letter; "enforce" or "shadow"; what it counts, "requests", "failures" (the rule
+--        then for each key: algorithm letter; "enforce", "block" (as "enforce", and who is refused stays refused for a
+--        while) or "shadow"; what it counts, "requests", "failures" (the rule
 --        is then charged by "charge" only) or "identities" (the rule then holds only if one before it has met an
 --        identity never seen); cost of one permit; units reserved for others, which this decision must leave; n; the
---        rule's n numbers: limit and window in ms for each tier, and at most one more
+--        rule's n numbers: limit and window in ms for each tier, and at most one more; with "block" two others: for how
+--        many ms it blocks, and after how many refusals within a time as long as its longest window, from the first
 -- Reply  a flat array of integers: permits granted, Redis's time in ms, then what each rule says of each of its
 --        tiers after the decision: units left (reserved ones included), ms until more are, ms until the asked cost
---        fits (0: now), as it was before a "charge".
+--        fits (0: now), as it was before a "charge"; and, with "block", ms until its block ends (0: there is none).
+--
+-- A refusal changes nothing but, with "block", the refusing rule's own key: it remembers how many there were, or until
+-- when it is blocked. A refusal by a block is not counted and does not prolong it, nor does one for what is reserved.
 --
 -- Takes the algorithms by letter, each { peek, commit }, and the time in µs. `peek(key, now_us, wanted, rule, reply)`
--- reads only, appends its triples to the reply, and returns the units available, a state for `commit` and, if it can
--- tell, whether the identity is new; `commit(key, state, amount, now_us, lease_ms)` is the only writer.
+-- reads only, appends its triples to the reply, and returns the units available, a state for `commit`, whether the
+-- identity is new if it can tell, and what it last remembered of refusals: their number (0: they led to a block), and
+-- the ms until when. `commit(key, state, amount, now_us, lease_ms, refusals, until_ms)` is the only writer. It charges,
+-- and keeps what is remembered and has not ended; or it charges 0 and remembers refusals, which costs no admission a
+-- command, because they are part of what a peek reads anyway.
 local algorithms, now_us = ...
 
 -- A local is faster to read than a global, and `+ 0` makes a number of an argument faster than tonumber().
@@ -34,14 +42,46 @@ for i = 1, #KEYS do
   for n = 3, size do
     rule[n] = ARGV[cursor + 5 + n] + 0
   end
-  local counts = ARGV[cursor + 2]
+  local counts, blocks = ARGV[cursor + 2], ARGV[cursor + 1] == 'block'
+  local blocked_ms = 0
   if counts ~= 'identities' or has_new_identity then
-    local peek = algorithms[ARGV[cursor]].peek
-    local available, state, is_new = peek(KEYS[i], now_us, cost * wanted_permits + reserved, rule, reply)
+    local algorithm, told = algorithms[ARGV[cursor]], #reply
+    if blocks then
+      rule.blocks = true
+    end
+    local available, state, is_new, refusals, until_ms =
+      algorithm.peek(KEYS[i], now_us, cost * wanted_permits + reserved, rule, reply)
     local fits = math.floor((available - reserved) / cost)
+    if blocks then
+      local now, at = reply[2], cursor + 6 + size
+      refusals, until_ms = (refusals or 0) + 0, (until_ms or 0) + 0
+      if until_ms > now and refusals == 0 then
+        blocked_ms = until_ms - now
+      elseif available < cost * wanted_permits and (mode == 'all' or mode == 'partial') then
+        -- What one rule refuses, nothing admits, so it can be remembered at once.
+        if until_ms <= now then
+          refusals = 0
+          for n = 2, size, 2 do
+            until_ms = math.max(until_ms, now + rule[n])
+          end
+        end
+        refusals = refusals + 1
+        if refusals >= ARGV[at + 1] + 0 then
+          refusals, blocked_ms = 0, ARGV[at] + 0
+          until_ms = now + blocked_ms
+        end
+        algorithm.commit(KEYS[i], state, 0, now_us, 0, refusals, until_ms)
+      end
+      if blocked_ms > 0 then
+        fits = -1
+        for retry = told + 3, #reply, 3 do
+          reply[retry] = math.max(reply[retry], blocked_ms)
+        end
+      end
+    end
     if mode == 'charge' then
       fits = permits
-    elseif fits < granted and ARGV[cursor + 1] == 'enforce' then
+    elseif fits < granted and ARGV[cursor + 1] ~= 'shadow' then
       granted = fits
     end
     if counts ~= 'failures' then
@@ -58,6 +98,10 @@ for i = 1, #KEYS do
       local told = #reply
       reply[told + 1], reply[told + 2], reply[told + 3] = rule[n], rule[n + 1], 0
     end
+  end
+  if blocks then
+    reply[#reply + 1] = blocked_ms
+    cursor = cursor + 2
   end
   cursor = cursor + 6 + size
 end
@@ -80,6 +124,9 @@ if granted > 0 and mode ~= 'peek' then
         local units = reply[left] - amount
         reply[left] = units > 0 and units or 0
       end
+    end
+    if ARGV[cursor + 1] == 'block' then
+      next_at, cursor = next_at + 1, cursor + 2
     end
     at, cursor = next_at, cursor + 6 + size
   end

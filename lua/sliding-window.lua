@@ -3,6 +3,8 @@
 -- KEYS   one stream a rule; it serves all of the rule's tiers. An entry's ID is <ms>-<total>, the total being all
 --        that was ever admitted on this stream, the entry included; its one field holds the entry's own cost, under
 --        the longest window (ms) that it is kept for. What a window holds is thus the difference of two totals.
+--        What is remembered of refusals is a second field of the newest entry, <until ms> under <refusals>: an
+--        admission takes it over, and a refusal adds an entry of cost 0 for it, of which no two follow each other.
 -- ARGV   rule: limit, window in ms, and so on for each tier.
 -- Reply  for each tier: units left, ms until more are, ms until `wanted` units are (0: now).
 --
@@ -48,8 +50,20 @@ local function peek(key, now_us, wanted, rule, reply)
         -- Not an exclusive "(since", which would only exclude since-0.
         local start = ('%d'):format(since + 1)
         -- A refusal needs `wanted` of them at most, to find the entry whose leaving admits that cost.
-        oldest = redis.call('XRANGE', key, start, '+', 'COUNT', wanted == 1 and '1' or math.min(wanted, 16))
+        local at_most = wanted == 1 and '1' or math.min(wanted, 16)
+        if wanted == 1 and rule.blocks then
+          at_most = '2'
+        end
+        oldest = redis.call('XRANGE', key, start, '+', 'COUNT', at_most)
         first = oldest[1]
+        if first[2][2] == '0' then
+          if not oldest[2] then
+            oldest = redis.call('XRANGE', key, start, '+', 'COUNT', '2')
+          end
+          first = oldest[2]
+        end
+      elseif first[2][2] == '0' then
+        first = recent[count - 1]
       end
     elseif newest_ms > since then
       local younger, older = 1, count
@@ -62,6 +76,9 @@ local function peek(key, now_us, wanted, rule, reply)
         end
       end
       first = recent[younger]
+      if first[2][2] == '0' then
+        first = recent[younger - 1]
+      end
     end
     local left, reset_ms, retry_ms = limit, window, 0
     if first then
@@ -120,10 +137,11 @@ local function peek(key, now_us, wanted, rule, reply)
     reply[told + 1], reply[told + 2], reply[told + 3] = left, reset_ms, retry_ms
   end
   local state = { newest = recent[1], newest_ms = newest_ms, total = total, longest = longest }
-  return available, state, count == 0
+  local fields = state.newest and state.newest[2]
+  return available, state, count == 0, fields and fields[3], fields and fields[4]
 end
 
-local function commit(key, state, amount, now_us, lease_ms)
+local function commit(key, state, amount, now_us, lease_ms, refusals, until_ms)
   local longest, newest, newest_ms = state.longest, state.newest, state.newest_ms
   local now = (now_us - now_us % 1000) / 1000
   local ms, total = math.ceil(now_us / 1000) + lease_ms, state.total + amount
@@ -136,16 +154,32 @@ local function commit(key, state, amount, now_us, lease_ms)
   if not is_kept_as_long then
     kept_ms = ('%d'):format(longest)
   end
+  local is_refusal = until_ms
+  if is_refusal then
+    -- The total stays, so the date must grow.
+    if ms == newest_ms then
+      ms = ms + 1
+    end
+  elseif newest and newest[2][4] and newest[2][4] + 0 > now then
+    refusals, until_ms = newest[2][3], newest[2][4] + 0
+  end
   local id, cost = ('%d-%d'):format(ms, total), ('%d'):format(amount)
-  if newest then
+  if until_ms then
+    local ends = ('%d'):format(until_ms)
+    redis.call('XADD', key, 'MINID', ('%d'):format(now - longest + 1), id, kept_ms, cost, refusals, ends)
+    if is_refusal and newest and newest[2][2] == '0' then
+      redis.call('XDEL', key, newest[1])
+    end
+  elseif newest then
     redis.call('XADD', key, 'MINID', ('%d'):format(now - longest + 1), id, kept_ms, cost)
   else
     redis.call('XADD', key, id, kept_ms, cost)
   end
   local epoch_ms = longest + -2 * longest % 1000
   local epoch_start = ms - ms % epoch_ms
-  if not is_kept_as_long or newest_ms < epoch_start then
-    redis.call('EXPIRE', key, ('%d'):format(math.ceil((epoch_start + epoch_ms + longest - now) / 1000)))
+  if not is_kept_as_long or newest_ms < epoch_start or is_refusal then
+    local end_ms = math.max(epoch_start + epoch_ms + longest, until_ms or 0)
+    redis.call('EXPIRE', key, ('%d'):format(math.ceil((end_ms - now) / 1000)))
   end
 end
 

@@ -3,8 +3,9 @@
 --
 -- KEYS   one sorted set a rule; it serves all of the rule's tiers. Each unit is a member of its own: its running
 --        number, zero-padded so that units of one ms stay in order, under the ms of its admission, rounded up.
---        Numbers have no gaps, so what a window holds is the difference of two. The key outlasts the newest unit by
---        the longest window.
+--        Numbers have no gaps, so what a window holds is the difference of two. What is remembered of refusals is the
+--        member "p", whose score, 1000 * <until ms> + <refusals>, is higher than any date. The key outlasts the newest
+--        unit by the longest window, and refusals until then.
 -- ARGV   rule: limit, window in ms, and so on for each tier.
 -- Reply  for each tier: units left, ms until more are, ms until `wanted` units are (0: now).
 --
@@ -33,8 +34,15 @@ end
 
 local function peek(key, now_us, wanted, rule, reply)
   local now = math.floor(now_us / 1000)
-  local last, last_ms = unit_of(redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES'))
+  local newest = redis.call('ZREVRANGE', key, 0, 1, 'WITHSCORES')
+  local refusals, until_ms
+  if newest[1] == 'p' then
+    refusals, until_ms = newest[2] % 1000, math.floor(newest[2] / 1000)
+    newest = { newest[3], newest[4] }
+  end
+  local last, last_ms = unit_of(newest)
   local state = { now = now, last = last or 0, longest = 0, available = math.huge, reply = reply }
+  state.last_ms, state.until_ms = last_ms or 0, until_ms or 0
   -- Time never goes back: if the clock did, units stay longer, never shorter.
   state.date = math.max(math.ceil(now_us / 1000), last_ms or 0)
   for i = 1, #rule, 2 do
@@ -56,15 +64,21 @@ local function peek(key, now_us, wanted, rule, reply)
     })
     state.longest = math.max(state.longest, window)
   end
-  return state.available, state
+  return state.available, state, nil, refusals, until_ms
 end
 
-local function commit(key, state, amount)
-  add_members(key, state.date, amount, function(i)
-    return name_of(state.last + i)
-  end)
-  redis.call('ZREMRANGEBYSCORE', key, '-inf', integer(state.now - state.longest))
-  redis.call('EXPIRE', key, math.ceil((state.date + state.longest - state.now) / 1000))
+local function commit(key, state, amount, _, _, refusals, until_ms)
+  local newest_ms = state.last_ms
+  if until_ms then
+    redis.call('ZADD', key, integer(1000 * until_ms + refusals), 'p')
+  else
+    newest_ms, until_ms = state.date, state.until_ms
+    add_members(key, newest_ms, amount, function(i)
+      return name_of(state.last + i)
+    end)
+    redis.call('ZREMRANGEBYSCORE', key, '-inf', integer(state.now - state.longest))
+  end
+  redis.call('EXPIRE', key, math.ceil((math.max(newest_ms + state.longest, until_ms) - state.now) / 1000))
 end
 
 return { peek = peek, commit = commit }

@@ -1,8 +1,8 @@
 -- A bucket that holds `burst` units and is refilled continuously, by `limit` units a window (GCRA).
 --
 -- KEYS   one string a rule, "<us>:<fraction>:<limit>:<window us>": the moment when the bucket is full again, in µs and
---        a fraction of one over `limit`, which is exact and so never drifts; and the rate it was computed with. The key
---        expires at that moment.
+--        a fraction of one over `limit`, which is exact and so never drifts; and the rate it was computed with. What
+--        is remembered of refusals follows: ":<refusals>:<until ms>". The key expires at the later of these moments.
 -- ARGV   rule: limit, window in ms, burst (the limit if left out). burst * window in µs is at most 2^52.
 -- Reply  units left, ms until one more is (of a full bucket: until one would be), ms until `wanted` units are (0: now).
 --
@@ -17,8 +17,14 @@ local function read_bucket(key)
   if not text then
     return nil
   end
-  local us, fraction, limit, window_us = string.match(text, '^(%d+):(%d+):(%d+):(%d+)$')
-  return { us = tonumber(us), fraction = tonumber(fraction), limit = tonumber(limit), window_us = tonumber(window_us) }
+  local us, fraction, limit, window_us, penalty = string.match(text, '^(%d+):(%d+):(%d+):(%d+)(.*)$')
+  us, fraction, limit, window_us = tonumber(us), tonumber(fraction), tonumber(limit), tonumber(window_us)
+  local bucket = { us = us, fraction = fraction, limit = limit, window_us = window_us }
+  if penalty ~= '' then
+    local refusals, until_ms = string.match(penalty, '^:(%d+):(%d+)$')
+    bucket.refusals, bucket.until_ms = tonumber(refusals), tonumber(until_ms)
+  end
+  return bucket
 end
 
 -- The first µs at which the bucket lacks no more than `units` of being full.
@@ -43,6 +49,10 @@ local function peek(key, now_us, wanted, rule, reply)
   local limit, window, burst = rule[1], rule[2], rule[3] or rule[1]
   local full = { us = now_us, fraction = 0, limit = limit, window_us = window * 1000 }
   local bucket = read_bucket(key)
+  local refusals, until_ms
+  if bucket then
+    refusals, until_ms = bucket.refusals, bucket.until_ms
+  end
   if not bucket or us_of_lack(bucket, 0) <= now_us then
     bucket = full
   end
@@ -51,6 +61,7 @@ local function peek(key, now_us, wanted, rule, reply)
     return ceil((us_of_lack(bucket, lack - units) - now_us) / 1000)
   end
   local state = { now_us = now_us, bucket = bucket, full = full, lack = lack, available = math.huge, reply = reply }
+  state.refusals, state.until_ms = refusals, until_ms
   tier_usage(state, wanted, {
     limit = burst,
     window = window,
@@ -58,11 +69,11 @@ local function peek(key, now_us, wanted, rule, reply)
     reset_ms = ms_until_freed(1),
     freed_after = ms_until_freed,
   })
-  return state.available, state
+  return state.available, state, nil, refusals, until_ms
 end
 
 -- Puts off the moment when the bucket is full, or brings it nearer, by units times the window in µs.
-local function write(key, bucket, owed, now_us)
+local function write(key, bucket, owed, now_us, refusals, until_ms)
   local numerator = owed + bucket.fraction
   local fraction = fmod(numerator, bucket.limit) + 0 -- Not -0, which would be written as such.
   if fraction < 0 then
@@ -71,7 +82,12 @@ local function write(key, bucket, owed, now_us)
   local us = bucket.us + (numerator - fraction) / bucket.limit
   local text = string.format('%.0f:%.0f:%.0f:%.0f', us, fraction, bucket.limit, bucket.window_us)
   -- Until the first whole ms at which the bucket is full, from the whole ms that Redis counts by.
-  local ttl = ceil((us + (fraction > 0 and 1 or 0)) / 1000) - floor(now_us / 1000)
+  local now = floor(now_us / 1000)
+  local ttl = ceil((us + (fraction > 0 and 1 or 0)) / 1000) - now
+  if until_ms and until_ms > now then
+    text = string.format('%s:%.0f:%.0f', text, refusals, until_ms)
+    ttl = math.max(ttl, until_ms - now)
+  end
   if ttl > 0 then
     redis.call('SET', key, text, 'PX', string.format('%.0f', ttl))
   else
@@ -79,12 +95,16 @@ local function write(key, bucket, owed, now_us)
   end
 end
 
-local function commit(key, state, amount)
+local function commit(key, state, amount, _, _, refusals, until_ms)
   local bucket, full = state.bucket, state.full
+  if until_ms then
+    write(key, bucket, 0, state.now_us, refusals, until_ms)
+    return
+  end
   if bucket.limit ~= full.limit or bucket.window_us ~= full.window_us then
     bucket, amount = full, state.lack + amount
   end
-  write(key, bucket, amount * bucket.window_us, state.now_us)
+  write(key, bucket, amount * bucket.window_us, state.now_us, state.refusals, state.until_ms)
 end
 
 local function settle(key, now_us, charged_ms, difference)
@@ -97,7 +117,7 @@ local function settle(key, now_us, charged_ms, difference)
     -- What may have been refilled since the charge must not be given back once more.
     owed = math.min(0, owed + math.max(0, now_us - charged_ms * 1000) * bucket.limit)
   end
-  write(key, bucket, owed, now_us)
+  write(key, bucket, owed, now_us, bucket.refusals, bucket.until_ms)
   return true
 end
 

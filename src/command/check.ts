@@ -50,6 +50,8 @@ export const check = defineCommand({
     'request.policies[].cost': 'units that the request costs',
     'request.policies[].reserved': 'units that the request leaves to more important ones',
     'request.policies[].tiers[]': 'limits, such as "10 per 1s"',
+    'request.policies[].block':
+      'for how long who is refused stays refused, such as "10m after 5 refusals"; may be missing',
     'request.policies[].mode': '"enforce", or "shadow" if the policy refuses nothing',
   },
   declare: (command) =>
@@ -115,14 +117,16 @@ function linesOfRequest(
   terminal: Terminal,
 ): string[] {
   const counting = policies.filter(({ key }) => key !== undefined)
-  const rows = counting.map(({ policy, tiers = [], identity = '', cost = 0, why, mode, reserved = 0, key = '' }) => [
-    mode === 'shadow' ? `${policy} (shadow)` : policy,
-    tiers.join(', '),
-    identity,
-    reserved > 0 ? `${cost}, leaving ${reserved}` : `${cost}`,
-    why,
-    key,
-  ])
+  const rows = counting.map(
+    ({ policy, tiers = [], block, identity = '', cost = 0, why, mode, reserved = 0, key = '' }) => [
+      mode === 'shadow' ? `${policy} (shadow)` : policy,
+      block === undefined ? tiers.join(', ') : `${tiers.join(', ')}; blocks for ${block}`,
+      identity,
+      reserved > 0 ? `${cost}, leaving ${reserved}` : `${cost}`,
+      why,
+      key,
+    ],
+  )
   const others = policies.filter(({ key }) => key === undefined)
   return [
     `${terminal.style('bold', `${method} ${path}`)}${priority === undefined ? '' : `  class ${priority}`}`,

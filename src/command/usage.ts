@@ -38,6 +38,8 @@ export const usage = defineCommand({
     'tiers[].left': 'units left',
     'tiers[].resetMs': 'milliseconds until more than that is left; 0 if all is',
     'tiers[].retryAfterMs': 'milliseconds until a request is admitted; 0 if it is now',
+    'tiers[].blockedUntilMs':
+      'until when the policy refuses the caller, whatever is left, in milliseconds since the Unix epoch; null if it does not',
     'leftOut[].policy': 'name of a policy that was not asked',
     'leftOut[].why': 'why not',
   },
@@ -97,8 +99,17 @@ function textOf({ tiers }: Usage, { leftOut }: CallerRules, terminal: Terminal):
     key,
   ])
   const table = terminal.table(['tier', 'limit', 'used', 'left', 'reset', 'retry', 'key'], rows)
+  const blocked = new Map(
+    tiers.flatMap(({ policy, route, blockedUntilMs }) =>
+      blockedUntilMs === null ? [] : [[route === null ? policy : `${policy} ${route}`, blockedUntilMs] as const],
+    ),
+  )
   return [
     ...(rows.length > 0 ? [table] : []),
+    ...[...blocked].map(([policy, untilMs]) => {
+      const until = terminal.style('red', `blocked until ${new Date(untilMs).toISOString()}`)
+      return `${policy}: ${until}, whatever is left (sluice reset lifts it)`
+    }),
     ...leftOut.map((left) => `${left.policy.name}: not asked, ${whyLeftOut(left)}`),
   ].join('\n')
 }

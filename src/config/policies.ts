@@ -1,8 +1,9 @@
 import type { OnStoreError } from '../decide/decider.ts'
 import { isPassed, PASSED_EXPECTED } from '../gateway/passed-fields.ts'
 import { ALGORITHMS, type AlgorithmName } from '../limit/algorithm-table.ts'
+import { readBlock } from '../limit/read-block.ts'
 import { MAX_LOG_ENTRIES, readTiers, refuseMisplaced, tierName } from '../limit/read-tiers.ts'
-import type { Tier } from '../limit/rule.ts'
+import type { Block, Tier } from '../limit/rule.ts'
 import { formatWindow, LIMITS_EXPECTED } from '../limit/tiers.ts'
 import { parseHeaderSource, type Source } from '../request/identity/source.ts'
 import type { Cost, Missing, Plans, Policy, PolicyTier } from '../request/policy/policy.ts'
@@ -70,6 +71,7 @@ export function defaultPolicy(tiers: readonly Tier[], defaults: PolicyDefaults):
     onStoreError,
     counts: 'requests',
     failures: [],
+    block: undefined,
     enforced: !isShadow,
   }
 }
@@ -121,6 +123,7 @@ export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyD
     onStoreError: table.on_store_error ?? defaults.onStoreError,
     counts,
     failures: failuresOf(table, tiers, fail),
+    block: blockOf(table, tiers, fail),
     enforced,
   }
 }
@@ -209,6 +212,11 @@ function failuresOf({ algorithm, counts, failures, reserve, settle }: PolicyTabl
   if (reserve) fail('reserve', 'counts = "requests" with it')
   if (settle) fail('settle', 'counts = "requests" with it')
   return failures ?? parseStatuses('4xx') ?? []
+}
+
+function blockOf(table: PolicyTable, tiers: readonly Tier[], fail: Fail): Block | undefined {
+  if (table.block !== undefined && tiers.length === 0) fail('limits', LIMITS_EXPECTED)
+  return readBlock(table, fail)
 }
 
 function settleHeaderOf({ algorithm, settle }: PolicyTable, fail: Fail): string | undefined {

@@ -2,6 +2,7 @@ import * as v from 'valibot'
 import { ON_STORE_ERROR } from '../decide/decider.ts'
 import { isPassed, PASSED_EXPECTED } from '../gateway/passed-fields.ts'
 import { ALGORITHM_NAMES } from '../limit/algorithm-table.ts'
+import { MAX_AFTER } from '../limit/read-block.ts'
 import { COUNTS } from '../limit/rule.ts'
 import { DURATION_EXPECTED, LIMITS_EXPECTED } from '../limit/tiers.ts'
 import { BY_EXPECTED, parseBy, parseHeaderSource, type Source } from '../request/identity/source.ts'
@@ -60,6 +61,8 @@ export const entries = {
   on_store_error: v.optional(oneOf(...ON_STORE_ERROR)),
   counts: v.optional(oneOf(...COUNTS), 'requests'),
   failures: v.optional(statuses),
+  block: v.optional(v.string(DURATION_EXPECTED)),
+  after: v.optional(integer(1, MAX_AFTER)),
   exact: v.optional(v.boolean('true or false'), false),
   mode: v.optional(oneOf('enforce', 'shadow')),
 }

@@ -25,7 +25,8 @@ interface Refusal {
 /**
  * Answers what is certain without asking: a caller that was told to wait is refused the same cost until then, unless
  * units were spent since. So a flood of refused requests costs no calls. A refusal is remembered for the rule that
- * refused and for the cost asked; a cheaper request, or another policy, is still asked for.
+ * refused and for the cost asked; a cheaper request, or another policy, is still asked for. Refusals that count towards
+ * a block are not remembered: the store must hear of them, and once it blocks, that is remembered.
  */
 export class DenyCache {
   /** Requests that it has answered so far. */
@@ -80,7 +81,7 @@ export class DenyCache {
   }
 
   #refusalOf(rule: Rule, units: number, nowMs: number): Refusal | undefined {
-    const refusal = isLasting(rule) ? this.#refusals.get(refusalName(rule, units)) : undefined
+    const refusal = mayLast(rule) ? this.#refusals.get(refusalName(rule, units)) : undefined
     // A clock that stepped back says nothing about how much time has passed.
     if (!refusal || nowMs >= refusal.untilMs || nowMs < refusal.receivedAtMs) return undefined
     return refusal.version === this.#standings.get(rule)?.version ? refusal : undefined
@@ -90,10 +91,10 @@ export class DenyCache {
    * Whether a rule would not refuse, as far as is known. Nothing is known of rules that may give back at any moment.
    */
   #fits(rule: Rule, units: number): boolean {
-    const { algorithm, enforced, reserved, isSettled } = rule
-    if (!enforced || isSettled || ALGORITHMS[algorithm].holdsSlots) return true
+    const { algorithm, enforced, isSettled, block } = rule
+    if (!enforced || (isSettled && !block) || ALGORITHMS[algorithm].holdsSlots) return true
     const standing = this.#standings.get(rule)
-    return !standing || standing.remaining >= units + reserved
+    return !standing || (!standing.isBlocked && standing.remaining >= units)
   }
 
   #remember(request: DecisionRequest, decision: Decision, sentAtMs: number, areCertain: readonly boolean[]): void {
@@ -103,25 +104,38 @@ export class DenyCache {
       // The tier that holds longest. Before it gives back anything, nothing of this can change for the better.
       const decisive = tiers.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs)[0]
       const version = this.#standings.get(rule)?.version
-      if (!isLasting(rule) || !decisive || decisive.retryAfterMs === 0 || !areCertain[index] || !version) return
-      const untilMs = sentAtMs + Math.min(decisive.resetMs, decisive.retryAfterMs, MAX_AGE_MS)
+      if (!decisive || !isLasting(rule, decisive) || !areCertain[index] || !version) return
+      // While it is blocked, nothing that it gives back is of use.
+      const { blockedMs = decisive.resetMs } = decisive
+      const untilMs = sentAtMs + Math.min(blockedMs, decisive.retryAfterMs, MAX_AGE_MS)
       const refusal = { usage: tiers, nowMs, sentAtMs, receivedAtMs: this.#now(), untilMs, version }
       this.#refusals.set(refusalName(rule, unitsOf(rule, request)), refusal)
     })
   }
 }
 
-/**
- * Whether a rule that has refused keeps refusing for the same reason: slots and settled charges may be given back at
- * any moment, and what is reserved may be used up by others.
- */
-function isLasting({ algorithm, enforced, reserved, isSettled, counts }: Rule): boolean {
-  return enforced && reserved === 0 && !ALGORITHMS[algorithm].holdsSlots && !isSettled && counts !== 'identities'
+/** Whether a refusal by this rule may be remembered. */
+function mayLast(rule: Rule): boolean {
+  const { algorithm, enforced, counts, block } = rule
+  if (!enforced || counts === 'identities' || ALGORITHMS[algorithm].holdsSlots) return false
+  return block !== undefined || isOnlySpent(rule)
 }
 
-/** Units that must fit. */
-function unitsOf({ cost }: Rule, { mode, permits }: DecisionRequest): number {
-  return mode === 'partial' ? cost : cost * permits
+/** Whether the rule refuses again for as long as it said: as long as a block lasts, it does so whatever is given back. */
+function isLasting(rule: Rule, { retryAfterMs, blockedMs }: TierUsage): boolean {
+  if (!mayLast(rule) || retryAfterMs === 0) return false
+  if (!rule.block) return true
+  return blockedMs !== undefined && (blockedMs === retryAfterMs || isOnlySpent(rule))
+}
+
+/** Settled charges may be given back at any moment, and what is reserved may be used up by others. */
+function isOnlySpent({ reserved, isSettled }: Rule): boolean {
+  return reserved === 0 && !isSettled
+}
+
+/** Units that must fit, those included that must be left. */
+function unitsOf({ cost, reserved }: Rule, { mode, permits }: DecisionRequest): number {
+  return (mode === 'partial' ? cost : cost * permits) + reserved
 }
 
 function refusalName(rule: Rule, units: number): string {
@@ -129,10 +143,12 @@ function refusalName(rule: Rule, units: number): string {
 }
 
 function agedUsage({ usage, sentAtMs, receivedAtMs }: Refusal, nowMs: number): TierUsage[] {
-  return usage.map(({ remaining, resetMs, retryAfterMs }) => ({
+  // From the later moment: a caller who waits that long is not told to wait again.
+  const aged = (ms: number) => (ms === 0 ? 0 : Math.max(1, ms - (nowMs - receivedAtMs)))
+  return usage.map(({ remaining, resetMs, retryAfterMs, blockedMs }) => ({
     remaining,
     resetMs: Math.max(0, resetMs - (nowMs - sentAtMs)),
-    // From the later moment: a caller who waits that long is not told to wait again.
-    retryAfterMs: retryAfterMs === 0 ? 0 : Math.max(1, retryAfterMs - (nowMs - receivedAtMs)),
+    retryAfterMs: aged(retryAfterMs),
+    ...(blockedMs !== undefined && { blockedMs: aged(blockedMs) }),
   }))
 }

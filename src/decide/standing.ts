@@ -33,8 +33,10 @@ export class Standing {
     const isAfterSpending = heardBefore >= this.#spentAs || nowMs > this.#spentAtMs
     const isLatest = heardBefore >= this.#heardAs || nowMs > this.nowMs
     if (!isLatest && nowMs < this.nowMs) return isAfterSpending
-    const isLess = usage.some(({ remaining }, tier) => remaining < (this.usage[tier]?.remaining ?? 0))
-    // Others have spent if less is left: by itself, it only grows.
+    const isLess =
+      usage.some(({ remaining }, tier) => remaining < (this.usage[tier]?.remaining ?? 0)) ||
+      blockedUntilMs(usage, nowMs) > blockedUntilMs(this.usage, this.nowMs)
+    // Others have spent if less is left, or a block has begun: by itself, it only grows.
     if (granted > 0 || isLess) {
       this.version++
       this.#spentAtMs = nowMs
@@ -57,8 +59,18 @@ export class Standing {
     this.#spentAs = heardAs
   }
 
+  /** Whether it refused everything, whatever was left. */
+  get isBlocked(): boolean {
+    return this.usage.some(({ blockedMs }) => blockedMs !== undefined)
+  }
+
   /** Units that are certainly left, in all tiers, unless others spend; all that there are, if nothing is known. */
   get remaining(): number {
     return Math.min(...this.usage.map(({ remaining }) => remaining))
   }
+}
+
+/** By the store's clock; 0 if it is not blocked. */
+function blockedUntilMs([tier]: readonly TierUsage[], nowMs: number): number {
+  return tier?.blockedMs === undefined ? 0 : nowMs + tier.blockedMs
 }

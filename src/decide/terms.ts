@@ -37,13 +37,13 @@ const PACE_SHARE = 0.85
 const REMAINING_SHARE = 1 / 8
 
 /**
- * @returns undefined if permits must be taken one by one: leases are strict for exact logs only, and a shadow rule must
- * know of each request
+ * @returns undefined if permits must be taken one by one: leases are strict for exact logs only, a shadow rule must know
+ * of each request, and nobody may spend permits while it is blocked
  */
 export function termsOf({ mode, permits, rules }: DecisionRequest): Terms | undefined {
   const isLeasable = rules.every(
-    ({ algorithm, enforced, reserved, counts = 'requests' }) =>
-      ALGORITHMS[algorithm].isLeasable && enforced && reserved === 0 && counts === 'requests',
+    ({ algorithm, enforced, reserved, block, counts = 'requests' }) =>
+      ALGORITHMS[algorithm].isLeasable && enforced && reserved === 0 && !block && counts === 'requests',
   )
   if (mode !== 'all' || permits !== 1 || !isLeasable) return undefined
   let name = ''

@@ -19,6 +19,7 @@ export function refusal(verdict: Exclude<Verdict, { kind: 'admitted' }>): Respon
         extensions: {
           'violated-policies': verdict.violated.map(({ name }) => name),
           retry_after_ms: verdict.retryAfterMs,
+          ...blockedFor(verdict.violated),
         },
         headers: retryAfter(verdict.retryAfterMs),
       })
@@ -72,8 +73,17 @@ export function refusal(verdict: Exclude<Verdict, { kind: 'admitted' }>): Respon
   }
 }
 
+/** For how long some policy refuses its caller, whatever is left. */
+function blockedFor(violated: readonly TierReport[]): { readonly blocked_ms?: number } {
+  const blockedMs = Math.max(...violated.map((tier) => tier.blockedMs ?? 0))
+  return blockedMs > 0 ? { blocked_ms: blockedMs } : {}
+}
+
 function overLimits(violated: readonly TierReport[]): string {
   const limits = violated.map(limitInWords).join(' and ')
+  if (violated.some(({ blockedMs }) => blockedMs !== undefined)) {
+    return `Blocked for a while, for requests over the limit of ${limits}.`
+  }
   const isForFailures = violated.every(({ policy }) => policy.counts === 'failures')
   return `${isForFailures ? 'Too many failed requests: over' : 'Over'} the limit of ${limits}.`
 }

@@ -92,7 +92,7 @@ export class Charges {
       throw new OptionError('identity', IDENTITY_EXPECTED, identity)
     }
     const digest = this.#digest(parts)
-    return this.#policies.map(({ name, algorithm, tiers, isEnforced, burst, onStoreError }) => ({
+    return this.#policies.map(({ name, algorithm, tiers, isEnforced, burst, block, onStoreError }) => ({
       rule: {
         key: `${this.#prefix}:${name}:${ALGORITHMS[algorithm].letter}:{${digest}}`,
         algorithm,
@@ -101,6 +101,7 @@ export class Charges {
         enforced: isEnforced,
         reserved: 0,
         ...(burst !== undefined && { burst }),
+        ...(block !== undefined && { block }),
       },
       onStoreError,
     }))

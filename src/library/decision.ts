@@ -1,4 +1,5 @@
 import type { Decided } from '../decide/decider.ts'
+import { usable } from '../limit/penalize.ts'
 import type { Rule, Tier, TierUsage } from '../limit/rule.ts'
 import type { Policy } from './policies.ts'
 
@@ -29,7 +30,7 @@ interface Outcome {
   readonly degraded?: Decided['degraded']
 }
 
-/** The result of a request. A refusal has changed nothing. */
+/** The result of a request. A refusal has charged nothing. */
 export interface Decision extends Outcome {
   readonly granted: boolean
 }
@@ -53,7 +54,8 @@ export function outcomeOf(policies: readonly Policy[], decided: Decided, charged
     const told = usage[index] ?? []
     for (let at = 0; at < told.length; at++) {
       const { limit, windowMs } = (rules[index] as Rule).tiers[at] as Tier
-      const tier = told[at] as TierUsage
+      const tier = usable(told[at] as TierUsage)
+      const { blockedMs } = tier
       const name = tierNames[at] as string
       tiers.push({
         policy,
@@ -63,6 +65,7 @@ export function outcomeOf(policies: readonly Policy[], decided: Decided, charged
         remaining: tier.remaining,
         resetMs: tier.resetMs,
         retryAfterMs: tier.retryAfterMs,
+        ...(blockedMs !== undefined && { blockedMs }),
       })
       if (granted === 0 && isEnforced && tier.retryAfterMs > retryAfterMs) retryAfterMs = tier.retryAfterMs
     }

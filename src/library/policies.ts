@@ -1,8 +1,9 @@
 import { ON_STORE_ERROR, type OnStoreError } from '../decide/decider.ts'
 import { ALGORITHM_NAMES, ALGORITHMS, type AlgorithmName } from '../limit/algorithm-table.ts'
+import { MAX_AFTER, readBlock } from '../limit/read-block.ts'
 import { type Fail, readTiers, refuseMisplaced, tierName } from '../limit/read-tiers.ts'
-import type { Tier } from '../limit/rule.ts'
-import { LIMITS_EXPECTED } from '../limit/tiers.ts'
+import type { Block, Tier } from '../limit/rule.ts'
+import { DURATION_EXPECTED, LIMITS_EXPECTED } from '../limit/tiers.ts'
 import { checkInteger, checkNames, checkOneOf, OptionError } from './option-error.ts'
 
 /** What a policy limits, and by which algorithm: made by `slidingWindow`, `quota` and the like. */
@@ -26,6 +27,13 @@ export interface PolicyOptions extends Limits {
   readonly mode?: 'enforce' | 'shadow'
   /** While the store gives no answer; what the limiter says if left out. */
   readonly onStoreError?: OnStoreError
+  /** For how long, e.g. `10m`, an identity that this policy refuses stays refused. Not with `concurrency`. */
+  readonly block?: string
+  /**
+   * With `block`: how many refusals lead to it, an integer from 1 to 1,000, within a time as long as the longest window
+   * that begins with the first of them. Default: 1.
+   */
+  readonly after?: number
 }
 
 /** A policy that has been checked. */
@@ -35,6 +43,7 @@ export interface Policy {
   readonly tiers: readonly Tier[]
   readonly tierNames: readonly string[]
   readonly burst: number | undefined
+  readonly block: Block | undefined
   readonly isEnforced: boolean
   readonly onStoreError: OnStoreError
   /** Units that one decision may cost at most. */
@@ -92,7 +101,7 @@ export function concurrency(slots: number, { deadline }: { readonly deadline?: s
   return checked('concurrency', { algorithm: 'concurrency', limits, ...(deadline !== undefined && { deadline }) })
 }
 
-const NAMES = ['name', 'algorithm', 'limits', 'burst', 'deadline', 'exact', 'mode', 'onStoreError']
+const NAMES = ['name', 'algorithm', 'limits', 'burst', 'deadline', 'exact', 'mode', 'onStoreError', 'block', 'after']
 
 /**
  * Checks the policies of a limiter.
@@ -128,10 +137,21 @@ export function readPolicy(options: PolicyOptions, path: string | undefined, onS
     tiers,
     tierNames: tiers.map((tier) => tierName(name, algorithm, tier)),
     burst: hasBurst ? (burst ?? smallest) : undefined,
+    block: blockOf(options, path),
     isEnforced: mode === 'enforce',
     onStoreError,
     maxCost: Math.min(smallest, burst ?? smallest),
   }
+}
+
+function blockOf(options: PolicyOptions, path: string | undefined): Block | undefined {
+  const { block, after } = options
+  if (block !== undefined && typeof block !== 'string')
+    throw new OptionError(below(path, 'block'), DURATION_EXPECTED, block)
+  if (after !== undefined) checkInteger(below(path, 'after'), after, 1, MAX_AFTER)
+  return readBlock(options, (key, expected) => {
+    throw new OptionError(below(path, key), expected, options[key])
+  })
 }
 
 /** @throws {OptionError} naming the option to fix, below `path` */

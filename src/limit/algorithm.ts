@@ -6,6 +6,16 @@ export interface Peek {
   readonly available: number
   /** Made for this peek: a charge that follows is subtracted in place. */
   readonly usage: readonly OwnTierUsage[]
+  /** What the state holds of refusals; it may have ended. */
+  readonly penalty?: Penalty | undefined
+}
+
+/** Refusals that are remembered with a state. */
+export interface Penalty {
+  /** How many; 0 once they have led to a block. */
+  readonly refusals: number
+  /** When the block ends, or when the refusals are forgotten: milliseconds since the Unix epoch. */
+  readonly untilMs: number
 }
 
 /** What an algorithm says of one of its tiers, before any charge. */
@@ -23,9 +33,17 @@ export interface Algorithm<State> {
   /**
    * Charges `units`, which `peek` has found available. The state is the caller's own and may be changed in place.
    * `leaseMs`: for exact logs, how long the units may still be spent. `ttlMs` is there if the state gets a new time to
-   * live.
+   * live. With a penalty, nothing is charged (0 units), and nothing else of the state changes; without, one that has
+   * not ended stays.
    */
-  commit(state: State | undefined, rule: Rule, nowUs: number, units: number, leaseMs?: number): Commit<State>
+  commit(
+    state: State | undefined,
+    rule: Rule,
+    nowUs: number,
+    units: number,
+    leaseMs?: number,
+    penalty?: Penalty,
+  ): Commit<State>
   /**
    * Corrects a charge made at `chargedAtMs` by a difference in units, below 0 to give back. Missing if the state cannot
    * be corrected; returns undefined if nothing of the charge is left.

@@ -3,6 +3,7 @@
  */
 import type { OwnTierUsage } from './algorithm.ts'
 import { ALGORITHMS } from './algorithm-table.ts'
+import { blockedUsage, penalize } from './penalize.ts'
 import type { Decision, DecisionRequest, Rule } from './rule.ts'
 
 /** What is known of each key; nothing of one that has expired. */
@@ -26,7 +27,9 @@ export function decide(
   nowUs: number,
   states: States,
 ): Decision {
+  const nowMs = Math.floor(nowUs / 1000)
   const wantedPermits = mode === 'partial' ? 1 : permits
+  const mayRefuse = mode === 'all' || mode === 'partial'
   let granted = permits
   let hasNewIdentity = false
   const peeked: Peeked[] = []
@@ -37,14 +40,23 @@ export function decide(
     }
     const { twin, tellsNewIdentities } = ALGORITHMS[rule.algorithm]
     const state = states.read(rule.key)
-    const { available, usage } = twin.peek(state, rule, nowUs, rule.cost * wantedPermits + rule.reserved)
+    const { available, usage, penalty } = twin.peek(state, rule, nowUs, rule.cost * wantedPermits + rule.reserved)
+    // Not what is only reserved for others. What one rule refuses, nothing admits, so it can be remembered at once.
+    const isRefusal = mayRefuse && available < rule.cost * wantedPermits
+    const { blockedMs, changed } = penalize(rule, penalty, isRefusal, nowMs)
+    if (changed) {
+      const commit = twin.commit(state, rule, nowUs, 0, 0, changed)
+      states.write(rule.key, commit.state, commit.ttlMs)
+    }
     const isForFailures = rule.counts === 'failures'
     hasNewIdentity ||= !isForFailures && tellsNewIdentities === true && state === undefined
-    const fitting = mode === 'charge' ? permits : Math.max(0, Math.floor((available - rule.reserved) / rule.cost))
+    const free = blockedMs > 0 ? 0 : available - rule.reserved
+    const fitting = mode === 'charge' ? permits : Math.max(0, Math.floor(free / rule.cost))
     if (rule.enforced) granted = Math.min(granted, fitting)
     // What counts failures may refuse, but nothing has failed yet.
     const isCharged = !isForFailures || mode === 'charge'
-    peeked.push({ state, usage, chargeable: isCharged ? fitting : 0 })
+    const told = blockedMs > 0 ? blockedUsage(usage, blockedMs) : usage
+    peeked.push({ state, usage: told, chargeable: isCharged ? fitting : 0 })
   }
   if (mode !== 'partial' && granted < permits) granted = 0
   if (granted > 0 && mode !== 'peek') {
@@ -59,7 +71,7 @@ export function decide(
       for (const tier of usage) tier.remaining = Math.max(0, tier.remaining - units)
     }
   }
-  return { granted, nowMs: Math.floor(nowUs / 1000), usage: peeked.map(({ usage }) => usage) }
+  return { granted, nowMs, usage: peeked.map(({ usage }) => usage) }
 }
 
 /** What a rule that does not apply says: nothing is used. */

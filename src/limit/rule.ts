@@ -12,6 +12,17 @@ export interface Tier {
 export const COUNTS = ['requests', 'identities', 'failures'] as const
 export type Counts = (typeof COUNTS)[number]
 
+/** That who is refused stays refused. */
+export interface Block {
+  /** For how long, in milliseconds: an integer from 1. */
+  readonly blockMs: number
+  /**
+   * After how many refusals, an integer from 1 to 1000: within a time as long as the longest window, which begins with
+   * the first of them.
+   */
+  readonly after: number
+}
+
 /** What one policy asks of the store for one identity. */
 export interface Rule {
   /** Full name of the state, `<prefix>:<policy>:<algorithm letter>:{<identity>}`; no two rules of a request share one. */
@@ -38,6 +49,8 @@ export interface Rule {
    * Name of these limits, such as the plan that has them, where one identity may come with several. They share its state.
    */
   readonly plan?: string
+  /** What a refusal by this rule leads to; of a shadow rule, nothing. No algorithm that holds slots has it. */
+  readonly block?: Block
   /** What is charged may be corrected later. */
   readonly isSettled?: boolean
 }
@@ -69,6 +82,8 @@ export interface TierUsage {
    * it was before.
    */
   readonly retryAfterMs: number
+  /** Milliseconds until the block of this rule ends; left out if there is none. `retryAfterMs` is then at least as long. */
+  readonly blockedMs?: number
 }
 
 export interface Decision {

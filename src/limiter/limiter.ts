@@ -1,5 +1,6 @@
 import { type Decided, type Decider, isCharged } from '../decide/decider.ts'
 import type { Log } from '../decide/log.ts'
+import { usable } from '../limit/penalize.ts'
 import type { Rule, Tier, TierUsage } from '../limit/rule.ts'
 import type { Pattern } from '../request/policy/pattern.ts'
 import type { Policy } from '../request/policy/policy.ts'
@@ -157,7 +158,8 @@ function callersOf(charges: readonly Charge[], shadowed: readonly TierReport[]):
 }
 
 function addReports(reports: TierReport[], policy: Policy, rule: Rule, usage: readonly TierUsage[]): void {
-  usage.forEach(({ remaining, resetMs, retryAfterMs }, index) => {
+  usage.forEach((told, index) => {
+    const { remaining, resetMs, retryAfterMs, blockedMs } = usable(told)
     // While the store is away, the rule's limit is a share of the policy's.
     const { limit, windowMs } = rule.tiers[index] as Tier
     reports.push({
@@ -170,6 +172,7 @@ function addReports(reports: TierReport[], policy: Policy, rule: Rule, usage: re
       isReserve: rule.reserved > 0 && remaining >= rule.cost,
       resetMs,
       retryAfterMs,
+      ...(blockedMs !== undefined && { blockedMs }),
     })
   })
 }

@@ -128,13 +128,14 @@ async function limitsOf({ source }: Plans, { rule, rulesByPlan }: Prepared, subj
 }
 
 function prepare(policy: Policy, keyPrefix: string, edition: string | undefined): Prepared {
-  const { name, by, algorithm, plans, enforced, missing, counts, settleHeader } = policy
+  const { name, by, algorithm, plans, enforced, missing, counts, block, settleHeader } = policy
   const ruleOf = ({ tiers, burst }: Pick<Policy, 'tiers' | 'burst'>, plan?: string): RuleOfPolicy => ({
     algorithm,
     tiers,
     enforced,
     ...(counts !== 'requests' && { counts }),
     ...(settleHeader !== undefined && { isSettled: true }),
+    ...(block !== undefined && { block }),
     ...(burst !== undefined && { burst }),
     ...((plan ?? edition) !== undefined && { plan: [edition, plan].join(' ').trim() }),
   })

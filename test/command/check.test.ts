@@ -157,3 +157,13 @@ test('sluice check says who lacks what a policy counts by', async () => {
   const { stdout } = await check(files, ['POST /login'])
   expect(stdout).toContain('refused with 401 by policy "default": the caller lacks token')
 })
+
+test('sluice check says for how long a policy blocks', async () => {
+  const files = { 'wrangler.toml': `${GOOD}${LOGIN}block = "10m"\nafter = 5\n` }
+  const json = await check(files, ['POST /login', '--json'])
+  expectDocumented(checkCommand, json.stdout)
+  const { policies } = JSON.parse(json.stdout).request
+  expect(policies).toMatchObject([{ policy: 'default' }, { policy: 'login', block: '10m after 5 refusals' }])
+  expect(policies[0]).not.toHaveProperty('block')
+  expect((await check(files, ['POST /login'])).stdout).toContain('5 per 1m; blocks for 10m after 5 refusals')
+})

@@ -16,7 +16,7 @@ function lookOf(
   const states = tiers.map(
     ([limit, windowMs, used, resetMs]): TierState => ({
       ...{ policy: 'p', tier: `p-${windowMs}`, route: null, key: 'k', limit, windowMs, used, left: limit - used },
-      ...{ resetMs, retryAfterMs: used >= limit ? resetMs : 0 },
+      ...{ resetMs, retryAfterMs: used >= limit ? resetMs : 0, blockedUntilMs: null },
     }),
   )
   return { nowMs, tiers: states } satisfies Look

@@ -22,6 +22,7 @@ const POLICIES = [
   { name: 'key', limits: '7/1h', by: 'header:x-api-key', missing: 'skip', algorithm: 'quota' },
   { name: 'route', limits: '9/1h', by: 'token+route', match: 'GET /a, GET /b', algorithm: 'fixed-window' },
   { name: 'bucket', limits: '1/1h', burst: 20, algorithm: 'token-bucket' },
+  { name: 'ban', limits: '3/1h', by: 'cookie:sid', missing: 'skip', match: 'GET /ban', block: '1d' },
 ]
 
 const redis = createClient({ url: `redis://127.0.0.1:${inject('redisPort')}` })
@@ -109,7 +110,7 @@ describe.each(CONNECTIONS)('over %s', (kind, where) => {
       'route-1h GET /b': 0,
       'bucket-1h': 3,
     })
-    expect(JSON.parse(outcome.stdout).leftOut).toEqual([])
+    expect(JSON.parse(outcome.stdout).leftOut).toMatchObject([{ policy: 'ban' }])
     expectDocumented(usage, outcome.stdout)
     for (const { key, used: units } of JSON.parse(outcome.stdout).tiers) expect(key in before).toBe(units > 0)
     expect(used(await run(args))).toEqual(used(outcome))
@@ -123,6 +124,7 @@ describe.each(CONNECTIONS)('over %s', (kind, where) => {
     expect(leftOut).toEqual([
       { policy: 'login', why: 'it counts this caller by address: name it with --ip' },
       { policy: 'key', why: 'the caller lacks what it counts by, and missing = "skip"' },
+      { policy: 'ban', why: 'the caller lacks what it counts by, and missing = "skip"' },
     ])
     const digest = tiers[0].key.slice(-23, -1)
     const again = JSON.parse((await run(['usage', '--digest', digest, '--json', ...where])).stdout)
@@ -153,6 +155,31 @@ describe.each(CONNECTIONS)('over %s', (kind, where) => {
 test('sluice usage reads tables for people: aligned, without colours, and without --json', async () => {
   const { stdout } = await run(['usage', 'nobody', '--ip', IP])
   expect(stdout).toMatch(/^tier +limit +used +left +reset +retry +key\ndefault-1h +10 +0 +10 +– +– +command-/)
+})
+
+test('sluice usage shows until when a policy blocks a caller, and what it has used; sluice reset lifts it', async () => {
+  const ask = async () => {
+    const headers = { Authorization: 'Bearer banned', Cookie: 'sid=banned' }
+    const response = await fetch(new URL('/ban', gateway.url), { headers })
+    return { status: response.status, body: (await response.json().catch(() => ({}))) as Record<string, unknown> }
+  }
+  for (let i = 0; i < 3; i++) expect((await ask()).status).toBe(200)
+  const refused = await ask()
+  expect(refused.status).toBe(429)
+  expect(refused.body).toMatchObject({ retry_after_ms: 86_400_000, blocked_ms: 86_400_000 })
+  // A caller by its key: a cookie is none of the options.
+  const [key = ''] = await redis.keys(`${KEY_PREFIX}:ban:*`)
+  const caller = ['--digest', key.slice(key.indexOf('{') + 1, -1)]
+  const asked = await run(['usage', ...caller, '--json'])
+  expectDocumented(usage, asked.stdout)
+  const { nowMs, tiers } = JSON.parse(asked.stdout)
+  const [ban, ...others] = tiers.toReversed()
+  expect(ban).toMatchObject({ policy: 'ban', used: 3, left: 0 })
+  expect(ban.blockedUntilMs).toBe(nowMs + ban.retryAfterMs)
+  for (const other of others) expect(other.blockedUntilMs).toBe(null)
+  expect((await run(['usage', ...caller])).stdout).toMatch(/^ban: blocked until 2\d{3}-\d\d-\d\dT[\d:.]+Z, whatever/m)
+  await run(['reset', ...caller, '--policy', 'ban', '--yes'])
+  expect(JSON.parse((await run(['usage', ...caller, '--json'])).stdout).tiers.at(-1).blockedUntilMs).toBe(null)
 })
 
 test('sluice usage --watch asks again until Ctrl-C', async () => {

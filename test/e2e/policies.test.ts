@@ -108,6 +108,28 @@ test('rules of five kinds are decided at once: if one refuses, none is charged',
   expect(await fieldsOf('/')).toEqual([200, left(8).join(', ')])
 })
 
+test('block keeps who was refused out of this policy, whatever is left, and says for how long', async () => {
+  const call = await gatewayWith([
+    { name: 'api', limits: '9/1h', algorithm: 'quota', by: 'header:x-caller' },
+    { name: 'ban', limits: '3/1h', by: 'header:x-caller', block: '1d', cost: 'header:x-cost', max_cost: 3 },
+  ])
+  const by = (caller: string, cost = '1') => call('/', { headers: { 'X-Caller': caller, 'X-Cost': cost } })
+  expect(await statuses(1, () => by('a', '2'))).toEqual([200])
+  const refused = await by('a', '2')
+  expect(refused.status).toBe(429)
+  expect(await refused.json()).toMatchObject({
+    'violated-policies': ['ban-1h'],
+    detail: 'Blocked for a while, for requests over the limit of 3 per 1h.',
+    retry_after_ms: 86_400_000,
+    blocked_ms: 86_400_000,
+  })
+  // One unit is left of three, but not for who is blocked; and the quota was not charged.
+  expect(refused.headers.get('RateLimit')).toMatch(/^"api-1h";r=8;t=\d+, "ban-1h";r=0;t=86400$/)
+  expect(refused.headers.get('Retry-After')).toBe('86400')
+  expect(await statuses(2, () => by('a'))).toEqual([429, 429])
+  expect(await statuses(1, () => by('b'))).toEqual([200])
+})
+
 test('RateLimit-Policy names the unit of a limit on concurrency', async () => {
   const call = await gatewayWith([{ name: 'open', limits: '20', algorithm: 'concurrency' }])
   const response = await call('/')

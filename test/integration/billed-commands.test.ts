@@ -195,6 +195,61 @@ describe('concurrency', () => {
   })
 })
 
+describe('a policy with block', () => {
+  const block = { blockMs: HOUR, after: 2 }
+  const LIMITED: readonly Tier[] = [{ limit: 3, windowMs: 2 * HOUR }]
+  const one = { eval: 1, time: 1 }
+  /** What is read, charged, and remembered of a refusal. */
+  const COSTS = {
+    'sliding-window': [{ xrevrange: 1 }, { xadd: 1 }, { xadd: 1, expire: 1 }],
+    'sorted-set': [
+      { zrevrange: 1, zrangebyscore: 1 },
+      { zadd: 1, zremrangebyscore: 1, expire: 1 },
+      { zadd: 1, expire: 1 },
+    ],
+    'token-bucket': [{ get: 1 }, { set: 1 }, { set: 1 }],
+    'fixed-window': [{ get: 1 }, { set: 1 }, { set: 1 }],
+    quota: [{ get: 1 }, { set: 1 }, { set: 1 }],
+  } as const
+  const names = Object.keys(COSTS) as (keyof typeof COSTS)[]
+
+  test.each(names)('%s: admissions cost no command more, with refusals between them neither', async (name) => {
+    const [read, charged, remembered] = COSTS[name]
+    const rule = ruleOf(name, LIMITED, { block })
+    await billed(take([rule]), START_MS)
+    expect(await billed(take([rule]), START_MS + 1)).toEqual({ ...one, ...read, ...charged })
+    expect(await billed(take([{ ...rule, cost: 2 }]), START_MS + 2)).toEqual({
+      ...one,
+      ...read,
+      ...remembered,
+    })
+    expect(await billed(take([rule]), START_MS + 3)).toEqual({ ...one, ...read, ...charged })
+  })
+
+  test.each(names)('%s: refusals cost a command or two, until it is blocked', async (name) => {
+    const [read, , remembered] = COSTS[name]
+    const rule = ruleOf(name, LIMITED, { block })
+    for (let i = 0; i < 3; i++) await billed(take([rule]), START_MS + i)
+    expect(await billed(take([rule]), START_MS + 3)).toEqual({ ...one, ...read, ...remembered })
+    // The entry of the refusal before is removed.
+    const again = name === 'sliding-window' ? { ...remembered, xdel: 1 } : remembered
+    expect(await billed(take([rule]), START_MS + 4)).toEqual({ ...one, ...read, ...again })
+    expect(await billed(take([rule]), START_MS + 5)).toEqual({ ...one, ...read })
+    expect(await billed(take([rule], { mode: 'peek' }), START_MS + 6)).toEqual({ ...one, ...read })
+  })
+
+  test('sliding-window: a busy caller whose window begins with a refusal is admitted at no command more', async () => {
+    const tiers = [{ limit: 40, windowMs: HOUR }]
+    const rule = ruleOf('sliding-window', tiers, { block: { ...block, after: 9 } })
+    await billed(take([rule]), START_MS)
+    await billed(take([{ ...rule, cost: 40 }]), START_MS + 1_000)
+    for (let i = 0; i < 20; i++) await billed(take([rule]), START_MS + 2_000 + i)
+    // The first admission has left the window, and the refusal has not.
+    const counts = await billed(take([rule]), START_MS + HOUR + 500)
+    expect(counts).toEqual({ ...one, xrevrange: 1, xrange: 1, xadd: 1, expire: 1 })
+  })
+})
+
 test('a decision over several algorithms costs what they do, but for one EVAL and one TIME', async () => {
   const rules: Rule[] = [
     ruleOf('sliding-window', [{ limit: 10, windowMs: 1_000 }]),

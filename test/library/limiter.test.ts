@@ -12,6 +12,7 @@ import {
   tokenBucket,
 } from '../../src/index.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { StoreError } from '../../src/store/store.ts'
 
 const START_MS = 1_700_000_000_000
 
@@ -136,6 +137,52 @@ describe('obtain()', () => {
     expect(await limiter.obtain('alice', 9, { cost: 3 })).toMatchObject({ granted: 3, charged: 9 })
   })
 })
+
+describe('a policy with block', () => {
+  const options = { policies: [{ name: 'api', ...slidingWindow('3/1s'), block: '1m', after: 2 }] }
+
+  test('refuses who was refused as often as said, for as long as said', async () => {
+    const { clock, limiter } = subject(options)
+    await limiter.take('alice', { cost: 2 })
+    expect(await limiter.take('alice', { cost: 2 })).toMatchObject({ granted: false, retryAfterMs: 1_000 })
+    const blocked = await limiter.take('alice', { cost: 2 })
+    const state = { policy: 'api', name: 'api-1s', remaining: 0, resetMs: 60_000, blockedMs: 60_000 }
+    expect(blocked).toMatchObject({ granted: false, retryAfterMs: 60_000, charged: 0, tiers: [state] })
+    clock.now += 30_000
+    expect(await limiter.take('alice')).toMatchObject({ granted: false, retryAfterMs: 30_000 })
+    expect(await limiter.peek('alice')).toMatchObject({ granted: false, tiers: [{ blockedMs: 30_000 }] })
+    expect(await limiter.take('bob')).toMatchObject({ granted: true })
+    clock.now += 30_000
+    const { tiers } = await limiter.take('alice')
+    expect(tiers[0]).not.toHaveProperty('blockedMs')
+  })
+
+  test('lets nobody take in advance, and reset() lifts it', async () => {
+    const { limiter } = subject({ ...options, leases: 'auto' })
+    for (let i = 0; i < 6; i++) await limiter.take('alice')
+    expect(await limiter.take('alice')).toMatchObject({ granted: false, tiers: [{ blockedMs: 60_000 }] })
+    await limiter.reset('alice')
+    expect(await limiter.take('alice')).toMatchObject({ granted: true })
+  })
+
+  test('blocks in each process by itself while the store is away', async () => {
+    const store = { isRemote: true, timeoutMs: 500, open: () => new AwayStore() }
+    const { limiter } = subject({ ...options, store: store as never, log: () => {} })
+    for (let i = 0; i < 5; i++) await limiter.take('alice')
+    expect(await limiter.take('alice')).toMatchObject({ degraded: 'local', tiers: [{ blockedMs: 60_000 }] })
+  })
+})
+
+/** As a store that is out of reach. */
+class AwayStore extends MemoryStore {
+  constructor() {
+    super(() => START_MS)
+  }
+
+  override async decide(): Promise<never> {
+    throw new StoreError('away', { mayHaveRun: false })
+  }
+}
 
 test('peek() answers what take() would, and takes nothing', async () => {
   const { limiter } = subject({ limits: '1/1s' })
@@ -360,6 +407,22 @@ test.each([
   [() => tokenBucket('1000000000/53w'), 'tokenBucket.limits: expected at most 140 units with this window'],
   [() => concurrency(0), 'concurrency.limits: expected a number of requests at once'],
   [() => concurrency(1, { deadline: 'x' }), 'concurrency.deadline: expected a duration'],
+  [
+    () => untyped({ policies: [{ name: 'a', ...quota('1/1s'), block: 60 }] }),
+    'policies[0].block: expected a duration from 1ms to 53w such as "30s" (units ms s m h d w), got 60',
+  ],
+  [
+    () => untyped({ policies: [{ name: 'a', ...quota('1/1s'), after: 2 }] }),
+    'policies[0].after: expected block, e.g. "10m", with it, got 2',
+  ],
+  [
+    () => untyped({ policies: [{ name: 'a', ...quota('1/1s'), block: '1m', after: 1_001 }] }),
+    'policies[0].after: expected an integer from 1 to 1000, got 1001',
+  ],
+  [
+    () => untyped({ policies: [{ name: 'a', ...concurrency(1), block: '1m' }] }),
+    'policies[0].block: expected an algorithm other than "concurrency" with it, got "1m"',
+  ],
   [() => memoryStore({ maxKeys: 0 }), 'memoryStore.maxKeys: expected an integer from 1'],
 ] as const)('a wrong option stops at once: %#', (make, message) => {
   expect(make).toThrow(OptionError)

@@ -3,10 +3,12 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { Decision, Rule } from '../../src/limit/rule.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import {
+  anyBlocks,
   anyConfigured,
   anyCounts,
   anyDemands,
   backAndForthUs,
+  blocking,
   type Configured,
   counting,
   demanded,
@@ -50,15 +52,17 @@ describe.each(SUBJECTS)('%s', (_name, rules) => {
       leaseMs: fc.constantFrom(0, 0, 0, 40),
       demands: anyDemands,
       counts: anyCounts,
+      blocks: fc.option(anyBlocks, { nil: undefined, freq: 3 }),
     })
     await expectProperty(
-      fc.asyncProperty(rules, fc.array(action, LONG), async (rules, actions) => {
+      fc.asyncProperty(rules, anyBlocks, fc.array(action, LONG), async (rules, usualBlocks, actions) => {
         let nowUs = START_MS * 1000
         const script = new ScriptStore(redis)
         const twin = new MemoryStore(() => nowUs / 1000)
-        for (const { gapUs, mode, permits, leaseMs, demands, counts } of actions) {
+        for (const { gapUs, mode, permits, leaseMs, demands, counts, blocks = usualBlocks } of actions) {
           nowUs += gapUs
-          const request = take(counting(demanded(rules, demands), counts), { mode, permits, leaseMs })
+          const asked = blocking(counting(demanded(rules, demands), counts), blocks)
+          const request = take(asked, { mode, permits, leaseMs })
           expect(await script.decide(request, nowUs)).toEqual(await twin.decide(request))
         }
       }),
@@ -69,12 +73,12 @@ describe.each(SUBJECTS)('%s', (_name, rules) => {
   test('the retry time is the least that works', async () => {
     const action = fc.record({ gapUs: backAndForthUs, demands: anyDemands })
     await expectProperty(
-      fc.asyncProperty(rules, fc.array(action, LONG), async (rules, actions) => {
+      fc.asyncProperty(rules, anyBlocks, fc.array(action, LONG), async (rules, blocks, actions) => {
         const script = new ScriptStore(redis)
         let nowUs = START_MS * 1000
         for (const { gapUs, demands } of actions) {
           nowUs += gapUs
-          const request = take(demanded(rules, demands).map(satisfiable))
+          const request = take(blocking(demanded(rules, demands).map(satisfiable), blocks))
           const decision = await script.decide(request, nowUs)
           const retryUs = retryAfterMs(decision) * 1000
           expect(retryUs > 0).toBe(decision.granted === 0)
@@ -87,7 +91,7 @@ describe.each(SUBJECTS)('%s', (_name, rules) => {
     )
   })
 
-  test('a refusal changes nothing', async () => {
+  test('a refusal changes nothing, without a block', async () => {
     const action = fc.record({ gapUs: backAndForthUs, demands: anyDemands, counts: anyCounts })
     await expectProperty(
       fc.asyncProperty(rules, fc.array(action, LONG), async (rules, actions) => {

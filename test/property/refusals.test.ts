@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { DenyCache } from '../../src/decide/deny-cache.ts'
 import { Leases } from '../../src/decide/leases.ts'
-import type { Decision, DecisionRequest, Rule } from '../../src/limit/rule.ts'
-import { START_MS } from '../support/arbitraries.ts'
+import type { Decision, DecisionRequest, Rule, TierUsage } from '../../src/limit/rule.ts'
+import { anyBlocks, blocking, START_MS } from '../support/arbitraries.ts'
 import { callContext } from '../support/call-context.ts'
 import { expectProperty } from '../support/property.ts'
 import { ruleOf, take } from '../support/rules.ts'
@@ -88,6 +88,11 @@ class Isolate {
     expect(truth.granted).toBe(0)
     expect(wait(told)).toBeGreaterThanOrEqual(wait(truth))
     expect(wait(told)).toBeLessThanOrEqual(wait(truth) + this.#longestMs)
+    // What would count towards a block, the store is told.
+    request.rules.forEach(({ block }, rule) => {
+      const isCounted = (tier: TierUsage) => block && tier.retryAfterMs > 0 && tier.blockedMs === undefined
+      expect(truth.usage[rule]?.filter(isCounted)).toEqual([])
+    })
     told.usage.forEach((tiers, rule) => {
       tiers.forEach(({ remaining }, tier) => {
         expect(remaining).toBeLessThanOrEqual(truth.usage[rule]?.[tier]?.remaining ?? 0)
@@ -142,14 +147,12 @@ test.each([false, true])(
     await expectProperty(
       fc.asyncProperty(
         fc.tuple(anyTiers, anyTiers, anyTiers),
+        anyBlocks,
         fc.array(anyStep, { minLength: 60, maxLength: 200, size: 'max' }),
-        async (tiers, steps) => {
+        async (tiers, blocks, steps) => {
           const isolate = new Isolate(isLeased)
-          await play(
-            isolate,
-            tiers.map((own) => ruleOf('sliding-window', own)),
-            steps,
-          )
+          const rules = tiers.map((own) => ruleOf('sliding-window', own))
+          await play(isolate, blocking(rules, blocks), steps)
           told += isolate.told
         },
       ),

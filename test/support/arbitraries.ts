@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import type { AlgorithmName } from '../../src/limit/algorithm-table.ts'
-import type { Counts, Rule, Tier } from '../../src/limit/rule.ts'
+import type { Block, Counts, Rule, Tier } from '../../src/limit/rule.ts'
 import { capacityOf, ruleOf, TIERED_ALGORITHMS } from './rules.ts'
 
 /** 14 November 2023, and some odd milliseconds. */
@@ -77,6 +77,26 @@ export const anyCounts = fc.array(fc.constantFrom<Counts>('requests', 'requests'
 
 export function counting(rules: readonly Rule[], counts: readonly Counts[]): Rule[] {
   return rules.map((rule, index) => ({ ...rule, counts: counts[index] ?? 'requests' }))
+}
+
+/** What a refusal by each rule leads to; often nothing. */
+export const anyBlocks: fc.Arbitrary<(Block | undefined)[]> = fc.array(
+  fc.option(
+    fc.record({
+      blockMs: fc.oneof(fc.integer({ min: 1, max: 50 }), fc.integer({ min: 1, max: 6_000 })),
+      after: fc.constantFrom(1, 1, 2, 5),
+    }),
+    { nil: undefined },
+  ),
+  { minLength: MOST_RULES, maxLength: MOST_RULES },
+)
+
+/** Slots are never blocked. */
+export function blocking(rules: readonly Rule[], blocks: readonly (Block | undefined)[]): Rule[] {
+  return rules.map((rule, index) => {
+    const block = rule.algorithm === 'concurrency' ? undefined : blocks[index]
+    return block ? { ...rule, block } : rule
+  })
 }
 
 /** The same rule, enforced, and asked for no more than it can ever give. */

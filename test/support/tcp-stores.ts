@@ -7,7 +7,7 @@ import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
 import { EVERY_ALGORITHM } from './rules.ts'
 import { connectRedis } from './script-store.ts'
-import { redisSubject, type Subject } from './stores.ts'
+import { redisSubject, type Subject } from './subject.ts'
 
 const nodeRedis = await connectRedis(inject('redisPort'))
 const ioRedis = new Redis(inject('redisPort'), '127.0.0.1', { autoResendUnfulfilledCommands: false })

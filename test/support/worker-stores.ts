@@ -5,7 +5,7 @@ import type { Documents } from '../../src/store/documents.ts'
 import { MemoryDocuments } from '../../src/store/memory/memory-documents.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { EVERY_ALGORITHM } from './rules.ts'
-import { redisSubject, type Subject } from './stores.ts'
+import { redisSubject, type Subject } from './subject.ts'
 
 export const WORKER_STORES: Record<string, () => Subject> = {
   MemoryStore() {

@@ -71,7 +71,11 @@ describe('the keys of a policy', () => {
   test.each(rows.filter(isOwn))('$name is by default what docs/configuration.md says', ({ name, byDefault }) => {
     const text = byDefault.code[0] ?? ''
     const value = { true: true, false: false }[text] ?? text
-    const plain = name === 'deadline' ? { limits: '5', algorithm: 'concurrency' } : { limits: '5/1m' }
+    const besides: Record<string, object> = {
+      deadline: { limits: '5', algorithm: 'concurrency' },
+      after: { limits: '5/1m', block: '1m' },
+    }
+    const plain = besides[name] ?? { limits: '5/1m' }
     const load = (table: object) => loadConfig({ UPSTREAM_URL, POLICIES: [{ name: 'p', ...plain, ...table }] })
     expect(load({ [name]: value })).toEqual(load({}))
   })

@@ -198,3 +198,57 @@ test('DenyCache#forget() forgets a key under all limits that it has had, and wha
   await decide(late)
   expect(asked.length - before).toBe(1)
 })
+
+test('DenyCache asks for each refusal that counts towards a block, and for none while it lasts', async () => {
+  const { clock, asked, decide } = subject()
+  const rule = second({ cost: 4, block: { blockMs: 60_000, after: 3 } })
+  await decide(rule)
+  for (let i = 0; i < 3; i++) await decide(rule)
+  expect(asked.length).toBe(4)
+  const receivedAtMs = clock.now
+  for (let i = 0; i < 1_000; i++) expect((await decide(rule)).granted).toBe(0)
+  expect(asked.length).toBe(4)
+  clock.now += 3_000
+  const [[tier]] = (await decide(rule)).usage as unknown as [[TierUsage]]
+  // Told when the answer came, and as long from then on as it was.
+  expect(tier).toMatchObject({ retryAfterMs: 57_000, blockedMs: 57_000 })
+  expect(clock.now + 57_000).toBe(receivedAtMs + 60_000)
+  expect(asked.length).toBe(4)
+  clock.now += 2_000
+  await decide(rule)
+  expect(asked.length).toBe(5)
+})
+
+test('DenyCache asks if a rule beside the one that it knows may count a refusal', async () => {
+  const { asked, decide } = subject()
+  const wide = ruleOf('sliding-window', [{ limit: 8, windowMs: 5_000 }], {
+    block: { blockMs: 60_000, after: 9 },
+    cost: 4,
+  })
+  const narrow = second({ cost: 4 })
+  await decide(wide, narrow)
+  await decide(wide, narrow)
+  await decide(wide, narrow)
+  // The narrow one alone has refused so far, and is known.
+  expect(asked.length).toBe(2)
+  await decide(wide)
+  await decide(wide, narrow)
+  await decide(wide, narrow)
+  expect(asked.length).toBe(5)
+})
+
+test('DenyCache remembers a block of a rule whose charges may be given back, or of which some is reserved', async () => {
+  const { asked, decide } = subject()
+  const blocked = { limit: 4, windowMs: 1_000 }
+  const block = { blockMs: 60_000, after: 1 }
+  for (const rule of [
+    ruleOf('quota', [blocked], { isSettled: true, cost: 4, block }),
+    ruleOf('quota', [blocked], { reserved: 1, cost: 3, block }),
+  ]) {
+    await decide(rule)
+    await decide(rule)
+    const before = asked.length
+    for (let i = 0; i < 100; i++) expect((await decide(rule)).usage[0]?.[0]?.blockedMs).toBeDefined()
+    expect(asked.length).toBe(before)
+  }
+})

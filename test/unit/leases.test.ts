@@ -214,3 +214,9 @@ test.each<[string, Partial<Rule>]>([
   await decide(RULE(), { ...RULE(), ...overrides })
   expect(asked).toMatchObject([{ mode: 'all', permits: 1 }])
 })
+
+test('Leases take no permits in advance of a rule that may block its caller', async () => {
+  const { asked, hurry } = subject()
+  await hurry({ ...RULE(), block: { blockMs: 60_000, after: 1 } }, 100)
+  expect(asked.map(({ permits }) => permits)).toEqual(Array.from({ length: 100 }, () => 1))
+})

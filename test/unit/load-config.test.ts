@@ -31,6 +31,7 @@ const PLAIN = {
   onStoreError: 'local',
   counts: 'requests',
   failures: [],
+  block: undefined,
   missing: { kind: 'ip' },
   burst: undefined,
   plans: undefined,
@@ -241,7 +242,7 @@ const PASSED =
   'header fields that go on to the API: of letters, digits and "-", and none that a proxy replaces (X-Forwarded-… and the like)'
 const ALGORITHMS = '"sliding-window" or "token-bucket" or "fixed-window" or "quota" or "sorted-set" or "concurrency"'
 const KEYS =
-  'name, limits, plan, default_plan, algorithm, by, match, ignore_case, cost, max_cost, burst, deadline, missing, priority, reserve, settle, on_store_error, counts, failures, exact, mode'
+  'name, limits, plan, default_plan, algorithm, by, match, ignore_case, cost, max_cost, burst, deadline, missing, priority, reserve, settle, on_store_error, counts, failures, block, after, exact, mode'
 const LIST = 'a list of tables, or JSON of one'
 
 function withPolicy(policy: unknown): Environment {
@@ -785,4 +786,35 @@ test.each<[Environment, string]>([
   [{ POLICIES: [{ ...BY_CLAIM[0], by: 'claim:user.id' }], JWKS_URL }, 'POLICIES[0].by: expected "token"'],
 ])('loadConfig() refuses tokens that are verified otherwise: %j', (env, message) => {
   expect(messageOf({ UPSTREAM_URL, ...env })).toContain(message)
+})
+
+test.each([
+  [{ block: '10m' }, { blockMs: 600_000, after: 1 }],
+  [
+    { block: '1h', after: 5 },
+    { blockMs: 3_600_000, after: 5 },
+  ],
+  [
+    { block: '90s', after: '1000', algorithm: 'token-bucket' },
+    { blockMs: 90_000, after: 1_000 },
+  ],
+  [{}, undefined],
+])('loadConfig() reads %j', (keys, block) => {
+  expect(load({ POLICIES: [{ name: 'a', limits: '5/1m', ...keys }] }).policies[0]?.block).toEqual(block)
+})
+
+test.each([
+  [
+    { block: 'forever' },
+    'block: expected a duration from 1ms to 53w such as "30s" (units ms s m h d w), got "forever"',
+  ],
+  [{ block: '10m', after: 0 }, 'after: expected an integer from 1 to 1000, got 0'],
+  [{ after: 5 }, 'after: expected block, e.g. "10m", with it, got 5'],
+  [
+    { block: '10m', algorithm: 'concurrency', limits: '5' },
+    'block: expected an algorithm other than "concurrency" with it, got "10m"',
+  ],
+  [{ block: '10m', limits: undefined, priority: 'critical' }, 'limits: expected tiers'],
+])('loadConfig() refuses %j', (keys, message) => {
+  expect(() => load({ POLICIES: [{ name: 'a', limits: '5/1m', ...keys }] })).toThrow(`POLICIES[0].${message}`)
 })

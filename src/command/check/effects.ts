@@ -7,11 +7,11 @@ import type { Finding } from './finding.ts'
 export function effectMistakes({ policies, leases, localShare }: Config, { variables }: Settings): readonly Finding[] {
   const limiting = policies.filter(({ tiers }) => tiers.length > 0)
   const findings: Finding[] = []
-  if (leases !== undefined && !limiting.some(({ algorithm }) => ALGORITHMS[algorithm].isLeasable)) {
+  if (leases !== undefined && !limiting.some(({ algorithm, block }) => ALGORITHMS[algorithm].isLeasable && !block)) {
     findings.push({
       rule: 'leases-without-effect',
       message: 'LEASES changes nothing: no policy has an algorithm whose permits can be taken in advance',
-      hint: 'sliding-window has.',
+      hint: 'sliding-window has, without block.',
       variable: 'LEASES',
     })
   }

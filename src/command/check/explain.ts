@@ -1,4 +1,6 @@
 import type { Config } from '../../config/load-config.ts'
+import type { Block } from '../../limit/rule.ts'
+import { formatWindow } from '../../limit/tiers.ts'
 import { claimReaderOf, NO_RESPONSE, type Pairs, requestOf } from '../../request/caller/caller.ts'
 import type { ClaimReader, Claims } from '../../request/identity/claims.ts'
 import { identify, type Subject } from '../../request/identity/identify.ts'
@@ -34,6 +36,8 @@ export interface PolicyView {
   /** Units that are left to more important requests. */
   readonly reserved?: number
   readonly tiers?: readonly string[]
+  /** What happens to who is refused. */
+  readonly block?: string
   readonly mode?: 'enforce' | 'shadow'
 }
 
@@ -156,11 +160,27 @@ async function viewOf(
       const mode = policy.enforced ? 'enforce' : 'shadow'
       const onPlan = plan === undefined ? why : `${why}; on the plan "${plan}"`
       const counted = policy.counts === 'requests' ? onPlan : `${onPlan}; counts ${policy.counts}`
+      const block = policy.enforced && policy.block ? { block: blockInWords(policy.block) } : undefined
       return {
-        view: { policy: name, applies: true, why: counted, identity, key: keyShown, cost, reserved, tiers, mode },
+        view: {
+          policy: name,
+          applies: true,
+          why: counted,
+          identity,
+          key: keyShown,
+          cost,
+          reserved,
+          tiers,
+          ...block,
+          mode,
+        },
       }
     }
   }
+}
+
+function blockInWords({ blockMs, after }: Block): string {
+  return `${formatWindow(blockMs)} after ${after === 1 ? '1 refusal' : `${after} refusals`}`
 }
 
 function whyOf({ match: patterns }: Policy, { route, isCertain }: Match, method: string): string {

@@ -1,3 +1,4 @@
+import { ALGORITHMS } from '../../limit/algorithm-table.ts'
 import type { Decision, DecisionRequest, Rule } from '../../limit/rule.ts'
 
 /** Entries that `lua/sliding-window.lua` reads together with the newest: a tier that holds more costs a read of its own. */
@@ -24,11 +25,14 @@ export function billedCommands(
   let commands = 2
   rules.forEach((rule, index) => {
     if (!readKeys.includes(rule.key)) return
-    const isCharged = written.has(rule.key)
+    const isWritten = written.has(rule.key)
+    const isCharged = isWritten && granted > 0
     const charged = isCharged ? rule.cost * granted : 0
     // Before the charge.
     const used = (usage[index] ?? []).map(({ remaining }, at) => (rule.tiers[at]?.limit ?? 0) - remaining - charged)
-    commands += commandsOf(rule, used, isCharged, written.get(rule.key) === true)
+    commands += commandsOf(rule, used, isCharged, isCharged && written.get(rule.key) === true)
+    // A refusal that counts towards a block: an entry and its time to live, or both in one.
+    if (isWritten && !isCharged) commands += ALGORITHMS[rule.algorithm].isLog ? 2 : 1
   })
   return commands
 }

@@ -9,7 +9,10 @@ interface Count {
   readonly used: number
 }
 
-/** By length of the window: the rule's, and those of a configuration before it. */
+/**
+ * By length of the window: the rule's, and those of a configuration before it. Under 0, a penalty: its refusals, and
+ * when it ends.
+ */
 export type CountedWindowsState = ReadonlyMap<number, Count>
 
 /** @param startOf when a window of this length begins if it is first used now, in milliseconds since the Unix epoch */
@@ -24,18 +27,22 @@ export function countedWindows(startOf: (nowMs: number, windowMs: number) => num
   return {
     peek(state = new Map(), rule, nowUs, wanted) {
       const nowMs = Math.floor(nowUs / 1000)
-      return toPeek(
-        rule.tiers.map((tier) => {
-          const { startMs, used } = countOf(state, tier.windowMs, nowMs)
-          const endsInMs = startMs + tier.windowMs - nowMs
-          return tierUsage({ ...tier, used, resetMs: endsInMs, freedAfterMs: () => endsInMs }, wanted)
-        }),
-      )
+      const tiers = rule.tiers.map((tier) => {
+        const { startMs, used } = countOf(state, tier.windowMs, nowMs)
+        const endsInMs = startMs + tier.windowMs - nowMs
+        return tierUsage({ ...tier, used, resetMs: endsInMs, freedAfterMs: () => endsInMs }, wanted)
+      })
+      const penalty = state.get(0)
+      return toPeek(tiers, penalty && { refusals: penalty.used, untilMs: penalty.startMs })
     },
 
-    commit(state = new Map(), rule, nowUs, units) {
+    commit(state = new Map(), rule, nowUs, units, _leaseMs, penalty) {
       const nowMs = Math.floor(nowUs / 1000)
       const counts = running(state, nowMs)
+      if (penalty) {
+        counts.set(0, { startMs: penalty.untilMs, used: penalty.refusals })
+        return { state: counts, ttlMs: ttlMsOf(counts, nowMs) }
+      }
       for (const { windowMs } of rule.tiers) {
         const { startMs, used } = countOf(state, windowMs, nowMs)
         counts.set(windowMs, { startMs, used: used + units })

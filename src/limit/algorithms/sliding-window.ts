@@ -5,7 +5,7 @@
  * tell them apart. So a log never has more entries than its longest window has milliseconds.
  */
 
-import type { Algorithm, OwnTierUsage } from '../algorithm.ts'
+import type { Algorithm, OwnTierUsage, Penalty } from '../algorithm.ts'
 import type { Rule, Tier } from '../rule.ts'
 import { toPeek } from './tier-usage.ts'
 
@@ -20,6 +20,9 @@ export interface SlidingWindowState {
   head: number
   /** The longest window that the newest entry is kept for. */
   keptMs: number
+  penalty: Penalty | undefined
+  /** Date of the latest penalty, which is an entry of no units; 0 if there was none. */
+  penaltyMs: number
 }
 
 /** Entries that are dropped at once, at least. */
@@ -28,23 +31,36 @@ const BULK = 8
 export const slidingWindow: Algorithm<SlidingWindowState> = {
   peek(log = NOTHING, rule, nowUs, wanted) {
     const now = Math.floor(nowUs / 1000)
-    return toPeek(rule.tiers.map((tier) => usageOf(log, tier, now, wanted)))
+    return toPeek(
+      rule.tiers.map((tier) => usageOf(log, tier, now, wanted)),
+      log.penalty,
+    )
   },
 
-  commit(log = empty(), rule, nowUs, units, leaseMs = 0) {
+  commit(log = emptyLog(), rule, nowUs, units, leaseMs = 0, penalty) {
     const now = Math.floor(nowUs / 1000)
     const keptMs = longestWindowMs(rule)
     const newestMs = newestMsOf(log)
     // Rounded up, so that it stays its whole window. Time never goes back: if the clock did, entries stay longer.
-    const dateMs = Math.max(Math.ceil(nowUs / 1000) + leaseMs, newestMs)
-    add(log, dateMs, units)
+    let dateMs = Math.max(Math.ceil(nowUs / 1000) + leaseMs, newestMs)
+    if (penalty) {
+      // The total stays, so the date must grow.
+      if (dateMs === newestMs) dateMs++
+      log.penaltyMs = dateMs
+      log.penalty = penalty
+    } else {
+      add(log, dateMs, units)
+      if (log.penalty && log.penalty.untilMs <= now) log.penalty = undefined
+    }
     trim(log, now - keptMs)
 
     const epochMs = wholeSeconds(2 * keptMs) - keptMs
     const epoch = Math.floor(dateMs / epochMs)
-    const isRenewed = log.keptMs !== keptMs || epoch !== Math.floor(newestMs / epochMs)
+    const isRenewed = penalty || log.keptMs !== keptMs || epoch !== Math.floor(newestMs / epochMs)
     log.keptMs = keptMs
-    return isRenewed ? { state: log, ttlMs: wholeSeconds((epoch + 1) * epochMs + keptMs - now) } : { state: log }
+    if (!isRenewed) return { state: log }
+    const endMs = Math.max((epoch + 1) * epochMs + keptMs, log.penalty?.untilMs ?? 0)
+    return { state: log, ttlMs: wholeSeconds(endMs - now) }
   },
 }
 
@@ -60,8 +76,8 @@ export function longestWindowMs({ tiers }: Rule): number {
 }
 
 /** Date of the newest entry; 0 if there is none. */
-export function newestMsOf({ dates }: SlidingWindowState): number {
-  return dates.length > 0 ? (dates[dates.length - 1] as number) : 0
+export function newestMsOf({ dates, penaltyMs }: SlidingWindowState): number {
+  return dates.length > 0 ? Math.max(dates[dates.length - 1] as number, penaltyMs) : penaltyMs
 }
 
 function usageOf(log: SlidingWindowState, { limit, windowMs }: Tier, now: number, wanted: number): OwnTierUsage {
@@ -80,10 +96,10 @@ function usageOf(log: SlidingWindowState, { limit, windowMs }: Tier, now: number
   return { remaining, resetMs, retryAfterMs: (dates[freeing] as number) + windowMs - now }
 }
 
-const NOTHING = empty()
+const NOTHING = emptyLog()
 
-function empty(): SlidingWindowState {
-  return { dates: [], totals: [], before: 0, head: 0, keptMs: 0 }
+export function emptyLog(): SlidingWindowState {
+  return { dates: [], totals: [], before: 0, head: 0, keptMs: 0, penalty: undefined, penaltyMs: 0 }
 }
 
 /** Index of the first of ascending numbers, from an index on, that is above a bound; their length if none is. */
@@ -109,7 +125,7 @@ function add(log: SlidingWindowState, dateMs: number, units: number): void {
   const { dates, totals } = log
   const last = dates.length - 1
   const total = totalAt(log, last) + units
-  if (dateMs === newestMsOf(log)) totals[last] = total
+  if (dateMs === dates[last]) totals[last] = total
   else {
     dates.push(dateMs)
     totals.push(total)
@@ -118,7 +134,7 @@ function add(log: SlidingWindowState, dateMs: number, units: number): void {
 
 function trim(log: SlidingWindowState, since: number): void {
   const { dates, totals } = log
-  // The newest entry stays.
+  // The newest entry stays, unless a penalty is newer.
   while ((dates[log.head] as number) <= since) log.head++
   const { head } = log
   if (head < BULK || head * 2 < dates.length) return

@@ -2,7 +2,7 @@
  * Twin of `lua/tier-usage.lua`: what a decision says of one tier, shared by the algorithms.
  */
 
-import type { OwnTierUsage, Peek } from '../algorithm.ts'
+import type { OwnTierUsage, Peek, Penalty } from '../algorithm.ts'
 import type { Rule, Tier } from '../rule.ts'
 
 interface TierState extends Tier {
@@ -20,10 +20,10 @@ export function tierUsage({ limit, windowMs, used, resetMs, freedAfterMs }: Tier
   return { remaining, resetMs, retryAfterMs: remaining < wanted ? freedAfterMs(used + wanted - limit) : 0 }
 }
 
-export function toPeek(usage: readonly OwnTierUsage[]): Peek {
+export function toPeek(usage: readonly OwnTierUsage[], penalty?: Penalty): Peek {
   let available = Number.POSITIVE_INFINITY
   for (const { remaining } of usage) available = Math.min(available, remaining)
-  return { available, usage }
+  return { available, usage, penalty }
 }
 
 /** The tier of a rule whose algorithm takes only one. */

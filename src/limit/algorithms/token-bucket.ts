@@ -2,7 +2,7 @@
  * Twin of `lua/token-bucket.lua`: a bucket that is refilled continuously, kept as the moment when it is full again.
  */
 
-import type { Algorithm, Commit } from '../algorithm.ts'
+import type { Algorithm, Commit, Penalty } from '../algorithm.ts'
 import type { Rule } from '../rule.ts'
 import { onlyTier, tierUsage, toPeek } from './tier-usage.ts'
 
@@ -12,6 +12,7 @@ export interface TokenBucketState {
   readonly fraction: number
   readonly limit: number
   readonly windowUs: number
+  readonly penalty?: Penalty | undefined
 }
 
 export const tokenBucket: Algorithm<TokenBucketState> = {
@@ -21,40 +22,49 @@ export const tokenBucket: Algorithm<TokenBucketState> = {
     const bucket = bucketAt(state, rule, nowUs)
     const lack = lacking(bucket, burst, nowUs)
     const freedAfterMs = (units: number) => Math.ceil((usOfLack(bucket, lack - units) - nowUs) / 1000)
-    return toPeek([tierUsage({ limit: burst, windowMs, used: lack, resetMs: freedAfterMs(1), freedAfterMs }, wanted)])
+    const tier = tierUsage({ limit: burst, windowMs, used: lack, resetMs: freedAfterMs(1), freedAfterMs }, wanted)
+    return toPeek([tier], state?.penalty)
   },
 
-  commit(state, rule, nowUs, units) {
+  commit(state, rule, nowUs, units, _leaseMs, penalty) {
     const known = bucketAt(state, rule, nowUs)
+    if (penalty) return putOff(known, 0, nowUs, penalty)
     const full = fullAt(rule, nowUs)
     const isSameRate = known.limit === full.limit && known.windowUs === full.windowUs
     // What it lacks carries over to another rate in whole units, rounded up: nothing is given away.
     const bucket = isSameRate ? known : full
     const owed = isSameRate ? units : lacking(known, burstOf(rule), nowUs) + units
 
-    return putOff(bucket, owed * bucket.windowUs, nowUs)
+    return putOff(bucket, owed * bucket.windowUs, nowUs, state?.penalty)
   },
 
   settle(state, _rule, nowUs, chargedAtMs, units) {
     // Full again: what was charged has been refilled.
     if (usOfLack(state, 0) <= nowUs) return undefined
     const owed = units * state.windowUs
-    if (owed >= 0) return putOff(state, owed, nowUs)
+    if (owed >= 0) return putOff(state, owed, nowUs, state.penalty)
     // What may have been refilled since the charge must not be given back once more.
     const refilled = Math.max(0, nowUs - chargedAtMs * 1000) * state.limit
-    return putOff(state, Math.min(0, owed + refilled), nowUs)
+    return putOff(state, Math.min(0, owed + refilled), nowUs, state.penalty)
   },
 }
 
 /** Puts off the moment when the bucket is full, or brings it nearer, by units times the window in µs. */
-function putOff(bucket: TokenBucketState, owed: number, nowUs: number): Commit<TokenBucketState> {
+function putOff(
+  bucket: TokenBucketState,
+  owed: number,
+  nowUs: number,
+  penalty: Penalty | undefined,
+): Commit<TokenBucketState> {
+  const nowMs = Math.floor(nowUs / 1000)
   const numerator = owed + bucket.fraction
   // Not -0.
   const remainder = (numerator % bucket.limit) + 0
   const fraction = remainder < 0 ? remainder + bucket.limit : remainder
   const us = bucket.us + (numerator - fraction) / bucket.limit
   const fullMs = Math.ceil((us + (fraction > 0 ? 1 : 0)) / 1000)
-  return { state: { ...bucket, us, fraction }, ttlMs: fullMs - Math.floor(nowUs / 1000) }
+  const kept = penalty && penalty.untilMs > nowMs ? penalty : undefined
+  return { state: { ...bucket, us, fraction, penalty: kept }, ttlMs: Math.max(fullMs, kept?.untilMs ?? 0) - nowMs }
 }
 
 function burstOf(rule: Rule): number {

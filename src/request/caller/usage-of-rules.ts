@@ -13,6 +13,8 @@ export interface TierState {
   readonly left: number
   readonly resetMs: number
   readonly retryAfterMs: number
+  /** Until when its policy refuses this caller, whatever is left: milliseconds since the Unix epoch; null if it does not. */
+  readonly blockedUntilMs: number | null
 }
 
 export interface Usage {
@@ -28,7 +30,7 @@ export async function readUsage(store: Pick<Store, 'decide'>, asked: readonly Ca
     policy.tiers.map(({ name, windowMs, limit: byDefault }, at): TierState => {
       // By plan, a caller has limits of its own.
       const limit = rule.burst ?? rule.tiers[at]?.limit ?? byDefault
-      const { remaining = limit, resetMs = 0, retryAfterMs = 0 } = usage[index]?.[at] ?? {}
+      const { remaining = limit, resetMs = 0, retryAfterMs = 0, blockedMs } = usage[index]?.[at] ?? {}
       const used = limit - remaining
       return {
         policy: policy.name,
@@ -41,6 +43,7 @@ export async function readUsage(store: Pick<Store, 'decide'>, asked: readonly Ca
         left: remaining,
         resetMs: used === 0 ? 0 : resetMs,
         retryAfterMs,
+        blockedUntilMs: blockedMs === undefined ? null : nowMs + blockedMs,
       }
     }),
   )

@@ -1,6 +1,6 @@
 import type { OnStoreError } from '../../decide/decider.ts'
 import type { AlgorithmName } from '../../limit/algorithm-table.ts'
-import type { Counts, Tier } from '../../limit/rule.ts'
+import type { Block, Counts, Tier } from '../../limit/rule.ts'
 import type { Source } from '../identity/source.ts'
 import type { Pattern } from './pattern.ts'
 import type { Priority } from './priority.ts'
@@ -68,6 +68,8 @@ export interface Policy {
   readonly counts: Counts
   /** If it counts failures, the statuses that are failures; else empty. */
   readonly failures: readonly number[]
+  /** What happens to who is refused; undefined: nothing more. */
+  readonly block: Block | undefined
   /** False in shadow mode: it decides and reports, but refuses nothing. */
   readonly enforced: boolean
 }

@@ -1,6 +1,6 @@
 /** The arguments and replies of the scripts. */
 import { ALGORITHMS } from '../../limit/algorithm-table.ts'
-import type { Decision, DecisionRequest, Rule, TierUsage } from '../../limit/rule.ts'
+import type { Block, Decision, DecisionRequest, Rule, TierUsage } from '../../limit/rule.ts'
 import type { Difference, Release } from '../store.ts'
 import { StoreError } from '../store.ts'
 
@@ -10,8 +10,10 @@ export function scriptArguments({ mode, permits, leaseMs = 0, rules }: DecisionR
   for (const rule of rules) {
     const { algorithm, enforced, counts = 'requests', cost, reserved } = rule
     const numbers = ruleNumbers(rule)
-    const mode = enforced ? 'enforce' : 'shadow'
+    const block = blockOf(rule)
+    const mode = block ? 'block' : enforced ? 'enforce' : 'shadow'
     args.push(ALGORITHMS[algorithm].letter, mode, counts, cost, reserved, numbers.length, ...numbers)
+    if (block) args.push(block.blockMs, block.after)
   }
   return args
 }
@@ -49,10 +51,15 @@ function ruleNumbers({ tiers, burst, slot }: Rule): number[] {
   return numbers
 }
 
+/** A shadow rule blocks nobody. */
+function blockOf({ block, enforced }: Rule): Block | undefined {
+  return enforced ? block : undefined
+}
+
 /** @throws {StoreError} if the reply is not one to this request */
 export function readDecision(reply: unknown, request: DecisionRequest): Decision {
   const { permits, rules } = request
-  const size = 2 + 3 * rules.reduce((sum, { tiers }) => sum + tiers.length, 0)
+  const size = rules.reduce((sum, rule) => sum + 3 * rule.tiers.length + (blockOf(rule) ? 1 : 0), 2)
   if (!Array.isArray(reply) || reply.length !== size || !reply.every(isCount)) {
     throw new StoreError('Redis answered something other than a decision')
   }
@@ -61,9 +68,11 @@ export function readDecision(reply: unknown, request: DecisionRequest): Decision
   const granted = next()
   if (granted > permits) throw new StoreError('Redis granted a number of permits that was not asked for')
   const nowMs = next()
-  const usage = rules.map(({ tiers }) =>
-    tiers.map((): TierUsage => ({ remaining: next(), resetMs: next(), retryAfterMs: next() })),
-  )
+  const usage = rules.map((rule) => {
+    const tiers = rule.tiers.map((): TierUsage => ({ remaining: next(), resetMs: next(), retryAfterMs: next() }))
+    const blockedMs = blockOf(rule) ? next() : 0
+    return blockedMs === 0 ? tiers : tiers.map((tier) => ({ ...tier, blockedMs }))
+  })
   const decision = { granted, nowMs, usage }
   if (!isConsistent(request, decision)) throw new StoreError('Redis answered a decision that contradicts itself')
   return decision
@@ -74,8 +83,8 @@ function isCount(value: unknown): boolean {
 }
 
 /**
- * Whether the reply makes sense: nothing is granted exactly if a rule says for how long it refuses, and no more is left
- * than there can be.
+ * Whether the reply makes sense: nothing is granted exactly if a rule says for how long it refuses, which is until its
+ * block ends at least, and no more is left than there can be.
  */
 function isConsistent({ mode, permits, rules }: DecisionRequest, { granted, nowMs, usage }: Decision): boolean {
   const isRefused = rules.some(
@@ -85,6 +94,9 @@ function isConsistent({ mode, permits, rules }: DecisionRequest, { granted, nowM
   const isPossible = rules.every(({ tiers, burst }, index) =>
     tiers.every(({ limit }, at) => (usage[index]?.[at]?.remaining ?? 0) <= (burst ?? limit)),
   )
+  const isBlocking = usage
+    .flat()
+    .every(({ blockedMs, retryAfterMs }) => blockedMs === undefined || retryAfterMs >= blockedMs)
   const isWhole = mode === 'partial' || granted === 0 || granted === permits
-  return nowMs > 0 && isRefused === (granted === 0) && isPossible && isWhole
+  return nowMs > 0 && isRefused === (granted === 0) && isPossible && isBlocking && isWhole
 }

@@ -1,0 +1,156 @@
+import { describe, expect, test } from 'vitest'
+import type { Block, Decision, Rule } from '../../src/limit/rule.ts'
+import { EVERY_ALGORITHM, ruleOf, take } from '../support/rules.ts'
+import { STORES } from '../support/stores.ts'
+
+const WITHOUT_SLOTS = EVERY_ALGORITHM.filter((name) => name !== 'concurrency')
+type Blockable = (typeof WITHOUT_SLOTS)[number]
+
+const HOUR: Block = { blockMs: 3_600_000, after: 1 }
+
+/** Such that no window of the clock ends, and nothing is refilled, in the time of a test: that of 1970 ends in 2033. */
+function blocking(algorithm: Blockable, limit: number, block: Block = HOUR, overrides: Partial<Rule> = {}): Rule {
+  const windowMs = { 'fixed-window': 2_000_000_000_000, 'token-bucket': 36_000_000 }[algorithm as string] ?? 60_000
+  return ruleOf(algorithm, [{ limit, windowMs }], { block, ...overrides })
+}
+
+/** What each rule says of its first tier: units left, whether it refuses, whether it is blocked. */
+function states({ usage }: Decision): unknown[] {
+  return usage.map(([tier]) => [tier?.remaining, (tier?.retryAfterMs ?? 0) > 0, tier?.blockedMs !== undefined])
+}
+
+describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
+  describe.each(WITHOUT_SLOTS)('%s', (algorithm) => {
+    test('who is refused is blocked, even for what is left, until the very moment that was told', async () => {
+      const { store, advance } = createSubject()
+      const tryAgain = async () => {
+        const rule = blocking(algorithm, 3, { blockMs: 300, after: 1 })
+        await store.decide(take([{ ...rule, cost: 2 }]))
+        const refused = await store.decide(take([{ ...rule, cost: 2 }]))
+        return { rule, refused, again: await store.decide(take([rule])) }
+      }
+      let { rule, refused, again } = await tryAgain()
+      // On a machine so slow that the block had ended before the third request, try again.
+      while (again.nowMs >= refused.nowMs + 300) ({ rule, refused, again } = await tryAgain())
+
+      expect([refused.granted, refused.usage[0]?.[0]?.remaining, refused.usage[0]?.[0]?.blockedMs]).toEqual([0, 1, 300])
+      expect([again.granted, ...states(again)]).toEqual([0, [1, true, true]])
+      const { retryAfterMs = 0, blockedMs } = again.usage[0]?.[0] ?? {}
+      // It was not prolonged by being refused again.
+      expect(again.nowMs + retryAfterMs).toBe(refused.nowMs + 300)
+      expect(blockedMs).toBe(retryAfterMs)
+      await advance(retryAfterMs)
+      expect((await store.decide(take([rule]))).granted).toBe(1)
+    })
+
+    test('"after" refusals lead to a block, and what the rule would grant meanwhile is granted', async () => {
+      const { store } = createSubject()
+      const rule = blocking(algorithm, 5, { ...HOUR, after: 3 })
+      const ask = async (cost: number) => {
+        const decision = await store.decide(take([{ ...rule, cost }]))
+        return [decision.granted, decision.usage[0]?.[0]?.blockedMs]
+      }
+      const seen = [await ask(3), await ask(3), await ask(1), await ask(3), await ask(3), await ask(1)]
+      expect(seen.map(([granted]) => granted)).toEqual([1, 0, 1, 0, 0, 0])
+      expect(seen.map(([, blockedMs]) => blockedMs !== undefined)).toEqual([false, false, false, false, true, true])
+    })
+
+    test('a peek shows a block, and neither leads to one nor counts', async () => {
+      const { store } = createSubject()
+      const rule = blocking(algorithm, 1)
+      await store.decide(take([rule]))
+      const peek = async () => states(await store.decide(take([rule], { mode: 'peek' })))
+      expect([await peek(), await peek()]).toEqual([[[0, true, false]], [[0, true, false]]])
+      await store.decide(take([rule]))
+      expect(await peek()).toEqual([[0, true, true]])
+    })
+
+    test('to be forgotten lifts a block', async () => {
+      const { store } = createSubject()
+      const rule = blocking(algorithm, 1)
+      for (let i = 0; i < 3; i++) await store.decide(take([rule]))
+      await store.forget([rule.key])
+      expect((await store.decide(take([rule]))).granted).toBe(1)
+    })
+
+    test('a partial grant is no refusal, but nothing at all is one', async () => {
+      const { store } = createSubject()
+      const rule = blocking(algorithm, 3)
+      const obtain = async () => {
+        const decision = await store.decide(take([rule], { mode: 'partial', permits: 5 }))
+        return [decision.granted, ...states(decision)]
+      }
+      expect(await obtain()).toEqual([3, [0, false, false]])
+      expect(await obtain()).toEqual([0, [0, true, true]])
+    })
+
+    test('a shadow rule blocks nobody', async () => {
+      const { store } = createSubject()
+      const rule = blocking(algorithm, 1, HOUR, { enforced: false })
+      for (let i = 0; i < 3; i++) await store.decide(take([rule]))
+      const decision = await store.decide(take([{ ...rule, enforced: true }], { mode: 'peek' }))
+      expect(states(decision)).toEqual([[0, true, false]])
+    })
+
+    test('what only a reserve refuses is not counted', async () => {
+      const { store } = createSubject()
+      const rule = blocking(algorithm, 2)
+      const modest = { ...rule, reserved: 1 }
+      await store.decide(take([modest]))
+      const refused = await store.decide(take([modest]))
+      expect([refused.granted, ...states(refused)]).toEqual([0, [1, true, false]])
+      expect((await store.decide(take([rule]))).granted).toBe(1)
+      // Now nothing is left for anybody.
+      expect(states(await store.decide(take([modest])))).toEqual([[0, true, true]])
+    })
+
+    test('failures that reach their limit block at the next request, and are counted while it lasts', async () => {
+      const { store } = createSubject()
+      const rule = blocking(algorithm, 2, HOUR, { counts: 'failures' })
+      const charge = () => store.decide(take([rule], { mode: 'charge' }))
+      await charge()
+      expect(states(await store.decide(take([rule])))).toEqual([[1, false, false]])
+      await charge()
+      expect(states(await store.decide(take([rule])))).toEqual([[0, true, true]])
+      expect((await charge()).granted).toBe(1)
+      const raised = { ...rule, tiers: rule.tiers.map((tier) => ({ ...tier, limit: 10 })) }
+      const decision = await store.decide(take([{ ...raised, ...(rule.burst && { burst: 10 }) }]))
+      expect([decision.granted, ...states(decision)]).toEqual([0, [7, true, true]])
+    })
+  })
+
+  test('refusals are forgotten once the longest window has passed since the first', async () => {
+    const { store, advance } = createSubject()
+    const rule = ruleOf('sliding-window', [{ limit: 1, windowMs: 400 }], { block: { ...HOUR, after: 2 } })
+    const refusal = async () => {
+      let decision = await store.decide(take([rule]))
+      while (decision.granted > 0) decision = await store.decide(take([rule]))
+      return states(decision)
+    }
+    expect(await refusal()).toEqual([[0, true, false]])
+    await advance(400)
+    expect(await refusal()).toEqual([[0, true, false]])
+  })
+
+  test('of several rules, those that refused block, and nothing is charged to the others', async () => {
+    const { store } = createSubject()
+    const [wide, narrow] = [blocking('sliding-window', 9), blocking('quota', 1)]
+    await store.decide(take([wide, narrow]))
+    expect(states(await store.decide(take([wide, narrow])))).toEqual([
+      [8, false, false],
+      [0, true, true],
+    ])
+    expect((await store.decide(take([wide]))).granted).toBe(1)
+  })
+
+  test('made-up identities block those that bring them, and not the identities that are known', async () => {
+    const { store } = createSubject()
+    const known = ruleOf('sliding-window', [{ limit: 9, windowMs: 60_000 }])
+    const other = () => ruleOf('sliding-window', [{ limit: 9, windowMs: 60_000 }])
+    const newcomers = blocking('sliding-window', 1, HOUR, { counts: 'identities' })
+    expect((await store.decide(take([known, newcomers]))).granted).toBe(1)
+    expect((await store.decide(take([other(), newcomers]))).usage[1]?.[0]?.blockedMs).toBe(HOUR.blockMs)
+    const decision = await store.decide(take([known, newcomers]))
+    expect([decision.granted, decision.usage[1]?.[0]?.blockedMs]).toEqual([1, undefined])
+  })
+})

@@ -1,0 +1,188 @@
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import type { Block, Rule } from '../../src/limit/rule.ts'
+import {
+  anyConfigured,
+  anyCost,
+  backAndForthUs,
+  type Configured,
+  forwardUs,
+  LONG,
+  MOST_RULES,
+  START_MS,
+  satisfiable,
+} from '../support/arbitraries.ts'
+import { expectProperty } from '../support/property.ts'
+import { EVERY_ALGORITHM, take } from '../support/rules.ts'
+import { connectRedis, type RedisClient, ScriptStore } from '../support/script-store.ts'
+
+let redis: RedisClient
+
+beforeAll(async () => {
+  redis = await connectRedis(inject('redisPort'))
+})
+afterAll(() => redis.close())
+
+const WITHOUT_SLOTS = EVERY_ALGORITHM.filter((name) => name !== 'concurrency')
+const MIXED: fc.Arbitrary<Configured[]> = fc.array(fc.constantFrom(...WITHOUT_SLOTS).chain(anyConfigured), {
+  minLength: 2,
+  maxLength: MOST_RULES,
+})
+const SUBJECTS: readonly (readonly [string, fc.Arbitrary<Configured[]>])[] = [
+  ...WITHOUT_SLOTS.map((name) => [name, anyConfigured(name).map((rule) => [rule])] as const),
+  ['several algorithms in one decision', MIXED],
+]
+const NUM_RUNS = 24
+
+const anyBlock: fc.Arbitrary<Block> = fc.record({
+  blockMs: fc.oneof(fc.integer({ min: 1, max: 50 }), fc.integer({ min: 1, max: 6_000 })),
+  after: fc.constantFrom(1, 1, 2, 3, 7),
+})
+const anyBlocks = fc.array(anyBlock, { minLength: MOST_RULES, maxLength: MOST_RULES })
+
+/** What a request asks of each rule. */
+interface Ask {
+  readonly cost: number
+  readonly reserved: number
+  readonly enforced: boolean
+}
+const anyAsks: fc.Arbitrary<Ask[]> = fc.array(
+  fc.record({
+    cost: anyCost,
+    reserved: fc.oneof(fc.constant(0), fc.constant(0), fc.integer({ min: 0, max: 20 })),
+    enforced: fc.integer({ min: 0, max: 4 }).map((die) => die > 0),
+  }),
+  { minLength: MOST_RULES, maxLength: MOST_RULES },
+)
+
+function asked(rules: readonly Configured[], asks: readonly Ask[]): Rule[] {
+  return rules.map(({ before }, index) => {
+    const { enforced, ...units } = asks[index] as Ask
+    return { ...satisfiable({ ...before, ...units }), enforced }
+  })
+}
+
+function withBlocks(rules: readonly Rule[], blocks: readonly Block[]): Rule[] {
+  return rules.map((rule, index) => ({ ...rule, block: blocks[index] as Block }))
+}
+
+function longestWindowMs({ tiers }: Rule): number {
+  return Math.max(...tiers.map(({ windowMs }) => windowMs))
+}
+
+/** In which a bucket is filled, at the rate of its one tier. */
+function bucketMs({ tiers: [tier], burst = 0 }: Rule): number {
+  return tier ? (burst * tier.windowMs) / tier.limit : 0
+}
+
+/** What the words of docs/configuration.md say, told from the answers of limits alone. */
+class Model {
+  readonly #rules = new Map<string, { refusals: number; untilMs: number }>()
+
+  /** Milliseconds for which it is blocked after a request that it refuses by its limits or not. */
+  see({ key, block, enforced, ...rule }: Rule, refuses: boolean, nowMs: number): number {
+    if (!enforced || !block) return 0
+    let known = this.#rules.get(key)
+    if (known && known.untilMs <= nowMs) known = undefined
+    if (known?.refusals === 0) return known.untilMs - nowMs
+    if (!refuses) return 0
+    const refusals = (known?.refusals ?? 0) + 1
+    if (refusals < block.after) {
+      const untilMs = known?.untilMs ?? nowMs + longestWindowMs({ key, enforced, ...rule })
+      this.#rules.set(key, { refusals, untilMs })
+      return 0
+    }
+    this.#rules.set(key, { refusals: 0, untilMs: nowMs + block.blockMs })
+    return block.blockMs
+  }
+}
+
+describe.each(SUBJECTS)('%s', (_name, rules) => {
+  test('who was refused as often as said is refused for as long as said, by the rules that refused, and no longer', async () => {
+    const action = fc.record({ gapUs: forwardUs, asks: anyAsks, mode: fc.constantFrom('all', 'all', 'partial') })
+    let blocked = 0
+    await expectProperty(
+      fc.asyncProperty(rules, anyBlocks, fc.array(action, LONG), async (configured, blocks, actions) => {
+        const script = new ScriptStore(redis)
+        const model = new Model()
+        let nowUs = START_MS * 1000
+        for (const { gapUs, asks, mode } of actions) {
+          nowUs += gapUs
+          const nowMs = Math.floor(nowUs / 1000)
+          const bare = asked(configured, asks)
+          const own = withBlocks(bare, blocks)
+          const fits = await Promise.all(
+            bare.map(async (rule) => {
+              const lone = { ...rule, reserved: 0, enforced: true }
+              return (await script.peek(take([lone]), nowUs)).granted > 0
+            }),
+          )
+          const { granted: byLimits, usage: limits } = await script.peek(take(bare), nowUs)
+          const expected = own.map((rule, index) => model.see(rule, !fits[index], nowMs))
+          const decision = await script.decide(take(own, { mode }), nowUs)
+          const told = decision.usage.map((tiers) => tiers[0]?.blockedMs ?? 0)
+          expect(told).toEqual(expected)
+          expect(decision.granted).toBe(expected.some((ms) => ms > 0) ? 0 : byLimits)
+          blocked += expected.filter((ms) => ms > 0).length
+          if (decision.granted > 0) continue
+          const stands = limits.map((tiers, index) =>
+            tiers.map((tier) => {
+              const blockedMs = told[index] as number
+              return blockedMs === 0
+                ? tier
+                : { ...tier, retryAfterMs: Math.max(tier.retryAfterMs, blockedMs), blockedMs }
+            }),
+          )
+          expect(decision.usage).toEqual(stands)
+        }
+      }),
+      NUM_RUNS,
+    )
+    // A law about nothing would hold as well.
+    expect(blocked).toBeGreaterThan(20)
+  })
+
+  test('a refusal changes nothing but what its rules with a block remember, and only until that ends', async () => {
+    const action = fc.record({
+      gapUs: backAndForthUs,
+      asks: anyAsks,
+      isBlocking: fc.array(fc.boolean(), { minLength: MOST_RULES, maxLength: MOST_RULES }),
+    })
+    await expectProperty(
+      fc.asyncProperty(rules, anyBlocks, fc.array(action, LONG), async (configured, blocks, actions) => {
+        const script = new ScriptStore(redis)
+        const dumpOf = async ({ key }: Rule) => ({ dump: await redis.dump(key), expiry: script.expiresAtMs(key) })
+        let nowUs = START_MS * 1000
+        let latestUs = nowUs
+        for (const { gapUs, asks, isBlocking } of actions) {
+          nowUs += gapUs
+          latestUs = Math.max(latestUs, nowUs)
+          const bare = asked(configured, asks)
+          const own = withBlocks(bare, blocks).map((rule, index) => (isBlocking[index] ? rule : (bare[index] as Rule)))
+          const request = take(own)
+          const { granted, usage } = await script.decide({ ...request, mode: 'peek' }, nowUs)
+          const before = await Promise.all(own.map(dumpOf))
+          const stood = await script.peek(take(bare), nowUs)
+          const decision = await script.decide(request, nowUs)
+          expect(decision.granted).toBe(granted)
+          if (granted > 0) continue
+          // How the limits stand, the blocks aside.
+          expect(await script.peek(take(bare), nowUs)).toEqual(stood)
+          for (const [index, rule] of own.entries()) {
+            const isRefusing = usage[index]?.some(({ retryAfterMs, blockedMs }) => retryAfterMs > 0 && !blockedMs)
+            const after = await dumpOf(rule)
+            if (!rule.block || !rule.enforced || !isRefusing) expect(after).toEqual(before[index])
+            else {
+              const ttlMs = after.expiry - decision.nowMs
+              const steppedBackMs = (latestUs - nowUs) / 1000
+              const mostMs = Math.max(rule.block.blockMs, 2 * longestWindowMs(rule), bucketMs(rule))
+              expect(ttlMs).toBeLessThanOrEqual(steppedBackMs + mostMs + 2_000)
+              expect(ttlMs).toBeGreaterThanOrEqual(decision.usage[index]?.[0]?.blockedMs ?? 0)
+            }
+          }
+        }
+      }),
+      NUM_RUNS,
+    )
+  })
+})
