@@ -1,20 +1,7 @@
-import { sleep } from '../../src/library/sleep.ts'
-import type { Store } from '../../src/store/store.ts'
-
-/** A store under test, and its time. */
-export interface Subject {
-  readonly store: Store
-  /** Lets exactly this much time go by. */
-  advance(ms: number): Promise<void>
-}
+import type { Subject } from './subject.ts'
 
 /** Every store that the contract suites run over, by name: those that need TCP run on Node, the others on workerd. */
 export const STORES: Record<string, () => Subject> =
   navigator.userAgent === 'Cloudflare-Workers'
     ? (await import('./worker-stores.ts')).WORKER_STORES
     : (await import('./tcp-stores.ts')).TCP_STORES
-
-/** Redis's clock is this machine's, and the wait begins after Redis has read it. */
-export function redisSubject(store: Store): Subject {
-  return { store, advance: sleep }
-}

@@ -1,0 +1,14 @@
+import { sleep } from '../../src/library/sleep.ts'
+import type { Store } from '../../src/store/store.ts'
+
+/** A store under test, and its time. */
+export interface Subject {
+  readonly store: Store
+  /** Lets exactly this much time go by. */
+  advance(ms: number): Promise<void>
+}
+
+/** A store whose clock is this machine's; a wait begins after it was read. */
+export function realTimeSubject(store: Store): Subject {
+  return { store, advance: sleep }
+}
