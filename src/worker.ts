@@ -4,7 +4,7 @@
  */
 import type { ExecutionContext } from 'hono'
 import { ConfigError } from './config/config-error.ts'
-import { type Config, type Environment, isFetcher, loadConfig } from './config/load-config.ts'
+import { type Config, type Environment, isFetcher, loadConfig, OBJECTS } from './config/load-config.ts'
 import { consoleLog, throttle } from './decide/log.ts'
 import { type AppOptions, createApp } from './gateway/app.ts'
 import type { OpenStatistics } from './gateway/statistics.ts'
@@ -12,11 +12,15 @@ import { upstashStore } from './gateway/upstash-store.ts'
 import { problemResponse } from './http/problem.ts'
 import type { GatewayRulesOptions } from './rules/gateway-rules.ts'
 import type { AnalyticsDataset } from './statistics/analytics.ts'
+import type { ObjectNamespace } from './store/durable-object/objects-of.ts'
 import { MemoryStore } from './store/memory/memory-store.ts'
+import type { Store } from './store/store.ts'
 
 interface Handler {
   fetch(request: Request, env: Environment, ctx: ExecutionContext): Response | Promise<Response>
 }
+
+export { LimitObject } from './store/durable-object/limit-object.ts'
 
 let handler: Handler | undefined
 
@@ -59,14 +63,9 @@ async function start(env: Environment): Promise<Handler> {
 /** What only some configurations need is imported here, when they ask for it. */
 async function createHandler(env: Environment): Promise<Handler> {
   const config = loadConfig(env)
-  const { redis, policies, storeTimeoutMs: timeoutMs } = config
   const upstream = isFetcher(env.UPSTREAM) ? env.UPSTREAM : globalThis
   const now = () => Date.now()
-  if (!redis) {
-    consoleLog('warn', { event: 'in_memory_store', message: 'no UPSTASH_REDIS_REST_URL: limits hold per isolate only' })
-  }
-  const algorithms = new Set(policies.map(({ algorithm }) => algorithm))
-  const own = redis ? upstashStore({ ...redis, algorithms, timeoutMs }) : new MemoryStore(now)
+  const own = await openStore(config, env, now)
   const statistics = await statisticsOf(config, env, now)
   const store = statistics?.measured(own) ?? own
   const createOperate = await operatorsOf(config)
@@ -113,4 +112,26 @@ async function claimReaderOf({ jwt }: Config): Promise<AppOptions['readClaim']> 
   const { loadTokenVerifier } = await import('./request/identity/jwt/verify-tokens.ts')
   const now = () => Date.now()
   return loadTokenVerifier(jwt, { fetch: (url, init) => fetch(url, init), now, log: throttle(consoleLog, now) })
+}
+
+async function openStore(
+  { store, redis, policies, storeTimeoutMs: timeoutMs }: Config,
+  env: Environment,
+  now: () => number,
+): Promise<Store> {
+  switch (store) {
+    case 'redis': {
+      if (!redis) throw new Error('a store over Redis without Redis')
+      return upstashStore({ ...redis, algorithms: new Set(policies.map(({ algorithm }) => algorithm)), timeoutMs })
+    }
+    case 'durable-object': {
+      const { objectStore } = await import('./gateway/object-store.ts')
+      return objectStore(env[OBJECTS] as ObjectNamespace, timeoutMs)
+    }
+    case 'memory': {
+      const message = 'neither UPSTASH_REDIS_REST_URL nor Durable Objects: limits hold per isolate only'
+      consoleLog('warn', { event: 'in_memory_store', message })
+      return new MemoryStore(now)
+    }
+  }
 }

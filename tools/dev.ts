@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { loadConfig } from '../src/config/load-config.ts'
+import { loadConfig, OBJECTS } from '../src/config/load-config.ts'
 import { examples } from './dev-examples.ts'
 import { readVariables } from './dev-variables.ts'
 import { startEchoUpstream } from './echo-upstream.ts'
@@ -9,10 +9,14 @@ import { startRedisServer } from './redis-server.ts'
 import { startRestFront } from './rest-front.ts'
 
 async function start(): Promise<void> {
-  const port = await portOf()
+  const options = readOptions()
+  const port = await portOf(options)
   const variables = readVariables({ shell: process.env })
-  // Checked before anything starts; an upstream that is missing here is started below.
-  const config = loadConfig({ UPSTREAM_URL: 'http://127.0.0.1', ...variables })
+  if (options.store !== undefined) variables.STORE = options.store
+  const { STORE: asked, ...others } = variables
+  // Checked before anything starts; an upstream or a Redis that is missing here is started below.
+  const present = { UPSTREAM_URL: 'http://127.0.0.1', [OBJECTS]: { idFromName() {} } }
+  const config = loadConfig({ ...present, ...(asked === 'redis' ? others : variables) })
 
   let upstream = `${variables.UPSTREAM_URL}`
   if (variables.UPSTREAM_URL === undefined) {
@@ -21,15 +25,13 @@ async function start(): Promise<void> {
     upstream = `${echo.url}  answers each request with the request itself`
   }
 
-  let store = `${config.redis?.url}`
-  if (config.redis === undefined) {
-    const redis = await startRedis()
+  let store = STORES[config.store] ?? `${config.redis?.url}`
+  if (config.redis === undefined && (asked === undefined || asked === 'redis')) {
+    const redis = await startRedis(asked === 'redis')
     if (redis) {
       variables.UPSTASH_REDIS_REST_URL = redis.url
       variables.UPSTASH_REDIS_REST_TOKEN = redis.token
       store = `${redis.url}  Upstash's REST protocol, token "${redis.token}", over redis-server on port ${redis.port}`
-    } else {
-      store = 'in memory: counts are lost when the Worker reloads'
     }
   }
 
@@ -50,12 +52,19 @@ async function start(): Promise<void> {
   console.log(`\n${lines.join('\n')}\n`)
 }
 
-/** Undefined if there is no Redis and none can be installed. */
-async function startRedis(): Promise<{ url: string; token: string; port: number } | undefined> {
+/** How stores other than Redis are shown. */
+const STORES: Readonly<Record<string, string>> = {
+  'durable-object': 'Durable Objects of this machine: counts are lost when dev ends',
+  memory: 'in memory: counts are lost when the Worker reloads',
+}
+
+/** Undefined if there is no Redis and none can be installed. @throws Error instead, if it must be Redis */
+async function startRedis(isRequired: boolean): Promise<{ url: string; token: string; port: number } | undefined> {
   let binary: string
   try {
     binary = await findRedisServer()
   } catch (error) {
+    if (isRequired) throw error
     console.warn(`No Redis: ${(error as Error).message}`)
     return undefined
   }
@@ -67,14 +76,23 @@ async function startRedis(): Promise<{ url: string; token: string; port: number 
   return { url: front.url, token: front.token, port: redis.port }
 }
 
+interface Options {
+  readonly port?: string
+  readonly store?: string
+}
+
+/** @throws Error if there is another option */
+function readOptions(): Options {
+  return parseArgs({ options: { port: { type: 'string' }, store: { type: 'string' } } }).values
+}
+
 /**
  * The port that `--port` names, else PORT; 0 stands for any.
- * @throws Error if there is another option, if it is not a port, or if that port is taken on 127.0.0.1.
+ * @throws Error if it is not a port, or if that port is taken on 127.0.0.1.
  */
-async function portOf(): Promise<number> {
-  const { values } = parseArgs({ options: { port: { type: 'string' } } })
-  const name = values.port === undefined ? 'PORT' : '--port'
-  const text = values.port ?? process.env.PORT ?? '8787'
+async function portOf(options: Options): Promise<number> {
+  const name = options.port === undefined ? 'PORT' : '--port'
+  const text = options.port ?? process.env.PORT ?? '8787'
   const port = Number(text)
   if (text === '' || !Number.isInteger(port) || port < 0 || port > 65_535) {
     throw new Error(`${name}: expected 0 to 65535, got "${text}"`)

@@ -29,6 +29,10 @@ import {
 } from './schema.ts'
 import { SECRETS } from './variables.ts'
 
+/** Where counts may be kept. */
+export const STORE_KINDS = ['redis', 'durable-object', 'memory'] as const
+export type StoreKind = (typeof STORE_KINDS)[number]
+
 /** Variables and bindings, as Workers hand them over. */
 export type Environment = Readonly<Record<string, unknown>>
 
@@ -42,7 +46,9 @@ export interface RulesConfig {
 
 /** The whole configuration, checked, complete and frozen. */
 export interface Config extends GatewayConfig {
-  /** Undefined: the in-memory store serves. */
+  /** Where counts are kept. */
+  readonly store: StoreKind
+  /** Undefined if it is not named. */
   readonly redis: { readonly url: string; readonly token: string } | undefined
   /** Rules that change without a deploy; undefined: there are none. */
   readonly rules: RulesConfig | undefined
@@ -66,6 +72,7 @@ export const environment = v.object({
   UPSTREAM_TIMEOUT_MS: v.optional(integer(1, 3_600_000), 30_000),
   UPSTASH_REDIS_REST_URL: v.optional(restUrl),
   UPSTASH_REDIS_REST_TOKEN: v.optional(matching(/^[\x21-\x7e]+$/, 'the REST token of the database')),
+  STORE: v.optional(oneOf(...STORE_KINDS)),
   RATE_LIMITS: v.optional(v.union([v.literal('off'), limits], LIMITS_EXPECTED)),
   POLICIES: v.optional(policyList),
   ANONYMOUS: v.optional(oneOf('ip', 'deny'), 'ip'),
@@ -130,10 +137,14 @@ export function loadConfig(env: Environment): Config {
   }
   const tables = values.POLICIES
   const policies = policiesOf(tiersOf(values.RATE_LIMITS, tables), tables, defaults, values.SHEDDING === 'on')
+  const redis = redisOf(values.UPSTASH_REDIS_REST_URL, values.UPSTASH_REDIS_REST_TOKEN)
+  const store = storeOf(values.STORE, redis !== undefined, isNamespace(env[OBJECTS]))
+  if (store === 'durable-object') refuseBlocks(tables)
   return deepFreeze({
     upstreamUrl: isFetcher(env.UPSTREAM) ? undefined : values.UPSTREAM_URL,
     upstreamTimeoutMs: values.UPSTREAM_TIMEOUT_MS,
-    redis: redisOf(values.UPSTASH_REDIS_REST_URL, values.UPSTASH_REDIS_REST_TOKEN),
+    store,
+    redis,
     rules: values.RULES === 'on' ? { refreshMs: values.RULES_REFRESH_MS, isShadow: defaults.isShadow } : undefined,
     admin: values.ADMIN_TOKEN === undefined ? undefined : { token: values.ADMIN_TOKEN, host: values.ADMIN_HOST },
     policies,
@@ -168,6 +179,32 @@ export function loadConfig(env: Environment): Config {
 /** Whether a binding is a service to fetch from. */
 export function isFetcher(binding: unknown): binding is { fetch: typeof fetch } {
   return typeof binding === 'object' && binding !== null && 'fetch' in binding
+}
+
+/** Name of the binding of the objects that count. */
+export const OBJECTS = 'LIMITS'
+
+/** Whether a binding is one of Durable Objects. */
+export function isNamespace(binding: unknown): binding is DurableObjectNamespace {
+  return typeof binding === 'object' && binding !== null && 'idFromName' in binding
+}
+
+/** @throws {ConfigError} if what the store needs is not there */
+function storeOf(asked: StoreKind | undefined, hasRedis: boolean, hasObjects: boolean): StoreKind {
+  if (asked === 'redis' && !hasRedis) {
+    throw new ConfigError('STORE', 'UPSTASH_REDIS_REST_URL and its token with it', asked)
+  }
+  if (asked === 'durable-object' && !hasObjects) {
+    throw new ConfigError('STORE', `a binding ${OBJECTS} of Durable Objects with it`, asked)
+  }
+  return asked ?? (hasRedis ? 'redis' : hasObjects ? 'durable-object' : 'memory')
+}
+
+/** @throws {ConfigError} for a policy that blocks, which objects do not do yet */
+function refuseBlocks(tables: readonly PolicyTable[] = []): void {
+  const at = tables.findIndex(({ block }) => block !== undefined)
+  const expected = 'no block with STORE="durable-object" (but redis or memory)'
+  if (at >= 0) throw new ConfigError(NAMES.policies, expected, tables[at]?.block, [at, 'block'])
 }
 
 /** @throws {ConfigError} A variable that is silently ignored could leave the API without limits. */

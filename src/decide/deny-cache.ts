@@ -55,7 +55,7 @@ export class DenyCache {
     try {
       const decision = await this.#store.decide(request, context)
       const areCertain = this.#standings.hear(request, decision, sentAtMs, heardBefore)
-      if (decision.granted === 0) this.#remember(request, decision, sentAtMs, areCertain)
+      if (decision.granted === 0 && !decision.isProvisional) this.#remember(request, decision, sentAtMs, areCertain)
       return decision
     } catch (error) {
       if (!(error instanceof StoreError) || error.mayHaveRun) this.#standings.doubt(request)

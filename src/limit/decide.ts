@@ -3,7 +3,7 @@
  */
 import type { OwnTierUsage } from './algorithm.ts'
 import { ALGORITHMS } from './algorithm-table.ts'
-import { blockedUsage, penalize } from './penalize.ts'
+import { blockedUsage, type Penalized, penalize } from './penalize.ts'
 import type { Decision, DecisionRequest, Rule } from './rule.ts'
 
 /** What is known of each key; nothing of one that has expired. */
@@ -13,68 +13,96 @@ export interface States {
   write(key: string, state: unknown, ttlMs?: number): void
 }
 
-/** What a rule said before anything was charged. */
-interface Peeked {
-  readonly state: unknown
+/** What a rule says before anything is charged. */
+export interface Vote {
   readonly usage: readonly OwnTierUsage[]
+  /** Permits that fit, those of a rule that refuses nothing too. */
+  readonly fitting: number
   /** Permits that may be charged; none if the rule does not apply. */
   readonly chargeable: number
+  /** Of a rule with a block: what is to be remembered, even though nothing is charged. */
+  readonly changed?: Penalized['changed']
 }
 
 /** @param nowUs microseconds since the Unix epoch, an integer */
-export function decide(
-  { mode, permits, leaseMs = 0, rules }: DecisionRequest,
-  nowUs: number,
-  states: States,
-): Decision {
-  const nowMs = Math.floor(nowUs / 1000)
-  const wantedPermits = mode === 'partial' ? 1 : permits
-  const mayRefuse = mode === 'all' || mode === 'partial'
-  let granted = permits
+export function decide(request: DecisionRequest, nowUs: number, states: States): Decision {
+  const { mode, leaseMs = 0, rules } = request
   let hasNewIdentity = false
-  const peeked: Peeked[] = []
+  const known: unknown[] = []
+  const votes: Vote[] = []
   for (const rule of rules) {
     if (rule.counts === 'identities' && !hasNewIdentity) {
-      peeked.push({ state: undefined, usage: unused(rule), chargeable: 0 })
+      known.push(undefined)
+      votes.push(voteUnasked(rule, request))
       continue
     }
-    const { twin, tellsNewIdentities } = ALGORITHMS[rule.algorithm]
     const state = states.read(rule.key)
-    const { available, usage, penalty } = twin.peek(state, rule, nowUs, rule.cost * wantedPermits + rule.reserved)
-    // Not what is only reserved for others. What one rule refuses, nothing admits, so it can be remembered at once.
-    const isRefusal = mayRefuse && available < rule.cost * wantedPermits
-    const { blockedMs, changed } = penalize(rule, penalty, isRefusal, nowMs)
-    if (changed) {
-      const commit = twin.commit(state, rule, nowUs, 0, 0, changed)
+    hasNewIdentity ||= state === undefined && tellsNewIdentities(rule)
+    const vote = voteOf(rule, request, state, nowUs)
+    if (vote.changed) {
+      const commit = ALGORITHMS[rule.algorithm].twin.commit(state, rule, nowUs, 0, 0, vote.changed)
       states.write(rule.key, commit.state, commit.ttlMs)
     }
-    const isForFailures = rule.counts === 'failures'
-    hasNewIdentity ||= !isForFailures && tellsNewIdentities === true && state === undefined
-    const free = blockedMs > 0 ? 0 : available - rule.reserved
-    const fitting = mode === 'charge' ? permits : Math.max(0, Math.floor(free / rule.cost))
-    if (rule.enforced) granted = Math.min(granted, fitting)
-    // What counts failures may refuse, but nothing has failed yet.
-    const isCharged = !isForFailures || mode === 'charge'
-    const told = blockedMs > 0 ? blockedUsage(usage, blockedMs) : usage
-    peeked.push({ state, usage: told, chargeable: isCharged ? fitting : 0 })
+    known.push(state)
+    votes.push(vote)
   }
-  if (mode !== 'partial' && granted < permits) granted = 0
+  const granted = grantedBy(request, votes)
   if (granted > 0 && mode !== 'peek') {
     for (let index = 0; index < rules.length; index++) {
       const rule = rules[index] as Rule
-      const { state: before, usage, chargeable } = peeked[index] as Peeked
+      const { usage, chargeable } = votes[index] as Vote
       // A shadow rule that would have refused is left as it was, as an enforced one is.
       if (granted > chargeable) continue
       const units = granted * rule.cost
-      const { state, ttlMs } = ALGORITHMS[rule.algorithm].twin.commit(before, rule, nowUs, units, leaseMs)
+      const { state, ttlMs } = ALGORITHMS[rule.algorithm].twin.commit(known[index], rule, nowUs, units, leaseMs)
       states.write(rule.key, state, ttlMs)
-      for (const tier of usage) tier.remaining = Math.max(0, tier.remaining - units)
+      subtract(usage, units)
     }
   }
-  return { granted, nowMs, usage: peeked.map(({ usage }) => usage) }
+  return { granted, nowMs: Math.floor(nowUs / 1000), usage: votes.map(({ usage }) => usage) }
+}
+
+export function voteOf(
+  rule: Rule,
+  { mode, permits }: Pick<DecisionRequest, 'mode' | 'permits'>,
+  state: unknown,
+  nowUs: number,
+): Vote {
+  const { cost, reserved, counts } = rule
+  const wanted = cost * (mode === 'partial' ? 1 : permits)
+  const { available, usage, penalty } = ALGORITHMS[rule.algorithm].twin.peek(state, rule, nowUs, wanted + reserved)
+  // Not what is only reserved for others. What one rule refuses, nothing admits, so it can be remembered at once.
+  const isRefusal = (mode === 'all' || mode === 'partial') && available < wanted
+  const { blockedMs, changed } = penalize(rule, penalty, isRefusal, Math.floor(nowUs / 1000))
+  const free = blockedMs > 0 ? 0 : available - reserved
+  const fitting = mode === 'charge' ? permits : Math.max(0, Math.floor(free / cost))
+  // What counts failures may refuse, but nothing has failed yet.
+  const isCharged = counts !== 'failures' || mode === 'charge'
+  const told = blockedMs > 0 ? blockedUsage(usage, blockedMs) : usage
+  return { usage: told, fitting, chargeable: isCharged ? fitting : 0, ...(changed && { changed }) }
 }
 
 /** What a rule that does not apply says: nothing is used. */
-function unused({ tiers }: Rule): OwnTierUsage[] {
-  return tiers.map(({ limit, windowMs }) => ({ remaining: limit, resetMs: windowMs, retryAfterMs: 0 }))
+export function voteUnasked({ tiers }: Rule, { permits }: Pick<DecisionRequest, 'permits'>): Vote {
+  const usage = tiers.map(({ limit, windowMs }) => ({ remaining: limit, resetMs: windowMs, retryAfterMs: 0 }))
+  return { usage, fitting: permits, chargeable: 0 }
+}
+
+/** Permits that all rules together grant. */
+export function grantedBy({ mode, permits, rules }: DecisionRequest, votes: readonly Vote[]): number {
+  let granted = permits
+  for (let index = 0; index < rules.length; index++) {
+    if (rules[index]?.enforced) granted = Math.min(granted, (votes[index] as Vote).fitting)
+  }
+  return mode === 'partial' || granted === permits ? granted : 0
+}
+
+/** Whether a rule that finds no state has found an identity that is new. */
+export function tellsNewIdentities({ algorithm, counts }: Rule): boolean {
+  return counts !== 'failures' && ALGORITHMS[algorithm].tellsNewIdentities === true
+}
+
+/** Takes what was charged off what a rule has said. */
+export function subtract(usage: readonly OwnTierUsage[], units: number): void {
+  for (const tier of usage) tier.remaining = Math.max(0, tier.remaining - units)
 }

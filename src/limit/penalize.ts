@@ -1,7 +1,7 @@
 import type { OwnTierUsage, Penalty } from './algorithm.ts'
 import type { Rule, TierUsage } from './rule.ts'
 
-interface Penalized {
+export interface Penalized {
   /** Milliseconds for which the rule refuses, whatever is left; 0 if it is not blocked. */
   readonly blockedMs: number
   /** To be stored. */

@@ -93,4 +93,6 @@ export interface Decision {
   readonly nowMs: number
   /** For each rule, in order, its tiers, in order; none for a rule that was not asked. */
   readonly usage: readonly (readonly TierUsage[])[]
+  /** It is refused because of units that others have reserved and may give back at any moment, before any time it tells. */
+  readonly isProvisional?: true
 }

@@ -1,18 +1,13 @@
 import fc from 'fast-check'
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { type TokenBucketState, tokenBucket } from '../../src/limit/algorithms/token-bucket.ts'
 import type { Rule } from '../../src/limit/rule.ts'
 import { anyCost, anyRule, backAndForthUs, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
 import { expectProperty } from '../support/property.ts'
 import { capacityOf, ruleOf, take } from '../support/rules.ts'
-import { connectRedis, type RedisClient, ScriptStore } from '../support/script-store.ts'
+import { TIMED_DECIDERS, type TimedDecider } from '../support/timed-deciders.ts'
 
-let redis: RedisClient
-
-beforeAll(async () => {
-  redis = await connectRedis(inject('redisPort'))
-})
-afterAll(() => redis.close())
+let open: () => TimedDecider
 
 /** A bucket of real numbers: what it holds is counted in exact parts of a unit, `windowUs` of them to one. */
 class IdealBucket {
@@ -86,72 +81,78 @@ test('the bucket holds the whole units of an ideal one, after a million random s
   }
 })
 
-const step = (gapUs: fc.Arbitrary<number>) => fc.array(fc.record({ gapUs, cost: anyCost }), LONG)
+describe.each(TIMED_DECIDERS)('%s', (_name, opened) => {
+  beforeAll(() => {
+    open = opened
+  })
 
-test('the Lua holds the whole units of an ideal bucket at every step', async () => {
-  await expectProperty(
-    fc.asyncProperty(anyRule('token-bucket'), step(forwardUs), async (rule, steps) => {
-      const script = new ScriptStore(redis)
-      let nowUs = START_MS * 1000
-      const ideal = new IdealBucket(rule, nowUs)
-      for (const { gapUs, cost } of steps) {
-        nowUs += gapUs
-        const units = ideal.unitsAt(nowUs)
-        const { granted, usage } = await script.decide(take([{ ...rule, cost }]), nowUs)
-        expect(granted).toBe(units >= cost ? 1 : 0)
-        expect(usage[0]?.[0]?.remaining).toBe(units - granted * cost)
-        ideal.take(granted * cost)
-      }
-    }),
-    60,
-  )
-})
+  const step = (gapUs: fc.Arbitrary<number>) => fc.array(fc.record({ gapUs, cost: anyCost }), LONG)
 
-test('no span of time admits more than the burst and what is refilled in it, also if the clock steps back', async () => {
-  await expectProperty(
-    fc.asyncProperty(anyRule('token-bucket'), step(backAndForthUs), async (rule, steps) => {
-      const { limit = 1, windowMs = 1 } = rule.tiers[0] ?? {}
-      const script = new ScriptStore(redis)
-      const admitted: { us: number; cost: number }[] = []
-      let nowUs = START_MS * 1000
-      let elapsedUs = 0
-      for (const { gapUs, cost } of steps) {
-        nowUs += gapUs
-        // A step back is the clock's alone: no time goes by.
-        elapsedUs += Math.max(gapUs, 0)
-        const { granted } = await script.decide(take([{ ...rule, cost }]), nowUs)
-        if (granted > 0) admitted.push({ us: elapsedUs, cost })
-      }
-      for (const [index, first] of admitted.entries()) {
-        let units = 0
-        for (const { us, cost } of admitted.slice(index)) {
-          units += cost
-          const spared = (units - capacityOf(rule)) * windowMs * 1000
-          expect(spared).toBeLessThanOrEqual((us - first.us) * limit)
+  test('a store holds the whole units of an ideal bucket at every step', async () => {
+    await expectProperty(
+      fc.asyncProperty(anyRule('token-bucket'), step(forwardUs), async (rule, steps) => {
+        const script = open()
+        let nowUs = START_MS * 1000
+        const ideal = new IdealBucket(rule, nowUs)
+        for (const { gapUs, cost } of steps) {
+          nowUs += gapUs
+          const units = ideal.unitsAt(nowUs)
+          const { granted, usage } = await script.decide(take([{ ...rule, cost }]), nowUs)
+          expect(granted).toBe(units >= cost ? 1 : 0)
+          expect(usage[0]?.[0]?.remaining).toBe(units - granted * cost)
+          ideal.take(granted * cost)
         }
-      }
-    }),
-    60,
-  )
-})
+      }),
+      60,
+    )
+  })
 
-test('a raised rate is felt within one unit of the old one, a lowered one gives nothing away', async () => {
-  const script = new ScriptStore(redis)
-  const slow = ruleOf('token-bucket', [{ limit: 1, windowMs: 1_000 }], { burst: 10 })
-  const fast = { ...slow, tiers: [{ limit: 1_000, windowMs: 1_000 }] }
-  let nowUs = START_MS * 1000
-  await script.decide(take([{ ...slow, cost: 10 }]), nowUs)
+  test('no span of time admits more than the burst and what is refilled in it, also if the clock steps back', async () => {
+    await expectProperty(
+      fc.asyncProperty(anyRule('token-bucket'), step(backAndForthUs), async (rule, steps) => {
+        const { limit = 1, windowMs = 1 } = rule.tiers[0] ?? {}
+        const script = open()
+        const admitted: { us: number; cost: number }[] = []
+        let nowUs = START_MS * 1000
+        let elapsedUs = 0
+        for (const { gapUs, cost } of steps) {
+          nowUs += gapUs
+          // A step back is the clock's alone: no time goes by.
+          elapsedUs += Math.max(gapUs, 0)
+          const { granted } = await script.decide(take([{ ...rule, cost }]), nowUs)
+          if (granted > 0) admitted.push({ us: elapsedUs, cost })
+        }
+        for (const [index, first] of admitted.entries()) {
+          let units = 0
+          for (const { us, cost } of admitted.slice(index)) {
+            units += cost
+            const spared = (units - capacityOf(rule)) * windowMs * 1000
+            expect(spared).toBeLessThanOrEqual((us - first.us) * limit)
+          }
+        }
+      }),
+      60,
+    )
+  })
 
-  const [[tier] = []] = (await script.decide(take([fast]), nowUs)).usage
-  expect(tier).toEqual({ remaining: 0, resetMs: 1_000, retryAfterMs: 1_000 })
-  nowUs += 1_000_000
-  expect((await script.decide(take([fast]), nowUs)).granted).toBe(1)
-  expect((await script.decide(take([fast], { mode: 'peek' }), nowUs)).usage[0]?.[0]?.retryAfterMs).toBe(1)
+  test('a raised rate is felt within one unit of the old one, a lowered one gives nothing away', async () => {
+    const script = open()
+    const slow = ruleOf('token-bucket', [{ limit: 1, windowMs: 1_000 }], { burst: 10 })
+    const fast = { ...slow, tiers: [{ limit: 1_000, windowMs: 1_000 }] }
+    let nowUs = START_MS * 1000
+    await script.decide(take([{ ...slow, cost: 10 }]), nowUs)
 
-  nowUs += 5_500
-  const left = (await script.decide(take([fast], { mode: 'peek' }), nowUs)).usage[0]?.[0]?.remaining
-  expect(left).toBe(5)
-  await script.decide(take([{ ...slow, cost: 1 }]), nowUs)
-  const after = (await script.decide(take([slow], { mode: 'peek' }), nowUs)).usage[0]?.[0]
-  expect(after).toEqual({ remaining: 4, resetMs: 1_000, retryAfterMs: 0 })
+    const [[tier] = []] = (await script.decide(take([fast]), nowUs)).usage
+    expect(tier).toEqual({ remaining: 0, resetMs: 1_000, retryAfterMs: 1_000 })
+    nowUs += 1_000_000
+    expect((await script.decide(take([fast]), nowUs)).granted).toBe(1)
+    expect((await script.decide(take([fast], { mode: 'peek' }), nowUs)).usage[0]?.[0]?.retryAfterMs).toBe(1)
+
+    nowUs += 5_500
+    const left = (await script.decide(take([fast], { mode: 'peek' }), nowUs)).usage[0]?.[0]?.remaining
+    expect(left).toBe(5)
+    await script.decide(take([{ ...slow, cost: 1 }]), nowUs)
+    const after = (await script.decide(take([slow], { mode: 'peek' }), nowUs)).usage[0]?.[0]
+    expect(after).toEqual({ remaining: 4, resetMs: 1_000, retryAfterMs: 0 })
+  })
 })

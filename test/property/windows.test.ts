@@ -1,18 +1,13 @@
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import type { Rule } from '../../src/limit/rule.ts'
 import { type Admission, expectNoWindowOver } from '../support/admissions.ts'
 import { anyCost, anyRule, backAndForthUs, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
 import { expectProperty } from '../support/property.ts'
 import { EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
-import { connectRedis, type RedisClient, ScriptStore } from '../support/script-store.ts'
+import { TIMED_DECIDERS, type TimedDecider } from '../support/timed-deciders.ts'
 
-let redis: RedisClient
-
-beforeAll(async () => {
-  redis = await connectRedis(inject('redisPort'))
-})
-afterAll(() => redis.close())
+let open: () => TimedDecider
 
 interface Step {
   readonly gapUs: number
@@ -22,7 +17,7 @@ interface Step {
 
 /** Requests to one script, and what of them was admitted. */
 class Traffic {
-  readonly #script = new ScriptStore(redis)
+  readonly #script = open()
   #nowUs = START_MS * 1000
   #elapsedUs = START_MS * 1000
 
@@ -73,36 +68,112 @@ function anyShortened(name: (typeof EXACT_ALGORITHMS)[number]): fc.Arbitrary<[Ru
   })
 }
 
-describe.each(EXACT_ALGORITHMS)('%s', (name) => {
-  test('no true window ever admits more than its limit, to the microsecond', async () => {
-    await expectProperty(
-      fc.asyncProperty(anyRule(name), forward, async (rule, steps) => {
-        const admitted = await admittedBy(rule, steps)
-        for (const { limit, windowMs } of rule.tiers) expectNoWindowOver(limit, windowMs, admitted)
-      }),
-      60,
-    )
+describe.each(TIMED_DECIDERS)('%s', (_name, opened) => {
+  beforeAll(() => {
+    open = opened
   })
 
-  test('a clock that steps back makes it stricter, never looser', async () => {
-    await expectProperty(
-      fc.asyncProperty(anyRule(name), backAndForth, async (rule, steps) => {
-        const admitted = await admittedBy(rule, steps)
-        for (const { limit, windowMs } of rule.tiers) expectNoWindowOver(limit, windowMs, admitted)
-      }),
-      60,
-    )
+  describe.each(EXACT_ALGORITHMS)('%s', (name) => {
+    test('no true window ever admits more than its limit, to the microsecond', async () => {
+      await expectProperty(
+        fc.asyncProperty(anyRule(name), forward, async (rule, steps) => {
+          const admitted = await admittedBy(rule, steps)
+          for (const { limit, windowMs } of rule.tiers) expectNoWindowOver(limit, windowMs, admitted)
+        }),
+        60,
+      )
+    })
+
+    test('a clock that steps back makes it stricter, never looser', async () => {
+      await expectProperty(
+        fc.asyncProperty(anyRule(name), backAndForth, async (rule, steps) => {
+          const admitted = await admittedBy(rule, steps)
+          for (const { limit, windowMs } of rule.tiers) expectNoWindowOver(limit, windowMs, admitted)
+        }),
+        60,
+      )
+    })
+
+    test('changed limits hold from their first decision, whatever clocks and leases did', async () => {
+      await expectProperty(
+        fc.asyncProperty(anyShortened(name), leasing, leasing, async ([before, after], earlier, later) => {
+          const traffic = new Traffic()
+          const old = await traffic.send(before, earlier)
+          const admitted = await traffic.send(after, later)
+          for (const { limit, windowMs } of after.tiers) {
+            for (const { ms } of admitted) {
+              const inWindow = [...old, ...admitted].filter((one) => one.ms > ms - windowMs && one.ms <= ms)
+              expect(inWindow.reduce((sum, { cost }) => sum + cost, 0)).toBeLessThanOrEqual(limit)
+            }
+          }
+        }),
+        60,
+      )
+    })
+
+    test('limits over longer windows than before hold among what they admit, whatever clocks and leases did', async () => {
+      await expectProperty(
+        fc.asyncProperty(anyShortened(name), leasing, leasing, async ([after, before], earlier, later) => {
+          const traffic = new Traffic()
+          await traffic.send({ ...before, key: after.key }, earlier)
+          const admitted = await traffic.send(after, later)
+          for (const { limit, windowMs } of after.tiers) expectNoWindowOver(limit, windowMs, admitted)
+        }),
+        60,
+      )
+    })
+
+    test('a unit leaves its window when it is that old to the microsecond, or within the millisecond after', async () => {
+      const rule = ruleOf(name, [{ limit: 10, windowMs: 1_000 }])
+      const script = open()
+      const startUs = START_MS * 1000
+      const grantedAt = async (us: number, cost: number) => (await script.decide(take([{ ...rule, cost }]), us)).granted
+      expect(await grantedAt(startUs + 999, 5)).toBe(1)
+      expect(await grantedAt(startUs + 2_000, 5)).toBe(1)
+      expect(await grantedAt(startUs + 1_000_000, 1)).toBe(0)
+      expect(await grantedAt(startUs + 1_000_999, 1)).toBe(0)
+      expect(await grantedAt(startUs + 1_001_000, 5)).toBe(1)
+      // Of a unit dated by a whole millisecond, to the very microsecond.
+      expect(await grantedAt(startUs + 1_001_999, 1)).toBe(0)
+      expect(await grantedAt(startUs + 1_002_000, 5)).toBe(1)
+    })
   })
 
-  test('changed limits hold from their first decision, whatever clocks and leases did', async () => {
+  test('sliding-window: permits leased under long windows are counted by the short ones that follow', async () => {
+    const script = open()
+    const before = ruleOf('sliding-window', [{ limit: 1_000, windowMs: 60_000 }])
+    const after = { ...before, tiers: [{ limit: 100, windowMs: 300 }] }
+    const startUs = START_MS * 1000
+    await script.decide(take([before], { permits: 10, leaseMs: 6_000 }), startUs)
+    expect((await script.decide(take([after], { permits: 90 }), startUs + 100_000)).granted).toBe(90)
+    for (const us of [1_100_000, 2_200_000, 6_299_000]) {
+      expect((await script.decide(take([after]), startUs + us)).granted).toBe(0)
+    }
+    expect((await script.decide(take([after]), startUs + 6_300_000)).granted).toBe(1)
+  })
+
+  test.each(EXACT_ALGORITHMS)('%s: a window lengthened while the clock is 20 s back forgets nothing', async (name) => {
+    const script = open()
+    const before = ruleOf(name, [{ limit: 10, windowMs: 2_000 }])
+    const after = { ...before, tiers: [{ limit: 10, windowMs: 3_000 }] }
+    const startUs = START_MS * 1000
+    const backUs = startUs - 20_000_000
+    await script.decide(take([before], { permits: 2 }), startUs)
+    expect((await script.decide(take([after]), backUs)).granted).toBe(1)
+    expect((await script.decide(take([after], { permits: 7 }), backUs + 5_900_000)).granted).toBe(7)
+    for (const us of [6_100_000, 12_000_000, 22_999_000]) {
+      expect((await script.decide(take([after]), backUs + us)).granted).toBe(0)
+    }
+    expect((await script.decide(take([after]), backUs + 23_000_000)).granted).toBe(1)
+  })
+
+  test('fixed-window: no window of the clock admits more than its limit', async () => {
     await expectProperty(
-      fc.asyncProperty(anyShortened(name), leasing, leasing, async ([before, after], earlier, later) => {
-        const traffic = new Traffic()
-        const old = await traffic.send(before, earlier)
-        const admitted = await traffic.send(after, later)
-        for (const { limit, windowMs } of after.tiers) {
-          for (const { ms } of admitted) {
-            const inWindow = [...old, ...admitted].filter((one) => one.ms > ms - windowMs && one.ms <= ms)
+      fc.asyncProperty(anyRule('fixed-window'), forward, async (rule, steps) => {
+        const admitted = await wholeMsAdmittedBy(rule, steps)
+        for (const { limit, windowMs } of rule.tiers) {
+          const windows = Map.groupBy(admitted, ({ ms }) => Math.floor(ms / windowMs))
+          for (const inWindow of windows.values()) {
             expect(inWindow.reduce((sum, { cost }) => sum + cost, 0)).toBeLessThanOrEqual(limit)
           }
         }
@@ -111,131 +182,61 @@ describe.each(EXACT_ALGORITHMS)('%s', (name) => {
     )
   })
 
-  test('limits over longer windows than before hold among what they admit, whatever clocks and leases did', async () => {
+  test('quota: no window that began at its first use admits more than its limit', async () => {
     await expectProperty(
-      fc.asyncProperty(anyShortened(name), leasing, leasing, async ([after, before], earlier, later) => {
-        const traffic = new Traffic()
-        await traffic.send({ ...before, key: after.key }, earlier)
-        const admitted = await traffic.send(after, later)
-        for (const { limit, windowMs } of after.tiers) expectNoWindowOver(limit, windowMs, admitted)
-      }),
-      60,
-    )
-  })
-
-  test('a unit leaves its window when it is that old to the microsecond, or within the millisecond after', async () => {
-    const rule = ruleOf(name, [{ limit: 10, windowMs: 1_000 }])
-    const script = new ScriptStore(redis)
-    const startUs = START_MS * 1000
-    const grantedAt = async (us: number, cost: number) => (await script.decide(take([{ ...rule, cost }]), us)).granted
-    expect(await grantedAt(startUs + 999, 5)).toBe(1)
-    expect(await grantedAt(startUs + 2_000, 5)).toBe(1)
-    expect(await grantedAt(startUs + 1_000_000, 1)).toBe(0)
-    expect(await grantedAt(startUs + 1_000_999, 1)).toBe(0)
-    expect(await grantedAt(startUs + 1_001_000, 5)).toBe(1)
-    // Of a unit dated by a whole millisecond, to the very microsecond.
-    expect(await grantedAt(startUs + 1_001_999, 1)).toBe(0)
-    expect(await grantedAt(startUs + 1_002_000, 5)).toBe(1)
-  })
-})
-
-test('sliding-window: permits leased under long windows are counted by the short ones that follow', async () => {
-  const script = new ScriptStore(redis)
-  const before = ruleOf('sliding-window', [{ limit: 1_000, windowMs: 60_000 }])
-  const after = { ...before, tiers: [{ limit: 100, windowMs: 300 }] }
-  const startUs = START_MS * 1000
-  await script.decide(take([before], { permits: 10, leaseMs: 6_000 }), startUs)
-  expect((await script.decide(take([after], { permits: 90 }), startUs + 100_000)).granted).toBe(90)
-  for (const us of [1_100_000, 2_200_000, 6_299_000]) {
-    expect((await script.decide(take([after]), startUs + us)).granted).toBe(0)
-  }
-  expect((await script.decide(take([after]), startUs + 6_300_000)).granted).toBe(1)
-})
-
-test.each(EXACT_ALGORITHMS)('%s: a window lengthened while the clock is 20 s back forgets nothing', async (name) => {
-  const script = new ScriptStore(redis)
-  const before = ruleOf(name, [{ limit: 10, windowMs: 2_000 }])
-  const after = { ...before, tiers: [{ limit: 10, windowMs: 3_000 }] }
-  const startUs = START_MS * 1000
-  const backUs = startUs - 20_000_000
-  await script.decide(take([before], { permits: 2 }), startUs)
-  expect((await script.decide(take([after]), backUs)).granted).toBe(1)
-  expect((await script.decide(take([after], { permits: 7 }), backUs + 5_900_000)).granted).toBe(7)
-  for (const us of [6_100_000, 12_000_000, 22_999_000]) {
-    expect((await script.decide(take([after]), backUs + us)).granted).toBe(0)
-  }
-  expect((await script.decide(take([after]), backUs + 23_000_000)).granted).toBe(1)
-})
-
-test('fixed-window: no window of the clock admits more than its limit', async () => {
-  await expectProperty(
-    fc.asyncProperty(anyRule('fixed-window'), forward, async (rule, steps) => {
-      const admitted = await wholeMsAdmittedBy(rule, steps)
-      for (const { limit, windowMs } of rule.tiers) {
-        const windows = Map.groupBy(admitted, ({ ms }) => Math.floor(ms / windowMs))
-        for (const inWindow of windows.values()) {
-          expect(inWindow.reduce((sum, { cost }) => sum + cost, 0)).toBeLessThanOrEqual(limit)
-        }
-      }
-    }),
-    60,
-  )
-})
-
-test('quota: no window that began at its first use admits more than its limit', async () => {
-  await expectProperty(
-    fc.asyncProperty(anyRule('quota'), forward, async (rule, steps) => {
-      const admitted = await wholeMsAdmittedBy(rule, steps)
-      for (const { limit, windowMs } of rule.tiers) {
-        let endMs = Number.NEGATIVE_INFINITY
-        let used = 0
-        for (const { ms, cost } of admitted) {
-          if (ms >= endMs) {
-            endMs = ms + windowMs
-            used = 0
+      fc.asyncProperty(anyRule('quota'), forward, async (rule, steps) => {
+        const admitted = await wholeMsAdmittedBy(rule, steps)
+        for (const { limit, windowMs } of rule.tiers) {
+          let endMs = Number.NEGATIVE_INFINITY
+          let used = 0
+          for (const { ms, cost } of admitted) {
+            if (ms >= endMs) {
+              endMs = ms + windowMs
+              used = 0
+            }
+            used += cost
+            expect(used).toBeLessThanOrEqual(limit)
           }
-          used += cost
-          expect(used).toBeLessThanOrEqual(limit)
         }
-      }
-    }),
-    60,
-  )
-})
-
-test.each(['fixed-window', 'quota'] as const)(
-  '%s: no true window admits more than twice its limit, also if the clock steps back',
-  async (name) => {
-    await expectProperty(
-      fc.asyncProperty(anyRule(name), wholeMsBackAndForth, async (rule, steps) => {
-        const admitted = await admittedBy(rule, steps)
-        for (const { limit, windowMs } of rule.tiers) expectNoWindowOver(2 * limit, windowMs, admitted)
       }),
       60,
     )
-  },
-)
+  })
 
-test('fixed-window admits twice its limit across a boundary, where sliding-window does not', async () => {
-  const tiers = [{ limit: 10, windowMs: 60_000 }]
-  const boundaryUs = Math.ceil(START_MS / 60_000) * 60_000 * 1000
-  // Twenty requests in the last 10 ms of one minute, and twenty in the first 10 ms of the next.
-  const timesUs = Array.from({ length: 40 }, (_, index) => boundaryUs + (index - 20) * 500)
-  const admitted = async (rule: Rule) => {
-    const script = new ScriptStore(redis)
-    const grants: number[] = []
-    for (const nowUs of timesUs) grants.push((await script.decide(take([rule]), nowUs)).granted)
-    return [grants.slice(0, 20), grants.slice(20)].map((half) => half.reduce((sum, granted) => sum + granted, 0))
-  }
-  expect(await admitted(ruleOf('fixed-window', tiers))).toEqual([10, 10])
-  expect(await admitted(ruleOf('sliding-window', tiers))).toEqual([10, 0])
-})
+  test.each(['fixed-window', 'quota'] as const)(
+    '%s: no true window admits more than twice its limit, also if the clock steps back',
+    async (name) => {
+      await expectProperty(
+        fc.asyncProperty(anyRule(name), wholeMsBackAndForth, async (rule, steps) => {
+          const admitted = await admittedBy(rule, steps)
+          for (const { limit, windowMs } of rule.tiers) expectNoWindowOver(2 * limit, windowMs, admitted)
+        }),
+        60,
+      )
+    },
+  )
 
-test('fixed-window: a clock that steps back over a boundary finds the window before it as it was', async () => {
-  const script = new ScriptStore(redis)
-  const rule = ruleOf('fixed-window', [{ limit: 1, windowMs: 60_000 }])
-  const boundaryUs = Math.ceil(START_MS / 60_000) * 60_000 * 1000
-  expect((await script.decide(take([rule]), boundaryUs - 1_000)).granted).toBe(1)
-  expect((await script.decide(take([rule], { mode: 'peek' }), boundaryUs)).granted).toBe(1)
-  expect((await script.decide(take([rule]), boundaryUs - 1_000)).granted).toBe(0)
+  test('fixed-window admits twice its limit across a boundary, where sliding-window does not', async () => {
+    const tiers = [{ limit: 10, windowMs: 60_000 }]
+    const boundaryUs = Math.ceil(START_MS / 60_000) * 60_000 * 1000
+    // Twenty requests in the last 10 ms of one minute, and twenty in the first 10 ms of the next.
+    const timesUs = Array.from({ length: 40 }, (_, index) => boundaryUs + (index - 20) * 500)
+    const admitted = async (rule: Rule) => {
+      const script = open()
+      const grants: number[] = []
+      for (const nowUs of timesUs) grants.push((await script.decide(take([rule]), nowUs)).granted)
+      return [grants.slice(0, 20), grants.slice(20)].map((half) => half.reduce((sum, granted) => sum + granted, 0))
+    }
+    expect(await admitted(ruleOf('fixed-window', tiers))).toEqual([10, 10])
+    expect(await admitted(ruleOf('sliding-window', tiers))).toEqual([10, 0])
+  })
+
+  test('fixed-window: a clock that steps back over a boundary finds the window before it as it was', async () => {
+    const script = open()
+    const rule = ruleOf('fixed-window', [{ limit: 1, windowMs: 60_000 }])
+    const boundaryUs = Math.ceil(START_MS / 60_000) * 60_000 * 1000
+    expect((await script.decide(take([rule]), boundaryUs - 1_000)).granted).toBe(1)
+    expect((await script.decide(take([rule], { mode: 'peek' }), boundaryUs)).granted).toBe(1)
+    expect((await script.decide(take([rule]), boundaryUs - 1_000)).granted).toBe(0)
+  })
 })

@@ -8,7 +8,7 @@ export interface Subject {
   advance(ms: number): Promise<void>
 }
 
-/** Redis's clock is this machine's, and the wait begins after Redis has read it. */
-export function redisSubject(store: Store): Subject {
+/** A store whose clock is this machine's; a wait begins after it was read. */
+export function realTimeSubject(store: Store): Subject {
   return { store, advance: sleep }
 }

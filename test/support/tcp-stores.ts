@@ -7,7 +7,7 @@ import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
 import { EVERY_ALGORITHM } from './rules.ts'
 import { connectRedis } from './script-store.ts'
-import { redisSubject, type Subject } from './subject.ts'
+import { realTimeSubject, type Subject } from './subject.ts'
 
 const nodeRedis = await connectRedis(inject('redisPort'))
 const ioRedis = new Redis(inject('redisPort'), '127.0.0.1', { autoResendUnfulfilledCommands: false })
@@ -17,8 +17,8 @@ nodeRedis.unref()
 ioRedis.on('connect', () => ioRedis.stream.unref())
 
 export const TCP_STORES: Record<string, () => Subject> = {
-  '@redis/client': () => redisSubject(redisStore(nodeRedis, { timeoutMs: 60_000 }).open(EVERY_ALGORITHM)),
-  ioredis: () => redisSubject(redisStore(ioRedis, { timeoutMs: 60_000 }).open(EVERY_ALGORITHM)),
+  '@redis/client': () => realTimeSubject(redisStore(nodeRedis, { timeoutMs: 60_000 }).open(EVERY_ALGORITHM)),
+  ioredis: () => realTimeSubject(redisStore(ioRedis, { timeoutMs: 60_000 }).open(EVERY_ALGORITHM)),
 }
 
 export const TCP_DOCUMENTS: Record<string, (key: string) => Documents> = {

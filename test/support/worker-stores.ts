@@ -1,11 +1,16 @@
+import { env } from 'cloudflare:workers'
 import { inject } from 'vitest'
 import { upstashDocuments } from '../../src/gateway/upstash-documents.ts'
 import { upstashStore } from '../../src/gateway/upstash-store.ts'
 import type { Documents } from '../../src/store/documents.ts'
+import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
+import { objectsOf } from '../../src/store/durable-object/objects-of.ts'
 import { MemoryDocuments } from '../../src/store/memory/memory-documents.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { EVERY_ALGORITHM } from './rules.ts'
-import { redisSubject, type Subject } from './subject.ts'
+import { realTimeSubject, type Subject } from './subject.ts'
+
+const objects = objectsOf(env.LIMITS)
 
 export const WORKER_STORES: Record<string, () => Subject> = {
   MemoryStore() {
@@ -17,13 +22,14 @@ export const WORKER_STORES: Record<string, () => Subject> = {
       },
     }
   },
+  DurableObjectStore: () => realTimeSubject(new DurableObjectStore({ objects, timeoutMs: 60_000 })),
   'RedisStore with key locking': () => upstashSubject(inject('redisRestUrl')),
   'RedisStore on plain Redis': () => upstashSubject(inject('plainRestUrl')),
 }
 
 function upstashSubject(url: string): Subject {
   const algorithms = new Set(EVERY_ALGORITHM)
-  return redisSubject(upstashStore({ url, token: inject('redisRestToken'), algorithms, timeoutMs: 60_000 }))
+  return realTimeSubject(upstashStore({ url, token: inject('redisRestToken'), algorithms, timeoutMs: 60_000 }))
 }
 
 export const WORKER_DOCUMENTS: Record<string, (key: string) => Documents> = {

@@ -65,6 +65,17 @@ test('dev serves, shows admission, limit and recovery, and leaves nothing behind
   }
 })
 
+test('dev holds limits in Durable Objects, without any Redis', async () => {
+  const { printed, ready } = startDev({ RATE_LIMITS: '2/1h' }, ['--store', 'durable-object'])
+  await ready
+  expect(rowOf(printed.text, 'store')).toContain('Durable Objects')
+  expect(printed.text).not.toContain('redis')
+  const url = rowOf(printed.text, 'Sluice')
+  const statuses: number[] = []
+  for (let i = 0; i < 3; i++) statuses.push((await fetch(url, { headers: { Authorization: 'Bearer a' } })).status)
+  expect(statuses).toEqual([200, 200, 429])
+})
+
 test('dev ends with a message if Redis does', async () => {
   const { printed, exited, ready } = startDev({})
   await ready
@@ -91,6 +102,7 @@ test.for([
   [{ RATE_LIMIT: '9/1s' }, /^RATE_LIMIT: expected no such variable \(but RATE_LIMITS\), got "9\/1s"\n$/],
   [{ PORT: 'http' }, /^PORT: expected 0 to 65535, got "http"\n$/],
   [{}, /^--port: expected 0 to 65535, got "http"\n$/, ['--port', 'http']],
+  [{}, /^STORE: expected "redis" or .*, got "disk"\n$/, ['--store', 'disk']],
   [{}, /^Unknown option '--prot'.*\n$/, ['--prot', '1']],
 ] as const)('dev refuses %j with one line', async ([env, line, args]) => {
   const { printed, exited } = startDev(env, args)

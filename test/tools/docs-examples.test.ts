@@ -48,7 +48,9 @@ test('the variables in .dev.vars.example are taken, with those that it has in co
 
 function expectToBeTaken(variables: Record<string, unknown>): void {
   expect(VARIABLES).toEqual(expect.arrayContaining(Object.keys(variables)))
+  const database = { UPSTASH_REDIS_REST_URL: 'https://eu1-x.upstash.io', UPSTASH_REDIS_REST_TOKEN: 'token' }
+  const stores = { ...database, LIMITS: { idFromName() {} } }
   expect(() =>
-    loadConfig({ UPSTREAM_URL: 'https://api.example.com', RATE_LIMITS: '60/1m', ...variables }),
+    loadConfig({ UPSTREAM_URL: 'https://api.example.com', RATE_LIMITS: '60/1m', ...stores, ...variables }),
   ).not.toThrow()
 }

@@ -5,6 +5,7 @@ import { type Config, type Environment, loadConfig } from '../../src/config/load
 import { VARIABLES } from '../../src/config/variables.ts'
 
 const UPSTREAM_URL = 'https://api.example.com'
+const OBJECTS = { LIMITS: { idFromName() {} } }
 const REDIS = { UPSTASH_REDIS_REST_URL: 'https://eu1-x.upstash.io', UPSTASH_REDIS_REST_TOKEN: 'AXX+/=' }
 const fetcher = { fetch: () => Promise.resolve(new Response()) }
 
@@ -45,6 +46,7 @@ test('loadConfig() has a default for everything but the upstream', () => {
     upstreamUrl: 'https://api.example.com',
     upstreamTimeoutMs: 30_000,
     statistics: { isOn: false, logShare: 0, labelHeader: undefined },
+    store: 'memory',
     redis: undefined,
     jwt: undefined,
     policies: [
@@ -82,7 +84,11 @@ test.each<[Environment, Partial<Config>]>([
   [{ UPSTREAM_URL: 'https://api.example.com/v1#' }, { upstreamUrl: 'https://api.example.com/v1' }],
   [{ UPSTREAM_TIMEOUT_MS: 1 }, { upstreamTimeoutMs: 1 }],
   [{ UPSTREAM_TIMEOUT_MS: '3600000' }, { upstreamTimeoutMs: 3_600_000 }],
-  [REDIS, { redis: { url: 'https://eu1-x.upstash.io', token: 'AXX+/=' } }],
+  [REDIS, { redis: { url: 'https://eu1-x.upstash.io', token: 'AXX+/=' }, store: 'redis' }],
+  [OBJECTS, { store: 'durable-object' }],
+  [{ ...REDIS, ...OBJECTS }, { store: 'redis' }],
+  [{ ...REDIS, ...OBJECTS, STORE: 'durable-object' }, { store: 'durable-object' }],
+  [{ ...REDIS, ...OBJECTS, STORE: 'memory' }, { store: 'memory' }],
   [{ IPV6_PREFIX: '48' }, { ipv6Prefix: 48 }],
   [
     { EXEMPT: 'OPTIONS *, GET /healthz' },
@@ -654,6 +660,22 @@ test.each([
   [2, 2],
 ])('loadConfig() reads LEASES=%j', (LEASES, leases) => {
   expect(load({ LEASES }).leases).toBe(leases)
+})
+
+test.each([
+  ['redis', OBJECTS, 'UPSTASH_REDIS_REST_URL and its token with it'],
+  ['durable-object', REDIS, 'a binding LIMITS of Durable Objects with it'],
+  ['Redis', REDIS, '"redis" or "durable-object" or "memory"'],
+] as const)('loadConfig() refuses STORE=%s where it cannot be had', (STORE, env, expected) => {
+  expect(() => loadConfig({ UPSTREAM_URL, ...env, STORE })).toThrow(`STORE: expected ${expected}, got "${STORE}"`)
+})
+
+test('objects do not block', () => {
+  const tables = [{ name: 'login', limits: '5/1m', block: '10m' }]
+  expect(() => load({ ...OBJECTS, POLICIES: tables })).toThrow(
+    'POLICIES[0].block: expected no block with STORE="durable-object" (but redis or memory), got "10m"',
+  )
+  expect(() => load({ ...OBJECTS, STORE: 'memory', POLICIES: tables })).not.toThrow()
 })
 
 test.each([1, '0', 'on', 10_001, '2.5'])('loadConfig() refuses LEASES=%j', (LEASES) => {

@@ -15,7 +15,13 @@ export interface CallerOptions extends Omit<Caller, 'token'> {
 
 /** The Worker's configuration, for which it makes no difference where API and database are. @throws {ConfigError} */
 export function configOf({ variables }: Settings): Config {
-  const { UPSTREAM_URL: _, UPSTASH_REDIS_REST_URL: _url, UPSTASH_REDIS_REST_TOKEN: _token, ...others } = variables
+  const {
+    UPSTREAM_URL: _,
+    STORE: _store,
+    UPSTASH_REDIS_REST_URL: _url,
+    UPSTASH_REDIS_REST_TOKEN: _token,
+    ...others
+  } = variables
   // An upstream that is wrong keeps nobody from looking at counters; and with --redis, a token may stand alone.
   return loadConfig({ ...withKnownKeys(others), UPSTREAM: { fetch() {} } } satisfies Record<string, unknown>)
 }

@@ -1,5 +1,5 @@
 import { findProblems } from '../../config/all-problems.ts'
-import type { Config } from '../../config/load-config.ts'
+import { type Config, OBJECTS } from '../../config/load-config.ts'
 import { locate, placeInJson } from '../settings/locate.ts'
 import type { Place } from '../settings/place.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -47,6 +47,9 @@ function environmentOf({ variables, file, root }: Settings, view: 'deployed' | '
   const services = file?.get(...root, 'services')
   const isBound = Array.isArray(services) && services.some((service) => service?.binding === 'UPSTREAM')
   if (isBound) env.UPSTREAM = { fetch() {} }
+  const objects = file?.get(...root, 'durable_objects', 'bindings')
+  if (Array.isArray(objects) && objects.some((object) => object?.name === OBJECTS)) env[OBJECTS] = { idFromName() {} }
+  if (view === 'deployed' && env.STORE === 'redis') env.UPSTASH_REDIS_REST_URL ??= 'https://known-to-cloudflare.invalid'
   // One of the two is known here, the other only to Cloudflare.
   if (
     view === 'deployed' &&

@@ -53,6 +53,11 @@ export function namedDatabase(
 ): NamedDatabase {
   const token = asText(variables.UPSTASH_REDIS_REST_TOKEN)
   const named = redis ?? asText(variables.UPSTASH_REDIS_REST_URL) ?? (env.REDIS_URL || devVars?.values.REDIS_URL)
+  if (redis === undefined && variables.STORE === 'durable-object') {
+    throw new CommandError('counts are kept in Durable Objects (STORE), which only the Worker can read', {
+      hint: 'Name a database by --redis if there is one beside them.',
+    })
+  }
   if (!named) throw new CommandError('no database is named', { hint: NO_DATABASE_HINT })
   const url = URL.canParse(named) ? new URL(named) : undefined
   switch (url?.protocol) {

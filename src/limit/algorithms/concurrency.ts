@@ -11,7 +11,7 @@ import type { Algorithm, Commit } from '../algorithm.ts'
 import type { Rule } from '../rule.ts'
 import { onlyTier, tierUsage, toPeek } from './tier-usage.ts'
 
-interface Held {
+export interface Held {
   readonly units: number
   /** For a mark, which nobody holds: minus the moment until which it stands. */
   readonly deadlineMs: number

@@ -1,0 +1,181 @@
+import type { Decision, DecisionRequest, Rule } from '../../limit/rule.ts'
+import type { CallContext } from '../call-context.ts'
+import { Deadlines, TOO_LATE } from '../deadlines.ts'
+import { randomNumber } from '../random-number.ts'
+import { type Difference, type Release, type Store, StoreError } from '../store.ts'
+import type { Closing, Correction, RemoteObjects, Reservation } from './messages.ts'
+import { type Conclusion, Negotiation, type To } from './negotiation.ts'
+
+export interface DurableObjectStoreOptions {
+  readonly objects: RemoteObjects
+  /** Deadline of a decision, in milliseconds, at most a minute. */
+  readonly timeoutMs: number
+}
+
+/** Deadline of calls that nobody waits for. */
+const PATIENT_MS = 10_000
+/** A closing that failed is sent again after this, and after twice as long each time. */
+const FIRST_PAUSE_MS = 50
+/** After the pause of this length it is left to the objects. */
+const LAST_PAUSE_MS = 6_400
+/** Charges of which is remembered when each object made them. */
+const MOST_CHARGES = 10_000
+/** Never charged. */
+const PING_KEY = 'ping'
+
+/** Whether the time of a decision is over: nothing more is then asked in its name. */
+interface Deadline {
+  hasPassed: boolean
+}
+
+/** Exact limits in Durable Objects, one for each key: see docs/stores.md. */
+export class DurableObjectStore implements Store {
+  readonly kind = 'durable-object'
+  readonly #objects: RemoteObjects
+  readonly #timeoutMs: number
+  /** Where the clock of an object was not the decision's: its own, by key and the decision's. */
+  readonly #chargedAtMs = new Map<string, number>()
+
+  constructor({ objects, timeoutMs }: DurableObjectStoreOptions) {
+    this.#objects = objects
+    this.#timeoutMs = timeoutMs
+  }
+
+  async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
+    const { rules } = request
+    const negotiation = new Negotiation(request, randomNumber())
+    const deadline = { hasPassed: false }
+    const work = this.#negotiate(negotiation, rules, deadline)
+    let conclusion: Conclusion | typeof TOO_LATE
+    try {
+      conclusion = await (context?.deadlines ?? Deadlines.ofOne()).within(this.#timeoutMs, work)
+      if (conclusion === TOO_LATE) throw new StoreError('a Durable Object did not answer within the deadline')
+    } catch (error) {
+      deadline.hasPassed = true
+      this.#goOn(this.#closeAll(negotiation.cancel(), rules), context)
+      throw error
+    }
+    const { decision, kept, isOfNewcomer, votedAtMs } = conclusion
+    if (!isOfNewcomer && kept.length > 0) this.#goOn(this.#closeAll(kept, rules), context)
+    for (const [index, atMs] of votedAtMs) this.#rememberClock(rules[index] as Rule, decision.nowMs, atMs)
+    return decision
+  }
+
+  release(rules: readonly Rule[]): Promise<void> {
+    return this.#correct(rules, ({ slot = 0 }) => ({ kind: 'release', slot }))
+  }
+
+  async revoke(releases: readonly Release[]): Promise<void> {
+    const kinds = new Map(releases.map(({ rule, isKnown }) => [rule, isKnown ? 'release' : 'revoke'] as const))
+    await this.#correct(
+      [...kinds.keys()],
+      (rule) => ({ kind: kinds.get(rule) ?? 'revoke', slot: rule.slot ?? 0 }),
+      PATIENT_MS,
+    )
+  }
+
+  renew(rules: readonly Rule[]): Promise<void> {
+    return this.#correct(rules, ({ slot = 0, tiers }) => ({ kind: 'renew', slot, windowMs: tiers[0]?.windowMs ?? 0 }))
+  }
+
+  async settle(differences: readonly Difference[], chargedAtMs: number): Promise<void> {
+    const units = new Map(differences.map(({ rule, units }) => [rule, units]))
+    await this.#correct([...units.keys()], (rule) => {
+      const ownMs = this.#chargedAtMs.get(`${rule.key} ${chargedAtMs}`) ?? chargedAtMs
+      return { kind: 'settle', rule, units: units.get(rule) ?? 0, chargedAtMs: ownMs }
+    })
+  }
+
+  async forget(keys: readonly string[]): Promise<void> {
+    await this.#within(Promise.all(keys.map((key) => this.#objects.of(key).correct([{ kind: 'forget' }]))))
+  }
+
+  async ping(): Promise<void> {
+    await this.#within(this.#objects.of(PING_KEY).correct([]))
+  }
+
+  /** @throws {StoreError} what was reserved must then be cancelled */
+  async #negotiate(negotiation: Negotiation, rules: readonly Rule[], deadline: Deadline): Promise<Conclusion> {
+    await this.#reserve(negotiation, negotiation.first(), rules, deadline)
+    const second = negotiation.second()
+    if (second.length > 0) await this.#reserve(negotiation, second, rules, deadline)
+    if (negotiation.isVoid) throw new StoreError('the decision took so long that it was given up')
+    const conclusion = negotiation.conclude()
+    const { givenBack, kept, isOfNewcomer } = conclusion
+    // What this caller gives back must be free when it asks again.
+    await this.#closeAll(givenBack, rules)
+    if (!isOfNewcomer) return conclusion
+    const areKept = await this.#closeAll(kept, rules)
+    if (deadline.hasPassed || areKept.includes(false))
+      throw new StoreError('the decision took so long that it was given up')
+    return conclusion
+  }
+
+  async #reserve(
+    negotiation: Negotiation,
+    reservations: readonly To<Reservation>[],
+    rules: readonly Rule[],
+    deadline: Deadline,
+  ): Promise<void> {
+    const answers = await Promise.allSettled(
+      reservations.map(async ({ index, message }) => {
+        negotiation.hear(index, await this.#objects.of((rules[index] as Rule).key).reserve(message))
+      }),
+    )
+    if (deadline.hasPassed || answers.some(({ status }) => status === 'rejected')) throw unanswered()
+  }
+
+  /** @returns of each, whether what was reserved stands. @throws {StoreError} the objects then find out themselves */
+  #closeAll(closings: readonly To<Closing>[], rules: readonly Rule[]): Promise<boolean[]> {
+    return Promise.all(closings.map(({ index, message }) => this.#close((rules[index] as Rule).key, message)))
+  }
+
+  async #close(key: string, closing: Closing): Promise<boolean> {
+    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs *= 2) {
+      try {
+        return await this.#objects.of(key).close(closing)
+      } catch {
+        if (pauseMs > LAST_PAUSE_MS) throw unanswered()
+      }
+      await new Promise((resolve) => setTimeout(resolve, pauseMs))
+    }
+  }
+
+  async #correct(
+    rules: readonly Rule[],
+    correctionOf: (rule: Rule) => Correction,
+    timeoutMs = this.#timeoutMs,
+  ): Promise<void> {
+    const byKey = Map.groupBy(rules, ({ key }) => key)
+    const calls = [...byKey].map(([key, own]) => this.#objects.of(key).correct(own.map(correctionOf)))
+    await this.#within(Promise.all(calls), timeoutMs)
+  }
+
+  async #within(work: Promise<unknown>, timeoutMs = this.#timeoutMs): Promise<void> {
+    const unharmed = work.catch(() => {
+      throw unanswered()
+    })
+    if ((await Deadlines.ofOne().within(timeoutMs, unharmed)) === TOO_LATE) throw unanswered()
+  }
+
+  #goOn(work: Promise<unknown>, context: CallContext | undefined): void {
+    if (context) context.waitUntil(work)
+    else work.catch(() => {})
+  }
+
+  #rememberClock({ key }: Rule, decidedAtMs: number, ownMs: number): void {
+    if (ownMs === decidedAtMs) return
+    const name = `${key} ${decidedAtMs}`
+    // The earlier one gives back less.
+    this.#chargedAtMs.set(name, Math.min(ownMs, this.#chargedAtMs.get(name) ?? ownMs))
+    for (const oldest of this.#chargedAtMs.keys()) {
+      if (this.#chargedAtMs.size <= MOST_CHARGES) return
+      this.#chargedAtMs.delete(oldest)
+    }
+  }
+}
+
+/** What an object throws may repeat what it was asked. */
+function unanswered(): StoreError {
+  return new StoreError('a Durable Object could not be reached, or has failed')
+}

@@ -1,0 +1,376 @@
+import { ALGORITHMS, type AlgorithmName } from '../../limit/algorithm-table.ts'
+import { type ConcurrencyState, releaseSlot, renewSlot, revokeSlot } from '../../limit/algorithms/concurrency.ts'
+import { emptyLog, newestMsOf, type SlidingWindowState } from '../../limit/algorithms/sliding-window.ts'
+import { tellsNewIdentities, voteOf } from '../../limit/decide.ts'
+import type { Rule } from '../../limit/rule.ts'
+import { type Book, forgetDecisions, type Open, readBook, writeBook } from './book.ts'
+import { layOut, takeOff } from './log-layout.ts'
+import type { Closing, Correction, ObjectVote, Reservation, Shared } from './messages.ts'
+import { apply, compact, keep, NOTHING, type Step, stateAt } from './replay.ts'
+import type { Rows } from './rows.ts'
+
+/** After this, what nobody has closed is asked about at the siblings. */
+export const ASK_AFTER_MS = 5_000
+/** After this, nobody asks any more: what is not known to be void by then stays charged. */
+export const ASK_UNTIL_MS = 30_000
+/**
+ * So long an object knows which decisions it has granted or given up. A decider lets nothing through that took longer
+ * than a minute, so all that it asked have granted within that; they ask each other until `ASK_UNTIL_MS` later. Twice
+ * that is for clocks that run at different speeds.
+ */
+export const REMEMBER_MS = 180_000
+/** Between two alarms of an object, at least. */
+const LEAST_REST_MS = 60_000
+/** An alarm that is so late is set again. */
+const LATE_ALARM_MS = 600_000
+/** Reservations that wait for their end at most: they are part of the row that each change writes. */
+const MOST_OPEN = 1_000
+
+/**
+ * One key's state and the part of an object in the protocol, described in docs/stores.md. No I/O, and no clock: each
+ * call is told the time, and puts what must last into `rows` before it returns.
+ */
+export class LimitMachine {
+  readonly #rows: Rows
+  readonly #book: Book
+
+  /** @param book what was read from these rows, and has changed since */
+  constructor(rows: Rows, book = readBook(rows)) {
+    this.#rows = rows
+    this.#book = book
+  }
+
+  get book(): Book {
+    return this.#book
+  }
+
+  reserve({ mode, permits, leaseMs, rule, shared }: Reservation, readUs: number): ObjectVote {
+    const nowUs = this.#clock(readUs)
+    const nowMs = Math.floor(nowUs / 1000)
+    const state = this.#stateAt(nowMs)
+    const { usage, fitting, chargeable } = voteOf(rule, { mode, permits }, state, nowUs)
+    const isNew = tellsNewIdentities(rule) && (state === undefined || this.#holdsNewcomersAlone(state))
+    const isProvisional = this.#book.open.size > 0
+    const vote = { usage, fitting, chargeable, charged: 0, nowMs, isNew, isProvisional, isVoid: false }
+    const decided = shared && this.#decided(shared.id, nowMs)
+    if (decided) {
+      // It has come twice, or after its end.
+      const { permits: granted } = decided
+      for (const tier of usage) tier.remaining += granted * rule.cost
+      return { ...vote, fitting: granted, chargeable: granted, charged: granted, isVoid: granted === 0 }
+    }
+    // A shadow rule alone is not what limits a grant.
+    const mayBePart = mode === 'partial' && (rule.enforced || shared !== undefined)
+    const isCharged = mode !== 'peek' && (mayBePart || chargeable >= permits)
+    const charged = isCharged ? Math.min(permits, chargeable) : 0
+    if (charged > 0) this.#charge(rule, nowUs, charged, leaseMs, shared, isNew)
+    return { ...vote, charged }
+  }
+
+  /** @returns whether what was reserved stands, as far as is known here */
+  close({ id, permits }: Closing, readUs: number): boolean {
+    const nowMs = Math.floor(this.#clock(readUs) / 1000)
+    const open = this.#book.open.get(id)
+    const decided = this.#decided(id, nowMs)
+    if (!open) {
+      // A cancel has overtaken the reservation, which must not be charged when it comes.
+      if (permits === 0 && !decided) this.#remember(id, 0, nowMs)
+      return (decided?.permits ?? 0) > 0
+    }
+    if (permits < open.permits) this.#takeBack(id, open, permits, nowMs)
+    this.#book.open.delete(id)
+    this.#compact()
+    // That it is kept need not be written: it would be asked about once more, at worst. A newcomer's charge would lapse.
+    if (permits === 0) this.#remember(id, 0, nowMs)
+    else if (permits < open.permits || open.isNew) this.#write(nowMs)
+    return permits > 0
+  }
+
+  /** A sibling asks what has become of a decision. @returns whether it was granted here; if not, it never will be */
+  inquire(id: number, readUs: number): boolean {
+    const nowMs = Math.floor(this.#clock(readUs) / 1000)
+    const open = this.#book.open.get(id)
+    if (open?.isNew) return this.#void(id, open, nowMs)
+    const decided = this.#decided(id, nowMs)
+    if (!decided) this.#remember(id, 0, nowMs)
+    return (decided?.permits ?? 0) > 0
+  }
+
+  /** What is to be asked at which siblings. What can be settled without that is. */
+  overdue(readUs: number): { readonly id: number; readonly siblings: readonly string[] }[] {
+    const nowMs = Math.floor(this.#clock(readUs) / 1000)
+    const asked: { id: number; siblings: readonly string[] }[] = []
+    for (const [id, open] of this.#book.open) {
+      const ageMs = nowMs - open.atMs
+      if (ageMs < ASK_AFTER_MS) continue
+      // Nobody was let through before this object had heard so.
+      if (open.isNew) this.#void(id, open, nowMs)
+      else if (ageMs > ASK_UNTIL_MS) this.#book.open.delete(id)
+      else if (!open.isGranted && open.siblings.length > 0) asked.push({ id, siblings: open.siblings })
+    }
+    this.#compact()
+    return asked
+  }
+
+  /** What all siblings have answered about a decision. */
+  learn(id: number, areGranted: boolean, readUs: number): void {
+    const nowMs = Math.floor(this.#clock(readUs) / 1000)
+    const open = this.#book.open.get(id)
+    if (!open || nowMs - open.atMs > ASK_UNTIL_MS) return
+    if (areGranted) open.isGranted = true
+    else this.#void(id, open, nowMs)
+  }
+
+  correct(correction: Correction, readUs: number): void {
+    switch (correction.kind) {
+      case 'release':
+        this.#release(correction.slot, readUs)
+        break
+      case 'revoke':
+        this.#revoke(correction.slot, readUs)
+        break
+      case 'renew':
+        this.#renew(correction.slot, correction.windowMs, readUs)
+        break
+      case 'settle':
+        this.#settle(correction.rule, correction.units, correction.chargedAtMs, readUs)
+        break
+      case 'forget':
+        this.#forget(readUs)
+    }
+  }
+
+  /** For when to wake the object, to see whether all of it is over, milliseconds since the Unix epoch; 0 for never. */
+  get alarmAtMs(): number {
+    return this.#book.alarmAtMs
+  }
+
+  /** Whether nothing of this matters any more. If something does, there is a new alarm. */
+  isOverAt(readUs: number): boolean {
+    const nowMs = Math.floor(this.#clock(readUs) / 1000)
+    if (this.#endsAtMs < nowMs) return true
+    this.#book.alarmAtMs = 0
+    this.#write(nowMs)
+    return false
+  }
+
+  /** When something here is to be asked about, milliseconds since the Unix epoch; undefined if nothing is. */
+  get asksAtMs(): number | undefined {
+    let earliestMs: number | undefined
+    for (const { atMs, isGranted, isNew, siblings } of this.#book.open.values()) {
+      const isAsked = isNew || (!isGranted && siblings.length > 0)
+      const dueMs = atMs + (isAsked ? ASK_AFTER_MS : ASK_UNTIL_MS + 1)
+      if (earliestMs === undefined || dueMs < earliestMs) earliestMs = dueMs
+    }
+    return earliestMs
+  }
+
+  /** When nothing of this will matter any more, milliseconds since the Unix epoch; 0 if nothing does. */
+  get #endsAtMs(): number {
+    const { kept, decisions } = this.#book
+    let latestMs = kept.state === undefined ? 0 : kept.expiresAtMs
+    for (const { atMs } of decisions.values()) latestMs = Math.max(latestMs, atMs + REMEMBER_MS)
+    return latestMs
+  }
+
+  /** Never before the time of the last charge, whatever this machine's clock, or that of the one before it, shows. */
+  #clock(readUs: number): number {
+    return Math.max(readUs, this.#book.clockUs)
+  }
+
+  #stateAt(nowMs: number): unknown {
+    return stateAt(this.#book.kept, nowMs)
+  }
+
+  #slotsAt(readUs: number): ConcurrencyState | undefined {
+    return this.#stateAt(Math.floor(this.#clock(readUs) / 1000)) as ConcurrencyState | undefined
+  }
+
+  #release(slot: number, readUs: number): void {
+    const held = this.#slotsAt(readUs)
+    if (!held?.slots.has(slot)) return
+    releaseSlot(held, slot)
+    this.#write(Math.floor(readUs / 1000))
+  }
+
+  /** Gives a slot back that may not be taken yet. */
+  #revoke(slot: number, readUs: number): void {
+    const nowMs = Math.floor(this.#clock(readUs) / 1000)
+    this.#book.algorithm = 'concurrency'
+    this.#book.kept = keep(revokeSlot(this.#slotsAt(readUs), slot, nowMs), this.#book.kept, nowMs)
+    this.#write(nowMs)
+  }
+
+  #renew(slot: number, windowMs: number, readUs: number): void {
+    const nowMs = Math.floor(this.#clock(readUs) / 1000)
+    const held = this.#slotsAt(readUs)
+    if (!held?.slots.has(slot)) return
+    this.#book.kept = keep(renewSlot(held, slot, nowMs, windowMs), this.#book.kept, nowMs)
+    this.#write(nowMs)
+  }
+
+  #settle(rule: Rule, units: number, chargedAtMs: number, readUs: number): void {
+    const nowUs = this.#clock(readUs)
+    if (!ALGORITHMS[rule.algorithm].twin.settle) return
+    this.#step({ id: 0, nowUs, units, rule: essential(rule), chargedAtMs })
+    this.#write(Math.floor(nowUs / 1000))
+  }
+
+  /** What was charged, and not what was decided. */
+  #forget(readUs: number): void {
+    const book = this.#book
+    book.open.clear()
+    book.replay = { base: NOTHING, steps: [] }
+    this.#dropLog()
+    book.kept = NOTHING
+    if (book.clockUs > 0) this.#write(Math.floor(this.#clock(readUs) / 1000))
+  }
+
+  #charge(
+    rule: Rule,
+    nowUs: number,
+    permits: number,
+    leaseMs: number | undefined,
+    shared: Shared | undefined,
+    isNew: boolean,
+  ): void {
+    const book = this.#book
+    const nowMs = Math.floor(nowUs / 1000)
+    const { isLog, holdsSlots, twin } = ALGORITHMS[rule.algorithm]
+    const units = permits * rule.cost
+    book.algorithm = rule.algorithm
+    book.clockUs = nowUs
+    let dateMs = 0
+    if (isLog) {
+      const before = this.#stateAt(nowMs) as SlidingWindowState | undefined
+      const newestMs = before ? newestMsOf(before) : 0
+      if (!before) this.#dropLog()
+      book.kept = keep(twin.commit(before, rule, nowUs, units, leaseMs), book.kept, nowMs)
+      const log = book.kept.state as SlidingWindowState
+      dateMs = newestMsOf(log)
+      if (dateMs !== newestMs) book.log.tail++
+      layOut(book.log, log, this.#rows)
+    } else if (holdsSlots) book.kept = keep(twin.commit(this.#stateAt(nowMs), rule, nowUs, units), book.kept, nowMs)
+    else this.#step({ id: shared?.id ?? 0, nowUs, units, rule: essential(rule) })
+    if (shared) {
+      const { siblings, hasNewcomers } = shared
+      const { cost, slot = 0 } = rule
+      const isOfNewcomer = isNew && hasNewcomers
+      const whose = { siblings, isNew: isOfNewcomer, isGranted: false }
+      book.open.set(shared.id, { atMs: nowMs, permits, cost, dateMs, slot, rule: essential(rule), ...whose })
+      this.#closeOldest()
+      this.#compact()
+      this.#remember(shared.id, permits, nowMs)
+    } else this.#write(nowMs)
+  }
+
+  /** What is too much to keep in mind stays charged. */
+  #closeOldest(): void {
+    const { open } = this.#book
+    for (const id of open.keys()) {
+      if (open.size <= MOST_OPEN) return
+      open.delete(id)
+    }
+  }
+
+  #dropLog(): void {
+    this.#book.log.tail = 0
+    this.#book.kept = { ...this.#book.kept, state: undefined }
+    layOut(this.#book.log, emptyLog(), this.#rows)
+  }
+
+  /** Changes a state that can be told without one of its charges. */
+  #step(step: Step): void {
+    const book = this.#book
+    const { replay } = book
+    if (step.id !== 0 || book.open.size > 0) {
+      if (replay.steps.length === 0) replay.base = book.kept
+      replay.steps.push(step)
+    }
+    book.kept = apply(book.kept, step)
+  }
+
+  #compact(): void {
+    compact(this.#book.replay, (id) => this.#book.open.has(id))
+  }
+
+  /** @param permits those that stay charged */
+  #takeBack(id: number, open: Open, permits: number, nowMs: number): void {
+    const book = this.#book
+    const { isLog, holdsSlots, twin } = ALGORITHMS[book.algorithm as AlgorithmName]
+    const units = (open.permits - permits) * open.cost
+    if (isLog) this.#takeOffLog(open.dateMs, units, nowMs)
+    else if (holdsSlots) takeOffSlots(this.#stateAt(nowMs) as ConcurrencyState | undefined, open.slot, units)
+    else {
+      const { replay } = book
+      const index = replay.steps.findIndex((step) => step.id === id)
+      const step = replay.steps[index]
+      if (step) {
+        replay.steps[index] = { ...step, units: step.units - units }
+        book.kept = replay.steps.reduce(apply, replay.base)
+      } else {
+        const state = this.#stateAt(nowMs)
+        const { rule } = open
+        const settled =
+          state === undefined ? undefined : twin.settle?.(state, rule as Rule, nowMs * 1000, open.atMs, -units)
+        if (settled) book.kept = keep(settled, book.kept, nowMs)
+      }
+    }
+  }
+
+  #takeOffLog(dateMs: number, units: number, nowMs: number): void {
+    const log = this.#stateAt(nowMs) as SlidingWindowState | undefined
+    if (!log) return
+    takeOff(this.#book.log, log, dateMs, units, this.#rows)
+    if (log.dates.length === log.head) this.#dropLog()
+  }
+
+  #void(id: number, open: Open, nowMs: number): false {
+    this.#takeBack(id, open, 0, nowMs)
+    this.#book.open.delete(id)
+    this.#compact()
+    this.#remember(id, 0, nowMs)
+    return false
+  }
+
+  /** Whether all that is charged is reserved by newcomers who may still be refused elsewhere. */
+  #holdsNewcomersAlone(state: unknown): boolean {
+    const { dates, totals, before } = state as SlidingWindowState
+    let units = 0
+    for (const { isNew, permits, cost } of this.#book.open.values()) units += isNew ? permits * cost : 0
+    return units > 0 && units === (totals[dates.length - 1] ?? before) - before
+  }
+
+  #decided(id: number, nowMs: number): { readonly permits: number } | undefined {
+    const decision = this.#book.decisions.get(id)
+    return decision && decision.atMs + REMEMBER_MS >= nowMs ? decision : undefined
+  }
+
+  #remember(id: number, permits: number, atMs: number): void {
+    const { decisions, decided } = this.#book
+    // In order of time.
+    decisions.delete(id)
+    decisions.set(id, { permits, atMs })
+    decided.recent.push(id, permits, atMs)
+    forgetDecisions(this.#book, atMs - REMEMBER_MS, this.#rows)
+    this.#write(atMs)
+  }
+
+  #write(nowMs: number): void {
+    const book = this.#book
+    // An alarm is a row as well: for what is charged all the time, there is one for each lifetime.
+    if (book.alarmAtMs < nowMs - LATE_ALARM_MS) book.alarmAtMs = Math.max(this.#endsAtMs + 1, nowMs + LEAST_REST_MS)
+    writeBook(this.#book, this.#rows)
+  }
+}
+
+function takeOffSlots(held: ConcurrencyState | undefined, slot: number, units: number): void {
+  const own = held?.slots.get(slot)
+  if (!held || !own || own.deadlineMs < 0) return
+  if (own.units <= units) releaseSlot(held, slot)
+  else held.slots.set(slot, { ...own, units: own.units - units })
+}
+
+function essential({ algorithm, tiers, burst }: Rule): Step['rule'] {
+  return { algorithm, tiers, ...(burst !== undefined && { burst }) }
+}

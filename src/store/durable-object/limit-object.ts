@@ -1,0 +1,123 @@
+import type { LimitMachine } from './limit-machine.ts'
+import { type Call, type ObjectNamespace, objectsOf } from './objects-of.ts'
+
+/** What an object is given by its machine, as far as it is used here. */
+export interface ObjectState {
+  readonly storage: {
+    readonly sql: ObjectDatabase
+    setAlarm(atMs: number): Promise<void>
+    deleteAll(): Promise<void>
+  }
+}
+
+export interface ObjectDatabase {
+  exec(query: string, ...values: readonly (string | number)[]): Iterable<Record<string, unknown>>
+}
+
+/** What an object is bound to. */
+export interface ObjectEnvironment {
+  /** All objects of this class: each asks its siblings by it. */
+  readonly LIMITS: ObjectNamespace
+}
+
+/** Between two questions to a sibling that did not answer. */
+const ASK_AGAIN_MS = 1_000
+
+/**
+ * Holds the state of one key, as a Durable Object. Each call runs from its begin to its end without another, and what it
+ * has written is on disk before its answer leaves.
+ */
+export class LimitObject {
+  readonly #storage: ObjectState['storage']
+  readonly #env: ObjectEnvironment
+  #machine: LimitMachine | undefined
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #alarmAtMs = 0
+
+  constructor({ storage }: ObjectState, env: ObjectEnvironment) {
+    this.#storage = storage
+    this.#env = env
+  }
+
+  async fetch(request: Request): Promise<Response> {
+    const [name, argument] = (await request.json()) as Call
+    return Response.json(
+      (await this.#change((machine, nowUs) => {
+        switch (name) {
+          case 'reserve':
+            return machine.reserve(argument, nowUs)
+          case 'close':
+            return machine.close(argument, nowUs)
+          case 'inquire':
+            return machine.inquire(argument, nowUs)
+          case 'correct':
+            for (const correction of argument) machine.correct(correction, nowUs)
+        }
+      })) ?? null,
+    )
+  }
+
+  /** Deletes what has run out. */
+  async alarm(): Promise<void> {
+    const isOver = await this.#change((machine, nowUs) => machine.isOverAt(nowUs))
+    if (!isOver) return this.#storage.setAlarm(this.#alarmAtMs)
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    this.#machine = undefined
+    this.#alarmAtMs = 0
+    await this.#storage.deleteAll()
+  }
+
+  async #change<T>(change: (machine: LimitMachine, nowUs: number) => T): Promise<T> {
+    const machine = this.#machine ?? (await this.#opened())
+    let result: T
+    try {
+      result = change(machine, Date.now() * 1000)
+    } catch (error) {
+      // What it knows may be more than what it has written.
+      this.#machine = undefined
+      throw error
+    }
+    if (machine.alarmAtMs !== this.#alarmAtMs) {
+      this.#alarmAtMs = machine.alarmAtMs
+      void this.#storage.setAlarm(this.#alarmAtMs)
+    }
+    this.#askLater(machine)
+    return result
+  }
+
+  async #opened(): Promise<LimitMachine> {
+    // A Worker that asks no objects need not read all that they are made of.
+    const { openMachine } = await import('./open-machine.ts')
+    // Another call may have come meanwhile.
+    if (!this.#machine) {
+      this.#machine = openMachine(this.#storage.sql)
+      this.#alarmAtMs = this.#machine.alarmAtMs
+    }
+    return this.#machine
+  }
+
+  #askLater(machine: LimitMachine): void {
+    const { asksAtMs } = machine
+    if (asksAtMs === undefined) {
+      clearTimeout(this.#timer)
+      this.#timer = undefined
+    } else if (this.#timer === undefined) {
+      this.#timer = setTimeout(() => this.#ask(machine), Math.max(ASK_AGAIN_MS, asksAtMs - Date.now()))
+    }
+  }
+
+  /** What nobody has closed is voided, if a sibling has not granted it. */
+  async #ask(machine: LimitMachine): Promise<void> {
+    const objects = objectsOf(this.#env.LIMITS)
+    const ask = async ({ id, siblings }: { readonly id: number; readonly siblings: readonly string[] }) => {
+      const answers = await Promise.allSettled(siblings.map((key) => objects.of(key).inquire(id)))
+      const isVoid = answers.some((answer) => answer.status === 'fulfilled' && !answer.value)
+      const areGranted = answers.every((answer) => answer.status === 'fulfilled' && answer.value)
+      if (isVoid || areGranted) machine.learn(id, areGranted, Date.now() * 1000)
+    }
+    await Promise.all(machine.overdue(Date.now() * 1000).map(ask))
+    this.#timer = undefined
+    if (this.#machine === machine) this.#askLater(machine)
+  }
+}

@@ -1,0 +1,63 @@
+/** What a decider and the objects that it asks say to each other. All of it is plain data. */
+import type { Vote } from '../../limit/decide.ts'
+import type { DecisionRequest, Rule } from '../../limit/rule.ts'
+
+/** A decision that several objects share, as one of them is told of it. */
+export interface Shared {
+  /** Number of the decision; no other has it. */
+  readonly id: number
+  /** The objects that can refuse it and that keep in mind what they granted. */
+  readonly siblings: readonly string[]
+  /** Whether a new identity leads to a further round, and to no admission before this object has heard its end. */
+  readonly hasNewcomers: boolean
+}
+
+/** Asks an object to charge its rule at once if it fits. */
+export interface Reservation extends Pick<DecisionRequest, 'mode' | 'permits' | 'leaseMs'> {
+  readonly rule: Rule
+  /** Missing if nothing can take the charge back. */
+  readonly shared?: Shared
+}
+
+/** What an object answers to a reservation; its usage is that before the charge. */
+export interface ObjectVote extends Vote {
+  /** The object's clock, milliseconds since the Unix epoch. */
+  readonly nowMs: number
+  /** Permits that it has charged. */
+  readonly charged: number
+  /** Nothing was ever charged here for this identity, or nothing that has been let through. */
+  readonly isNew: boolean
+  /** What others have reserved may be given back at any moment: another answer may follow. */
+  readonly isProvisional: boolean
+  /** The decision was given up before. */
+  readonly isVoid: boolean
+}
+
+/** The end of a shared decision. */
+export interface Closing {
+  readonly id: number
+  /** Permits that stay charged; 0 cancels. */
+  readonly permits: number
+}
+
+/** Changes what was charged, or what is held. */
+export type Correction =
+  | { readonly kind: 'release' | 'revoke'; readonly slot: number }
+  | { readonly kind: 'renew'; readonly slot: number; readonly windowMs: number }
+  | { readonly kind: 'settle'; readonly rule: Rule; readonly units: number; readonly chargedAtMs: number }
+  | { readonly kind: 'forget' }
+
+/** The object of one key, as it can be called. */
+export interface RemoteObject {
+  reserve(reservation: Reservation): Promise<ObjectVote>
+  /** @returns whether what was reserved stands */
+  close(closing: Closing): Promise<boolean>
+  /** Asked by a sibling. @returns whether a decision was granted there; if not, it never will be */
+  inquire(id: number): Promise<boolean>
+  correct(corrections: readonly Correction[]): Promise<void>
+}
+
+/** All objects. */
+export interface RemoteObjects {
+  of(key: string): RemoteObject
+}

@@ -1,0 +1,143 @@
+import { grantedBy, subtract, type Vote, voteUnasked } from '../../limit/decide.ts'
+import type { Decision, DecisionRequest, Rule } from '../../limit/rule.ts'
+import type { Closing, ObjectVote, Reservation } from './messages.ts'
+
+/** A message to the object of one of the rules. */
+export interface To<Message> {
+  /** Of the rule. */
+  readonly index: number
+  readonly message: Message
+}
+
+export interface Conclusion {
+  readonly decision: Decision
+  /** Ends of reservations that charge less than was reserved: before they have arrived, others are refused by them. */
+  readonly givenBack: readonly To<Closing>[]
+  /** Ends of the others. */
+  readonly kept: readonly To<Closing>[]
+  /** Nobody may be let through before all of `kept` are acknowledged. */
+  readonly isOfNewcomer: boolean
+  /** Of the objects that were asked, by index of the rule: their clocks when they voted, in milliseconds. */
+  readonly votedAtMs: ReadonlyMap<number, number>
+}
+
+/** One decision over the objects of its rules, as the decider sees it. No I/O: the store sends what it says. */
+export class Negotiation {
+  readonly #request: DecisionRequest
+  readonly #id: number
+  /** By index of the rule. */
+  readonly #votes = new Map<number, ObjectVote>()
+
+  /** @param id number of the decision; no other has it */
+  constructor(request: DecisionRequest, id: number) {
+    this.#request = request
+    this.#id = id
+  }
+
+  /** What is asked of all objects at once. */
+  first(): To<Reservation>[] {
+    return this.#reservations((rule) => rule.counts !== 'identities', this.#request.permits)
+  }
+
+  /** What is asked when all have answered: of the rules for newcomers, if there is one. */
+  second(): To<Reservation>[] {
+    const { rules } = this.#request
+    const firstNew = rules.findIndex((_, index) => this.#votes.get(index)?.isNew)
+    if (firstNew < 0) return []
+    const granted = grantedBy(this.#request, this.#allVotes())
+    const isAsked = ({ counts }: Rule, index: number) => counts === 'identities' && index > firstNew
+    const reservations = this.#reservations(isAsked, Math.max(granted, 1))
+    if (granted > 0) return reservations
+    // It is refused already; they only say how they stand.
+    return reservations.map(({ index, message: { mode: _, shared: __, ...rest } }) => {
+      return { index, message: { ...rest, mode: 'peek', permits: this.#leastPermits } }
+    })
+  }
+
+  hear(index: number, vote: ObjectVote): void {
+    this.#votes.set(index, vote)
+  }
+
+  /** To every object that was, or may have been, asked: it is as if this decision had never been. */
+  cancel(): To<Closing>[] {
+    if (this.#isFinal) return []
+    return this.#request.rules.flatMap(({ counts }, index) => {
+      const vote = this.#votes.get(index)
+      const isAsked = vote ? vote.charged > 0 : counts !== 'identities' || this.#hasNewcomer
+      return isAsked ? [{ index, message: { id: this.#id, permits: 0 } }] : []
+    })
+  }
+
+  /** To be asked when all have answered. */
+  conclude(): Conclusion {
+    const { rules } = this.#request
+    const votes = this.#allVotes()
+    const granted = grantedBy(this.#request, votes)
+    const givenBack: To<Closing>[] = []
+    const kept: To<Closing>[] = []
+    const votedAtMs = new Map([...this.#votes].map(([index, { nowMs }]) => [index, nowMs]))
+    rules.forEach(({ cost }, index) => {
+      const vote = this.#votes.get(index)
+      if (!vote) return
+      const permits = granted <= vote.chargeable ? granted : 0
+      if (vote.charged === 0) return
+      subtract(vote.usage, permits * cost)
+      if (this.#isFinal) return
+      const closing = { index, message: { id: this.#id, permits } }
+      if (permits < vote.charged) givenBack.push(closing)
+      else kept.push(closing)
+    })
+    const isProvisional = rules.some(({ enforced }, index) => {
+      const vote = this.#votes.get(index)
+      return enforced && vote?.isProvisional && vote.fitting < this.#leastPermits
+    })
+    const usage = votes.map(({ usage }) => usage)
+    const nowMs = Math.max(...votedAtMs.values())
+    const decision = { granted, nowMs, usage, ...(granted === 0 && isProvisional && { isProvisional: true as const }) }
+    return { decision, givenBack, kept, isOfNewcomer: kept.length > 0 && this.#hasNewcomer, votedAtMs }
+  }
+
+  /** Whether an object was told that the decision is given up, before it was. */
+  get isVoid(): boolean {
+    return [...this.#votes.values()].some(({ isVoid }) => isVoid)
+  }
+
+  /** Whether nothing that is charged can be taken back. */
+  get #isFinal(): boolean {
+    const { mode, rules } = this.#request
+    return rules.length === 1 || mode === 'charge' || mode === 'peek'
+  }
+
+  /** Permits without which nothing is granted. */
+  get #leastPermits(): number {
+    const { mode, permits } = this.#request
+    return mode === 'partial' ? 1 : permits
+  }
+
+  get #hasNewcomer(): boolean {
+    const { rules } = this.#request
+    const firstNew = rules.findIndex((_, index) => this.#votes.get(index)?.isNew)
+    return firstNew >= 0 && rules.some(({ counts }, index) => counts === 'identities' && index > firstNew)
+  }
+
+  #allVotes(): Vote[] {
+    return this.#request.rules.map((rule, index) => this.#votes.get(index) ?? voteUnasked(rule, this.#request))
+  }
+
+  #reservations(isAsked: (rule: Rule, index: number) => boolean, permits: number): To<Reservation>[] {
+    const { mode, leaseMs, rules } = this.#request
+    return rules.flatMap((rule, index) => {
+      if (!isAsked(rule, index)) return []
+      const asked = { mode, permits, rule, ...(leaseMs !== undefined && { leaseMs }) }
+      if (this.#isFinal) return [{ index, message: asked }]
+      const siblings = rules.filter((other, place) => place !== index && isKeptInMind(other)).map(({ key }) => key)
+      const hasNewcomers = rules.some(({ counts }, place) => counts === 'identities' && place > index)
+      return [{ index, message: { ...asked, shared: { id: this.#id, siblings, hasNewcomers } } }]
+    })
+  }
+}
+
+/** Whether the object of a rule can refuse in the first round, and knows later what it granted. */
+function isKeptInMind({ enforced, counts = 'requests' }: Rule): boolean {
+  return enforced && counts === 'requests'
+}

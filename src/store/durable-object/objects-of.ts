@@ -1,0 +1,41 @@
+import type { RemoteObject, RemoteObjects } from './messages.ts'
+
+/** A binding of Durable Objects, as far as it is used here. */
+export interface ObjectNamespace {
+  idFromName(name: string): unknown
+  get(id: unknown): { fetch(url: string, init: { method: string; body: string }): Promise<ObjectResponse> }
+}
+
+interface ObjectResponse {
+  readonly status: number
+  json(): Promise<unknown>
+}
+
+/** A call, as it is sent. */
+export type Call = {
+  [Name in keyof RemoteObject]: readonly [name: Name, argument: Parameters<RemoteObject[Name]>[0]]
+}[keyof RemoteObject]
+
+/** The objects of a binding, each named by its key. */
+export function objectsOf(namespace: ObjectNamespace): RemoteObjects {
+  return {
+    of(key) {
+      // By fetch, because a class that is called by its methods must extend one that only Workers have.
+      const call = async (...sent: Call) => {
+        const body = JSON.stringify(sent)
+        const response = await namespace
+          .get(namespace.idFromName(key))
+          .fetch('https://object', { method: 'POST', body })
+        if (response.status !== 200) throw new Error(`a Durable Object answered ${response.status}`)
+        // biome-ignore lint/suspicious/noExplicitAny: the other side is the class beside this file
+        return (await response.json()) as any
+      }
+      return {
+        reserve: (reservation) => call('reserve', reservation),
+        close: (closing) => call('close', closing),
+        inquire: (id) => call('inquire', id),
+        correct: (corrections) => call('correct', corrections),
+      }
+    },
+  }
+}

@@ -1,0 +1,57 @@
+import type { Commit } from '../../limit/algorithm.ts'
+import { ALGORITHMS } from '../../limit/algorithm-table.ts'
+import type { Rule } from '../../limit/rule.ts'
+
+/** A state, and until when it lives. */
+export interface Kept {
+  /** Undefined: never charged, or all of it has run out. */
+  readonly state: unknown
+  readonly expiresAtMs: number
+}
+
+/** What has happened to a state, so that it can be told what it were without one of its charges. */
+export interface Replay {
+  base: Kept
+  steps: Step[]
+}
+
+export interface Step {
+  /** Of the decision that it may be taken back with; 0 if it stays. */
+  readonly id: number
+  readonly nowUs: number
+  readonly units: number
+  readonly rule: Pick<Rule, 'algorithm' | 'tiers' | 'burst'>
+  /** There if it corrects a charge of that moment. */
+  readonly chargedAtMs?: number
+}
+
+/** Steps that are remembered at most: what is taken back after more of them is given back as a settled charge is. */
+const MOST_STEPS = 64
+
+export const NOTHING: Kept = { state: undefined, expiresAtMs: 0 }
+
+export function stateAt({ state, expiresAtMs }: Kept, nowMs: number): unknown {
+  return expiresAtMs >= nowMs ? state : undefined
+}
+
+export function keep({ state, ttlMs }: Commit<unknown>, before: Kept, nowMs: number): Kept {
+  return { state, expiresAtMs: ttlMs === undefined ? before.expiresAtMs : nowMs + ttlMs }
+}
+
+export function apply(kept: Kept, { nowUs, units, rule, chargedAtMs }: Step): Kept {
+  const nowMs = Math.floor(nowUs / 1000)
+  const { twin } = ALGORITHMS[rule.algorithm]
+  const state = stateAt(kept, nowMs)
+  const whole = rule as Rule
+  if (chargedAtMs === undefined) return units === 0 ? kept : keep(twin.commit(state, whole, nowUs, units), kept, nowMs)
+  const settled = state === undefined ? undefined : twin.settle?.(state, whole, nowUs, chargedAtMs, units)
+  return settled ? keep(settled, kept, nowMs) : kept
+}
+
+/** Forgets the steps that nothing can take back any more. */
+export function compact(replay: Replay, isOpen: (id: number) => boolean): void {
+  const last = replay.steps.findLastIndex(({ id }) => isOpen(id))
+  const first = replay.steps.findIndex(({ id }) => isOpen(id))
+  const gone = last < 0 ? replay.steps.length : Math.max(first, replay.steps.length - MOST_STEPS)
+  for (const step of replay.steps.splice(0, gone)) replay.base = apply(replay.base, step)
+}

@@ -1,0 +1,99 @@
+import type { Decision, DecisionRequest } from '../../src/limit/rule.ts'
+import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
+import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
+import type { RemoteObject, RemoteObjects } from '../../src/store/durable-object/messages.ts'
+import type { Row, Rows } from '../../src/store/durable-object/rows.ts'
+import { callContext } from './call-context.ts'
+
+/** Rows in memory, and how often they were written. */
+export class MemoryRows implements Rows {
+  written = 0
+  readonly #rows = new Map<string, Row>()
+
+  all(): Row[] {
+    return [...this.#rows.values()].toSorted((a, b) => a.kind - b.kind || a.n - b.n)
+  }
+
+  put(kind: number, n: number, body: string): void {
+    this.written++
+    this.#rows.set(`${kind} ${n}`, { kind, n, body })
+  }
+
+  delete(kind: number, n: number): void {
+    this.written++
+    this.#rows.delete(`${kind} ${n}`)
+  }
+
+  get size(): number {
+    return this.#rows.size
+  }
+}
+
+/** Objects in this process, at a time of the test's choosing. */
+export class ObjectNetwork implements RemoteObjects {
+  nowUs = 0
+  readonly #rows = new Map<string, MemoryRows>()
+  readonly #machines = new Map<string, LimitMachine>()
+
+  of(key: string): RemoteObject {
+    const machine = () => this.machine(key)
+    return {
+      reserve: async (reservation) => machine().reserve(structuredClone(reservation), this.nowUs),
+      close: async (closing) => machine().close(closing, this.nowUs),
+      inquire: async (id) => machine().inquire(id, this.nowUs),
+      correct: async (corrections) => {
+        for (const correction of corrections) machine().correct(correction, this.nowUs)
+      },
+    }
+  }
+
+  machine(key: string): LimitMachine {
+    let machine = this.#machines.get(key)
+    if (!machine) {
+      machine = new LimitMachine(this.rows(key))
+      this.#machines.set(key, machine)
+    }
+    return machine
+  }
+
+  rows(key: string): MemoryRows {
+    let rows = this.#rows.get(key)
+    if (!rows) {
+      rows = new MemoryRows()
+      this.#rows.set(key, rows)
+    }
+    return rows
+  }
+
+  /** All objects lose what they have not written. */
+  restart(): void {
+    this.#machines.clear()
+  }
+}
+
+/** The store over Durable Objects, asked as the script in Redis is. Its objects restart again and again. */
+export class ObjectScript {
+  readonly network = new ObjectNetwork()
+  readonly #store = new DurableObjectStore({ objects: this.network, timeoutMs: 60_000 })
+  readonly #restartsAfter: number
+  #decided = 0
+
+  /** @param restartsAfter decisions, counted over all objects */
+  constructor(restartsAfter = 3) {
+    this.#restartsAfter = restartsAfter
+  }
+
+  /** @param nowUs microseconds since the Unix epoch */
+  async decide(request: DecisionRequest, nowUs: number): Promise<Decision> {
+    if (++this.#decided % this.#restartsAfter === 0) this.network.restart()
+    this.network.nowUs = nowUs
+    const background: Promise<unknown>[] = []
+    const decision = await this.#store.decide(request, callContext(background))
+    await Promise.all(background)
+    return decision
+  }
+
+  peek(request: DecisionRequest, nowUs: number): Promise<Decision> {
+    return this.decide({ ...request, mode: 'peek' }, nowUs)
+  }
+}

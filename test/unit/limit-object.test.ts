@@ -1,0 +1,126 @@
+/// <reference types="@cloudflare/vitest-plugin/types" />
+import { abortAllDurableObjects, evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
+import { expect, test } from 'vitest'
+import { sleep } from '../../src/library/sleep.ts'
+import type { Rule } from '../../src/limit/rule.ts'
+import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
+import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
+import { objectsOf } from '../../src/store/durable-object/objects-of.ts'
+import { SqlRows } from '../../src/store/durable-object/sql-rows.ts'
+import { EVERY_ALGORITHM, ruleOf, take } from '../support/rules.ts'
+
+const namespace = env.LIMITS
+const objects = objectsOf(namespace)
+const store = new DurableObjectStore({ objects, timeoutMs: 60_000 })
+const stubOf = ({ key }: Rule) => namespace.get(namespace.idFromName(key))
+
+async function left(rule: Rule): Promise<number | undefined> {
+  return (await store.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining
+}
+
+/** Counts the rows that a database writes, as Cloudflare bills them. */
+class Meter {
+  rows = 0
+  readonly sql: SqlStorage
+
+  constructor(sql: SqlStorage) {
+    const exec = (...args: Parameters<SqlStorage['exec']>) => {
+      const cursor = sql.exec(...args)
+      this.rows += cursor.rowsWritten
+      return cursor
+    }
+    this.sql = { exec } as SqlStorage
+  }
+}
+
+test.each(EVERY_ALGORITHM)('a decision by %s writes one row, and seldom another, whatever the window holds', (name) => {
+  const count = name === 'concurrency' ? 500 : 4_000
+  const rule = ruleOf(name, [{ limit: 9_000, windowMs: 100_000 }])
+  return runInDurableObject(stubOf(rule), (_, state) => {
+    const meter = new Meter(state.storage.sql)
+    const machine = new LimitMachine(new SqlRows(meter.sql))
+    const startUs = Date.now() * 1000
+    let most = 0
+    const decide = (i: number) => {
+      const shared = { id: i + 1, siblings: ['sibling'], hasNewcomers: false }
+      const asked = { mode: 'all', permits: 1, rule: { ...rule, slot: i }, ...(i % 2 === 0 && { shared }) } as const
+      expect(machine.reserve(asked, startUs + i * 2_000).charged).toBe(1)
+      if (i % 2 === 0) machine.close({ id: i + 1, permits: 1 }, startUs + i * 2_000)
+    }
+    // Making the table writes rows of its own.
+    decide(0)
+    const before = meter.rows
+    for (let i = 1; i < count; i++) {
+      const written = meter.rows
+      decide(i)
+      most = Math.max(most, meter.rows - written)
+    }
+    // A slot is a row of its own.
+    const rows = name === 'concurrency' ? 2 : 1
+    expect(most).toBeLessThanOrEqual(rows + 2)
+    expect((meter.rows - before) / (count - 1)).toBeLessThan(rows + 0.02)
+  })
+})
+
+test.each(EVERY_ALGORITHM)('what %s has charged outlives an eviction and a crash', async (name) => {
+  const rule = ruleOf(name, [{ limit: 10, windowMs: name === 'fixed-window' ? 2_000_000_000_000 : 3_600_000 }])
+  const beside = ruleOf('quota', [{ limit: 10, windowMs: 3_600_000 }])
+  await store.decide(take([{ ...rule, cost: 3 }]))
+  await evictDurableObject(stubOf(rule))
+  expect(await left(rule)).toBe(7)
+  await store.decide(take([rule, beside]))
+  await abortAllDurableObjects()
+  expect(await left(rule)).toBe(6)
+  expect(await left(beside)).toBe(9)
+})
+
+test('an alarm deletes what has run out, and nothing stays', async () => {
+  const rule = ruleOf('token-bucket', [{ limit: 1, windowMs: 1 }])
+  await store.decide(take([rule]))
+  await sleep(5)
+  expect(await runDurableObjectAlarm(stubOf(rule))).toBe(true)
+  await runInDurableObject(stubOf(rule), async (_, { storage }) => {
+    expect(
+      storage.sql.exec("SELECT name FROM sqlite_master WHERE name NOT LIKE '\\_cf%' ESCAPE '\\'").toArray(),
+    ).toEqual([])
+    expect(await storage.getAlarm()).toBe(null)
+  })
+  expect((await store.decide(take([rule]))).granted).toBe(1)
+})
+
+test('an alarm leaves what is still in use, and another follows', async () => {
+  const rule = ruleOf('quota', [{ limit: 5, windowMs: 3_600_000 }])
+  await store.decide(take([rule]))
+  expect(await runDurableObjectAlarm(stubOf(rule))).toBe(true)
+  expect(await left(rule)).toBe(4)
+  expect(await runInDurableObject(stubOf(rule), (_, { storage }) => storage.getAlarm())).toBeGreaterThan(
+    Date.now() + 3_000_000,
+  )
+})
+
+test('an object that is only looked at keeps nothing', async () => {
+  const rule = ruleOf('sliding-window', [{ limit: 1, windowMs: 1_000 }])
+  await left(rule)
+  await runInDurableObject(stubOf(rule), async (_, { storage }) => {
+    expect(storage.sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'kept'").toArray()).toEqual([])
+  })
+})
+
+test('what a decider has reserved and never closed lapses, if a sibling has not granted it', async () => {
+  const [held, free] = [
+    ruleOf('quota', [{ limit: 3, windowMs: 3_600_000 }]),
+    ruleOf('quota', [{ limit: 3, windowMs: 3_600_000 }]),
+  ]
+  const reserve = (rule: Rule, id: number, sibling: Rule) => {
+    const shared = { id, siblings: [sibling.key], hasNewcomers: false }
+    return objects.of(rule.key).reserve({ mode: 'all', permits: 1, rule, shared })
+  }
+  // One reached both objects, the other one of them.
+  await Promise.all([reserve(held, 1, free), reserve(free, 1, held), reserve(held, 2, free)])
+  expect(await left(held)).toBe(1)
+  await expect.poll(() => left(held), { timeout: 60_000, interval: 500 }).toBe(2)
+  expect(await left(free)).toBe(2)
+  // What was given up cannot be granted later.
+  expect(await reserve(free, 2, held)).toMatchObject({ charged: 0, isVoid: true })
+})
