@@ -28,7 +28,7 @@ export async function buildWorker(entry: string, outDir: string, { minify = true
     entry,
     outDir,
     outExtensions: () => ({ js: '.js' }),
-    outputOptions: { chunkFileNames: '[name].js' },
+    outputOptions: { chunkFileNames: '[name].js', codeSplitting: { groups: [{ name: coreOf(entry) }] } },
     // Packages have forms of their own for Workers. Modules of `node:` and `cloudflare:` are workerd's.
     platform: 'neutral',
     inputOptions: {
@@ -46,6 +46,21 @@ export async function buildWorker(entry: string, outDir: string, { minify = true
     chunks,
   )
   return { script, lazy: chunks.filter((chunk) => !script.includes(chunk)) }
+}
+
+/**
+ * One module of all that every isolate needs: one for each set of those that share it would weigh more, since each is
+ * packed by itself.
+ */
+function coreOf(entry: string): (id: string, context: Rolldown.ChunkingContext) => string | null {
+  let core: Set<string> | undefined
+  return function nameOf(id, context) {
+    if (!core) {
+      core = new Set([join(ROOT, entry)])
+      for (const needed of core) for (const imported of context.getModuleInfo(needed)?.importedIds ?? []) core.add(imported)
+    }
+    return core.has(id) ? 'core' : null
+  }
 }
 
 export function gzippedBytes({ fileName }: Rolldown.OutputChunk, folder: string): number {
