@@ -72,9 +72,10 @@ async function createHandler(env: Environment): Promise<Handler> {
   const createObserver = statistics?.createObserver
   const readClaim = await claimReaderOf(config)
   const govern = await governorOf({ config, env, store: own, readClaim, now, log: throttle(consoleLog, now) })
+  const health = await healthOf(config, now)
   const call: AppOptions['fetch'] = (request, init) => upstream.fetch(request, init)
   const all = { config, store, fetch: call, now, log: consoleLog }
-  return createApp({ ...all, readClaim, govern, createOperate, createObserver })
+  return createApp({ ...all, readClaim, health, govern, createOperate, createObserver })
 }
 
 async function governorOf(options: GatewayRulesOptions): Promise<AppOptions['govern']> {
@@ -105,6 +106,12 @@ async function operatorsOf(config: Config): Promise<AppOptions['createOperate']>
   if (!admin) return undefined
   const { createAdmin } = await import('./admin/admin.ts')
   return (gateway) => createAdmin(admin, config, gateway)
+}
+
+async function healthOf({ isShedding }: Config, now: () => number): Promise<AppOptions['health']> {
+  if (!isShedding) return undefined
+  const { UpstreamHealth } = await import('./limiter/shedding/upstream-health.ts')
+  return new UpstreamHealth(now)
 }
 
 async function claimReaderOf({ jwt }: Config): Promise<AppOptions['readClaim']> {

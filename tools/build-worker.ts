@@ -57,7 +57,8 @@ function coreOf(entry: string): (id: string, context: Rolldown.ChunkingContext) 
   return function nameOf(id, context) {
     if (!core) {
       core = new Set([join(ROOT, entry)])
-      for (const needed of core) for (const imported of context.getModuleInfo(needed)?.importedIds ?? []) core.add(imported)
+      for (const needed of core)
+        for (const imported of context.getModuleInfo(needed)?.importedIds ?? []) core.add(imported)
     }
     return core.has(id) ? 'core' : null
   }

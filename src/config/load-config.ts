@@ -53,6 +53,8 @@ export interface Config extends GatewayConfig {
   /** Rules that change without a deploy; undefined: there are none. */
   readonly rules: RulesConfig | undefined
   readonly statistics: StatisticsConfig
+  /** Whether requests are shed while the API is overloaded. */
+  readonly isShedding: boolean
   /** Undefined: nothing is served to operators. */
   readonly admin: AdminConfig | undefined
   /** Undefined: no policy asks for claims. */

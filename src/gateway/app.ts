@@ -33,7 +33,7 @@ export interface GatewayConfig extends LimiterConfig {
   readonly dialect: Dialect
 }
 
-export interface AppOptions extends Pick<LimiterParts, 'readClaim'> {
+export interface AppOptions extends Pick<LimiterParts, 'readClaim' | 'health'> {
   readonly config: GatewayConfig
   readonly store: Store
   /** Calls the upstream. */
@@ -81,14 +81,15 @@ export function createApp({
   now,
   log: everything,
   readClaim,
+  health,
   govern,
   createOperate,
   createObserver,
 }: AppOptions): Hono {
   const { upstreamUrl, upstreamTimeoutMs: timeoutMs, dialect, ipv6Prefix } = config
   const log = throttle(everything, now)
-  const composed = composeLimiter(config, { store, now, log, readClaim })
-  const { decider, health } = composed
+  const composed = composeLimiter(config, { store, now, log, readClaim, health })
+  const { decider } = composed
   const governed = govern?.(composed)
   const { limiter } = governed ?? composed
   const observer = createObserver?.(composed)

@@ -1,6 +1,6 @@
 import type { Hold } from '../decide/hold.ts'
+import { tellsOverload } from '../limiter/shedding/tells-overload.ts'
 import type { UpstreamHealth } from '../limiter/shedding/upstream-health.ts'
-import { tellsOverload } from '../limiter/shedding/upstream-health.ts'
 import type { Verdict } from '../limiter/verdict.ts'
 import { callerAddress } from '../request/identity/address.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'

@@ -4,14 +4,12 @@ import type { ClaimReader } from '../request/identity/claims.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import type { Store } from '../store/store.ts'
 import { Limiter, type LimiterOptions } from './limiter.ts'
-import { UpstreamHealth } from './shedding/upstream-health.ts'
+import type { UpstreamHealth } from './shedding/upstream-health.ts'
 
 /** How requests are limited, wherever that is done. */
 export interface LimiterConfig
   extends Omit<LimiterOptions, 'decider' | 'health' | 'log' | 'readClaim'>,
     Pick<DeciderOptions, 'leases' | 'localShare'> {
-  /** Whether requests are shed while what answers them is overloaded. */
-  readonly isShedding: boolean
   /** Deadline of a decision by the store, in milliseconds. */
   readonly storeTimeoutMs: number
 }
@@ -24,19 +22,19 @@ export interface LimiterParts {
   readonly log: Log
   /** Left out: no token can be verified. */
   readonly readClaim?: ClaimReader | undefined
+  /** Left out: what answers is not watched, and no request is ever shed. */
+  readonly health?: UpstreamHealth | undefined
 }
 
-export interface ComposedLimiter {
+export interface ComposedLimiter extends Pick<LimiterParts, 'health'> {
   readonly limiter: Limiter
   readonly decider: Decider
-  /** Undefined: what answers is not watched. */
-  readonly health: UpstreamHealth | undefined
 }
 
 /** Puts together all that decides: a store, what surrounds it, and what reads requests. */
-export function composeLimiter(config: LimiterConfig, { store, now, log, readClaim }: LimiterParts): ComposedLimiter {
+export function composeLimiter(config: LimiterConfig, parts: LimiterParts): ComposedLimiter {
+  const { store, now, log, readClaim, health } = parts
   const { leases, localShare, storeTimeoutMs: timeoutMs } = config
   const decider = new Decider({ store, fallback: new MemoryStore(now), now, log, timeoutMs, leases, localShare })
-  const health = config.isShedding ? new UpstreamHealth(now) : undefined
   return { limiter: new Limiter({ ...config, decider, health, log, readClaim }), decider, health }
 }

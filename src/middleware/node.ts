@@ -44,10 +44,13 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
   options: SluiceOptions<Req>,
 ): NodeMiddleware<Req> {
   // Express takes `/LOGIN` for `/login`, and other frameworks can be told to.
-  const { config, store, readClaim, dialect, literalInPaths, skip, trustProxy, log, now } = readOptions(options, true)
+  const { config, store, readClaim, health, dialect, literalInPaths, skip, trustProxy, log, now } = readOptions(
+    options,
+    true,
+  )
   const { ipv6Prefix } = config
   const { onLimited } = options
-  const { limiter, health } = composeLimiter(config, { store, now, log, readClaim })
+  const { limiter } = composeLimiter(config, { store, now, log, readClaim, health })
   const readTarget = createTargetReader(createPathReader(literalInPaths))
   const addressOf = createAddressReader(trustProxy)
 

@@ -11,6 +11,7 @@ import { DIALECTS, type Dialect } from '../http/rate-limit-fields.ts'
 import type { LimiterStore } from '../library/stores.ts'
 import { LIMITS_EXPECTED } from '../limit/tiers.ts'
 import type { LimiterConfig } from '../limiter/compose-limiter.ts'
+import { UpstreamHealth } from '../limiter/shedding/upstream-health.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import { lazyVerifier } from '../request/identity/jwt/lazy-verifier.ts'
 import { BY_EXPECTED, parseBy, type Source } from '../request/identity/source.ts'
@@ -103,6 +104,7 @@ export interface Settings<C> {
   readonly store: Store
   /** Undefined: no policy asks for claims. */
   readonly readClaim: ClaimReader | undefined
+  readonly health: UpstreamHealth | undefined
   readonly dialect: Dialect
   readonly literalInPaths: readonly Sign[]
   readonly skip: SharedOptions<C>['skip']
@@ -208,7 +210,6 @@ export function readOptions<C>(options: SharedOptions<C>, ignoresCase: boolean):
     config: {
       policies,
       exempt: values.exempt ?? [],
-      isShedding: values.shedding && !isShadow,
       ipv6Prefix: values.ipv6Prefix,
       keyPrefix: values.prefix,
       identitySecret: values.secret,
@@ -218,6 +219,7 @@ export function readOptions<C>(options: SharedOptions<C>, ignoresCase: boolean):
     },
     store,
     readClaim: jwt && lazyVerifier(jwt, { fetch: (url, init) => fetch(url, init), now, log }),
+    health: values.shedding && !isShadow ? new UpstreamHealth(now) : undefined,
     dialect: values.dialect,
     literalInPaths: values.literalInPaths ?? [],
     skip,

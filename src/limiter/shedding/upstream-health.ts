@@ -1,5 +1,4 @@
 import type { Priority } from '../../request/policy/priority.ts'
-import type { ReceivedRequest } from '../../request/received-request.ts'
 import { CallerSigns } from './caller-signs.ts'
 import { advance, initialShedState, type ShedState, shedShare } from './shed-level.ts'
 
@@ -50,17 +49,4 @@ export class UpstreamHealth {
     this.#state = advance(this.#state, this.#signs, nowMs)
     return nowMs
   }
-}
-
-/**
- * Whether an answer, including the proxy's own, says that the upstream has too much to do. One that failed or came too
- * late says so only for a request without a body: a client may have broken its body off, or kept it back. A 429 says
- * that one caller asks too much.
- */
-export function tellsOverload(
-  { status, headers }: { readonly status: number; readonly headers: Pick<Headers, 'has'> },
-  { body }: Pick<ReceivedRequest, 'body'>,
-): boolean {
-  if (status === 502 || status === 504) return body === null
-  return status === 503 && headers.has('Retry-After')
 }

@@ -4,7 +4,6 @@ import { callerAddress } from './address.ts'
 import { readAuthorization } from './authorization.ts'
 import { readCookie } from './cookie.ts'
 import { readFormField } from './form.ts'
-import { readMember } from './json.ts'
 import { readParameter } from './parameters.ts'
 import { NONE, type Reading, readText, SPOILT } from './reading.ts'
 import type { Source } from './source.ts'
@@ -60,7 +59,8 @@ export function read(source: Source, { request, route, ipv6Prefix, readClaim }: 
     case 'cookie':
       return readCookie(request.headers.get('Cookie'), source.name)
     case 'json':
-      return readMember(request, source.path)
+      // Few policies need it, and it is not small.
+      return import('./json.ts').then(({ readMember }) => readMember(request, source.path))
     case 'claim':
       return readClaim?.(source.path) ?? SPOILT
     case 'application':

@@ -4,16 +4,6 @@ import { readBody } from './body.ts'
 import { NONE, type Reading, readText, SPOILT } from './reading.ts'
 
 /**
- * Reads a JSON Pointer (RFC 6901) to a member, e.g. `/user/id`.
- * @returns undefined for anything else, and for the pointer to the whole
- */
-export function parsePointer(text: string): readonly string[] | undefined {
-  if (!/^(?:\/(?:[^~/]|~[01])*)+$/.test(text)) return undefined
-  const tokens = text.slice(1).split('/')
-  return tokens.map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'))
-}
-
-/**
  * A string or an integer in a JSON body of at most 8 KiB, whatever its type: many APIs ask for none. The body can still be
  * proxied.
  * @returns spoilt for what APIs may read in different ways: a body that is no JSON, a name that is repeated or differs only

@@ -1,4 +1,4 @@
-import { parsePointer } from './json.ts'
+import { parsePointer } from './json-pointer.ts'
 
 /** One thing that tells requests apart. */
 export type Source =
