@@ -47,6 +47,14 @@ interface InForce {
   readonly shadow: Shadow | undefined
 }
 
+/** One request, on its way to a verdict. */
+interface AskedOf extends Pick<Beside, 'findings'> {
+  readonly request: ReceivedRequest
+  readonly path: RequestPath
+  readonly context: CallContext
+  readonly nowMs: number
+}
+
 /** A limiter that follows the rules as they are written, between requests. */
 export class LiveLimiter implements Pick<Limiter, 'decide'> {
   readonly #options: LiveLimiterOptions
@@ -78,23 +86,36 @@ export class LiveLimiter implements Pick<Limiter, 'decide'> {
     return { version, readAtMs: this.#readMs, problem: this.#problem, shadow: shadow?.counts }
   }
 
-  async decide(
+  decide(
     request: ReceivedRequest,
     path: RequestPath,
     context: CallContext,
     { findings }: Beside = {},
   ): Promise<Verdict> {
     const nowMs = this.#options.now()
-    const isDue = this.#isDue(nowMs)
-    if (isDue) {
+    const asked = { request, path, context, findings, nowMs }
+    if (this.#isDue(nowMs)) {
       const reading = this.#read(nowMs)
       // Nobody has read them for so long that a change may have been in force elsewhere for a while.
-      if (this.#mustWait(nowMs)) await reading
-      else context.waitUntil(reading)
+      if (this.#mustWait(nowMs)) return reading.then(() => this.#decideBy(asked))
+      context.waitUntil(reading)
     }
-    const { rulebook, limiter, shadow } = this.#inForce
-    const found = rulebook?.ordersFor(request, nowMs, context)
-    const orders = this.#ordersOf(found instanceof Promise ? await found : found)
+    return this.#decideBy(asked)
+  }
+
+  #decideBy(asked: AskedOf): Promise<Verdict> {
+    const inForce = this.#inForce
+    const found = inForce.rulebook?.ordersFor(asked.request, asked.nowMs, asked.context)
+    if (found instanceof Promise) return found.then((later) => this.#decideUnder(later, inForce, asked))
+    return this.#decideUnder(found, inForce, asked)
+  }
+
+  async #decideUnder(
+    found: Found,
+    { limiter, shadow }: InForce,
+    { request, path, context, findings }: AskedOf,
+  ): Promise<Verdict> {
+    const orders = this.#ordersOf(found)
     if (orders && 'kind' in orders) return orders
     const decide = () => limiter.decide(request, path, context, { orders, findings })
     return shadow ? shadow.decideBeside(decide, request, path, context, orders) : decide()
