@@ -10,7 +10,7 @@ import type { Policy } from '../request/policy/policy.ts'
 import type { RequestPath } from '../request/policy/request-path.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../store/call-context.ts'
-import type { Documents } from '../store/documents.ts'
+import type { Documents, StoredDocument } from '../store/documents.ts'
 import { StoreError } from '../store/store.ts'
 import { parseRules, type Rules } from './document.ts'
 import { misfitting, type PolicyList } from './policies.ts'
@@ -151,15 +151,24 @@ export class LiveLimiter implements Pick<Limiter, 'decide'> {
       this.#latestAnswer = attempt
       this.#readMs = nowMs
       this.#hasFailed = false
-      if (document && document.version !== this.#knownVersion) {
-        this.#knownVersion = document.version
-        this.#follow(document.version, document.text)
-      }
+      if (document) this.#learn(document)
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
       if (attempt < this.#latestAnswer) return
       this.#hasFailed = true
       log('warn', { event: 'rules_unread', version: this.#inForce.version, message: error.message })
+    }
+  }
+
+  #learn({ version, text }: StoredDocument): void {
+    if (version === 0 && this.#inForce.version > 0) {
+      // Whoever wants no rules writes that there are none. This is a database that was emptied, or that evicts.
+      this.#knownVersion = 0
+      this.#problem = 'the rules are gone from the store'
+      this.#options.log('error', { event: 'rules_lost', inForce: this.#inForce.version })
+    } else if (version !== this.#knownVersion) {
+      this.#knownVersion = version
+      this.#follow(version, text)
     }
   }
 
