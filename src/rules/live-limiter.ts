@@ -47,8 +47,8 @@ interface InForce {
   readonly shadow: Shadow | undefined
 }
 
-/** One request, on its way to a verdict. */
-interface AskedOf extends Pick<Beside, 'findings'> {
+/** A request, and when it came. */
+interface Arrival extends Pick<Beside, 'findings'> {
   readonly request: ReceivedRequest
   readonly path: RequestPath
   readonly context: CallContext
@@ -103,7 +103,7 @@ export class LiveLimiter implements Pick<Limiter, 'decide'> {
     return this.#decideBy(asked)
   }
 
-  #decideBy(asked: AskedOf): Promise<Verdict> {
+  #decideBy(asked: Arrival): Promise<Verdict> {
     const inForce = this.#inForce
     const found = inForce.rulebook?.ordersFor(asked.request, asked.nowMs, asked.context)
     if (found instanceof Promise) return found.then((later) => this.#decideUnder(later, inForce, asked))
@@ -113,7 +113,7 @@ export class LiveLimiter implements Pick<Limiter, 'decide'> {
   async #decideUnder(
     found: Found,
     { limiter, shadow }: InForce,
-    { request, path, context, findings }: AskedOf,
+    { request, path, context, findings }: Arrival,
   ): Promise<Verdict> {
     const orders = this.#ordersOf(found)
     if (orders && 'kind' in orders) return orders
