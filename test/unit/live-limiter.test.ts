@@ -6,7 +6,7 @@ import { createDigest } from '../../src/request/identity/digest.ts'
 import { createPathReader } from '../../src/request/policy/request-path.ts'
 import type { Rules } from '../../src/rules/document.ts'
 import { editRules } from '../../src/rules/editor.ts'
-import { withBlock, withOverride, withoutBlock, withPolicies } from '../../src/rules/edits.ts'
+import { withAllow, withBlock, withOverride, withoutBlock, withPolicies } from '../../src/rules/edits.ts'
 import { LiveLimiter } from '../../src/rules/live-limiter.ts'
 import { policiesOf } from '../../src/rules/policies.ts'
 import type { Documents } from '../../src/store/documents.ts'
@@ -267,6 +267,14 @@ describe('a limit that is raised', () => {
     await site.afterRefresh()
     expect(await site.kind()).toBe('admitted')
   })
+})
+
+test('a caller that is kept out for its refusals is let in at once if it is allowed', async () => {
+  const site = new Site({ RATE_LIMITS: 'off', POLICIES: [{ name: 'api', limits: '1/1m', block: '1h' }] })
+  expect([await site.kind(), await site.kind(), await site.kind()]).toEqual(['admitted', 'limited', 'limited'])
+  await site.edit((rules) => withAllow(rules, TOKEN, START_MS))
+  await site.afterRefresh()
+  expect([await site.kind(), await site.kind()]).toEqual(['admitted', 'admitted'])
 })
 
 describe('policies of the rules', () => {
