@@ -10,7 +10,7 @@ import type { Policy } from '../request/policy/policy.ts'
 import type { RequestPath } from '../request/policy/request-path.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../store/call-context.ts'
-import type { Documents } from '../store/documents.ts'
+import type { Documents, StoredDocument } from '../store/documents.ts'
 import { StoreError } from '../store/store.ts'
 import { parseRules, type Rules } from './document.ts'
 import { misfitting, type PolicyList } from './policies.ts'
@@ -47,6 +47,14 @@ interface InForce {
   readonly shadow: Shadow | undefined
 }
 
+/** A request, and when it came. */
+interface Arrival extends Pick<Beside, 'findings'> {
+  readonly request: ReceivedRequest
+  readonly path: RequestPath
+  readonly context: CallContext
+  readonly nowMs: number
+}
+
 /** A limiter that follows the rules as they are written, between requests. */
 export class LiveLimiter implements Pick<Limiter, 'decide'> {
   readonly #options: LiveLimiterOptions
@@ -78,23 +86,36 @@ export class LiveLimiter implements Pick<Limiter, 'decide'> {
     return { version, readAtMs: this.#readMs, problem: this.#problem, shadow: shadow?.counts }
   }
 
-  async decide(
+  decide(
     request: ReceivedRequest,
     path: RequestPath,
     context: CallContext,
     { findings }: Beside = {},
   ): Promise<Verdict> {
     const nowMs = this.#options.now()
-    const isDue = this.#isDue(nowMs)
-    if (isDue) {
+    const asked = { request, path, context, findings, nowMs }
+    if (this.#isDue(nowMs)) {
       const reading = this.#read(nowMs)
       // Nobody has read them for so long that a change may have been in force elsewhere for a while.
-      if (this.#mustWait(nowMs)) await reading
-      else context.waitUntil(reading)
+      if (this.#mustWait(nowMs)) return reading.then(() => this.#decideBy(asked))
+      context.waitUntil(reading)
     }
-    const { rulebook, limiter, shadow } = this.#inForce
-    const found = rulebook?.ordersFor(request, nowMs, context)
-    const orders = this.#ordersOf(found instanceof Promise ? await found : found)
+    return this.#decideBy(asked)
+  }
+
+  #decideBy(asked: Arrival): Promise<Verdict> {
+    const inForce = this.#inForce
+    const found = inForce.rulebook?.ordersFor(asked.request, asked.nowMs, asked.context)
+    if (found instanceof Promise) return found.then((later) => this.#decideUnder(later, inForce, asked))
+    return this.#decideUnder(found, inForce, asked)
+  }
+
+  async #decideUnder(
+    found: Found,
+    { limiter, shadow }: InForce,
+    { request, path, context, findings }: Arrival,
+  ): Promise<Verdict> {
+    const orders = this.#ordersOf(found)
     if (orders && 'kind' in orders) return orders
     const decide = () => limiter.decide(request, path, context, { orders, findings })
     return shadow ? shadow.decideBeside(decide, request, path, context, orders) : decide()
@@ -130,15 +151,24 @@ export class LiveLimiter implements Pick<Limiter, 'decide'> {
       this.#latestAnswer = attempt
       this.#readMs = nowMs
       this.#hasFailed = false
-      if (document && document.version !== this.#knownVersion) {
-        this.#knownVersion = document.version
-        this.#follow(document.version, document.text)
-      }
+      if (document) this.#learn(document)
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
       if (attempt < this.#latestAnswer) return
       this.#hasFailed = true
       log('warn', { event: 'rules_unread', version: this.#inForce.version, message: error.message })
+    }
+  }
+
+  #learn({ version, text }: StoredDocument): void {
+    if (version === 0 && this.#inForce.version > 0) {
+      // Whoever wants no rules writes that there are none. This is a database that was emptied, or that evicts.
+      this.#knownVersion = 0
+      this.#problem = 'the rules are gone from the store'
+      this.#options.log('error', { event: 'rules_lost', inForce: this.#inForce.version })
+    } else if (version !== this.#knownVersion) {
+      this.#knownVersion = version
+      this.#follow(version, text)
     }
   }
 

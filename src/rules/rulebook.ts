@@ -255,7 +255,8 @@ function applied(asked: readonly Asked[], isAllowed: boolean, overrides: readonl
   })
 }
 
-function unlimited(rule: Rule): Ordered {
+/** Nor does it keep refusing who was refused before. */
+function unlimited({ block: _, ...rule }: Rule): Ordered {
   return { rule: { ...rule, enforced: false }, isUnlimited: true }
 }
 

@@ -6,7 +6,7 @@ import { createDigest } from '../../src/request/identity/digest.ts'
 import { createPathReader } from '../../src/request/policy/request-path.ts'
 import type { Rules } from '../../src/rules/document.ts'
 import { editRules } from '../../src/rules/editor.ts'
-import { withBlock, withOverride, withoutBlock, withPolicies } from '../../src/rules/edits.ts'
+import { withAllow, withBlock, withOverride, withoutBlock, withPolicies } from '../../src/rules/edits.ts'
 import { LiveLimiter } from '../../src/rules/live-limiter.ts'
 import { policiesOf } from '../../src/rules/policies.ts'
 import type { Documents } from '../../src/store/documents.ts'
@@ -22,7 +22,7 @@ const TOKEN = { by: 'token', digest: createDigest(undefined)(['token', 'abc']) }
 
 class Site {
   nowMs = START_MS
-  readonly documents = new MemoryDocuments(() => this.nowMs)
+  documents = new MemoryDocuments(() => this.nowMs)
   readonly background: Promise<unknown>[] = []
   readonly log: Record<string, unknown>[] = []
   /** Reads so far. */
@@ -199,6 +199,22 @@ describe('LiveLimiter reads the rules', () => {
     expect(JSON.stringify(site.log)).not.toContain('abc')
   })
 
+  test('and keeps them if they are gone from the store, until others are written', async () => {
+    const site = new Site()
+    await site.edit(block)
+    expect(await site.kind()).toBe('blocked')
+    site.documents = new MemoryDocuments(() => site.nowMs)
+    await site.afterRefresh()
+    expect(await site.kind()).toBe('blocked')
+    expect(site.log).toContainEqual({ level: 'error', event: 'rules_lost', inForce: 1 })
+    expect(site.limiter.state.problem).toBe('the rules are gone from the store')
+    await site.edit((rules) => withBlock(rules, { asn: 1 }, START_MS))
+    await site.afterRefresh()
+    // Version 1 again, but of other rules.
+    expect(site.limiter.state.version).toBe(1)
+    expect(await site.kind()).toBe('admitted')
+  })
+
   test('and does not hold under MODE=shadow: it logs whom it would block', async () => {
     const site = new Site({ MODE: 'shadow' })
     await site.edit(block)
@@ -230,13 +246,14 @@ describe('a limit that is raised', () => {
     expect(await site.decide()).toMatchObject({ kind: 'limited', tiers: [{ limit: 5, remaining: 0 }] })
   })
 
-  test('holds at once for all if the policy itself is another', async () => {
-    const site = new Site()
+  test('holds at once for all callers if it is raised in the policy', async () => {
+    const site = new Site({ RATE_LIMITS: 'off', POLICIES: [{ name: 'api', limits: '2/1m' }] })
     expect([await site.kind(), await site.kind(), await site.kind()]).toEqual(['admitted', 'admitted', 'limited'])
-    await site.edit((rules) => withPolicies(rules, [{ name: 'other', limits: '9/1m' }], false, START_MS))
-    await site.afterRefresh()
-    // RATE_LIMITS makes the policy "default" beside those of POLICIES.
-    expect(await site.kind()).toBe('limited')
+    for (const limit of [3, 4]) {
+      await site.edit((rules) => withPolicies(rules, [{ name: 'api', limits: `${limit}/1m` }], false, START_MS))
+      await site.afterRefresh()
+      expect([await site.kind(), await site.kind()]).toEqual(['admitted', 'limited'])
+    }
   })
 
   test.each(['auto', '16'])('and is lowered again, with leases (%s)', async (LEASES) => {
@@ -250,6 +267,14 @@ describe('a limit that is raised', () => {
     await site.afterRefresh()
     expect(await site.kind()).toBe('admitted')
   })
+})
+
+test('a caller that is kept out for its refusals is let in at once if it is allowed', async () => {
+  const site = new Site({ RATE_LIMITS: 'off', POLICIES: [{ name: 'api', limits: '1/1m', block: '1h' }] })
+  expect([await site.kind(), await site.kind(), await site.kind()]).toEqual(['admitted', 'limited', 'limited'])
+  await site.edit((rules) => withAllow(rules, TOKEN, START_MS))
+  await site.afterRefresh()
+  expect([await site.kind(), await site.kind()]).toEqual(['admitted', 'admitted'])
 })
 
 describe('policies of the rules', () => {

@@ -1,0 +1,127 @@
+import fc from 'fast-check'
+import ipaddr from 'ipaddr.js'
+import { expect } from 'vitest'
+import { ConfigError } from '../../src/config/config-error.ts'
+import { parseRules, type Rules, readRules, writeRules } from '../../src/rules/document.ts'
+import { Networks, parseNetwork } from '../../src/rules/networks.ts'
+import { Rulebook } from '../../src/rules/rulebook.ts'
+import { WILDCARD, Wildcards } from '../../src/rules/wildcards.ts'
+import { fuzz } from './fuzz.ts'
+
+const DIGEST = 'AAAAAAAAAAAAAAAAAAAAAA'
+
+/** Values that are right, nearly right, or of any kind. */
+const part = fc.oneof(
+  {
+    weight: 3,
+    arbitrary: fc.constantFrom('token', 'ip', 'header:x-a', 'claim:sub', 'route', DIGEST, 'a*', '10.0.0.0/8'),
+  },
+  { weight: 3, arbitrary: fc.constantFrom('DE', 64500, 403, 2, true, '2027-01-01T00:00:00Z', '5/1m', ['default']) },
+  fc.jsonValue({ maxDepth: 2 }) as fc.Arbitrary<unknown>,
+)
+const name = fc.constantFrom(
+  ...['by', 'digest', 'value', 'cidr', 'country', 'asn', 'status', 'reason', 'until'],
+  ...['limits', 'times', 'unlimited', 'policies', '__proto__', 'constructor', 'x'],
+)
+const entry = fc.oneof(fc.dictionary(name, part, { maxKeys: 4 }), part)
+const list = fc.oneof(fc.array(entry, { maxLength: 4 }), part)
+const input = fc.oneof(
+  fc.dictionary(fc.constantFrom('blocks', 'allows', 'overrides', 'policies', 'shadow', '__proto__', 'x'), list),
+  part,
+)
+
+function rulesOf(given: unknown): Rules | undefined {
+  try {
+    return readRules(given)
+  } catch (error) {
+    expect(error).toBeInstanceOf(ConfigError)
+    expect((error as Error).message).toMatch(/^rules[.[:]/)
+    return undefined
+  }
+}
+
+const field = fc.oneof(fc.constantFrom('a', '10.1.2.3', 'Bearer x', '::ffff:10.0.0.1', '2001:db8::1%1'), fc.string())
+
+fuzz(
+  'whatever a document says, it is refused with its place, or can be written, read and followed',
+  4_000,
+  fc.asyncProperty(input, fc.record({ value: field, cf: fc.anything() }), async (given, { value, cf }) => {
+    const rules = rulesOf(given)
+    if (!rules) return
+    expect(parseRules(writeRules(rules))).toEqual(rules)
+    const book = new Rulebook(rules, { ipv6Prefix: 64, identitySecret: undefined })
+    const headers = { get: () => value, has: () => true }
+    const request = {
+      method: 'GET',
+      url: 'https://a.test/?x=1',
+      headers,
+      body: null,
+      clone: () => ({ body: null }),
+      cf,
+    }
+    await book.ordersFor(request, Date.now(), { waitUntil() {} })
+  }),
+)
+
+const octet = fc.integer({ min: 0, max: 255 })
+const ipv4 = fc
+  .tuple(fc.constantFrom(10, 203), fc.constantFrom(0, 1, 128), octet, octet)
+  .map((octets) => octets.join('.'))
+const ipv6 = fc
+  .tuple(
+    fc.constantFrom('2001:db8', '2001:db9', 'fe80:0'),
+    fc.array(fc.integer({ min: 0, max: 65_535 }), { minLength: 6, maxLength: 6 }),
+  )
+  .map(([head, groups]) => `${head}:${groups.map((group) => group.toString(16)).join(':')}`)
+const address = fc.oneof(
+  ipv4,
+  ipv6,
+  ipv4.map((text) => `::ffff:${text}`),
+)
+const network = fc.tuple(fc.oneof(ipv4, ipv6), fc.integer({ min: 1, max: 128 })).map(([text, bits]) => {
+  const family = text.includes(':') ? ipaddr.IPv6 : ipaddr.IPv4
+  const prefix = Math.min(bits, text.includes(':') ? 128 : 32)
+  return `${family.networkAddressFromCIDR(`${text}/${prefix}`)}/${prefix}`
+})
+
+fuzz(
+  'Networks finds what the library finds one by one, the smallest first',
+  2_000,
+  fc.asyncProperty(fc.uniqueArray(network, { maxLength: 20 }), address, async (texts, text) => {
+    const networks = new Networks<string>()
+    const known = texts.map((each) => parseNetwork(each) ?? '')
+    expect(known).not.toContain('')
+    for (const each of known) networks.add(each, each)
+    const parsed = ipaddr.process(text)
+    const within = known.filter((each) => {
+      const [base, prefix] = ipaddr.parseCIDR(each)
+      return base.kind() === parsed.kind() && parsed.match(base, prefix)
+    })
+    const found = networks.of(text)
+    expect([...found].sort()).toEqual(within.sort())
+    const lengths = found.map((each) => Number(each.split('/')[1]))
+    expect(lengths).toEqual(lengths.toSorted((a, b) => b - a))
+  }),
+)
+
+const letters = fc.string({ unit: fc.constantFrom('a', 'b', '.', '$', '\\'), maxLength: 4 })
+
+fuzz(
+  'Wildcards finds what a regular expression finds one by one, the longest first',
+  2_000,
+  fc.asyncProperty(fc.uniqueArray(fc.tuple(letters, letters), { maxLength: 12 }), letters, async (pairs, value) => {
+    const patterns = [...new Set(pairs.map(([before, after]) => `${before}*${after}`))]
+    const wildcards = new Wildcards<string>()
+    for (const pattern of patterns) {
+      expect(pattern).toMatch(WILDCARD)
+      wildcards.add(pattern, pattern)
+    }
+    const literal = (text: string) => text.replace(/[.$\\]/g, '\\$&')
+    const matching = patterns.filter((pattern) =>
+      new RegExp(`^${pattern.split('*').map(literal).join('.*')}$`).test(value),
+    )
+    const found = wildcards.of(value)
+    expect([...found].sort()).toEqual(matching.sort())
+    expect(found.map(({ length }) => length)).toEqual(found.map(({ length }) => length).toSorted((a, b) => b - a))
+  }),
+)
