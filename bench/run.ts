@@ -43,7 +43,7 @@ const FULL = {
     ]),
     seconds: 2,
   },
-  operate: { repetitions: 3, slices: 10 },
+  operate: { repetitions: 3, slices: 8 },
   accuracy: { targets: ALL_TARGETS, repetitions: 2, durationMs: 3_000 },
   worst: { seed: 1, candidates: 1_000, looks: 20, repetitions: 1_000 },
   library: { repetitions: 7, decisions: 200_000, calls: 1_000 },
@@ -96,7 +96,7 @@ try {
     results = { ...results, gateway: await measureGateways(options) }
   }
   if (isAsked('operate')) {
-    tell('with statistics and without')
+    tell('what operators turn on')
     const options = { upstream, front, token: TOKEN, bundles, ...settings.operate }
     results = { ...results, operate: await measureOperate(options) }
   }

@@ -2,14 +2,21 @@ import type { Bundle } from '../gateway/bundle.ts'
 import { FLOODED, LEASED, PLAIN, SLUICE } from '../gateway/variants.ts'
 import { type Gateway, startGateway } from '../gateway/workerd.ts'
 import { load } from '../gateway/wrk.ts'
+import { runUs } from '../processor-time.ts'
 import { type Service, serviceBindings } from '../services.ts'
 import { median } from '../statistics.ts'
 
-/** What operators turn on to see what happens. */
-const OBSERVING = { STATISTICS: 'on', LOG_LIMITED: '0.01' }
+/** What operators turn on. */
+const STATISTICS = { STATISTICS: 'on', LOG_LIMITED: '0.01' }
+const SETTINGS = [
+  { name: 'statistics', bindings: STATISTICS },
+  { name: 'statistics and rules', bindings: { ...STATISTICS, RULES: 'on' } },
+]
 
 export interface OperateFigures {
   readonly variant: string
+  /** What is turned on. */
+  readonly setting: string
   /** Requests a second, off and on. */
   readonly offPerSecond: number
   readonly onPerSecond: number
@@ -38,35 +45,39 @@ interface Slice {
   readonly us: number
 }
 
-/** Loads the same gateway with and without statistics, in short turns, so that what else the machine does hits both. */
+/** Loads the same gateway with and without what operators turn on, in short turns, so that what else the machine does hits both. */
 export async function measureOperate(options: OperateBenchOptions): Promise<OperateFigures[]> {
   const figures: OperateFigures[] = []
   for (const variant of [PLAIN, LEASED, FLOODED]) {
-    const pairs: { readonly off: Slice; readonly on: Slice }[] = []
-    for (let repetition = 0; repetition < options.repetitions; repetition++) {
-      pairs.push(...(await measurePairs(variant.bindings, options)))
+    for (const { name: setting, bindings } of SETTINGS) {
+      const pairs: { readonly off: Slice; readonly on: Slice }[] = []
+      for (let repetition = 0; repetition < options.repetitions; repetition++) {
+        pairs.push(...(await measurePairs(variant.bindings, bindings, options)))
+      }
+      const middle = (of: (pair: (typeof pairs)[number]) => number) => median(pairs.map(of))
+      figures.push({
+        ...{ variant: variant.name, setting },
+        offPerSecond: middle(({ off }) => off.perSecond),
+        onPerSecond: middle(({ on }) => on.perSecond),
+        offUs: middle(({ off }) => off.us),
+        onUs: middle(({ on }) => on.us),
+        ofProcessor: middle(({ off, on }) => off.us / on.us),
+        ofSpeed: middle(({ off, on }) => on.perSecond / off.perSecond),
+      })
     }
-    const middle = (of: (pair: (typeof pairs)[number]) => number) => median(pairs.map(of))
-    figures.push({
-      variant: variant.name,
-      offPerSecond: middle(({ off }) => off.perSecond),
-      onPerSecond: middle(({ on }) => on.perSecond),
-      offUs: middle(({ off }) => off.us),
-      onUs: middle(({ on }) => on.us),
-      ofProcessor: middle(({ off, on }) => off.us / on.us),
-      ofSpeed: middle(({ off, on }) => on.perSecond / off.perSecond),
-    })
   }
   return figures
 }
 
-async function measurePairs(bindings: Readonly<Record<string, string>>, options: OperateBenchOptions) {
+type Bindings = Readonly<Record<string, string>>
+
+async function measurePairs(own: Bindings, turnedOn: Bindings, options: OperateBenchOptions) {
   const { bundles, upstream, front, token, slices } = options
   const bundle = bundles.get(SLUICE)
   if (!bundle) throw new Error(`no bundle of ${SLUICE}`)
-  const all = { ...serviceBindings({ upstream, front, token }), ...bindings }
+  const all = { ...serviceBindings({ upstream, front, token }), ...own }
   const off = await startGateway(bundle, { bindings: all })
-  const on = await startGateway(bundle, { bindings: { ...all, ...OBSERVING } })
+  const on = await startGateway(bundle, { bindings: { ...all, ...turnedOn } })
   try {
     // Compiles what is hot.
     await slice(off)
@@ -84,7 +95,7 @@ async function measurePairs(bindings: Readonly<Record<string, string>>, options:
 }
 
 async function slice(gateway: Gateway): Promise<Slice> {
-  const beforeUs = gateway.processorUs()
+  const beforeUs = runUs(gateway.pid)
   const { requestsPerSecond, sent } = await load({ url: gateway.url, name: 'operate', callers: 1, seconds: 1 })
-  return { perSecond: requestsPerSecond, us: (gateway.processorUs() - beforeUs) / sent }
+  return { perSecond: requestsPerSecond, us: (runUs(gateway.pid) - beforeUs) / sent }
 }

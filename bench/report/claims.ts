@@ -40,8 +40,8 @@ function atLeast(bound: number, claim: string, measured: number): Claim {
 }
 
 function operateClaims({ operate = [] }: Results): Claim[] {
-  return operate.map(({ variant, ofProcessor }) =>
-    atLeast(0.95, `requests by the same processor time, statistics on ÷ off, ${variant}`, ofProcessor),
+  return operate.map(({ variant, setting, ofProcessor }) =>
+    atLeast(0.95, `requests by the same processor time, ${setting} on ÷ off, ${variant}`, ofProcessor),
   )
 }
 

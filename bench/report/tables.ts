@@ -29,7 +29,7 @@ export function printTables({
     print('Through the gateway', gateway.map(gatewayRow))
     print('Cost of a million requests', gateway.filter(({ restLatencyMs }) => restLatencyMs === 0).map(costRow))
   }
-  if (operate) print('Statistics and a sample of refusals, off and on', operate.map(operateRow))
+  if (operate) print('What operators turn on, off and on', operate.map(operateRow))
   if (bundles)
     print(
       'Bundles',
@@ -92,9 +92,19 @@ function gatewayRow({ variant, callers, restLatencyMs, ...figures }: GatewayFigu
   }
 }
 
-function operateRow({ variant, offPerSecond, onPerSecond, offUs, onUs, ofProcessor, ofSpeed }: OperateFigures): Row {
+function operateRow({
+  variant,
+  setting,
+  offPerSecond,
+  onPerSecond,
+  offUs,
+  onUs,
+  ofProcessor,
+  ofSpeed,
+}: OperateFigures): Row {
   return {
     gateway: variant,
+    on: setting,
     'requests/s off': Math.round(offPerSecond),
     'requests/s on': Math.round(onPerSecond),
     'on ÷ off': round(ofSpeed),
