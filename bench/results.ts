@@ -6,6 +6,7 @@ import type { RedisClient } from './command-counts.ts'
 import type { GatewayFigures } from './gateway/measure.ts'
 import { findWrk } from './gateway/wrk.ts'
 import type { LibraryFigures } from './library/measure.ts'
+import type { OperateFigures } from './operate/measure.ts'
 import type { RedisFigures } from './redis/measure.ts'
 import type { WorstFigures } from './worst/measure.ts'
 
@@ -15,6 +16,7 @@ export interface Results {
   readonly isQuick: boolean
   readonly redis?: readonly RedisFigures[]
   readonly gateway?: readonly GatewayFigures[]
+  readonly operate?: readonly OperateFigures[]
   /** KiB, gzipped, of each Worker. */
   readonly bundles?: Readonly<Record<string, number>>
   readonly accuracy?: readonly AccuracyFigures[]

@@ -1,7 +1,7 @@
 /**
  * Sluice beside its peers, on one Redis and one workerd. About 20 minutes; with --quick, two.
  *
- *     npm run bench -- [--quick] [--only redis|gateway|accuracy|worst|library]
+ *     npm run bench -- [--quick] [--only redis|gateway|operate|accuracy|worst|library]
  *
  * Prints tables and what the run must show, and writes figures and plots to bench/results/. It fails only if something
  * could not be measured: a figure that is not what it should be is a result.
@@ -19,6 +19,7 @@ import { type Bundle, bundle } from './gateway/bundle.ts'
 import { HOT, measureGateways } from './gateway/measure.ts'
 import { BARE, HONO_RATE_LIMITER, SLUICE, UPSTASH } from './gateway/variants.ts'
 import { measureLibrary } from './library/measure.ts'
+import { measureOperate } from './operate/measure.ts'
 import { connectPeers, installPeers, loadInProcess } from './peers.ts'
 import { measureInRedis } from './redis/measure.ts'
 import { checkClaims } from './report/claims.ts'
@@ -42,6 +43,7 @@ const FULL = {
     ]),
     seconds: 2,
   },
+  operate: { repetitions: 3, slices: 8 },
   accuracy: { targets: ALL_TARGETS, repetitions: 2, durationMs: 3_000 },
   worst: { seed: 1, candidates: 1_000, looks: 20, repetitions: 1_000 },
   library: { repetitions: 7, decisions: 200_000, calls: 1_000 },
@@ -49,6 +51,7 @@ const FULL = {
 const QUICK = {
   redis: { warmUps: 0, repetitions: 1, budgetMs: 40 },
   gateway: { repetitions: new Map([[HOT, 1]]), seconds: 1 },
+  operate: { repetitions: 1, slices: 4 },
   accuracy: { targets: MAIN_TARGETS, repetitions: 1, durationMs: 3_000 },
   worst: { seed: 1, candidates: 200, looks: 10, repetitions: 250 },
   library: { repetitions: 3, decisions: 100_000, calls: 300 },
@@ -58,8 +61,8 @@ const { values } = parseArgs({ options: { quick: { type: 'boolean', default: fal
 const isQuick = values.quick
 const settings = isQuick ? QUICK : FULL
 const isAsked = (section: string) => values.only === undefined || values.only === section
-if (!['redis', 'gateway', 'accuracy', 'worst', 'library'].some(isAsked)) {
-  console.error('usage: npm run bench -- [--quick] [--only redis|gateway|accuracy|worst|library]')
+if (!['redis', 'gateway', 'operate', 'accuracy', 'worst', 'library'].some(isAsked)) {
+  console.error('usage: npm run bench -- [--quick] [--only redis|gateway|operate|accuracy|worst|library]')
   process.exit(1)
 }
 
@@ -81,7 +84,7 @@ try {
     results = { ...results, redis: await measureInRedis({ redis, contenders, ...settings.redis }) }
   }
   const bundles = new Map<string, Bundle>()
-  if (['gateway', 'accuracy', 'worst'].some(isAsked)) {
+  if (['gateway', 'operate', 'accuracy', 'worst'].some(isAsked)) {
     tell('bundles')
     for (const source of [BARE, UPSTASH, HONO_RATE_LIMITER, SLUICE]) bundles.set(source, await bundle(source, folder))
     const sizes = [...bundles].map(([source, { gzipBytes }]) => [source, gzipBytes / 1024])
@@ -91,6 +94,11 @@ try {
     tell('through the gateways')
     const options = { redis, upstream, fronts, token: TOKEN, bundles, ...settings.gateway }
     results = { ...results, gateway: await measureGateways(options) }
+  }
+  if (isAsked('operate')) {
+    tell('what operators turn on')
+    const options = { upstream, front, token: TOKEN, bundles, ...settings.operate }
+    results = { ...results, operate: await measureOperate(options) }
   }
   if (isAsked('accuracy')) {
     tell('accuracy')

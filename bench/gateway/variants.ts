@@ -37,16 +37,31 @@ const TIERS = {
 /** Reached by the first second's requests. */
 const SMALL = { own: '5/1m', peers: '5/60000' }
 
+export const PLAIN: Variant = { name: NAMES.plain, source: SLUICE, tiers: 1, bindings: { POLICIES: TIER.own } }
+export const LEASED: Variant = {
+  name: NAMES.leases,
+  source: SLUICE,
+  tiers: 1,
+  bindings: { POLICIES: TIER.own, LEASES: 'auto' },
+}
+export const FLOODED: Variant = {
+  name: NAMES.flooded,
+  source: SLUICE,
+  tiers: 1,
+  bindings: { RATE_LIMITS: SMALL.own },
+  isFlooded: true,
+}
+
 export const ONE_TIER: readonly Variant[] = [
   { name: NAMES.bare, source: BARE, tiers: 0, bindings: {} },
   // Its own proxy, in the same bundle: what is missing to it is the price of the limiter.
   { name: NAMES.unlimited, source: SLUICE, tiers: 0, bindings: { POLICIES: TIER.own, EXEMPT: '* /*' } },
   { name: NAMES.upstash, source: UPSTASH, tiers: 1, bindings: { TIERS: TIER.peers } },
   { name: NAMES.honoRateLimiter, source: HONO_RATE_LIMITER, tiers: 1, bindings: { TIERS: TIER.peers } },
-  { name: NAMES.plain, source: SLUICE, tiers: 1, bindings: { POLICIES: TIER.own } },
-  { name: NAMES.leases, source: SLUICE, tiers: 1, bindings: { POLICIES: TIER.own, LEASES: 'auto' } },
+  PLAIN,
+  LEASED,
   { name: NAMES.upstashFlooded, source: UPSTASH, tiers: 1, bindings: { TIERS: SMALL.peers }, isFlooded: true },
-  { name: NAMES.flooded, source: SLUICE, tiers: 1, bindings: { RATE_LIMITS: SMALL.own }, isFlooded: true },
+  FLOODED,
 ]
 
 export const THREE_TIERS: readonly Variant[] = [

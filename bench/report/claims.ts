@@ -23,6 +23,7 @@ export function checkClaims(results: Results): Claim[] {
   return [
     ...redisClaims(results),
     ...gatewayClaims(results),
+    ...operateClaims(results),
     ...accuracyClaims(results),
     ...worstClaims(results),
     ...leaseClaims(results),
@@ -36,6 +37,12 @@ function atMost(bound: number, claim: string, measured: number): Claim {
 
 function atLeast(bound: number, claim: string, measured: number): Claim {
   return { claim: `${claim} ≥ ${bound}`, measured, isMet: measured >= bound }
+}
+
+function operateClaims({ operate = [] }: Results): Claim[] {
+  return operate.map(({ variant, setting, ofProcessor }) =>
+    atLeast(0.95, `requests by the same processor time, ${setting} on ÷ off, ${variant}`, ofProcessor),
+  )
 }
 
 function libraryClaims({ library }: Results): Claim[] {

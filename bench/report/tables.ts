@@ -1,6 +1,7 @@
 import type { AccuracyFigures, LeaseFigures } from '../accuracy/measure.ts'
 import type { GatewayFigures } from '../gateway/measure.ts'
 import type { LibraryFigures } from '../library/measure.ts'
+import type { OperateFigures } from '../operate/measure.ts'
 import { NEW_CALLER, type RedisFigures } from '../redis/measure.ts'
 import type { Results } from '../results.ts'
 import type { WorstFigures } from '../worst/measure.ts'
@@ -12,12 +13,23 @@ type Row = Record<string, string | number>
 const DOLLARS_PER_COMMAND = 0.2 / 100_000
 
 /** Prints a run's figures. */
-export function printTables({ redis, gateway, bundles, accuracy, service, worst, leases, library }: Results): void {
+export function printTables({
+  redis,
+  gateway,
+  operate,
+  bundles,
+  accuracy,
+  service,
+  worst,
+  leases,
+  library,
+}: Results): void {
   if (redis) print('In Redis: µs of server time, billed commands and bytes of a decision', redis.map(redisRow))
   if (gateway) {
     print('Through the gateway', gateway.map(gatewayRow))
     print('Cost of a million requests', gateway.filter(({ restLatencyMs }) => restLatencyMs === 0).map(costRow))
   }
+  if (operate) print('What operators turn on, off and on', operate.map(operateRow))
   if (bundles)
     print(
       'Bundles',
@@ -77,6 +89,28 @@ function gatewayRow({ variant, callers, restLatencyMs, ...figures }: GatewayFigu
     'REST calls': round(figures.restCalls),
     commands: round(figures.billed),
     'CPU µs': round(figures.processorUs),
+  }
+}
+
+function operateRow({
+  variant,
+  setting,
+  offPerSecond,
+  onPerSecond,
+  offUs,
+  onUs,
+  ofProcessor,
+  ofSpeed,
+}: OperateFigures): Row {
+  return {
+    gateway: variant,
+    on: setting,
+    'requests/s off': Math.round(offPerSecond),
+    'requests/s on': Math.round(onPerSecond),
+    'on ÷ off': round(ofSpeed),
+    'CPU µs off': round(offUs),
+    'CPU µs on': round(onUs),
+    'by processor time': round(ofProcessor),
   }
 }
 

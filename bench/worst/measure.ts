@@ -1,9 +1,9 @@
 import { once } from 'node:events'
-import { readdirSync, readFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import type { Bundle } from '../gateway/bundle.ts'
 import { startGateway } from '../gateway/workerd.ts'
+import { runUs } from '../processor-time.ts'
 import type { Service } from '../services.ts'
 import { changed, describe, randomShape, type Shape } from './grammar.ts'
 
@@ -138,11 +138,4 @@ async function send(url: string, { method, target, headers }: Shape, agent: Agen
   } catch {
     return undefined
   }
-}
-
-/** Microseconds that the threads of a process have run, by the scheduler's own account, finer than its clock's ticks. */
-function runUs(pid: number): number {
-  const tasks = readdirSync(`/proc/${pid}/task`)
-  const ns = tasks.map((task) => Number(readFileSync(`/proc/${pid}/task/${task}/schedstat`, 'utf8').split(' ')[0]))
-  return ns.reduce((sum, each) => sum + each, 0) / 1_000
 }

@@ -41,9 +41,13 @@ export function policyOutcomeOf(verdict: Verdict, policy: Policy, refusing: read
   switch (verdict.kind) {
     case 'limited':
     case 'reserved': {
-      const own = refusing.filter((tier) => tier.policy === policy)
-      if (own.length === 0) return 'refused_by_another'
-      return own.every(({ isReserve }) => isReserve) ? 'reserved' : 'limited'
+      let outcome: PolicyOutcome = 'refused_by_another'
+      for (const tier of refusing) {
+        if (tier.policy !== policy) continue
+        if (!tier.isReserve) return 'limited'
+        outcome = 'reserved'
+      }
+      return outcome
     }
     case 'unidentified':
       return verdict.policy === policy ? 'unidentified' : 'refused_by_another'

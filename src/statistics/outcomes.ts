@@ -22,8 +22,8 @@ export type Outcome = (typeof OUTCOMES)[number]
 
 /**
  * What becomes of a request, seen by one of the policies that apply to it: the same, but `limited`, `reserved` and
- * `unidentified` only if this policy has refused it, else `refused_by_another`. `shadow_limited`: it was let through, but
- * would have been refused by this policy, which is in shadow mode.
+ * `unidentified` only if this policy has refused it, else `refused_by_another`, which may be a block. `shadow_limited`: this
+ * policy, which is in shadow mode, would have refused it.
  */
 export const POLICY_OUTCOMES = [
   'admitted',

@@ -15,10 +15,14 @@ export function refusedCallers({
   findings,
 }: Pick<Observed, 'verdict' | 'findings'>): readonly RefusedCaller[] {
   if (verdict.kind !== 'limited' && verdict.kind !== 'reserved') return []
-  const refusing = verdict.tiers.filter(({ policy, retryAfterMs }) => policy.enforced && retryAfterMs > 0)
-  return findings.charges
-    .filter(({ match }) => refusing.some(({ policy }) => policy === match.policy))
-    .map(({ match, rule }) => ({ policy: match.policy.name, digest: callerOf(rule) }))
+  const callers: RefusedCaller[] = []
+  for (const { match, rule } of findings.charges) {
+    const { policy } = match
+    if (policy.enforced && verdict.tiers.some((tier) => tier.policy === policy && tier.retryAfterMs > 0)) {
+      callers.push({ policy: policy.name, digest: callerOf(rule) })
+    }
+  }
+  return callers
 }
 
 /** Longer ones are cut. */

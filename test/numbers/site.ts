@@ -1,8 +1,12 @@
+import { rulesKey } from '../../src/rules/gateway-rules.ts'
+import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
+import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
 import { startRedisServer } from '../../tools/redis-server.ts'
 import { type RestFront, startRestFront } from '../../tools/rest-front.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
 import type { Bundle } from '../support/build-bundle.ts'
 import { type DirectGateway, startDirectGateway } from '../support/direct-gateway.ts'
+import { connectRedis } from '../support/script-store.ts'
 import { startUpstream } from '../support/upstream.ts'
 
 export const IDENTITY_SECRET = `${PLANTED}-of-identities`
@@ -37,7 +41,12 @@ const VARIABLES = {
   STATISTICS: 'on',
   LOG_LIMITED: '0.1',
   CALLER_LABEL: 'header:X-Account-Name',
+  RULES: 'on',
 }
+
+/** Nobody else comes from there. */
+export const BLOCKED_ADDRESS = '198.51.100.7'
+const RULES = { blocks: [{ cidr: '198.51.100.0/24', status: 404 }] }
 
 export interface Site {
   readonly redisPort: number
@@ -78,6 +87,7 @@ export async function startSite(bundle: Bundle): Promise<Site> {
       UPSTASH_REDIS_REST_URL: front.url,
       UPSTASH_REDIS_REST_TOKEN: REST_TOKEN,
     }
+    await writeRules(redis.port)
     const gateways = await Promise.all([1, 2].map(() => started(startDirectGateway({ bundle, bindings }))))
     const port = Number(new URL(front.url).port)
     return {
@@ -95,4 +105,12 @@ export async function startSite(bundle: Bundle): Promise<Site> {
     await stop()
     throw error
   }
+}
+
+async function writeRules(redisPort: number): Promise<void> {
+  const redis = await connectRedis(redisPort)
+  const client = nodeRedisClient(redis)
+  const documents = new RedisDocuments({ client, key: rulesKey(KEY_PREFIX), timeoutMs: 10_000 })
+  await documents.write({ text: JSON.stringify(RULES), expectedVersion: 0, by: 'test', why: 'test' })
+  await redis.close()
 }

@@ -3,6 +3,7 @@ import { text } from 'node:stream/consumers'
 import type { Outcome } from '../../src/statistics/outcomes.ts'
 import { Random } from '../exactness/random.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
+import { BLOCKED_ADDRESS } from './site.ts'
 
 /** What a client has seen of one request. */
 export interface Seen {
@@ -17,7 +18,7 @@ export interface Seen {
 
 /** Kinds of requests, the policies with tiers that apply to each, and how many of a hundred there are. */
 export const KINDS = {
-  plain: { share: 15, policies: ['default'] },
+  plain: { share: 13, policies: ['default'] },
   item: { share: 25, policies: ['default', 'items', 'trial'] },
   login: { share: 12, policies: ['default', 'login'] },
   account: { share: 8, policies: ['default', 'account'] },
@@ -29,6 +30,7 @@ export const KINDS = {
   open: { share: 5, policies: ['default', 'open'] },
   failing: { share: 5, policies: ['default'] },
   unclear: { share: 2, policies: undefined },
+  blocked: { share: 2, policies: undefined },
   long: { share: 1, policies: undefined },
   overload: { share: 0, policies: ['default'] },
 } as const satisfies Record<string, { readonly share: number; readonly policies: readonly string[] | undefined }>
@@ -94,6 +96,7 @@ interface Asked {
   readonly path: string
   readonly headers?: Readonly<Record<string, string>>
   readonly isAnonymous?: boolean
+  readonly address?: string
 }
 
 function askedBy(kind: Kind, random: Random): Asked {
@@ -110,6 +113,8 @@ function askedBy(kind: Kind, random: Random): Asked {
       return { path: '/costly', headers: { 'X-Cost': 'much' } }
     case 'unclear':
       return { method: 'POST', path: '/login%2F1' }
+    case 'blocked':
+      return { path: '/items/1', address: BLOCKED_ADDRESS }
     case 'long':
       return { path: `/items/${'1'.repeat(9_000)}` }
     default:
@@ -118,14 +123,14 @@ function askedBy(kind: Kind, random: Random): Asked {
 }
 
 function send(gateway: URL, agent: Agent, kind: Kind, caller: number, random: Random): Promise<Seen> {
-  const { method = 'GET', path, headers, isAnonymous } = askedBy(kind, random)
+  const { method = 'GET', path, headers, isAnonymous, address = addressOf(caller) } = askedBy(kind, random)
   const token = isAnonymous ? undefined : tokenOf(caller)
   const { hostname, port } = gateway
   return new Promise((resolve, reject) => {
     const request = startRequest({
       ...{ hostname, port, agent, method, path },
       headers: {
-        'CF-Connecting-IP': addressOf(caller),
+        'CF-Connecting-IP': address,
         'X-Account-Name': `Account ${caller} <b>`,
         ...(token !== undefined && { Authorization: `Bearer ${token}` }),
         ...headers,
@@ -156,6 +161,8 @@ function outcomeOf(status: number, body: string): Outcome {
       return 'limited'
     case 401:
       return 'unidentified'
+    case 404:
+      return 'blocked'
     case 400:
     case 414:
       return 'bad_request'

@@ -4,7 +4,10 @@ import type { Settings } from '../settings/settings.ts'
 import type { Finding } from './finding.ts'
 
 /** Variables that change nothing, or everything. */
-export function effectMistakes({ policies, leases, localShare }: Config, { variables }: Settings): readonly Finding[] {
+export function effectMistakes(
+  { policies, leases, localShare, statistics }: Config,
+  { variables }: Settings,
+): readonly Finding[] {
   const limiting = policies.filter(({ tiers }) => tiers.length > 0)
   const findings: Finding[] = []
   if (leases !== undefined && !limiting.some(({ algorithm, block }) => ALGORITHMS[algorithm].isLeasable && !block)) {
@@ -20,6 +23,13 @@ export function effectMistakes({ policies, leases, localShare }: Config, { varia
       rule: 'local-share-without-effect',
       message: 'LOCAL_SHARE changes nothing: no policy is "local" while Redis is away',
       variable: 'LOCAL_SHARE',
+    })
+  }
+  if (statistics.labelHeader !== undefined && !statistics.isOn && statistics.logShare === 0) {
+    findings.push({
+      rule: 'label-without-effect',
+      message: 'CALLER_LABEL changes nothing: STATISTICS is off, and LOG_LIMITED 0',
+      variable: 'CALLER_LABEL',
     })
   }
   if (variables.MODE === 'shadow') {

@@ -21,6 +21,7 @@ export const RULES = {
   'reserve-leaves-little': ['warning', 'a reserve that leaves less than a tenth of the limit to the others'],
   'leases-without-effect': ['warning', 'LEASES, where no policy can use them'],
   'local-share-without-effect': ['warning', 'LOCAL_SHARE, where no policy is "local" while Redis is away'],
+  'label-without-effect': ['warning', 'CALLER_LABEL, where nobody is counted or logged'],
   'keys-elsewhere': ['note', 'policies by claims, and no keys that are known here'],
   'any-audience': ['note', 'policies by claims, and no JWT_AUDIENCE'],
   shadow: ['note', 'MODE is "shadow": nothing is ever refused'],
