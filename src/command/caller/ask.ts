@@ -1,4 +1,4 @@
-import { type Config, loadConfig } from '../../config/load-config.ts'
+import { type Config, type Environment, loadConfig } from '../../config/load-config.ts'
 import type { Caller } from '../../request/caller/caller.ts'
 import { type CallerRules, type LeftOut, rulesOfCaller, rulesOfDigest } from '../../request/caller/rules-of-caller.ts'
 import { RedisStore } from '../../store/redis/redis-store.ts'
@@ -14,7 +14,12 @@ export interface CallerOptions extends Omit<Caller, 'token'> {
 }
 
 /** The Worker's configuration, for which it makes no difference where API and database are. @throws {ConfigError} */
-export function configOf({ variables }: Settings): Config {
+export function configOf(settings: Settings): Config {
+  return loadConfig(environmentOf(settings))
+}
+
+/** What it is read from. */
+export function environmentOf({ variables }: Settings): Environment {
   const {
     UPSTREAM_URL: _,
     STORE: _store,
@@ -23,7 +28,7 @@ export function configOf({ variables }: Settings): Config {
     ...others
   } = variables
   // An upstream that is wrong keeps nobody from looking at counters; and with --redis, a token may stand alone.
-  return loadConfig({ ...withKnownKeys(others), UPSTREAM: { fetch() {} } } satisfies Record<string, unknown>)
+  return { ...withKnownKeys(others), UPSTREAM: { fetch() {} } }
 }
 
 /** @throws {CommandError | CallerError} if they tell nothing, or too much */
