@@ -8,6 +8,7 @@ import { allow } from '../../src/command/allow.ts'
 import { block } from '../../src/command/block.ts'
 import { override } from '../../src/command/override.ts'
 import { policies } from '../../src/command/policies.ts'
+import { usage } from '../../src/command/usage.ts'
 import { freePort } from '../../tools/free-port.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
 import { startGateway } from '../support/gateway.ts'
@@ -282,6 +283,48 @@ describe('rules are refused', () => {
     }
     expect(await redis.get(`${prefix}:rules`)).toBe('theirs')
     await redis.del(`${prefix}:rules`)
+  })
+})
+
+describe('sluice usage shows what the rules order for a caller', () => {
+  const token = 'a-caller-with-orders'
+  const caller = [token, '-H', 'x-api-key=k-9']
+
+  test('a block, an override, and nobody whom they are not about', async () => {
+    await said(['override', '-H', 'x-api-key=k-9', '--limits', 'things=30/1h'])
+    await said(['override', token, '--unlimited', '-p', 'default'])
+    await expectStatus(200, { Authorization: token, 'X-Api-Key': 'k-9' }, '/things')
+    const { stdout } = await run(['usage', ...caller, '--json'])
+    expectDocumented(usage, stdout)
+    const { blocked, tiers } = JSON.parse(stdout)
+    expect(blocked).toBeNull()
+    expect(tiers).toMatchObject([
+      { policy: 'default', limit: 100, configuredLimit: 100, unlimited: true, used: 1 },
+      { policy: 'things', limit: 30, configuredLimit: 1, unlimited: false, used: 1, left: 29 },
+    ])
+    expect((await run(['usage', ...caller])).stdout).toMatch(
+      /\ndefault-1h: never limited, by the rules\nthings-1h: 1 for others, by the rules\n$/,
+    )
+    await said(['block', token, '--reason', 'why not', '--for', '1h'])
+    const ruled = await run(['usage', ...caller, '--json'])
+    expectDocumented(usage, ruled.stdout)
+    expect(JSON.parse(ruled.stdout).blocked).toEqual({ status: 403, reason: 'why not', until: expect.any(String) })
+    expect((await run(['usage', ...caller])).stdout).toMatch(/^blocked: answered 403, until \S+Z, why not/)
+    // Of whom only the digest is known.
+    const digest = tiers[0].key.slice(-23, -1)
+    expect((await said(['usage', '--digest', digest])).blocked).toMatchObject({ status: 403 })
+    const other = await said(['usage', 'somebody-else', '-H', 'x-api-key=k-1'])
+    expect(other).toMatchObject({ blocked: null, tiers: [{ unlimited: false }, { limit: 1, configuredLimit: 1 }] })
+    for (const kind of ['block', 'override']) await said([kind, token, '--remove'])
+    await said(['override', '-H', 'x-api-key=k-9', '--remove'])
+  })
+
+  test('and the policies that they have put in force, which sluice reset forgets', async () => {
+    const file = '[[policies]]\nname = "pushed"\nlimits = "5/1h"\n'
+    await said(['policies', 'push', '-', '--yes'], file)
+    expect((await said(['usage', token])).tiers).toMatchObject([{ policy: 'default' }, { policy: 'pushed', limit: 5 }])
+    expect(await said(['reset', token, '--policy', 'pushed', '--yes'])).toMatchObject({ keys: [{ policy: 'pushed' }] })
+    await said(['policies', 'push', '--none', '--yes'])
   })
 })
 
