@@ -71,7 +71,7 @@ export async function runOrder<One extends Entry>(
   const target = await targetOfWho(configOf(settings), terminal, token, options)
   if ((target === undefined) !== (list === true)) {
     throw new CommandError(target ? 'expected nobody with --list' : `expected whom the ${kind.name} is about`, {
-      hint: 'sluice help says how to name them; --list shows all.',
+      hint: `sluice help ${kind.name} says how to name them; --list shows all.`,
     })
   }
   if (remove && [...Object.values(said), reason, until].some((value) => value !== undefined)) {
