@@ -1,9 +1,10 @@
 import { Option } from '@commander-js/extra-typings'
 import { readUsage } from '../request/caller/usage-of-rules.ts'
-import { configOf, digestNote, rulesOf, storeOf, whyLeftOut } from './caller/ask.ts'
+import { configOf, digestNote, knownCaller, rulesOf, storeOf, whyLeftOut } from './caller/ask.ts'
 import { ofCaller } from './caller/options.ts'
 import { CommandError } from './command-error.ts'
 import { connect } from './redis/connection.ts'
+import { readInForce } from './rules/in-force.ts'
 import { CONFIG, ENV, REDIS } from './settings/options.ts'
 import { readSettings } from './settings/settings.ts'
 import { defineCommand } from './subcommand.ts'
@@ -40,20 +41,23 @@ export const reset = defineCommand({
       .addOption(REDIS),
   async run({ terminal, env, cwd, signal }, options, token) {
     const settings = readSettings({ cwd, shell: env, config: options.config, env: options.env, view: 'development' })
-    const config = configOf(settings)
-    const { policy: names } = options
-    const known = config.policies.map(({ name }) => name)
-    const unknown = names?.find((name) => !known.includes(name))
-    if (unknown !== undefined) {
-      throw new CommandError(`--policy: expected one of ${known.join(', ')}, got ${JSON.stringify(unknown)}`)
-    }
-    const { rules, leftOut } = await rulesOf(config, terminal, token, options)
-    const isAsked = ({ policy }: { policy: { name: string } }) => names === undefined || names.includes(policy.name)
-    const chosen = rules.filter(isAsked)
+    const caller = await knownCaller(terminal, token, options)
+    // Told before a database is asked.
+    await rulesOf(configOf(settings), caller)
     const connection = await connect(settings, env, options.redis)
     const note = options.digest === undefined ? digestNote(settings) : undefined
     if (note !== undefined) terminal.note(note)
     try {
+      const { config } = await readInForce(connection, settings)
+      const { policy: names } = options
+      const known = config.policies.map(({ name }) => name)
+      const unknown = names?.find((name) => !known.includes(name))
+      if (unknown !== undefined) {
+        throw new CommandError(`--policy: expected one of ${known.join(', ')}, got ${JSON.stringify(unknown)}`)
+      }
+      const { rules, leftOut } = await rulesOf(config, caller)
+      const isAsked = ({ policy }: { policy: { name: string } }) => names === undefined || names.includes(policy.name)
+      const chosen = rules.filter(isAsked)
       const store = storeOf(connection, config)
       const { tiers } = await readUsage(store, chosen)
       const keys = chosen.map(({ policy, rule: { key } }) => {

@@ -1,4 +1,4 @@
-import { type Config, loadConfig } from '../../config/load-config.ts'
+import { type Config, type Environment, loadConfig } from '../../config/load-config.ts'
 import type { Caller } from '../../request/caller/caller.ts'
 import { type CallerRules, type LeftOut, rulesOfCaller, rulesOfDigest } from '../../request/caller/rules-of-caller.ts'
 import { RedisStore } from '../../store/redis/redis-store.ts'
@@ -14,7 +14,12 @@ export interface CallerOptions extends Omit<Caller, 'token'> {
 }
 
 /** The Worker's configuration, for which it makes no difference where API and database are. @throws {ConfigError} */
-export function configOf({ variables }: Settings): Config {
+export function configOf(settings: Settings): Config {
+  return loadConfig(environmentOf(settings))
+}
+
+/** What it is read from. */
+export function environmentOf({ variables }: Settings): Environment {
   const {
     UPSTREAM_URL: _,
     STORE: _store,
@@ -23,16 +28,22 @@ export function configOf({ variables }: Settings): Config {
     ...others
   } = variables
   // An upstream that is wrong keeps nobody from looking at counters; and with --redis, a token may stand alone.
-  return loadConfig({ ...withKnownKeys(others), UPSTREAM: { fetch() {} } } satisfies Record<string, unknown>)
+  return { ...withKnownKeys(others), UPSTREAM: { fetch() {} } }
 }
 
-/** @throws {CommandError | CallerError} if they tell nothing, or too much */
-export async function rulesOf(
-  config: Config,
+/** A caller as it is known. */
+export interface KnownCaller {
+  /** Nothing, if there is a digest. */
+  readonly caller: Caller
+  readonly digest?: string
+}
+
+/** @throws {CommandError} if they tell nothing, or too much */
+export async function knownCaller(
   terminal: Terminal,
   token: string | undefined,
   { digest, ip, header, query, form, claim, route }: CallerOptions,
-): Promise<CallerRules> {
+): Promise<KnownCaller> {
   // A token that is read need not stand in the history of a shell.
   const given = token === '-' ? await terminal.readInput() : token
   const caller: Caller = { token: given, ip, header, query, form, claim, route }
@@ -40,14 +51,19 @@ export async function rulesOf(
   if (digest !== undefined) {
     if (known.length > 0)
       throw new CommandError('expected --digest alone: it takes the place of all that identifies a caller')
-    return rulesOfDigest(config, digest)
+    return { caller: {}, digest }
   }
   if (known.length === 0) {
     throw new CommandError('expected a caller', {
       hint: 'A token, --ip, --header, --query, --form, --claim, --route or --digest.',
     })
   }
-  return rulesOfCaller(config, caller)
+  return { caller }
+}
+
+/** Under which keys it is counted. @throws {CallerError} if there is no such caller */
+export function rulesOf(config: Config, { caller, digest }: KnownCaller): Promise<CallerRules> {
+  return digest === undefined ? rulesOfCaller(config, caller) : rulesOfDigest(config, digest)
 }
 
 /** Why a policy was left out, and which option would help. */

@@ -4,20 +4,23 @@ import type { Pairs } from '../../request/caller/caller.ts'
 import { CommandError } from '../command-error.ts'
 import { collectClaims } from './claims.ts'
 
-const TOKEN = new Argument(
+export const TOKEN = new Argument(
   '[token]',
   'what the caller sends as Authorization, with or without its scheme; - reads it from standard input',
 )
 export const IP = new Option('--ip <address>', 'address of the caller')
 export const HEADER = new Option('-H, --header <name=value>', 'a field that the caller sends').argParser(collectPairs)
-const QUERY = new Option('--query <name=value>', 'a parameter of the query').argParser(collectPairs)
+export const QUERY = new Option('--query <name=value>', 'a parameter of the query').argParser(collectPairs)
 export const FORM = new Option('--form <name=value>', 'a field of an urlencoded form').argParser(collectPairs)
 export const CLAIM = new Option(
   '--claim <name=value>',
   'what the token of the caller says, e.g. sub=alice, id:=42, /account/plan=pro; the token itself is not verified here',
 ).argParser(collectClaims)
 const ROUTE = new Option('--route <request>', 'such as "POST /login": only what applies to it')
-const DIGEST = new Option('--digest <digest>', 'identity as keys and logs have it: 22 letters, in place of all others')
+export const DIGEST = new Option(
+  '--digest <digest>',
+  'identity as keys and logs have it: 22 letters, in place of all others',
+)
 
 /** Adds all of them to a subcommand that is about one caller. */
 export const ofCaller = (command: Command) =>

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { VirtualDecider } from '../../../src/command/simulate/virtual-decider.ts'
 import { VirtualStore } from '../../../src/command/simulate/virtual-store.ts'
 import type { AlgorithmName } from '../../../src/limit/algorithm-table.ts'
+import { Deadlines } from '../../../src/store/deadlines.ts'
 import { decideScript } from '../../../src/store/redis/script.ts'
 import { scriptArguments } from '../../../src/store/redis/script-call.ts'
 import { type RedisServer, startRedisServer } from '../../../tools/redis-server.ts'
@@ -70,3 +72,37 @@ test.each(MIXTURES.map((algorithms) => ({ algorithms, name: algorithms.join(' + 
     expect(store.commands).toBe(await counted())
   },
 )
+
+test('calls and commands of leased permits are those that Redis counts, or a few more', async () => {
+  const rule = ruleOf('sliding-window', [
+    { limit: 400, windowMs: 1_000 },
+    { limit: 20_000, windowMs: 60_000 },
+  ])
+  const store = new VirtualStore()
+  let calls = 0
+  const asked: Pick<VirtualStore, 'nowMs' | 'decide'> = {
+    get nowMs() {
+      return store.nowMs
+    },
+    async decide(request) {
+      calls++
+      const args = [...scriptArguments(request), Math.round(store.nowMs * 1_000)].map(String)
+      await redis.eval(script, { keys: [rule.key], arguments: args })
+      return store.decide(request)
+    },
+  }
+  const decider = new VirtualDecider(asked, { leases: 'auto' })
+  await redis.sendCommand(['CONFIG', 'RESETSTAT'])
+  for (let i = 0; i < 1_000; i++) {
+    store.advanceTo(START_MS + i * 7)
+    const unfinished: Promise<unknown>[] = []
+    const context = { deadlines: Deadlines.ofOne(), waitUntil: (work: Promise<unknown>) => void unfinished.push(work) }
+    expect((await decider.decide([{ rule, onStoreError: 'local' }], context)).granted).toBe(1)
+    await Promise.all(unfinished)
+  }
+  expect(store.calls).toBe(calls)
+  expect(calls).toBeLessThan(300)
+  const billed = await counted()
+  expect(store.commands).toBeGreaterThanOrEqual(billed)
+  expect(store.commands).toBeLessThan(billed * 1.05)
+})

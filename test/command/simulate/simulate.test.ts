@@ -235,6 +235,8 @@ test('--out draws a page that holds all it needs, or an SVG, and lets nobody wri
     expect(text).toContain('&lt;script&gt;')
     expect(text).not.toMatch(/(?:src|href)=|url\(|@import/)
     expect(text).toContain('prefers-color-scheme: dark')
+    // Parts of an image must have no names.
+    expect(text).not.toMatch(/<g [^>]*aria-label/)
     expect(text).toContain('7 requests from 2026-01-01T00:00:00.000Z')
     // One for the comparison, one for its calls, and two for each of the variants.
     expect(text.match(/role="img" ?/g)?.length).toBe(out.endsWith('.svg') ? 7 : 6)

@@ -23,9 +23,12 @@ export function drawPlot(label: string, { height = 200, ...options }: PlotOption
   }) as unknown as {
     setAttribute(name: string, value: string): void
     querySelector(name: string): { remove(): void } | null
+    querySelectorAll(name: string): Iterable<{ removeAttribute(name: string): void }>
     outerHTML: string
   }
   element.setAttribute('role', 'img')
+  // An image is read as a whole: names of its parts would be wrong.
+  for (const part of element.querySelectorAll('g[aria-label]')) part.removeAttribute('aria-label')
   // The page has its own style.
   element.querySelector('style')?.remove()
   const svg = element.outerHTML.replace(/fill="--(\w+)"/g, 'class="$1"')

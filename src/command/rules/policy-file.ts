@@ -1,0 +1,75 @@
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { stringify } from 'smol-toml'
+import { ConfigError } from '../../config/config-error.ts'
+import { type PolicyList, policiesOf } from '../../rules/policies.ts'
+import { environmentOf } from '../caller/ask.ts'
+import { CommandError } from '../command-error.ts'
+import type { Settings } from '../settings/settings.ts'
+import { type Path, WranglerFile, WranglerSyntaxError } from '../settings/wrangler-file.ts'
+import { parseWranglerJson } from '../settings/wrangler-json.ts'
+import { parseWranglerToml } from '../settings/wrangler-toml.ts'
+import type { Terminal } from '../terminal.ts'
+
+export type Tables = readonly Readonly<Record<string, unknown>>[]
+
+/** Where policies may stand in a file: one of its own, or that of Wrangler. */
+const PATHS: readonly Path[] = [['policies'], ['POLICIES'], ['vars', 'POLICIES']]
+
+/**
+ * Reads policies from a file of TOML or JSON, or from standard input, and checks that the Worker would take them.
+ * @throws {CommandError} with file, line and column
+ */
+export async function readPolicyFile(
+  file: string,
+  { terminal, cwd }: { readonly terminal: Terminal; readonly cwd: string },
+  settings: Settings,
+  list: PolicyList,
+): Promise<Tables> {
+  const isInput = file === '-'
+  const name = isInput ? 'standard input' : file
+  const text = isInput ? await terminal.readInput() : readText(resolve(cwd, file), name)
+  const parsed = parse(name, text)
+  const path = PATHS.find((each) => parsed.get(...each) !== undefined)
+  const tables = path && parsed.get(...path)
+  if (!path || !Array.isArray(tables)) {
+    throw new CommandError(`${name}: expected [[policies]] tables, or "policies" with a list in JSON`)
+  }
+  try {
+    policiesOf(environmentOf(settings), tables, list)
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    const at = error.path[0] === list ? parsed.placeOf([...path, ...error.path.slice(1)]) : undefined
+    throw new CommandError(`${at ? `${at.file}:${at.line}:${at.column}: ` : ''}${error.message}`)
+  }
+  return tables as Tables
+}
+
+/** The tables of POLICIES, as configured. */
+export function configuredTables({ variables: { POLICIES } }: Settings): Tables {
+  return (typeof POLICIES === 'string' ? JSON.parse(POLICIES) : (POLICIES ?? [])) as Tables
+}
+
+/** As a file that can be read again. */
+export function textOfTables(tables: Tables): string {
+  return stringify({ policies: tables }).trimEnd()
+}
+
+/** @throws {CommandError} */
+function parse(name: string, text: string): WranglerFile {
+  try {
+    return new WranglerFile(name, text, /^\s*[{/]/.test(text) ? parseWranglerJson : parseWranglerToml)
+  } catch (error) {
+    if (!(error instanceof WranglerSyntaxError)) throw error
+    throw new CommandError(`${name}:${error.place.line}:${error.place.column}: ${error.message}`)
+  }
+}
+
+/** @throws {CommandError} */
+function readText(path: string, name: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    throw new CommandError(`${name} cannot be read (${(error as NodeJS.ErrnoException).code})`)
+  }
+}

@@ -1,0 +1,335 @@
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createClient } from '@redis/client'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { allow } from '../../src/command/allow.ts'
+import { block } from '../../src/command/block.ts'
+import { override } from '../../src/command/override.ts'
+import { policies } from '../../src/command/policies.ts'
+import { usage } from '../../src/command/usage.ts'
+import { freePort } from '../../tools/free-port.ts'
+import { PLANTED } from '../setup/secret-watch.ts'
+import { startGateway } from '../support/gateway.ts'
+import type { PointOfPresence } from '../support/point-of-presence.ts'
+import { startUpstream, type Upstream } from '../support/upstream.ts'
+import { expectDocumented } from './documented.ts'
+import { runInside } from './run-command.ts'
+
+const KEY_PREFIX = `command-${randomUUID()}`
+const IDENTITY_SECRET = `${PLANTED}-of-identities`
+const POLICIES = [{ name: 'things', limits: '1/1h', by: 'header:x-api-key', missing: 'skip', match: 'GET /things' }]
+const SHARED = { RATE_LIMITS: '100/1h', KEY_PREFIX, IDENTITY_SECRET, RULES: 'on', RULES_REFRESH_MS: '100' }
+
+const redis = createClient({ url: `redis://127.0.0.1:${inject('redisPort')}` })
+let upstream: Upstream
+let gateway: PointOfPresence
+let cwd: string
+
+beforeAll(async () => {
+  await redis.connect()
+  upstream = await startUpstream((_request, response) => response.end())
+  gateway = await startGateway({ ...SHARED, UPSTREAM_URL: upstream.url, POLICIES })
+  cwd = await mkdtemp(join(tmpdir(), 'sluice-rules-'))
+  await writeFile(join(cwd, 'wrangler.json'), JSON.stringify({ vars: { ...SHARED, POLICIES } }))
+  await writeFile(
+    join(cwd, '.dev.vars'),
+    `UPSTASH_REDIS_REST_URL=${inject('redisRestUrl')}\nUPSTASH_REDIS_REST_TOKEN=${inject('redisRestToken')}\n`,
+  )
+})
+
+afterAll(async () => {
+  await Promise.all([gateway.stop(), upstream.stop(), rm(cwd, { recursive: true })])
+  await redis.del(`${KEY_PREFIX}:rules`)
+  redis.destroy()
+})
+
+const run = (args: readonly string[], input?: string) => runInside(args, { cwd, ...(input !== undefined && { input }) })
+
+/** What `--json` prints of a command that succeeds. */
+async function said(args: readonly string[], input?: string) {
+  const { code, stdout, stderr } = await run([...args, '--json'], input)
+  expect([code, stderr]).toEqual([0, ''])
+  return JSON.parse(stdout)
+}
+
+/** Asks the gateway until it answers so, for the rules come to it a little later. */
+async function expectStatus(status: number, headers: Record<string, string>, path = '/'): Promise<Response> {
+  for (let tries = 0; ; tries++) {
+    const response = await fetch(new URL(path, gateway.url), { headers })
+    if (response.status === status || tries === 400) {
+      expect(response.status).toBe(status)
+      return response
+    }
+    await response.arrayBuffer()
+    // Told by the gateway: it looks again after RULES_REFRESH_MS, when a request comes.
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+}
+
+test('sluice block keeps a token out, tells it why, and lets it in again; the token is kept nowhere', async () => {
+  const token = `${PLANTED}-blocked`
+  const headers = { Authorization: `Bearer ${token}` }
+  await expectStatus(200, headers)
+  const args = ['block', '-', '--for', '1h', '--reason', 'too much', '--status', '404']
+  const outcome = await run([...args, '--json'], `${token}\n`)
+  expectDocumented(block, outcome.stdout)
+  const { changed, entries } = JSON.parse(outcome.stdout)
+  expect(changed).toBe(true)
+  expect(entries).toEqual([
+    { by: 'token', digest: expect.any(String), status: 404, reason: 'too much', until: expect.any(String) },
+  ])
+  expect(Math.abs(Date.parse(entries[0].until) - Date.now() - 3_600_000)).toBeLessThan(60_000)
+  const response = await expectStatus(404, headers)
+  expect(await response.text()).toContain('too much')
+  await expectStatus(200, { Authorization: 'Bearer somebody-else' })
+  expect(JSON.stringify(await redis.hGetAll(`${KEY_PREFIX}:rules`))).not.toContain(token)
+
+  const { stdout } = await run(['block', '--list'])
+  expect(stdout).toMatch(/^who +block +until +reason\ntoken \S{22} +answered 404 +\S+Z +too much\n$/)
+  // By its digest as well as by what it sends.
+  expect(await said(['block', '-', '--remove'], token)).toMatchObject({ changed: true, entries: [] })
+  expect(await said(['block', '-', '--remove'], token)).toMatchObject({ changed: false })
+  await expectStatus(200, headers)
+})
+
+test('sluice allow goes before sluice block of a network', async () => {
+  const inside = { 'CF-Connecting-IP': '203.0.113.7' }
+  await run(['block', '--cidr', '203.0.113.0/24'])
+  await expectStatus(403, inside)
+  const { stdout } = await run(['allow', '--ip', '203.0.113.7', '--json', '--reason', 'ours'])
+  expectDocumented(allow, stdout)
+  await expectStatus(200, inside)
+  await expectStatus(403, { 'CF-Connecting-IP': '203.0.113.8' })
+  for (const args of [
+    ['block', '--cidr', '203.0.113.0/24', '--remove'],
+    ['allow', '--ip', '203.0.113.7', '--remove'],
+  ])
+    await said(args)
+  await expectStatus(200, { 'CF-Connecting-IP': '203.0.113.8' })
+})
+
+test('sluice override raises the limits of a caller, and refuses policies that there are not', async () => {
+  const headers = { 'X-Api-Key': 'k-1', Authorization: 'Bearer with-key' }
+  await expectStatus(200, headers, '/things')
+  await expectStatus(429, headers, '/things')
+  const { stdout } = await run(['override', '-H', 'X-Api-Key=k-1', '--limits', 'things=30/1h', '--json'])
+  expectDocumented(override, stdout)
+  expect(JSON.parse(stdout).entries).toMatchObject([
+    { by: 'header:x-api-key', limits: [{ policy: 'things', limits: '30/1h' }] },
+  ])
+  await expectStatus(200, headers, '/things')
+  const wrong = await run(['override', '-H', 'X-Api-Key=k-2', '--limits', 'thing=30/1h'])
+  expect(wrong.code).toBe(2)
+  expect(wrong.stderr).toContain('expected the name of a policy, "default" or "things", got "thing"')
+  expect((await said(['override', '--list'])).entries.length).toBe(1)
+  await said(['override', '--header', 'x-api-key=k-*', '--unlimited', '-p', 'things'])
+  await said(['override', '--claim', 'sub=acme-*', '--times', '2.5'])
+  expect((await run(['override', '--list'])).stdout).toMatch(
+    /header:x-api-key k-\* +unlimited of things[\s\S]*claim:sub acme-\* +2\.5 times the limits/,
+  )
+  for (const who of ['-H=x-api-key=k-1', '-H=x-api-key=k-*', '--claim=sub=acme-*']) {
+    await said(['override', ...(who.startsWith('-H') ? ['-H', who.slice(3)] : [who]), '--remove'])
+  }
+  expect((await said(['override', '--list'])).entries).toEqual([])
+})
+
+describe('sluice policies', () => {
+  const FILE = `# Tighter.
+[[policies]]
+name = "things"
+limits = "3/1h"
+by = "header:x-api-key"
+missing = "skip"
+match = ["GET /things"]
+
+[[policies]]
+name = "more"
+limits = "5/1m"
+`
+
+  test('shows, compares, puts in force, lists and rolls back', async () => {
+    const headers = { 'X-Api-Key': 'k-3', Authorization: 'Bearer third' }
+    const file = join(cwd, 'policies.toml')
+    await writeFile(file, FILE)
+    const before = await said(['policies', 'show'])
+    expect(before).toMatchObject({ inForce: 'POLICIES', policies: POLICIES, shadow: [] })
+    const compared = await run(['policies', 'diff', file, '--json'])
+    expectDocumented(policies, compared.stdout)
+    expect(JSON.parse(compared.stdout).changes).toEqual([
+      {
+        policy: 'things',
+        change: 'changed',
+        keys: [
+          { key: 'limits', before: '"1/1h"', after: '"3/1h"' },
+          { key: 'match', before: '"GET /things"', after: '["GET /things"]' },
+        ],
+      },
+      { policy: 'more', change: 'added', keys: [{ key: 'limits', before: null, after: '"5/1m"' }] },
+    ])
+    // Nobody is there to be asked.
+    expect(await run(['policies', 'push', file])).toMatchObject({ code: 2, stderr: expect.stringContaining('--yes') })
+    expect((await said(['policies', 'show'])).version).toBe(before.version)
+
+    const pushed = await run(['policies', 'push', file, '--yes', '--json', '--as', 'ann', '--why', 'attack'])
+    expectDocumented(policies, pushed.stdout)
+    expect(JSON.parse(pushed.stdout)).toMatchObject({ changed: true, version: before.version + 1 })
+    await expectStatus(200, headers, '/things')
+    await expectStatus(200, headers, '/things')
+    expect(await said(['policies', 'push', file, '--yes'])).toMatchObject({ changed: false, changes: [] })
+
+    const listed = await run(['policies', 'versions', '--json'])
+    expectDocumented(policies, listed.stdout)
+    expect(JSON.parse(listed.stdout).versions[0]).toMatchObject({
+      version: before.version + 1,
+      by: 'ann',
+      why: 'attack',
+    })
+    expect((await run(['policies', 'diff', `${before.version}`])).stdout).toContain('~ things (changed)')
+    // What is shown can be pushed, as text and as JSON.
+    for (const args of [[], ['--json']]) {
+      const { stdout } = await run(['policies', 'show', ...args])
+      expect(await said(['policies', 'push', '-', '--yes'], stdout)).toMatchObject({ changed: false })
+    }
+    const back = await said(['policies', 'rollback', `${before.version}`, '--yes'])
+    expect(back).toMatchObject({ changed: true, version: before.version + 2 })
+    expect(await said(['policies', 'show'])).toMatchObject({ inForce: 'POLICIES' })
+  })
+
+  test('puts policies in shadow, and ends it', async () => {
+    expect(await said(['policies', 'push', '-', '--shadow', '--yes'], FILE)).toMatchObject({ changed: true })
+    expect(await said(['policies', 'show'])).toMatchObject({
+      inForce: 'POLICIES',
+      shadow: [{ name: 'things' }, { name: 'more' }],
+    })
+    expect((await run(['policies', 'show', '--shadow'])).stdout).toContain('limits = "5/1m"')
+    await said(['policies', 'push', '--none', '--shadow', '--yes'])
+    expect(await said(['policies', 'show'])).toMatchObject({ shadow: [] })
+  })
+
+  test.each([
+    ['[[policies]]\nname = "a"\nlimits = "often"\n', 'standard input:3:10: rules.policies[0].limits: expected tiers'],
+    ['{ "policies": [{ "name": "a", "limits": "5/1m", "by": "x" }] }', 'standard input:1:55: rules.policies[0].by'],
+    ['[[policies]\n', 'standard input:1:'],
+    ['[[policy]]\nname = "a"\n', 'standard input: expected [[policies]] tables'],
+  ])('refuses %j with its place', async (input, message) => {
+    const { code, stdout, stderr } = await run(['policies', 'push', '-', '--yes'], input)
+    expect([code, stdout]).toEqual([2, ''])
+    expect(stderr).toContain(`error: ${message}`)
+  })
+})
+
+describe('rules are refused', () => {
+  test.each([
+    [['block'], 'expected whom the block is about'],
+    [['block', 'x', '--ip', '203.0.113.7'], 'expected one way to say who is meant'],
+    [['block', 'x', '--list'], 'expected nobody with --list'],
+    [['block', 'x', '--for', 'ever'], '--for: expected a duration'],
+    [['block', 'x', '--for', '1h', '--until', '2099-01-01T00:00:00Z'], 'expected --for or --until, not both'],
+    [['block', 'x', '--until', '2001-01-01T00:00:00Z'], '--until: expected a moment that is yet to come'],
+    [['block', 'x', '--until', 'soon'], 'rules.blocks[0].until: expected a moment in UTC'],
+    [['block', 'x', '--status', '200'], 'rules.blocks[0].status: expected a status from 400 to 599'],
+    [['block', '--cidr', '203.0.113.7/99'], 'rules.blocks[0].cidr: expected'],
+    [['block', '--country', 'Germany'], 'rules.blocks[0].country: expected'],
+    [['block', '--asn', 'x'], '--asn: expected a number'],
+    [['block', '--digest', 'short'], 'rules.blocks[0].digest: expected'],
+    [['block', 'x', '--remove', '--reason', 'y'], 'expected nothing beside --remove'],
+    [['block', '--ip', '203.0.113'], '--ip: expected an IPv4 or IPv6 address'],
+    [['allow', '--country', 'DE'], "unknown option '--country'"],
+    [['override', 'x'], 'expected one of --limits, --times and --unlimited'],
+    [['override', 'x', '--times', '0'], '--times: expected a number above 0'],
+    [['override', 'x', '--limits', 'a=b=c'], '--limits: expected limits such as'],
+    [['policies', 'push'], 'policies push: expected a file'],
+    [['policies', 'push', 'no-such.toml'], 'no-such.toml cannot be read (ENOENT)'],
+    [['policies', 'rollback', 'x'], 'expected the number of a version'],
+    [['policies', 'rollback', '9999'], 'version 9999 is not kept'],
+    [['policies', 'drop'], "value 'drop' is invalid for argument 'action'"],
+  ])('in %j', async (args, message) => {
+    const { code, stdout, stderr } = await run(args)
+    expect([code, stdout]).toEqual([2, ''])
+    expect(stderr).toContain(message)
+  })
+
+  const COMMANDS: readonly (readonly string[])[] = [
+    ['block', PLANTED],
+    ['allow', PLANTED],
+    ['override', PLANTED, '--unlimited'],
+    ['policies', 'show'],
+  ]
+
+  test.each(COMMANDS.map((args) => ({ args })))(
+    'sluice $args.0 with a token that is not the database’s, and with one that is away',
+    async ({ args }) => {
+      const wrong = await runInside(args, { cwd, env: { UPSTASH_REDIS_REST_TOKEN: `${PLANTED}-wrong` } })
+      expect([wrong.code, wrong.stdout]).toEqual([3, ''])
+      expect(wrong.stderr).toContain('WRONGPASS')
+      for (const scheme of ['redis', 'http']) {
+        const away = await run([...args, '--redis', `${scheme}://127.0.0.1:${await freePort()}`])
+        expect([away.code, away.stdout]).toEqual([3, ''])
+        expect(away.stderr).toContain('cannot be reached (ECONNREFUSED)')
+      }
+    },
+  )
+
+  test('where the key is somebody else’s, which is left as it is', async () => {
+    const prefix = `foreign-${randomUUID()}`
+    await redis.set(`${prefix}:rules`, 'theirs')
+    for (const args of [...COMMANDS, ['policies', 'push', '--none', '--yes']]) {
+      const { code, stderr } = await runInside(args, { cwd, env: { KEY_PREFIX: prefix } })
+      expect(code).toBe(3)
+      expect(stderr).toContain('WRONGTYPE')
+      expect(stderr).not.toContain(PLANTED)
+    }
+    expect(await redis.get(`${prefix}:rules`)).toBe('theirs')
+    await redis.del(`${prefix}:rules`)
+  })
+})
+
+describe('sluice usage shows what the rules order for a caller', () => {
+  const token = 'a-caller-with-orders'
+  const caller = [token, '-H', 'x-api-key=k-9']
+
+  test('a block, an override, and nobody whom they are not about', async () => {
+    await said(['override', '-H', 'x-api-key=k-9', '--limits', 'things=30/1h'])
+    await said(['override', token, '--unlimited', '-p', 'default'])
+    await expectStatus(200, { Authorization: token, 'X-Api-Key': 'k-9' }, '/things')
+    const { stdout } = await run(['usage', ...caller, '--json'])
+    expectDocumented(usage, stdout)
+    const { blocked, tiers } = JSON.parse(stdout)
+    expect(blocked).toBeNull()
+    expect(tiers).toMatchObject([
+      { policy: 'default', limit: 100, configuredLimit: 100, unlimited: true, used: 1 },
+      { policy: 'things', limit: 30, configuredLimit: 1, unlimited: false, used: 1, left: 29 },
+    ])
+    expect((await run(['usage', ...caller])).stdout).toMatch(
+      /\ndefault-1h: never limited, by the rules\nthings-1h: 1 for others, by the rules\n$/,
+    )
+    await said(['block', token, '--reason', 'why not', '--for', '1h'])
+    const ruled = await run(['usage', ...caller, '--json'])
+    expectDocumented(usage, ruled.stdout)
+    expect(JSON.parse(ruled.stdout).blocked).toEqual({ status: 403, reason: 'why not', until: expect.any(String) })
+    expect((await run(['usage', ...caller])).stdout).toMatch(/^blocked: answered 403, until \S+Z, why not/)
+    // Of whom only the digest is known.
+    const digest = tiers[0].key.slice(-23, -1)
+    expect((await said(['usage', '--digest', digest])).blocked).toMatchObject({ status: 403 })
+    const other = await said(['usage', 'somebody-else', '-H', 'x-api-key=k-1'])
+    expect(other).toMatchObject({ blocked: null, tiers: [{ unlimited: false }, { limit: 1, configuredLimit: 1 }] })
+    for (const kind of ['block', 'override']) await said([kind, token, '--remove'])
+    await said(['override', '-H', 'x-api-key=k-9', '--remove'])
+  })
+
+  test('and the policies that they have put in force, which sluice reset forgets', async () => {
+    const file = '[[policies]]\nname = "pushed"\nlimits = "5/1h"\n'
+    await said(['policies', 'push', '-', '--yes'], file)
+    expect((await said(['usage', token])).tiers).toMatchObject([{ policy: 'default' }, { policy: 'pushed', limit: 5 }])
+    expect(await said(['reset', token, '--policy', 'pushed', '--yes'])).toMatchObject({ keys: [{ policy: 'pushed' }] })
+    await said(['policies', 'push', '--none', '--yes'])
+  })
+})
+
+test('sluice says where rules may have no effect', async () => {
+  const { code, stderr } = await runInside(['block', '--list'], { cwd, env: { RULES: 'off' } })
+  expect(code).toBe(0)
+  expect(stderr).toContain('RULES is not "on" here')
+})
