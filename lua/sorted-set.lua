@@ -34,11 +34,11 @@ end
 
 local function peek(key, now_us, wanted, rule, reply)
   local now = math.floor(now_us / 1000)
-  local newest = redis.call('ZREVRANGE', key, 0, 1, 'WITHSCORES')
+  local newest = redis.call('ZREVRANGE', key, 0, rule.blocks and 1 or 0, 'WITHSCORES')
   local refusals, until_ms
   if newest[1] == 'p' then
     refusals, until_ms = newest[2] % 1000, math.floor(newest[2] / 1000)
-    newest = { newest[3], newest[4] }
+    newest = rule.blocks and { newest[3], newest[4] } or redis.call('ZREVRANGE', key, 1, 1, 'WITHSCORES')
   end
   local last, last_ms = unit_of(newest)
   local state = { now = now, last = last or 0, longest = 0, available = math.huge, reply = reply }

@@ -68,7 +68,7 @@ async function createHandler(env: Environment): Promise<Handler> {
   const own = await openStore(config, env, now)
   const statistics = await statisticsOf(config, env, now)
   const store = statistics?.measured(own) ?? own
-  const createOperate = await operatorsOf(config)
+  const createOperate = await operatorsOf(config, statistics?.counters)
   const createObserver = statistics?.createObserver
   const readClaim = await claimReaderOf(config)
   const govern = await governorOf({ config, env, store: own, readClaim, now, log: throttle(consoleLog, now) })
@@ -101,11 +101,16 @@ function isDataset(binding: unknown): binding is AnalyticsDataset {
   return typeof binding === 'object' && binding !== null && 'writeDataPoint' in binding
 }
 
-async function operatorsOf(config: Config): Promise<AppOptions['createOperate']> {
-  const { admin } = config
-  if (!admin) return undefined
-  const { createAdmin } = await import('./admin/admin.ts')
-  return (gateway) => createAdmin(admin, config, gateway)
+async function operatorsOf(config: Config, counters: OpenStatistics['counters']): Promise<AppOptions['createOperate']> {
+  const { admin, metrics } = config
+  const createAdmin = admin && (await import('./admin/admin.ts')).createAdmin
+  const createMetrics = metrics && (await import('./admin/metrics/metrics.ts')).createMetrics
+  if (!createAdmin && !createMetrics) return undefined
+  const measure = counters && metrics && createMetrics?.(metrics, counters)
+  return (gateway) => {
+    const operate = admin && createAdmin?.(admin, config, gateway)
+    return async (...asked) => (await measure?.(...asked)) ?? operate?.(...asked)
+  }
 }
 
 async function healthOf({ isShedding }: Config, now: () => number): Promise<AppOptions['health']> {

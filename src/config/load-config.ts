@@ -57,6 +57,8 @@ export interface Config extends GatewayConfig {
   readonly isShedding: boolean
   /** Undefined: nothing is served to operators. */
   readonly admin: AdminConfig | undefined
+  /** Undefined: nothing answers at `/_sluice/metrics`. */
+  readonly metrics: { readonly token: string } | undefined
   /** Undefined: no policy asks for claims. */
   readonly jwt: JwtSettings | undefined
 }
@@ -99,6 +101,7 @@ export const environment = v.object({
   RULES: v.optional(oneOf('on', 'off'), 'off'),
   RULES_REFRESH_MS: v.optional(integer(100, 3_600_000), 5_000),
   STATISTICS: v.optional(oneOf('on', 'off'), 'off'),
+  METRICS_TOKEN: v.optional(matching(/^[\x21-\x7e]{32,}$/, 'at least 32 characters, none of them a space')),
   LOG_LIMITED: v.optional(shareOrNone, 0),
   CALLER_LABEL: v.optional(labelHeader),
 })
@@ -148,6 +151,7 @@ export function loadConfig(env: Environment): Config {
     store,
     redis,
     rules: values.RULES === 'on' ? { refreshMs: values.RULES_REFRESH_MS, isShadow: defaults.isShadow } : undefined,
+    metrics: metricsOf(values.METRICS_TOKEN, values.STATISTICS === 'on'),
     admin: values.ADMIN_TOKEN === undefined ? undefined : { token: values.ADMIN_TOKEN, host: values.ADMIN_HOST },
     policies,
     jwt: jwtSettingsOf(
@@ -215,6 +219,13 @@ function refuseMisspelt(env: Environment): void {
     const meant = typeof value === 'string' || Array.isArray(value) ? meantVariable(name) : undefined
     if (meant) throw new ConfigError(name, `no such variable (but ${meant})`, SECRETS.has(meant) ? HIDDEN : value)
   }
+}
+
+/** @throws {ConfigError} if there is nothing to tell */
+function metricsOf(token: string | undefined, isCounting: boolean): Config['metrics'] {
+  if (token === undefined) return undefined
+  if (!isCounting) throw new ConfigError('METRICS_TOKEN', 'STATISTICS = "on" beside it', HIDDEN)
+  return { token }
 }
 
 function redisOf(url: string | undefined, token: string | undefined): Config['redis'] {

@@ -27,6 +27,7 @@ export const VARIABLES = [
   'RULES',
   'RULES_REFRESH_MS',
   'STATISTICS',
+  'METRICS_TOKEN',
   'LOG_LIMITED',
   'CALLER_LABEL',
   'ADMIN_TOKEN',
@@ -39,5 +40,6 @@ export const SECRETS: ReadonlySet<string> = new Set([
   'UPSTASH_REDIS_REST_TOKEN',
   'IDENTITY_SECRET',
   'ADMIN_TOKEN',
+  'METRICS_TOKEN',
   'JWT_SECRET',
 ])

@@ -1,0 +1,67 @@
+import { LATENCY_BOUNDS_MS } from '../../statistics/latency.ts'
+import type { Numbers } from '../../statistics/numbers.ts'
+import { counter, type Family, histogramOfSeconds, info } from './open-metrics.ts'
+
+/**
+ * What is told of the numbers. Labels are names of policies, their patterns and outcomes: nothing of a caller, and no
+ * more series than a configuration has.
+ */
+export function familiesOf(numbers: Numbers, version: string): readonly Family[] {
+  const { requests, degraded, upstream5xx, policies, tiers, store, saved, leases } = numbers
+  const { counts, sumMs } = store.latency
+  const one = (value: number) => [[{}, value]] as const
+  return [
+    info('sluice_build', 'The version that has answered.', { version }),
+    counter(
+      'sluice_requests',
+      'Requests by what has become of them, each once.',
+      Object.entries(requests).map(([outcome, count]) => [{ outcome }, count]),
+    ),
+    counter(
+      'sluice_degraded_requests',
+      'Requests that were decided without Redis, by how.',
+      Object.entries(degraded).map(([decided, count]) => [{ decided }, count]),
+    ),
+    counter(
+      'sluice_upstream_errors',
+      'Admitted requests that were answered with 500 or above, by the API or because it could not be reached.',
+      one(upstream5xx),
+    ),
+    counter(
+      'sluice_policy_requests',
+      'Requests by policy that applies to them, its pattern, and what has become of them; each in every such policy.',
+      policies.flatMap(({ policy, route, requests: own }) =>
+        Object.entries(own)
+          .filter(([, count]) => count > 0)
+          .map(([outcome, count]) => [{ policy, route, outcome }, count] as const),
+      ),
+    ),
+    counter(
+      'sluice_tier_refusals',
+      'Requests that a tier has refused, or would have in shadow mode.',
+      tiers.map(({ tier, limited }) => [{ tier }, limited]),
+    ),
+    counter('sluice_store_calls', 'Decisions that Redis was asked for.', one(store.calls)),
+    counter(
+      'sluice_store_failures',
+      'Decisions that Redis was asked for and gave no usable answer to.',
+      one(store.failures),
+    ),
+    histogramOfSeconds(
+      'sluice_store_latency_seconds',
+      'How long decisions took that Redis has answered.',
+      LATENCY_BOUNDS_MS,
+      counts,
+      sumMs,
+    ),
+    counter('sluice_saved_calls', 'Decisions that needed no call to Redis.', [
+      [{ by: 'deny_cache' }, saved.denyCache],
+      [{ by: 'leases' }, saved.leases],
+    ]),
+    counter(
+      'sluice_leased_permits',
+      'Permits taken in advance; those spent are calls saved by leases.',
+      one(leases.permits),
+    ),
+  ]
+}

@@ -1,0 +1,52 @@
+import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { findPrometheus } from '../../tools/find-prometheus.ts'
+
+/** A directory that serves as PATH, with the given shell scripts in it. */
+async function directoryOf(scripts: Record<string, string>): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'sluice-path-'))
+  onTestFinished(() => rm(directory, { recursive: true }))
+  for (const [name, script] of Object.entries(scripts)) {
+    await writeFile(join(directory, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
+  }
+  await symlink('/bin/sh', join(directory, 'sh'))
+  return directory
+}
+
+const BOTH = { prometheus: '', promtool: '' }
+
+test('findPrometheus() takes what is installed', async () => {
+  const path = await directoryOf(BOTH)
+  await expect(findPrometheus(path, join(path, 'cache'))).resolves.toEqual({
+    server: join(path, 'prometheus'),
+    promtool: join(path, 'promtool'),
+  })
+})
+
+test('findPrometheus() unpacks the package of Debian once, and installs nothing', async () => {
+  const path = await directoryOf({
+    'apt-get': `[ "$*" = "download prometheus" ] && echo x >> "\${0%/*}/calls" && : > prometheus_2.deb`,
+    'dpkg-deb': `[ "$1" = --extract ] && /bin/mkdir -p usr/bin && for name in prometheus promtool; do
+      : > usr/bin/$name; /bin/chmod +x usr/bin/$name
+    done`,
+  })
+  const bin = join(path, 'cache/usr/bin')
+  const expected = { server: join(bin, 'prometheus'), promtool: join(bin, 'promtool') }
+  await expect(findPrometheus(path, join(path, 'cache'))).resolves.toEqual(expected)
+  await rm(join(path, 'apt-get'))
+  await expect(findPrometheus(path, join(path, 'cache'))).resolves.toEqual(expected)
+})
+
+test.each([
+  ['no apt-get', {}, 'no Prometheus is installed. Install Prometheus 2.42 or newer: "apt-get install prometheus"'],
+  [
+    'a network that is away',
+    { 'apt-get': 'echo "E: no network" >&2; exit 100' },
+    'no Prometheus is installed (apt-get failed: E: no network). Install Prometheus',
+  ],
+])('findPrometheus() says what to install where there is %s', async (_case, scripts, message) => {
+  const path = await directoryOf(scripts)
+  await expect(findPrometheus(path, join(path, 'cache'))).rejects.toThrow(message)
+})
