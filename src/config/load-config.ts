@@ -163,7 +163,8 @@ export function loadConfig(env: Environment): Config {
         audience: values.JWT_AUDIENCE,
       },
       JWT_NAMES,
-      { policies, tables, name: NAMES.policies },
+      // Rules, and policies among them, may ask for claims.
+      { policies, tables, name: NAMES.policies, areOpen: values.RULES === 'on' },
     ),
     ipv6Prefix: values.IPV6_PREFIX,
     exempt: values.EXEMPT ?? [],
