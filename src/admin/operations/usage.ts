@@ -18,6 +18,10 @@ const tier = v.strictObject({
   left: units,
   resetMs: v.pipe(units, v.description('Milliseconds until more than that is left; 0 if all is.')),
   retryAfterMs: v.pipe(units, v.description('Milliseconds until a request is admitted; 0 if it is now.')),
+  blockedUntilMs: v.pipe(
+    v.nullable(v.number()),
+    v.description('When the block ends, milliseconds since the Unix epoch; null if the caller is not blocked.'),
+  ),
 })
 
 export const usage = defineOperation({
