@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { loadConfig, OBJECTS } from '../src/config/load-config.ts'
 import { examples } from './dev-examples.ts'
@@ -35,6 +36,10 @@ async function start(): Promise<void> {
     }
   }
 
+  // Each run has another one, which nobody can know from anywhere but the line printed below.
+  const ownToken = config.admin ? undefined : randomBytes(24).toString('base64url')
+  if (ownToken !== undefined) variables.ADMIN_TOKEN = ownToken
+
   // Wrangler takes a second or more to load: what is wrong without it is said before.
   const { startDevWorker } = await import('./dev-worker.ts')
   const url = await startDevWorker({ port, variables })
@@ -44,12 +49,18 @@ async function start(): Promise<void> {
     ['upstream', upstream],
     ['store', store],
     ['tiers', tiers.join(', ')],
+    ['operators', `${operatorsAt(url, config.admin?.host)}  token ${ownToken ?? 'as in ADMIN_TOKEN'}`],
     [],
     ...examples(url, config).map(({ shows, command }) => [shows, command]),
     [],
     ['Ctrl-C stops everything. A change of a source reloads the Worker.'],
   ].map(([label = '', text = '']) => `${label.padEnd(10)}${text}`.trimEnd())
   console.log(`\n${lines.join('\n')}\n`)
+}
+
+/** The dashboard's address. @param host the only one that serves it, if there is one */
+function operatorsAt(url: string, host: string | undefined): string {
+  return new URL('/_sluice/', host === undefined ? url : `http://${host}`).href
 }
 
 /** How stores other than Redis are shown. */

@@ -20,6 +20,12 @@ export const caller = v.pipe(
     header: v.optional(v.pipe(fields, v.description('Fields that it sends, by name.'))),
     query: v.optional(v.pipe(fields, v.description('Parameters of its query, by name.'))),
     form: v.optional(v.pipe(fields, v.description('Fields of its form, by name.'))),
+    claim: v.optional(
+      v.pipe(
+        v.record(v.string(), v.unknown()),
+        v.description('What its token says, by name, whatever the token is: it is not verified here.'),
+      ),
+    ),
     route: v.optional(
       v.pipe(v.string(), v.description('A request such as `POST /login`: only the policies that apply to it.')),
     ),
@@ -40,11 +46,11 @@ export function rulesOf(config: CountingConfig, { digest, ...parts }: CallerInpu
     throw new OperationError(badInput('caller', 'digest alone: it takes the place of all that identifies a caller'))
   }
   if (known.length === 0) {
-    throw new OperationError(badInput('caller', 'one of token, ip, header, query, form, route and digest'))
+    throw new OperationError(badInput('caller', 'one of token, ip, header, query, form, claim, route and digest'))
   }
-  const { token, ip, route, header = {}, query = {}, form = {} } = parts
+  const { token, ip, claim, route, header = {}, query = {}, form = {} } = parts
   const asked: Caller = {
-    ...{ token, ip, route },
+    ...{ token, ip, claim, route },
     ...{ header: Object.entries(header), query: Object.entries(query), form: Object.entries(form) },
   }
   return rulesOfCaller(config, asked)

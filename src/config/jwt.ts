@@ -28,6 +28,8 @@ export interface Claimants {
   readonly name: string
   /** The option that holds for policies without a `by` of their own. */
   readonly by?: string
+  /** Whether others may come later that ask for claims. */
+  readonly areOpen?: boolean
 }
 
 export interface JwtValues {
@@ -38,7 +40,7 @@ export interface JwtValues {
 }
 
 /**
- * How tokens are verified; undefined if no policy asks for claims.
+ * How tokens are verified; undefined if nobody asks for claims.
  * @throws {ConfigError} if policies ask for claims and there are no keys, or two kinds of them, or nobody asks for them
  */
 export function jwtSettingsOf(values: JwtValues, names: JwtNames, claimants: Claimants): JwtSettings | undefined {
@@ -48,16 +50,17 @@ export function jwtSettingsOf(values: JwtValues, names: JwtNames, claimants: Cla
     throw new ConfigError(variable, expected, key === 'secret' ? HIDDEN : values[key], path)
   }
   const claim = firstClaim(claimants)
-  if (!claim) {
-    for (const key of Object.keys(names) as (keyof JwtValues)[]) {
-      if (values[key] !== undefined) fail(key, 'a policy with by or plan = "claim:<name>" beside it')
-    }
-    return undefined
+  const isAsked = claim !== undefined || claimants.areOpen === true
+  if (isAsked && url !== undefined && secret !== undefined) fail('secret', `none beside ${names.jwksUrl}`)
+  if (isAsked && url !== undefined) return { keys: { kind: 'jwks', url }, issuer, audience }
+  if (isAsked && secret !== undefined) return { keys: { kind: 'secret', secret }, issuer, audience }
+  if (claim) {
+    throw new ConfigError(claim.variable, `${names.jwksUrl} or ${names.secret} beside a claim`, claim.text, claim.path)
   }
-  if (url !== undefined && secret !== undefined) fail('secret', `none beside ${names.jwksUrl}`)
-  if (url !== undefined) return { keys: { kind: 'jwks', url }, issuer, audience }
-  if (secret !== undefined) return { keys: { kind: 'secret', secret }, issuer, audience }
-  throw new ConfigError(claim.variable, `${names.jwksUrl} or ${names.secret} beside a claim`, claim.text, claim.path)
+  for (const key of Object.keys(names) as (keyof JwtValues)[]) {
+    if (values[key] !== undefined) fail(key, 'a policy with by or plan = "claim:<name>" beside it')
+  }
+  return undefined
 }
 
 /** The first use of a claim, and where it is written. */

@@ -71,9 +71,13 @@ export interface AdminConfig {
 
 export const LEASES_EXPECTED = '"off", "auto" or an integer from 2 to 10000'
 
+/** As it may stand in a field. */
+const longSecret = matching(/^[\x21-\x7e]{32,}$/, 'at least 32 characters, none of them a space')
+
 export const environment = v.object({
   UPSTREAM_URL: v.optional(httpUrl),
   UPSTREAM_TIMEOUT_MS: v.optional(integer(1, 3_600_000), 30_000),
+  UPSTREAM_SECRET: v.optional(longSecret),
   UPSTASH_REDIS_REST_URL: v.optional(restUrl),
   UPSTASH_REDIS_REST_TOKEN: v.optional(matching(/^[\x21-\x7e]+$/, 'the REST token of the database')),
   STORE: v.optional(oneOf(...STORE_KINDS)),
@@ -91,7 +95,7 @@ export const environment = v.object({
   LOCAL_SHARE: v.optional(share, 1),
   LEASES: v.optional(v.union([oneOf('off', 'auto'), integer(2, 10_000, LEASES_EXPECTED)], LEASES_EXPECTED), 'off'),
   IDENTITY_SECRET: v.optional(matching(/^.{16,}$/s, 'at least 16 characters')),
-  ADMIN_TOKEN: v.optional(matching(/^[\x21-\x7e]{32,}$/, 'at least 32 characters, none of them a space')),
+  ADMIN_TOKEN: v.optional(longSecret),
   ADMIN_HOST: v.optional(host),
   JWKS_URL: v.optional(jwksUrl),
   JWT_SECRET: v.optional(jwtSecret),
@@ -148,6 +152,7 @@ export function loadConfig(env: Environment): Config {
   return deepFreeze({
     upstreamUrl: isFetcher(env.UPSTREAM) ? undefined : values.UPSTREAM_URL,
     upstreamTimeoutMs: values.UPSTREAM_TIMEOUT_MS,
+    upstreamSecret: values.UPSTREAM_SECRET,
     store,
     redis,
     rules: values.RULES === 'on' ? { refreshMs: values.RULES_REFRESH_MS, isShadow: defaults.isShadow } : undefined,
@@ -162,7 +167,8 @@ export function loadConfig(env: Environment): Config {
         audience: values.JWT_AUDIENCE,
       },
       JWT_NAMES,
-      { policies, tables, name: NAMES.policies },
+      // Rules, and policies among them, may ask for claims.
+      { policies, tables, name: NAMES.policies, areOpen: values.RULES === 'on' },
     ),
     ipv6Prefix: values.IPV6_PREFIX,
     exempt: values.EXEMPT ?? [],

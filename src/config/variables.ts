@@ -2,6 +2,7 @@
 export const VARIABLES = [
   'UPSTREAM_URL',
   'UPSTREAM_TIMEOUT_MS',
+  'UPSTREAM_SECRET',
   'UPSTASH_REDIS_REST_URL',
   'UPSTASH_REDIS_REST_TOKEN',
   'STORE',
@@ -42,4 +43,5 @@ export const SECRETS: ReadonlySet<string> = new Set([
   'ADMIN_TOKEN',
   'METRICS_TOKEN',
   'JWT_SECRET',
+  'UPSTREAM_SECRET',
 ])

@@ -28,6 +28,8 @@ export interface GatewayConfig extends LimiterConfig {
   readonly upstreamUrl: string | undefined
   /** Time for the upstream to begin its answer, in milliseconds. */
   readonly upstreamTimeoutMs: number
+  /** Added to requests that go to the upstream; undefined: nothing is. */
+  readonly upstreamSecret: string | undefined
   /** What the upstream is known to keep as data in a path. */
   readonly literalInPaths: readonly Sign[]
   readonly dialect: Dialect
@@ -95,7 +97,7 @@ export function createApp({
   const observer = createObserver?.(composed)
   const protect = createProtect({ limiter, health, dialect, ipv6Prefix, now, observer })
   const name = viaName(config)
-  const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, name, log })
+  const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, secret: config.upstreamSecret, name, log })
   const targetOf = createTargetReader(createPathReader(config.literalInPaths))
   const hasBasePath = upstreamUrl !== undefined && new URL(upstreamUrl).pathname !== '/'
   const readHealth = createHealthReader(decider, now)

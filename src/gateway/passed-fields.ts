@@ -12,7 +12,10 @@ const CLAIMS = [
   ...['script-name', 'x-scheme', 'x-script-name', 'x-url-scheme'],
 ]
 
-const DROPPED: ReadonlySet<string> = new Set([...HOP_BY_HOP, ...CLAIMS])
+/** The field by which the API knows this gateway, if it has a secret for it. */
+export const SECRET_FIELD = 'sluice-secret'
+
+const DROPPED: ReadonlySet<string> = new Set([...HOP_BY_HOP, ...CLAIMS, SECRET_FIELD])
 
 /**
  * Letters, digits and "-" only, as in nginx by default: CGI and what descends from it (PHP, WSGI, Rack) write

@@ -4,7 +4,7 @@ import { unanswered } from '../http/unanswered.ts'
 import type { Target } from '../request/target.ts'
 import { type Deadlines, TOO_LATE } from '../store/deadlines.ts'
 import { removeHopByHop } from './hop-by-hop.ts'
-import { isPassed } from './passed-fields.ts'
+import { isPassed, SECRET_FIELD } from './passed-fields.ts'
 
 export interface ProxyOptions {
   /** Origin and base path, without a trailing slash; undefined to keep the request's own URL (service binding). */
@@ -12,6 +12,8 @@ export interface ProxyOptions {
   /** Time for the upstream to begin its answer, in milliseconds; bodies may take longer. */
   readonly timeoutMs: number
   readonly fetch: (request: Request | string, init: RequestInit) => Promise<Response>
+  /** Tells the upstream that a request comes from here; undefined: nothing does. */
+  readonly secret: string | undefined
   /** How this deployment enters itself in `Via`. */
   readonly name: string
   readonly log: Log
@@ -32,11 +34,12 @@ export type ProxyHandler = (received: Received, deadlines: Deadlines, signal?: A
  * Makes the proxy: method, path, query, body, cookies, redirects and WebSockets pass as they are, both bodies as
  * streams. An upstream out of reach is a 502, one that does not begin to answer in time a 504.
  */
-export function createProxy({ upstreamUrl, timeoutMs, fetch, name, log }: ProxyOptions): ProxyHandler {
+export function createProxy({ upstreamUrl, timeoutMs, fetch, secret, name, log }: ProxyOptions): ProxyHandler {
   return async function proxy(received, deadlines, signal) {
     const { request, target } = received
     const url = upstreamUrl === undefined ? request.url : upstreamUrl + target.pathAndQuery
     const headers = toUpstream(received, name)
+    if (secret !== undefined) headers.set(SECRET_FIELD, secret)
     try {
       const response = await deadlines.within(timeoutMs, send(request, url, headers, signal))
       if (response !== TOO_LATE) return toClient(response)

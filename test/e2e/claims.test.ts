@@ -1,8 +1,14 @@
 /** Policies by claims of verified tokens, in the production bundle, with a site that publishes keys. */
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest'
+import { editRules } from '../../src/rules/editor.ts'
+import { withBlock } from '../../src/rules/edits.ts'
+import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
+import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
 import { startGateway } from '../support/gateway.ts'
 import { type KeySite, startKeySite } from '../support/key-site.ts'
 import { type RecordingUpstream, startRecordingUpstream } from '../support/recording-upstream.ts'
+import { connectRedis } from '../support/script-store.ts'
 import { makeKey, type SigningKey, signToken } from '../support/tokens.ts'
 
 const POLICIES = [
@@ -35,7 +41,9 @@ async function subject(bindings: Readonly<Record<string, unknown>> = {}, site?: 
     ...bindings,
   })
   onTestFinished(() => gateway.stop())
-  return async (token?: string | Promise<string>) => {
+  return Object.assign(call, { url: gateway.url })
+
+  async function call(token?: string | Promise<string>) {
     const headers = { ...(token && { Authorization: `Bearer ${await token}` }) }
     const response = await fetch(gateway.url, { headers })
     await response.arrayBuffer()
@@ -118,4 +126,36 @@ test('without keys, the gateway does not start, and says so without the secret',
   expect(await both()).toBe(500)
   const none = await subject()
   expect(await none()).toBe(500)
+})
+
+test('operators ask for a caller by its claims', async () => {
+  const ADMIN_TOKEN = 'x'.repeat(32)
+  const call = await subject({ ADMIN_TOKEN }, await publishedKeys(first))
+  expect(await call(signToken({ sub: 'alice' }, first))).toEqual([200, 1])
+  const response = await fetch(new URL('/_sluice/admin/usage', call.url), {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${ADMIN_TOKEN}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ caller: { claim: { sub: 'alice', account: { plan: 'pro' } } } }),
+  })
+  expect(await response.json()).toMatchObject({ tiers: [{ policy: 'users', limit: 5, used: 1, left: 4 }] })
+})
+
+test('rules may ask for claims where no policy does', async () => {
+  const KEY_PREFIX = randomUUID()
+  const redis = await connectRedis(inject('redisPort'))
+  onTestFinished(() => redis.destroy())
+  const client = nodeRedisClient(redis)
+  const documents = new RedisDocuments({ client, key: `${KEY_PREFIX}:rules`, timeoutMs: 60_000 })
+  const block = { by: 'claim:sub', value: 'mallory*' }
+  const written = await editRules(documents, (rules) => withBlock(rules, block, Date.now()), {
+    by: 'test',
+    why: 'test',
+  })
+  expect(written.kind).toBe('written')
+  const none = { POLICIES: [{ name: 'plain', limits: '5/1h' }] }
+  const call = await subject({ ...none, KEY_PREFIX, RULES: 'on' }, await publishedKeys(first))
+  expect(await call(signToken({ sub: 'mallory-1' }, first))).toBe(403)
+  expect(await call(signToken({ sub: 'alice' }, first))).toEqual([200, 4])
+  // Nobody gets another blocked by a token that only looks like it.
+  expect(await call(signToken({ sub: 'mallory-1' }, { ...second, alg: 'RS256', kid: 'first' }))).toEqual([200, 4])
 })

@@ -54,6 +54,12 @@ test('dev serves, shows admission, limit and recovery, and leaves nothing behind
   expect(await shell('limit')).toMatch(/^ *[45] 200\n *[23] 429\n$/)
   expect(await shell('recovery')).toMatch(/^HTTP\/1.1 200 /)
 
+  const [, dashboard = '', token] = /^(\S+) {2}token (\S{32})$/.exec(rowOf(printed.text, 'operators')) ?? []
+  const headers = { Authorization: `Bearer ${token}` }
+  expect((await fetch(dashboard)).status).toBe(200)
+  expect((await fetch(new URL('admin/status', dashboard), { headers })).status).toBe(200)
+  expect((await fetch(new URL('admin/status', dashboard))).status).toBe(401)
+
   const ports = [...printed.text.matchAll(/(?:127\.0\.0\.1:|port )(\d+)/g)].map(([, port]) => Number(port))
   expect(new Set(ports).size).toBe(4)
   child.kill('SIGINT')
@@ -90,8 +96,9 @@ test('dev uses the services it is given', async () => {
     UPSTASH_REDIS_REST_URL: 'http://127.0.0.1:2',
     UPSTASH_REDIS_REST_TOKEN: 'token',
   }
-  const { printed, ready } = startDev(given)
+  const { printed, ready } = startDev({ ...given, ADMIN_TOKEN: 'x'.repeat(32), ADMIN_HOST: 'admin.localhost:1' })
   await ready
+  expect(rowOf(printed.text, 'operators')).toBe('http://admin.localhost:1/_sluice/  token as in ADMIN_TOKEN')
   expect(rowOf(printed.text, 'upstream')).toBe(given.UPSTREAM_URL)
   expect(rowOf(printed.text, 'store')).toBe(given.UPSTASH_REDIS_REST_URL)
 })

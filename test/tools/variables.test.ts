@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { parse } from 'smol-toml'
 import { describe, expect, test } from 'vitest'
 import { environment, loadConfig } from '../../src/config/load-config.ts'
 import { entries as policyEntries } from '../../src/config/policy-schema.ts'
@@ -50,6 +51,16 @@ describe('the variables', () => {
 
   test('are those in .dev.vars.example, some of them in comments', async () => {
     expect(await namesIn('.dev.vars.example', /^(?:# )?([A-Z][A-Z\d_]+)=/gm)).toEqual(expected)
+  })
+
+  test('that a deploy button asks for are described in package.json', async () => {
+    const { vars } = parse(await readFile(join(ROOT, 'wrangler.toml'), 'utf8')) as { vars: object }
+    const secrets = await namesIn('.dev.vars.example', /^([A-Z][A-Z\d_]+)=/gm)
+    const { cloudflare } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
+    expect(sorted(Object.keys(cloudflare.bindings))).toEqual(sorted([...Object.keys(vars), ...secrets]))
+    for (const { description } of Object.values<{ description: string }>(cloudflare.bindings)) {
+      expect(description).toMatch(/^[A-Z].*\.$/)
+    }
   })
 
   const defaults = documented('variable').filter(({ byDefault }) => byDefault.isCode)

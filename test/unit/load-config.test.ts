@@ -47,6 +47,7 @@ test('loadConfig() has a default for everything but the upstream', () => {
     upstreamTimeoutMs: 30_000,
     statistics: { isOn: false, logShare: 0, labelHeader: undefined },
     store: 'memory',
+    upstreamSecret: undefined,
     redis: undefined,
     jwt: undefined,
     policies: [
@@ -839,4 +840,26 @@ test.each([
   [{ block: '10m', limits: undefined, priority: 'critical' }, 'limits: expected tiers'],
 ])('loadConfig() refuses %j', (keys, message) => {
   expect(() => load({ POLICIES: [{ name: 'a', limits: '5/1m', ...keys }] })).toThrow(`POLICIES[0].${message}`)
+})
+
+test('loadConfig() reads a secret for the API, and shows it nowhere', () => {
+  const UPSTREAM_SECRET = 'a-secret-of-thirty-two-characters'
+  expect(load({ UPSTREAM_SECRET }).upstreamSecret).toBe(UPSTREAM_SECRET)
+  for (const secret of [
+    '',
+    'thirty-one-characters-too-few..',
+    'a secret of thirty-two characters',
+    `${UPSTREAM_SECRET}\n`,
+  ]) {
+    expect(messageOf({ UPSTREAM_URL, UPSTREAM_SECRET: secret })).toBe(
+      'UPSTREAM_SECRET: expected at least 32 characters, none of them a space, got a value not shown here',
+    )
+  }
+})
+
+test('loadConfig() lets no policy count by the secret for the API', () => {
+  const by = 'header:sluice-secret'
+  expect(() => load({ POLICIES: [{ name: 'a', limits: '5/1m', by }] })).toThrow(
+    /^POLICIES\[0\]\.by: expected header fields/,
+  )
 })

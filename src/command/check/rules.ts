@@ -8,6 +8,7 @@ export const RULES = {
   'secret-in-file': ['warning', 'a secret in Wrangler’s file'],
   'not-inherited': ['note', 'variables of [vars] that do not hold in the environment'],
   'example-upstream': ['warning', 'UPSTREAM_URL is still that of an example'],
+  'secret-in-clear': ['warning', 'UPSTREAM_SECRET, where UPSTREAM_URL is not https'],
   'upstream-is-route': ['warning', 'UPSTREAM_URL leads back to the gateway'],
   'store-timeout': ['warning', 'STORE_TIMEOUT_MS is above UPSTREAM_TIMEOUT_MS'],
   exempt: ['warning', 'a policy, or a pattern of it, that never applies because an exemption covers it'],

@@ -3,15 +3,32 @@ import type { Settings } from '../settings/settings.ts'
 import type { Finding } from './finding.ts'
 
 /** An upstream that is nobody's API, or the gateway itself. */
-export function upstreamMistakes({ upstreamUrl }: Config, { file, root, sources }: Settings): readonly Finding[] {
+export function upstreamMistakes(
+  { upstreamUrl, upstreamSecret }: Config,
+  { file, root, sources }: Settings,
+): readonly Finding[] {
   if (upstreamUrl === undefined || !sources.has('UPSTREAM_URL')) return []
-  const { hostname } = new URL(upstreamUrl)
+  const { protocol, hostname } = new URL(upstreamUrl)
   if (/(?:^|\.)example\.(?:com|net|org)$/.test(hostname)) {
     return [
       {
         rule: 'example-upstream',
         message: `UPSTREAM_URL is still that of an example, ${hostname}`,
         hint: 'Set it to the origin of your API.',
+        variable: 'UPSTREAM_URL',
+      },
+    ]
+  }
+  if (
+    upstreamSecret !== undefined &&
+    protocol === 'http:' &&
+    !/^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname)
+  ) {
+    return [
+      {
+        rule: 'secret-in-clear',
+        message: 'UPSTREAM_SECRET goes to the API over http, where others can read it',
+        hint: 'Let the API answer over https.',
         variable: 'UPSTREAM_URL',
       },
     ]
