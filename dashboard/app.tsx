@@ -4,8 +4,9 @@ import { ask, type Problem } from './api.ts'
 import { CallerView } from './views/caller.tsx'
 import { Login } from './views/login.tsx'
 import { Now } from './views/now.tsx'
+import { RulesView } from './views/rules.tsx'
 
-const VIEWS = { now: 'Now', caller: 'Caller' } as const
+const VIEWS = { now: 'Now', caller: 'Caller', rules: 'Rules' } as const
 type View = keyof typeof VIEWS
 
 /** Which view, and what of it, as the address has it: `#caller/<digest>`. */
@@ -82,6 +83,7 @@ export function App() {
       <main>
         {view === 'now' && <Now status={status} />}
         {view === 'caller' && <CallerView key={argument} digest={argument} />}
+        {view === 'rules' && <RulesView />}
       </main>
       <footer class="quiet">{status && `version ${status.version}`}</footer>
     </>

@@ -3,6 +3,7 @@
  * @module sluice/worker
  */
 import type { ExecutionContext } from 'hono'
+import type { AdminOptions } from './admin/admin.ts'
 import { ConfigError } from './config/config-error.ts'
 import { type Config, type Environment, isFetcher, loadConfig, OBJECTS } from './config/load-config.ts'
 import { consoleLog, throttle } from './decide/log.ts'
@@ -68,7 +69,7 @@ async function createHandler(env: Environment): Promise<Handler> {
   const own = await openStore(config, env, now)
   const statistics = await statisticsOf(config, env, now)
   const store = statistics?.measured(own) ?? own
-  const createOperate = await operatorsOf(config)
+  const createOperate = await operatorsOf({ config, env, counters: statistics?.counters })
   const createObserver = statistics?.createObserver
   const readClaim = await claimReaderOf(config)
   const govern = await governorOf({ config, env, store: own, readClaim, now, log: throttle(consoleLog, now) })
@@ -101,11 +102,11 @@ function isDataset(binding: unknown): binding is AnalyticsDataset {
   return typeof binding === 'object' && binding !== null && 'writeDataPoint' in binding
 }
 
-async function operatorsOf(config: Config): Promise<AppOptions['createOperate']> {
-  const { admin } = config
+async function operatorsOf(options: Omit<AdminOptions, 'admin'>): Promise<AppOptions['createOperate']> {
+  const { admin } = options.config
   if (!admin) return undefined
   const { createAdmin } = await import('./admin/admin.ts')
-  return (gateway) => createAdmin(admin, config, gateway)
+  return (gateway) => createAdmin({ ...options, admin }, gateway)
 }
 
 async function healthOf({ isShedding }: Config, now: () => number): Promise<AppOptions['health']> {

@@ -1,9 +1,9 @@
-import type { TierState } from '../../src/request/caller/usage-of-rules.ts'
+import type { CallerUsage } from '../answers.ts'
 import { count, span } from '../words.ts'
 import { Scroll } from './scroll.tsx'
 
 /** Use of every tier, drawn against its limit. */
-export function Tiers({ tiers }: { tiers: readonly TierState[] }) {
+export function Tiers({ tiers }: Pick<CallerUsage, 'tiers'>) {
   return (
     <Scroll label="Tiers">
       <table>
@@ -20,14 +20,17 @@ export function Tiers({ tiers }: { tiers: readonly TierState[] }) {
           </tr>
         </thead>
         <tbody>
-          {tiers.map(({ tier, route, used, limit, retryAfterMs, resetMs, key }) => {
+          {tiers.map(({ tier, route, used, limit, retryAfterMs, resetMs, key, isUnlimited }) => {
             const name = route === null ? tier : `${tier} ${route}`
             const left = limit - used
             return (
               <tr key={name}>
                 <th scope="row">{name}</th>
                 <td class="number">{count(used)}</td>
-                <td class="number">{count(limit)}</td>
+                <td class="number">
+                  {count(limit)}
+                  {isUnlimited && <span class="quiet"> (not enforced)</span>}
+                </td>
                 <td>
                   <meter
                     aria-label={`${name}: ${count(used)} of ${count(limit)} used`}

@@ -20,6 +20,7 @@ export const caller = v.pipe(
     header: v.optional(v.pipe(fields, v.description('Fields that it sends, by name.'))),
     query: v.optional(v.pipe(fields, v.description('Parameters of its query, by name.'))),
     form: v.optional(v.pipe(fields, v.description('Fields of its form, by name.'))),
+    claim: v.optional(v.pipe(v.record(v.string(), v.unknown()), v.description('Claims of its token, unverified.'))),
     route: v.optional(
       v.pipe(v.string(), v.description('A request such as `POST /login`: only the policies that apply to it.')),
     ),
@@ -40,12 +41,15 @@ export function rulesOf(config: CountingConfig, { digest, ...parts }: CallerInpu
     throw new OperationError(badInput('caller', 'digest alone: it takes the place of all that identifies a caller'))
   }
   if (known.length === 0) {
-    throw new OperationError(badInput('caller', 'one of token, ip, header, query, form, route and digest'))
+    throw new OperationError(badInput('caller', 'one of token, ip, header, query, form, claim, route and digest'))
   }
-  const { token, ip, route, header = {}, query = {}, form = {} } = parts
-  const asked: Caller = {
-    ...{ token, ip, route },
+  return rulesOfCaller(config, callerOf(parts))
+}
+
+/** What is known of it, beside a digest. */
+export function callerOf({ token, ip, route, header = {}, query = {}, form = {}, claim }: CallerInput): Caller {
+  return {
+    ...{ token, ip, route, claim },
     ...{ header: Object.entries(header), query: Object.entries(query), form: Object.entries(form) },
   }
-  return rulesOfCaller(config, asked)
 }
