@@ -1,6 +1,6 @@
 /** What is worked out of what was counted. */
 import type { Numbers } from '../src/statistics/numbers.ts'
-import type { Counted, PolicyInForce } from './answers.ts'
+import type { Counted } from './answers.ts'
 
 /** Outcomes of requests that were not let through. */
 export function refusedOf({ requests }: Pick<Numbers, 'requests'>): number {
@@ -15,12 +15,13 @@ export function totalOf(counts: Readonly<Record<string, number>>): number {
 const DOLLARS = 0.2
 
 /**
- * About what the calls have cost. A call has two commands of its own, and about two for each policy: what it reads, and
- * what it writes.
+ * About what the calls have cost. A call has two commands of its own, and about two for each policy that applies: what
+ * it reads, and what it writes.
  */
-export function dollarsOf(calls: number, policies: readonly PolicyInForce[]): number {
-  const limiting = policies.filter(({ tiers }) => tiers.length > 0).length
-  return (calls * (2 + 2 * limiting) * DOLLARS) / 100_000
+export function dollarsOf({ store, policies, requests }: Numbers): number {
+  const asked = policies.reduce((sum, { requests }) => sum + totalOf(requests), 0)
+  const policiesPerRequest = asked / Math.max(1, totalOf(requests))
+  return (store.calls * (2 + 2 * policiesPerRequest) * DOLLARS) / 100_000
 }
 
 /** How long most calls took at most, in words. @param share of them, e.g. 0.99 */
@@ -37,15 +38,16 @@ export function latencyOf({ total, latencyBoundsMs }: Counted, share: number): s
   return bound === undefined ? `> ${latencyBoundsMs.at(-1)} ms` : `≤ ${bound} ms`
 }
 
-/** A value for every period, those in which nothing was counted among them. */
+/** A value for every period, those in which nothing was counted among them; of minutes, only for those that are over. */
 export function overTime(
-  { fromMs, toMs, periodMs, periods }: Counted,
+  { fromMs, toMs, periodMs, periods, resolution }: Counted,
   numberOf: (numbers: Numbers) => number,
 ): { readonly seconds: number[]; readonly values: number[] } {
   const known = new Map(periods.map((period) => [period.startMs, numberOf(period)]))
   const seconds: number[] = []
   const values: number[] = []
-  for (let at = fromMs; at < toMs; at += periodMs) {
+  const endMs = resolution === 'minute' ? toMs - periodMs : toMs
+  for (let at = fromMs; at < endMs; at += periodMs) {
     seconds.push(at / 1000)
     values.push(known.get(at) ?? 0)
   }

@@ -50,7 +50,7 @@ export function Plot({ label, seconds, lines }: PlotProps) {
               ...(at > 0 && { dash: [6, 4] }),
             })),
           ],
-          scales: { y: { range: (_plot, _min, max) => [0, Math.max(max, 1)] } },
+          scales: { y: { range: (_plot, _min, max) => [0, Math.max(max * 1.1, 1)] } },
           axes: [axis, { ...axis, size: 60 }],
         },
         [[...seconds], ...lines.map(({ values }) => [...values])],

@@ -1,5 +1,5 @@
 import type { CallerUsage } from '../answers.ts'
-import { count, span } from '../words.ts'
+import { count, moment, span } from '../words.ts'
 import { Scroll } from './scroll.tsx'
 
 /** Use of every tier, drawn against its limit. */
@@ -10,22 +10,31 @@ export function Tiers({ tiers }: Pick<CallerUsage, 'tiers'>) {
         <thead>
           <tr>
             <th scope="col">tier</th>
-            <th scope="col">used</th>
-            <th scope="col">of</th>
+            <th scope="col" class="number">
+              used
+            </th>
+            <th scope="col" class="number">
+              of
+            </th>
             <th scope="col" class="wide">
               share
             </th>
-            <th scope="col">more in</th>
+            <th scope="col" class="number">
+              more in
+            </th>
             <th scope="col">digest</th>
           </tr>
         </thead>
         <tbody>
-          {tiers.map(({ tier, route, used, limit, retryAfterMs, resetMs, key, isUnlimited }) => {
+          {tiers.map(({ tier, route, used, limit, retryAfterMs, resetMs, key, isUnlimited, blockedUntilMs }) => {
             const name = route === null ? tier : `${tier} ${route}`
             const left = limit - used
             return (
               <tr key={name}>
-                <th scope="row">{name}</th>
+                <th scope="row">
+                  {name}
+                  {blockedUntilMs !== null && <span class="wrong"> blocked until {moment(blockedUntilMs)}</span>}
+                </th>
                 <td class="number">{count(used)}</td>
                 <td class="number">
                   {count(limit)}

@@ -169,26 +169,25 @@ type Run = (path: string, body: object, said: string) => Promise<void>
 function Raise({ run, act }: { run: Run; act: Act }) {
   const { value } = usePolled<Policies>('/admin/policies', 60_000)
   const [policy, setPolicy] = useState('')
+  const limiting = value?.policies.filter(({ tiers }) => tiers.length > 0) ?? []
+  const name = policy || limiting[0]?.name || ''
   const submit = (event: SubmitEvent) => {
     event.preventDefault()
     const form = new FormData(event.currentTarget as HTMLFormElement)
     const limits = String(form.get('limits')).trim()
     const lasts = String(form.get('for')).trim()
-    const name = policy || value?.policies[0]?.name || ''
     run('/override', { limits: { [name]: limits }, ...(lasts && { for: lasts }) }, `"${name}" has other limits.`)
   }
   return (
     <form class="row" onSubmit={submit}>
       <div>
         <label for="policy">Policy</label>
-        <select id="policy" value={policy} onChange={(event) => setPolicy(event.currentTarget.value)}>
-          {value?.policies
-            .filter(({ tiers }) => tiers.length > 0)
-            .map(({ name }) => (
-              <option key={name} value={name}>
-                {name}
-              </option>
-            ))}
+        <select id="policy" value={name} onChange={(event) => setPolicy(event.currentTarget.value)}>
+          {limiting.map(({ name }) => (
+            <option key={name} value={name}>
+              {name}
+            </option>
+          ))}
         </select>
       </div>
       <div>

@@ -5,7 +5,7 @@ import { Figure } from '../parts/figure.tsx'
 import { Plot } from '../parts/plot.tsx'
 import { Scroll } from '../parts/scroll.tsx'
 import { usePolled } from '../parts/use-polled.ts'
-import { count, span } from '../words.ts'
+import { count, span, storeName } from '../words.ts'
 
 /** As often as isolates tell what they have counted. */
 const COUNTED_EVERY_MS = 10_000
@@ -39,8 +39,8 @@ export function Now({ status }: { status: Status | undefined }) {
           ))}
         </select>
       </div>
-      {problem && problem.status !== 404 && <p class="quiet">{problem.message}</p>}
-      {counted && <Requests counted={counted} policies={policies} />}
+      {problem && <p class="quiet">{problem.message}</p>}
+      {counted && <Requests counted={counted} />}
       <Policies policies={policies} counted={counted} />
       {counted && <Tightest counted={counted} />}
       {counted && <MostRefused counted={counted} />}
@@ -53,7 +53,7 @@ function Gateway({ status }: { status: Status }) {
   const isWell = store.reachable !== false && store.circuit === 'closed'
   return (
     <dl class="figures" aria-label="The gateway, as one isolate sees it">
-      <Figure name="Store" value={store.kind === 'memory' ? 'in memory' : 'Redis'} tone={isWell ? 'good' : 'bad'} />
+      <Figure name="Store" value={storeName(store.kind)} tone={isWell ? 'good' : 'bad'} />
       <Figure name="Round trip" value={store.rttMs === null ? 'no answer' : span(store.rttMs)} />
       <Figure name="Circuit" value={store.circuit} tone={store.circuit === 'closed' ? 'good' : 'bad'} />
       <Figure name="Shed level" value={shedLevel === null ? 'off' : shedLevel.toFixed(2)} />
@@ -61,7 +61,7 @@ function Gateway({ status }: { status: Status }) {
   )
 }
 
-function Requests({ counted, policies }: { counted: Counted; policies: readonly PolicyInForce[] }) {
+function Requests({ counted }: { counted: Counted }) {
   const { total, resolution } = counted
   const { seconds, lines } = useMemo(() => {
     const { seconds, values } = overTime(counted, ({ requests }) => requests.admitted)
@@ -89,7 +89,7 @@ function Requests({ counted, policies }: { counted: Counted; policies: readonly 
           value={count(total.store.failures)}
           {...(total.store.failures > 0 && { tone: 'bad' as const })}
         />
-        <Figure name="Cost, about" value={`$${dollarsOf(asked, policies).toFixed(4)}`} />
+        <Figure name="Cost, about" value={`$${dollarsOf(total).toFixed(4)}`} />
       </dl>
       <Plot
         label={`Requests by ${resolution}: ${count(total.requests.admitted)} admitted and ${count(refused)} refused in all`}
@@ -119,9 +119,21 @@ function Policies({ policies, counted }: { policies: readonly PolicyInForce[]; c
               <th scope="col">counts by</th>
               <th scope="col">applies to</th>
               <th scope="col">mode</th>
-              {counted && <th scope="col">admitted</th>}
-              {counted && <th scope="col">over its limit</th>}
-              {counted && <th scope="col">in all</th>}
+              {counted && (
+                <th scope="col" class="number">
+                  admitted
+                </th>
+              )}
+              {counted && (
+                <th scope="col" class="number">
+                  over its limit
+                </th>
+              )}
+              {counted && (
+                <th scope="col" class="number">
+                  in all
+                </th>
+              )}
             </tr>
           </thead>
           <tbody>
@@ -178,7 +190,9 @@ function MostRefused({ counted: { refused } }: { counted: Counted }) {
               <tr>
                 <th scope="col">caller</th>
                 <th scope="col">policy</th>
-                <th scope="col">refused</th>
+                <th scope="col" class="number">
+                  refused
+                </th>
               </tr>
             </thead>
             <tbody>

@@ -2,10 +2,11 @@ import * as v from 'valibot'
 import { findProblems } from '../../config/all-problems.ts'
 import { ConfigError } from '../../config/config-error.ts'
 import type { Environment } from '../../config/load-config.ts'
+import type { Policy } from '../../request/policy/policy.ts'
 import { withPolicies } from '../../rules/edits.ts'
 import { policiesOf } from '../../rules/policies.ts'
 import { changeRules, edited, note, problemOfRules } from '../change-rules.ts'
-import { type DescribedPolicy, describePolicy, policy } from '../describe-policy.ts'
+import { describePolicy, policy } from '../describe-policy.ts'
 import { inForce } from '../in-force.ts'
 import { defineOperation, OperationError } from '../operation.ts'
 
@@ -72,15 +73,17 @@ export const diff = defineOperation({
     changed: v.array(v.strictObject({ before: policy, after: policy })),
   }),
   async run(operated, { body }) {
-    const before = (await inForce(operated)).policies.map(describePolicy)
-    const after = describedTables(operated.env, body.policies) ?? operated.config.policies.map(describePolicy)
-    const named = (policies: readonly DescribedPolicy[], name: string) => policies.find((each) => each.name === name)
+    const { policies: before } = await inForce(operated)
+    const after = policiesFrom(operated.env, body.policies) ?? operated.config.policies
+    const named = (policies: readonly Policy[], name: string) => policies.find((each) => each.name === name)
     return {
-      added: after.filter(({ name }) => !named(before, name)),
-      removed: before.filter(({ name }) => !named(after, name)),
+      added: after.filter(({ name }) => !named(before, name)).map(describePolicy),
+      removed: before.filter(({ name }) => !named(after, name)).map(describePolicy),
       changed: after.flatMap((each) => {
         const was = named(before, each.name)
-        return was && JSON.stringify(was) !== JSON.stringify(each) ? [{ before: was, after: each }] : []
+        // All of it, and not only what is described.
+        if (!was || JSON.stringify(was) === JSON.stringify(each)) return []
+        return [{ before: describePolicy(was), after: describePolicy(each) }]
       }),
     }
   },
@@ -106,10 +109,10 @@ export const push = defineOperation({
 })
 
 /** @returns undefined for null @throws {OperationError} */
-function describedTables(env: Environment, tables: readonly object[] | null): DescribedPolicy[] | undefined {
+function policiesFrom(env: Environment, tables: readonly object[] | null): readonly Policy[] | undefined {
   if (tables === null) return undefined
   try {
-    return policiesOf(env, tables, 'policies').map(describePolicy)
+    return policiesOf(env, tables, 'policies')
   } catch (error) {
     throw error instanceof ConfigError ? new OperationError(problemOfRules(error)) : error
   }

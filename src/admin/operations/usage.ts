@@ -20,6 +20,10 @@ const tier = v.strictObject({
   left: units,
   resetMs: v.pipe(units, v.description('Milliseconds until more than that is left; 0 if all is.')),
   retryAfterMs: v.pipe(units, v.description('Milliseconds until a request is admitted; 0 if it is now.')),
+  blockedUntilMs: v.pipe(
+    v.nullable(v.number()),
+    v.description('The policy blocks it until then, milliseconds since the Unix epoch; null: it does not.'),
+  ),
   isUnlimited: v.pipe(v.boolean(), v.description('It is counted, but refuses nothing.')),
 })
 

@@ -38,6 +38,7 @@ beforeAll(async () => {
     KEY_PREFIX,
     RULES: 'on',
     RULES_REFRESH_MS: 100,
+    STATISTICS: 'on',
     ADMIN_TOKEN,
   })
   document = json(await operate(gateway.url, '/openapi.json')) as OpenApi
@@ -187,10 +188,13 @@ test.each([
   expect(await call(path, { body }, 400)).toMatchObject({ place })
 })
 
-test.each(['/version', '/version?version=x'])('%s is refused, and the place named', async (path) => {
-  const place = /[?](\w+)/.exec(path)?.[1] ?? 'version'
-  expect(json(await operate(gateway.url, path))).toMatchObject({ status: 400, place })
-})
+test.each(['/statistics?by=day', '/statistics?periods=0', '/statistics?at=7', '/version', '/version?version=x'])(
+  '%s is refused, and the place named',
+  async (path) => {
+    const place = /[?](\w+)/.exec(path)?.[1] ?? 'version'
+    expect(json(await operate(gateway.url, path))).toMatchObject({ status: 400, place })
+  },
+)
 
 /** Sends requests until they are answered so: isolates read the rules every 100 ms. */
 async function expectSoon(headers: Readonly<Record<string, string>>, status: number, path = '/'): Promise<void> {
@@ -264,6 +268,11 @@ describe('the rules', () => {
       { name: 'tight', limits: '1/1h', by: 'token' },
     ]
     expect(await call('/policies/validate', { body: { policies } })).toEqual({ isValid: true, problems: [] })
+    const costlier = [{ ...POLICIES[0], cost: 2 }, POLICIES[1]]
+    expect(await call('/policies/diff', { body: { policies: costlier } })).toMatchObject({
+      ...{ added: [], removed: [] },
+      changed: [{ after: { name: 'login' } }],
+    })
     const wrong = [
       { name: 'a', limits: 'x' },
       { name: 'b', limit: '1/1m' },
@@ -310,6 +319,19 @@ describe('the rules', () => {
     await call('/policies/push', { body: { policies: null, shadow: true } })
     expect(await call('/rules')).toMatchObject({ rules: { shadow: null } })
   })
+})
+
+test('statistics tells what was counted, minute by minute and hour by hour', async () => {
+  await expect
+    .poll(async () => {
+      // What an isolate has counted goes out with a later request.
+      await spend('/', { 'CF-Connecting-IP': '203.0.113.50' })
+      const { total } = await call('/statistics')
+      return (total as { requests: { admitted: number } }).requests.admitted
+    })
+    .toBeGreaterThan(0)
+  const { resolution, toMs, fromMs } = await call('/statistics?by=hour&periods=24')
+  expect([resolution, Number(toMs) - Number(fromMs)]).toEqual(['hour', expect.any(Number)])
 })
 
 test('without RULES, it is said that there are none', async () => {

@@ -35,6 +35,7 @@ beforeAll(async () => {
     ON_STORE_ERROR: 'local',
     RULES: 'on',
     RULES_REFRESH_MS: 100,
+    STATISTICS: 'on',
     ADMIN_TOKEN,
   })
   page = await openPage()
@@ -217,6 +218,29 @@ test('policies are tried in shadow, and what would differ is shown', async () =>
   await expect.poll(differing, { interval: 100 }).toBeGreaterThan(0)
   await page.getByRole('button', { name: 'End shadow' }).click()
   await page.getByText('Nothing is in shadow.').waitFor()
+})
+
+test('numbers move under load, and lead to who is refused most', async () => {
+  await page.getByRole('link', { name: 'Now' }).click()
+  const shown = async (name: string) => {
+    const text = (await figure(name).count()) > 0 ? await figure(name).textContent() : null
+    return Number(text?.replaceAll(',', '') ?? 0)
+  }
+  // Isolates tell what they have counted every ten seconds, and the page asks as often.
+  await expect.poll(() => shown('Admitted')).toBeGreaterThan(0)
+  const before = { admitted: await shown('Admitted'), refused: await shown('Refused') }
+  for (let at = 0; at < 30; at++) await call('/', { Authorization: 'Bearer the-busiest' })
+  await expect.poll(() => shown('Admitted')).toBeGreaterThanOrEqual(before.admitted + 10)
+  await expect.poll(() => shown('Refused')).toBeGreaterThanOrEqual(before.refused + 20)
+  const plot = page.getByRole('img', { name: /admitted and .* refused/ })
+  expect(await plot.locator('canvas').count()).toBe(1)
+  expect(await page.getByText('default-1h').first().isVisible()).toBe(true)
+  await expectAccessible(page)
+  const busiest = page.getByRole('region', { name: 'Callers refused most' }).getByRole('row').nth(1)
+  await busiest.getByRole('link').click()
+  await expect
+    .poll(() => page.getByRole('meter', { name: 'default-1h' }).getAttribute('aria-label'))
+    .toBe('default-1h: 10 of 10 used')
 })
 
 test('every view fits a phone', async () => {
