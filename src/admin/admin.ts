@@ -1,5 +1,6 @@
 /** What operators talk to, below `/_sluice/`. Loaded only where there is a token for it. */
 import * as v from 'valibot'
+import { ConfigError } from '../config/config-error.ts'
 import type { AdminConfig, Config } from '../config/load-config.ts'
 import type { Operate, OperatedGateway } from '../gateway/app.ts'
 import { type Problem, problemResponse, retryAfter, TEMPORARY_REDUCED_CAPACITY } from '../http/problem.ts'
@@ -118,6 +119,13 @@ function problemOf(error: unknown): Problem {
     // It says what was expected, or what cannot be.
     const place = error.part === undefined ? 'caller' : `caller.${error.part}`
     return { status: 400, title: 'Bad Request', detail: `${place}: ${error.message}.`, extensions: { place } }
+  }
+  if (error instanceof ConfigError) {
+    return {
+      status: 500,
+      title: 'Rules Unreadable',
+      detail: `The rules that are stored make no sense: ${error.message}.`,
+    }
   }
   if (!(error instanceof StoreError)) throw error
   return {

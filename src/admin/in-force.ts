@@ -1,3 +1,4 @@
+import { ConfigError } from '../config/config-error.ts'
 import type { Policy } from '../request/policy/policy.ts'
 import { NO_RULES, type Rules } from '../rules/document.ts'
 import { currentRules } from '../rules/editor.ts'
@@ -10,10 +11,19 @@ export interface InForce {
   readonly policies: readonly Policy[]
 }
 
-/** Isolates follow within twice RULES_REFRESH_MS. @throws {StoreError} @throws {ConfigError} */
+/**
+ * Isolates follow within twice RULES_REFRESH_MS. If the newest rules do not fit what was deployed, it holds, as it does
+ * in an isolate that starts with them.
+ * @throws {StoreError} @throws {ConfigError} if what is stored are no rules
+ */
 export async function inForce({ governed, config, env }: Operated): Promise<InForce> {
   if (!governed) return { rules: NO_RULES, policies: config.policies }
   const { rules } = await currentRules(governed.documents)
-  const policies = rules.policies === undefined ? config.policies : policiesOf(env, rules.policies, 'policies')
-  return { rules, policies }
+  if (rules.policies === undefined) return { rules, policies: config.policies }
+  try {
+    return { rules, policies: policiesOf(env, rules.policies, 'policies') }
+  } catch (error) {
+    if (error instanceof ConfigError) return { rules: NO_RULES, policies: config.policies }
+    throw error
+  }
 }
