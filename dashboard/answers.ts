@@ -1,5 +1,6 @@
 /** What the API answers. */
 import type { TierState } from '../src/request/caller/usage-of-rules.ts'
+import type { Statistics } from '../src/statistics/read-statistics.ts'
 
 export interface Status {
   readonly nowMs: number
@@ -16,7 +17,9 @@ export interface Status {
 
 export interface CallerUsage {
   readonly nowMs: number
-  readonly tiers: readonly TierState[]
+  /** By the rules; null: it is let in. */
+  readonly blocked: { readonly status: number; readonly reason: string | null; readonly untilMs: number | null } | null
+  readonly tiers: readonly (TierState & { readonly isUnlimited: boolean })[]
   readonly leftOut: readonly { readonly policy: string; readonly why: string }[]
 }
 
@@ -31,4 +34,77 @@ export interface PolicyInForce {
   readonly by: readonly string[]
   readonly match: readonly string[] | null
   readonly mode: 'enforce' | 'shadow'
+}
+
+export interface Counted extends Statistics {
+  readonly latencyBoundsMs: readonly number[]
+}
+
+export interface Policies {
+  readonly source: 'deploy' | 'rules'
+  readonly policies: readonly PolicyInForce[]
+  readonly tables: readonly object[]
+}
+
+export interface Revision {
+  readonly version: number
+  readonly atMs: number
+  readonly by: string
+  readonly why: string
+}
+
+/** Who is meant by an entry, and until when. */
+export interface Entry {
+  readonly by?: string
+  readonly digest?: string
+  readonly value?: string
+  readonly cidr?: string
+  readonly country?: string
+  readonly asn?: number
+  readonly reason?: string
+  readonly until?: string
+  readonly status?: number
+  readonly limits?: Readonly<Record<string, string>>
+  readonly times?: number
+  readonly unlimited?: true
+  readonly policies?: readonly string[]
+}
+
+export interface RulesNow extends Revision {
+  readonly rules: {
+    readonly blocks: readonly Entry[]
+    readonly allows: readonly Entry[]
+    readonly overrides: readonly Entry[]
+    readonly policies: readonly object[] | null
+    readonly shadow: readonly object[] | null
+  }
+  readonly isolate: {
+    readonly version: number
+    readonly readAtMs: number | null
+    readonly problem: string | null
+    readonly shadow: ShadowCounts | null
+  }
+}
+
+export interface ShadowCounts {
+  readonly requests: number
+  readonly refusedByBoth: number
+  readonly refusedByShadowOnly: number
+  readonly refusedByForceOnly: number
+}
+
+export interface Edited {
+  readonly version: number
+  readonly isChanged: boolean
+}
+
+export interface Validity {
+  readonly isValid: boolean
+  readonly problems: readonly { readonly place: string; readonly message: string }[]
+}
+
+export interface Differences {
+  readonly added: readonly PolicyInForce[]
+  readonly removed: readonly PolicyInForce[]
+  readonly changed: readonly { readonly before: PolicyInForce; readonly after: PolicyInForce }[]
 }

@@ -4,8 +4,10 @@ import { ask, type Problem } from './api.ts'
 import { CallerView } from './views/caller.tsx'
 import { Login } from './views/login.tsx'
 import { Now } from './views/now.tsx'
+import { RulesView } from './views/rules.tsx'
+import { storeName } from './words.ts'
 
-const VIEWS = { now: 'Now', caller: 'Caller' } as const
+const VIEWS = { now: 'Now', caller: 'Caller', rules: 'Rules' } as const
 type View = keyof typeof VIEWS
 
 /** Which view, and what of it, as the address has it: `#caller/<digest>`. */
@@ -82,6 +84,7 @@ export function App() {
       <main>
         {view === 'now' && <Now status={status} />}
         {view === 'caller' && <CallerView key={argument} digest={argument} />}
+        {view === 'rules' && <RulesView />}
       </main>
       <footer class="quiet">{status && `version ${status.version}`}</footer>
     </>
@@ -101,8 +104,12 @@ function Alarm({ status, trouble }: { status: Status | undefined; trouble: strin
 function troubleOf(status: Status | undefined): string {
   if (!status) return ''
   const { store, shedLevel } = status
-  if (store.reachable === false) return 'Redis does not answer: limits are decided as ON_STORE_ERROR says.'
-  if (store.circuit !== 'closed') return 'Redis keeps failing, and is left alone for a moment.'
+  if (store.reachable === false) {
+    return `${storeName(store.kind)} does not answer: limits are decided as ON_STORE_ERROR says.`
+  }
+  if (store.circuit !== 'closed') {
+    return `${storeName(store.kind)} keeps failing, and is left alone for a moment.`
+  }
   if (shedLevel !== null && shedLevel > 0) return 'The API is overloaded: less important requests are refused.'
   return ''
 }

@@ -23,3 +23,14 @@ export function span(ms: number): string {
 export function moment(ms: number): string {
   return new Date(ms).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'medium' })
 }
+
+const STORES: Readonly<Record<string, string>> = {
+  redis: 'Redis',
+  memory: 'in memory',
+  'durable-object': 'Durable Objects',
+}
+
+/** @param kind as the API names it */
+export function storeName(kind: string): string {
+  return STORES[kind] ?? kind
+}

@@ -3,6 +3,7 @@
  * @module sluice/worker
  */
 import type { ExecutionContext } from 'hono'
+import type { AdminOptions } from './admin/admin.ts'
 import { ConfigError } from './config/config-error.ts'
 import { type Config, type Environment, isFetcher, loadConfig, OBJECTS } from './config/load-config.ts'
 import { consoleLog, throttle } from './decide/log.ts'
@@ -68,7 +69,7 @@ async function createHandler(env: Environment): Promise<Handler> {
   const own = await openStore(config, env, now)
   const statistics = await statisticsOf(config, env, now)
   const store = statistics?.measured(own) ?? own
-  const createOperate = await operatorsOf(config, statistics?.counters)
+  const createOperate = await operatorsOf({ config, env, counters: statistics?.counters })
   const createObserver = statistics?.createObserver
   const readClaim = await claimReaderOf(config)
   const govern = await governorOf({ config, env, store: own, readClaim, now, log: throttle(consoleLog, now) })
@@ -101,14 +102,15 @@ function isDataset(binding: unknown): binding is AnalyticsDataset {
   return typeof binding === 'object' && binding !== null && 'writeDataPoint' in binding
 }
 
-async function operatorsOf(config: Config, counters: OpenStatistics['counters']): Promise<AppOptions['createOperate']> {
+async function operatorsOf(options: Omit<AdminOptions, 'admin'>): Promise<AppOptions['createOperate']> {
+  const { config, counters } = options
   const { admin, metrics } = config
   const createAdmin = admin && (await import('./admin/admin.ts')).createAdmin
   const createMetrics = metrics && (await import('./admin/metrics/metrics.ts')).createMetrics
   if (!createAdmin && !createMetrics) return undefined
   const measure = counters && metrics && createMetrics?.(metrics, counters)
   return (gateway) => {
-    const operate = admin && createAdmin?.(admin, config, gateway)
+    const operate = admin && createAdmin?.({ ...options, admin }, gateway)
     return async (...asked) => (await measure?.(...asked)) ?? operate?.(...asked)
   }
 }

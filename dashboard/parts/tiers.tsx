@@ -1,33 +1,45 @@
-import type { TierState } from '../../src/request/caller/usage-of-rules.ts'
-import { count, span } from '../words.ts'
+import type { CallerUsage } from '../answers.ts'
+import { count, moment, span } from '../words.ts'
 import { Scroll } from './scroll.tsx'
 
 /** Use of every tier, drawn against its limit. */
-export function Tiers({ tiers }: { tiers: readonly TierState[] }) {
+export function Tiers({ tiers }: Pick<CallerUsage, 'tiers'>) {
   return (
     <Scroll label="Tiers">
       <table>
         <thead>
           <tr>
             <th scope="col">tier</th>
-            <th scope="col">used</th>
-            <th scope="col">of</th>
+            <th scope="col" class="number">
+              used
+            </th>
+            <th scope="col" class="number">
+              of
+            </th>
             <th scope="col" class="wide">
               share
             </th>
-            <th scope="col">more in</th>
+            <th scope="col" class="number">
+              more in
+            </th>
             <th scope="col">digest</th>
           </tr>
         </thead>
         <tbody>
-          {tiers.map(({ tier, route, used, limit, retryAfterMs, resetMs, key }) => {
+          {tiers.map(({ tier, route, used, limit, retryAfterMs, resetMs, key, isUnlimited, blockedUntilMs }) => {
             const name = route === null ? tier : `${tier} ${route}`
             const left = limit - used
             return (
               <tr key={name}>
-                <th scope="row">{name}</th>
+                <th scope="row">
+                  {name}
+                  {blockedUntilMs !== null && <span class="wrong"> blocked until {moment(blockedUntilMs)}</span>}
+                </th>
                 <td class="number">{count(used)}</td>
-                <td class="number">{count(limit)}</td>
+                <td class="number">
+                  {count(limit)}
+                  {isUnlimited && <span class="quiet"> (not enforced)</span>}
+                </td>
                 <td>
                   <meter
                     aria-label={`${name}: ${count(used)} of ${count(limit)} used`}

@@ -1,12 +1,15 @@
 import { useEffect, useState } from 'preact/hooks'
-import type { CallerUsage, Forgotten } from '../answers.ts'
+import type { CallerUsage, Edited, Forgotten, Policies } from '../answers.ts'
 import { ask, type Problem } from '../api.ts'
+import { Said } from '../parts/said.tsx'
 import { Tiers } from '../parts/tiers.tsx'
+import { type Act, useAct } from '../parts/use-act.ts'
+import { usePolled } from '../parts/use-polled.ts'
 import { useSure } from '../parts/use-sure.tsx'
-import { count } from '../words.ts'
+import { count, moment } from '../words.ts'
 
 const KINDS = {
-  token: 'Token (what it sends as Authorization)',
+  token: 'Token (sent as Authorization)',
   ip: 'Address',
   digest: 'Digest (as keys and logs have it)',
   header: 'Header, as name=value',
@@ -14,6 +17,8 @@ const KINDS = {
 type Kind = keyof typeof KINDS
 
 type Caller = Readonly<Record<string, unknown>>
+
+const USAGE_EVERY_MS = 3_000
 
 /** @param digest of the caller to begin with; empty for none */
 export function CallerView({ digest }: { digest: string }) {
@@ -63,50 +68,139 @@ function callerOf(kind: Kind, value: string): Caller {
 
 function Found({ caller }: { caller: Caller }) {
   const [usage, setUsage] = useState<CallerUsage>()
-  const [said, setSaid] = useState('')
+  const [problem, setProblem] = useState<Problem>()
+  const act = useAct()
   const sure = useSure()
   const refresh = async () => {
     try {
       setUsage(await ask<CallerUsage>('/admin/usage', { caller }))
+      setProblem(undefined)
     } catch (error) {
-      setUsage(undefined)
-      setSaid((error as Problem).message)
+      setProblem(error as Problem)
     }
   }
   useEffect(() => {
-    setSaid('')
+    setUsage(undefined)
     refresh()
-    const timer = setInterval(refresh, 3_000)
+    const timer = setInterval(refresh, USAGE_EVERY_MS)
     return () => clearInterval(timer)
   }, [caller])
 
   const reset = async () => {
-    try {
-      const { keys } = await ask<Forgotten>('/admin/reset', { caller })
-      setSaid(`Forgotten: what ${count(keys.length)} ${keys.length === 1 ? 'policy' : 'policies'} had counted.`)
-    } catch (error) {
-      setSaid((error as Problem).message)
-    }
+    const told = ({ keys }: Forgotten) =>
+      `Forgotten: what ${count(keys.length)} ${keys.length === 1 ? 'policy' : 'policies'} had counted.`
+    await act.run('/reset', { caller }, told)
     await refresh()
   }
   return (
     <section aria-labelledby="found">
       <h2 id="found">What it has used</h2>
-      <p role="status">{said}</p>
+      {problem && <p class="wrong">{problem.message}</p>}
+      {usage?.blocked && <p class="wrong">{blockedInWords(usage.blocked)}</p>}
       {usage && <Tiers tiers={usage.tiers} />}
       {usage?.leftOut.map(({ policy, why }) => (
         <p key={policy} class="quiet">
           {policy}: not asked, {why}
         </p>
       ))}
-      {usage && (
-        <div class="buttons">
-          <button type="button" onClick={() => sure.ask('Forget what this caller has used?', reset)}>
-            Reset
-          </button>
-        </div>
-      )}
+      <div class="buttons">
+        <button type="button" onClick={() => sure.ask('Forget what this caller has used?', reset)}>
+          Reset
+        </button>
+      </div>
+      <Said act={act} />
+      <Orders who={caller} sure={sure.ask} onDone={refresh} />
       {sure.element}
     </section>
+  )
+}
+
+function blockedInWords({ status, reason, untilMs }: NonNullable<CallerUsage['blocked']>): string {
+  const until = untilMs === null ? '' : ` until ${moment(untilMs)}`
+  return `Not let in${until}: answered ${status}${reason === null ? '' : `, ${reason}`}.`
+}
+
+interface OrdersProps {
+  readonly who: Caller
+  readonly sure: (text: string, act: () => void) => void
+  readonly onDone: () => void
+}
+
+/** What can be ruled for this caller. */
+function Orders({ who, sure, onDone }: OrdersProps) {
+  const act = useAct()
+  const { problem } = usePolled('/admin/rules', 30_000)
+  if (problem?.status === 404) return <p class="quiet">{problem.message}</p>
+  const run: Run = async (path, body, said) => {
+    const told = ({ version }: Edited) => `${said} It is version ${version}, and holds everywhere within seconds.`
+    await act.run(path, { who, ...body }, told)
+    onDone()
+  }
+  return (
+    <>
+      <h2>What holds for it</h2>
+      <Raise run={run} act={act} />
+      <div class="buttons">
+        <button
+          type="button"
+          class="danger"
+          onClick={() => sure('Let this caller in no more?', () => run('/block', {}, 'Blocked.'))}
+        >
+          Block
+        </button>
+        <button type="button" class="plain" onClick={() => run('/block', { remove: true }, 'No longer blocked.')}>
+          Unblock
+        </button>
+        <button
+          type="button"
+          class="plain"
+          onClick={() => run('/override', { remove: true }, 'The usual limits hold.')}
+        >
+          Usual limits
+        </button>
+      </div>
+      <Said act={act} />
+    </>
+  )
+}
+
+type Run = (path: string, body: object, said: string) => Promise<void>
+
+function Raise({ run, act }: { run: Run; act: Act }) {
+  const { value } = usePolled<Policies>('/admin/policies', 60_000)
+  const [policy, setPolicy] = useState('')
+  const limiting = value?.policies.filter(({ tiers }) => tiers.length > 0) ?? []
+  const name = policy || limiting[0]?.name || ''
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault()
+    const form = new FormData(event.currentTarget as HTMLFormElement)
+    const limits = String(form.get('limits')).trim()
+    const lasts = String(form.get('for')).trim()
+    run('/override', { limits: { [name]: limits }, ...(lasts && { for: lasts }) }, `"${name}" has other limits.`)
+  }
+  return (
+    <form class="row" onSubmit={submit}>
+      <div>
+        <label for="policy">Policy</label>
+        <select id="policy" value={name} onChange={(event) => setPolicy(event.currentTarget.value)}>
+          {limiting.map(({ name }) => (
+            <option key={name} value={name}>
+              {name}
+            </option>
+          ))}
+        </select>
+      </div>
+      <div>
+        <label for="limits">Other limits, such as 600/1m</label>
+        <input id="limits" name="limits" required />
+      </div>
+      <div>
+        <label for="for">For so long, such as 1h (or no end)</label>
+        <input id="for" name="for" />
+      </div>
+      <button type="submit" disabled={act.isBusy}>
+        Set limits
+      </button>
+    </form>
   )
 }

@@ -1,26 +1,59 @@
-import { useEffect, useState } from 'preact/hooks'
-import type { PolicyInForce, Status } from '../answers.ts'
-import { ask } from '../api.ts'
+import { useMemo, useState } from 'preact/hooks'
+import type { Counted, PolicyInForce, Status } from '../answers.ts'
+import { dollarsOf, latencyOf, overTime, refusedOf, totalOf } from '../figures.ts'
 import { Figure } from '../parts/figure.tsx'
+import { Plot } from '../parts/plot.tsx'
 import { Scroll } from '../parts/scroll.tsx'
-import { count, span } from '../words.ts'
+import { usePolled } from '../parts/use-polled.ts'
+import { count, span, storeName } from '../words.ts'
+
+/** As often as isolates tell what they have counted. */
+const COUNTED_EVERY_MS = 10_000
+const POLICIES_EVERY_MS = 10_000
+
+const RANGES = {
+  'by=minute&periods=30': 'the last half hour',
+  'by=minute&periods=120': 'the last two hours',
+  'by=hour&periods=24': 'the last day',
+  'by=hour&periods=720': 'the last 30 days',
+} as const
+type Range = keyof typeof RANGES
 
 export function Now({ status }: { status: Status | undefined }) {
+  const { value: inForce } = usePolled<{ policies: PolicyInForce[] }>('/admin/policies', POLICIES_EVERY_MS)
+  const policies = inForce?.policies ?? []
+  const [range, setRange] = useState<Range>('by=minute&periods=30')
+  const { value: counted, problem } = usePolled<Counted>(`/admin/statistics?${range}`, COUNTED_EVERY_MS)
   return (
     <>
       <h1>Now</h1>
-      {status && <Figures status={status} />}
-      <Policies />
+      {status && <Gateway status={status} />}
+      <div class="heading">
+        <h2 id="counted">Requests</h2>
+        <label for="range">in</label>
+        <select id="range" value={range} onChange={(event) => setRange(event.currentTarget.value as Range)}>
+          {Object.entries(RANGES).map(([name, title]) => (
+            <option key={name} value={name}>
+              {title}
+            </option>
+          ))}
+        </select>
+      </div>
+      {problem && <p class="quiet">{problem.message}</p>}
+      {counted && <Requests counted={counted} />}
+      <Policies policies={policies} counted={counted} />
+      {counted && <Tightest counted={counted} />}
+      {counted && <MostRefused counted={counted} />}
     </>
   )
 }
 
-function Figures({ status }: { status: Status }) {
+function Gateway({ status }: { status: Status }) {
   const { store, shedLevel } = status
   const isWell = store.reachable !== false && store.circuit === 'closed'
   return (
     <dl class="figures" aria-label="The gateway, as one isolate sees it">
-      <Figure name="Store" value={store.kind === 'redis' ? 'Redis' : 'in memory'} tone={isWell ? 'good' : 'bad'} />
+      <Figure name="Store" value={storeName(store.kind)} tone={isWell ? 'good' : 'bad'} />
       <Figure name="Round trip" value={store.rttMs === null ? 'no answer' : span(store.rttMs)} />
       <Figure name="Circuit" value={store.circuit} tone={store.circuit === 'closed' ? 'good' : 'bad'} />
       <Figure name="Shed level" value={shedLevel === null ? 'off' : shedLevel.toFixed(2)} />
@@ -28,14 +61,52 @@ function Figures({ status }: { status: Status }) {
   )
 }
 
-function Policies() {
-  const [policies, setPolicies] = useState<readonly PolicyInForce[]>([])
-  useEffect(() => {
-    ask<{ policies: PolicyInForce[] }>('/admin/policies').then(
-      (answer) => setPolicies(answer.policies),
-      () => {},
-    )
-  }, [])
+function Requests({ counted }: { counted: Counted }) {
+  const { total, resolution } = counted
+  const { seconds, lines } = useMemo(() => {
+    const { seconds, values } = overTime(counted, ({ requests }) => requests.admitted)
+    return {
+      seconds,
+      lines: [
+        { name: 'admitted', color: '--accent', values },
+        { name: 'refused', color: '--bad', values: overTime(counted, refusedOf).values },
+      ],
+    }
+  }, [counted])
+  const refused = refusedOf(total)
+  const asked = total.store.calls
+  return (
+    <section aria-labelledby="counted">
+      <dl class="figures">
+        <Figure name="Admitted" value={count(total.requests.admitted)} />
+        <Figure name="Refused" value={count(refused)} {...(refused > 0 && { tone: 'bad' as const })} />
+        <Figure name="Decided without a call" value={count(total.saved.denyCache + total.saved.leases)} />
+        <Figure name="Calls to the store" value={count(asked)} />
+        <Figure name="Half of them within" value={latencyOf(counted, 0.5)} />
+        <Figure name="99 of 100 within" value={latencyOf(counted, 0.99)} />
+        <Figure
+          name="Calls that failed"
+          value={count(total.store.failures)}
+          {...(total.store.failures > 0 && { tone: 'bad' as const })}
+        />
+        <Figure name="Cost, about" value={`$${dollarsOf(total).toFixed(4)}`} />
+      </dl>
+      <Plot
+        label={`Requests by ${resolution}: ${count(total.requests.admitted)} admitted and ${count(refused)} refused in all`}
+        seconds={seconds}
+        lines={lines}
+      />
+    </section>
+  )
+}
+
+function Policies({ policies, counted }: { policies: readonly PolicyInForce[]; counted: Counted | undefined }) {
+  const numbers = (name: string) => {
+    const rows = (counted?.total.policies ?? []).filter(({ policy }) => policy === name)
+    const admitted = rows.reduce((sum, { requests }) => sum + requests.admitted, 0)
+    const limited = rows.reduce((sum, { requests }) => sum + requests.limited + requests.shadow_limited, 0)
+    return { admitted, limited, all: rows.reduce((sum, { requests }) => sum + totalOf(requests), 0) }
+  }
   return (
     <section aria-labelledby="policies">
       <h2 id="policies">Policies in force</h2>
@@ -48,21 +119,99 @@ function Policies() {
               <th scope="col">counts by</th>
               <th scope="col">applies to</th>
               <th scope="col">mode</th>
+              {counted && (
+                <th scope="col" class="number">
+                  admitted
+                </th>
+              )}
+              {counted && (
+                <th scope="col" class="number">
+                  over its limit
+                </th>
+              )}
+              {counted && (
+                <th scope="col" class="number">
+                  in all
+                </th>
+              )}
             </tr>
           </thead>
           <tbody>
-            {policies.map(({ name, tiers, by, match, mode }) => (
-              <tr key={name}>
-                <th scope="row">{name}</th>
-                <td>{tiers.map(({ limit, windowMs }) => `${count(limit)} per ${span(windowMs)}`).join(', ')}</td>
-                <td>{by.join(' + ')}</td>
-                <td>{match ? match.join(', ') : 'everything'}</td>
-                <td>{mode}</td>
-              </tr>
-            ))}
+            {policies.map(({ name, tiers, by, match, mode }) => {
+              const { admitted, limited, all } = numbers(name)
+              return (
+                <tr key={name}>
+                  <th scope="row">{name}</th>
+                  <td>{tiers.map(({ limit, windowMs }) => `${count(limit)} per ${span(windowMs)}`).join(', ')}</td>
+                  <td>{by.join(' + ')}</td>
+                  <td>{match ? match.join(', ') : 'everything'}</td>
+                  <td>{mode}</td>
+                  {counted && <td class="number">{count(admitted)}</td>}
+                  {counted && <td class="number">{count(limited)}</td>}
+                  {counted && <td class="number">{count(all)}</td>}
+                </tr>
+              )
+            })}
           </tbody>
         </table>
       </Scroll>
+    </section>
+  )
+}
+
+function Tightest({ counted: { total } }: { counted: Counted }) {
+  return (
+    <section aria-labelledby="tightest">
+      <h2 id="tightest">Tightest tiers</h2>
+      {total.tiers.length === 0 && <p class="quiet">No tier has refused anything.</p>}
+      <ol class="bars">
+        {total.tiers.slice(0, 10).map(({ tier, limited }) => (
+          <li key={tier}>
+            <span>{tier}</span>
+            <progress aria-label={`${tier}: ${count(limited)} refused`} max={total.tiers[0]?.limited} value={limited} />
+            <span class="number">{count(limited)} refused</span>
+          </li>
+        ))}
+      </ol>
+    </section>
+  )
+}
+
+function MostRefused({ counted: { refused } }: { counted: Counted }) {
+  return (
+    <section aria-labelledby="refused">
+      <h2 id="refused">Callers refused most</h2>
+      {refused.callers.length === 0 ? (
+        <p class="quiet">Nobody was refused.</p>
+      ) : (
+        <Scroll label="Callers refused most">
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">caller</th>
+                <th scope="col">policy</th>
+                <th scope="col" class="number">
+                  refused
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {refused.callers.slice(0, 20).map(({ digest, policy, atLeast, atMost, label }) => (
+                <tr key={`${policy} ${digest}`}>
+                  <th scope="row">
+                    <a href={`#caller/${encodeURIComponent(digest)}`}>
+                      <code>{digest}</code>
+                    </a>
+                    {label !== undefined && <span class="quiet"> {label}</span>}
+                  </th>
+                  <td>{policy}</td>
+                  <td class="number">{atLeast === atMost ? count(atMost) : `${count(atLeast)} to ${count(atMost)}`}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Scroll>
+      )}
     </section>
   )
 }

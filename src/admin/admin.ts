@@ -1,5 +1,6 @@
 /** What operators talk to, below `/_sluice/`. Loaded only where there is a token for it. */
 import * as v from 'valibot'
+import { ConfigError } from '../config/config-error.ts'
 import type { AdminConfig, Config } from '../config/load-config.ts'
 import type { Operate, OperatedGateway } from '../gateway/app.ts'
 import { type Problem, problemResponse, retryAfter, TEMPORARY_REDUCED_CAPACITY } from '../http/problem.ts'
@@ -16,12 +17,19 @@ import { readJson } from './read-json.ts'
 const ROOT = '/_sluice'
 const API = `${ROOT}/admin`
 
+export interface AdminOptions extends Pick<Operated, 'env' | 'counters'> {
+  readonly admin: AdminConfig
+  readonly config: Config
+}
+
 /** Makes what answers operators. */
-export function createAdmin({ token, host }: AdminConfig, config: Config, gateway: OperatedGateway): Operate {
-  const { store, decider, health, readHealth, now, log } = gateway
+export function createAdmin(options: AdminOptions, gateway: OperatedGateway): Operate {
+  const { admin, config, env, counters } = options
+  const { token, host } = admin
+  const { store, decider, health, governed, readHealth, now, log } = gateway
   const { ipv6Prefix, identitySecret } = config
   const gate = new Gate({ token, ipv6Prefix, digest: createDigest(identitySecret), now, log })
-  const operated: Operated = { config, store, decider, upstream: health, readHealth, now }
+  const operated: Operated = { config, env, store, decider, upstream: health, governed, readHealth, counters, now }
   let document: string | undefined
 
   return async function operate(request, target) {
@@ -48,11 +56,15 @@ export function createAdmin({ token, host }: AdminConfig, config: Config, gatewa
 const HEADERS = { 'Cache-Control': 'no-store', 'X-Content-Type-Options': 'nosniff' }
 
 async function answer(operation: Operation, request: Request, operated: Operated): Promise<Response> {
-  const { body, everyMs } = operation
+  const { body, query, everyMs } = operation
   try {
-    const input = body ? readBody(body, await readJson(request)) : undefined
-    if (everyMs !== undefined) return events(() => operation.run(operated, input), everyMs)
-    return Response.json(await operation.run(operated, input), { headers: HEADERS })
+    const parameters = Object.fromEntries(new URL(request.url).searchParams)
+    const asked = {
+      query: query ? readInput(query, parameters) : undefined,
+      body: body ? readInput(body, await readJson(request)) : undefined,
+    }
+    if (everyMs !== undefined) return events(() => operation.run(operated, asked), everyMs)
+    return Response.json(await operation.run(operated, asked), { headers: HEADERS })
   } catch (error) {
     return problemResponse(problemOf(error))
   }
@@ -82,7 +94,7 @@ const login = v.strictObject({ token: v.string() })
 
 async function logIn(request: Request, gate: Gate): Promise<Response> {
   try {
-    const { token } = readBody(login, await readJson(request)) as v.InferOutput<typeof login>
+    const { token } = readInput(login, await readJson(request)) as v.InferOutput<typeof login>
     const refused = gate.refuseToken(request, token)
     return refused ?? new Response(null, { status: 204, headers: { 'Set-Cookie': gate.sessions.begin(), ...HEADERS } })
   } catch (error) {
@@ -91,7 +103,7 @@ async function logIn(request: Request, gate: Gate): Promise<Response> {
 }
 
 /** @throws {OperationError} that says where the mistake is */
-function readBody(schema: NonNullable<Operation['body']>, value: unknown): unknown {
+function readInput(schema: Operation['answer'], value: unknown): unknown {
   const result = v.safeParse(schema, value, { abortEarly: true })
   if (result.success) return result.output
   const [{ path = [], expected, received }] = result.issues
@@ -107,6 +119,13 @@ function problemOf(error: unknown): Problem {
     // It says what was expected, or what cannot be.
     const place = error.part === undefined ? 'caller' : `caller.${error.part}`
     return { status: 400, title: 'Bad Request', detail: `${place}: ${error.message}.`, extensions: { place } }
+  }
+  if (error instanceof ConfigError) {
+    return {
+      status: 500,
+      title: 'Rules Unreadable',
+      detail: `The rules that are stored make no sense: ${error.message}.`,
+    }
   }
   if (!(error instanceof StoreError)) throw error
   return {

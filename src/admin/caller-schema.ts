@@ -48,10 +48,13 @@ export function rulesOf(config: CountingConfig, { digest, ...parts }: CallerInpu
   if (known.length === 0) {
     throw new OperationError(badInput('caller', 'one of token, ip, header, query, form, claim, route and digest'))
   }
-  const { token, ip, claim, route, header = {}, query = {}, form = {} } = parts
-  const asked: Caller = {
-    ...{ token, ip, claim, route },
+  return rulesOfCaller(config, callerOf(parts))
+}
+
+/** What is known of it, beside a digest. */
+export function callerOf({ token, ip, route, header = {}, query = {}, form = {}, claim }: CallerInput): Caller {
+  return {
+    ...{ token, ip, route, claim },
     ...{ header: Object.entries(header), query: Object.entries(query), form: Object.entries(form) },
   }
-  return rulesOfCaller(config, asked)
 }

@@ -1,4 +1,5 @@
 import { toJsonSchema } from '@valibot/to-json-schema'
+import type * as v from 'valibot'
 import { version } from '../../package.json'
 import type { Operation } from './operation.ts'
 
@@ -45,18 +46,27 @@ const PROBLEM = {
   },
 }
 
-function described({ path, summary, description, body, answer, everyMs }: Operation): object {
+function described({ path, summary, description, body, query, answer, everyMs }: Operation): object {
   const words = path.slice(1).split('/')
   return {
     operationId: words.map((word, at) => (at === 0 ? word : word.charAt(0).toUpperCase() + word.slice(1))).join(''),
     summary,
     ...(description !== undefined && { description }),
+    ...(query && { parameters: parametersOf(query) }),
     ...(body && { requestBody: { required: true, content: jsonOf(body, 'input') } }),
     responses: {
       200: { description: 'Done.', content: everyMs === undefined ? jsonOf(answer, 'output') : eventsOf(answer) },
       default: { $ref: '#/components/responses/Problem' },
     },
   }
+}
+
+function parametersOf(schema: NonNullable<Operation['query']>): object[] {
+  const { entries } = schema as unknown as v.StrictObjectSchema<v.ObjectEntries, undefined>
+  return Object.entries(entries).map(([name, entry]) => ({
+    ...{ name, in: 'query', required: entry.type !== 'optional' },
+    schema: schemaOf(entry as Operation['answer'], 'input'),
+  }))
 }
 
 function jsonOf(schema: Operation['answer'], typeMode: 'input' | 'output'): object {

@@ -1,20 +1,28 @@
 import type * as v from 'valibot'
-import type { Config } from '../config/load-config.ts'
+import type { Config, Environment } from '../config/load-config.ts'
 import type { Decider } from '../decide/decider.ts'
 import type { Health } from '../gateway/health.ts'
 import type { Problem } from '../http/problem.ts'
+import type { Governed } from '../limiter/governed.ts'
 import type { UpstreamHealth } from '../limiter/shedding/upstream-health.ts'
+import type { Counters } from '../store/counters.ts'
 import type { Store } from '../store/store.ts'
 
 /** What operations work on. */
 export interface Operated {
   readonly config: Config
+  /** What the configuration was read from. */
+  readonly env: Environment
+  /** Undefined: no rules are followed. */
+  readonly governed: Governed | undefined
   /** Asked directly: an operator is to see what it holds, and not what stands in for it. */
   readonly store: Pick<Store, 'decide'>
   readonly decider: Pick<Decider, 'forget'>
   readonly readHealth: () => Promise<Health>
   /** Undefined: what answers is not watched. */
   readonly upstream: Pick<UpstreamHealth, 'level'> | undefined
+  /** Undefined: nothing is counted. */
+  readonly counters: Counters | undefined
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
 }
@@ -23,7 +31,7 @@ export interface Operated {
 type Schema<Output = unknown> = v.GenericSchema<any, Output>
 
 /** One thing that operators can ask for, as the document of the API has it. */
-export interface Operation<Body = unknown, Answer = unknown> {
+export interface Operation<Body = unknown, Answer = unknown, Query = unknown> {
   readonly method: 'GET' | 'POST'
   /** Below `/_sluice/admin`. */
   readonly path: `/${string}`
@@ -31,13 +39,21 @@ export interface Operation<Body = unknown, Answer = unknown> {
   readonly description?: string
   /** Of its JSON; left out: it has none. */
   readonly body?: Schema<Body>
+  /** Of an object of the parameters in its URL, which name no caller; left out: it has none. */
+  readonly query?: Schema<Query>
   readonly answer: Schema<Answer>
   /** It is done again and again, with so many milliseconds between, and each answer is an event of a stream. */
   readonly everyMs?: number
-  run(operated: Operated, body: Body): Promise<Answer>
+  run(operated: Operated, asked: Asked<Body, Query>): Promise<Answer>
 }
 
-export function defineOperation<Body, Answer>(operation: Operation<Body, Answer>): Operation {
+/** What was sent, as the schemas have read it. */
+export interface Asked<Body = unknown, Query = unknown> {
+  readonly body: Body
+  readonly query: Query
+}
+
+export function defineOperation<Body, Answer, Query>(operation: Operation<Body, Answer, Query>): Operation {
   return operation as unknown as Operation
 }
 

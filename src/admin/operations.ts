@@ -1,8 +1,17 @@
 import type { Operation } from './operation.ts'
-import { policies } from './operations/policies.ts'
+import { diff, policies, push, validate } from './operations/policies.ts'
 import { reset } from './operations/reset.ts'
+import { allow, block, override, rules } from './operations/rules.ts'
+import { statistics } from './operations/statistics.ts'
 import { live, status } from './operations/status.ts'
 import { usage } from './operations/usage.ts'
+import { rollback, version, versions } from './operations/versions.ts'
 
 /** All that the API can do, in the order of its document. */
-export const OPERATIONS: readonly Operation[] = [status, live, policies, usage, reset]
+export const OPERATIONS: readonly Operation[] = [
+  ...[status, live, statistics],
+  ...[usage, reset],
+  ...[rules, block, allow, override],
+  ...[policies, validate, diff, push],
+  ...[versions, version, rollback],
+]

@@ -1,5 +1,6 @@
 import * as v from 'valibot'
 import { caller, rulesOf } from '../caller-schema.ts'
+import { inForce } from '../in-force.ts'
 import { badInput, defineOperation, OperationError } from '../operation.ts'
 import { leftOut } from './usage.ts'
 
@@ -18,13 +19,15 @@ export const reset = defineOperation({
     keys: v.array(v.strictObject({ policy: v.string(), key: v.string() })),
     leftOut: v.pipe(leftOut, v.description('Policies that were left as they are, and why.')),
   }),
-  async run({ config, decider }, body) {
+  async run(operated, { body }) {
+    const { config, decider } = operated
+    const { policies } = await inForce(operated)
     const names = body.policies
-    const known = config.policies.map(({ name }) => name)
+    const known = policies.map(({ name }) => name)
     const unknown = names?.findIndex((name) => !known.includes(name)) ?? -1
     if (unknown >= 0) throw new OperationError(badInput(`policies.${unknown}`, `one of ${known.join(', ')}`))
     const isAsked = ({ policy }: { policy: { name: string } }) => names === undefined || names.includes(policy.name)
-    const asked = await rulesOf(config, body.caller)
+    const asked = await rulesOf({ ...config, policies }, body.caller)
     const keys = asked.rules.filter(isAsked).map(({ policy, rule: { key } }) => ({ policy: policy.name, key }))
     if (keys.length > 0) await decider.forget(keys.map(({ key }) => key))
     return {

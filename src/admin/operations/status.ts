@@ -6,7 +6,7 @@ const answer = v.strictObject({
   version: v.string(),
   status: v.picklist(['ok', 'degraded']),
   store: v.strictObject({
-    kind: v.pipe(v.string(), v.description('`redis` or `memory`.')),
+    kind: v.pipe(v.string(), v.description('`redis`, `durable-object` or `memory`.')),
     reachable: v.nullable(v.boolean()),
     rttMs: v.pipe(v.nullable(v.number()), v.description('How long it took to answer; null if it did not.')),
     circuit: v.pipe(

@@ -1,7 +1,9 @@
 import * as v from 'valibot'
 import { readUsage } from '../../request/caller/usage-of-rules.ts'
 import { caller, rulesOf } from '../caller-schema.ts'
+import { inForce } from '../in-force.ts'
 import { defineOperation } from '../operation.ts'
+import { ordersForCaller } from '../orders-for-caller.ts'
 
 export const leftOut = v.array(v.strictObject({ policy: v.string(), why: v.string() }))
 
@@ -24,6 +26,7 @@ const tier = v.strictObject({
       'Until when the policy refuses the caller, whatever is left: milliseconds since the Unix epoch; null if it does not.',
     ),
   ),
+  isUnlimited: v.pipe(v.boolean(), v.description('It is counted, but refuses nothing.')),
 })
 
 export const usage = defineOperation({
@@ -33,12 +36,31 @@ export const usage = defineOperation({
   body: v.strictObject({ caller }),
   answer: v.strictObject({
     nowMs: v.pipe(v.number(), v.description('The store’s clock, milliseconds since the Unix epoch.')),
-    tiers: v.array(tier),
+    blocked: v.pipe(
+      v.nullable(
+        v.strictObject({ status: v.number(), reason: v.nullable(v.string()), untilMs: v.nullable(v.number()) }),
+      ),
+      v.description('It is not let in, by the rules.'),
+    ),
+    tiers: v.pipe(v.array(tier), v.description('With the limits that hold for it.')),
     leftOut: v.pipe(leftOut, v.description('Policies that say nothing of this caller, and why.')),
   }),
-  async run({ config, store }, body) {
-    const asked = await rulesOf(config, body.caller)
-    const { nowMs, tiers } = await readUsage(store, asked.rules)
-    return { nowMs, tiers: [...tiers], leftOut: asked.leftOut.map(({ policy, why }) => ({ policy: policy.name, why })) }
+  async run(operated, { body }) {
+    const { config, store, now } = operated
+    const { rules, policies } = await inForce(operated)
+    const asked = await rulesOf({ ...config, policies }, body.caller)
+    const { blocked, ordered } = await ordersForCaller(rules, body.caller, asked.rules, config, now())
+    const rulesInForce = asked.rules.map((each, at) => ({ ...each, rule: ordered[at]?.rule ?? each.rule }))
+    const { nowMs, tiers } = await readUsage(store, rulesInForce)
+    const isUnlimited = (key: string) =>
+      ordered.some(({ rule, isUnlimited }) => rule.key === key && isUnlimited === true)
+    return {
+      nowMs,
+      blocked: blocked
+        ? { status: blocked.status, reason: blocked.reason ?? null, untilMs: blocked.untilMs ?? null }
+        : null,
+      tiers: tiers.map((each) => ({ ...each, isUnlimited: isUnlimited(each.key) })),
+      leftOut: asked.leftOut.map(({ policy, why }) => ({ policy: policy.name, why })),
+    }
   },
 })

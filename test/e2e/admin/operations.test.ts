@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Ajv2020 } from 'ajv/dist/2020.js'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { version } from '../../../package.json'
 import { startGateway } from '../../support/gateway.ts'
 import { json, send } from '../../support/http-client.ts'
@@ -36,6 +36,9 @@ beforeAll(async () => {
     SHEDDING: 'on',
     POLICIES,
     KEY_PREFIX,
+    RULES: 'on',
+    RULES_REFRESH_MS: 100,
+    STATISTICS: 'on',
     ADMIN_TOKEN,
   })
   document = json(await operate(gateway.url, '/openapi.json')) as OpenApi
@@ -49,8 +52,9 @@ async function call(path: string, request: OperatorRequest = {}, status = 200) {
   const { method = request.body === undefined ? 'GET' : 'POST' } = request
   const answer = await operate(gateway.url, path, request)
   expect([answer.status, answer.body.toString()]).toEqual([status, expect.any(String)])
-  const described = document.paths[path]?.[method.toLowerCase()]
-  expect(described, `${method} ${path}`).toBeDefined()
+  const [operation = ''] = path.split('?')
+  const described = document.paths[operation]?.[method.toLowerCase()]
+  expect(described, `${method} ${operation}`).toBeDefined()
   const isProblem = status >= 400
   expect(answer.headers['content-type']).toBe(isProblem ? 'application/problem+json' : 'application/json')
   expect(answer.headers['cache-control']).toBe('no-store')
@@ -60,7 +64,7 @@ async function call(path: string, request: OperatorRequest = {}, status = 200) {
   const validate = ajv.compile(schema as object)
   const value = json(answer)
   expect(validate(value), JSON.stringify([validate.errors, value])).toBe(true)
-  if (!isProblem) called.add(`${method} ${path}`)
+  if (!isProblem) called.add(`${method} ${operation}`)
   return value as Record<string, unknown>
 }
 
@@ -104,7 +108,8 @@ test('live tells the same again and again', async () => {
 })
 
 test('policies tells those in force', async () => {
-  const { policies } = await call('/policies')
+  const { source, policies, tables } = await call('/policies')
+  expect([source, tables]).toEqual(['deploy', POLICIES])
   expect(policies).toMatchObject([
     { name: 'default', by: ['token'], match: null, tiers: [{ name: 'default-1h', limit: 10 }, { limit: 100 }] },
     { name: 'login', by: ['ip'], match: ['POST /login'], mode: 'enforce' },
@@ -162,8 +167,181 @@ test.each([
   ['/reset', { caller: { ip: '203.0.113.7' }, policies: ['other'] }, 'policies.0'],
   ['/reset', [], 'caller'],
   ['/reset', 'x', ''],
+  ['/block', { who: {} }, 'blocks.0'],
+  ['/block', { who: { ip: '203.0.113.7', token: 'x' } }, 'who'],
+  ['/block', { who: { ip: '203.0.113.7', cidr: '203.0.113.0/24' } }, 'who'],
+  ['/block', { who: { ip: '203.0.113' } }, 'caller.ip'],
+  ['/block', { who: { token: '' } }, 'who.token'],
+  ['/block', { who: { header: { a: '1', b: '2' } } }, 'who.header'],
+  ['/block', { who: { cidr: '203.0.113.7/24' } }, 'blocks.0.cidr'],
+  ['/block', { who: { country: 'DE' }, status: 200 }, 'blocks.0.status'],
+  ['/block', { who: { country: 'DE' }, for: 'ever' }, 'for'],
+  ['/block', { who: { country: 'DE' }, until: 'tomorrow' }, 'blocks.0.until'],
+  ['/allow', { who: { country: 'DE' } }, 'allows.0.country'],
+  ['/override', { who: { ip: '203.0.113.7' } }, 'overrides.0'],
+  ['/override', { who: { ip: '203.0.113.7' }, limits: { nobody: '5/1h' } }, 'overrides.0.limits'],
+  ['/override', { who: { ip: '203.0.113.7' }, limits: { login: '5/7m' } }, 'overrides.0.limits.login'],
+  ['/policies/push', { policies: [{ name: 'login' }] }, 'policies.0.limits'],
+  ['/policies/push', { policies: [] }, 'policies'],
+  ['/policies/diff', { policies: [{ name: 'x', limits: '1' }] }, 'policies.0.limits'],
 ] as const)('%s refuses %j, and names the place', async (path, body, place) => {
   expect(await call(path, { body }, 400)).toMatchObject({ place })
+})
+
+test.each(['/statistics?by=day', '/statistics?periods=0', '/statistics?at=7', '/version', '/version?version=x'])(
+  '%s is refused, and the place named',
+  async (path) => {
+    const place = /[?](\w+)/.exec(path)?.[1] ?? 'version'
+    expect(json(await operate(gateway.url, path))).toMatchObject({ status: 400, place })
+  },
+)
+
+/** Sends requests until they are answered so: isolates read the rules every 100 ms. */
+async function expectSoon(headers: Readonly<Record<string, string>>, status: number, path = '/'): Promise<void> {
+  await expect.poll(() => spend(path, headers), { interval: 50 }).toBe(status)
+}
+
+describe('the rules', () => {
+  const ip = '203.0.113.31'
+  const token = randomUUID()
+  const caller = { 'CF-Connecting-IP': ip, Authorization: `Bearer ${token}` }
+
+  test('are none at first', async () => {
+    expect(await call('/rules')).toMatchObject({
+      version: 0,
+      rules: { blocks: [], allows: [], overrides: [], policies: null, shadow: null },
+    })
+    expect(await call('/versions')).toEqual({ versions: [] })
+  })
+
+  test('keep a blocked caller out, and let it in again', async () => {
+    const who = { token }
+    expect(await call('/block', { body: { who, reason: 'abuse', for: '1h', by: 'ann', why: 'a test' } })).toEqual({
+      version: 1,
+      isChanged: true,
+    })
+    await expectSoon(caller, 403)
+    const { blocked } = await call('/usage', { body: { caller: { token } } })
+    expect(blocked).toEqual({ status: 403, reason: 'abuse', untilMs: expect.any(Number) })
+    const { rules, by, why } = await call('/rules')
+    expect([by, why]).toEqual(['ann', 'a test'])
+    expect(JSON.stringify(rules)).not.toContain(token)
+    expect(await call('/block', { body: { who, remove: true } })).toEqual({ version: 2, isChanged: true })
+    expect(await call('/block', { body: { who, remove: true } })).toEqual({ version: 2, isChanged: false })
+    await expectSoon(caller, 200)
+  })
+
+  test('let an allowed network pass its limits', async () => {
+    const from = { ...caller, 'CF-Connecting-IP': '198.51.100.9', Authorization: `Bearer ${randomUUID()}` }
+    const statuses: number[] = []
+    for (let at = 0; at < 11; at++) statuses.push(await spend('/', from))
+    expect(statuses.at(-1)).toBe(429)
+    await call('/allow', { body: { who: { cidr: '198.51.100.0/24' } } })
+    await expectSoon(from, 200)
+    const { tiers } = await call('/usage', { body: { caller: { ip: '198.51.100.9' } } })
+    expect(tiers).toMatchObject([{ isUnlimited: true }, {}, {}, {}])
+    await call('/allow', { body: { who: { cidr: '198.51.100.0/24' }, remove: true } })
+    await expectSoon(from, 429)
+  })
+
+  test('give a caller other limits, which its usage tells, also by its digest', async () => {
+    const from = { ...caller, Authorization: `Bearer ${randomUUID()}` }
+    for (let at = 0; at < 11; at++) await spend('/', from)
+    expect(await spend('/', from)).toBe(429)
+    const who = { token: from.Authorization }
+    await call('/override', { body: { who, limits: { default: '50/1h, 100/1d' } } })
+    await expectSoon(from, 200)
+    const { tiers } = await call('/usage', { body: { caller: who } })
+    expect(tiers).toMatchObject([{ tier: 'default-1h', limit: 50 }, { limit: 100 }, {}])
+    const digest = (tiers as { key: string }[])[0]?.key.slice(-23, -1)
+    const found = await call('/usage', { body: { caller: { digest } } })
+    expect(found.tiers).toMatchObject([{ tier: 'default-1h', limit: 50 }, {}, {}, {}])
+    await call('/override', { body: { who, remove: true } })
+    await expectSoon(from, 429)
+  })
+
+  test('put pushed policies in force, and go back', async () => {
+    const from = { ...caller, Authorization: `Bearer ${randomUUID()}` }
+    expect(await spend('/', from)).toBe(200)
+    const policies = [
+      { name: 'login', limits: '7/1h', by: 'ip', match: 'POST /login' },
+      { name: 'tight', limits: '1/1h', by: 'token' },
+    ]
+    expect(await call('/policies/validate', { body: { policies } })).toEqual({ isValid: true, problems: [] })
+    const costlier = [{ ...POLICIES[0], cost: 2 }, POLICIES[1]]
+    expect(await call('/policies/diff', { body: { policies: costlier } })).toMatchObject({
+      ...{ added: [], removed: [] },
+      changed: [{ after: { name: 'login' } }],
+    })
+    const wrong = [
+      { name: 'a', limits: 'x' },
+      { name: 'b', limit: '1/1m' },
+    ]
+    expect(await call('/policies/validate', { body: { policies: wrong } })).toMatchObject({
+      isValid: false,
+      problems: [{ place: '0.limits' }, { place: '1.limit' }],
+    })
+    const differences = await call('/policies/diff', { body: { policies } })
+    expect(differences).toMatchObject({
+      added: [{ name: 'tight' }],
+      removed: [{ name: 'bucket' }],
+      changed: [{ before: { name: 'login', tiers: [{ limit: 5 }] }, after: { tiers: [{ limit: 7 }] } }],
+    })
+    const { version } = await call('/rules')
+    await call('/policies/push', { body: { policies, expectedVersion: version, why: 'tighter' } })
+    await call('/policies/push', { body: { policies: null, expectedVersion: version } }, 409)
+    await expectSoon(from, 429)
+    expect(await call('/policies')).toMatchObject({ source: 'rules', tables: policies })
+    expect(await call('/usage', { body: { caller: { token: from.Authorization } } })).toMatchObject({
+      tiers: [{}, {}, { tier: 'tight-1h', limit: 1 }],
+    })
+    expect(await call(`/version?version=${Number(version) + 1}`)).toMatchObject({ why: 'tighter', rules: { policies } })
+    await call('/version?version=999', {}, 404)
+
+    await call('/rollback', { body: { version, by: 'bob' } })
+    await expectSoon(from, 200)
+    const { versions } = await call('/versions')
+    expect(versions).toMatchObject(
+      Object.assign([], versions, [{ by: 'bob', why: `back to version ${version}` }, { why: 'tighter' }]),
+    )
+    await call('/rollback', { body: { version: 999 } }, 404)
+  })
+
+  test('try policies in shadow, and tell what would differ', async () => {
+    const from = { ...caller, Authorization: `Bearer ${randomUUID()}` }
+    await call('/policies/push', { body: { policies: [{ name: 'none', limits: '1/1h' }], shadow: true } })
+    const counted = async () => {
+      expect(await spend('/', { ...from, Authorization: `Bearer ${token}-shadow` })).toBe(200)
+      const { isolate } = await call('/rules')
+      return (isolate as { shadow: { refusedByShadowOnly: number } | null }).shadow?.refusedByShadowOnly ?? 0
+    }
+    await expect.poll(counted, { interval: 50 }).toBeGreaterThan(0)
+    await call('/policies/push', { body: { policies: null, shadow: true } })
+    expect(await call('/rules')).toMatchObject({ rules: { shadow: null } })
+  })
+})
+
+test('statistics tells what was counted, minute by minute and hour by hour', async () => {
+  await expect
+    .poll(async () => {
+      // What an isolate has counted goes out with a later request.
+      await spend('/', { 'CF-Connecting-IP': '203.0.113.50' })
+      const { total } = await call('/statistics')
+      return (total as { requests: { admitted: number } }).requests.admitted
+    })
+    .toBeGreaterThan(0)
+  const { resolution, toMs, fromMs } = await call('/statistics?by=hour&periods=24')
+  expect([resolution, Number(toMs) - Number(fromMs)]).toEqual(['hour', expect.any(Number)])
+})
+
+test('without RULES, it is said that there are none', async () => {
+  const plain = await startGateway({ UPSTREAM_URL: upstream.url, ADMIN_TOKEN })
+  for (const path of ['/rules', '/versions', '/statistics']) {
+    expect((await operate(plain.url, path)).status, path).toBe(404)
+  }
+  expect((await operate(plain.url, '/block', { body: { who: { ip: '203.0.113.7' } } })).status).toBe(404)
+  expect((await operate(plain.url, '/policies')).status).toBe(200)
+  await plain.stop()
 })
 
 test('what is there only for another method says so', async () => {

@@ -33,6 +33,9 @@ beforeAll(async () => {
     RATE_LIMITS: '10/1h, 100/1d',
     POLICIES: [{ name: 'login', limits: '5/1h', by: 'ip', match: 'POST /login' }],
     ON_STORE_ERROR: 'local',
+    RULES: 'on',
+    RULES_REFRESH_MS: 100,
+    STATISTICS: 'on',
     ADMIN_TOKEN,
   })
   page = await openPage()
@@ -132,10 +135,118 @@ test('a caller is looked up by address, and forgotten once that is confirmed', a
   expect(await call('/login', {}, 'POST')).toBe(200)
 })
 
+/** Isolates read the rules every 100 ms. */
+async function expectSoon(headers: Record<string, string>, status: number): Promise<void> {
+  await expect.poll(() => call('/', headers), { interval: 50 }).toBe(status)
+}
+
+async function lookUp(kind: string, value: string): Promise<void> {
+  await page.getByRole('link', { name: 'Caller' }).click()
+  await page.getByLabel('Known by').selectOption(kind)
+  await page.getByLabel('Value').fill(value)
+  await page.getByRole('button', { name: 'Look up' }).click()
+}
+
+test('a caller is blocked and is then refused, until it is unblocked', async () => {
+  const Authorization = `Bearer ${PLANTED}-${randomUUID()}`
+  await lookUp('token', Authorization)
+  expect(await call('/', { Authorization })).toBe(200)
+  await page.getByRole('button', { name: 'Block', exact: true }).click()
+  await page.getByRole('button', { name: 'Yes' }).click()
+  await page.getByText('Blocked. It is version').waitFor()
+  await expectSoon({ Authorization }, 403)
+  await page.getByText('Not let in').waitFor()
+  await page.getByRole('button', { name: 'Unblock' }).click()
+  await page.getByText('No longer blocked.').waitFor()
+  await expectSoon({ Authorization }, 200)
+})
+
+test('a limit is raised for one caller, and is the usual one again', async () => {
+  const Authorization = `Bearer ${PLANTED}-${randomUUID()}`
+  for (let at = 0; at < 10; at++) expect(await call('/', { Authorization })).toBe(200)
+  expect(await call('/', { Authorization })).toBe(429)
+  await lookUp('token', Authorization)
+  const meter = page.getByRole('meter', { name: 'default-1h' })
+  await expect.poll(() => meter.getAttribute('aria-label')).toBe('default-1h: 10 of 10 used')
+  await page.getByLabel('Other limits').fill('50/1h, 100/1d')
+  await page.getByLabel('For so long').fill('1h')
+  await page.getByRole('button', { name: 'Set limits' }).click()
+  await expectSoon({ Authorization }, 200)
+  await expect.poll(() => meter.getAttribute('aria-label')).toBe('default-1h: 11 of 50 used')
+  await expectAccessible(page)
+  await page.getByRole('button', { name: 'Usual limits' }).click()
+  await expectSoon({ Authorization }, 429)
+})
+
+test('policies are checked as they are typed, pushed and rolled back', async () => {
+  const headers = { Authorization: `Bearer ${PLANTED}-${randomUUID()}` }
+  expect(await call('/', headers)).toBe(200)
+  await page.getByRole('link', { name: 'Rules' }).click()
+  const editor = page.getByLabel('Tables, as in POLICIES')
+  await expect.poll(() => editor.inputValue()).toContain('"login"')
+  const push = page.getByRole('button', { name: 'Push' })
+  await page.getByText('Valid: this is what is in force.').waitFor()
+  await editor.fill('[{"name": "login", "limits": "5/1h", "by": "ip"')
+  await page.getByText('This is no list in JSON.').waitFor()
+  await editor.fill('[{"name": "login", "limit": "5/1h"}]')
+  await page.getByText('no such name').waitFor()
+  expect(await push.isDisabled()).toBe(true)
+  await expectAccessible(page)
+  await editor.fill('[{"name": "tight", "limits": "1/1h"}]')
+  await page.getByText('Valid: adds tight, removes login.').waitFor()
+  await push.click()
+  await page.getByRole('button', { name: 'Yes' }).click()
+  await page.getByText('Pushed. It is version').waitFor()
+  await expectSoon(headers, 429)
+  const rollBack = page.getByRole('button', { name: /^Roll back to version/ })
+  await rollBack.first().click()
+  await page.getByRole('button', { name: 'Yes' }).click()
+  await page.getByText(/^Back to version/).waitFor()
+  await expectSoon(headers, 200)
+})
+
+test('policies are tried in shadow, and what would differ is shown', async () => {
+  await page.getByLabel('Tables, as in POLICIES').fill('[{"name": "none", "limits": "1/1h"}]')
+  await page.getByRole('button', { name: 'Try in shadow' }).click()
+  await page.getByText('They decide in shadow.').waitFor()
+  const headers = { Authorization: `Bearer ${PLANTED}-${randomUUID()}` }
+  const differing = async () => {
+    await call('/', headers)
+    const shown = figure('Only by those in shadow')
+    return (await shown.count()) > 0 ? Number(await shown.textContent()) : 0
+  }
+  await expect.poll(differing, { interval: 100 }).toBeGreaterThan(0)
+  await page.getByRole('button', { name: 'End shadow' }).click()
+  await page.getByText('Nothing is in shadow.').waitFor()
+})
+
+test('numbers move under load, and lead to who is refused most', async () => {
+  await page.getByRole('link', { name: 'Now' }).click()
+  const shown = async (name: string) => {
+    const text = (await figure(name).count()) > 0 ? await figure(name).textContent() : null
+    return Number(text?.replaceAll(',', '') ?? 0)
+  }
+  // Isolates tell what they have counted every ten seconds, and the page asks as often.
+  await expect.poll(() => shown('Admitted')).toBeGreaterThan(0)
+  const before = { admitted: await shown('Admitted'), refused: await shown('Refused') }
+  for (let at = 0; at < 30; at++) await call('/', { Authorization: 'Bearer the-busiest' })
+  await expect.poll(() => shown('Admitted')).toBeGreaterThanOrEqual(before.admitted + 10)
+  await expect.poll(() => shown('Refused')).toBeGreaterThanOrEqual(before.refused + 20)
+  const plot = page.getByRole('img', { name: /admitted and .* refused/ })
+  expect(await plot.locator('canvas').count()).toBe(1)
+  expect(await page.getByText('default-1h').first().isVisible()).toBe(true)
+  await expectAccessible(page)
+  const busiest = page.getByRole('region', { name: 'Callers refused most' }).getByRole('row').nth(1)
+  await busiest.getByRole('link').click()
+  await expect
+    .poll(() => page.getByRole('meter', { name: 'default-1h' }).getAttribute('aria-label'))
+    .toBe('default-1h: 10 of 10 used')
+})
+
 test('every view fits a phone', async () => {
   const phone = await openPage({ viewport: { width: 360, height: 740 } })
   await logIn(phone)
-  for (const view of ['Now', 'Caller']) {
+  for (const view of ['Now', 'Caller', 'Rules']) {
     await phone.getByRole('link', { name: view }).click()
     await phone.getByRole('heading', { name: view, exact: true }).waitFor()
     expect(await phone.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(360)
@@ -153,11 +264,11 @@ test('all of it can be done by keyboard', async () => {
   await keyboard.keyboard.press('Enter')
   await keyboard.getByRole('heading', { name: 'Now' }).waitFor()
   const reached: string[] = []
-  for (let at = 0; at < 6; at++) {
+  for (let at = 0; at < 7; at++) {
     await keyboard.keyboard.press('Tab')
     reached.push(String(await keyboard.evaluate('document.activeElement?.textContent')))
   }
-  expect(reached).toEqual(expect.arrayContaining(['Now', 'Caller', 'Log out']))
+  expect(reached).toEqual(expect.arrayContaining(['Now', 'Caller', 'Rules', 'Log out']))
   await keyboard.context().close()
 })
 

@@ -108,7 +108,7 @@ test.each(['gateway.example.com', `${HOST}.example.com`, `${HOST}:8080`, '127.0.
   async (host) => {
     const ask = (path: string, headers = {}) => send(hosted.url, { path, headers: { Host: host, ...headers } })
     const nothing = await ask('/_sluice/nothing')
-    for (const path of PATHS) {
+    for (const path of [...PATHS, '/_sluice/', '/_sluice/dashboard.js', '/_sluice/login']) {
       for (const headers of [{}, { Authorization: `Bearer ${ADMIN_TOKEN}` }]) {
         const { status, body } = await ask(path, headers)
         expect([status, body.toString()]).toEqual([404, nothing.body.toString()])

@@ -1,0 +1,55 @@
+/** What is worked out of what was counted. */
+import type { Numbers } from '../src/statistics/numbers.ts'
+import type { Counted } from './answers.ts'
+
+/** Outcomes of requests that were not let through. */
+export function refusedOf({ requests }: Pick<Numbers, 'requests'>): number {
+  return totalOf(requests) - requests.admitted
+}
+
+export function totalOf(counts: Readonly<Record<string, number>>): number {
+  return Object.values(counts).reduce((sum, count) => sum + count, 0)
+}
+
+/** Of what Upstash bills, for each 100,000 commands (pay as you go). */
+const DOLLARS = 0.2
+
+/**
+ * About what the calls have cost. A call has two commands of its own, and about two for each policy that applies: what
+ * it reads, and what it writes.
+ */
+export function dollarsOf({ store, policies, requests }: Numbers): number {
+  const asked = policies.reduce((sum, { requests }) => sum + totalOf(requests), 0)
+  const policiesPerRequest = asked / Math.max(1, totalOf(requests))
+  return (store.calls * (2 + 2 * policiesPerRequest) * DOLLARS) / 100_000
+}
+
+/** How long most calls took at most, in words. @param share of them, e.g. 0.99 */
+export function latencyOf({ total, latencyBoundsMs }: Counted, share: number): string {
+  const { counts } = total.store.latency
+  const all = counts.reduce((sum, count) => sum + count, 0)
+  if (all === 0) return '–'
+  let seen = 0
+  const at = counts.findIndex((count) => {
+    seen += count
+    return seen >= share * all
+  })
+  const bound = latencyBoundsMs[at]
+  return bound === undefined ? `> ${latencyBoundsMs.at(-1)} ms` : `≤ ${bound} ms`
+}
+
+/** A value for every period, those in which nothing was counted among them; of minutes, only for those that are over. */
+export function overTime(
+  { fromMs, toMs, periodMs, periods, resolution }: Counted,
+  numberOf: (numbers: Numbers) => number,
+): { readonly seconds: number[]; readonly values: number[] } {
+  const known = new Map(periods.map((period) => [period.startMs, numberOf(period)]))
+  const seconds: number[] = []
+  const values: number[] = []
+  const endMs = resolution === 'minute' ? toMs - periodMs : toMs
+  for (let at = fromMs; at < endMs; at += periodMs) {
+    seconds.push(at / 1000)
+    values.push(known.get(at) ?? 0)
+  }
+  return { seconds, values }
+}

@@ -1,0 +1,203 @@
+import { useEffect, useState } from 'preact/hooks'
+import type { Edited, Entry, Revision, RulesNow, ShadowCounts } from '../answers.ts'
+import { ask, type Problem } from '../api.ts'
+import { Editor } from '../parts/editor.tsx'
+import { Figure } from '../parts/figure.tsx'
+import { Said } from '../parts/said.tsx'
+import { Scroll } from '../parts/scroll.tsx'
+import { useAct } from '../parts/use-act.ts'
+import { useSure } from '../parts/use-sure.tsx'
+import { count, moment } from '../words.ts'
+
+const REFRESH_MS = 5_000
+
+export function RulesView() {
+  const [now, setNow] = useState<RulesNow>()
+  const [versions, setVersions] = useState<readonly Revision[]>([])
+  const [problem, setProblem] = useState<Problem>()
+  const refresh = async () => {
+    try {
+      setNow(await ask<RulesNow>('/admin/rules'))
+      setVersions((await ask<{ versions: Revision[] }>('/admin/versions')).versions)
+      setProblem(undefined)
+    } catch (error) {
+      setProblem(error as Problem)
+    }
+  }
+  useEffect(() => {
+    refresh()
+    const timer = setInterval(refresh, REFRESH_MS)
+    return () => clearInterval(timer)
+  }, [])
+  return (
+    <>
+      <h1>Rules</h1>
+      {problem && <p class="wrong">{problem.message}</p>}
+      {now && (
+        <>
+          <p class="quiet">
+            {now.version === 0
+              ? 'Nothing is ruled: what was deployed holds.'
+              : `Version ${now.version} is the newest; this isolate follows version ${now.isolate.version}.`}
+          </p>
+          {now.isolate.problem && <p class="wrong">{now.isolate.problem}</p>}
+          <Entries now={now} onDone={refresh} />
+          <Editor onDone={refresh} />
+          {now.isolate.shadow && <Shadow counts={now.isolate.shadow} />}
+          <Versions versions={versions} onDone={refresh} />
+        </>
+      )}
+    </>
+  )
+}
+
+const KINDS = { blocks: 'Blocked', allows: 'Never limited', overrides: 'Other limits' } as const
+const PATHS = { blocks: '/block', allows: '/allow', overrides: '/override' } as const
+
+function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void }) {
+  const act = useAct()
+  const rows = (Object.keys(KINDS) as (keyof typeof KINDS)[]).flatMap((kind) =>
+    rules[kind].map((entry) => ({ kind, entry })),
+  )
+  const takeBack = async (kind: keyof typeof KINDS, entry: Entry) => {
+    const { by, digest, value, cidr, country, asn } = entry
+    const body = { who: { by, digest, value, cidr, country, asn }, remove: true }
+    await act.run(PATHS[kind], body, ({ version }: Edited) => `Taken back in version ${version}.`)
+    onDone()
+  }
+  return (
+    <section aria-labelledby="entries">
+      <h2 id="entries">Blocks, allows and overrides</h2>
+      {rows.length === 0 && <p class="quiet">There are none. A caller’s page sets them.</p>}
+      {rows.length > 0 && (
+        <Scroll label="Blocks, allows and overrides">
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">what</th>
+                <th scope="col">who</th>
+                <th scope="col">how</th>
+                <th scope="col">until</th>
+                <th scope="col">reason</th>
+                <th scope="col">
+                  <span class="unseen">take back</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {rows.map(({ kind, entry }) => (
+                <tr key={`${kind} ${JSON.stringify(entry)}`}>
+                  <td>{KINDS[kind]}</td>
+                  <th scope="row">{whoOf(entry)}</th>
+                  <td>{howOf(entry)}</td>
+                  <td>{entry.until ? moment(Date.parse(entry.until)) : 'no end'}</td>
+                  <td>{entry.reason}</td>
+                  <td>
+                    <button
+                      type="button"
+                      class="plain"
+                      aria-label={`Take back: ${KINDS[kind]}, ${whoOf(entry)}`}
+                      onClick={() => takeBack(kind, entry)}
+                    >
+                      Take back
+                    </button>
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Scroll>
+      )}
+      <Said act={act} />
+    </section>
+  )
+}
+
+function whoOf({ by, digest, value, cidr, country, asn }: Entry): string {
+  if (cidr !== undefined) return cidr
+  if (country !== undefined) return `country ${country}`
+  if (asn !== undefined) return `AS ${asn}`
+  return [by, digest ?? value].filter(Boolean).join(' ')
+}
+
+function howOf({ status, limits, times, unlimited, policies }: Entry): string {
+  const about = policies ? ` (${policies.join(', ')})` : ''
+  if (limits)
+    return Object.entries(limits)
+      .map((pair) => pair.join(': '))
+      .join('; ')
+  if (times !== undefined) return `limits × ${times}${about}`
+  if (unlimited) return `no limits${about}`
+  return status === undefined ? '' : `answered ${status}`
+}
+
+function Shadow({ counts }: { counts: ShadowCounts }) {
+  return (
+    <section aria-labelledby="shadow">
+      <h2 id="shadow">In shadow, as this isolate has seen it</h2>
+      <dl class="figures">
+        <Figure name="Requests decided by both" value={count(counts.requests)} />
+        <Figure name="Refused by both" value={count(counts.refusedByBoth)} />
+        <Figure name="Only by those in shadow" value={count(counts.refusedByShadowOnly)} />
+        <Figure name="Only by those in force" value={count(counts.refusedByForceOnly)} />
+      </dl>
+    </section>
+  )
+}
+
+function Versions({ versions, onDone }: { versions: readonly Revision[]; onDone: () => void }) {
+  const act = useAct()
+  const sure = useSure()
+  const goBack = async (version: number) => {
+    await act.run(
+      '/rollback',
+      { version },
+      (edited: Edited) => `Back to version ${version}, as version ${edited.version}.`,
+    )
+    onDone()
+  }
+  return (
+    <section aria-labelledby="versions">
+      <h2 id="versions">Versions</h2>
+      <Scroll label="Versions">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">version</th>
+              <th scope="col">when</th>
+              <th scope="col">by</th>
+              <th scope="col">why</th>
+              <th scope="col">
+                <span class="unseen">roll back</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {versions.map(({ version, atMs, by, why }, at) => (
+              <tr key={version}>
+                <th scope="row">{version}</th>
+                <td>{moment(atMs)}</td>
+                <td>{by}</td>
+                <td>{why}</td>
+                <td>
+                  {at > 0 && (
+                    <button
+                      type="button"
+                      class="plain"
+                      aria-label={`Roll back to version ${version}`}
+                      onClick={() => sure.ask(`Make version ${version} the newest one again?`, () => goBack(version))}
+                    >
+                      Roll back
+                    </button>
+                  )}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+      <Said act={act} />
+      {sure.element}
+    </section>
+  )
+}

@@ -1,0 +1,45 @@
+import * as v from 'valibot'
+import type { Policy } from '../request/policy/policy.ts'
+import { nameOfSource } from '../rules/target.ts'
+
+const tiers = v.array(v.strictObject({ name: v.string(), limit: v.number(), windowMs: v.number() }))
+
+/** A policy, as it is understood. */
+export const policy = v.strictObject({
+  name: v.string(),
+  algorithm: v.string(),
+  tiers: v.pipe(tiers, v.description('Those of the default plan, if limits go by plan.')),
+  burst: v.nullable(v.number()),
+  plans: v.nullable(v.record(v.string(), tiers)),
+  by: v.pipe(v.array(v.string()), v.description('What it counts by.')),
+  match: v.pipe(v.nullable(v.array(v.string())), v.description('Patterns such as `POST /login`; null: everything.')),
+  counts: v.string(),
+  priority: v.nullable(v.string()),
+  mode: v.picklist(['enforce', 'shadow']),
+  onStoreError: v.picklist(['local', 'open', 'closed']),
+})
+
+export type DescribedPolicy = v.InferOutput<typeof policy>
+
+export function describePolicy(policy: Policy): DescribedPolicy {
+  const { name, algorithm, burst, plans, by, match, counts, priority, enforced, onStoreError } = policy
+  return {
+    name,
+    algorithm,
+    tiers: tiersOf(policy),
+    burst: burst ?? null,
+    plans: plans
+      ? Object.fromEntries(Object.entries(plans.limits).map(([plan, limits]) => [plan, tiersOf(limits)]))
+      : null,
+    by: by.map(nameOfSource),
+    match: match?.map(({ method, path }) => `${method} ${path}`) ?? null,
+    counts,
+    priority: priority ?? null,
+    mode: enforced ? 'enforce' : 'shadow',
+    onStoreError,
+  }
+}
+
+function tiersOf({ tiers }: Pick<Policy, 'tiers'>) {
+  return tiers.map(({ name, limit, windowMs }) => ({ name, limit, windowMs }))
+}

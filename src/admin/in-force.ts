@@ -1,0 +1,29 @@
+import { ConfigError } from '../config/config-error.ts'
+import type { Policy } from '../request/policy/policy.ts'
+import { NO_RULES, type Rules } from '../rules/document.ts'
+import { currentRules } from '../rules/editor.ts'
+import { policiesOf } from '../rules/policies.ts'
+import type { Operated } from './operation.ts'
+
+/** What holds, by the newest rules and the deploy. */
+export interface InForce {
+  readonly rules: Rules
+  readonly policies: readonly Policy[]
+}
+
+/**
+ * Isolates follow within twice RULES_REFRESH_MS. If the newest rules do not fit what was deployed, it holds, as it does
+ * in an isolate that starts with them.
+ * @throws {StoreError} @throws {ConfigError} if what is stored are no rules
+ */
+export async function inForce({ governed, config, env }: Operated): Promise<InForce> {
+  if (!governed) return { rules: NO_RULES, policies: config.policies }
+  const { rules } = await currentRules(governed.documents)
+  if (rules.policies === undefined) return { rules, policies: config.policies }
+  try {
+    return { rules, policies: policiesOf(env, rules.policies, 'policies') }
+  } catch (error) {
+    if (error instanceof ConfigError) return { rules: NO_RULES, policies: config.policies }
+    throw error
+  }
+}

@@ -1,0 +1,57 @@
+import * as v from 'valibot'
+import { ConfigError } from '../../config/config-error.ts'
+import { parseRules, type Rules } from '../../rules/document.ts'
+import { rollBackRules } from '../../rules/editor.ts'
+import { checkRules } from '../../rules/policies.ts'
+import { edited, editedOf, note, problemOfRules, rulesOrProblem } from '../change-rules.ts'
+import { badInput, defineOperation, OperationError } from '../operation.ts'
+import { document, documentOf, revision } from './rules.ts'
+
+const number = v.pipe(v.number(), v.integer(), v.minValue(1))
+
+export const versions = defineOperation({
+  method: 'GET',
+  path: '/versions',
+  summary: 'The versions of the rules that are kept, newest first',
+  answer: v.strictObject({ versions: v.array(v.strictObject(revision)) }),
+  async run(operated) {
+    const history = await rulesOrProblem(operated).documents.history()
+    return { versions: history.map(({ version, atMs, by, why }) => ({ version, atMs, by, why })) }
+  },
+})
+
+export const version = defineOperation({
+  method: 'GET',
+  path: '/version',
+  summary: 'One of them',
+  query: v.strictObject({
+    version: v.pipe(v.string('a number'), v.regex(/^[1-9]\d{0,14}$/, 'a number'), v.transform(Number)),
+  }),
+  answer: v.strictObject({ ...revision, rules: document }),
+  async run(operated, { query }) {
+    const found = await rulesOrProblem(operated).documents.readVersion(query.version)
+    if (!found) throw new OperationError({ status: 404, title: 'Not Found', detail: 'That version is not kept.' })
+    const { text, version, atMs, by, why } = found
+    return { version, atMs, by, why, rules: documentOf(parseRules(text)) }
+  },
+})
+
+export const rollback = defineOperation({
+  method: 'POST',
+  path: '/rollback',
+  summary: 'Make an older version of the rules the newest one again',
+  body: v.strictObject({ version: number, ...note }),
+  answer: edited,
+  async run(operated, { body: { version, by, why, expectedVersion } }) {
+    const { documents } = rulesOrProblem(operated)
+    const check = (rules: Rules) => checkRules(rules, operated.env)
+    const words = why || `back to version ${version}`
+    try {
+      return editedOf(await rollBackRules(documents, version, { by, why: words }, { expectedVersion, check }))
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error
+      const { detail } = problemOfRules(error)
+      throw new OperationError(badInput('version', `rules that fit the Worker’s variables, but ${detail}`))
+    }
+  },
+})

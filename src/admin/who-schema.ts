@@ -1,0 +1,53 @@
+import * as v from 'valibot'
+import type { Config } from '../config/load-config.ts'
+import { type Caller, requestOf } from '../request/caller/caller.ts'
+import { type Target, targetOf } from '../rules/target.ts'
+import { badInput, OperationError } from './operation.ts'
+
+const fields = v.record(v.string(), v.string())
+
+/** Who is meant by a block, an allow or an override: exactly one way to say it. */
+export const who = v.pipe(
+  v.strictObject({
+    token: v.optional(v.pipe(v.string(), v.description('What the caller sends as `Authorization`.'))),
+    ip: v.optional(v.pipe(v.string(), v.description('Its address.'))),
+    header: v.optional(v.pipe(fields, v.description('One field that it sends, by name.'))),
+    query: v.optional(v.pipe(fields, v.description('One parameter of its query, by name.'))),
+    digest: v.optional(v.pipe(v.string(), v.description('As keys and logs have it; with `by`, of that alone.'))),
+    by: v.optional(v.pipe(v.string(), v.description('With `digest` or `value`: such as `header:x-tenant`.'))),
+    value: v.optional(v.pipe(v.string(), v.description('With `by`: a value with one `*`.'))),
+    cidr: v.optional(v.pipe(v.string(), v.description('A network, such as `203.0.113.0/24`.'))),
+    country: v.optional(v.pipe(v.string(), v.description('By its two letters; for a block.'))),
+    asn: v.optional(v.pipe(v.number(), v.description('Number of a network operator; for a block.'))),
+  }),
+  v.description('Who is meant. What a caller sends is kept as its digest only.'),
+)
+
+type Who = v.InferOutput<typeof who>
+
+/** @throws {OperationError | CallerError} if that is nobody */
+export async function targetOfWho({ token, ip, header, query, ...target }: Who, config: Config): Promise<Target> {
+  const said = { token, ip, header, query }
+  const [first, ...others] = Object.entries(said).filter(([, value]) => value !== undefined)
+  if (!first) return target
+  if (others.length > 0 || Object.values(target).some((value) => value !== undefined)) {
+    throw new OperationError(badInput('who', 'one way to say who is meant'))
+  }
+  const [kind] = first as [keyof typeof said, unknown]
+  const found = await targetOf(byOf(kind, said), requestOf(callerOf(said)), config)
+  if (found) return found
+  throw new OperationError(badInput(`who.${kind}`, 'what a caller can be known by, in one way only'))
+}
+
+/** @throws {OperationError} if there is more than one field */
+function byOf(kind: keyof Who, { header, query }: Pick<Who, 'header' | 'query'>): string {
+  const named = kind === 'header' ? header : kind === 'query' ? query : undefined
+  if (!named) return kind
+  const [name, ...others] = Object.keys(named)
+  if (name === undefined || others.length > 0) throw new OperationError(badInput(`who.${kind}`, 'one name'))
+  return `${kind}:${name}`
+}
+
+function callerOf({ token, ip, header = {}, query = {} }: Who): Caller {
+  return { token, ip, header: Object.entries(header), query: Object.entries(query) }
+}

@@ -1,0 +1,138 @@
+/**
+ * Writes pictures of the dashboard into docs/dashboard/: `npm run screenshots`. The gateway is real, and so are the
+ * callers of the last minute; of the two hours before, what isolates would have counted is made up.
+ */
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { chromium } from 'playwright-core'
+import { upstashCounters } from '../src/gateway/upstash-counters.ts'
+import { createDigest } from '../src/request/identity/digest.ts'
+import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS } from '../src/statistics/count-names.ts'
+import { bucketOf } from '../src/statistics/latency.ts'
+import type { Counters, Period } from '../src/store/counters.ts'
+import { startDevWorker } from './dev-worker.ts'
+import { startEchoUpstream } from './echo-upstream.ts'
+import { findChromium } from './find-chromium.ts'
+import { startRedisServer } from './redis-server.ts'
+import { startRestFront } from './rest-front.ts'
+
+const FOLDER = join(import.meta.dirname, '../docs/dashboard')
+const MINUTE_MS = 60_000
+const MINUTES = 120
+const ADMIN_TOKEN = 'a-token-for-screenshots-0123456789abcdef'
+const KEY_PREFIX = 'screenshots'
+const BUSIEST = 'Bearer the-busiest-caller'
+const digest = createDigest(undefined)
+
+const redis = await startRedisServer()
+const front = await startRestFront({ redisPort: redis.port, token: 'screenshots' })
+const upstream = await startEchoUpstream()
+const database = { url: front.url, token: front.token }
+await countPast(upstashCounters({ ...database, keyPrefix: KEY_PREFIX, timeoutMs: 10_000 }))
+const url = await startDevWorker({
+  port: 0,
+  variables: {
+    UPSTREAM_URL: upstream.url,
+    UPSTASH_REDIS_REST_URL: front.url,
+    UPSTASH_REDIS_REST_TOKEN: front.token,
+    KEY_PREFIX,
+    RATE_LIMITS: '30/1m, 400/1h',
+    POLICIES: [
+      { name: 'login', limits: '5/1m, 20/1h', by: 'ip', match: 'POST /login' },
+      { name: 'search', limits: '10/1s', by: 'ip', match: 'GET /search' },
+    ],
+    STATISTICS: 'on',
+    RULES: 'on',
+    ADMIN_TOKEN,
+  },
+})
+for (let at = 0; at < 27; at++) await call('GET', '/things', BUSIEST)
+for (let at = 0; at < 4; at++) await call('POST', '/login', BUSIEST)
+await rule('/block', {
+  who: { cidr: '198.51.100.0/24' },
+  reason: 'scraping',
+  for: '1d',
+  by: 'ann',
+  why: 'scrapers again',
+})
+await rule('/override', { who: { token: 'Bearer a-large-customer' }, times: 10, by: 'ben', why: 'their launch day' })
+
+mkdirSync(FOLDER, { recursive: true })
+const browser = await chromium.launch({ executablePath: await findChromium(), args: ['--no-sandbox'] })
+await show('now', 'light', '#now')
+await show('caller', 'light', `#caller/${digest(['token', 'the-busiest-caller'])}`)
+await show('rules', 'dark', '#rules')
+await browser.close()
+// All that was started is part of this process or ends with it.
+process.exit(0)
+
+async function show(name: string, colorScheme: 'light' | 'dark', place: string): Promise<void> {
+  const context = await browser.newContext({ baseURL: url, colorScheme, viewport: { width: 1100, height: 900 } })
+  const page = await context.newPage()
+  await page.goto(`/_sluice/${place}`)
+  await page.getByLabel('Token of the operators').fill(ADMIN_TOKEN)
+  await page.getByRole('button', { name: 'Log in' }).click()
+  await page.getByRole('table').first().waitFor()
+  await page.waitForLoadState('load')
+  if (name === 'now') {
+    await page.locator('canvas').waitFor()
+    const isShown = page.waitForResponse(/periods=120/)
+    await page.getByLabel('in', { exact: true }).selectOption('the last two hours')
+    await isShown
+    await page.getByRole('img', { name: 'Requests by minute' }).waitFor()
+  }
+  if (name === 'rules') await page.getByText('Valid:').waitFor()
+  await page.screenshot({ path: join(FOLDER, `${name}.png`), animations: 'disabled' })
+  await context.close()
+}
+
+async function call(method: string, path: string, token: string): Promise<void> {
+  await fetch(new URL(path, url), { method, headers: { Authorization: token } })
+}
+
+async function rule(path: string, body: object): Promise<void> {
+  const headers = { Authorization: `Bearer ${ADMIN_TOKEN}`, 'Content-Type': 'application/json' }
+  const response = await fetch(new URL(`/_sluice/admin${path}`, url), {
+    ...{ method: 'POST', headers },
+    body: JSON.stringify(body),
+  })
+  if (!response.ok) throw new Error(await response.text())
+}
+
+/** A day's rise and fall within two hours, and a wave of guesses at passwords. */
+async function countPast(counters: Counters): Promise<void> {
+  const lastMs = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS
+  const minutes = Array.from({ length: MINUTES }, (_, at) => past(lastMs - (MINUTES - at) * MINUTE_MS, at))
+  await counters.add({ source: 'screenshots', number: 1, minutes })
+}
+
+function past(startMs: number, at: number): Period {
+  const admitted = Math.round(2_400 + 900 * Math.sin(at / 19) + 130 * Math.sin(at * 2.3))
+  const isAttacked = at >= 70 && at < 88
+  const guesses = isAttacked ? 500 + 60 * (at % 5) : 4
+  const limited = Math.round(40 + 25 * Math.sin(at / 7) ** 2) + guesses
+  const counts = {
+    [COUNT_NAMES.requests.admitted]: admitted,
+    [COUNT_NAMES.requests.limited]: limited,
+    [COUNT_NAMES.policy('default', 'admitted', EVERYWHERE)]: admitted,
+    [COUNT_NAMES.policy('default', 'limited', EVERYWHERE)]: limited - guesses,
+    [COUNT_NAMES.policy('default', 'refused_by_another', EVERYWHERE)]: guesses,
+    [COUNT_NAMES.policy('login', 'admitted', 'POST /login')]: 30,
+    [COUNT_NAMES.policy('login', 'limited', 'POST /login')]: guesses,
+    [COUNT_NAMES.tier('login-1m')]: guesses,
+    [COUNT_NAMES.tier('default-1m')]: limited - guesses,
+    [COUNT_NAMES.storeCalls]: admitted,
+    [COUNT_NAMES.latency(bucketOf(4))]: Math.round(admitted * 0.9),
+    [COUNT_NAMES.latency(bucketOf(9))]: Math.round(admitted * 0.1),
+    [COUNT_NAMES.savedByDenyCache]: limited,
+  }
+  const items = [
+    { name: `login:${digest(['ip', '198.51.100.7'])}`, count: guesses, over: 0 },
+    { name: `default:${digest(['token', 'the-busiest-caller'])}`, count: limited - guesses, over: 0 },
+  ]
+  return {
+    startMs,
+    counts: new Map(Object.entries(counts)),
+    sketches: new Map([[REFUSED_CALLERS, { items: items.filter(({ count }) => count > 0), floor: 0 }]]),
+  }
+}
