@@ -148,7 +148,6 @@ export function loadConfig(env: Environment): Config {
   const policies = policiesOf(tiersOf(values.RATE_LIMITS, tables), tables, defaults, values.SHEDDING === 'on')
   const redis = redisOf(values.UPSTASH_REDIS_REST_URL, values.UPSTASH_REDIS_REST_TOKEN)
   const store = storeOf(values.STORE, redis !== undefined, isNamespace(env[OBJECTS]))
-  if (store === 'durable-object') refuseBlocks(tables)
   return deepFreeze({
     upstreamUrl: isFetcher(env.UPSTREAM) ? undefined : values.UPSTREAM_URL,
     upstreamTimeoutMs: values.UPSTREAM_TIMEOUT_MS,
@@ -210,13 +209,6 @@ function storeOf(asked: StoreKind | undefined, hasRedis: boolean, hasObjects: bo
     throw new ConfigError('STORE', `a binding ${OBJECTS} of Durable Objects with it`, asked)
   }
   return asked ?? (hasRedis ? 'redis' : hasObjects ? 'durable-object' : 'memory')
-}
-
-/** @throws {ConfigError} for a policy that blocks, which objects do not do yet */
-function refuseBlocks(tables: readonly PolicyTable[] = []): void {
-  const at = tables.findIndex(({ block }) => block !== undefined)
-  const expected = 'no block with STORE="durable-object" (but redis or memory)'
-  if (at >= 0) throw new ConfigError(NAMES.policies, expected, tables[at]?.block, [at, 'block'])
 }
 
 /** @throws {ConfigError} A variable that is silently ignored could leave the API without limits. */

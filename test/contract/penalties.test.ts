@@ -19,10 +19,7 @@ function states({ usage }: Decision): unknown[] {
   return usage.map(([tier]) => [tier?.remaining, (tier?.retryAfterMs ?? 0) > 0, tier?.blockedMs !== undefined])
 }
 
-/** Objects do not block: the configuration refuses policies that do. */
-const BLOCKING = Object.entries(STORES).filter(([name]) => name !== 'DurableObjectStore')
-
-describe.each(BLOCKING)('%s', (_name, createSubject) => {
+describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
   describe.each(WITHOUT_SLOTS)('%s', (algorithm) => {
     test('who is refused is blocked, even for what is left, until the very moment that was told', async () => {
       const { store, advance } = createSubject()

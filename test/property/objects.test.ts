@@ -3,9 +3,11 @@ import { describe, expect, test } from 'vitest'
 import type { Rule } from '../../src/limit/rule.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import {
+  anyBlocks,
   anyCounts,
   anyDemands,
   anyRule,
+  blocking,
   counting,
   demanded,
   forwardUs,
@@ -35,6 +37,7 @@ describe.each(SUBJECTS)('%s', (_name, rules) => {
       leaseMs: fc.constantFrom(0, 0, 0, 40),
       demands: anyDemands,
       counts: anyCounts,
+      blocks: anyBlocks,
     })
     await expectProperty(
       fc.asyncProperty(rules, fc.array(action, LONG), async (rules, actions) => {
@@ -42,9 +45,11 @@ describe.each(SUBJECTS)('%s', (_name, rules) => {
         const objects = new ObjectScript()
         const twin = new MemoryStore(() => nowUs / 1000)
         const configured = rules.map((rule) => ({ before: rule, after: rule }))
-        for (const { gapUs, mode, permits, leaseMs, demands, counts } of actions) {
+        for (const { gapUs, mode, permits, leaseMs, demands, counts, blocks } of actions) {
           nowUs += gapUs
-          const request = take(counting(demanded(configured, demands), counts), { mode, permits, leaseMs })
+          const asked = counting(demanded(configured, demands), counts)
+          // Of several, one may hold what others have reserved, as far as it knows: it then blocks nobody for it.
+          const request = take(rules.length > 1 ? asked : blocking(asked, blocks), { mode, permits, leaseMs })
           // What had not been told to be kept before a restart may still be given back, as far as an object knows.
           const { isProvisional: _, ...decision } = await objects.decide(request, nowUs)
           expect(decision).toEqual(await twin.decide(request))

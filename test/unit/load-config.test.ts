@@ -671,14 +671,6 @@ test.each([
   expect(() => loadConfig({ UPSTREAM_URL, ...env, STORE })).toThrow(`STORE: expected ${expected}, got "${STORE}"`)
 })
 
-test('objects do not block', () => {
-  const tables = [{ name: 'login', limits: '5/1m', block: '10m' }]
-  expect(() => load({ ...OBJECTS, POLICIES: tables })).toThrow(
-    'POLICIES[0].block: expected no block with STORE="durable-object" (but redis or memory), got "10m"',
-  )
-  expect(() => load({ ...OBJECTS, STORE: 'memory', POLICIES: tables })).not.toThrow()
-})
-
 test.each([1, '0', 'on', 10_001, '2.5'])('loadConfig() refuses LEASES=%j', (LEASES) => {
   expect(() => load({ LEASES })).toThrow('LEASES: expected "off", "auto" or an integer from 2 to 10000, got ')
 })

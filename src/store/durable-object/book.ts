@@ -65,7 +65,7 @@ interface Head {
   readonly expiresAtMs: number
   readonly alarmAtMs: number
   readonly state?: unknown
-  readonly log?: { readonly keptMs: number; readonly entries: Entries }
+  readonly log?: Pick<SlidingWindowState, 'keptMs' | 'penaltyMs' | 'penalty'> & { readonly entries: Entries }
   readonly slotsExpireAtMs?: number
   readonly open?: readonly (readonly [number, Open])[]
   readonly base?: readonly [state: unknown, expiresAtMs: number]
@@ -184,7 +184,8 @@ function readState(
     return { slots: new Map(slots), expiresAtMs: slotsExpireAtMs } satisfies ConcurrencyState
   }
   if (!log) return algorithm && toState(state)
-  const whole: SlidingWindowState = { ...emptyLog(), keptMs: log.keptMs }
+  const { keptMs, penaltyMs, penalty } = log
+  const whole: SlidingWindowState = { ...emptyLog(), keptMs, penaltyMs, penalty }
   for (const { entries } of chunks) addEntries(whole, entries)
   addEntries(whole, log.entries)
   return whole
@@ -202,7 +203,8 @@ function writeState(book: Book, rows: Rows): Pick<Head, 'state' | 'log' | 'slots
   if (!isLog) return { state: fromState(kept.state) }
   const whole = kept.state as SlidingWindowState
   const { length } = whole.dates
-  return { log: { keptMs: whole.keptMs, entries: entriesOf(whole, length - log.tail, length) } }
+  const { keptMs, penaltyMs, penalty } = whole
+  return { log: { keptMs, penaltyMs, penalty, entries: entriesOf(whole, length - log.tail, length) } }
 }
 
 /** @param written what the rows hold */

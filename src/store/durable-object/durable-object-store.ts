@@ -55,8 +55,8 @@ export class DurableObjectStore implements Store {
       this.#goOn(this.#closeAll(negotiation.cancel(), rules), context)
       throw error
     }
-    const { decision, kept, isOfNewcomer, votedAtMs } = conclusion
-    if (!isOfNewcomer && kept.length > 0) this.#goOn(this.#closeAll(kept, rules), context)
+    const { decision, kept, votedAtMs } = conclusion
+    if (kept.length > 0) this.#goOn(this.#closeAll(kept, rules), context)
     for (const [index, atMs] of votedAtMs) this.#rememberClock(rules[index] as Rule, decision.nowMs, atMs)
     return decision
   }
@@ -101,11 +101,11 @@ export class DurableObjectStore implements Store {
     if (second.length > 0) await this.#reserve(negotiation, second, rules, deadline)
     if (negotiation.isVoid) throw new StoreError('the decision took so long that it was given up')
     const conclusion = negotiation.conclude()
-    const { givenBack, kept, isOfNewcomer } = conclusion
+    const { givenBack, awaited } = conclusion
     // What this caller gives back must be free when it asks again.
     await this.#closeAll(givenBack, rules)
-    if (!isOfNewcomer) return conclusion
-    const areKept = await this.#closeAll(kept, rules)
+    if (awaited.length === 0) return conclusion
+    const areKept = await this.#closeAll(awaited, rules)
     if (deadline.hasPassed || areKept.includes(false))
       throw new StoreError('the decision took so long that it was given up')
     return conclusion

@@ -1,6 +1,7 @@
+import type { Penalty } from '../../limit/algorithm.ts'
 import { ALGORITHMS, type AlgorithmName } from '../../limit/algorithm-table.ts'
 import { type ConcurrencyState, releaseSlot, renewSlot, revokeSlot } from '../../limit/algorithms/concurrency.ts'
-import { emptyLog, newestMsOf, type SlidingWindowState } from '../../limit/algorithms/sliding-window.ts'
+import { emptyLog, type SlidingWindowState } from '../../limit/algorithms/sliding-window.ts'
 import { tellsNewIdentities, voteOf } from '../../limit/decide.ts'
 import type { Rule } from '../../limit/rule.ts'
 import { type Book, forgetDecisions, type Open, readBook, writeBook } from './book.ts'
@@ -48,9 +49,9 @@ export class LimitMachine {
     const nowUs = this.#clock(readUs)
     const nowMs = Math.floor(nowUs / 1000)
     const state = this.#stateAt(nowMs)
-    const { usage, fitting, chargeable } = voteOf(rule, { mode, permits }, state, nowUs)
+    const { usage, fitting, chargeable, changed } = voteOf(rule, { mode, permits }, state, nowUs)
     const isNew = tellsNewIdentities(rule) && (state === undefined || this.#holdsNewcomersAlone(state))
-    const isProvisional = this.#book.open.size > 0
+    const isProvisional = this.#mayGiveBack
     const vote = { usage, fitting, chargeable, charged: 0, nowMs, isNew, isProvisional, isVoid: false }
     const decided = shared && this.#decided(shared.id, nowMs)
     if (decided) {
@@ -59,6 +60,8 @@ export class LimitMachine {
       for (const tier of usage) tier.remaining += granted * rule.cost
       return { ...vote, fitting: granted, chargeable: granted, charged: granted, isVoid: granted === 0 }
     }
+    // What may be given back at any moment refuses nobody for longer.
+    if (changed && !isProvisional) this.#penalize(rule, nowUs, changed)
     // A shadow rule alone is not what limits a grant.
     const mayBePart = mode === 'partial' && (rule.enforced || shared !== undefined)
     const isCharged = mode !== 'peek' && (mayBePart || chargeable >= permits)
@@ -78,7 +81,9 @@ export class LimitMachine {
       return (decided?.permits ?? 0) > 0
     }
     if (permits < open.permits) this.#takeBack(id, open, permits, nowMs)
-    this.#book.open.delete(id)
+    // Of a newcomer, the end is told twice: the decider may still wait for another object to which it is new.
+    if (permits > 0 && open.isNew) this.#book.open.set(id, { ...open, permits, isNew: false })
+    else this.#book.open.delete(id)
     this.#compact()
     // That it is kept need not be written: it would be asked about once more, at worst. A newcomer's charge would lapse.
     if (permits === 0) this.#remember(id, 0, nowMs)
@@ -173,6 +178,11 @@ export class LimitMachine {
     return latestMs
   }
 
+  get #mayGiveBack(): boolean {
+    for (const { isGranted } of this.#book.open.values()) if (!isGranted) return true
+    return false
+  }
+
   /** Never before the time of the last charge, whatever this machine's clock, or that of the one before it, shows. */
   #clock(readUs: number): number {
     return Math.max(readUs, this.#book.clockUs)
@@ -242,14 +252,7 @@ export class LimitMachine {
     book.clockUs = nowUs
     let dateMs = 0
     if (isLog) {
-      const before = this.#stateAt(nowMs) as SlidingWindowState | undefined
-      const newestMs = before ? newestMsOf(before) : 0
-      if (!before) this.#dropLog()
-      book.kept = keep(twin.commit(before, rule, nowUs, units, leaseMs), book.kept, nowMs)
-      const log = book.kept.state as SlidingWindowState
-      dateMs = newestMsOf(log)
-      if (dateMs !== newestMs) book.log.tail++
-      layOut(book.log, log, this.#rows)
+      dateMs = this.#enter(rule, nowUs, units, leaseMs)
     } else if (holdsSlots) book.kept = keep(twin.commit(this.#stateAt(nowMs), rule, nowUs, units), book.kept, nowMs)
     else this.#step({ id: shared?.id ?? 0, nowUs, units, rule: essential(rule) })
     if (shared) {
@@ -271,6 +274,33 @@ export class LimitMachine {
       if (open.size <= MOST_OPEN) return
       open.delete(id)
     }
+  }
+
+  /** @returns the date of the newest entry */
+  #enter(rule: Rule, nowUs: number, units: number, leaseMs: number | undefined, penalty?: Penalty): number {
+    const book = this.#book
+    const nowMs = Math.floor(nowUs / 1000)
+    const before = this.#stateAt(nowMs) as SlidingWindowState | undefined
+    const lastMs = before?.dates.at(-1)
+    if (!before) this.#dropLog()
+    book.kept = keep(
+      ALGORITHMS[rule.algorithm].twin.commit(before, rule, nowUs, units, leaseMs, penalty),
+      book.kept,
+      nowMs,
+    )
+    const log = book.kept.state as SlidingWindowState
+    const dateMs = log.dates.at(-1) ?? 0
+    if (!penalty && dateMs !== lastMs) book.log.tail++
+    layOut(book.log, log, this.#rows)
+    return dateMs
+  }
+
+  /** Remembers a refusal. */
+  #penalize(rule: Rule, nowUs: number, penalty: Penalty): void {
+    this.#book.algorithm = rule.algorithm
+    if (ALGORITHMS[rule.algorithm].isLog) this.#enter(rule, nowUs, 0, 0, penalty)
+    else this.#step({ id: 0, nowUs, units: 0, rule: essential(rule), penalty })
+    this.#write(Math.floor(nowUs / 1000))
   }
 
   #dropLog(): void {
@@ -322,7 +352,7 @@ export class LimitMachine {
     const log = this.#stateAt(nowMs) as SlidingWindowState | undefined
     if (!log) return
     takeOff(this.#book.log, log, dateMs, units, this.#rows)
-    if (log.dates.length === log.head) this.#dropLog()
+    if (log.dates.length === log.head && !log.penalty) this.#dropLog()
   }
 
   #void(id: number, open: Open, nowMs: number): false {

@@ -33,6 +33,7 @@ export function addEntries({ dates, totals, before }: SlidingWindowState, entrie
 /** Moves entries that have become many to a row of their own, and deletes rows whose entries have all left. */
 export function layOut(layout: LogLayout, log: SlidingWindowState, rows: Rows): void {
   const { dates, head } = log
+  layout.tail = Math.min(layout.tail, dates.length)
   // The newest stays at hand: what comes in the same millisecond is added to it.
   if (layout.tail > CHUNK) {
     const from = dates.length - layout.tail

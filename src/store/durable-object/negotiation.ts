@@ -13,10 +13,10 @@ export interface Conclusion {
   readonly decision: Decision
   /** Ends of reservations that charge less than was reserved: before they have arrived, others are refused by them. */
   readonly givenBack: readonly To<Closing>[]
-  /** Ends of the others. */
+  /** To the objects to which a newcomer is new: nobody is let through before all of them have acknowledged it. */
+  readonly awaited: readonly To<Closing>[]
+  /** Ends of all that stays charged, to be sent after that. */
   readonly kept: readonly To<Closing>[]
-  /** Nobody may be let through before all of `kept` are acknowledged. */
-  readonly isOfNewcomer: boolean
   /** Of the objects that were asked, by index of the rule: their clocks when they voted, in milliseconds. */
   readonly votedAtMs: ReadonlyMap<number, number>
 }
@@ -74,6 +74,7 @@ export class Negotiation {
     const votes = this.#allVotes()
     const granted = grantedBy(this.#request, votes)
     const givenBack: To<Closing>[] = []
+    const awaited: To<Closing>[] = []
     const kept: To<Closing>[] = []
     const votedAtMs = new Map([...this.#votes].map(([index, { nowMs }]) => [index, nowMs]))
     rules.forEach(({ cost }, index) => {
@@ -84,8 +85,10 @@ export class Negotiation {
       subtract(vote.usage, permits * cost)
       if (this.#isFinal) return
       const closing = { index, message: { id: this.#id, permits } }
-      if (permits < vote.charged) givenBack.push(closing)
-      else kept.push(closing)
+      if (permits > 0 && vote.isNew && this.#precedesNewcomers(index)) {
+        awaited.push(closing)
+        kept.push(closing)
+      } else (permits < vote.charged ? givenBack : kept).push(closing)
     })
     const isProvisional = rules.some(({ enforced }, index) => {
       const vote = this.#votes.get(index)
@@ -94,7 +97,7 @@ export class Negotiation {
     const usage = votes.map(({ usage }) => usage)
     const nowMs = Math.max(...votedAtMs.values())
     const decision = { granted, nowMs, usage, ...(granted === 0 && isProvisional && { isProvisional: true as const }) }
-    return { decision, givenBack, kept, isOfNewcomer: kept.length > 0 && this.#hasNewcomer, votedAtMs }
+    return { decision, givenBack, awaited, kept, votedAtMs }
   }
 
   /** Whether an object was told that the decision is given up, before it was. */
@@ -116,8 +119,12 @@ export class Negotiation {
 
   get #hasNewcomer(): boolean {
     const { rules } = this.#request
-    const firstNew = rules.findIndex((_, index) => this.#votes.get(index)?.isNew)
-    return firstNew >= 0 && rules.some(({ counts }, index) => counts === 'identities' && index > firstNew)
+    return rules.some((_, index) => this.#votes.get(index)?.isNew && this.#precedesNewcomers(index))
+  }
+
+  /** Whether a rule for newcomers comes later. */
+  #precedesNewcomers(index: number): boolean {
+    return this.#request.rules.some(({ counts }, place) => counts === 'identities' && place > index)
   }
 
   #allVotes(): Vote[] {
@@ -131,7 +138,7 @@ export class Negotiation {
       const asked = { mode, permits, rule, ...(leaseMs !== undefined && { leaseMs }) }
       if (this.#isFinal) return [{ index, message: asked }]
       const siblings = rules.filter((other, place) => place !== index && isKeptInMind(other)).map(({ key }) => key)
-      const hasNewcomers = rules.some(({ counts }, place) => counts === 'identities' && place > index)
+      const hasNewcomers = this.#precedesNewcomers(index)
       return [{ index, message: { ...asked, shared: { id: this.#id, siblings, hasNewcomers } } }]
     })
   }

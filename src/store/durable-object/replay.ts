@@ -1,4 +1,4 @@
-import type { Commit } from '../../limit/algorithm.ts'
+import type { Commit, Penalty } from '../../limit/algorithm.ts'
 import { ALGORITHMS } from '../../limit/algorithm-table.ts'
 import type { Rule } from '../../limit/rule.ts'
 
@@ -23,6 +23,8 @@ export interface Step {
   readonly rule: Pick<Rule, 'algorithm' | 'tiers' | 'burst'>
   /** There if it corrects a charge of that moment. */
   readonly chargedAtMs?: number
+  /** There if it remembers a refusal. */
+  readonly penalty?: Penalty
 }
 
 /** Steps that are remembered at most: what is taken back after more of them is given back as a settled charge is. */
@@ -38,12 +40,15 @@ export function keep({ state, ttlMs }: Commit<unknown>, before: Kept, nowMs: num
   return { state, expiresAtMs: ttlMs === undefined ? before.expiresAtMs : nowMs + ttlMs }
 }
 
-export function apply(kept: Kept, { nowUs, units, rule, chargedAtMs }: Step): Kept {
+export function apply(kept: Kept, { nowUs, units, rule, chargedAtMs, penalty }: Step): Kept {
   const nowMs = Math.floor(nowUs / 1000)
   const { twin } = ALGORITHMS[rule.algorithm]
   const state = stateAt(kept, nowMs)
   const whole = rule as Rule
-  if (chargedAtMs === undefined) return units === 0 ? kept : keep(twin.commit(state, whole, nowUs, units), kept, nowMs)
+  if (chargedAtMs === undefined) {
+    if (units === 0 && !penalty) return kept
+    return keep(twin.commit(state, whole, nowUs, units, 0, penalty), kept, nowMs)
+  }
   const settled = state === undefined ? undefined : twin.settle?.(state, whole, nowUs, chargedAtMs, units)
   return settled ? keep(settled, kept, nowMs) : kept
 }
