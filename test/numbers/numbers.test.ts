@@ -13,10 +13,10 @@ test('the statistics equal what clients have seen, outcome by outcome, and give 
   expect(leaks).toEqual([])
 
   // And something was there to be counted.
-  const { requests, degraded, store, saved, leases } = statistics.total
+  const { requests, degraded, store } = statistics.total
   const counts = [requests.admitted, requests.limited, requests.unidentified, requests.bad_request]
   counts.push(requests.blocked)
-  counts.push(requests.unavailable, degraded.local, store.calls, store.failures, saved.leases, leases.permits)
+  counts.push(requests.unavailable, degraded.local, store.calls, store.failures)
   for (const count of counts) expect(count).toBeGreaterThan(0)
   expect(store.latency.counts.reduce((sum, count) => sum + count, 0)).toBe(store.calls - store.failures)
 })

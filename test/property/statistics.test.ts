@@ -2,7 +2,9 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
 import type { Observed } from '../../src/http/observer.ts'
-import { numbersOf } from '../../src/statistics/numbers.ts'
+import { LATENCY_BOUNDS_MS, quantileMs } from '../../src/statistics/latency.ts'
+import { Minute } from '../../src/statistics/minute.ts'
+import { numbersOf, sumCounts } from '../../src/statistics/numbers.ts'
 import { Recorder } from '../../src/statistics/recorder.ts'
 import { SpaceSaving } from '../../src/statistics/space-saving.ts'
 import type { Counters, Flush } from '../../src/store/counters.ts'
@@ -21,8 +23,18 @@ const ADMITTED: Observed = {
 }
 
 /** What becomes of a call that sends a flush. */
-const FATES = ['added', 'failed', 'added, but unanswered', 'added late, unanswered', 'never answered'] as const
+const FATES = [
+  'added',
+  'failed',
+  'added, but unanswered',
+  'added late, unanswered',
+  'added, answered late',
+  'failed late',
+  'never answered',
+] as const
 type Fate = (typeof FATES)[number]
+
+const LATE_MS = 45_000
 
 /** Adds each flush as its fate says, and then answers or not. */
 class UnreliableCounters implements Pick<Counters, 'add'> {
@@ -38,10 +50,12 @@ class UnreliableCounters implements Pick<Counters, 'add'> {
 
   async add(flush: Flush): Promise<void> {
     const fate = this.#fates.shift() ?? 'added'
-    if (fate === 'added' || fate === 'added, but unanswered') await this.#counters.add(flush)
-    if (fate === 'added late, unanswered') this.#clock.after(45_000, () => this.#counters.add(flush))
     if (fate === 'never answered') await new Promise(() => {})
-    if (fate !== 'added') throw new StoreError('no answer')
+    if (fate === 'added late, unanswered') this.#clock.after(LATE_MS, () => this.#counters.add(flush))
+    else if (fate.startsWith('added')) await this.#counters.add(flush)
+    // By then, another request sends.
+    if (fate.endsWith('late')) await this.#clock.sleep(LATE_MS)
+    if (fate !== 'added' && fate !== 'added, answered late') throw new StoreError('no answer')
   }
 }
 
@@ -94,6 +108,30 @@ test('no request is lost, and none is counted twice, whatever becomes of flushes
       const byMinute = await counters.read('minute', 0, clock.now() + 1)
       const sum = byMinute.reduce((all, { counts }) => all + numbersOf(counts).requests.admitted, 0)
       expect(sum).toBe(requests)
+    }),
+  )
+})
+
+test('histograms of isolates sum up to that of all their times, and tell bounds that hold', () => {
+  const times = fc.array(fc.oneof(fc.integer({ min: 0, max: 30 }), fc.integer({ min: 0, max: 20_000 })), {
+    minLength: 1,
+  })
+  const shares = fc.double({ min: 0.01, max: 1, noNaN: true })
+  fc.assert(
+    fc.property(fc.array(times, { minLength: 1, maxLength: 5 }), shares, (isolates, share) => {
+      const periods = isolates.map((own) => {
+        const minute = new Minute(0)
+        for (const ms of own) minute.countStoreAnswer(ms)
+        return minute.toPeriod(new Map()).counts
+      })
+      const all = isolates.flat()
+      const { latency, calls } = numbersOf(sumCounts(periods)).store
+      expect(calls).toBe(all.length)
+      expect(latency.sumMs).toBe(all.reduce((sum, ms) => sum + ms, 0))
+      const bound = quantileMs(latency, share) ?? 0
+      expect(all.filter((ms) => ms <= bound).length).toBeGreaterThanOrEqual(share * all.length)
+      const below = LATENCY_BOUNDS_MS.filter((ms) => ms < bound).at(-1) ?? -1
+      expect(all.filter((ms) => ms <= below).length).toBeLessThan(share * all.length)
     }),
   )
 })
