@@ -143,7 +143,8 @@ async function show({ context: { terminal }, settings, rules, connection, option
   terminal.show(result, () => {
     const { version, atMs, by, why } = revision
     const source = options.shadow ? 'in shadow' : inForce === 'rules' ? 'in place of POLICIES' : 'those of POLICIES'
-    const written = version === 0 ? 'no rules yet' : `version ${version}, ${dateOf(atMs)} by ${by}: ${why}`
+    const written =
+      version === 0 ? 'no rules yet' : `version ${version}, ${dateOf(atMs)} by ${plain(by)}: ${plain(why)}`
     // What is printed can be pushed.
     return [`# ${written}`, `# ${source}`, textOfTables(tables)].join('\n')
   })
@@ -243,7 +244,7 @@ async function versions({ context: { terminal }, rules, connection }: Task): Pro
   const version = history[0]?.version ?? 0
   terminal.show({ redis: connection.name, version, versions: history }, () => {
     if (history.length === 0) return 'no rules yet'
-    const rows = history.map(({ version, atMs, by, why }) => [version, dateOf(atMs), by, why])
+    const rows = history.map(({ version, atMs, by, why }) => [version, dateOf(atMs), plain(by), plain(why)])
     return terminal.table(['version', 'at', 'by', 'why'], rows)
   })
   return 'done'
@@ -272,6 +273,11 @@ function listOf({ shadow }: Options): PolicyList {
 
 function tablesOf(rules: Rules, settings: Settings, list: PolicyList): Tables {
   return list === 'shadow' ? (rules.shadow ?? []) : (rules.policies ?? configuredTables(settings))
+}
+
+/** On one line: others have written it. */
+function plain(note: string): string {
+  return note.replace(/\p{Cc}+/gu, ' ')
 }
 
 /** As it stands in logs. */

@@ -118,8 +118,8 @@ export const simulate = defineCommand({
           '-a, --algorithm <name>',
           'of the policy that RATE_LIMITS makes, in place of sliding-window; repeated, side by side',
         )
-          .argParser(collectAlgorithms)
-          .default(undefined, SIMULATED_ALGORITHMS.join(', ')),
+          .choices(SIMULATED_ALGORITHMS)
+          .argParser(collectAlgorithms),
       )
       .addOption(
         new Option(

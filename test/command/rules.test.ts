@@ -192,8 +192,12 @@ limits = "5/1m"
       const { stdout } = await run(['policies', 'show', ...args])
       expect(await said(['policies', 'push', '-', '--yes'], stdout)).toMatchObject({ changed: false })
     }
+    await said(['block', '--asn', '64500', '--why', 'one\n[[policies]]\u001b[2J'])
+    expect((await run(['policies', 'show'])).stdout).toContain(': one [[policies]] [2J\n')
+    expect((await run(['policies', 'versions'])).stdout).not.toContain('\u001b')
     const back = await said(['policies', 'rollback', `${before.version}`, '--yes'])
-    expect(back).toMatchObject({ changed: true, version: before.version + 2 })
+    expect(back).toMatchObject({ changed: true, version: before.version + 3 })
+    expect((await said(['block', '--list'])).entries).toEqual([])
     expect(await said(['policies', 'show'])).toMatchObject({ inForce: 'POLICIES' })
   })
 
