@@ -13,6 +13,8 @@ export interface RateLimitTier {
   readonly resetMs: number
   /** Milliseconds until the request fits; 0 if it does now. */
   readonly retryAfterMs: number
+  /** Milliseconds until the policy no longer blocks the caller; left out if it does not. */
+  readonly blockedMs?: number
 }
 
 /** What was decided about a request. */

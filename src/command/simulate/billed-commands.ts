@@ -14,8 +14,8 @@ export interface Touched {
 
 /**
  * Commands that Upstash bills for a decision, as `test/integration/billed-commands.test.ts` counts them in Redis: the
- * EVALSHA, one TIME, and those inside of the script. For costs above 1, a few more or less; where permits were leased, a
- * few less than told here.
+ * EVALSHA, one TIME, and those inside of the script. For costs above 1, and for refusals that lead to a block, a few more
+ * or less; where permits were leased, a few less than told here.
  */
 export function billedCommands(
   { rules }: DecisionRequest,

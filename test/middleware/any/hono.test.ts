@@ -333,6 +333,30 @@ test('the fields are added to a response whose own are closed', async () => {
   expect(response.headers.get('RateLimit')).toBe('"default-1m";r=0;t=60')
 })
 
+test('block keeps who was refused out until it ends, and onLimited is told', async () => {
+  const app: App = new Hono()
+  const policies = [{ name: 'api', limits: '2/1s', block: '1m', after: 2 }]
+  const onLimited: Options['onLimited'] = (c, { tiers }) => c.json({ blockedMs: tiers[0]?.blockedMs ?? 0 }, 429)
+  app.use(sluice(steered({ policies, onLimited })))
+  app.all('*', (c) => c.json(c.get('rateLimit')))
+  const ask = async () => {
+    const response = await app.request('/', X)
+    const { blockedMs } = (await response.json()) as { blockedMs?: number }
+    return [response.status, blockedMs]
+  }
+  const seen = [await ask(), await ask(), await ask(), await ask()]
+  expect(seen).toEqual([
+    [200, undefined],
+    [200, undefined],
+    [429, 0],
+    [429, 60_000],
+  ])
+  nowMs += 59_999
+  expect(await ask()).toEqual([429, 1])
+  nowMs += 1
+  expect(await ask()).toEqual([200, undefined])
+})
+
 test('mode = "shadow" reports and refuses nothing', async () => {
   const app = appWith({ limits: '1/1m', mode: 'shadow', missing: 'deny' })
   expect(await statuses(app, [['/', X], ['/', X], ['/']])).toEqual([200, 200, 200])
