@@ -105,7 +105,7 @@ export const environment = v.object({
   RULES: v.optional(oneOf('on', 'off'), 'off'),
   RULES_REFRESH_MS: v.optional(integer(100, 3_600_000), 5_000),
   STATISTICS: v.optional(oneOf('on', 'off'), 'off'),
-  METRICS_TOKEN: v.optional(matching(/^[\x21-\x7e]{32,}$/, 'at least 32 characters, none of them a space')),
+  METRICS_TOKEN: v.optional(longSecret),
   LOG_LIMITED: v.optional(shareOrNone, 0),
   CALLER_LABEL: v.optional(labelHeader),
 })
