@@ -13,6 +13,7 @@ const KINDS = {
   ip: 'Address',
   digest: 'Digest (as keys and logs have it)',
   header: 'Header, as name=value',
+  claim: 'Claim of its token, as name=value',
 } as const
 type Kind = keyof typeof KINDS
 
@@ -61,9 +62,9 @@ function LookUp({ digest, onFound }: { digest: string; onFound: (caller: Caller)
 }
 
 function callerOf(kind: Kind, value: string): Caller {
-  if (kind !== 'header') return { [kind]: value }
+  if (kind !== 'header' && kind !== 'claim') return { [kind]: value }
   const at = value.indexOf('=')
-  return { header: { [value.slice(0, at).trim()]: value.slice(at + 1).trim() } }
+  return { [kind]: { [value.slice(0, at).trim()]: value.slice(at + 1).trim() } }
 }
 
 function Found({ caller }: { caller: Caller }) {

@@ -1,6 +1,7 @@
 import * as v from 'valibot'
 import type { Config } from '../config/load-config.ts'
 import { type Caller, requestOf } from '../request/caller/caller.ts'
+import { claimIn } from '../request/identity/claims.ts'
 import { type Target, targetOf } from '../rules/target.ts'
 import { badInput, OperationError } from './operation.ts'
 
@@ -13,6 +14,12 @@ export const who = v.pipe(
     ip: v.optional(v.pipe(v.string(), v.description('Its address.'))),
     header: v.optional(v.pipe(fields, v.description('One field that it sends, by name.'))),
     query: v.optional(v.pipe(fields, v.description('One parameter of its query, by name.'))),
+    claim: v.optional(
+      v.pipe(
+        v.record(v.string(), v.unknown()),
+        v.description('One claim of its token, by name: it is not verified here.'),
+      ),
+    ),
     digest: v.optional(v.pipe(v.string(), v.description('As keys and logs have it; with `by`, of that alone.'))),
     by: v.optional(v.pipe(v.string(), v.description('With `digest` or `value`: such as `header:x-tenant`.'))),
     value: v.optional(v.pipe(v.string(), v.description('With `by`: a value with one `*`.'))),
@@ -26,24 +33,29 @@ export const who = v.pipe(
 type Who = v.InferOutput<typeof who>
 
 /** @throws {OperationError | CallerError} if that is nobody */
-export async function targetOfWho({ token, ip, header, query, ...target }: Who, config: Config): Promise<Target> {
-  const said = { token, ip, header, query }
+export async function targetOfWho(
+  { token, ip, header, query, claim, ...target }: Who,
+  config: Config,
+): Promise<Target> {
+  const said = { token, ip, header, query, claim }
   const [first, ...others] = Object.entries(said).filter(([, value]) => value !== undefined)
   if (!first) return target
   if (others.length > 0 || Object.values(target).some((value) => value !== undefined)) {
     throw new OperationError(badInput('who', 'one way to say who is meant'))
   }
   const [kind] = first as [keyof typeof said, unknown]
-  const found = await targetOf(byOf(kind, said), requestOf(callerOf(said)), config)
+  const found = await targetOf(byOf(kind, said), requestOf(callerOf(said)), {
+    ...config,
+    readClaim: (path) => claimIn(claim ?? {}, path),
+  })
   if (found) return found
   throw new OperationError(badInput(`who.${kind}`, 'what a caller can be known by, in one way only'))
 }
 
 /** @throws {OperationError} if there is more than one field */
-function byOf(kind: keyof Who, { header, query }: Pick<Who, 'header' | 'query'>): string {
-  const named = kind === 'header' ? header : kind === 'query' ? query : undefined
-  if (!named) return kind
-  const [name, ...others] = Object.keys(named)
+function byOf(kind: keyof Who, said: Pick<Who, 'token' | 'ip' | 'header' | 'query' | 'claim'>): string {
+  if (kind !== 'header' && kind !== 'query' && kind !== 'claim') return kind
+  const [name, ...others] = Object.keys(said[kind] ?? {})
   if (name === undefined || others.length > 0) throw new OperationError(badInput(`who.${kind}`, 'one name'))
   return `${kind}:${name}`
 }

@@ -173,6 +173,8 @@ test.each([
   ['/block', { who: { ip: '203.0.113' } }, 'caller.ip'],
   ['/block', { who: { token: '' } }, 'who.token'],
   ['/block', { who: { header: { a: '1', b: '2' } } }, 'who.header'],
+  ['/block', { who: { claim: {} } }, 'who.claim'],
+  ['/block', { who: { claim: { sub: { a: 1 } } } }, 'who.claim'],
   ['/block', { who: { cidr: '203.0.113.7/24' } }, 'blocks.0.cidr'],
   ['/block', { who: { country: 'DE' }, status: 200 }, 'blocks.0.status'],
   ['/block', { who: { country: 'DE' }, for: 'ever' }, 'for'],
@@ -229,6 +231,20 @@ describe('the rules', () => {
     expect(await call('/block', { body: { who, remove: true } })).toEqual({ version: 2, isChanged: true })
     expect(await call('/block', { body: { who, remove: true } })).toEqual({ version: 2, isChanged: false })
     await expectSoon(caller, 200)
+  })
+
+  test('name callers by a header, a parameter or a claim, and keep only its digest', async () => {
+    for (const who of [{ header: { 'X-Tenant': 'acme' } }, { query: { key: 'acme' } }, { claim: { sub: 'acme' } }]) {
+      await call('/block', { body: { who } })
+      const { rules } = await call('/rules')
+      const [{ by, digest } = {}] = (rules as { blocks: { by?: string; digest?: string }[] }).blocks
+      expect([by, digest]).toEqual([
+        expect.stringMatching(/^(header:x-tenant|query:key|claim:sub)$/),
+        expect.any(String),
+      ])
+      expect(JSON.stringify(rules)).not.toContain('acme')
+      await call('/block', { body: { who, remove: true } })
+    }
   })
 
   test('let an allowed network pass its limits', async () => {
