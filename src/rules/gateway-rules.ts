@@ -1,3 +1,4 @@
+import { ConfigError } from '../config/config-error.ts'
 import type { Config, Environment, RulesConfig } from '../config/load-config.ts'
 import type { Log } from '../decide/log.ts'
 import { upstashDocuments } from '../gateway/upstash-documents.ts'
@@ -26,9 +27,16 @@ export function rulesKey(keyPrefix: string): string {
   return `${keyPrefix}:rules`
 }
 
-/** Makes the gateway follow the rules of its deployment. */
+/**
+ * Makes the gateway follow the rules of its deployment.
+ * @throws {ConfigError} if all isolates share limits, but there is nowhere to share rules. The command cannot tell: it
+ * does not know the Worker's secrets.
+ */
 export function gatewayRules(options: GatewayRulesOptions, { refreshMs, isShadow }: RulesConfig): Govern {
   const { config, env, store, readClaim, now, log } = options
+  if (config.store === 'durable-object' && !config.redis) {
+    throw new ConfigError('RULES', 'UPSTASH_REDIS_REST_URL and its token with it: rules are kept in Redis', 'on')
+  }
   return function govern(composed) {
     const documents = documentsOf(options)
     const limiter = new LiveLimiter({

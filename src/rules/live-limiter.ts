@@ -180,10 +180,10 @@ export class LiveLimiter implements Pick<Limiter, 'decide'> {
       this.#problem = undefined
       if (version > 0) log('info', { event: 'rules_in_force', version })
     } catch (error) {
-      if (!(error instanceof ConfigError)) throw error
-      this.#problem = error.message
+      // No request fails because of what operators have written, even by a mistake of ours.
+      this.#problem = error instanceof ConfigError ? error.message : 'they could not be followed'
       // The message may repeat what the document says of callers.
-      const place = error.message.split(': expected', 1)[0]
+      const place = this.#problem.split(': expected', 1)[0]
       log('error', { event: 'rules_refused', version, inForce: this.#inForce.version, place })
     }
   }

@@ -26,9 +26,10 @@ let prefix: string
 const points: PointOfPresence[] = []
 
 beforeAll(async () => {
-  upstream = await startUpstream((_request, response) => {
+  upstream = await startUpstream((request, response) => {
     served++
-    response.end('hello')
+    if (request.method === 'POST') request.pipe(response)
+    else response.end('hello')
   })
   server = await startRedisServer()
   redis = await connectRedis(server.port)
@@ -160,6 +161,28 @@ test("a customer's limit is raised, and policies are replaced by others of anoth
   await edit((rules) => withPolicies({ ...rules, overrides: [] }, tables, false, Date.now()))
   await expect.poll(async () => (await call(other)).headers.get('RateLimit-Policy')).toContain('bucket-1h')
   expect((await redis.keys(`${prefix}:*`)).some((key) => key.startsWith(`${prefix}:bucket:t:`))).toBe(true)
+})
+
+test('policies in shadow refuse nothing, count under keys of their own, and leave the body to the API', async () => {
+  const shadow = [
+    { name: 'account', limits: '1/1h', by: 'json:/email' },
+    { name: 'slots', limits: '1', algorithm: 'concurrency' },
+  ]
+  await edit((rules) => withPolicies(rules, shadow, true, Date.now()))
+  await startPoints(1, { RATE_LIMITS: '100/1m', LEASES: '10', RULES_REFRESH_MS: 3_600_000 })
+  const body = JSON.stringify({ email: 'a@example.com', filling: 'x'.repeat(100_000) })
+  for (let n = 0; n < 12; n++) {
+    const headers = { Authorization: 'Bearer one', 'Content-Type': 'application/json' }
+    const response = await fetch(new URL('/login', points[0]?.url), { method: 'POST', headers, body })
+    expect([response.status, (await response.text()) === body]).toEqual([200, true])
+    expect(response.headers.get('RateLimit-Policy')).toBe('"default-1m";q=100;w=60')
+  }
+  // RATE_LIMITS makes a policy beside those of the shadow, too.
+  const counted = ['account', 'default'].map((policy) => `${prefix}:rules:shadow:${policy}:w:{`)
+  const names = async () => (await redis.keys(`${prefix}:rules:shadow:*`)).map((key) => key.replace(/(?<={).*/, ''))
+  await expect.poll(async () => (await names()).sort()).toEqual(counted)
+  const keys = await redis.keys(`${prefix}:rules:shadow:*`)
+  expect(await Promise.all(keys.map(async (key) => (await redis.pTTL(key)) > 0))).toEqual([true, true])
 })
 
 test('rules are read once for all requests within the refresh', async () => {

@@ -671,6 +671,14 @@ test.each([
   expect(() => loadConfig({ UPSTREAM_URL, ...env, STORE })).toThrow(`STORE: expected ${expected}, got "${STORE}"`)
 })
 
+test('rules are followed if they are on', () => {
+  expect(load({ RULES: 'on' }).rules).toEqual({ refreshMs: 5_000, isShadow: false })
+  expect(load({ RULES: 'on', RULES_REFRESH_MS: '100', MODE: 'shadow' }).rules).toEqual({
+    ...{ refreshMs: 100, isShadow: true },
+  })
+  expect(load({}).rules).toBeUndefined()
+})
+
 test.each([1, '0', 'on', 10_001, '2.5'])('loadConfig() refuses LEASES=%j', (LEASES) => {
   expect(() => load({ LEASES })).toThrow('LEASES: expected "off", "auto" or an integer from 2 to 10000, got ')
 })
