@@ -1,6 +1,8 @@
 /** The long form: `npm run test:exactness`. EXACTNESS_SEED replays the same costs and pauses. */
 import { parseArgs } from 'node:util'
 import { buildBundle, removeBundle } from '../support/build-bundle.ts'
+import { objectReport, objectViolations } from './objects/report-objects.ts'
+import { runOverObjects } from './objects/run-objects.ts'
 import { report, violations } from './report.ts'
 import { run } from './run.ts'
 
@@ -9,6 +11,8 @@ const { values } = parseArgs({
     requests: { type: 'string', default: '100000' },
     callers: { type: 'string' },
     leases: { type: 'string', default: 'off' },
+    store: { type: 'string', default: 'redis' },
+    'abort-every': { type: 'string', default: '0' },
   },
 })
 const { leases } = values
@@ -18,13 +22,25 @@ const requests = Number(values.requests)
 const seed = Number(process.env.EXACTNESS_SEED ?? Math.floor(Math.random() * 2 ** 32))
 console.log(`EXACTNESS_SEED=${seed}`)
 
+if (values.store !== 'redis' && values.store !== 'durable-object') throw new Error('--store: redis or durable-object')
 const bundle = await buildBundle()
 try {
-  const findings = await run({ bundle, requests, callers, seed, leases })
-  console.log(report(findings, callers, leases))
-  const found = violations(findings)
+  const found = values.store === 'durable-object' ? await checkObjects() : await checkRedis()
   for (const violation of found.slice(0, 20)) console.error(violation)
   if (found.length > 0) process.exitCode = 1
 } finally {
   await removeBundle(bundle)
+}
+
+async function checkRedis(): Promise<readonly string[]> {
+  const findings = await run({ bundle, requests, callers, seed, leases })
+  console.log(report(findings, callers, leases))
+  return violations(findings)
+}
+
+/** With `--abort-every <seconds>`, all objects are ended at once, time and again. */
+async function checkObjects(): Promise<readonly string[]> {
+  const findings = await runOverObjects({ bundle, requests, callers, seed, abortEvery: Number(values['abort-every']) })
+  console.log(objectReport(findings, callers))
+  return objectViolations(findings)
 }
