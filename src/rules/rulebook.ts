@@ -12,6 +12,7 @@ import type { CallContext } from '../store/call-context.ts'
 import type { Block, Override, Rules } from './document.ts'
 import { Networks } from './networks.ts'
 import { otherLimits, withLimits } from './other-limits.ts'
+import { tokensIn, valuesIn } from './spoilt.ts'
 import { nameOfSource, parseKnownBy } from './target.ts'
 import { Wildcards } from './wildcards.ts'
 
@@ -39,6 +40,8 @@ interface KnownBy {
   readonly name: string
   readonly byDigest: Map<string, Entry[]>
   readonly wildcards: Wildcards<Entry>
+  /** Whether any of it keeps callers out. */
+  hasBlocks: boolean
   /** What was found for a field, or else a value, so that it is read and digested once. */
   readonly found: Remembered<readonly Entry[]>
 }
@@ -115,9 +118,13 @@ export class Rulebook {
       readClaim: (path) => this.#readClaim?.(path, request.headers.get('Authorization'), context) ?? SPOILT,
     })
     if (reading instanceof Promise) return reading.then((later) => this.#ofValue(knownBy, later))
-    if (field === undefined) return this.#ofValue(knownBy, reading)
-    const entries = this.#entriesOf(knownBy, reading)
-    knownBy.found.set(field, entries)
+    const { source, hasBlocks } = knownBy
+    if (source.kind === 'claim' && reading.kind === 'spoilt') {
+      return hasBlocks && this.#readClaim ? this.#blocksInTokens(knownBy, source.path, request, context) : NOTHING
+    }
+    if (field === undefined && reading.kind !== 'spoilt') return this.#ofValue(knownBy, reading)
+    const entries = reading.kind === 'spoilt' ? this.#blocksIn(knownBy, request) : this.#entriesOf(knownBy, reading)
+    if (field !== undefined) knownBy.found.set(field, entries)
     return entries
   }
 
@@ -136,9 +143,11 @@ export class Rulebook {
       known = {
         ...{ source, name: nameOfSource(source) },
         ...{ byDigest: new Map(), wildcards: new Wildcards<Entry>(), found: new Remembered<readonly Entry[]>() },
+        hasBlocks: false,
       }
       knownBy.set(by, known)
     }
+    known.hasBlocks ||= entry.kind === 'block'
     if (digest !== undefined) push(known.byDigest, digest, entry)
     if (value !== undefined) known.wildcards.add(value, entry)
   }
@@ -173,6 +182,30 @@ export class Rulebook {
       knownBy.found.set(reading.value, entries)
     }
     return entries
+  }
+
+  /** Of whatever a spoilt value may be taken for, only what keeps callers out. */
+  #blocksIn(knownBy: KnownBy, request: ReceivedRequest): readonly Entry[] {
+    if (!knownBy.hasBlocks) return NOTHING
+    const readings = valuesIn(knownBy.source, request).map((value): Reading => ({ kind: 'value', value }))
+    return readings.flatMap((reading) => this.#entriesOf(knownBy, reading)).filter(({ kind }) => kind === 'block')
+  }
+
+  /** The same for claims, where the field is not that of one token. Each token is verified. */
+  async #blocksInTokens(
+    knownBy: KnownBy,
+    path: readonly string[],
+    { headers }: ReceivedRequest,
+    context: Context,
+  ): Promise<readonly Entry[]> {
+    let found = NOTHING
+    for (const token of tokensIn(headers.get('Authorization') ?? '')) {
+      // Of one context, one token is verified.
+      const own: Context = { waitUntil: (work) => context.waitUntil(work) }
+      const reading = await this.#readClaim?.(path, `Bearer ${token}`, own)
+      if (reading) found = [...found, ...this.#ofValue(knownBy, reading).filter(({ kind }) => kind === 'block')]
+    }
+    return found
   }
 
   #entriesOf({ source, name, byDigest, wildcards }: KnownBy, reading: Reading): readonly Entry[] {

@@ -136,6 +136,15 @@ test('who is blocked is told so, without a call to Redis, and the API is not ask
   expect((await fetch(new URL('/_sluice/health', points[0]?.url))).status).toBe(200)
 })
 
+test('who is blocked by a token does not get in by sending something beside it', async () => {
+  const token = randomUUID()
+  await edit((rules) => withBlock(rules, callerOf(token), Date.now()))
+  await startPoints(1, { RULES_REFRESH_MS: 3_600_000 })
+  const spoilt = [`${token} x`, `x ${token}`, `x, Bearer ${token}`, `${token}, Bearer x`]
+  for (const text of spoilt) expect((await call(text)).status).toBe(403)
+  expect((await call(`${randomUUID()} x`)).status).toBe(200)
+})
+
 test('an address in a network is blocked, also for what is exempt, and one that is allowed is never limited', async () => {
   await edit((rules) => withBlock(withAllow(rules, callerOf('vip'), 0), { cidr: '0.0.0.0/1' }, Date.now()))
   await startPoints(1, { RATE_LIMITS: '2/1m', EXEMPT: 'GET /healthz', RULES_REFRESH_MS: 3_600_000 })

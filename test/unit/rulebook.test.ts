@@ -10,6 +10,7 @@ import { Rulebook } from '../../src/rules/rulebook.ts'
 const NOW_MS = Date.UTC(2026, 0, 1)
 const LATER = '2026-01-01T00:00:01Z'
 const OPTIONS = { ipv6Prefix: 64, identitySecret: undefined }
+const NO_CONTEXT = { waitUntil() {} }
 const digest = createDigest(undefined)
 
 interface Caller {
@@ -86,6 +87,36 @@ describe('blocks', () => {
     expect(ordersFor({ blocks: [target] }, others)).toBeUndefined()
     expect(ordersFor({ blocks: [target] }, {})).toBeUndefined()
     expect(ordersFor({ blocks: [target] }, { ip: '2001:db8:7fff::1' })).toBeUndefined()
+  })
+
+  describe('hold for callers that send something beside the value by which they are known', () => {
+    const known = (by: string, value: string) => ({ by, digest: digest([by, value]) })
+    const jwt = 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl'
+
+    test.each<[string, object, Record<string, string>, string?]>([
+      ['token and junk', known('token', 'abc'), { Authorization: 'Bearer abc junk' }],
+      ['token after a comma', known('token', 'abc'), { Authorization: 'Bearer x, Bearer abc' }],
+      ['token before many', known('token', 'abc'), { Authorization: `Bearer abc${' x'.repeat(5_000)}` }],
+      ['token after a signature', known('token', jwt), { Authorization: `Bearer ${jwt}.x` }],
+      ['field twice', known('header:x-tenant', 'acme'), { 'X-Tenant': 'x, acme' }],
+      ['field like a value', { by: 'header:x-tenant', value: 'acme-*' }, { 'X-Tenant': 'acme-1,x' }],
+      ['parameter twice', known('query:key', 'abc'), {}, 'key=x&key=abc'],
+      ['parameter by another name', known('query:key', 'abc'), {}, 'key[]=abc'],
+      ['cookie twice', known('cookie:sid', 'abc'), { Cookie: 'sid=abc; sid=x' }],
+    ])('%s', (_, who, fields, query = '') => {
+      const request = new Request(`https://api.test/things?${query}`)
+      const { method, url, body } = request
+      // A Request would drop some of these.
+      const received = { method, url, headers: new Headers(fields), body, clone: () => request.clone() }
+      const found = (rules: object) => new Rulebook(readRules(rules), OPTIONS).ordersFor(received, NOW_MS, NO_CONTEXT)
+      expect(found({ blocks: [who] })).toEqual(block)
+      expect(found({ allows: [who] })).toBeUndefined()
+    })
+
+    test('but not for others who do', () => {
+      const rules = { blocks: [known('token', 'abc'), known('query:key', 'abc')] }
+      expect(ordersFor(rules, { token: 'x y, z' })).toBeUndefined()
+    })
   })
 
   test('say with which status, why and until when', () => {
