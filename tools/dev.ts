@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { loadConfig, OBJECTS } from '../src/config/load-config.ts'
+import { refuseUnsharedRules } from '../src/rules/gateway-rules.ts'
 import { examples } from './dev-examples.ts'
 import { readVariables } from './dev-variables.ts'
 import { startEchoUpstream } from './echo-upstream.ts'
@@ -26,6 +27,7 @@ async function start(): Promise<void> {
     upstream = `${echo.url}  answers each request with the request itself`
   }
 
+  let command: string | undefined
   let store = STORES[config.store] ?? `${config.redis?.url}`
   if (config.redis === undefined && (asked === undefined || asked === 'redis')) {
     const redis = await startRedis(asked === 'redis')
@@ -33,8 +35,11 @@ async function start(): Promise<void> {
       variables.UPSTASH_REDIS_REST_URL = redis.url
       variables.UPSTASH_REDIS_REST_TOKEN = redis.token
       store = `${redis.url}  Upstash's REST protocol, token "${redis.token}", over redis-server on port ${redis.port}`
+      command = `npm run sluice -- top --redis redis://127.0.0.1:${redis.port}`
     }
   }
+
+  refuseUnsharedRules(loadConfig({ ...present, ...variables }))
 
   // Each run has another one, which nobody can know from anywhere but the line printed below.
   const ownToken = config.admin ? undefined : randomBytes(24).toString('base64url')
@@ -50,6 +55,7 @@ async function start(): Promise<void> {
     ['store', store],
     ['tiers', tiers.join(', ')],
     ['operators', `${operatorsAt(url, config.admin?.host)}  token ${ownToken ?? 'as in ADMIN_TOKEN'}`],
+    ...(command === undefined ? [] : [['command', command]]),
     [],
     ...examples(url, config).map(({ shows, command }) => [shows, command]),
     [],

@@ -222,7 +222,7 @@ async function write(
   if (!options.yes) {
     for (const line of lines) terminal.note(line)
     const answer = await terminal.confirm(`Write this at ${connection.name}?`, signal)
-    if (answer === undefined) throw new CommandError('nobody is there to be asked', { hint: 'Add --yes to write it.' })
+    if (answer === undefined) throw new CommandError('there is no terminal to ask', { hint: 'Add --yes to write it.' })
     if (!answer) {
       terminal.show({ redis: connection.name, version, changed: false, changes }, () => 'nothing was written.')
       return 'done'

@@ -90,7 +90,7 @@ export const reset = defineCommand({
           signal,
         )
         if (answer !== undefined) return answer
-        throw new CommandError('nobody is there to be asked', { hint: 'Add --yes to forget them.' })
+        throw new CommandError('there is no terminal to ask', { hint: 'Add --yes to forget them.' })
       }
     } finally {
       await connection.close()

@@ -28,15 +28,22 @@ export function rulesKey(keyPrefix: string): string {
 }
 
 /**
- * Makes the gateway follow the rules of its deployment.
- * @throws {ConfigError} if all isolates share limits, but there is nowhere to share rules. The command cannot tell: it
+ * @throws {ConfigError} if all isolates share limits, but there is nowhere to share rules. `sluice check` cannot tell: it
  * does not know the Worker's secrets.
+ */
+export function refuseUnsharedRules({ rules, store, redis }: Pick<Config, 'rules' | 'store' | 'redis'>): void {
+  if (rules && store === 'durable-object' && !redis) {
+    throw new ConfigError('RULES', 'UPSTASH_REDIS_REST_URL and its token with it: rules are kept in Redis', 'on')
+  }
+}
+
+/**
+ * Makes the gateway follow the rules of its deployment.
+ * @throws {ConfigError} as `refuseUnsharedRules` does
  */
 export function gatewayRules(options: GatewayRulesOptions, { refreshMs, isShadow }: RulesConfig): Govern {
   const { config, env, store, readClaim, now, log } = options
-  if (config.store === 'durable-object' && !config.redis) {
-    throw new ConfigError('RULES', 'UPSTASH_REDIS_REST_URL and its token with it: rules are kept in Redis', 'on')
-  }
+  refuseUnsharedRules(config)
   return function govern(composed) {
     const documents = documentsOf(options)
     const limiter = new LiveLimiter({

@@ -54,6 +54,11 @@ async function said(args: readonly string[], input?: string) {
   return JSON.parse(stdout)
 }
 
+test('block finds the rules in Redis if objects keep the counts', async () => {
+  const { code, stderr } = await runInside(['block', '--list'], { cwd, env: { STORE: 'durable-object' } })
+  expect([code, stderr]).toEqual([0, ''])
+})
+
 /** Asks the gateway until it answers so, for the rules come to it a little later. */
 async function expectStatus(status: number, headers: Record<string, string>, path = '/'): Promise<Response> {
   for (let tries = 0; ; tries++) {

@@ -108,6 +108,7 @@ test.for([
   [{ UPSTASH_REDIS_REST_URL: 'http://127.0.0.1' }, /^UPSTASH_REDIS_REST_TOKEN: expected .*\n$/],
   [{ RATE_LIMIT: '9/1s' }, /^RATE_LIMIT: expected no such variable \(but RATE_LIMITS\), got "9\/1s"\n$/],
   [{ PORT: 'http' }, /^PORT: expected 0 to 65535, got "http"\n$/],
+  [{ RULES: 'on' }, /^RULES: expected UPSTASH_REDIS_REST_URL .*\n$/, ['--store', 'durable-object']],
   [{}, /^--port: expected 0 to 65535, got "http"\n$/, ['--port', 'http']],
   [{}, /^STORE: expected "redis" or .*, got "disk"\n$/, ['--store', 'disk']],
   [{}, /^Unknown option '--prot'.*\n$/, ['--prot', '1']],

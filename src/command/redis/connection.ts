@@ -20,7 +20,10 @@ export interface Connection {
 export const CALL_TIMEOUT_MS = 10_000
 
 const NO_DATABASE_HINT =
-  'Set UPSTASH_REDIS_REST_URL and UPSTASH_REDIS_REST_TOKEN in the shell or in .dev.vars, or name a database by REDIS_URL or --redis.'
+  'Set UPSTASH_REDIS_REST_URL and UPSTASH_REDIS_REST_TOKEN in the shell or in .dev.vars, or name a database by REDIS_URL or --redis: `npm run dev` prints its own.'
+
+/** What is asked for there: without Redis, objects keep counts, but nothing keeps rules. */
+type Asked = 'counts' | 'rules'
 
 /**
  * Connects to the database that `--redis` names, else to the Worker's, else to the one of REDIS_URL.
@@ -30,8 +33,9 @@ export async function connect(
   settings: Settings,
   env: Readonly<Record<string, string | undefined>>,
   redis?: string,
+  asked?: Asked,
 ): Promise<Connection> {
-  const { url, token } = namedDatabase(settings, env, redis)
+  const { url, token } = namedDatabase(settings, env, redis, asked)
   return token === undefined ? connectOverRedis(url) : connectOverRest(url, token)
 }
 
@@ -50,12 +54,13 @@ export function namedDatabase(
   { variables, devVars }: Settings,
   env: Readonly<Record<string, string | undefined>>,
   redis?: string,
+  asked: Asked = 'counts',
 ): NamedDatabase {
   const token = asText(variables.UPSTASH_REDIS_REST_TOKEN)
   const named = redis ?? asText(variables.UPSTASH_REDIS_REST_URL) ?? (env.REDIS_URL || devVars?.values.REDIS_URL)
-  if (redis === undefined && variables.STORE === 'durable-object') {
+  if (asked === 'counts' && redis === undefined && variables.STORE === 'durable-object') {
     throw new CommandError('counts are kept in Durable Objects (STORE), which only the Worker can read', {
-      hint: 'Name a database by --redis if there is one beside them.',
+      hint: 'The dashboard and its API show and reset them (docs/admin.md). Name a database by --redis if there is one beside them.',
     })
   }
   if (!named) throw new CommandError('no database is named', { hint: NO_DATABASE_HINT })
