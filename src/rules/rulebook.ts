@@ -12,7 +12,7 @@ import type { CallContext } from '../store/call-context.ts'
 import type { Block, Override, Rules } from './document.ts'
 import { Networks } from './networks.ts'
 import { otherLimits, withLimits } from './other-limits.ts'
-import { tokensIn, valuesIn } from './spoilt.ts'
+import { isInFields, tokensIn, valuesIn } from './spoilt.ts'
 import { nameOfSource, parseKnownBy } from './target.ts'
 import { Wildcards } from './wildcards.ts'
 
@@ -89,7 +89,7 @@ export class Rulebook {
       if (entries instanceof Promise) return this.#goOn(request, nowMs, context, found, index, entries)
       found = withCurrent(found, entries, nowMs)
     }
-    return this.#orders(found, nowMs)
+    return this.#orders(request, found, nowMs)
   }
 
   /** Where a source takes time to be read, the rest is read after it. */
@@ -105,7 +105,7 @@ export class Rulebook {
     for (const knownBy of this.#knownBy.slice(from + 1)) {
       found = withCurrent(found, await this.#of(knownBy, request, context), nowMs)
     }
-    return this.#orders(found, nowMs)
+    return this.#orders(request, found, nowMs)
   }
 
   #of(knownBy: KnownBy, request: ReceivedRequest, context: Context): readonly Entry[] | Promise<readonly Entry[]> {
@@ -217,25 +217,42 @@ export class Rulebook {
     return exact ? [...exact, ...many] : many
   }
 
-  #orders(found: readonly Entry[], nowMs: number): Found {
+  #orders(request: ReceivedRequest, found: readonly Entry[], nowMs: number): Found {
     const decided = decisive(found)
     if (decided?.kind === 'block') return blocked(decided.block, decided.untilMs)
     const isAllowed = decided !== undefined
     const overrides = overridesOf(found)
-    if (this.#bare.size > 0) return { isAllowed, apply: (asked) => this.#applyBare(asked, isAllowed, overrides, nowMs) }
+    if (this.#bare.size > 0) {
+      return { isAllowed, apply: (asked) => this.#applyBare(request, asked, isAllowed, overrides, nowMs) }
+    }
     if (!isAllowed && overrides.length === 0) return undefined
     return { isAllowed, apply: (asked) => applied(asked, isAllowed, overrides) }
   }
 
+  /** Where a policy counts by one value, and that is spoilt. */
+  #bareBlocksIn({ by }: Policy, request: ReceivedRequest): readonly Entry[] {
+    const [source] = by
+    if (!source || by.length > 1 || !isInFields(source)) return NOTHING
+    const reading = read(source, { request, route: '', ipv6Prefix: this.#ipv6Prefix })
+    if (!('kind' in reading) || reading.kind !== 'spoilt') return NOTHING
+    const name = nameOfSource(source)
+    const entries = valuesIn(source, request).flatMap((value) => this.#bare.get(this.#digest([name, value])) ?? [])
+    return entries.filter(({ kind }) => kind === 'block')
+  }
+
   /** A digest without what it is made of names a caller wherever a policy counts by that. */
   #applyBare(
+    request: ReceivedRequest,
     asked: readonly Asked[],
     isAllowed: boolean,
     overrides: readonly OverrideEntry[],
     nowMs: number,
   ): readonly Ordered[] | Blocked {
     let found = NOTHING
-    for (const { rule } of asked) found = withCurrent(found, this.#bare.get(identityOf(rule)) ?? NOTHING, nowMs)
+    for (const { policy, rule } of asked) {
+      found = withCurrent(found, this.#bare.get(identityOf(rule)) ?? NOTHING, nowMs)
+      if (!isAllowed) found = withCurrent(found, this.#bareBlocksIn(policy, request), nowMs)
+    }
     const decided = isAllowed ? undefined : decisive(found)
     if (decided?.kind === 'block') return blocked(decided.block, decided.untilMs)
     return applied(asked, isAllowed || decided !== undefined, [...overridesOf(found), ...overrides])

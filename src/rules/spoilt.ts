@@ -8,6 +8,11 @@ import type { ReceivedRequest } from '../request/received-request.ts'
 /** Of many, APIs take one of the first or the last. */
 const MOST_OF_EACH = 4
 
+/** Whether `valuesIn` finds anything in this source. */
+export function isInFields({ kind }: Source): boolean {
+  return kind === 'token' || kind === 'header' || kind === 'query' || kind === 'cookie'
+}
+
 /**
  * What some API may take a spoilt value for. A caller that is kept out must not get in by sending another value, or
  * anything else, beside the one that it is known by; whoever is let in is known by one value only.

@@ -113,6 +113,16 @@ describe('blocks', () => {
       expect(found({ allows: [who] })).toBeUndefined()
     })
 
+    test('by a digest alone, where a policy counts by that value', () => {
+      const rules = { blocks: [{ digest: digest(['token', 'abc']) }] }
+      const found = ordersFor(rules, { token: 'abc junk', ip: '203.0.113.7' }) as Orders
+      const byAddress = digest(['ip', '203.0.113.7'])
+      expect(found.apply([askedOf('default', byAddress)])).toEqual(block)
+      expect(found.apply([askedOf('bucket', byAddress)])).toHaveLength(1)
+      const others = ordersFor(rules, { token: 'x junk' }) as Orders
+      expect(others.apply([askedOf('default', byAddress)])).toHaveLength(1)
+    })
+
     test('but not for others who do', () => {
       const rules = { blocks: [known('token', 'abc'), known('query:key', 'abc')] }
       expect(ordersFor(rules, { token: 'x y, z' })).toBeUndefined()
