@@ -124,3 +124,21 @@ test('what a decider has reserved and never closed lapses, if a sibling has not 
   // What was given up cannot be granted later.
   expect(await reserve(free, 2, held)).toMatchObject({ charged: 0, isVoid: true })
 })
+
+test('what an object knew before it failed is never written over what it has counted since', async () => {
+  const [rule, sibling] = [1, 2].map(() => ruleOf('quota', [{ limit: 5, windowMs: 3_600_000 }])) as [Rule, Rule]
+  const shared = { id: 1, siblings: [sibling.key], hasNewcomers: false }
+  await objects.of(rule.key).reserve({ mode: 'all', permits: 1, rule, shared })
+  await runInDurableObject(stubOf(rule), async (object) => {
+    const body = JSON.stringify(['reserve', null])
+    const failing = (object as unknown as { fetch(request: Request): Promise<Response> }).fetch(
+      new Request('https://object', { method: 'POST', body }),
+    )
+    await expect(failing).rejects.toThrow(TypeError)
+  })
+  for (let n = 0; n < 3; n++) await store.decide(take([rule]))
+  // Until the sibling has been asked, which has not granted it.
+  await sleep(7_000)
+  await evictDurableObject(stubOf(rule))
+  expect(await left(rule)).toBeLessThanOrEqual(2)
+})

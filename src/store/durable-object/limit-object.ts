@@ -76,6 +76,8 @@ export class LimitObject {
     } catch (error) {
       // What it knows may be more than what it has written.
       this.#machine = undefined
+      clearTimeout(this.#timer)
+      this.#timer = undefined
       throw error
     }
     if (machine.alarmAtMs !== this.#alarmAtMs) {
@@ -112,12 +114,15 @@ export class LimitObject {
     const objects = objectsOf(this.#env.LIMITS)
     const ask = async ({ id, siblings }: { readonly id: number; readonly siblings: readonly string[] }) => {
       const answers = await Promise.allSettled(siblings.map((key) => objects.of(key).inquire(id)))
+      // It may have failed meanwhile, and another one may have written since.
+      if (this.#machine !== machine) return
       const isVoid = answers.some((answer) => answer.status === 'fulfilled' && !answer.value)
       const areGranted = answers.every((answer) => answer.status === 'fulfilled' && answer.value)
       if (isVoid || areGranted) machine.learn(id, areGranted, Date.now() * 1000)
     }
     await Promise.all(machine.overdue(Date.now() * 1000).map(ask))
+    if (this.#machine !== machine) return
     this.#timer = undefined
-    if (this.#machine === machine) this.#askLater(machine)
+    this.#askLater(machine)
   }
 }
