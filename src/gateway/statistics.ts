@@ -1,5 +1,5 @@
 import type { Decider } from '../decide/decider.ts'
-import type { Log } from '../decide/log.ts'
+import { type Log, throttle } from '../decide/log.ts'
 import type { Observer } from '../http/observer.ts'
 import { AllObservers } from '../statistics/all-observers.ts'
 import { type AnalyticsDataset, AnalyticsWriter } from '../statistics/analytics.ts'
@@ -60,7 +60,7 @@ export function openStatistics({ config, redis, keyPrefix, analytics, now, log }
     observers.push(recorder)
   }
   if (share > 0) observers.push(new RefusalLog({ share, labelHeader, log, random: Math.random }))
-  if (analytics) observers.push(new AnalyticsWriter(analytics))
+  if (analytics) observers.push(new AnalyticsWriter(analytics, throttle(log, now)))
   const [only, ...others] = observers
   const observer = only && others.length === 0 ? only : new AllObservers(observers)
   return {

@@ -1,3 +1,4 @@
+import type { Log } from '../decide/log.ts'
 import type { Observed, Observer } from '../http/observer.ts'
 import { EVERYWHERE } from './count-names.ts'
 import { countryOf } from './country.ts'
@@ -6,11 +7,13 @@ import { refusedCallers } from './refused-callers.ts'
 
 /** What is used of a binding of Workers Analytics Engine. Writing returns at once, and nothing waits for it. */
 export interface AnalyticsDataset {
-  writeDataPoint(point: {
-    readonly indexes: readonly string[]
-    readonly blobs: readonly (string | null)[]
-    readonly doubles: readonly number[]
-  }): void
+  writeDataPoint(point: DataPoint): void
+}
+
+interface DataPoint {
+  readonly indexes: readonly string[]
+  readonly blobs: readonly (string | null)[]
+  readonly doubles: readonly number[]
 }
 
 /** Longer ones would not fit into the 16 KB that all blobs of a data point may have together. */
@@ -25,9 +28,11 @@ const MAX_INDEX_BYTES = 96
  */
 export class AnalyticsWriter implements Observer {
   readonly #dataset: AnalyticsDataset
+  readonly #log: Log
 
-  constructor(dataset: AnalyticsDataset) {
+  constructor(dataset: AnalyticsDataset, log: Log) {
     this.#dataset = dataset
+    this.#log = log
   }
 
   decided(observed: Observed): void {
@@ -39,7 +44,7 @@ export class AnalyticsWriter implements Observer {
   }
 
   undecided(outcome: 'bad_request' | 'failed'): void {
-    this.#dataset.writeDataPoint({ indexes: [outcome], blobs: [outcome], doubles: [1, 0, 0] })
+    this.#send({ indexes: [outcome], blobs: [outcome], doubles: [1, 0, 0] })
   }
 
   #write(observed: Observed, status: number): void {
@@ -59,6 +64,15 @@ export class AnalyticsWriter implements Observer {
     const retryAfterMs = 'retryAfterMs' in verdict ? verdict.retryAfterMs : 0
     // Sampled by this: callers who are refused are kept apart from each other, all else goes by its outcome.
     const index = (caller?.digest ?? outcomeOf(verdict)).slice(0, MAX_INDEX_BYTES)
-    this.#dataset.writeDataPoint({ indexes: [index], blobs, doubles: [1, status, retryAfterMs] })
+    this.#send({ indexes: [index], blobs, doubles: [1, status, retryAfterMs] })
+  }
+
+  #send(point: DataPoint): void {
+    try {
+      this.#dataset.writeDataPoint(point)
+    } catch (error) {
+      // No request may fail because it could not be counted.
+      this.#log('error', { event: 'analytics_unwritten', error: (error as Error).name })
+    }
   }
 }

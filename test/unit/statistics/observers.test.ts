@@ -89,7 +89,7 @@ test.each<[Verdict, object]>([
 
 test('AnalyticsWriter writes one data point for each request, within the limits of the platform', () => {
   const points: Parameters<AnalyticsDataset['writeDataPoint']>[0][] = []
-  const writer = new AnalyticsWriter({ writeDataPoint: (point) => void points.push(point) })
+  const writer = new AnalyticsWriter({ writeDataPoint: (point) => void points.push(point) }, () => {})
   writer.decided(observed(LIMITED, { country: 'DE' }))
   const admitted = observed({ kind: 'admitted', tiers: [], degraded: 'local' })
   writer.decided(admitted)
@@ -122,4 +122,14 @@ test('labelOf() cuts no character in half', () => {
   expect(labelOf(request, 'x-account')).toBe(`${'x'.repeat(63)}\ufffd`)
   expect(() => encodeURIComponent(labelOf(request, 'x-account') ?? '')).not.toThrow()
   expect(labelOf(request, undefined)).toBeUndefined()
+})
+
+test('AnalyticsWriter lets no request fail because its data point could not be written', () => {
+  const lines: unknown[] = []
+  const writeDataPoint = () => {
+    throw new TypeError('too many blobs')
+  }
+  const writer = new AnalyticsWriter({ writeDataPoint }, (_level, line) => lines.push(line))
+  writer.undecided('failed')
+  expect(lines).toEqual([{ event: 'analytics_unwritten', error: 'TypeError' }])
 })
