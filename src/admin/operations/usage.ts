@@ -1,9 +1,9 @@
 import * as v from 'valibot'
 import { readUsage } from '../../request/caller/usage-of-rules.ts'
-import { caller, rulesOf } from '../caller-schema.ts'
+import { ordersOfCaller } from '../../rules/orders-of-caller.ts'
+import { caller, callerOf, rulesOf } from '../caller-schema.ts'
 import { inForce } from '../in-force.ts'
 import { defineOperation } from '../operation.ts'
-import { ordersForCaller } from '../orders-for-caller.ts'
 
 export const leftOut = v.array(v.strictObject({ policy: v.string(), why: v.string() }))
 
@@ -49,7 +49,8 @@ export const usage = defineOperation({
     const { config, store, now } = operated
     const { rules, policies } = await inForce(operated)
     const asked = await rulesOf({ ...config, policies }, body.caller)
-    const { blocked, ordered } = await ordersForCaller(rules, body.caller, asked.rules, config, now())
+    const known = { caller: callerOf(body.caller), digest: body.caller.digest }
+    const { blocked, ordered } = await ordersOfCaller(rules, known, asked.rules, config, now())
     const rulesInForce = asked.rules.map((each, at) => ({ ...each, rule: ordered[at]?.rule ?? each.rule }))
     const { nowMs, tiers } = await readUsage(store, rulesInForce)
     const isUnlimited = (key: string) =>
