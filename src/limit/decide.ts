@@ -79,7 +79,8 @@ export function voteOf(
   // What counts failures may refuse, but nothing has failed yet.
   const isCharged = counts !== 'failures' || mode === 'charge'
   const told = blockedMs > 0 ? blockedUsage(usage, blockedMs) : usage
-  return { usage: told, fitting, chargeable: isCharged ? fitting : 0, ...(changed && { changed }) }
+  const vote = { usage: told, fitting, chargeable: isCharged ? fitting : 0 }
+  return changed ? { ...vote, changed } : vote
 }
 
 /** What a rule that does not apply says: nothing is used. */

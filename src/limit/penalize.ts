@@ -8,6 +8,8 @@ export interface Penalized {
   readonly changed?: Penalty
 }
 
+const FREE: Penalized = { blockedMs: 0 }
+
 /**
  * Twin of the part of `lua/decide.lua` that blocks. A refusal by a block does not prolong it.
  * @param isRefusal whether the rule refuses by its limits, and is to remember it
@@ -18,10 +20,10 @@ export function penalize(
   isRefusal: boolean,
   nowMs: number,
 ): Penalized {
-  if (!block || !enforced) return { blockedMs: 0 }
+  if (!block || !enforced) return FREE
   const running = known && known.untilMs > nowMs ? known : undefined
   if (running?.refusals === 0) return { blockedMs: running.untilMs - nowMs }
-  if (!isRefusal) return { blockedMs: 0 }
+  if (!isRefusal) return FREE
   const refusals = (running?.refusals ?? 0) + 1
   const { blockMs, after } = block
   if (refusals >= after) return { blockedMs: blockMs, changed: { refusals: 0, untilMs: nowMs + blockMs } }
