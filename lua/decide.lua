@@ -33,8 +33,8 @@ local wanted_permits = mode == 'partial' and 1 or permits
 
 -- Made with room for three tiers of one rule: to make room later takes longer.
 local reply = { 0, (now_us - now_us % 1000) / 1000, nil, nil, nil, nil, nil, nil, nil, nil, nil }
--- For each rule how many permits fit, and what its commit needs.
-local peeked = { nil, nil }
+-- For each rule how many permits fit, what its commit needs, how many numbers it has, and what a permit costs.
+local peeked = { nil, nil, nil, nil }
 local granted, cursor, has_new_identity = permits, 4, false
 for i = 1, #KEYS do
   local cost, reserved, size = ARGV[cursor + 3] + 0, ARGV[cursor + 4] + 0, ARGV[cursor + 5] + 0
@@ -90,15 +90,16 @@ for i = 1, #KEYS do
       -- It may refuse, but nothing has failed yet.
       fits = -1
     end
-    peeked[2 * i - 1], peeked[2 * i] = fits, state
+    peeked[4 * i - 3], peeked[4 * i - 2] = fits, state
   else
     -- It refuses nothing, and is charged nothing.
-    peeked[2 * i - 1], peeked[2 * i] = -1, false
+    peeked[4 * i - 3], peeked[4 * i - 2] = -1, false
     for n = 1, size - 1, 2 do
       local told = #reply
       reply[told + 1], reply[told + 2], reply[told + 3] = rule[n], rule[n + 1], 0
     end
   end
+  peeked[4 * i - 1], peeked[4 * i] = size, cost
   if blocks then
     reply[#reply + 1] = blocked_ms
     cursor = cursor + 2
@@ -114,12 +115,12 @@ if granted > 0 and mode ~= 'peek' then
   local at = 3
   cursor = 4
   for i = 1, #KEYS do
-    local size = ARGV[cursor + 5] + 0
+    local size = peeked[4 * i - 1]
     local next_at = at + 3 * math.floor(size / 2)
     -- A shadow rule that would have refused is left as it was, as an enforced one is.
-    if granted <= peeked[2 * i - 1] then
-      local amount = granted * ARGV[cursor + 3]
-      algorithms[ARGV[cursor]].commit(KEYS[i], peeked[2 * i], amount, now_us, ARGV[3] + 0)
+    if granted <= peeked[4 * i - 3] then
+      local amount = granted * peeked[4 * i]
+      algorithms[ARGV[cursor]].commit(KEYS[i], peeked[4 * i - 2], amount, now_us, ARGV[3] + 0)
       for left = at, next_at - 1, 3 do
         local units = reply[left] - amount
         reply[left] = units > 0 and units or 0

@@ -37,7 +37,8 @@ local function peek(key, now_us, wanted, rule, reply)
   local count, newest_ms, total, last_ms = #recent, 0, 0, 0
   if count > 0 then
     newest_ms, total = ms_and_total(recent[1])
-    last_ms = ms_and_total(recent[count])
+    local last_id = recent[count][1]
+    last_ms = last_id:sub(1, last_id:find('-', 1, true) - 1) + 0
   end
   local available, longest = math.huge, 0
   for i = 1, #rule, 2 do
@@ -136,15 +137,15 @@ local function peek(key, now_us, wanted, rule, reply)
     local told = #reply
     reply[told + 1], reply[told + 2], reply[told + 3] = left, reset_ms, retry_ms
   end
-  local state = { newest = recent[1], newest_ms = newest_ms, total = total, longest = longest }
-  local fields = state.newest and state.newest[2]
-  return available, state, count == 0, fields and fields[3], fields and fields[4]
+  local newest = recent[1]
+  local fields = newest and newest[2]
+  return available, { longest, total, newest_ms, newest }, count == 0, fields and fields[3], fields and fields[4]
 end
 
 local function commit(key, state, amount, now_us, lease_ms, refusals, until_ms)
-  local longest, newest, newest_ms = state.longest, state.newest, state.newest_ms
+  local longest, newest_ms, newest = state[1], state[3], state[4]
   local now = (now_us - now_us % 1000) / 1000
-  local ms, total = math.ceil(now_us / 1000) + lease_ms, state.total + amount
+  local ms, total = math.ceil(now_us / 1000) + lease_ms, state[2] + amount
   -- IDs never go back: if the clock did, entries stay longer, never shorter.
   if ms < newest_ms then
     ms = newest_ms
@@ -163,7 +164,7 @@ local function commit(key, state, amount, now_us, lease_ms, refusals, until_ms)
   elseif newest and newest[2][4] and newest[2][4] + 0 > now then
     refusals, until_ms = newest[2][3], newest[2][4] + 0
   end
-  local id, cost = ('%d-%d'):format(ms, total), ('%d'):format(amount)
+  local id, cost = ('%d-%d'):format(ms, total), amount == 1 and '1' or ('%d'):format(amount)
   if until_ms then
     local ends = ('%d'):format(until_ms)
     redis.call('XADD', key, 'MINID', ('%d'):format(now - longest + 1), id, kept_ms, cost, refusals, ends)
