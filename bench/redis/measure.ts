@@ -60,7 +60,7 @@ export async function measureInRedis(options: RedisBenchOptions): Promise<RedisF
   return cells.map(({ subject, tiers, entries, runs }) => ({ subject: subject.name, tiers, entries, ...medians(runs) }))
 }
 
-function tiersOf(count: number): Tier[] {
+export function tiersOf(count: number): Tier[] {
   return Array.from({ length: count }, (_, index) => ({ limit: LIMIT, windowMs: (index + 1) * HOUR_MS }))
 }
 

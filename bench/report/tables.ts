@@ -150,7 +150,7 @@ function round(value: number): number {
 }
 
 /** A table of Markdown. */
-function print(title: string, rows: readonly Row[]): void {
+export function print(title: string, rows: readonly Row[]): void {
   const names = Object.keys(rows[0] ?? {})
   const cells = [names, ...rows.map((row) => names.map((name) => String(row[name])))]
   const widths = names.map((_, column) => Math.max(3, ...cells.map((line) => line[column]?.length ?? 0)))
