@@ -71,12 +71,13 @@ async function createHandler(env: Environment): Promise<Handler> {
   const store = statistics?.measured(own) ?? own
   const createOperate = await operatorsOf({ config, env, counters: statistics?.counters })
   const createObserver = statistics?.createObserver
+  const createLeases = await leasesFor(config, now)
   const readClaim = await claimReaderOf(config)
   const govern = await governorOf({ config, env, store: own, readClaim, now, log: throttle(consoleLog, now) })
   const health = await healthOf(config, now)
   const call: AppOptions['fetch'] = (request, init) => upstream.fetch(request, init)
   const all = { config, store, fetch: call, now, log: consoleLog }
-  return createApp({ ...all, readClaim, health, govern, createOperate, createObserver })
+  return createApp({ ...all, createLeases, readClaim, health, govern, createOperate, createObserver })
 }
 
 async function governorOf(options: GatewayRulesOptions): Promise<AppOptions['govern']> {
@@ -119,6 +120,12 @@ async function healthOf({ isShedding }: Config, now: () => number): Promise<AppO
   if (!isShedding) return undefined
   const { UpstreamHealth } = await import('./limiter/shedding/upstream-health.ts')
   return new UpstreamHealth(now)
+}
+
+async function leasesFor({ leases: size }: Config, now: () => number): Promise<AppOptions['createLeases']> {
+  if (size === undefined) return undefined
+  const { leasesOf } = await import('./decide/leases.ts')
+  return leasesOf(size, now)
 }
 
 async function claimReaderOf({ jwt }: Config): Promise<AppOptions['readClaim']> {
