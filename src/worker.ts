@@ -136,14 +136,18 @@ async function claimReaderOf({ jwt }: Config): Promise<AppOptions['readClaim']> 
 }
 
 async function openStore(
-  { store, redis, policies, storeTimeoutMs: timeoutMs }: Config,
+  { store, redis, policies, rules, storeTimeoutMs: timeoutMs }: Config,
   env: Environment,
   now: () => number,
 ): Promise<Store> {
   switch (store) {
     case 'redis': {
       if (!redis) throw new Error('a store over Redis without Redis')
-      return upstashStore({ ...redis, algorithms: new Set(policies.map(({ algorithm }) => algorithm)), timeoutMs })
+      const algorithms = new Set(policies.map(({ algorithm }) => algorithm))
+      // Rules may bring any.
+      const isPlain = !rules && [...algorithms].every((name) => name === 'sliding-window')
+      const moreLua = isPlain ? undefined : (await import('./store/redis/more-lua.ts')).LUA
+      return upstashStore({ ...redis, algorithms, moreLua, timeoutMs })
     }
     case 'durable-object': {
       const { objectStore } = await import('./gateway/object-store.ts')
