@@ -71,12 +71,13 @@ async function createHandler(env: Environment): Promise<Handler> {
   const store = statistics?.measured(own) ?? own
   const createOperate = await operatorsOf({ config, env, counters: statistics?.counters })
   const createObserver = statistics?.createObserver
+  const createLeases = await leasesFor(config, now)
   const readClaim = await claimReaderOf(config)
   const govern = await governorOf({ config, env, store: own, readClaim, now, log: throttle(consoleLog, now) })
   const health = await healthOf(config, now)
   const call: AppOptions['fetch'] = (request, init) => upstream.fetch(request, init)
   const all = { config, store, fetch: call, now, log: consoleLog }
-  return createApp({ ...all, readClaim, health, govern, createOperate, createObserver })
+  return createApp({ ...all, createLeases, readClaim, health, govern, createOperate, createObserver })
 }
 
 async function governorOf(options: GatewayRulesOptions): Promise<AppOptions['govern']> {
@@ -121,6 +122,12 @@ async function healthOf({ isShedding }: Config, now: () => number): Promise<AppO
   return new UpstreamHealth(now)
 }
 
+async function leasesFor({ leases: size }: Config, now: () => number): Promise<AppOptions['createLeases']> {
+  if (size === undefined) return undefined
+  const { leasesOf } = await import('./decide/leases.ts')
+  return leasesOf(size, now)
+}
+
 async function claimReaderOf({ jwt }: Config): Promise<AppOptions['readClaim']> {
   if (!jwt) return undefined
   const { loadTokenVerifier } = await import('./request/identity/jwt/verify-tokens.ts')
@@ -129,14 +136,18 @@ async function claimReaderOf({ jwt }: Config): Promise<AppOptions['readClaim']> 
 }
 
 async function openStore(
-  { store, redis, policies, storeTimeoutMs: timeoutMs }: Config,
+  { store, redis, policies, rules, storeTimeoutMs: timeoutMs }: Config,
   env: Environment,
   now: () => number,
 ): Promise<Store> {
   switch (store) {
     case 'redis': {
       if (!redis) throw new Error('a store over Redis without Redis')
-      return upstashStore({ ...redis, algorithms: new Set(policies.map(({ algorithm }) => algorithm)), timeoutMs })
+      const algorithms = new Set(policies.map(({ algorithm }) => algorithm))
+      // Rules may bring any.
+      const isPlain = !rules && [...algorithms].every((name) => name === 'sliding-window')
+      const moreLua = isPlain ? undefined : (await import('./store/redis/more-lua.ts')).LUA
+      return upstashStore({ ...redis, algorithms, moreLua, timeoutMs })
     }
     case 'durable-object': {
       const { objectStore } = await import('./gateway/object-store.ts')

@@ -9,20 +9,24 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** A bundler keeps all of a module's object: what the Worker has no use for has a module of its own. */
-const MODULES = {
-  'lua/': 'src/store/redis/lua.ts',
-  'lua/counters/': 'src/store/redis/counters/lua.ts',
-  'lua/documents/': 'src/store/redis/documents/lua.ts',
-  'lua/upkeep/': 'src/command/upkeep/lua.ts',
-}
+/** What decides by sliding windows, which every Worker needs. */
+const BASE: ReadonlySet<string> = new Set(['clock', 'decide', 'sliding-window'])
+
+/** A bundler keeps all of a module's object: what some Workers have no use for has a module of its own. */
+const MODULES = [
+  { folder: 'lua/', module: 'src/store/redis/lua.ts', has: (chunk: string) => BASE.has(chunk) },
+  { folder: 'lua/', module: 'src/store/redis/more-lua.ts', has: (chunk: string) => !BASE.has(chunk) },
+  { folder: 'lua/counters/', module: 'src/store/redis/counters/lua.ts' },
+  { folder: 'lua/documents/', module: 'src/store/redis/documents/lua.ts' },
+  { folder: 'lua/upkeep/', module: 'src/command/upkeep/lua.ts' },
+]
 
 /** What the script that is joined from chunks hands to its main chunk. */
 const HANDED_BY_SCRIPT = ['algorithms', 'now_us']
 
 const isChecking = process.argv.includes('--check')
-for (const [folder, module] of Object.entries(MODULES)) {
-  const text = moduleOf(folder)
+for (const { folder, module, has } of MODULES) {
+  const text = moduleOf(folder, has)
   const file = inRepository(module)
   if (!isChecking) writeFileSync(file, text)
   else if (readFileSync(file, 'utf8') !== text) {
@@ -31,9 +35,9 @@ for (const [folder, module] of Object.entries(MODULES)) {
   }
 }
 
-function moduleOf(folder: string): string {
+function moduleOf(folder: string, has: (chunk: string) => boolean = () => true): string {
   const chunks = readdirSync(inRepository(folder))
-    .filter((file) => file.endsWith('.lua'))
+    .filter((file) => file.endsWith('.lua') && has(basename(file, '.lua')))
     .sort()
     .map((file) => {
       const source = readFileSync(inRepository(folder + file), 'utf8')

@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { ALGORITHM_NAMES, ALGORITHMS, type AlgorithmName } from '../../src/limit/algorithm-table.ts'
 import type { Rule, Tier } from '../../src/limit/rule.ts'
-import { decideScript } from '../../src/store/redis/script.ts'
+import { LUA } from '../../src/store/redis/more-lua.ts'
+import { Scripts } from '../../src/store/redis/script.ts'
 import { scriptArguments } from '../../src/store/redis/script-call.ts'
 import type { RedisClient } from '../command-counts.ts'
 import type { Contender } from '../peers.ts'
@@ -89,7 +90,7 @@ function peerSubject(redis: RedisClient, tiers: readonly Tier[], { name, make }:
 }
 
 async function sluiceSubject(redis: RedisClient, tiers: readonly Tier[], algorithm: AlgorithmName): Promise<Subject> {
-  const sha1 = await redis.scriptLoad(decideScript(new Set([algorithm])))
+  const sha1 = await redis.scriptLoad(new Scripts(LUA).decide([algorithm]))
   let slot = 2 ** 52
   // A bucket has one rate: several rates are several policies, still in one call.
   const groups = algorithm === 'token-bucket' ? tiers.map((tier) => [tier]) : [tiers]

@@ -1,5 +1,6 @@
 import * as v from 'valibot'
 import { ON_STORE_ERROR } from '../decide/decider.ts'
+import type { LeaseSize } from '../decide/leases.ts'
 import type { GatewayConfig } from '../gateway/app.ts'
 import type { StatisticsConfig } from '../gateway/statistics.ts'
 import { DIALECTS } from '../http/rate-limit-fields.ts'
@@ -53,6 +54,8 @@ export interface Config extends GatewayConfig {
   /** Rules that change without a deploy; undefined: there are none. */
   readonly rules: RulesConfig | undefined
   readonly statistics: StatisticsConfig
+  /** Permits taken in advance; undefined: none. */
+  readonly leases: LeaseSize | undefined
   /** Whether requests are shed while the API is overloaded. */
   readonly isShedding: boolean
   /** Undefined: nothing is served to operators. */

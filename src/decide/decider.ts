@@ -5,7 +5,7 @@ import type { Circuit } from './circuit-breaker.ts'
 import { DenyCache } from './deny-cache.ts'
 import { GuardedStore } from './guarded-store.ts'
 import { type Hold, holdOf, withSlots } from './hold.ts'
-import { type LeaseSize, Leases } from './leases.ts'
+import type { CreateLeases, Leases } from './leases.ts'
 import { localShareOf } from './local-share.ts'
 import type { Log } from './log.ts'
 import { withNewSlot } from './slot.ts'
@@ -23,8 +23,8 @@ export interface DeciderOptions {
   readonly log: Log
   /** Deadline of a decision by the store, in milliseconds. A decision that is older when it arrives is made again. */
   readonly timeoutMs: number
-  /** Permits taken in advance; undefined: none. */
-  readonly leases: LeaseSize | undefined
+  /** Makes what takes permits in advance; left out, none are. */
+  readonly createLeases?: CreateLeases | undefined
   /** Share of each limit that is allowed here while the store gives no answer, above 0 and at most 1. */
   readonly localShare: number
   /** Whether refusals are remembered, so that callers who were told to wait cost no calls; if left out, they are. */
@@ -79,11 +79,12 @@ export class Decider {
   readonly #localShare: number
 
   constructor(options: DeciderOptions) {
-    const { store, fallback, now, log, timeoutMs, leases, localShare, hasDenyCache = true, hasBreaker = true } = options
+    const { store, fallback, now, log, timeoutMs, createLeases, localShare } = options
+    const { hasDenyCache = true, hasBreaker = true } = options
     this.#store = new GuardedStore({ store, now, timeoutMs, log, hasBreaker })
     this.#denyCache = hasDenyCache ? new DenyCache(this.#store, now) : undefined
     const unleased = this.#denyCache ?? this.#store
-    this.#leases = leases === undefined ? undefined : new Leases(unleased, now, leases)
+    this.#leases = createLeases?.(unleased)
     this.#asked = this.#leases ?? unleased
     this.#fallback = fallback
     this.#now = now

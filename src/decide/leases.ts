@@ -147,6 +147,13 @@ export class Leases {
   }
 }
 
+export type CreateLeases = (store: Pick<Store, 'decide'>) => Leases
+
+/** @returns undefined if no permits are to be taken in advance */
+export function leasesOf(size: LeaseSize | undefined, now: () => number): CreateLeases | undefined {
+  return size === undefined ? undefined : (store) => new Leases(store, now, size)
+}
+
 /** The next request that finds nothing left asks for itself, and says so if it fails. */
 function ignoreStoreError(error: unknown): void {
   if (!(error instanceof StoreError)) throw error

@@ -35,7 +35,7 @@ export interface GatewayConfig extends LimiterConfig {
   readonly dialect: Dialect
 }
 
-export interface AppOptions extends Pick<LimiterParts, 'readClaim' | 'health'> {
+export interface AppOptions extends Pick<LimiterParts, 'createLeases' | 'readClaim' | 'health'> {
   readonly config: GatewayConfig
   readonly store: Store
   /** Calls the upstream. */
@@ -82,6 +82,7 @@ export function createApp({
   fetch,
   now,
   log: everything,
+  createLeases,
   readClaim,
   health,
   govern,
@@ -90,7 +91,7 @@ export function createApp({
 }: AppOptions): Hono {
   const { upstreamUrl, upstreamTimeoutMs: timeoutMs, dialect, ipv6Prefix } = config
   const log = throttle(everything, now)
-  const composed = composeLimiter(config, { store, now, log, readClaim, health })
+  const composed = composeLimiter(config, { store, now, log, createLeases, readClaim, health })
   const { decider } = composed
   const governed = govern?.(composed)
   const { limiter } = governed ?? composed

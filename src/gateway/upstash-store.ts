@@ -8,10 +8,12 @@ export interface UpstashDatabase {
   readonly token: string
 }
 
-export interface UpstashStoreOptions extends UpstashDatabase, Pick<RedisStoreOptions, 'algorithms' | 'timeoutMs'> {}
+export interface UpstashStoreOptions
+  extends UpstashDatabase,
+    Pick<RedisStoreOptions, 'algorithms' | 'moreLua' | 'timeoutMs'> {}
 
 /** Limits shared by all isolates, over Upstash's REST interface, by a client that is safe on Workers. */
-export function upstashStore({ url, token, algorithms, timeoutMs }: UpstashStoreOptions): RedisStore {
+export function upstashStore({ url, token, algorithms, moreLua, timeoutMs }: UpstashStoreOptions): RedisStore {
   const options = { url, token, ...UPSTASH_OPTIONS }
   // It ends calls at their deadline: of those that hang, a request may have six. That costs a signal for each.
   const signal = () => AbortSignal.timeout(PATIENT_MS)
@@ -19,6 +21,7 @@ export function upstashStore({ url, token, algorithms, timeoutMs }: UpstashStore
     client: upstashClient(new Redis(options)),
     patientClient: upstashClient(new Redis({ ...options, signal })),
     algorithms,
+    moreLua,
     timeoutMs,
     secrets: [token],
   })

@@ -1,5 +1,5 @@
 import { type Decided, Decider, ON_STORE_ERROR, type OnStoreError } from '../decide/decider.ts'
-import type { LeaseSize } from '../decide/leases.ts'
+import { type LeaseSize, leasesOf } from '../decide/leases.ts'
 import { consoleLog, type Log, throttle } from '../decide/log.ts'
 import { ALGORITHMS } from '../limit/algorithm-table.ts'
 import type { CallContext } from '../store/call-context.ts'
@@ -138,7 +138,7 @@ class PolicyLimiter implements Limiter {
       now,
       log,
       timeoutMs: store.timeoutMs,
-      leases: leases === 'off' ? undefined : leases,
+      createLeases: leasesOf(leases === 'off' ? undefined : leases, now),
       localShare,
       hasDenyCache: denyCache,
       hasBreaker: breaker,

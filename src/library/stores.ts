@@ -1,5 +1,6 @@
 import type { AlgorithmName } from '../limit/algorithm-table.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
+import { LUA } from '../store/redis/more-lua.ts'
 import { RedisStore } from '../store/redis/redis-store.ts'
 import type { Store } from '../store/store.ts'
 import { checkFunction, checkInteger, checkNames, OptionError } from './option-error.ts'
@@ -58,5 +59,9 @@ export function redisStore(client: AnyRedis, options: RedisStoreOptions = {}): L
   const { timeoutMs = 500 } = options
   checkInteger('redisStore.timeoutMs', timeoutMs, 1, 60_000)
   const adapted = adaptRedis(client)
-  return { isRemote: true, timeoutMs, open: (algorithms) => new RedisStore({ client: adapted, algorithms, timeoutMs }) }
+  return {
+    isRemote: true,
+    timeoutMs,
+    open: (algorithms) => new RedisStore({ client: adapted, algorithms, moreLua: LUA, timeoutMs }),
+  }
 }

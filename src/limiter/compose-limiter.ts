@@ -1,4 +1,5 @@
 import { Decider, type DeciderOptions } from '../decide/decider.ts'
+import type { CreateLeases } from '../decide/leases.ts'
 import type { Log } from '../decide/log.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
@@ -9,7 +10,7 @@ import type { UpstreamHealth } from './shedding/upstream-health.ts'
 /** How requests are limited, wherever that is done. */
 export interface LimiterConfig
   extends Omit<LimiterOptions, 'decider' | 'health' | 'log' | 'readClaim'>,
-    Pick<DeciderOptions, 'leases' | 'localShare'> {
+    Pick<DeciderOptions, 'localShare'> {
   /** Deadline of a decision by the store, in milliseconds. */
   readonly storeTimeoutMs: number
 }
@@ -20,6 +21,8 @@ export interface LimiterParts {
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly log: Log
+  /** Left out: no permits are taken in advance. */
+  readonly createLeases?: CreateLeases | undefined
   /** Left out: no token can be verified. */
   readonly readClaim?: ClaimReader | undefined
   /** Left out: what answers is not watched, and no request is ever shed. */
@@ -33,8 +36,8 @@ export interface ComposedLimiter extends Pick<LimiterParts, 'health'> {
 
 /** Puts together all that decides: a store, what surrounds it, and what reads requests. */
 export function composeLimiter(config: LimiterConfig, parts: LimiterParts): ComposedLimiter {
-  const { store, now, log, readClaim, health } = parts
-  const { leases, localShare, storeTimeoutMs: timeoutMs } = config
-  const decider = new Decider({ store, fallback: new MemoryStore(now), now, log, timeoutMs, leases, localShare })
+  const { store, now, log, createLeases, readClaim, health } = parts
+  const { localShare, storeTimeoutMs: timeoutMs } = config
+  const decider = new Decider({ store, fallback: new MemoryStore(now), now, log, timeoutMs, createLeases, localShare })
   return { limiter: new Limiter({ ...config, decider, health, log, readClaim }), decider, health }
 }

@@ -37,12 +37,10 @@ const isCloudflare = navigator?.userAgent === 'Cloudflare-Workers'
 export function sluice<E extends Env = Env>(
   options: SluiceOptions<E>,
 ): MiddlewareHandler<{ Variables: RateLimitVariables }> {
-  const { config, store, readClaim, health, dialect, literalInPaths, skip, trustProxy, log, now } = readOptions(
-    options,
-    false,
-  )
+  const { config, store, createLeases, readClaim, health, dialect, literalInPaths, skip, trustProxy, log, now } =
+    readOptions(options, false)
   const { onLimited } = options
-  const { limiter } = composeLimiter(config, { store, now, log, readClaim, health })
+  const { limiter } = composeLimiter(config, { store, now, log, createLeases, readClaim, health })
   const protect = createProtect({ limiter, health, dialect, ipv6Prefix: config.ipv6Prefix, now })
   const targetOf = createTargetReader(createPathReader(literalInPaths))
   const addressOf = createAddressReader(trustProxy, log)

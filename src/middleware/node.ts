@@ -44,13 +44,11 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
   options: SluiceOptions<Req>,
 ): NodeMiddleware<Req> {
   // Express takes `/LOGIN` for `/login`, and other frameworks can be told to.
-  const { config, store, readClaim, health, dialect, literalInPaths, skip, trustProxy, log, now } = readOptions(
-    options,
-    true,
-  )
+  const { config, store, createLeases, readClaim, health, dialect, literalInPaths, skip, trustProxy, log, now } =
+    readOptions(options, true)
   const { ipv6Prefix } = config
   const { onLimited } = options
-  const { limiter } = composeLimiter(config, { store, now, log, readClaim, health })
+  const { limiter } = composeLimiter(config, { store, now, log, createLeases, readClaim, health })
   const readTarget = createTargetReader(createPathReader(literalInPaths))
   const addressOf = createAddressReader(trustProxy)
 

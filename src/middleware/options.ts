@@ -6,6 +6,7 @@ import { MISSING_EXPECTED, type PolicyInput, parseMissing, policyList } from '..
 import { policiesOf } from '../config/policy-set.ts'
 import { configErrorOf, integer, limits, matching, oneOf, parsed, patternList, share, signs } from '../config/schema.ts'
 import { ON_STORE_ERROR, type OnStoreError } from '../decide/decider.ts'
+import { type CreateLeases, leasesOf } from '../decide/leases.ts'
 import { consoleLog, type Log, throttle } from '../decide/log.ts'
 import { DIALECTS, type Dialect } from '../http/rate-limit-fields.ts'
 import type { LimiterStore } from '../library/stores.ts'
@@ -102,6 +103,8 @@ export interface JwtOptions {
 export interface Settings<C> {
   readonly config: LimiterConfig
   readonly store: Store
+  /** Undefined: no permits are taken in advance. */
+  readonly createLeases: CreateLeases | undefined
   /** Undefined: no policy asks for claims. */
   readonly readClaim: ClaimReader | undefined
   readonly health: UpstreamHealth | undefined
@@ -213,11 +216,11 @@ export function readOptions<C>(options: SharedOptions<C>, ignoresCase: boolean):
       ipv6Prefix: values.ipv6Prefix,
       keyPrefix: values.prefix,
       identitySecret: values.secret,
-      leases: values.leases === 'off' ? undefined : values.leases,
       localShare: values.localShare,
       storeTimeoutMs: timeoutMs,
     },
     store,
+    createLeases: leasesOf(values.leases === 'off' ? undefined : values.leases, now),
     readClaim: jwt && lazyVerifier(jwt, { fetch: (url, init) => fetch(url, init), now, log }),
     health: values.shedding && !isShadow ? new UpstreamHealth(now) : undefined,
     dialect: values.dialect,

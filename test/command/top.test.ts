@@ -5,6 +5,7 @@ import type { Database } from '../../src/command/upkeep/database.ts'
 import { openRedisDatabase } from '../../src/command/upkeep/redis-database.ts'
 import { loadConfig } from '../../src/config/load-config.ts'
 import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
+import { LUA } from '../../src/store/redis/more-lua.ts'
 import { RedisStore } from '../../src/store/redis/redis-store.ts'
 import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
 import { startRestFront } from '../../tools/rest-front.ts'
@@ -37,7 +38,12 @@ beforeAll(async () => {
   redis = await connectRedis(server.port)
   bytes = await connectBytes(server.port)
   database = await openRedisDatabase(`redis://127.0.0.1:${server.port}`)
-  store = new RedisStore({ client: nodeRedisClient(redis), algorithms: EVERY_ALGORITHM, timeoutMs: 60_000 })
+  store = new RedisStore({
+    client: nodeRedisClient(redis),
+    algorithms: EVERY_ALGORITHM,
+    moreLua: LUA,
+    timeoutMs: 60_000,
+  })
 })
 afterAll(async () => {
   await database.close()

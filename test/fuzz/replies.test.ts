@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { afterEach, describe, expect, vi } from 'vitest'
 import { upstashStore } from '../../src/gateway/upstash-store.ts'
 import type { Decision, DecisionRequest } from '../../src/limit/rule.ts'
+import { LUA } from '../../src/store/redis/more-lua.ts'
 import type { RedisStore } from '../../src/store/redis/redis-store.ts'
 import { readDecision } from '../../src/store/redis/script-call.ts'
 import { StoreError } from '../../src/store/store.ts'
@@ -127,6 +128,7 @@ function storeOf(timeoutMs = 5_000): RedisStore {
     url: 'https://eu1.upstash.example',
     token: TOKEN,
     algorithms: new Set(EVERY_ALGORITHM),
+    moreLua: LUA,
     timeoutMs,
   })
 }

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { AlgorithmName } from '../../src/limit/algorithm-table.ts'
 import type { DecisionRequest, Rule, Tier } from '../../src/limit/rule.ts'
-import { decideScript, releaseScript } from '../../src/store/redis/script.ts'
+import { LUA } from '../../src/store/redis/more-lua.ts'
+import { Scripts } from '../../src/store/redis/script.ts'
 import { releaseArguments, scriptArguments } from '../../src/store/redis/script-call.ts'
 import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
 import { EVERY_ALGORITHM, ruleOf, take } from '../support/rules.ts'
@@ -23,8 +24,9 @@ afterAll(async () => {
 
 /** Asks Redis's clock, as the real one does, but goes by the test's. */
 const CLOCK = "redis.call('TIME') return tonumber(ARGV[#ARGV])"
-const script = decideScript(new Set(EVERY_ALGORITHM), CLOCK)
-const RELEASE = releaseScript(CLOCK)
+const scripts = new Scripts(LUA, CLOCK)
+const script = scripts.decide(EVERY_ALGORITHM)
+const RELEASE = scripts.release()
 
 const HOUR = 3_600_000
 /** The very start of an hour, so that a test knows when a new one begins. */

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { decideScript } from '../../src/store/redis/script.ts'
+import { LUA } from '../../src/store/redis/more-lua.ts'
+import { Scripts } from '../../src/store/redis/script.ts'
 import { scriptArguments } from '../../src/store/redis/script-call.ts'
 import { ruleOf, take } from '../support/rules.ts'
 import { connectRedis, type RedisClient } from '../support/script-store.ts'
@@ -11,18 +12,20 @@ beforeAll(async () => {
 })
 afterAll(() => redis.close())
 
+const SCRIPTS = new Scripts(LUA)
+
 function occurrences(text: string, part: string): number {
   return text.split(part).length - 1
 }
 
-test('decideScript() joins the modules that are used, and what several of them take but once', () => {
-  const sliding = decideScript(new Set(['sliding-window']))
+test('Scripts#decide() joins the modules that are used, and what several of them take but once', () => {
+  const sliding = SCRIPTS.decide(new Set(['sliding-window']))
   expect(occurrences(sliding, 'local function ms_and_total')).toBe(1)
   expect(sliding).not.toMatch(/ZADD|'SET'/)
-  const counting = decideScript(new Set(['quota', 'fixed-window']))
+  const counting = SCRIPTS.decide(new Set(['quota', 'fixed-window']))
   expect(occurrences(counting, "'SET'")).toBe(1)
   expect(counting).not.toMatch(/XADD|ZADD/)
-  const sets = decideScript(new Set(['sorted-set', 'concurrency']))
+  const sets = SCRIPTS.decide(new Set(['sorted-set', 'concurrency']))
   expect(occurrences(sets, 'unpack(arguments)')).toBe(1)
 })
 
@@ -32,7 +35,7 @@ test.each([
 ])('a sorted set is kept where replicate_commands %s', async (_case, replicateCommands) => {
   const script = `
     local redis = { call = redis.call, replicate_commands = ${replicateCommands} }
-    ${decideScript(new Set(['sorted-set']))}`
+    ${SCRIPTS.decide(new Set(['sorted-set']))}`
   const request = take([ruleOf('sorted-set', [{ limit: 2, windowMs: 60_000 }])])
   const keys = request.rules.map(({ key }) => key)
   const reply = await redis.eval(script, { keys, arguments: scriptArguments(request).map(String) })

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import type { Rule } from '../../src/limit/rule.ts'
-import { decideScript, releaseScript, renewScript } from '../../src/store/redis/script.ts'
+import { LUA } from '../../src/store/redis/more-lua.ts'
+import { Scripts } from '../../src/store/redis/script.ts'
 import { releaseArguments, renewArguments, scriptArguments, slotMembers } from '../../src/store/redis/script-call.ts'
 import { START_MS } from '../support/arbitraries.ts'
 import { expectProperty } from '../support/property.ts'
@@ -18,9 +19,10 @@ beforeAll(async () => {
 afterAll(() => redis.close())
 
 const ARGUMENT_CLOCK = 'return tonumber(ARGV[#ARGV])'
-const DECIDE = decideScript(new Set(['concurrency']), ARGUMENT_CLOCK)
-const RELEASE = releaseScript(ARGUMENT_CLOCK)
-const RENEW = renewScript(ARGUMENT_CLOCK)
+const SCRIPTS = new Scripts(LUA, ARGUMENT_CLOCK)
+const DECIDE = SCRIPTS.decide(['concurrency'])
+const RELEASE = SCRIPTS.release()
+const RENEW = SCRIPTS.renew()
 
 /** No slot of a test lasts so long by itself. */
 const WINDOW_MS = 3_600_000

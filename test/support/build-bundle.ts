@@ -2,13 +2,15 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { unstable_readConfig as readConfig } from 'wrangler'
-import { buildWorker } from '../../tools/build-worker.ts'
+import { buildWorker, gzippedBytes } from '../../tools/build-worker.ts'
 
 /** What `wrangler deploy` would upload. */
 export interface Bundle {
   readonly folder: string
   /** Names of its files, the entry first. */
   readonly modules: readonly string[]
+  /** Bytes of those that every isolate loads, gzipped. */
+  readonly scriptBytes: number
   readonly compatibilityDate: string
   readonly compatibilityFlags: readonly string[]
 }
@@ -24,6 +26,7 @@ export async function buildBundle(): Promise<Bundle> {
   return {
     folder,
     modules: [...script, ...lazy].map(({ fileName }) => fileName),
+    scriptBytes: script.reduce((sum, chunk) => sum + gzippedBytes(chunk, folder), 0),
     compatibilityDate: compatibility_date,
     compatibilityFlags: compatibility_flags,
   }

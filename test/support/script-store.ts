@@ -1,6 +1,7 @@
 import { createClient } from '@redis/client'
 import type { Decision, DecisionRequest } from '../../src/limit/rule.ts'
-import { decideScript } from '../../src/store/redis/script.ts'
+import { LUA } from '../../src/store/redis/more-lua.ts'
+import { Scripts } from '../../src/store/redis/script.ts'
 import { readDecision, scriptArguments } from '../../src/store/redis/script-call.ts'
 import { EVERY_ALGORITHM } from './rules.ts'
 
@@ -39,7 +40,7 @@ local redis = {
     return server.call(command, unpack(arguments))
   end,
 }
-local reply, lifetimes = (function() ${decideScript(new Set(EVERY_ALGORITHM), ARGUMENT_CLOCK)} end)(), {}
+local reply, lifetimes = (function() ${new Scripts(LUA, ARGUMENT_CLOCK).decide(EVERY_ALGORITHM)} end)(), {}
 for _, key in ipairs(KEYS) do
   lifetimes[#lifetimes + 1] = asked[key] or -1
   lifetimes[#lifetimes + 1] = server.call('PTTL', key)

@@ -7,6 +7,7 @@ import { DurableObjectStore } from '../../src/store/durable-object/durable-objec
 import { objectsOf } from '../../src/store/durable-object/objects-of.ts'
 import { MemoryDocuments } from '../../src/store/memory/memory-documents.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { LUA } from '../../src/store/redis/more-lua.ts'
 import { EVERY_ALGORITHM } from './rules.ts'
 import { realTimeSubject, type Subject } from './subject.ts'
 
@@ -29,7 +30,9 @@ export const WORKER_STORES: Record<string, () => Subject> = {
 
 function upstashSubject(url: string): Subject {
   const algorithms = new Set(EVERY_ALGORITHM)
-  return realTimeSubject(upstashStore({ url, token: inject('redisRestToken'), algorithms, timeoutMs: 60_000 }))
+  return realTimeSubject(
+    upstashStore({ url, token: inject('redisRestToken'), algorithms, moreLua: LUA, timeoutMs: 60_000 }),
+  )
 }
 
 export const WORKER_DOCUMENTS: Record<string, (key: string) => Documents> = {

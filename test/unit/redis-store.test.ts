@@ -2,13 +2,15 @@ import { afterEach, describe, expect, inject, test, vi } from 'vitest'
 import { type UpstashStoreOptions, upstashStore } from '../../src/gateway/upstash-store.ts'
 import type { AlgorithmName } from '../../src/limit/algorithm-table.ts'
 import type { DecisionRequest, Rule } from '../../src/limit/rule.ts'
+import { LUA } from '../../src/store/redis/more-lua.ts'
 import type { RedisStore } from '../../src/store/redis/redis-store.ts'
-import { decideScript, KEY_LOCKING } from '../../src/store/redis/script.ts'
+import { KEY_LOCKING, Scripts } from '../../src/store/redis/script.ts'
 import { StoreError } from '../../src/store/store.ts'
 
 afterEach(() => vi.unstubAllGlobals())
 
 const ALGORITHMS = new Set(['sliding-window'] as const)
+const SCRIPTS = new Scripts(LUA)
 const REST_URL = 'https://eu1-hush.upstash.io'
 const TOKEN = 'hush-token'
 const KEY = 'sluice:default:w:{hush-identity}'
@@ -44,7 +46,14 @@ const NOSCRIPT = 'NOSCRIPT No matching script. Please use EVAL.'
 const DECISION = [1, 1_700_000_000_000, 4, 60_000, 0]
 
 function storeOf(options: Partial<UpstashStoreOptions> = {}): RedisStore {
-  return upstashStore({ url: REST_URL, token: TOKEN, algorithms: ALGORITHMS, timeoutMs: 60_000, ...options })
+  return upstashStore({
+    url: REST_URL,
+    token: TOKEN,
+    algorithms: ALGORITHMS,
+    moreLua: LUA,
+    timeoutMs: 60_000,
+    ...options,
+  })
 }
 
 function take(key: string): DecisionRequest {
@@ -80,8 +89,8 @@ describe('against a real Redis', () => {
     expect(await remaining(store, request)).toBe(3)
     expect(await remaining(storeOf(options), request)).toBe(2)
     expect(names(calls)).toEqual(['evalsha', 'eval', 'evalsha', 'evalsha'])
-    expect(calls[1]?.command[1]).toBe(KEY_LOCKING + decideScript(options.algorithms))
-    const hash = await sha1(KEY_LOCKING + decideScript(options.algorithms))
+    expect(calls[1]?.command[1]).toBe(KEY_LOCKING + SCRIPTS.decide(options.algorithms))
+    const hash = await sha1(KEY_LOCKING + SCRIPTS.decide(options.algorithms))
     expect([0, 2, 3].map((index) => calls[index]?.command[1])).toEqual([hash, hash, hash])
   })
 
@@ -92,12 +101,12 @@ describe('against a real Redis', () => {
     const request = take(crypto.randomUUID())
     expect(await remaining(store, request)).toBe(4)
     expect(names(calls)).toEqual(['evalsha', 'eval', 'evalsha', 'eval'])
-    expect(calls[3]?.command[1]).toBe(decideScript(options.algorithms))
+    expect(calls[3]?.command[1]).toBe(SCRIPTS.decide(options.algorithms))
     for (const left of [3, 2, 1]) {
       const before = calls.length
       expect(await remaining(store, request)).toBe(left)
       expect(names(calls.slice(before))).toEqual(['evalsha'])
-      expect(calls.at(-1)?.command[1]).toBe(await sha1(decideScript(options.algorithms)))
+      expect(calls.at(-1)?.command[1]).toBe(await sha1(SCRIPTS.decide(options.algorithms)))
     }
   })
 
@@ -128,7 +137,7 @@ test('RedisStore#decide() sends a bare command: no encoding, no telemetry, no sy
   const headers = Object.fromEntries(new Headers(init.headers))
   expect(headers).toEqual({ 'content-type': 'application/json', authorization: `Bearer ${TOKEN}` })
   const numbers = ['all', 1, 0, 'w', 'enforce', 'requests', 1, 0, 2, 5, 60_000]
-  expect(command).toEqual(['evalsha', await sha1(KEY_LOCKING + decideScript(ALGORITHMS)), 1, KEY, ...numbers])
+  expect(command).toEqual(['evalsha', await sha1(KEY_LOCKING + SCRIPTS.decide(ALGORITHMS)), 1, KEY, ...numbers])
 })
 
 test('RedisStore#decide() answers what the script replied', async () => {

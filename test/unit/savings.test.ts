@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { Decider } from '../../src/decide/decider.ts'
-import type { LeaseSize } from '../../src/decide/leases.ts'
+import { type LeaseSize, leasesOf } from '../../src/decide/leases.ts'
 import { MeasuredStore } from '../../src/statistics/measured-store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { StoreError } from '../../src/store/store.ts'
@@ -15,7 +15,7 @@ function subject(leases: LeaseSize | undefined) {
   const store = new MemoryStore(now)
   const decider = new Decider({
     ...{ store: new MeasuredStore(store, watch, now), fallback: new MemoryStore(now), now, log: () => {} },
-    ...{ timeoutMs: 500, leases, localShare: 1 },
+    ...{ timeoutMs: 500, createLeases: leasesOf(leases, now), localShare: 1 },
   })
   return { clock, told, store, decider }
 }

@@ -1,6 +1,7 @@
 import { type Config, type Environment, loadConfig } from '../../config/load-config.ts'
 import type { Caller } from '../../request/caller/caller.ts'
 import { type CallerRules, type LeftOut, rulesOfCaller, rulesOfDigest } from '../../request/caller/rules-of-caller.ts'
+import { LUA } from '../../store/redis/more-lua.ts'
 import { RedisStore } from '../../store/redis/redis-store.ts'
 import { withKnownKeys } from '../check/known-elsewhere.ts'
 import { CommandError } from '../command-error.ts'
@@ -73,7 +74,7 @@ export function whyLeftOut({ why, needs }: LeftOut): string {
 
 export function storeOf({ client, secrets }: Connection, config: Config): RedisStore {
   const algorithms = new Set(config.policies.map(({ algorithm }) => algorithm))
-  return new RedisStore({ client, secrets, algorithms, timeoutMs: CALL_TIMEOUT_MS })
+  return new RedisStore({ client, secrets, algorithms, moreLua: LUA, timeoutMs: CALL_TIMEOUT_MS })
 }
 
 /** What may make digests others than the Worker's. */

@@ -5,7 +5,7 @@ import type { Difference, Release, Store } from '../store.ts'
 import { StoreError } from '../store.ts'
 import type { RedisClient } from './client.ts'
 import { RedisCalls, type Script, toScript } from './redis-calls.ts'
-import { decideScript, releaseScript, renewScript, settleScript } from './script.ts'
+import { type Chunks, Scripts } from './script.ts'
 import {
   readDecision,
   releaseArguments,
@@ -24,6 +24,8 @@ export interface RedisStoreOptions {
   readonly patientClient?: RedisClient
   /** Those that rules may name. */
   readonly algorithms: Iterable<AlgorithmName>
+  /** What algorithms other than `sliding-window` need; left out, there are none. */
+  readonly moreLua?: Chunks | undefined
   /** Deadline of a decision, resends included, in milliseconds. */
   readonly timeoutMs: number
   /** What a server's errors may repeat, and no message may hold. */
@@ -39,19 +41,19 @@ export class RedisStore implements Store {
   readonly #prompt: RedisCalls
   readonly #patient: RedisCalls
   readonly #algorithms: Set<AlgorithmName>
+  readonly #scripts: Scripts
   #decide: Script
-  #settle: Script
-  readonly #renew: Script
-  readonly #release: Script
+  /** Made when they are first needed: in most gateways, they never are. */
+  #settle: Script | undefined
+  #renew: Script | undefined
+  #release: Script | undefined
 
-  constructor({ client, patientClient = client, algorithms, timeoutMs, secrets = [] }: RedisStoreOptions) {
+  constructor({ client, patientClient = client, algorithms, moreLua, timeoutMs, secrets = [] }: RedisStoreOptions) {
     this.#prompt = new RedisCalls({ client, timeoutMs, secrets })
     this.#patient = new RedisCalls({ client: patientClient, timeoutMs: PATIENT_MS, secrets })
     this.#algorithms = new Set(algorithms)
-    this.#decide = toScript(decideScript(this.#algorithms))
-    this.#settle = toScript(settleScript(this.#algorithms))
-    this.#renew = toScript(renewScript())
-    this.#release = toScript(releaseScript())
+    this.#scripts = new Scripts(moreLua)
+    this.#decide = toScript(this.#scripts.decide(this.#algorithms))
   }
 
   /** Those that it knew stay: what they have charged may still be settled. */
@@ -59,8 +61,8 @@ export class RedisStore implements Store {
     const before = this.#algorithms.size
     for (const name of algorithms) this.#algorithms.add(name)
     if (this.#algorithms.size === before) return
-    this.#decide = toScript(decideScript(this.#algorithms))
-    this.#settle = toScript(settleScript(this.#algorithms))
+    this.#decide = toScript(this.#scripts.decide(this.#algorithms))
+    this.#settle = undefined
   }
 
   async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
@@ -80,17 +82,20 @@ export class RedisStore implements Store {
 
   async revoke(releases: readonly Release[]): Promise<void> {
     const keys = releases.map(({ rule }) => rule.key)
+    this.#release ??= toScript(this.#scripts.release())
     const count = await this.#patient.evaluate(this.#release, keys, releaseArguments(releases))
     if (count !== releases.length) throw new StoreError('Redis answered something other than the number of releases')
   }
 
   async renew(rules: readonly Rule[]): Promise<void> {
     const keys = rules.map(({ key }) => key)
+    this.#renew ??= toScript(this.#scripts.renew())
     await this.#prompt.evaluate(this.#renew, keys, renewArguments(rules))
   }
 
   async settle(differences: readonly Difference[], chargedAtMs: number): Promise<void> {
     const keys = differences.map(({ rule }) => rule.key)
+    this.#settle ??= toScript(this.#scripts.settle(this.#algorithms))
     await this.#prompt.evaluate(this.#settle, keys, settleArguments(differences, chargedAtMs))
   }
 

@@ -1,8 +1,6 @@
 import { ALGORITHMS, type AlgorithmName, SLOT_ALGORITHMS } from '../../limit/algorithm-table.ts'
 import { LUA } from './lua.ts'
 
-type ChunkName = keyof typeof LUA
-
 /**
  * The first line with which Upstash locks only a script's KEYS instead of the whole database. Plain Redis rejects it.
  * https://upstash.com/docs/redis/features/scripting
@@ -12,44 +10,67 @@ export const KEY_LOCKING = '#!lua flags=allow-key-locking\n'
 /** What plain Redis says of that line: 7 and later, then those before. */
 export const SHEBANG_UNKNOWN = /Unexpected flag in script shebang|unexpected symbol near '#'/
 
-/** `decide.lua` for rules of these algorithms. @param clock a Lua chunk in place of Redis's own clock */
-export function decideScript(algorithms: Iterable<AlgorithmName>, clock: string = LUA.clock.lua): string {
-  return join('decide', algorithms, clock)
-}
+/** Parts of scripts, by the names of their files, and the names of what each takes. */
+export type Chunks = Readonly<Record<string, { readonly lua: string; readonly takes: readonly string[] }>>
 
-/** `settle.lua` for those of these algorithms that can be settled. @param clock as above */
-export function settleScript(algorithms: Iterable<AlgorithmName>, clock: string = LUA.clock.lua): string {
-  return join(
-    'settle',
-    [...algorithms].filter((name) => ALGORITHMS[name].twin.settle),
-    clock,
-  )
-}
+/** Joins chunks into scripts. */
+export class Scripts {
+  readonly #chunks: Chunks
+  readonly #clock: string
 
-/** `renew.lua`. @param clock a Lua chunk in place of Redis's own clock */
-export function renewScript(clock: string = LUA.clock.lua): string {
-  return join('renew', SLOT_ALGORITHMS, clock)
-}
-
-/** `release.lua`. @param clock a Lua chunk in place of Redis's own clock */
-export function releaseScript(clock: string = LUA.clock.lua): string {
-  return join('release', SLOT_ALGORITHMS, clock)
-}
-
-/** Joins a main chunk, what it takes and what that takes into one script. The module of an algorithm has its name. */
-function join(main: ChunkName, algorithms: Iterable<AlgorithmName>, clock: string): string {
-  const locals = new Map<ChunkName, string>()
-  let definitions = ''
-  const define = (name: ChunkName): string => {
-    const { lua, takes } = LUA[name]
-    const taken = takes.map((other) => locals.get(other) ?? define(other))
-    const local = `chunk_${locals.size + 1}`
-    locals.set(name, local)
-    definitions += `local ${local} = ${call(lua, taken)}\n`
-    return local
+  /**
+   * @param more what scripts need beside that which decides by sliding windows
+   * @param clock a Lua chunk in place of Redis's own clock
+   */
+  constructor(more: Chunks = {}, clock: string = LUA.clock.lua) {
+    this.#chunks = { ...LUA, ...more }
+    this.#clock = clock
   }
-  const modules = [...algorithms].map((name) => `${ALGORITHMS[name].letter} = ${define(name)}`)
-  return `${definitions}return ${call(LUA[main].lua, [`{ ${modules.join(', ')} }`, call(clock)])}`
+
+  /** `decide.lua` for rules of these algorithms. */
+  decide(algorithms: Iterable<AlgorithmName>): string {
+    return this.#join('decide', algorithms)
+  }
+
+  /** `settle.lua` for those of these algorithms that can be settled. */
+  settle(algorithms: Iterable<AlgorithmName>): string {
+    return this.#join(
+      'settle',
+      [...algorithms].filter((name) => ALGORITHMS[name].twin.settle),
+    )
+  }
+
+  /** `renew.lua`. */
+  renew(): string {
+    return this.#join('renew', SLOT_ALGORITHMS)
+  }
+
+  /** `release.lua`. */
+  release(): string {
+    return this.#join('release', SLOT_ALGORITHMS)
+  }
+
+  /** Joins a main chunk, what it takes and what that takes into one script. The module of an algorithm has its name. */
+  #join(main: string, algorithms: Iterable<AlgorithmName>): string {
+    const locals = new Map<string, string>()
+    let definitions = ''
+    const define = (name: string): string => {
+      const { lua, takes } = this.#chunk(name)
+      const taken = takes.map((other) => locals.get(other) ?? define(other))
+      const local = `chunk_${locals.size + 1}`
+      locals.set(name, local)
+      definitions += `local ${local} = ${call(lua, taken)}\n`
+      return local
+    }
+    const modules = [...algorithms].map((name) => `${ALGORITHMS[name].letter} = ${define(name)}`)
+    return `${definitions}return ${call(this.#chunk(main).lua, [`{ ${modules.join(', ')} }`, call(this.#clock)])}`
+  }
+
+  #chunk(name: string): Chunks[string] {
+    const chunk = this.#chunks[name]
+    if (!chunk) throw new Error(`no Lua was handed in for ${name}`)
+    return chunk
+  }
 }
 
 function call(lua: string, values: readonly string[] = []): string {

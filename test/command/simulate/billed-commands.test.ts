@@ -3,7 +3,8 @@ import { VirtualDecider } from '../../../src/command/simulate/virtual-decider.ts
 import { VirtualStore } from '../../../src/command/simulate/virtual-store.ts'
 import type { AlgorithmName } from '../../../src/limit/algorithm-table.ts'
 import { Deadlines } from '../../../src/store/deadlines.ts'
-import { decideScript } from '../../../src/store/redis/script.ts'
+import { LUA } from '../../../src/store/redis/more-lua.ts'
+import { Scripts } from '../../../src/store/redis/script.ts'
 import { scriptArguments } from '../../../src/store/redis/script-call.ts'
 import { type RedisServer, startRedisServer } from '../../../tools/redis-server.ts'
 import { EVERY_ALGORITHM, ruleOf, take } from '../../support/rules.ts'
@@ -22,7 +23,7 @@ afterAll(async () => {
 })
 
 /** Asks Redis's clock, as the real one does, but goes by the test's. */
-const script = decideScript(new Set(EVERY_ALGORITHM), "redis.call('TIME') return tonumber(ARGV[#ARGV])")
+const script = new Scripts(LUA, "redis.call('TIME') return tonumber(ARGV[#ARGV])").decide(EVERY_ALGORITHM)
 const START_MS = 1_700_000_000_000
 
 /** What Redis itself has counted is what is billed. */
