@@ -1,10 +1,11 @@
-import { ConfigError } from '../config/config-error.ts'
-import type { Config, Environment, RulesConfig } from '../config/load-config.ts'
+import { type Config, type Environment, OBJECTS, type RulesConfig } from '../config/load-config.ts'
 import type { Log } from '../decide/log.ts'
 import { upstashDocuments } from '../gateway/upstash-documents.ts'
 import type { Govern } from '../limiter/governed.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import type { Documents } from '../store/documents.ts'
+import type { ObjectNamespace } from '../store/durable-object/objects-of.ts'
+import { ObjectDocuments } from '../store/durable-object/tables/object-documents.ts'
 import { MemoryDocuments } from '../store/memory/memory-documents.ts'
 import type { Store } from '../store/store.ts'
 import { LiveLimiter } from './live-limiter.ts'
@@ -27,23 +28,9 @@ export function rulesKey(keyPrefix: string): string {
   return `${keyPrefix}:rules`
 }
 
-/**
- * @throws {ConfigError} if all isolates share limits, but there is nowhere to share rules. `sluice check` cannot tell: it
- * does not know the Worker's secrets.
- */
-export function refuseUnsharedRules({ rules, store, redis }: Pick<Config, 'rules' | 'store' | 'redis'>): void {
-  if (rules && store === 'durable-object' && !redis) {
-    throw new ConfigError('RULES', 'UPSTASH_REDIS_REST_URL and its token with it: rules are kept in Redis', 'on')
-  }
-}
-
-/**
- * Makes the gateway follow the rules of its deployment.
- * @throws {ConfigError} as `refuseUnsharedRules` does
- */
+/** Makes the gateway follow the rules of its deployment. */
 export function gatewayRules(options: GatewayRulesOptions, { refreshMs, isShadow }: RulesConfig): Govern {
   const { config, env, store, readClaim, now, log } = options
-  refuseUnsharedRules(config)
   return function govern(composed) {
     const documents = documentsOf(options)
     const limiter = new LiveLimiter({
@@ -55,7 +42,12 @@ export function gatewayRules(options: GatewayRulesOptions, { refreshMs, isShadow
   }
 }
 
-/** Without Redis, each isolate has rules of its own, as it has limits of its own. */
-function documentsOf({ config: { redis, keyPrefix, storeTimeoutMs: timeoutMs }, now }: GatewayRulesOptions): Documents {
-  return redis ? upstashDocuments({ ...redis, key: rulesKey(keyPrefix), timeoutMs }) : new MemoryDocuments(now)
+/** Rules are kept where counts are. In memory, each isolate has rules of its own, as it has limits of its own. */
+function documentsOf({ config, env, now }: GatewayRulesOptions): Documents {
+  const { store, redis, keyPrefix, storeTimeoutMs: timeoutMs } = config
+  const key = rulesKey(keyPrefix)
+  if (store === 'durable-object') {
+    return new ObjectDocuments({ namespace: env[OBJECTS] as ObjectNamespace, key, timeoutMs })
+  }
+  return store === 'redis' && redis ? upstashDocuments({ ...redis, key, timeoutMs }) : new MemoryDocuments(now)
 }

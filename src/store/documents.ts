@@ -63,6 +63,28 @@ export interface Documents {
 /** What `read` tells where there is no document. */
 export const NO_DOCUMENT: StoredDocument = { version: 0, atMs: 0, by: '', why: '', text: '' }
 
+/**
+ * Why a write is refused; undefined if it is not. Twin of the checks in `lua/documents/write.lua`.
+ * @param version the newest one
+ */
+export function refusalOf(
+  { text, expectedVersion }: DocumentWrite,
+  version: number,
+): Exclude<Written, { readonly kind: 'written' }> | undefined {
+  if (version !== expectedVersion) return { kind: 'conflict', version }
+  if (new TextEncoder().encode(text).length > MAX_DOCUMENT_BYTES) return { kind: 'too-large', version }
+  return isObject(text) ? undefined : { kind: 'malformed', version }
+}
+
+function isObject(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return text.startsWith('{')
+  } catch {
+    return false
+  }
+}
+
 /** As much of a note as is kept: it must not become a document of its own. */
 export function cutNote(note: string): string {
   return note.slice(0, MAX_NOTE_CHARACTERS)

@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { PLANTED } from '../setup/secret-watch.ts'
 import { type ObjectSite, startObjectSite } from '../support/object-site.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
+
+const ADMIN_TOKEN = `${PLANTED}-for-operators-of-objects`
 
 let upstream: Upstream
 let site: ObjectSite
@@ -26,6 +29,9 @@ beforeAll(async () => {
     ],
     STORE_TIMEOUT_MS: 30_000,
     ON_STORE_ERROR: 'closed',
+    RULES: 'on',
+    RULES_REFRESH_MS: 100,
+    ADMIN_TOKEN,
   }
   site = await startObjectSite(inject('bundle'), variables, 2)
 })
@@ -87,6 +93,29 @@ describe('gateways that share Durable Objects, and no Redis', () => {
 
   test('give slots back', async () => {
     expect(await statuses(3, 'slots', { path: '/slots' })).toEqual([200, 200, 200])
+  })
+
+  test('follow the same rules, also after all objects have crashed', async () => {
+    const authorized = { Authorization: `Bearer ${ADMIN_TOKEN}`, 'Content-Type': 'application/json' }
+    const admin = async (at: number, path: string, body?: object) => {
+      const url = new URL(`/_sluice/admin/${path}`, site.urls[at])
+      const init = body ? { method: 'POST', body: JSON.stringify(body) } : {}
+      return (await fetch(url, { headers: authorized, ...init })).json()
+    }
+    const block = (at: number, token: string, expectedVersion: number) =>
+      admin(at, 'block', { who: { token: `Bearer ${token}` }, by: 'test', why: `for ${token}`, expectedVersion })
+    expect(await block(0, 'blocked-1', 0)).toMatchObject({ version: 1 })
+    expect(await block(1, 'blocked-2', 1)).toMatchObject({ version: 2 })
+    expect(await block(0, 'blocked-3', 1)).toMatchObject({ status: 409 })
+    for (const token of ['blocked-1', 'blocked-2']) {
+      await expect.poll(() => statuses(2, token)).toEqual([403, 403])
+    }
+    await site.abort()
+    const { versions } = (await admin(1, 'versions')) as { versions: unknown }
+    expect(versions).toMatchObject([{ version: 2, why: 'for blocked-2' }, { version: 1 }])
+    expect(await admin(1, 'rollback', { version: 1, by: 'test', why: 'test' })).toMatchObject({ version: 3 })
+    await expect.poll(() => statuses(2, 'blocked-2')).toEqual([200, 200])
+    expect(await statuses(2, 'blocked-1')).toEqual([403, 403])
   })
 
   test('say so', async () => {

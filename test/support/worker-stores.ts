@@ -5,6 +5,7 @@ import { upstashStore } from '../../src/gateway/upstash-store.ts'
 import type { Documents } from '../../src/store/documents.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import { objectsOf } from '../../src/store/durable-object/objects-of.ts'
+import { ObjectDocuments } from '../../src/store/durable-object/tables/object-documents.ts'
 import { MemoryDocuments } from '../../src/store/memory/memory-documents.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
@@ -37,6 +38,7 @@ function upstashSubject(url: string): Subject {
 
 export const WORKER_DOCUMENTS: Record<string, (key: string) => Documents> = {
   MemoryDocuments: memoryDocuments(),
+  ObjectDocuments: (key) => new ObjectDocuments({ namespace: env.LIMITS, key, timeoutMs: 60_000 }),
   'RedisDocuments with key locking': (key) => upstashDocumentsAt(inject('redisRestUrl'), key),
   'RedisDocuments on plain Redis': (key) => upstashDocumentsAt(inject('plainRestUrl'), key),
 }

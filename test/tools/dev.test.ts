@@ -71,15 +71,25 @@ test('dev serves, shows admission, limit and recovery, and leaves nothing behind
   }
 })
 
-test('dev holds limits in Durable Objects, without any Redis', async () => {
-  const { printed, ready } = startDev({ RATE_LIMITS: '2/1h' }, ['--store', 'durable-object'])
+test('dev holds limits, and follows rules, in Durable Objects, without any Redis', async () => {
+  const variables = { RATE_LIMITS: '2/1h', RULES: 'on', RULES_REFRESH_MS: '100', ADMIN_TOKEN: 'x'.repeat(32) }
+  const { printed, ready } = startDev(variables, ['--store', 'durable-object'])
   await ready
   expect(rowOf(printed.text, 'store')).toContain('Durable Objects')
   expect(printed.text).not.toContain('redis')
   const url = rowOf(printed.text, 'Sluice')
   const statuses: number[] = []
-  for (let i = 0; i < 3; i++) statuses.push((await fetch(url, { headers: { Authorization: 'Bearer a' } })).status)
+  const ask = async (token: string) => (await fetch(url, { headers: { Authorization: `Bearer ${token}` } })).status
+  for (let i = 0; i < 3; i++) statuses.push(await ask('a'))
   expect(statuses).toEqual([200, 200, 429])
+
+  const written = await fetch(new URL('/_sluice/admin/block', url), {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${variables.ADMIN_TOKEN}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ who: { token: 'b' }, by: 'test', why: 'test' }),
+  })
+  expect([written.status, await written.json()]).toEqual([200, expect.objectContaining({ version: 1 })])
+  await expect.poll(() => ask('b')).toBe(403)
 })
 
 test('dev ends with a message if Redis does', async () => {
@@ -108,7 +118,6 @@ test.for([
   [{ UPSTASH_REDIS_REST_URL: 'http://127.0.0.1' }, /^UPSTASH_REDIS_REST_TOKEN: expected .*\n$/],
   [{ RATE_LIMIT: '9/1s' }, /^RATE_LIMIT: expected no such variable \(but RATE_LIMITS\), got "9\/1s"\n$/],
   [{ PORT: 'http' }, /^PORT: expected 0 to 65535, got "http"\n$/],
-  [{ RULES: 'on' }, /^RULES: expected UPSTASH_REDIS_REST_URL .*\n$/, ['--store', 'durable-object']],
   [{}, /^--port: expected 0 to 65535, got "http"\n$/, ['--port', 'http']],
   [{}, /^STORE: expected "redis" or .*, got "disk"\n$/, ['--store', 'disk']],
   [{}, /^Unknown option '--prot'.*\n$/, ['--prot', '1']],

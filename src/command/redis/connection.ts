@@ -20,10 +20,7 @@ export interface Connection {
 export const CALL_TIMEOUT_MS = 10_000
 
 const NO_DATABASE_HINT =
-  'Set UPSTASH_REDIS_REST_URL and UPSTASH_REDIS_REST_TOKEN in the shell or in .dev.vars, or name a database by REDIS_URL or --redis: `npm run dev` prints its own.'
-
-/** What is asked for there: without Redis, objects keep counts, but nothing keeps rules. */
-type Asked = 'counts' | 'rules'
+  'Set UPSTASH_REDIS_REST_URL and UPSTASH_REDIS_REST_TOKEN in the shell or in .dev.vars, or name a database by REDIS_URL or --redis: `npm run dev` prints its own. Without Redis, the dashboard and its API show and change what the Worker keeps (docs/admin.md).'
 
 /**
  * Connects to the database that `--redis` names, else to the Worker's, else to the one of REDIS_URL.
@@ -33,9 +30,8 @@ export async function connect(
   settings: Settings,
   env: Readonly<Record<string, string | undefined>>,
   redis?: string,
-  asked?: Asked,
 ): Promise<Connection> {
-  const { url, token } = namedDatabase(settings, env, redis, asked)
+  const { url, token } = namedDatabase(settings, env, redis)
   return token === undefined ? connectOverRedis(url) : connectOverRest(url, token)
 }
 
@@ -54,13 +50,12 @@ export function namedDatabase(
   { variables, devVars }: Settings,
   env: Readonly<Record<string, string | undefined>>,
   redis?: string,
-  asked: Asked = 'counts',
 ): NamedDatabase {
   const token = asText(variables.UPSTASH_REDIS_REST_TOKEN)
   const named = redis ?? asText(variables.UPSTASH_REDIS_REST_URL) ?? (env.REDIS_URL || devVars?.values.REDIS_URL)
-  if (asked === 'counts' && redis === undefined && variables.STORE === 'durable-object') {
-    throw new CommandError('counts are kept in Durable Objects (STORE), which only the Worker can read', {
-      hint: 'The dashboard and its API show and reset them (docs/admin.md). Name a database by --redis if there is one beside them.',
+  if (redis === undefined && variables.STORE === 'durable-object') {
+    throw new CommandError('counts and rules are kept in Durable Objects (STORE), which only the Worker can reach', {
+      hint: 'The dashboard and its API show and change them (docs/admin.md). Name a database by --redis if one is meant all the same.',
     })
   }
   if (!named) throw new CommandError('no database is named', { hint: NO_DATABASE_HINT })

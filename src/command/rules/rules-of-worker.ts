@@ -76,7 +76,7 @@ export async function withRules<Result>(
   redis: string | undefined,
   work: (rules: RulesOfWorker, connection: Connection) => Promise<Result>,
 ): Promise<Result> {
-  const connection = await connect(settings, env, redis, 'rules')
+  const connection = await connect(settings, env, redis)
   try {
     return await work(new RulesOfWorker(connection, settings), connection)
   } finally {

@@ -1,5 +1,6 @@
 import type { LimitMachine } from './limit-machine.ts'
 import { type Call, type ObjectNamespace, objectsOf } from './objects-of.ts'
+import type { TableCall } from './tables/messages.ts'
 
 /** What an object is given by its machine, as far as it is used here. */
 export interface ObjectState {
@@ -7,6 +8,8 @@ export interface ObjectState {
     readonly sql: ObjectDatabase
     setAlarm(atMs: number): Promise<void>
     deleteAll(): Promise<void>
+    /** Does all of it or nothing. */
+    transactionSync<T>(work: () => T): T
   }
 }
 
@@ -24,7 +27,8 @@ export interface ObjectEnvironment {
 const ASK_AGAIN_MS = 1_000
 
 /**
- * Holds the state of one key, as a Durable Object. Each call runs from its begin to its end without another, and what it
+ * Holds the state of one key, as a Durable Object; or, under a name that no key has, what all isolates share otherwise:
+ * see `tables/`. Each call runs from its begin to its end without another, and what it
  * has written is on disk before its answer leaves.
  */
 export class LimitObject {
@@ -40,7 +44,9 @@ export class LimitObject {
   }
 
   async fetch(request: Request): Promise<Response> {
-    const [name, argument] = (await request.json()) as Call
+    const call = (await request.json()) as Call | TableCall
+    if (isTableCall(call)) return Response.json(await this.#answer(call))
+    const [name, argument] = call
     return Response.json(
       (await this.#change((machine, nowUs) => {
         switch (name) {
@@ -66,6 +72,11 @@ export class LimitObject {
     this.#machine = undefined
     this.#alarmAtMs = 0
     await this.#storage.deleteAll()
+  }
+
+  async #answer(call: TableCall): Promise<unknown> {
+    const { answer } = await import('./tables/answer.ts')
+    return this.#storage.transactionSync(() => answer(call, this.#storage.sql, Date.now()))
   }
 
   async #change<T>(change: (machine: LimitMachine, nowUs: number) => T): Promise<T> {
@@ -125,4 +136,8 @@ export class LimitObject {
     this.#timer = undefined
     this.#askLater(machine)
   }
+}
+
+function isTableCall(call: Call | TableCall): call is TableCall {
+  return call[0] === 'documents'
 }

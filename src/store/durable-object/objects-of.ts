@@ -20,16 +20,8 @@ export type Call = {
 export function objectsOf(namespace: ObjectNamespace): RemoteObjects {
   return {
     of(key) {
-      // By fetch, because a class that is called by its methods must extend one that only Workers have.
-      const call = async (...sent: Call) => {
-        const body = JSON.stringify(sent)
-        const response = await namespace
-          .get(namespace.idFromName(key))
-          .fetch('https://object', { method: 'POST', body })
-        if (response.status !== 200) throw new Error(`a Durable Object answered ${response.status}`)
-        // biome-ignore lint/suspicious/noExplicitAny: the other side is the class beside this file
-        return (await response.json()) as any
-      }
+      // biome-ignore lint/suspicious/noExplicitAny: the other side is the class beside this file
+      const call = (...sent: Call): Promise<any> => callObject(namespace, key, sent)
       return {
         reserve: (reservation) => call('reserve', reservation),
         close: (closing) => call('close', closing),
@@ -38,4 +30,15 @@ export function objectsOf(namespace: ObjectNamespace): RemoteObjects {
       }
     },
   }
+}
+
+/**
+ * Asks one object. By fetch, because a class that is called by its methods must extend one that only Workers have.
+ * @returns what it answers; null for nothing
+ */
+export async function callObject(namespace: ObjectNamespace, name: string, sent: readonly unknown[]): Promise<unknown> {
+  const body = JSON.stringify(sent)
+  const response = await namespace.get(namespace.idFromName(name)).fetch('https://object', { method: 'POST', body })
+  if (response.status !== 200) throw new Error(`a Durable Object answered ${response.status}`)
+  return response.json()
 }

@@ -3,9 +3,9 @@ import {
   type Documents,
   type DocumentWrite,
   KEPT_VERSIONS,
-  MAX_DOCUMENT_BYTES,
   NO_DOCUMENT,
   type Revision,
+  refusalOf,
   type StoredDocument,
   type Written,
 } from '../documents.ts'
@@ -34,11 +34,11 @@ export class MemoryDocuments implements Documents {
     return this.#kept.map(({ version, atMs, by, why }) => ({ version, atMs, by, why }))
   }
 
-  async write({ text, expectedVersion, by, why }: DocumentWrite): Promise<Written> {
+  async write(write: DocumentWrite): Promise<Written> {
     const { version } = this.#newest
-    if (version !== expectedVersion) return { kind: 'conflict', version }
-    if (new TextEncoder().encode(text).length > MAX_DOCUMENT_BYTES) return { kind: 'too-large', version }
-    if (!isObject(text)) return { kind: 'malformed', version }
+    const refusal = refusalOf(write, version)
+    if (refusal) return refusal
+    const { text, by, why } = write
     const atMs = Math.floor(this.#now())
     const written = { version: version + 1, atMs, by: cutNote(by), why: cutNote(why), text }
     this.#kept = [written, ...this.#kept].slice(0, KEPT_VERSIONS)
@@ -47,14 +47,5 @@ export class MemoryDocuments implements Documents {
 
   get #newest(): StoredDocument {
     return this.#kept[0] ?? NO_DOCUMENT
-  }
-}
-
-function isObject(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return text.startsWith('{')
-  } catch {
-    return false
   }
 }
