@@ -8,6 +8,8 @@ import { findWrk } from './gateway/wrk.ts'
 import type { LibraryFigures } from './library/measure.ts'
 import type { OperateFigures } from './operate/measure.ts'
 import type { RedisFigures } from './redis/measure.ts'
+import type { StoreFigures } from './stores/measure.ts'
+import type { LoadFigures } from './stores/measure-load.ts'
 import type { WorstFigures } from './worst/measure.ts'
 
 /** One run. A section that was not asked for is missing. */
@@ -16,6 +18,9 @@ export interface Results {
   readonly isQuick: boolean
   readonly redis?: readonly RedisFigures[]
   readonly gateway?: readonly GatewayFigures[]
+  readonly stores?: readonly StoreFigures[]
+  /** Of an object that was evicted. */
+  readonly loads?: readonly LoadFigures[]
   readonly operate?: readonly OperateFigures[]
   /** KiB, gzipped, of each Worker. */
   readonly bundles?: Readonly<Record<string, number>>

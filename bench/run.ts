@@ -1,7 +1,7 @@
 /**
- * Sluice beside its peers, on one Redis and one workerd. About 20 minutes; with --quick, two.
+ * Sluice beside its peers, on one Redis and one workerd. About 23 minutes; with --quick, three.
  *
- *     npm run bench -- [--quick] [--only redis|gateway|operate|accuracy|worst|library]
+ *     npm run bench -- [--quick] [--only redis|gateway|stores|operate|accuracy|worst|library]
  *
  * Prints tables and what the run must show, and writes figures and plots to bench/results/. It fails only if something
  * could not be measured: a figure that is not what it should be is a result.
@@ -27,6 +27,8 @@ import { drawPlots } from './report/plots.ts'
 import { printClaims, printTables } from './report/tables.ts'
 import { describeMachine, type Results } from './results.ts'
 import { type Service, startApi, startFront } from './services.ts'
+import { measureStores } from './stores/measure.ts'
+import { measureLoads, OBJECT_WORKER } from './stores/measure-load.ts'
 import { measureWorst, type WorstFigures } from './worst/measure.ts'
 
 const TOKEN = 'bench-token'
@@ -43,6 +45,7 @@ const FULL = {
     ]),
     seconds: 2,
   },
+  stores: { callers: [HOT, 1_000, 100_000], repetitions: 3, seconds: 1, loads: 15 },
   operate: { repetitions: 3, slices: 8 },
   accuracy: { targets: ALL_TARGETS, repetitions: 2, durationMs: 3_000 },
   worst: { seed: 1, candidates: 1_000, looks: 20, repetitions: 1_000 },
@@ -51,6 +54,7 @@ const FULL = {
 const QUICK = {
   redis: { warmUps: 0, repetitions: 1, budgetMs: 40 },
   gateway: { repetitions: new Map([[HOT, 1]]), seconds: 1 },
+  stores: { callers: [HOT], repetitions: 1, seconds: 1, loads: 5 },
   operate: { repetitions: 1, slices: 4 },
   accuracy: { targets: MAIN_TARGETS, repetitions: 1, durationMs: 3_000 },
   worst: { seed: 1, candidates: 200, looks: 10, repetitions: 250 },
@@ -61,8 +65,8 @@ const { values } = parseArgs({ options: { quick: { type: 'boolean', default: fal
 const isQuick = values.quick
 const settings = isQuick ? QUICK : FULL
 const isAsked = (section: string) => values.only === undefined || values.only === section
-if (!['redis', 'gateway', 'operate', 'accuracy', 'worst', 'library'].some(isAsked)) {
-  console.error('usage: npm run bench -- [--quick] [--only redis|gateway|operate|accuracy|worst|library]')
+if (!['redis', 'gateway', 'stores', 'operate', 'accuracy', 'worst', 'library'].some(isAsked)) {
+  console.error('usage: npm run bench -- [--quick] [--only redis|gateway|stores|operate|accuracy|worst|library]')
   process.exit(1)
 }
 
@@ -84,7 +88,7 @@ try {
     results = { ...results, redis: await measureInRedis({ redis, contenders, ...settings.redis }) }
   }
   const bundles = new Map<string, Bundle>()
-  if (['gateway', 'operate', 'accuracy', 'worst'].some(isAsked)) {
+  if (['gateway', 'stores', 'operate', 'accuracy', 'worst'].some(isAsked)) {
     tell('bundles')
     for (const source of [BARE, UPSTASH, HONO_RATE_LIMITER, SLUICE]) bundles.set(source, await bundle(source, folder))
     const sizes = [...bundles].map(([source, { gzipBytes }]) => [source, gzipBytes / 1024])
@@ -94,6 +98,14 @@ try {
     tell('through the gateways')
     const options = { redis, upstream, fronts, token: TOKEN, bundles, ...settings.gateway }
     results = { ...results, gateway: await measureGateways(options) }
+  }
+  if (isAsked('stores')) {
+    tell('over objects, and over Redis')
+    const options = { upstream, fronts, token: TOKEN, bundles, ...settings.stores }
+    results = { ...results, stores: await measureStores(options) }
+    tell('objects, evicted')
+    bundles.set(OBJECT_WORKER, await bundle(OBJECT_WORKER, folder))
+    results = { ...results, loads: await measureLoads(options) }
   }
   if (isAsked('operate')) {
     tell('what operators turn on')

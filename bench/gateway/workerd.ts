@@ -26,6 +26,8 @@ export interface Gateway {
 export interface GatewayOptions {
   /** Variables; tables as JSON. */
   readonly bindings: Readonly<Record<string, string>>
+  /** Where the bundle's Durable Objects keep their databases; left out, it has no objects. */
+  readonly objects?: 'memory' | 'disk'
   /** More options of `workerd serve`. */
   readonly args?: readonly string[]
 }
@@ -36,11 +38,11 @@ export interface GatewayOptions {
  */
 export async function startGateway(
   bundle: Pick<Bundle, 'folder' | 'modules'>,
-  { bindings, args = [] }: GatewayOptions,
+  { bindings, objects, args = [] }: GatewayOptions,
 ): Promise<Gateway> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-workerd-'))
   const file = join(folder, 'config.capnp')
-  await writeFile(file, await capnp(bundle, bindings))
+  await writeFile(file, await capnp(bundle, { bindings, ...(objects && { objects }) }, folder))
   const child = spawn(WORKERD, ['serve', '--control-fd=3', ...args, '-I', bundle.folder, file], {
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
     detached: true,
@@ -91,7 +93,12 @@ function processorUs(pid: number): number {
   }
 }
 
-async function capnp({ modules }: Pick<Bundle, 'modules'>, bindings: GatewayOptions['bindings']): Promise<string> {
+/** @param folder in which objects keep their databases, if they keep them on disk */
+async function capnp(
+  { modules }: Pick<Bundle, 'modules'>,
+  { bindings, objects }: Pick<GatewayOptions, 'bindings' | 'objects'>,
+  folder: string,
+): Promise<string> {
   const { compatibility_date, compatibility_flags } = readConfig(
     { config: fileURLToPath(import.meta.resolve('../../wrangler.toml')) },
     { hideWarnings: true },
@@ -99,12 +106,19 @@ async function capnp({ modules }: Pick<Bundle, 'modules'>, bindings: GatewayOpti
   const variables = Object.entries(bindings).map(
     ([name, value]) => `(name = "${name}", text = ${JSON.stringify(value)})`,
   )
+  if (objects) variables.push('(name = "LIMITS", durableObjectNamespace = "LimitObject")')
+  const storage = objects === 'disk' ? 'localDisk = "objects"' : 'inMemory = void'
+  const durable = objects
+    ? `durableObjectNamespaces = [(className = "LimitObject", uniqueKey = "limits", enableSql = true)],
+  durableObjectStorage = (${storage}),`
+    : ''
   const embedded = modules.map((name) => `(name = "${name}", esModule = embed "/${name}")`)
   return `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
   services = [
     (name = "main", worker = .worker),
     (name = "internet", network = (allow = ["private", "public"])),
+    (name = "objects", disk = (path = "${folder}", writable = true)),
   ],
   sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "main")],
 );
@@ -113,6 +127,7 @@ const worker :Workerd.Worker = (
   compatibilityDate = "${compatibility_date}",
   compatibilityFlags = ${JSON.stringify(compatibility_flags)},
   bindings = [${variables.join(', ')}],
+  ${durable}
 );
 `
 }

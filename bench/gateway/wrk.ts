@@ -12,6 +12,8 @@ export interface LoadOptions {
   readonly name: string
   readonly callers: number
   readonly seconds: number
+  /** Each waits for its answer before it sends the next request; 64 if left out. */
+  readonly connections?: number
 }
 
 export interface Load {
@@ -28,12 +30,11 @@ export interface Load {
   readonly failed: number
 }
 
-/** Each waits for its answer before it sends the next request. */
 const CONNECTIONS = 64
 
 /** Loads a gateway by wrk, in a process of its own. */
-export async function load({ url, name, callers, seconds }: LoadOptions): Promise<Load> {
-  const wrk = ['-t', '1', '-c', `${CONNECTIONS}`, '-d', `${seconds}s`, '--timeout', '10s', '-s', SCRIPT, url]
+export async function load({ url, name, callers, seconds, connections = CONNECTIONS }: LoadOptions): Promise<Load> {
+  const wrk = ['-t', '1', '-c', `${connections}`, '-d', `${seconds}s`, '--timeout', '10s', '-s', SCRIPT, url]
   const { stdout } = await run('wrk', [...wrk, '--', name, `${callers}`])
   const line = stdout.split('\n').find((text) => text.startsWith('{'))
   if (!line) throw new Error(`wrk told no figures: ${stdout}`)

@@ -5,6 +5,7 @@ import { LIBRARY, LIBRARY_OVER_REST } from '../library/measure.ts'
 import { NEW_CALLER } from '../redis/measure.ts'
 import { PREFIX_SUMS, SORTED_SET_LOG, SUMMED_STREAM } from '../redis/subjects.ts'
 import type { Results } from '../results.ts'
+import { OBJECTS, redisAt, type StoreFigures } from '../stores/measure.ts'
 
 /** What a run must show. */
 export interface Claim {
@@ -23,6 +24,7 @@ export function checkClaims(results: Results): Claim[] {
   return [
     ...redisClaims(results),
     ...gatewayClaims(results),
+    ...storeClaims(results),
     ...operateClaims(results),
     ...accuracyClaims(results),
     ...worstClaims(results),
@@ -37,6 +39,26 @@ function atMost(bound: number, claim: string, measured: number): Claim {
 
 function atLeast(bound: number, claim: string, measured: number): Claim {
   return { claim: `${claim} ≥ ${bound}`, measured, isMet: measured >= bound }
+}
+
+function storeClaims({ stores = [], loads = [] }: Results): Claim[] {
+  const plain = stores.filter(({ variant }) => variant === NAMES.plain)
+  return [
+    ...plain
+      .filter(({ store }) => store === OBJECTS)
+      .flatMap((objects) => {
+        const { callers } = objects
+        const redis = plain.find((row) => row.callers === callers && row.store === redisAt(20)) as StoreFigures
+        const beside = `callers: ${callers.toLocaleString('en')}; objects ÷ Redis, 20 ms`
+        return [
+          atLeast(1, `requests/s, 1 tier, ${beside}`, objects.requestsPerSecond / redis.requestsPerSecond),
+          atMost(0.5, `p50 of requests sent one by one, ${beside}`, objects.aloneP50Ms / redis.aloneP50Ms),
+        ]
+      }),
+    ...loads.map(({ entries, processorMs }) =>
+      atMost(50, `ms of CPU in which an evicted object reads ${entries.toLocaleString('en')} entries`, processorMs),
+    ),
+  ]
 }
 
 function operateClaims({ operate = [] }: Results): Claim[] {

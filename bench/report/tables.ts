@@ -4,6 +4,8 @@ import type { LibraryFigures } from '../library/measure.ts'
 import type { OperateFigures } from '../operate/measure.ts'
 import { NEW_CALLER, type RedisFigures } from '../redis/measure.ts'
 import type { Results } from '../results.ts'
+import { OBJECTS, type StoreFigures } from '../stores/measure.ts'
+import type { LoadFigures } from '../stores/measure-load.ts'
 import type { WorstFigures } from '../worst/measure.ts'
 import type { Claim } from './claims.ts'
 
@@ -16,6 +18,8 @@ const DOLLARS_PER_COMMAND = 0.2 / 100_000
 export function printTables({
   redis,
   gateway,
+  stores,
+  loads,
   operate,
   bundles,
   accuracy,
@@ -29,6 +33,12 @@ export function printTables({
     print('Through the gateway', gateway.map(gatewayRow))
     print('Cost of a million requests', gateway.filter(({ restLatencyMs }) => restLatencyMs === 0).map(costRow))
   }
+  if (stores)
+    print(
+      'The same gateway over each store',
+      stores.map((row) => storeRow(row, stores)),
+    )
+  if (loads) print('An object that was evicted: what its first call takes longer', loads.map(loadRow))
   if (operate) print('What operators turn on, off and on', operate.map(operateRow))
   if (bundles)
     print(
@@ -90,6 +100,25 @@ function gatewayRow({ variant, callers, restLatencyMs, ...figures }: GatewayFigu
     commands: round(figures.billed),
     'CPU µs': round(figures.processorUs),
   }
+}
+
+function storeRow({ variant, store, callers, ...figures }: StoreFigures, all: readonly StoreFigures[]): Row {
+  const beside = all.find((row) => row.store === OBJECTS && row.variant === variant && row.callers === callers)
+  return {
+    gateway: variant,
+    store,
+    callers,
+    'requests/s': Math.round(figures.requestsPerSecond),
+    'objects ÷ it': round((beside?.requestsPerSecond ?? Number.NaN) / figures.requestsPerSecond),
+    'p50 ms': round(figures.p50Ms),
+    'p99 ms': round(figures.p99Ms),
+    'p50 ms, one by one': round(figures.aloneP50Ms),
+    'CPU µs': Math.round(figures.processorUs),
+  }
+}
+
+function loadRow({ entries, elapsedMs, processorMs, rowsRead }: LoadFigures): Row {
+  return { 'entries of its log': entries, ms: round(elapsedMs), 'CPU ms': round(processorMs), 'rows read': rowsRead }
 }
 
 function operateRow({
