@@ -54,7 +54,8 @@ export class LimitObject extends Base {
       return cursor
     }
     const setAlarm = (atMs: number) => storage.setAlarm(atMs)
-    super({ storage: { sql: { exec }, setAlarm, deleteAll: () => storage.deleteAll() } }, env)
+    const transactionSync = <T>(work: () => T) => storage.transactionSync(work)
+    super({ storage: { sql: { exec }, setAlarm, deleteAll: () => storage.deleteAll(), transactionSync } }, env)
     this.#state = state
     this.#cursors = cursors
   }
