@@ -6,7 +6,7 @@ import type { ExecutionContext } from 'hono'
 import type { AdminOptions } from './admin/admin.ts'
 import { ConfigError } from './config/config-error.ts'
 import { type Config, type Environment, isFetcher, loadConfig, OBJECTS } from './config/load-config.ts'
-import { consoleLog, throttle } from './decide/log.ts'
+import { consoleLog, type Log, throttle } from './decide/log.ts'
 import { type AppOptions, createApp } from './gateway/app.ts'
 import type { OpenStatistics } from './gateway/statistics.ts'
 import { upstashStore } from './gateway/upstash-store.ts'
@@ -16,6 +16,12 @@ import type { AnalyticsDataset } from './statistics/analytics.ts'
 import type { ObjectNamespace } from './store/durable-object/objects-of.ts'
 import { MemoryStore } from './store/memory/memory-store.ts'
 import type { Store } from './store/store.ts'
+
+interface Told {
+  /** Milliseconds since the Unix epoch. */
+  readonly now: () => number
+  readonly log: Log
+}
 
 interface Handler {
   fetch(request: Request, env: Environment, ctx: ExecutionContext): Response | Promise<Response>
@@ -66,17 +72,18 @@ async function createHandler(env: Environment): Promise<Handler> {
   const config = loadConfig(env)
   const upstream = isFetcher(env.UPSTREAM) ? env.UPSTREAM : globalThis
   const now = () => Date.now()
+  const log = throttle(consoleLog, now)
   const own = await openStore(config, env, now)
-  const statistics = await statisticsOf(config, env, now)
+  const statistics = await statisticsOf(config, env, { now, log })
   const store = statistics?.measured(own) ?? own
   const createOperate = await operatorsOf({ config, env, counters: statistics?.counters })
   const createObserver = statistics?.createObserver
   const createLeases = await leasesFor(config, now)
-  const readClaim = await claimReaderOf(config)
-  const govern = await governorOf({ config, env, store: own, readClaim, now, log: throttle(consoleLog, now) })
+  const readClaim = await claimReaderOf(config, { now, log })
+  const govern = await governorOf({ config, env, store: own, readClaim, now, log })
   const health = await healthOf(config, now)
   const call: AppOptions['fetch'] = (request, init) => upstream.fetch(request, init)
-  const all = { config, store, fetch: call, now, log: consoleLog }
+  const all = { config, store, fetch: call, now, log }
   return createApp({ ...all, createLeases, readClaim, health, govern, createOperate, createObserver })
 }
 
@@ -90,12 +97,12 @@ async function governorOf(options: GatewayRulesOptions): Promise<AppOptions['gov
 async function statisticsOf(
   { statistics: config, redis, keyPrefix }: Config,
   env: Environment,
-  now: () => number,
+  told: Told,
 ): Promise<OpenStatistics | undefined> {
   const analytics = isDataset(env.ANALYTICS) ? env.ANALYTICS : undefined
   if (!config.isOn && config.logShare === 0 && !analytics) return undefined
   const { openStatistics } = await import('./gateway/statistics.ts')
-  return openStatistics({ config, redis, keyPrefix, analytics, now, log: consoleLog })
+  return openStatistics({ config, redis, keyPrefix, analytics, ...told })
 }
 
 /** Whether a binding is one of Workers Analytics Engine. */
@@ -128,11 +135,10 @@ async function leasesFor({ leases: size }: Config, now: () => number): Promise<A
   return leasesOf(size, now)
 }
 
-async function claimReaderOf({ jwt }: Config): Promise<AppOptions['readClaim']> {
+async function claimReaderOf({ jwt }: Config, told: Told): Promise<AppOptions['readClaim']> {
   if (!jwt) return undefined
   const { loadTokenVerifier } = await import('./request/identity/jwt/verify-tokens.ts')
-  const now = () => Date.now()
-  return loadTokenVerifier(jwt, { fetch: (url, init) => fetch(url, init), now, log: throttle(consoleLog, now) })
+  return loadTokenVerifier(jwt, { fetch: (url, init) => fetch(url, init), ...told })
 }
 
 async function openStore(

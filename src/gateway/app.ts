@@ -1,5 +1,5 @@
 import { Hono } from 'hono/tiny'
-import { type Log, throttle } from '../decide/log.ts'
+import type { Log } from '../decide/log.ts'
 import type { Observer } from '../http/observer.ts'
 import { ambiguousTarget, noTarget, type Problem, problemResponse } from '../http/problem.ts'
 import { createProtect } from '../http/protect.ts'
@@ -81,7 +81,7 @@ export function createApp({
   store,
   fetch,
   now,
-  log: everything,
+  log,
   createLeases,
   readClaim,
   health,
@@ -90,7 +90,6 @@ export function createApp({
   createObserver,
 }: AppOptions): Hono {
   const { upstreamUrl, upstreamTimeoutMs: timeoutMs, dialect, ipv6Prefix } = config
-  const log = throttle(everything, now)
   const composed = composeLimiter(config, { store, now, log, createLeases, readClaim, health })
   const { decider } = composed
   const governed = govern?.(composed)

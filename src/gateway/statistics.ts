@@ -1,5 +1,5 @@
 import type { Decider } from '../decide/decider.ts'
-import { type Log, throttle } from '../decide/log.ts'
+import type { Log } from '../decide/log.ts'
 import type { Observer } from '../http/observer.ts'
 import { AllObservers } from '../statistics/all-observers.ts'
 import { type AnalyticsDataset, AnalyticsWriter } from '../statistics/analytics.ts'
@@ -10,8 +10,8 @@ import type { Counters } from '../store/counters.ts'
 import { MemoryCounters } from '../store/memory/memory-counters.ts'
 import type { Store } from '../store/store.ts'
 import type { CreateObserver } from './app.ts'
+import type { UpstashDatabase } from './upstash-client.ts'
 import { upstashCounters } from './upstash-counters.ts'
-import type { UpstashDatabase } from './upstash-store.ts'
 
 export interface StatisticsConfig {
   /** Whether requests are counted. */
@@ -60,7 +60,7 @@ export function openStatistics({ config, redis, keyPrefix, analytics, now, log }
     observers.push(recorder)
   }
   if (share > 0) observers.push(new RefusalLog({ share, labelHeader, log, random: Math.random }))
-  if (analytics) observers.push(new AnalyticsWriter(analytics, throttle(log, now)))
+  if (analytics) observers.push(new AnalyticsWriter(analytics, log))
   const [only, ...others] = observers
   const observer = only && others.length === 0 ? only : new AllObservers(observers)
   return {

@@ -1,7 +1,5 @@
-import { Redis } from '@upstash/redis/cloudflare'
-import { UPSTASH_OPTIONS, upstashClient } from '../store/redis/clients/upstash.ts'
 import { RedisDocuments } from '../store/redis/documents/redis-documents.ts'
-import type { UpstashDatabase } from './upstash-store.ts'
+import { connectUpstash, type UpstashDatabase } from './upstash-client.ts'
 
 export interface UpstashDocumentsOptions extends UpstashDatabase {
   readonly key: string
@@ -11,6 +9,6 @@ export interface UpstashDocumentsOptions extends UpstashDatabase {
 
 /** A document that all isolates read, over Upstash's REST interface. */
 export function upstashDocuments({ url, token, key, timeoutMs }: UpstashDocumentsOptions): RedisDocuments {
-  const client = upstashClient(new Redis({ url, token, ...UPSTASH_OPTIONS }))
+  const client = connectUpstash({ url, token })
   return new RedisDocuments({ client, key, timeoutMs, secrets: [token] })
 }
