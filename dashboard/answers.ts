@@ -1,5 +1,6 @@
 /** What the API answers. */
 import type { TierState } from '../src/request/caller/usage-of-rules.ts'
+import type { PolicyChange } from '../src/rules/policy-changes.ts'
 import type { Statistics } from '../src/statistics/read-statistics.ts'
 
 export interface Status {
@@ -104,7 +105,5 @@ export interface Validity {
 }
 
 export interface Differences {
-  readonly added: readonly PolicyInForce[]
-  readonly removed: readonly PolicyInForce[]
-  readonly changed: readonly { readonly before: PolicyInForce; readonly after: PolicyInForce }[]
+  readonly changes: readonly PolicyChange[]
 }

@@ -120,12 +120,13 @@ async function checkOf(text: string): Promise<Check> {
   }
 }
 
-function wordsOf({ added, removed, changed }: Differences): string {
-  const names = (list: readonly { readonly name: string }[]) => list.map(({ name }) => name).join(', ')
-  const parts = [
-    added.length > 0 && `adds ${names(added)}`,
-    removed.length > 0 && `removes ${names(removed)}`,
-    changed.length > 0 && `changes ${names(changed.map(({ after }) => after))}`,
-  ].filter(Boolean)
-  return parts.length === 0 ? 'Valid: this is what is in force.' : `Valid: ${parts.join(', ')}.`
+const VERBS = { added: 'adds', removed: 'removes', changed: 'changes' } as const
+
+function wordsOf({ changes }: Differences): string {
+  if (changes.length === 0) return 'Valid: this is what is in force.'
+  const parts = changes.map(({ policy, change, keys }) => {
+    const how = keys.map(({ key, before, after }) => `${key} from ${before ?? 'nothing'} to ${after ?? 'nothing'}`)
+    return `${VERBS[change]} ${policy}${change === 'changed' ? ` (${how.join('; ')})` : ''}`
+  })
+  return `Valid: ${parts.join(', ')}.`
 }

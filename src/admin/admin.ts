@@ -1,17 +1,16 @@
 /** What operators talk to, below `/_sluice/`. Loaded only where there is a token for it. */
 import * as v from 'valibot'
-import { ConfigError } from '../config/config-error.ts'
 import type { AdminConfig, Config } from '../config/load-config.ts'
 import type { Operate, OperatedGateway } from '../gateway/app.ts'
-import { type Problem, problemResponse, retryAfter, TEMPORARY_REDUCED_CAPACITY } from '../http/problem.ts'
-import { CallerError } from '../request/caller/caller-error.ts'
+import { type Problem, problemResponse } from '../http/problem.ts'
 import { createDigest } from '../request/identity/digest.ts'
-import { StoreError } from '../store/store.ts'
 import { eventStream } from './event-stream.ts'
 import { Gate, isOwn, notOwn } from './gate.ts'
 import { openApiDocument } from './open-api.ts'
-import { badInput, type Operated, type Operation, OperationError } from './operation.ts'
+import type { Operated, Operation } from './operation.ts'
 import { OPERATIONS } from './operations.ts'
+import { problemOf } from './problem-of.ts'
+import { readInput } from './read-input.ts'
 import { readJson } from './read-json.ts'
 
 const ROOT = '/_sluice'
@@ -99,41 +98,6 @@ async function logIn(request: Request, gate: Gate): Promise<Response> {
     return refused ?? new Response(null, { status: 204, headers: { 'Set-Cookie': gate.sessions.begin(), ...HEADERS } })
   } catch (error) {
     return problemResponse(problemOf(error))
-  }
-}
-
-/** @throws {OperationError} that says where the mistake is */
-function readInput(schema: Operation['answer'], value: unknown): unknown {
-  const result = v.safeParse(schema, value, { abortEarly: true })
-  if (result.success) return result.output
-  const [{ path = [], expected, received }] = result.issues
-  const place = path.map(({ key }) => String(key)).join('.')
-  const wanted = expected === 'never' ? 'no such name' : (expected ?? `something other than ${received}`)
-  throw new OperationError(badInput(place, wanted))
-}
-
-/** @throws what is a mistake of the program */
-function problemOf(error: unknown): Problem {
-  if (error instanceof OperationError) return error.problem
-  if (error instanceof CallerError) {
-    // It says what was expected, or what cannot be.
-    const place = error.part === undefined ? 'caller' : `caller.${error.part}`
-    return { status: 400, title: 'Bad Request', detail: `${place}: ${error.message}.`, extensions: { place } }
-  }
-  if (error instanceof ConfigError) {
-    return {
-      status: 500,
-      title: 'Rules Unreadable',
-      detail: `The rules that are stored make no sense: ${error.message}.`,
-    }
-  }
-  if (!(error instanceof StoreError)) throw error
-  return {
-    type: TEMPORARY_REDUCED_CAPACITY,
-    status: 503,
-    title: 'Service Unavailable',
-    detail: `The store gave no answer: ${error.message}.`,
-    headers: retryAfter(1_000),
   }
 }
 

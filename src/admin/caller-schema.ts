@@ -38,8 +38,51 @@ export const caller = v.pipe(
 
 export type CallerInput = v.InferOutput<typeof caller>
 
+/** A caller, and which policies it is about. */
+export const asked = v.strictObject({
+  caller,
+  policies: v.optional(v.pipe(v.array(v.string()), v.description('Only these.'))),
+})
+
+/** Policies that say nothing of a caller. */
+export const leftOut = v.array(
+  v.strictObject({
+    policy: v.string(),
+    why: v.string(),
+    needs: v.pipe(
+      v.nullable(v.picklist(['ip', 'route', 'claim'])),
+      v.description('What of the caller would have to be said; null: that would not help.'),
+    ),
+  }),
+)
+
 /** Under which keys it is counted. @throws {OperationError | CallerError} if it tells nothing, or too much */
-export function rulesOf(config: CountingConfig, { digest, ...parts }: CallerInput): Promise<CallerRules> {
+export async function rulesOf(
+  config: CountingConfig,
+  { caller, policies: names }: v.InferOutput<typeof asked>,
+): Promise<CallerRules> {
+  const known = config.policies.map(({ name }) => name)
+  const unknown = names?.findIndex((name) => !known.includes(name)) ?? -1
+  if (unknown >= 0) throw new OperationError(badInput(`policies.${unknown}`, `one of ${known.join(', ')}`))
+  const { rules, leftOut } = await rulesOfAll(config, caller)
+  const isAsked = ({ policy }: { readonly policy: { readonly name: string } }) => names?.includes(policy.name) ?? true
+  return { rules: rules.filter(isAsked), leftOut: leftOut.filter(isAsked) }
+}
+
+/** What is told of policies that say nothing of it. */
+export function toldLeftOut({ leftOut: all }: CallerRules): v.InferOutput<typeof leftOut> {
+  return all.map(({ policy, why, needs = null }) => ({ policy: policy.name, why, needs }))
+}
+
+/** What is known of it, beside a digest. */
+export function callerOf({ token, ip, route, header = {}, query = {}, form = {}, claim }: CallerInput): Caller {
+  return {
+    ...{ token, ip, route, claim },
+    ...{ header: Object.entries(header), query: Object.entries(query), form: Object.entries(form) },
+  }
+}
+
+function rulesOfAll(config: CountingConfig, { digest, ...parts }: CallerInput): Promise<CallerRules> {
   const known = Object.values(parts).filter((part) => part !== undefined)
   if (digest !== undefined) {
     if (known.length === 0) return rulesOfDigest(config, digest)
@@ -49,12 +92,4 @@ export function rulesOf(config: CountingConfig, { digest, ...parts }: CallerInpu
     throw new OperationError(badInput('caller', 'one of token, ip, header, query, form, claim, route and digest'))
   }
   return rulesOfCaller(config, callerOf(parts))
-}
-
-/** What is known of it, beside a digest. */
-export function callerOf({ token, ip, route, header = {}, query = {}, form = {}, claim }: CallerInput): Caller {
-  return {
-    ...{ token, ip, route, claim },
-    ...{ header: Object.entries(header), query: Object.entries(query), form: Object.entries(form) },
-  }
 }

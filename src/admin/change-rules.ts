@@ -1,9 +1,8 @@
 import * as v from 'valibot'
 import { ConfigError } from '../config/config-error.ts'
-import { DURATION_EXPECTED, parseDuration } from '../limit/tiers.ts'
-import type { Governed } from '../limiter/governed.ts'
 import type { Rules } from '../rules/document.ts'
-import { type Edited, editRules } from '../rules/editor.ts'
+import { type Edited, editRules, type UnknownVersion } from '../rules/editor.ts'
+import { endOf, type Lasts } from '../rules/end-of.ts'
 import { checkRules } from '../rules/policies.ts'
 import { badInput, type Operated, OperationError } from './operation.ts'
 
@@ -37,37 +36,45 @@ export interface Note {
 }
 
 /** @throws {OperationError} if no rules are followed */
-export function rulesOrProblem({ governed }: Pick<Operated, 'governed'>): Governed {
+export function rulesOrProblem({ governed }: Operated): NonNullable<Operated['governed']> {
   if (governed) return governed
   const detail = 'No rules are followed: RULES = "on" turns that on.'
   throw new OperationError({ status: 404, title: 'Not Found', detail })
 }
 
 /** @throws {OperationError} */
-export function untilOf(
-  { until, for: duration }: { readonly until?: string | undefined; readonly for?: string | undefined },
-  nowMs: number,
-): string | undefined {
-  if (duration === undefined) return until
-  if (until !== undefined) throw new OperationError(badInput('for', 'until or for, not both'))
-  const lastsMs = parseDuration(duration)
-  if (lastsMs === undefined) throw new OperationError(badInput('for', DURATION_EXPECTED))
-  return new Date(nowMs + lastsMs).toISOString()
+export function untilOf(lasts: Lasts, nowMs: number): string | undefined {
+  const end = endOf(lasts, nowMs)
+  if ('wrong' in end) throw new OperationError(badInput(end.wrong, end.expected))
+  return end.until
 }
 
-/** Writes what a change makes of the rules. @throws {OperationError} @throws {StoreError} */
+/** A change of the rules that was made, or was not needed. */
+export type Changed = Extract<Edited, { readonly kind: 'written' | 'unchanged' }>
+
+/**
+ * Writes what a change makes of the rules.
+ * @param mustFit whether policies and overrides have to fit together then. A block does not wait for that.
+ * @throws {OperationError} @throws {StoreError}
+ */
 export async function changeRules(
   operated: Operated,
   change: (rules: Rules) => Rules,
   { by, why, expectedVersion }: Note,
-): Promise<v.InferOutput<typeof edited>> {
+  mustFit: boolean,
+): Promise<Changed> {
   const { documents } = rulesOrProblem(operated)
-  const check = (rules: Rules) => checkRules(rules, operated.env)
+  const check = mustFit ? (rules: Rules) => checkRules(rules, operated.env) : undefined
   try {
-    return editedOf(await editRules(documents, change, { by, why }, { expectedVersion, check }))
+    return writtenOf(await editRules(documents, change, { by, why }, { expectedVersion, check }))
   } catch (error) {
     throw error instanceof ConfigError ? new OperationError(problemOfRules(error)) : error
   }
+}
+
+/** What there is to tell of a change. */
+export function toldOf({ version, kind }: Changed): v.InferOutput<typeof edited> {
+  return { version, isChanged: kind === 'written' }
 }
 
 /** What is wrong with rules, for an operator. Callers stand in them by their digests only. */
@@ -77,11 +84,11 @@ export function problemOfRules({ message, path }: ConfigError) {
 }
 
 /** @throws {OperationError} if it was refused */
-export function editedOf(result: Edited): v.InferOutput<typeof edited> {
+export function writtenOf(result: Exclude<Edited, UnknownVersion>): Changed {
   switch (result.kind) {
     case 'written':
     case 'unchanged':
-      return { version: result.version, isChanged: result.kind === 'written' }
+      return result
     case 'conflict':
       throw new OperationError({
         status: 409,
@@ -95,7 +102,5 @@ export function editedOf(result: Edited): v.InferOutput<typeof edited> {
         title: 'Content Too Large',
         detail: `The rules would have more than ${result.maxBytes} bytes.`,
       })
-    case 'unknown-version':
-      throw new OperationError({ status: 404, title: 'Not Found', detail: 'That version is not kept.' })
   }
 }

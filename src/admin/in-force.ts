@@ -16,12 +16,20 @@ export interface InForce {
  * in an isolate that starts with them.
  * @throws {StoreError} @throws {ConfigError} if what is stored are no rules
  */
-export async function inForce({ governed, config, env }: Operated): Promise<InForce> {
+export async function inForce({
+  governed,
+  config,
+  env,
+  store,
+}: Pick<Operated, 'governed' | 'config' | 'env' | 'store'>): Promise<InForce> {
   if (!governed) return { rules: NO_RULES, policies: config.policies }
   const { rules } = await currentRules(governed.documents)
   if (rules.policies === undefined) return { rules, policies: config.policies }
   try {
-    return { rules, policies: policiesOf(env, rules.policies, 'policies') }
+    const policies = policiesOf(env, rules.policies, 'policies')
+    // The isolate may not follow them yet.
+    store.learn?.(policies.map(({ algorithm }) => algorithm))
+    return { rules, policies }
   } catch (error) {
     if (error instanceof ConfigError) return { rules: NO_RULES, policies: config.policies }
     throw error

@@ -14,9 +14,9 @@ export interface Operated {
   /** What the configuration was read from. */
   readonly env: Environment
   /** Undefined: no rules are followed. */
-  readonly governed: Governed | undefined
+  readonly governed: Pick<Governed, 'documents' | 'state'> | undefined
   /** Asked directly: an operator is to see what it holds, and not what stands in for it. */
-  readonly store: Pick<Store, 'decide'>
+  readonly store: Pick<Store, 'decide' | 'learn'>
   readonly decider: Pick<Decider, 'forget'>
   readonly readHealth: () => Promise<Health>
   /** Undefined: what answers is not watched. */
@@ -53,8 +53,11 @@ export interface Asked<Body = unknown, Query = unknown> {
   readonly query: Query
 }
 
-export function defineOperation<Body, Answer, Query>(operation: Operation<Body, Answer, Query>): Operation {
-  return operation as unknown as Operation
+/** Leaves it as it is, with the types of what it takes and answers. */
+export function defineOperation<Body, Answer, Query>(
+  operation: Operation<Body, Answer, Query>,
+): Operation<Body, Answer, Query> {
+  return operation
 }
 
 /** The operation cannot be done as it was asked for. */

@@ -17,7 +17,7 @@ export const who = v.pipe(
     claim: v.optional(
       v.pipe(
         v.record(v.string(), v.unknown()),
-        v.description('One claim of its token, by name: it is not verified here.'),
+        v.description('One claim of its token, by name or pointer such as `/account/plan`: it is not verified here.'),
       ),
     ),
     digest: v.optional(v.pipe(v.string(), v.description('As keys and logs have it; with `by`, of that alone.'))),
@@ -46,7 +46,8 @@ export async function targetOfWho(
   const [kind] = first as [keyof typeof said, unknown]
   const found = await targetOf(byOf(kind, said), requestOf(callerOf(said)), {
     ...config,
-    readClaim: (path) => claimIn(claim ?? {}, path),
+    // Whichever claim is asked for, it is the one that was named.
+    readClaim: () => claimIn(claim ?? {}, Object.keys(claim ?? {})),
   })
   if (found) return found
   throw new OperationError(badInput(`who.${kind}`, 'what a caller can be known by, in one way only'))

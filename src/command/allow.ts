@@ -1,17 +1,13 @@
-import type { Allow } from '../rules/document.ts'
-import { withAllow, withoutAllow } from '../rules/edits.ts'
-import { AS, FOR, LIST, REASON, REMOVE, UNTIL, WHY } from './rules/lasting.ts'
+import { allow as operation } from '../admin/operations/rules.ts'
+import { lasting } from './rules/lasting.ts'
 import { type Kind, ORDER_FIELDS, runOrder } from './rules/order.ts'
 import { ofWhomOrNetwork } from './rules/who.ts'
-import { CONFIG, ENV, REDIS } from './settings/options.ts'
 import { defineCommand } from './subcommand.ts'
 
-const ALLOW: Kind<Allow> = {
+const ALLOW: Kind<'allows'> = {
   name: 'allow',
-  change: 'change',
-  entriesOf: ({ allows }) => allows,
-  with: withAllow,
-  without: withoutAllow,
+  list: 'allows',
+  operation,
   shown: () => 'never limited',
   toJson: (entry) => entry,
 }
@@ -29,17 +25,6 @@ export const allow = defineCommand({
     { shows: 'limit it again', line: 'allow --cidr 198.51.100.0/28 --remove' },
   ],
   json: ORDER_FIELDS,
-  declare: (command) =>
-    ofWhomOrNetwork(command)
-      .addOption(FOR)
-      .addOption(UNTIL)
-      .addOption(REASON)
-      .addOption(REMOVE)
-      .addOption(LIST)
-      .addOption(AS)
-      .addOption(WHY)
-      .addOption(CONFIG)
-      .addOption(ENV)
-      .addOption(REDIS),
+  declare: (command) => lasting(ofWhomOrNetwork(command)),
   run: (context, options, token) => runOrder(context, ALLOW, token, options, {}),
 })

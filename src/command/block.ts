@@ -1,20 +1,17 @@
 import { Option } from '@commander-js/extra-typings'
-import type { Block } from '../rules/document.ts'
-import { withBlock, withoutBlock } from '../rules/edits.ts'
+import { block as operation } from '../admin/operations/rules.ts'
+import { blockInWords } from '../rules/in-words.ts'
 import { CommandError } from './command-error.ts'
-import { AS, FOR, LIST, REASON, REMOVE, UNTIL, WHY } from './rules/lasting.ts'
+import { lasting } from './rules/lasting.ts'
 import { type Kind, ORDER_FIELDS, runOrder } from './rules/order.ts'
 import { ofWhomOrPlace } from './rules/who.ts'
-import { CONFIG, ENV, REDIS } from './settings/options.ts'
 import { defineCommand } from './subcommand.ts'
 
-const BLOCK: Kind<Block> = {
+const BLOCK: Kind<'blocks'> = {
   name: 'block',
-  change: 'change',
-  entriesOf: ({ blocks }) => blocks,
-  with: withBlock,
-  without: withoutBlock,
-  shown: ({ status }) => `answered ${status ?? 403}`,
+  list: 'blocks',
+  operation,
+  shown: blockInWords,
   toJson: (entry) => entry,
 }
 
@@ -40,18 +37,11 @@ export const block = defineCommand({
     'entries[].status': 'of the responses; missing: 403',
   },
   declare: (command) =>
-    ofWhomOrPlace(command)
-      .addOption(FOR)
-      .addOption(UNTIL)
-      .addOption(REASON)
-      .addOption(new Option('--status <code>', 'of the responses, 400 to 599 (default: 403)').argParser(readStatus))
-      .addOption(REMOVE)
-      .addOption(LIST)
-      .addOption(AS)
-      .addOption(WHY)
-      .addOption(CONFIG)
-      .addOption(ENV)
-      .addOption(REDIS),
+    lasting(
+      ofWhomOrPlace(command).addOption(
+        new Option('--status <code>', 'of the responses, 400 to 599 (default: 403)').argParser(readStatus),
+      ),
+    ),
   run: (context, { status, ...options }, token) =>
     runOrder(context, BLOCK, token, options, status === undefined ? {} : { status }),
 })

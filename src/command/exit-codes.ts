@@ -3,7 +3,7 @@ export const EXIT_CODES = {
   done: [0, 'done'],
   found: [1, 'what was checked is not in order'],
   misuse: [2, 'the command cannot be carried out as given: arguments, files or configuration'],
-  redis: [3, 'Redis gave no usable answer'],
+  redis: [3, 'Redis, or the gateway, gave no usable answer'],
   unexpected: [4, 'an error of the command itself'],
   interrupted: [130, 'ended by Ctrl-C'],
 } as const satisfies Readonly<Record<string, readonly [number, string]>>

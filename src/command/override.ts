@@ -1,30 +1,21 @@
 import { Option } from '@commander-js/extra-typings'
-import type { Override } from '../rules/document.ts'
-import { withOverride, withoutOverride } from '../rules/edits.ts'
+import { override as operation } from '../admin/operations/rules.ts'
+import { limitsInWords } from '../rules/in-words.ts'
 import { CommandError } from './command-error.ts'
-import { AS, FOR, LIST, REASON, REMOVE, UNTIL, WHY } from './rules/lasting.ts'
+import { lasting } from './rules/lasting.ts'
 import { type Kind, ORDER_FIELDS, runOrder } from './rules/order.ts'
 import { ofWhom } from './rules/who.ts'
-import { CONFIG, ENV, REDIS } from './settings/options.ts'
 import { defineCommand } from './subcommand.ts'
 
-const OVERRIDE: Kind<Override> = {
+const OVERRIDE: Kind<'overrides'> = {
   name: 'override',
-  change: 'changeChecked',
-  entriesOf: ({ overrides }) => overrides,
-  with: withOverride,
-  without: withoutOverride,
+  list: 'overrides',
+  operation,
+  shown: limitsInWords,
   toJson: ({ limits, ...entry }) => ({
     ...entry,
     ...(limits && { limits: Object.entries(limits).map(([policy, limits]) => ({ policy, limits })) }),
   }),
-  shown: ({ limits, times, policies }) => {
-    if (limits)
-      return Object.entries(limits)
-        .map(([name, text]) => `${name} ${text}`)
-        .join('; ')
-    return `${times === undefined ? 'unlimited' : `${times} times the limits`}${policies ? ` of ${policies.join(', ')}` : ''}`
-  },
 }
 
 /** The policy that RATE_LIMITS makes. */
@@ -53,29 +44,21 @@ export const override = defineCommand({
     'entries[].policies[]': 'policies that it is about; missing: all',
   },
   declare: (command) =>
-    ofWhom(command)
-      .addOption(
-        new Option('-l, --limits <limits>', 'such as login=20/1m, or 50/1s for RATE_LIMITS; repeated').argParser(
-          collectLimits,
+    lasting(
+      ofWhom(command)
+        .addOption(
+          new Option('-l, --limits <limits>', 'such as login=20/1m, or 50/1s for RATE_LIMITS; repeated').argParser(
+            collectLimits,
+          ),
+        )
+        .addOption(new Option('--times <number>', 'a multiple of the limits, such as 10 or 0.5').argParser(readTimes))
+        .addOption(new Option('--unlimited', 'count, but never refuse'))
+        .addOption(
+          new Option('-p, --policy <name>', 'with --times and --unlimited: only this policy; repeated').argParser(
+            (name: string, before: readonly string[] = []) => [...before, name],
+          ),
         ),
-      )
-      .addOption(new Option('--times <number>', 'a multiple of the limits, such as 10 or 0.5').argParser(readTimes))
-      .addOption(new Option('--unlimited', 'count, but never refuse'))
-      .addOption(
-        new Option('-p, --policy <name>', 'with --times and --unlimited: only this policy; repeated').argParser(
-          (name: string, before: readonly string[] = []) => [...before, name],
-        ),
-      )
-      .addOption(FOR)
-      .addOption(UNTIL)
-      .addOption(REASON)
-      .addOption(REMOVE)
-      .addOption(LIST)
-      .addOption(AS)
-      .addOption(WHY)
-      .addOption(CONFIG)
-      .addOption(ENV)
-      .addOption(REDIS),
+    ),
   run(context, { limits, times, unlimited, policy, ...options }, token) {
     const said = [limits, times, unlimited].filter((part) => part !== undefined).length
     if (!options.remove && !options.list && said !== 1) {

@@ -7,7 +7,7 @@ const INTRODUCTION = `# The command
 \`sluice\` looks after Sluice from a terminal: \`npm run sluice -- …\` in this repository, \`npx sluice …\` where the package is installed.
 It reads variables as \`npm run dev\` does: those of the shell win over \`.dev.vars\`, which wins over \`wrangler.toml\`,
 \`wrangler.json\` or \`wrangler.jsonc\`. So keys and digests are the Worker's own, if
-\`IDENTITY_SECRET\` is known here. Colours are left out without a terminal and with \`NO_COLOR\`.
+\`IDENTITY_SECRET\` is known here. With \`--gateway\`, some subcommands ask [the admin API](admin.md#the-command-without-a-database) of a gateway, and need nothing but \`ADMIN_TOKEN\`. Colours are left out without a terminal and with \`NO_COLOR\`.
 With \`--json\`, an error is \`{"error": …, "hint": …}\` on standard output beside the text on standard error; \`hint\`, what to do, may be missing.
 
 This page is made of what \`sluice --help\` prints: \`npm run command-page\` writes it.`

@@ -1,18 +1,21 @@
 import { Argument, Option } from '@commander-js/extra-typings'
-import { NO_RULES, parseRules, type Rules } from '../rules/document.ts'
-import { currentRules } from '../rules/editor.ts'
+import * as operations from '../admin/operations/policies.ts'
+import { rules as currentRules } from '../admin/operations/rules.ts'
+import * as history from '../admin/operations/versions.ts'
+import { NO_RULES, type Rules, readRules } from '../rules/document.ts'
 import { withPolicies } from '../rules/edits.ts'
 import type { PolicyList } from '../rules/policies.ts'
-import { configOf } from './caller/ask.ts'
+import { policyChanges } from '../rules/policy-changes.ts'
+import { tablesOf } from '../rules/tables.ts'
+import type { Revision } from '../store/documents.ts'
 import { CommandError } from './command-error.ts'
 import type { Exit } from './exit-codes.ts'
-import type { Connection } from './redis/connection.ts'
+import type { Operator } from './operate/operator.ts'
+import { asking, withOperator } from './operate/with-operator.ts'
 import { AS, WHY } from './rules/lasting.ts'
-import { linesOfChanges, policyChanges } from './rules/policy-changes.ts'
-import { configuredTables, readPolicyFile, type Tables, textOfTables } from './rules/policy-file.ts'
-import { noteOf, type RulesOfWorker, rulesNote, withRules } from './rules/rules-of-worker.ts'
-import { CONFIG, ENV, REDIS } from './settings/options.ts'
-import { readSettings, type Settings } from './settings/settings.ts'
+import { linesOfChanges } from './rules/lines-of-changes.ts'
+import { noteOf } from './rules/note-of.ts'
+import { readPolicyFile, textOfTables } from './rules/policy-file.ts'
 import { type Context, defineCommand } from './subcommand.ts'
 
 const ACTIONS = ['show', 'diff', 'push', 'versions', 'rollback'] as const
@@ -38,7 +41,7 @@ export const policies = defineCommand({
     { shows: 'POLICIES again', line: 'policies push --none' },
   ],
   json: {
-    redis: 'host and port of the database',
+    redis: 'host and port of the database; with --gateway, `gateway` in place of it: its host',
     version: 'version of the rules; 0: there are none',
     changed: 'push and rollback: whether this run has written it',
     atMs: 'show: when it was written, in ms since the Unix epoch; 0: never',
@@ -63,28 +66,22 @@ export const policies = defineCommand({
     'versions[].why': 'why',
   },
   declare: (command) =>
-    command
-      .addArgument(new Argument('<action>', 'what to do').choices(ACTIONS))
-      .addArgument(new Argument('[what...]', 'a file for push, a version for rollback and show, either for diff'))
-      .addOption(new Option('--shadow', 'push, diff, show: those that decide beside the ones in force'))
-      .addOption(new Option('--none', 'push: none of the rules: POLICIES again, or no shadow any more'))
-      .addOption(new Option('-y, --yes', 'do not ask'))
-      .addOption(AS)
-      .addOption(WHY)
-      .addOption(CONFIG)
-      .addOption(ENV)
-      .addOption(REDIS),
+    asking(
+      command
+        .addArgument(new Argument('<action>', 'what to do').choices(ACTIONS))
+        .addArgument(new Argument('[what...]', 'a file for push, a version for rollback and show, either for diff'))
+        .addOption(new Option('--shadow', 'push, diff, show: those that decide beside the ones in force'))
+        .addOption(new Option('--none', 'push: none of the rules: POLICIES again, or no shadow any more'))
+        .addOption(new Option('-y, --yes', 'do not ask'))
+        .addOption(AS)
+        .addOption(WHY),
+    ),
   async run(context, options, action, words) {
-    const { terminal, env, cwd } = context
-    const settings = readSettings({ cwd, shell: env, config: options.config, env: options.env, view: 'development' })
-    // Told before a database is asked.
-    configOf(settings)
+    // Told before anybody is asked.
     checkWords(action, words, options)
-    return withRules<Exit>(context, settings, options.redis, (rules, connection) => {
-      const note = rulesNote(settings)
-      if (note !== undefined) terminal.note(note)
-      return DO[action]({ context, settings, rules, connection, options, words })
-    })
+    return withOperator<Exit>(context, options, { about: 'rules', makesDigests: false }, (operator) =>
+      DO[action]({ context, operator, options, words }),
+    )
   },
 })
 
@@ -98,9 +95,7 @@ interface Options {
 
 interface Task {
   readonly context: Context
-  readonly settings: Settings
-  readonly rules: RulesOfWorker
-  readonly connection: Connection
+  readonly operator: Operator
   readonly options: Options
   readonly words: readonly string[]
 }
@@ -124,21 +119,20 @@ function checkWords(action: Action, words: readonly string[], { none }: Options)
 
 const DO: Readonly<Record<Action, (task: Task) => Promise<Exit>>> = { show, diff, push, versions, rollback }
 
-async function show({ context: { terminal }, settings, rules, connection, options, words }: Task): Promise<Exit> {
+async function show({ context: { terminal }, operator, options, words }: Task): Promise<Exit> {
   const [word] = words
-  const { rules: found, ...revision } =
-    word === undefined ? await currentRules(rules.documents) : await versionOf(rules, readVersion(word))
-  const tables = tablesOf(found, settings, listOf(options))
-  const inForce = found.policies === undefined ? 'POLICIES' : 'rules'
+  const { rules, ...revision } = word === undefined ? await newestOf(operator) : await versionOf(operator, word)
+  const { deployed } = await operator.ask(operations.policies)
+  const inForce = rules.policies === undefined ? 'POLICIES' : 'rules'
   const result = {
-    redis: connection.name,
+    ...operator.shown,
     ...revision,
     inForce,
-    policies: tablesOf(found, settings, 'policies'),
-    shadow: found.shadow ?? [],
-    blocks: found.blocks.length,
-    allows: found.allows.length,
-    overrides: found.overrides.length,
+    policies: tablesOf(rules, 'policies', deployed),
+    shadow: rules.shadow ?? [],
+    blocks: rules.blocks.length,
+    allows: rules.allows.length,
+    overrides: rules.overrides.length,
   }
   terminal.show(result, () => {
     const { version, atMs, by, why } = revision
@@ -146,119 +140,119 @@ async function show({ context: { terminal }, settings, rules, connection, option
     const written =
       version === 0 ? 'no rules yet' : `version ${version}, ${dateOf(atMs)} by ${plain(by)}: ${plain(why)}`
     // What is printed can be pushed.
-    return [`# ${written}`, `# ${source}`, textOfTables(tables)].join('\n')
+    return [`# ${written}`, `# ${source}`, textOfTables(result[listOf(options)])].join('\n')
   })
   return 'done'
 }
 
-async function diff({ context, settings, rules, connection, options, words }: Task): Promise<Exit> {
+async function diff({ context, operator, options, words }: Task): Promise<Exit> {
   const { terminal } = context
   const [one = '', other] = words
-  const list = listOf(options)
-  const newest = await currentRules(rules.documents)
+  const { deployed } = await operator.ask(operations.policies)
+  const tablesIn = ({ rules }: Version) => tablesOf(rules, listOf(options), deployed)
+  const newest = await newestOf(operator)
   const isVersion = /^\d+$/.test(one)
-  const named = isVersion
-    ? tablesOf((await versionOf(rules, readVersion(one))).rules, settings, list)
-    : await readPolicyFile(one, context, settings, list)
-  const against =
-    other === undefined
-      ? tablesOf(newest.rules, settings, list)
-      : tablesOf((await versionOf(rules, readVersion(other))).rules, settings, list)
+  const named = isVersion ? tablesIn(await versionOf(operator, one)) : await readPolicyFile(one, context, operator)
+  const against = tablesIn(other === undefined ? newest : await versionOf(operator, other))
   // A file is what may come; a version is what was.
   const changes = isVersion ? policyChanges(named, against) : policyChanges(against, named)
-  terminal.show({ redis: connection.name, version: newest.version, changes }, () => linesOfChanges(changes).join('\n'))
+  terminal.show({ ...operator.shown, version: newest.version, changes }, () => linesOfChanges(changes).join('\n'))
   return 'done'
 }
 
 async function push(task: Task): Promise<Exit> {
-  const { context, settings, rules, options, words } = task
-  const list = listOf(options)
+  const { context, operator, options, words } = task
+  const isShadow = options.shadow === true
   const [file] = words
-  const tables = file === undefined ? undefined : await readPolicyFile(file, context, settings, list)
-  const { version, rules: before } = await currentRules(rules.documents)
-  const after = withPolicies(before, tables, list === 'shadow', Date.now())
-  const usual = file === undefined ? `no ${list} of the rules` : `policies push ${file}`
-  return write(task, { version, before, after, usual }, (note) =>
-    rules.changeChecked((found) => withPolicies(found, tables, list === 'shadow', Date.now()), note, version),
-  )
+  const tables = file === undefined ? undefined : await readPolicyFile(file, context, operator)
+  const before = await newestOf(operator)
+  const after = withPolicies(before.rules, tables, isShadow, Date.now())
+  return write(task, before, after, (expectedVersion) => {
+    const note = noteOf(context, { why: file && `policies push ${file}`, ...options })
+    return operator.ask(operations.push, {
+      body: { policies: tables ?? null, shadow: isShadow, expectedVersion, ...note },
+    })
+  })
 }
 
 async function rollback(task: Task): Promise<Exit> {
-  const { rules, words } = task
-  const to = readVersion(words[0] ?? '')
-  const { rules: after } = await versionOf(rules, to)
-  const { version, rules: before } = await currentRules(rules.documents)
-  return write(task, { version, before, after, usual: `roll back to version ${to}` }, (note) =>
-    rules.rollBack(to, note, version),
+  const { context, operator, options, words } = task
+  const { version, rules: after } = await versionOf(operator, words[0] ?? '')
+  return write(task, await newestOf(operator), after, (expectedVersion) =>
+    operator.ask(history.rollback, { body: { version, expectedVersion, ...noteOf(context, options) } }),
   )
-}
-
-interface Step {
-  /** The newest, which was looked at. */
-  readonly version: number
-  readonly before: Rules
-  readonly after: Rules
-  readonly usual: string
 }
 
 /** Shows what becomes different, asks, and writes it if nobody else has done so meanwhile. */
 async function write(
-  { context, settings, connection, options }: Task,
-  { version, before, after, usual }: Step,
-  change: (note: ReturnType<typeof noteOf>) => ReturnType<RulesOfWorker['changeChecked']>,
+  { context: { terminal, signal }, operator, options }: Task,
+  { version, rules: before }: Version,
+  after: Rules,
+  change: (expectedVersion: number) => Promise<{ readonly version: number; readonly isChanged: boolean }>,
 ): Promise<Exit> {
-  const { terminal, signal } = context
-  const [inForce, inShadow] = (['policies', 'shadow'] as const).map((list) =>
-    policyChanges(tablesOf(before, settings, list), tablesOf(after, settings, list)),
-  )
-  const changes = inForce?.length === 0 ? (inShadow ?? []) : (inForce ?? [])
+  const { deployed } = await operator.ask(operations.policies)
+  const changed = (list: PolicyList) => policyChanges(tablesOf(before, list, deployed), tablesOf(after, list, deployed))
+  const [inForce, inShadow] = [changed('policies'), changed('shadow')]
+  const changes = inForce.length === 0 ? inShadow : inForce
   const lines = [
-    ...(inForce?.length === 0 ? [] : ['in force:', ...linesOfChanges(inForce ?? [])]),
-    ...(inShadow?.length === 0 ? [] : ['in shadow:', ...linesOfChanges(inShadow ?? [])]),
+    ...(inForce.length === 0 ? [] : ['in force:', ...linesOfChanges(inForce)]),
+    ...(inShadow.length === 0 ? [] : ['in shadow:', ...linesOfChanges(inShadow)]),
     ...(['blocks', 'allows', 'overrides'] as const)
       .filter((kind) => JSON.stringify(before[kind]) !== JSON.stringify(after[kind]))
       .map((kind) => `${kind}: ${before[kind].length} → ${after[kind].length}`),
   ]
   if (!options.yes) {
     for (const line of lines) terminal.note(line)
-    const answer = await terminal.confirm(`Write this at ${connection.name}?`, signal)
+    const answer = await terminal.confirm(`Write this at ${operator.name}?`, signal)
     if (answer === undefined) throw new CommandError('there is no terminal to ask', { hint: 'Add --yes to write it.' })
     if (!answer) {
-      terminal.show({ redis: connection.name, version, changed: false, changes }, () => 'nothing was written.')
+      terminal.show({ ...operator.shown, version, changed: false, changes }, () => 'nothing was written.')
       return 'done'
     }
   }
-  const edited = await change(noteOf(context, options, usual))
-  const changed = edited.kind === 'written'
-  terminal.show({ redis: connection.name, version: edited.version, changed, changes }, () =>
+  const edited = await change(version)
+  terminal.show({ ...operator.shown, version: edited.version, changed: edited.isChanged, changes }, () =>
     [
       ...(options.yes ? lines : []),
-      changed ? `version ${edited.version} at ${connection.name}` : `nothing is different: version ${edited.version}`,
+      edited.isChanged
+        ? `version ${edited.version} at ${operator.name}`
+        : `nothing is different: version ${edited.version}`,
     ].join('\n'),
   )
   return 'done'
 }
 
-async function versions({ context: { terminal }, rules, connection }: Task): Promise<Exit> {
-  const history = await rules.documents.history()
-  const version = history[0]?.version ?? 0
-  terminal.show({ redis: connection.name, version, versions: history }, () => {
-    if (history.length === 0) return 'no rules yet'
-    const rows = history.map(({ version, atMs, by, why }) => [version, dateOf(atMs), plain(by), plain(why)])
+async function versions({ context: { terminal }, operator }: Task): Promise<Exit> {
+  const { versions } = await operator.ask(history.versions)
+  const version = versions[0]?.version ?? 0
+  terminal.show({ ...operator.shown, version, versions }, () => {
+    if (versions.length === 0) return 'no rules yet'
+    const rows = versions.map(({ version, atMs, by, why }) => [version, dateOf(atMs), plain(by), plain(why)])
     return terminal.table(['version', 'at', 'by', 'why'], rows)
   })
   return 'done'
 }
 
+interface Version extends Revision {
+  readonly rules: Rules
+}
+
+async function newestOf(operator: Operator): Promise<Version> {
+  const { isolate: _, rules, ...revision } = await operator.ask(currentRules)
+  return { ...revision, rules: rulesIn(rules) }
+}
+
 /** @throws {CommandError} */
-async function versionOf({ documents }: RulesOfWorker, version: number) {
-  const found = version === 0 ? undefined : await documents.readVersion(version)
-  if (found) {
-    const { text, ...revision } = found
-    return { ...revision, rules: parseRules(text) }
-  }
+async function versionOf(operator: Operator, word: string): Promise<Version> {
+  const version = readVersion(word)
   if (version === 0) return { version, atMs: 0, by: '', why: '', rules: NO_RULES }
-  throw new CommandError(`version ${version} is not kept`, { hint: 'sluice policies versions lists those that are.' })
+  const { rules, ...revision } = await operator.ask(history.version, { query: { version: `${version}` } })
+  return { ...revision, rules: rulesIn(rules) }
+}
+
+/** A document as the API has it. */
+function rulesIn({ policies, shadow, ...entries }: Readonly<Record<string, unknown>>): Rules {
+  return readRules({ ...entries, ...(policies !== null && { policies }), ...(shadow !== null && { shadow }) })
 }
 
 /** @throws {CommandError} */
@@ -269,10 +263,6 @@ function readVersion(text: string): number {
 
 function listOf({ shadow }: Options): PolicyList {
   return shadow ? 'shadow' : 'policies'
-}
-
-function tablesOf(rules: Rules, settings: Settings, list: PolicyList): Tables {
-  return list === 'shadow' ? (rules.shadow ?? []) : (rules.policies ?? configuredTables(settings))
 }
 
 /** On one line: others have written it. */

@@ -1,12 +1,11 @@
 import { Option } from '@commander-js/extra-typings'
-import { readUsage } from '../request/caller/usage-of-rules.ts'
-import { configOf, digestNote, knownCaller, rulesOf, storeOf, whyLeftOut } from './caller/ask.ts'
+import { reset as operation } from '../admin/operations/reset.ts'
+import { usage } from '../admin/operations/usage.ts'
+import { readCaller, whyLeftOut } from './caller/ask.ts'
 import { ofCaller } from './caller/options.ts'
 import { CommandError } from './command-error.ts'
-import { connect } from './redis/connection.ts'
-import { readInForce } from './rules/in-force.ts'
-import { CONFIG, ENV, REDIS } from './settings/options.ts'
-import { readSettings } from './settings/settings.ts'
+import type { Exit } from './exit-codes.ts'
+import { asking, withOperator } from './operate/with-operator.ts'
 import { defineCommand } from './subcommand.ts'
 
 export const reset = defineCommand({
@@ -20,7 +19,7 @@ export const reset = defineCommand({
     { shows: 'failed logins of an address, without a question', line: 'reset --ip 203.0.113.7 --policy login --yes' },
   ],
   json: {
-    redis: 'host and port that was asked',
+    redis: 'host and port that was asked; with --gateway, `gateway` in place of it: its host',
     reset: 'whether the keys were deleted; false if the answer to the question was no',
     'keys[].policy': 'name of the policy',
     'keys[].key': 'key in Redis',
@@ -29,48 +28,33 @@ export const reset = defineCommand({
     'leftOut[].why': 'why',
   },
   declare: (command) =>
-    ofCaller(command)
-      .addOption(
-        new Option('-p, --policy <name>', 'only this policy; may be repeated').argParser(
-          (name: string, before: readonly string[] = []) => [...before, name],
-        ),
-      )
-      .addOption(new Option('-y, --yes', 'do not ask'))
-      .addOption(CONFIG)
-      .addOption(ENV)
-      .addOption(REDIS),
-  async run({ terminal, env, cwd, signal }, options, token) {
-    const settings = readSettings({ cwd, shell: env, config: options.config, env: options.env, view: 'development' })
-    const caller = await knownCaller(terminal, token, options)
-    // Told before a database is asked.
-    await rulesOf(configOf(settings), caller)
-    const connection = await connect(settings, env, options.redis)
-    const note = options.digest === undefined ? digestNote(settings) : undefined
-    if (note !== undefined) terminal.note(note)
-    try {
-      const { config } = await readInForce(connection, settings)
-      const { policy: names } = options
-      const known = config.policies.map(({ name }) => name)
-      const unknown = names?.find((name) => !known.includes(name))
-      if (unknown !== undefined) {
-        throw new CommandError(`--policy: expected one of ${known.join(', ')}, got ${JSON.stringify(unknown)}`)
-      }
-      const { rules, leftOut } = await rulesOf(config, caller)
-      const isAsked = ({ policy }: { policy: { name: string } }) => names === undefined || names.includes(policy.name)
-      const chosen = rules.filter(isAsked)
-      const store = storeOf(connection, config)
-      const { tiers } = await readUsage(store, chosen)
-      const keys = chosen.map(({ policy, rule: { key } }) => {
+    asking(
+      ofCaller(command)
+        .addOption(
+          new Option('-p, --policy <name>', 'only this policy; may be repeated').argParser(
+            (name: string, before: readonly string[] = []) => [...before, name],
+          ),
+        )
+        .addOption(new Option('-y, --yes', 'do not ask')),
+    ),
+  async run(context, { policy: policies, yes, ...options }, token) {
+    const { terminal, signal } = context
+    const caller = await readCaller(terminal, token, options)
+    const task = { about: 'counts', makesDigests: options.digest === undefined } as const
+    return withOperator<Exit>(context, options, task, async (operator) => {
+      const body = { caller, policies }
+      const { tiers, leftOut } = await operator.ask(usage, { body })
+      const keys = [...new Map(tiers.map(({ key, policy }) => [key, policy]))].map(([key, policy]) => {
         const used = Math.max(...tiers.filter((tier) => tier.key === key).map((tier) => tier.used))
-        return { policy: policy.name, key, used }
+        return { policy, key, used }
       })
-      const isSure = keys.length > 0 && (options.yes || (await isConfirmed()))
-      if (isSure) await store.forget(keys.map(({ key }) => key))
+      const isSure = keys.length > 0 && (yes || (await isConfirmed()))
+      if (isSure) await operator.ask(operation, { body })
       const result = {
-        redis: connection.name,
+        ...operator.shown,
         reset: isSure,
         keys,
-        leftOut: leftOut.filter(isAsked).map((left) => ({ policy: left.policy.name, why: whyLeftOut(left) })),
+        leftOut: leftOut.map((left) => ({ policy: left.policy, why: whyLeftOut(left) })),
       }
       terminal.show(result, () => {
         const head = isSure ? 'forgotten:' : 'nothing was forgotten.'
@@ -86,14 +70,12 @@ export const reset = defineCommand({
       async function isConfirmed(): Promise<boolean> {
         for (const { policy, key, used } of keys) terminal.note(`${policy}: ${used} used, ${key}`)
         const answer = await terminal.confirm(
-          `Forget ${keys.length === 1 ? 'this' : 'these'} at ${connection.name}?`,
+          `Forget ${keys.length === 1 ? 'this' : 'these'} at ${operator.name}?`,
           signal,
         )
         if (answer !== undefined) return answer
         throw new CommandError('there is no terminal to ask', { hint: 'Add --yes to forget them.' })
       }
-    } finally {
-      await connection.close()
-    }
+    })
   },
 })

@@ -1,4 +1,5 @@
 import { Command, type CommandUnknownOpts, Option } from '@commander-js/extra-typings'
+import { CommandError } from './command-error.ts'
 import type { Exit } from './exit-codes.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -59,6 +60,7 @@ export function defineCommand<Declared extends AnyCommand>(definition: Definitio
     build(onRun) {
       const command = declare(new Command(about.name).summary(about.summary).description(about.description))
       if (about.json) command.addOption(JSON_OPTION)
+      if (!command.options.some(({ long }) => long === '--gateway')) command.addOption(noGateway(about.name))
       command.action((...values: unknown[]) => {
         // The command itself comes last, its options before it.
         const args = values.slice(0, -2) as Declared['processedArgs']
@@ -68,6 +70,13 @@ export function defineCommand<Declared extends AnyCommand>(definition: Definitio
       return command
     },
   }
+}
+
+/** Others have it, so that somebody may try. */
+function noGateway(name: string): Option {
+  return new Option('--gateway <url>').hideHelp().argParser(() => {
+    throw new CommandError(`sluice ${name}: --gateway is not for it: the admin API has no such operation`)
+  })
 }
 
 const JSON_OPTION = new Option('--json', 'print one JSON document in place of text')

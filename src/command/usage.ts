@@ -1,17 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Option } from '@commander-js/extra-typings'
+import { usage as operation } from '../admin/operations/usage.ts'
 import { DURATION_EXPECTED, parseDuration } from '../limit/tiers.ts'
-import type { Blocked, Ordered } from '../limiter/orders.ts'
-import type { CallerRule, CallerRules } from '../request/caller/rules-of-caller.ts'
-import { readUsage, type TierState } from '../request/caller/usage-of-rules.ts'
-import { ordersOfCaller } from '../rules/orders-of-caller.ts'
-import { configOf, digestNote, knownCaller, rulesOf, storeOf, whyLeftOut } from './caller/ask.ts'
+import { readCaller, whyLeftOut } from './caller/ask.ts'
 import { ofCaller } from './caller/options.ts'
 import { CommandError } from './command-error.ts'
-import { connect } from './redis/connection.ts'
-import { readInForce } from './rules/in-force.ts'
-import { CONFIG, ENV, REDIS } from './settings/options.ts'
-import { readSettings } from './settings/settings.ts'
+import type { Exit } from './exit-codes.ts'
+import { asking, withOperator } from './operate/with-operator.ts'
 import { defineCommand } from './subcommand.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -26,10 +21,14 @@ export const usage = defineCommand({
     { shows: 'an anonymous caller', line: 'usage --ip 203.0.113.7' },
     { shows: 'a caller by a key of its own, in production', line: 'usage --env production --header x-api-key=k-123' },
     { shows: 'a caller whom a log line names', line: 'usage --digest 4Xb7m1nJ0yKq8rT2vZc5Lw' },
+    {
+      shows: 'without a database, by way of the gateway',
+      line: 'usage my-api-token --gateway https://edge.example.com',
+    },
     { shows: 'a token that is in no history, watched', line: 'usage --watch - < token.txt' },
   ],
   json: {
-    redis: 'host and port that was asked',
+    redis: 'host and port that was asked; with --gateway, `gateway` in place of it: its host',
     nowMs: 'Redis’s clock, in milliseconds since the Unix epoch',
     blocked: 'the block of the rules that keeps the caller out; null: none is known',
     'blocked.status': 'status of its responses',
@@ -53,46 +52,26 @@ export const usage = defineCommand({
     'leftOut[].why': 'why not',
   },
   declare: (command) =>
-    ofCaller(command)
-      .addOption(new Option('-w, --watch [interval]', 'ask again, every second or so often, until Ctrl-C'))
-      .addOption(CONFIG)
-      .addOption(ENV)
-      .addOption(REDIS),
-  async run({ terminal, env, cwd, signal }, options, token) {
+    asking(
+      ofCaller(command).addOption(
+        new Option('-w, --watch [interval]', 'ask again, every second or so often, until Ctrl-C'),
+      ),
+    ),
+  async run(context, options, token) {
+    const { terminal, signal } = context
     const everyMs = intervalOf(options.watch)
-    const settings = readSettings({ cwd, shell: env, config: options.config, env: options.env, view: 'development' })
-    const config = configOf(settings)
-    const caller = await knownCaller(terminal, token, options)
-    // Told before a database is asked.
-    await rulesOf(config, caller)
-    const connection = await connect(settings, env, options.redis)
-    const note = options.digest === undefined ? digestNote(settings) : undefined
-    if (note !== undefined) terminal.note(note)
-    try {
+    const caller = await readCaller(terminal, token, options)
+    const task = { about: 'counts', makesDigests: options.digest === undefined } as const
+    return withOperator<Exit>(context, options, task, async (operator) => {
       for (;;) {
-        const { rules, config } = await readInForce(connection, settings)
-        const asked = await rulesOf(config, caller)
-        const { blocked, ordered } = await ordersOfCaller(rules, caller, asked.rules, config, Date.now())
-        const usage = await readUsage(
-          storeOf(connection, config),
-          asked.rules.map((each, at) => ({ ...each, rule: ordered[at]?.rule ?? each.rule })),
-        )
-        const tiers = usage.tiers.map((tier) => withOrders(tier, asked.rules, ordered))
-        const result = {
-          redis: connection.name,
-          nowMs: usage.nowMs,
-          blocked: blocked ? blockOf(blocked) : null,
-          tiers,
-          leftOut: asked.leftOut.map((left) => ({ policy: left.policy.name, why: whyLeftOut(left) })),
-        }
-        terminal.showAgain(result, () => textOf(result, asked, terminal))
+        const answer = await operator.ask(operation, { body: { caller } })
+        const result = { ...operator.shown, ...shownOf(answer) }
+        terminal.showAgain(result, () => textOf(result, terminal))
         if (everyMs === undefined) return 'done'
         await sleep(everyMs, undefined, { signal }).catch(() => {})
         if (signal.aborted) return 'done'
       }
-    } finally {
-      await connection.close()
-    }
+    })
   },
 })
 
@@ -107,31 +86,24 @@ function intervalOf(watch: string | true | undefined): number | undefined {
   )
 }
 
-interface OrderedTier extends TierState {
-  readonly configuredLimit: number
-  readonly unlimited: boolean
+type Answer = Awaited<ReturnType<typeof operation.run>>
+type Shown = ReturnType<typeof shownOf>
+
+/** As `--json` prints it. */
+function shownOf({ nowMs, blocked, tiers, leftOut }: Answer) {
+  const until = blocked?.untilMs ?? null
+  return {
+    nowMs,
+    blocked: blocked && {
+      ...{ status: blocked.status, reason: blocked.reason },
+      until: until === null ? null : new Date(until).toISOString(),
+    },
+    tiers: tiers.map(({ isUnlimited: unlimited, ...tier }) => ({ ...tier, unlimited })),
+    leftOut: leftOut.map((left) => ({ policy: left.policy, why: whyLeftOut(left) })),
+  }
 }
 
-/** A tier, and what the rules make of it. */
-function withOrders(tier: TierState, asked: readonly CallerRule[], ordered: readonly Ordered[]): OrderedTier {
-  const at = asked.findIndex(({ rule }) => rule.key === tier.key)
-  const before = asked[at]?.rule
-  const index = before?.tiers.findIndex(({ windowMs }) => windowMs === tier.windowMs) ?? -1
-  const configuredLimit = before?.burst ?? before?.tiers[index]?.limit ?? tier.limit
-  const unlimited = ordered[at]?.isUnlimited === true
-  return { ...tier, ...(unlimited && { retryAfterMs: 0 }), configuredLimit, unlimited }
-}
-
-function blockOf({ status, reason, untilMs }: Blocked) {
-  return { status, reason: reason ?? null, until: untilMs === undefined ? null : new Date(untilMs).toISOString() }
-}
-
-interface Shown {
-  readonly blocked: ReturnType<typeof blockOf> | null
-  readonly tiers: readonly OrderedTier[]
-}
-
-function textOf({ blocked: block, tiers }: Shown, { leftOut }: CallerRules, terminal: Terminal): string {
+function textOf({ blocked: block, tiers, leftOut }: Shown, terminal: Terminal): string {
   const rows = tiers.map(({ tier, route, limit, used, left, resetMs, retryAfterMs, key }) => [
     route === null ? tier : `${tier} ${route}`,
     limit,
@@ -159,7 +131,7 @@ function textOf({ blocked: block, tiers }: Shown, { leftOut }: CallerRules, term
       const until = terminal.style('red', `blocked until ${new Date(untilMs).toISOString()}`)
       return `${policy}: ${until}, whatever is left (sluice reset lifts it)`
     }),
-    ...leftOut.map((left) => `${left.policy.name}: not asked, ${whyLeftOut(left)}`),
+    ...leftOut.map(({ policy, why }) => `${policy}: not asked, ${why}`),
   ].join('\n')
 }
 

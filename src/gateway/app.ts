@@ -1,7 +1,7 @@
 import { Hono } from 'hono/tiny'
 import type { Log } from '../decide/log.ts'
 import type { Observer } from '../http/observer.ts'
-import { ambiguousTarget, noTarget, type Problem, problemResponse } from '../http/problem.ts'
+import { ambiguousTarget, NOT_SERVED, noTarget, type Problem, problemResponse } from '../http/problem.ts'
 import { createProtect } from '../http/protect.ts'
 import type { Dialect } from '../http/rate-limit-fields.ts'
 import { requestContext } from '../http/request-context.ts'
@@ -150,7 +150,7 @@ export function createApp({
 }
 
 function notServed(): Response {
-  return problemResponse({ status: 404, title: 'Not Found', detail: 'Sluice serves nothing at this path.' })
+  return problemResponse(NOT_SERVED)
 }
 
 const TOO_MANY_FIELDS: Problem = {

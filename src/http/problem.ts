@@ -46,6 +46,9 @@ const NO_TARGET: Readonly<Record<NoTarget, Problem>> = {
   'too-long': { status: 414, title: 'URI Too Long', detail: 'The URL of the request is too long.' },
 }
 
+/** For a path of the gateway's own, where nothing is. */
+export const NOT_SERVED: Problem = { status: 404, title: 'Not Found', detail: 'Sluice serves nothing at this path.' }
+
 /** A wait as a Retry-After field (RFC 9110 §10.2.3): in whole seconds, never too early, at least 1. */
 export function retryAfter(waitMs: number): { 'Retry-After': string } {
   return { 'Retry-After': String(Math.max(1, Math.ceil(waitMs / 1000))) }

@@ -150,6 +150,11 @@ export function parseRules(text: string): Rules {
   return readRules(input)
 }
 
+/** A target as a document has it, e.g. with its country in capitals. @throws {ConfigError} if it is none */
+export function readTarget(target: Target): Target {
+  return readRules({ blocks: [target] }).blocks[0] as Target
+}
+
 /** The text of a document, as it is stored. */
 export function writeRules(rules: Rules): string {
   return JSON.stringify(rules)

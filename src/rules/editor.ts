@@ -18,8 +18,12 @@ export type Edited =
   /** Others were faster each time, or than the version that was to be changed. */
   | { readonly kind: 'conflict'; readonly version: number }
   | { readonly kind: 'too-large'; readonly maxBytes: number }
-  /** The version to go back to is not kept. */
-  | { readonly kind: 'unknown-version' }
+  | UnknownVersion
+
+/** The version to go back to is not kept. */
+export interface UnknownVersion {
+  readonly kind: 'unknown-version'
+}
 
 export interface EditOptions {
   /** Only if this is the newest version; left out, whichever is. */
@@ -48,7 +52,7 @@ export async function editRules(
   change: (rules: Rules) => Rules,
   note: Note,
   { expectedVersion, check }: EditOptions = {},
-): Promise<Edited> {
+): Promise<Exclude<Edited, UnknownVersion>> {
   let version = 0
   for (let tries = 0; tries < MOST_TRIES; tries++) {
     const { rules: before, ...newest } = await currentRules(documents)

@@ -2,31 +2,29 @@
 import { type Allow, type Block, isOver, type Override, type Rules } from './document.ts'
 import { nameOfTarget, type Target } from './target.ts'
 
-/** In place of another block of the same target. */
-export function withBlock(rules: Rules, block: Block, nowMs: number): Rules {
-  return current({ ...rules, blocks: [...without(rules.blocks, block), block] }, nowMs)
+/** What is ruled for somebody, by the name of its list. */
+export interface Entries {
+  readonly blocks: Block
+  readonly allows: Allow
+  readonly overrides: Override
 }
 
-export function withoutBlock(rules: Rules, target: Target, nowMs: number): Rules {
-  return current({ ...rules, blocks: without(rules.blocks, target) }, nowMs)
+/** A list of the document. */
+export type EntryList = keyof Entries
+
+/** In place of another entry of the same list that is about the same target. */
+export function withEntry<List extends EntryList>(
+  list: List,
+  rules: Rules,
+  entry: Entries[List],
+  nowMs: number,
+): Rules {
+  return current({ ...rules, [list]: [...others(rules[list], entry), entry] }, nowMs)
 }
 
-/** In place of another allow of the same target. */
-export function withAllow(rules: Rules, allow: Allow, nowMs: number): Rules {
-  return current({ ...rules, allows: [...without(rules.allows, allow), allow] }, nowMs)
-}
-
-export function withoutAllow(rules: Rules, target: Target, nowMs: number): Rules {
-  return current({ ...rules, allows: without(rules.allows, target) }, nowMs)
-}
-
-/** In place of all other overrides of the same target. */
-export function withOverride(rules: Rules, override: Override, nowMs: number): Rules {
-  return current({ ...rules, overrides: [...without(rules.overrides, override), override] }, nowMs)
-}
-
-export function withoutOverride(rules: Rules, target: Target, nowMs: number): Rules {
-  return current({ ...rules, overrides: without(rules.overrides, target) }, nowMs)
+/** Without what the list has about a target. */
+export function withoutEntry(list: EntryList, rules: Rules, target: Target, nowMs: number): Rules {
+  return current({ ...rules, [list]: others(rules[list], target) }, nowMs)
 }
 
 /**
@@ -40,7 +38,7 @@ export function withPolicies(rules: Rules, policies: Rules['policies'], isShadow
   return current({ ...others, ...set }, nowMs)
 }
 
-function without<Entry extends Target>(entries: readonly Entry[], target: Target): readonly Entry[] {
+function others(entries: readonly Target[], target: Target): readonly Target[] {
   const name = nameOfTarget(target)
   return entries.filter((entry) => nameOfTarget(entry) !== name)
 }

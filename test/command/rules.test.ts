@@ -218,8 +218,8 @@ limits = "5/1m"
   })
 
   test.each([
-    ['[[policies]]\nname = "a"\nlimits = "often"\n', 'standard input:3:10: rules.policies[0].limits: expected tiers'],
-    ['{ "policies": [{ "name": "a", "limits": "5/1m", "by": "x" }] }', 'standard input:1:55: rules.policies[0].by'],
+    ['[[policies]]\nname = "a"\nlimits = "often"\n', 'standard input:3:10: POLICIES[0].limits: expected tiers'],
+    ['{ "policies": [{ "name": "a", "limits": "5/1m", "by": "x" }] }', 'standard input:1:55: POLICIES[0].by'],
     ['[[policies]\n', 'standard input:1:'],
     ['[[policy]]\nname = "a"\n', 'standard input: expected [[policies]] tables'],
   ])('refuses %j with its place', async (input, message) => {
@@ -235,7 +235,7 @@ describe('rules are refused', () => {
     [['block', 'x', '--ip', '203.0.113.7'], 'expected one way to say who is meant'],
     [['block', 'x', '--list'], 'expected nobody with --list'],
     [['block', 'x', '--for', 'ever'], '--for: expected a duration'],
-    [['block', 'x', '--for', '1h', '--until', '2099-01-01T00:00:00Z'], 'expected --for or --until, not both'],
+    [['block', 'x', '--for', '1h', '--until', '2099-01-01T00:00:00Z'], '--for: expected for or until, not both'],
     [['block', 'x', '--until', '2001-01-01T00:00:00Z'], '--until: expected a moment that is yet to come'],
     [['block', 'x', '--until', 'soon'], 'rules.blocks[0].until: expected a moment in UTC'],
     [['block', 'x', '--status', '200'], 'rules.blocks[0].status: expected a status from 400 to 599'],
@@ -243,7 +243,7 @@ describe('rules are refused', () => {
     [['block', '--country', 'Germany'], 'rules.blocks[0].country: expected'],
     [['block', '--asn', 'x'], '--asn: expected a number'],
     [['block', '--digest', 'short'], 'rules.blocks[0].digest: expected'],
-    [['block', 'x', '--remove', '--reason', 'y'], 'expected nothing beside --remove'],
+    [['block', 'x', '--remove', '--reason', 'y'], '--remove: expected nothing beside it'],
     [['block', '--ip', '203.0.113'], '--ip: expected an IPv4 or IPv6 address'],
     [['allow', '--country', 'DE'], "unknown option '--country'"],
     [['override', 'x'], 'expected one of --limits, --times and --unlimited'],

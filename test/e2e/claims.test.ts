@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest'
 import { editRules } from '../../src/rules/editor.ts'
-import { withBlock } from '../../src/rules/edits.ts'
+import { withEntry } from '../../src/rules/edits.ts'
 import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
 import { startGateway } from '../support/gateway.ts'
@@ -147,7 +147,7 @@ test('rules may ask for claims where no policy does', async () => {
   const client = nodeRedisClient(redis)
   const documents = new RedisDocuments({ client, key: `${KEY_PREFIX}:rules`, timeoutMs: 60_000 })
   const block = { by: 'claim:sub', value: 'mallory*' }
-  const written = await editRules(documents, (rules) => withBlock(rules, block, Date.now()), {
+  const written = await editRules(documents, (rules) => withEntry('blocks', rules, block, Date.now()), {
     by: 'test',
     why: 'test',
   })

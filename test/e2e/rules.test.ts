@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import type { Rules } from '../../src/rules/document.ts'
 import { editRules } from '../../src/rules/editor.ts'
-import { withAllow, withBlock, withOverride, withPolicies } from '../../src/rules/edits.ts'
+import { withEntry, withPolicies } from '../../src/rules/edits.ts'
 import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
 import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
@@ -101,7 +101,7 @@ test('four points of presence block a caller within twice the refresh, without a
     }
   }
   const visits = points.map(visit)
-  await edit((rules) => withBlock(rules, { ...callerOf(victim), reason: 'leaked' }, Date.now()))
+  await edit((rules) => withEntry('blocks', rules, { ...callerOf(victim), reason: 'leaked' }, Date.now()))
   blockedMs = Date.now()
   await Promise.all(visits)
   expect([...seen.other]).toEqual([200])
@@ -120,7 +120,9 @@ test('four points of presence block a caller within twice the refresh, without a
 
 test('who is blocked is told so, without a call to Redis, and the API is not asked', async () => {
   const token = randomUUID()
-  await edit((rules) => withBlock(rules, { ...callerOf(token), status: 451, reason: 'as the law demands' }, Date.now()))
+  await edit((rules) =>
+    withEntry('blocks', rules, { ...callerOf(token), status: 451, reason: 'as the law demands' }, Date.now()),
+  )
   await startPoints(1, { RULES_REFRESH_MS: 3_600_000 })
   await call(randomUUID())
   const [before, asked] = [front.requests, served]
@@ -138,7 +140,7 @@ test('who is blocked is told so, without a call to Redis, and the API is not ask
 
 test('who is blocked by a token does not get in by sending something beside it', async () => {
   const token = randomUUID()
-  await edit((rules) => withBlock(rules, callerOf(token), Date.now()))
+  await edit((rules) => withEntry('blocks', rules, callerOf(token), Date.now()))
   await startPoints(1, { RULES_REFRESH_MS: 3_600_000 })
   const spoilt = [`${token} x`, `x ${token}`, `x, Bearer ${token}`, `${token}, Bearer x`]
   for (const text of spoilt) expect((await call(text)).status).toBe(403)
@@ -146,7 +148,9 @@ test('who is blocked by a token does not get in by sending something beside it',
 })
 
 test('an address in a network is blocked, also for what is exempt, and one that is allowed is never limited', async () => {
-  await edit((rules) => withBlock(withAllow(rules, callerOf('vip'), 0), { cidr: '0.0.0.0/1' }, Date.now()))
+  await edit((rules) =>
+    withEntry('blocks', withEntry('allows', rules, callerOf('vip'), 0), { cidr: '0.0.0.0/1' }, Date.now()),
+  )
   await startPoints(1, { RATE_LIMITS: '2/1m', EXEMPT: 'GET /healthz', RULES_REFRESH_MS: 3_600_000 })
   // Miniflare says what the client's address is: that of this machine.
   const health = await fetch(new URL('/healthz', points[0]?.url))
@@ -160,7 +164,7 @@ test("a customer's limit is raised, and policies are replaced by others of anoth
   await startPoints(1, { RATE_LIMITS: 'off', POLICIES: [{ name: 'api', limits: '2/1h' }], RULES_REFRESH_MS: 100 })
   const [customer, other] = [randomUUID(), randomUUID()]
   expect(await statuses(customer, 3)).toEqual([200, 200, 429])
-  await edit((rules) => withOverride(rules, { ...callerOf(customer), limits: { api: '5/1h' } }, Date.now()))
+  await edit((rules) => withEntry('overrides', rules, { ...callerOf(customer), limits: { api: '5/1h' } }, Date.now()))
   // Refusals are remembered, but not for limits that were raised.
   await expect.poll(async () => (await call(customer)).status).toBe(200)
   expect(await statuses(customer, 3)).toEqual([200, 200, 429])

@@ -4,15 +4,7 @@ import { expect, inject, test } from 'vitest'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { NO_RULES, type Rules, readRules } from '../../src/rules/document.ts'
 import { currentRules, editRules, rollBackRules } from '../../src/rules/editor.ts'
-import {
-  withAllow,
-  withBlock,
-  withOverride,
-  withoutAllow,
-  withoutBlock,
-  withoutOverride,
-  withPolicies,
-} from '../../src/rules/edits.ts'
+import { withEntry, withoutEntry, withPolicies } from '../../src/rules/edits.ts'
 import { type Documents, KEPT_VERSIONS } from '../../src/store/documents.ts'
 import { MemoryDocuments } from '../../src/store/memory/memory-documents.ts'
 import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
@@ -48,32 +40,32 @@ const change: fc.Arbitrary<Change> = fc.oneof(
   fc.tuple(fc.oneof(caller, network, place), lasting).map(
     ([target, rest]): Change =>
       (rules, nowMs) =>
-        withBlock(rules, { ...target, ...rest }, nowMs),
+        withEntry('blocks', rules, { ...target, ...rest }, nowMs),
   ),
   fc.oneof(caller, network, place).map(
     (target): Change =>
       (rules, nowMs) =>
-        withoutBlock(rules, target, nowMs),
+        withoutEntry('blocks', rules, target, nowMs),
   ),
   fc.tuple(fc.oneof(caller, network), lasting).map(
     ([target, rest]): Change =>
       (rules, nowMs) =>
-        withAllow(rules, { ...target, ...rest }, nowMs),
+        withEntry('allows', rules, { ...target, ...rest }, nowMs),
   ),
   fc.oneof(caller, network).map(
     (target): Change =>
       (rules, nowMs) =>
-        withoutAllow(rules, target, nowMs),
+        withoutEntry('allows', rules, target, nowMs),
   ),
   fc.tuple(caller, said, lasting).map(
     ([target, what, rest]): Change =>
       (rules, nowMs) =>
-        withOverride(rules, { ...target, ...what, ...rest }, nowMs),
+        withEntry('overrides', rules, { ...target, ...what, ...rest }, nowMs),
   ),
   caller.map(
     (target): Change =>
       (rules, nowMs) =>
-        withoutOverride(rules, target, nowMs),
+        withoutEntry('overrides', rules, target, nowMs),
   ),
   fc.tuple(tables, fc.boolean()).map(
     ([list, isShadow]): Change =>
@@ -128,7 +120,7 @@ test('of writers that write at once, each edit is made exactly once', async () =
   const digests = Array.from({ length: 8 }, (_, index) => createDigest(undefined)([String(index)]))
   const edited = await Promise.all(
     digests.map((digest) =>
-      editRules(redisDocuments(key), (rules) => withBlock(rules, { by: 'token', digest }, START_MS), NOTE),
+      editRules(redisDocuments(key), (rules) => withEntry('blocks', rules, { by: 'token', digest }, START_MS), NOTE),
     ),
   )
   expect(edited.map(({ kind }) => kind)).toEqual(digests.map(() => 'written'))
@@ -140,8 +132,8 @@ test('of writers that write at once, each edit is made exactly once', async () =
 
 test('an edit that makes the rules invalid leaves the old ones', async () => {
   const documents = redisDocuments(randomUUID())
-  await editRules(documents, (rules) => withBlock(rules, { asn: 64500 }, START_MS), NOTE)
-  const edit = editRules(documents, (rules) => withBlock(rules, { cidr: '203.0.113.7/24' }, START_MS), NOTE)
+  await editRules(documents, (rules) => withEntry('blocks', rules, { asn: 64500 }, START_MS), NOTE)
+  const edit = editRules(documents, (rules) => withEntry('blocks', rules, { cidr: '203.0.113.7/24' }, START_MS), NOTE)
   await expect(edit).rejects.toThrow('rules.blocks[1].cidr: expected a network without bits beyond its prefix')
   expect(await currentRules(documents)).toMatchObject({ version: 1, rules: { blocks: [{ asn: 64500 }] } })
   const late = await editRules(documents, () => NO_RULES, NOTE, { expectedVersion: 0 })

@@ -6,7 +6,7 @@ import { createDigest } from '../../src/request/identity/digest.ts'
 import { createPathReader } from '../../src/request/policy/request-path.ts'
 import type { Rules } from '../../src/rules/document.ts'
 import { editRules } from '../../src/rules/editor.ts'
-import { withAllow, withBlock, withOverride, withoutBlock, withPolicies } from '../../src/rules/edits.ts'
+import { withEntry, withoutEntry, withPolicies } from '../../src/rules/edits.ts'
 import { gatewayRules } from '../../src/rules/gateway-rules.ts'
 import { LiveLimiter } from '../../src/rules/live-limiter.ts'
 import { policiesOf } from '../../src/rules/policies.ts'
@@ -87,7 +87,7 @@ class Site {
   }
 }
 
-const block = (rules: Rules) => withBlock(rules, TOKEN, START_MS)
+const block = (rules: Rules) => withEntry('blocks', rules, TOKEN, START_MS)
 
 describe('LiveLimiter reads the rules', () => {
   test('before the first request is decided', async () => {
@@ -142,7 +142,7 @@ describe('LiveLimiter reads the rules', () => {
     expect(site.reads).toBe(1 + 10)
     expect(site.log.filter(({ event }) => event === 'rules_unread')).toHaveLength(10)
     site.isAway = false
-    await site.edit((rules) => withoutBlock(rules, TOKEN, START_MS))
+    await site.edit((rules) => withoutEntry('blocks', rules, TOKEN, START_MS))
     await site.afterRefresh()
     expect(await site.kind()).toBe('admitted')
   })
@@ -209,7 +209,7 @@ describe('LiveLimiter reads the rules', () => {
     expect(await site.kind()).toBe('blocked')
     expect(site.log).toContainEqual({ level: 'error', event: 'rules_lost', inForce: 1 })
     expect(site.limiter.state.problem).toBe('the rules are gone from the store')
-    await site.edit((rules) => withBlock(rules, { asn: 1 }, START_MS))
+    await site.edit((rules) => withEntry('blocks', rules, { asn: 1 }, START_MS))
     await site.afterRefresh()
     // Version 1 again, but of other rules.
     expect(site.limiter.state.version).toBe(1)
@@ -232,7 +232,7 @@ test('LiveLimiter blocks exempt requests too, and asks no store for it', async (
 })
 
 describe('a limit that is raised', () => {
-  const raise = (rules: Rules) => withOverride(rules, { ...TOKEN, limits: { default: '5/1m' } }, START_MS)
+  const raise = (rules: Rules) => withEntry('overrides', rules, { ...TOKEN, limits: { default: '5/1m' } }, START_MS)
 
   test('holds at once for a caller whose refusal is remembered', async () => {
     const site = new Site()
@@ -260,11 +260,11 @@ describe('a limit that is raised', () => {
   test.each(['auto', '16'])('and is lowered again, with leases (%s)', async (LEASES) => {
     const site = new Site({ RATE_LIMITS: 'off', POLICIES: [{ name: 'default', limits: '1000/1m' }], LEASES })
     for (let n = 0; n < 200; n++) expect(await site.kind()).toBe('admitted')
-    await site.edit((rules) => withOverride(rules, { ...TOKEN, limits: { default: '100/1m' } }, START_MS))
+    await site.edit((rules) => withEntry('overrides', rules, { ...TOKEN, limits: { default: '100/1m' } }, START_MS))
     await site.afterRefresh()
     // No permit that was leased under the old limit is spent under the new one.
     expect(await site.kind()).toBe('limited')
-    await site.edit((rules) => withOverride(rules, { ...TOKEN, limits: { default: '2000/1m' } }, START_MS))
+    await site.edit((rules) => withEntry('overrides', rules, { ...TOKEN, limits: { default: '2000/1m' } }, START_MS))
     await site.afterRefresh()
     expect(await site.kind()).toBe('admitted')
   })
@@ -282,7 +282,7 @@ test('gatewayRules() stops where isolates share limits, but cannot share rules',
 test('a caller that is kept out for its refusals is let in at once if it is allowed', async () => {
   const site = new Site({ RATE_LIMITS: 'off', POLICIES: [{ name: 'api', limits: '1/1m', block: '1h' }] })
   expect([await site.kind(), await site.kind(), await site.kind()]).toEqual(['admitted', 'limited', 'limited'])
-  await site.edit((rules) => withAllow(rules, TOKEN, START_MS))
+  await site.edit((rules) => withEntry('allows', rules, TOKEN, START_MS))
   await site.afterRefresh()
   expect([await site.kind(), await site.kind()]).toEqual(['admitted', 'admitted'])
 })

@@ -1,19 +1,22 @@
 import * as v from 'valibot'
 import { findProblems } from '../../config/all-problems.ts'
 import { ConfigError } from '../../config/config-error.ts'
-import type { Environment } from '../../config/load-config.ts'
-import type { Policy } from '../../request/policy/policy.ts'
+import type { Rules } from '../../rules/document.ts'
 import { withPolicies } from '../../rules/edits.ts'
 import { policiesOf } from '../../rules/policies.ts'
-import { changeRules, edited, note, problemOfRules } from '../change-rules.ts'
+import { policyChanges } from '../../rules/policy-changes.ts'
+import { deployedTables, tablesOf } from '../../rules/tables.ts'
+import { changeRules, edited, note, problemOfRules, toldOf } from '../change-rules.ts'
 import { describePolicy, policy } from '../describe-policy.ts'
 import { inForce } from '../in-force.ts'
-import { defineOperation, OperationError } from '../operation.ts'
+import { defineOperation, type Operated, OperationError } from '../operation.ts'
 
 const tables = v.pipe(
   v.array(v.record(v.string(), v.unknown())),
   v.description('Tables as in POLICIES, which they take the place of.'),
 )
+
+const written = v.array(v.looseObject({}))
 
 export const policies = defineOperation({
   method: 'GET',
@@ -22,14 +25,16 @@ export const policies = defineOperation({
   answer: v.strictObject({
     source: v.pipe(v.picklist(['deploy', 'rules']), v.description('`rules`: they were pushed.')),
     policies: v.array(policy),
-    tables: v.pipe(v.array(v.looseObject({})), v.description('Those of POLICIES, as they are written.')),
+    tables: v.pipe(written, v.description('Their tables, as they are written; RATE_LIMITS has none.')),
+    deployed: v.pipe(written, v.description('The tables of POLICIES, which hold if none are pushed.')),
   }),
   async run(operated) {
     const { policies, rules } = await inForce(operated)
     return {
       source: rules.policies === undefined ? 'deploy' : 'rules',
       policies: policies.map(describePolicy),
-      tables: (rules.policies ?? tablesOf(operated.env)).map((table) => ({ ...table })),
+      tables: copied(tablesOf(rules, 'policies', deployedTables(operated.env))),
+      deployed: copied(deployedTables(operated.env)),
     }
   },
 })
@@ -68,24 +73,23 @@ export const diff = defineOperation({
   summary: 'What policies would change if they were pushed',
   body: v.strictObject({ policies: v.nullable(tables) }),
   answer: v.strictObject({
-    added: v.array(policy),
-    removed: v.array(policy),
-    changed: v.array(v.strictObject({ before: policy, after: policy })),
-  }),
-  async run(operated, { body }) {
-    const { policies: before } = await inForce(operated)
-    const after = policiesFrom(operated.env, body.policies) ?? operated.config.policies
-    const named = (policies: readonly Policy[], name: string) => policies.find((each) => each.name === name)
-    return {
-      added: after.filter(({ name }) => !named(before, name)).map(describePolicy),
-      removed: before.filter(({ name }) => !named(after, name)).map(describePolicy),
-      changed: after.flatMap((each) => {
-        const was = named(before, each.name)
-        // All of it, and not only what is described.
-        if (!was || JSON.stringify(was) === JSON.stringify(each)) return []
-        return [{ before: describePolicy(was), after: describePolicy(each) }]
+    changes: v.array(
+      v.strictObject({
+        policy: v.string(),
+        change: v.picklist(['added', 'removed', 'changed']),
+        keys: v.pipe(
+          v.array(v.strictObject({ key: v.string(), before: v.nullable(v.string()), after: v.nullable(v.string()) })),
+          v.description('Keys of its table, and their values as JSON; null: the key is not there.'),
+        ),
       }),
-    }
+    ),
+  }),
+  async run(operated, { body: { policies } }) {
+    const deployed = deployedTables(operated.env)
+    if (policies) refuseWrong(operated, policies)
+    const { rules } = await inForce(operated)
+    const changes = policyChanges(tablesOf(rules, 'policies', deployed), policies ?? deployed)
+    return { changes: changes.map((change) => ({ ...change, keys: [...change.keys] })) }
   },
 })
 
@@ -104,20 +108,21 @@ export const push = defineOperation({
   answer: edited,
   async run(operated, { body: { policies, shadow, ...rest } }) {
     const nowMs = operated.now()
-    return changeRules(operated, (rules) => withPolicies(rules, policies ?? undefined, shadow, nowMs), rest)
+    const change = (rules: Rules) => withPolicies(rules, policies ?? undefined, shadow, nowMs)
+    const usual = `${policies ? 'push' : 'end'} ${shadow ? 'policies in shadow' : 'policies'}`
+    return toldOf(await changeRules(operated, change, { ...rest, why: rest.why || usual }, true))
   },
 })
 
-/** @returns undefined for null @throws {OperationError} */
-function policiesFrom(env: Environment, tables: readonly object[] | null): readonly Policy[] | undefined {
-  if (tables === null) return undefined
+/** @throws {OperationError} */
+function refuseWrong({ env }: Operated, tables: readonly object[]): void {
   try {
-    return policiesOf(env, tables, 'policies')
+    policiesOf(env, tables, 'policies')
   } catch (error) {
     throw error instanceof ConfigError ? new OperationError(problemOfRules(error)) : error
   }
 }
 
-function tablesOf({ POLICIES: tables }: Environment): readonly object[] {
-  return (typeof tables === 'string' ? JSON.parse(tables) : tables) ?? []
+function copied(tables: readonly object[]) {
+  return tables.map((table) => ({ ...table }))
 }

@@ -1,10 +1,10 @@
 import * as v from 'valibot'
-import type { Rules } from '../../rules/document.ts'
+import { type Rules, readTarget } from '../../rules/document.ts'
 import { currentRules } from '../../rules/editor.ts'
-import { withAllow, withBlock, withOverride, withoutAllow, withoutBlock, withoutOverride } from '../../rules/edits.ts'
-import type { Target } from '../../rules/target.ts'
-import { changeRules, edited, note, rulesOrProblem, until, untilOf } from '../change-rules.ts'
-import { defineOperation, type Operated } from '../operation.ts'
+import { type Entries, type EntryList, withEntry, withoutEntry } from '../../rules/edits.ts'
+import { whoInWords } from '../../rules/in-words.ts'
+import { changeRules, edited, note, rulesOrProblem, toldOf, until, untilOf } from '../change-rules.ts'
+import { badInput, defineOperation, type Operated, OperationError } from '../operation.ts'
 import { targetOfWho, who } from '../who-schema.ts'
 
 const entry = v.looseObject({})
@@ -79,28 +79,30 @@ export const rules = defineOperation({
 const reason = v.optional(v.pipe(v.string(), v.description('For the entry; a blocked caller is told it.')))
 const remove = v.optional(v.pipe(v.boolean(), v.description('Take back what is there for `who`.')), false)
 
+/** What all three take. */
+const order = { who, reason, ...until, remove, ...note }
+const ordered = v.strictObject({
+  ...edited.entries,
+  who: v.pipe(entry, v.description('Whom it is about, as the rules have it.')),
+  entry: v.pipe(v.nullable(entry), v.description('As it stands in the rules now; null: it was taken back.')),
+})
+
 export const block = defineOperation({
   method: 'POST',
   path: '/block',
   summary: 'Let a caller, a network, a country or a network operator in no more, or again',
-  body: v.strictObject({ who, status: v.optional(v.number()), reason, ...until, remove, ...note }),
-  answer: edited,
-  run: (operated, { body: { status, reason, remove, ...rest } }) =>
-    order(operated, rest, (rules, target, until, nowMs) =>
-      remove ? withoutBlock(rules, target, nowMs) : withBlock(rules, { ...target, status, reason, until }, nowMs),
-    ),
+  body: v.strictObject({ ...order, status: v.optional(v.number()) }),
+  answer: ordered,
+  run: (operated, { body: { status, ...asked } }) => write(operated, 'blocks', asked, { status }),
 })
 
 export const allow = defineOperation({
   method: 'POST',
   path: '/allow',
   summary: 'Limit a caller or a network no more, or again; it is counted all the same',
-  body: v.strictObject({ who, reason, ...until, remove, ...note }),
-  answer: edited,
-  run: (operated, { body: { reason, remove, ...rest } }) =>
-    order(operated, rest, (rules, target, until, nowMs) =>
-      remove ? withoutAllow(rules, target, nowMs) : withAllow(rules, { ...target, reason, until }, nowMs),
-    ),
+  body: v.strictObject(order),
+  answer: ordered,
+  run: (operated, { body }) => write(operated, 'allows', body, {}),
 })
 
 export const override = defineOperation({
@@ -108,45 +110,42 @@ export const override = defineOperation({
   path: '/override',
   summary: 'Give a caller other limits, or those of everybody again',
   body: v.strictObject({
-    who,
+    ...order,
     limits: v.optional(
       v.pipe(v.record(v.string(), v.string()), v.description('By the name of a policy, such as `600/1m`.')),
     ),
     times: v.optional(v.pipe(v.number(), v.description('A multiple of the limits.'))),
     unlimited: v.optional(v.literal(true)),
     policies: v.optional(v.pipe(v.array(v.string()), v.description('With times or unlimited: only these.'))),
-    reason,
-    ...until,
-    remove,
-    ...note,
   }),
-  answer: edited,
-  run: (operated, { body: { limits, times, unlimited, policies, reason, remove, ...rest } }) =>
-    order(operated, rest, (rules, target, until, nowMs) =>
-      remove
-        ? withoutOverride(rules, target, nowMs)
-        : withOverride(rules, { ...target, limits, times, unlimited, policies, reason, until }, nowMs),
-    ),
+  answer: ordered,
+  run: (operated, { body: { limits, times, unlimited, policies, ...asked } }) =>
+    write(operated, 'overrides', asked, { limits, times, unlimited, policies }),
 })
 
-type Ordered = v.InferOutput<typeof edited>
+type Order = v.InferOutput<v.StrictObjectSchema<typeof order, undefined>>
 
-interface Order {
-  readonly who: v.InferOutput<typeof who>
-  readonly until?: string | undefined
-  readonly for?: string | undefined
-  readonly by: string
-  readonly why: string
-  readonly expectedVersion?: number | undefined
-}
-
-async function order(
+/** @param said what an entry of this list says, beside whom it is about */
+async function write<List extends EntryList>(
   operated: Operated,
-  { who, ...rest }: Order,
-  change: (rules: Rules, target: Target, until: string | undefined, nowMs: number) => Rules,
-): Promise<Ordered> {
+  list: List,
+  { who, reason, remove, until, for: duration, ...note }: Order,
+  said: Partial<Entries[List]>,
+): Promise<v.InferOutput<typeof ordered>> {
   const nowMs = operated.now()
   const target = await targetOfWho(who, operated.config)
-  const until = untilOf(rest, nowMs)
-  return changeRules(operated, (rules) => change(rules, target, until, nowMs), rest)
+  const done = `${list.slice(0, -1)} ${whoInWords(target)}`
+  if (remove) {
+    if (Object.values({ ...said, reason, until, duration }).some((value) => value !== undefined)) {
+      throw new OperationError(badInput('remove', 'nothing beside it but whom it is about'))
+    }
+    const change = (rules: Rules) => withoutEntry(list, rules, readTarget(target), nowMs)
+    const changed = await changeRules(operated, change, { ...note, why: note.why || `remove ${done}` }, false)
+    return { ...toldOf(changed), who: { ...target }, entry: null }
+  }
+  const entry = { ...target, ...said, reason, until: untilOf({ until, for: duration }, nowMs) } as Entries[List]
+  const change = (rules: Rules) => withEntry(list, rules, entry, nowMs)
+  // Only limits can go out of step with policies.
+  const changed = await changeRules(operated, change, { ...note, why: note.why || done }, list === 'overrides')
+  return { ...toldOf(changed), who: { ...target }, entry: { ...changed.rules[list].at(-1) } }
 }

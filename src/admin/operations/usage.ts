@@ -1,11 +1,10 @@
 import * as v from 'valibot'
-import { readUsage } from '../../request/caller/usage-of-rules.ts'
+import type { CallerRule } from '../../request/caller/rules-of-caller.ts'
+import { readUsage, type TierState } from '../../request/caller/usage-of-rules.ts'
 import { ordersOfCaller } from '../../rules/orders-of-caller.ts'
-import { caller, callerOf, rulesOf } from '../caller-schema.ts'
+import { asked, callerOf, leftOut, rulesOf, toldLeftOut } from '../caller-schema.ts'
 import { inForce } from '../in-force.ts'
 import { defineOperation } from '../operation.ts'
-
-export const leftOut = v.array(v.strictObject({ policy: v.string(), why: v.string() }))
 
 const units = v.pipe(v.number(), v.integer(), v.minValue(0))
 
@@ -15,6 +14,7 @@ const tier = v.strictObject({
   route: v.pipe(v.nullable(v.string()), v.description('The pattern that it is about, if the policy counts by route.')),
   key: v.pipe(v.string(), v.description('In the store; the caller’s digest stands in its braces.')),
   limit: v.pipe(units, v.description('Units admitted in the window; what a bucket holds; slots.')),
+  configuredLimit: v.pipe(units, v.description('The same, as the policy has it for all.')),
   windowMs: units,
   used: units,
   left: units,
@@ -33,7 +33,7 @@ export const usage = defineOperation({
   method: 'POST',
   path: '/usage',
   summary: 'What a caller has used, without spending',
-  body: v.strictObject({ caller }),
+  body: asked,
   answer: v.strictObject({
     nowMs: v.pipe(v.number(), v.description('The store’s clock, milliseconds since the Unix epoch.')),
     blocked: v.pipe(
@@ -48,10 +48,10 @@ export const usage = defineOperation({
   async run(operated, { body }) {
     const { config, store, now } = operated
     const { rules, policies } = await inForce(operated)
-    const asked = await rulesOf({ ...config, policies }, body.caller)
+    const found = await rulesOf({ ...config, policies }, body)
     const known = { caller: callerOf(body.caller), digest: body.caller.digest }
-    const { blocked, ordered } = await ordersOfCaller(rules, known, asked.rules, config, now())
-    const rulesInForce = asked.rules.map((each, at) => ({ ...each, rule: ordered[at]?.rule ?? each.rule }))
+    const { blocked, ordered } = await ordersOfCaller(rules, known, found.rules, config, now())
+    const rulesInForce = found.rules.map((each, at) => ({ ...each, rule: ordered[at]?.rule ?? each.rule }))
     const { nowMs, tiers } = await readUsage(store, rulesInForce)
     const isUnlimited = (key: string) =>
       ordered.some(({ rule, isUnlimited }) => rule.key === key && isUnlimited === true)
@@ -60,8 +60,19 @@ export const usage = defineOperation({
       blocked: blocked
         ? { status: blocked.status, reason: blocked.reason ?? null, untilMs: blocked.untilMs ?? null }
         : null,
-      tiers: tiers.map((each) => ({ ...each, isUnlimited: isUnlimited(each.key) })),
-      leftOut: asked.leftOut.map(({ policy, why }) => ({ policy: policy.name, why })),
+      tiers: tiers.map((tier) => ({
+        ...tier,
+        configuredLimit: configuredLimit(tier, found.rules),
+        isUnlimited: isUnlimited(tier.key),
+        ...(isUnlimited(tier.key) && { retryAfterMs: 0 }),
+      })),
+      leftOut: toldLeftOut(found),
     }
   },
 })
+
+/** That of a tier before the rules gave another one. */
+function configuredLimit({ key, windowMs, limit }: TierState, asked: readonly CallerRule[]): number {
+  const before = asked.find(({ rule }) => rule.key === key)?.rule
+  return before?.burst ?? before?.tiers.find((tier) => tier.windowMs === windowMs)?.limit ?? limit
+}

@@ -1,9 +1,10 @@
 import * as v from 'valibot'
 import { ConfigError } from '../../config/config-error.ts'
+import type { Problem } from '../../http/problem.ts'
 import { parseRules, type Rules } from '../../rules/document.ts'
 import { rollBackRules } from '../../rules/editor.ts'
 import { checkRules } from '../../rules/policies.ts'
-import { edited, editedOf, note, problemOfRules, rulesOrProblem } from '../change-rules.ts'
+import { edited, note, problemOfRules, rulesOrProblem, toldOf, writtenOf } from '../change-rules.ts'
 import { badInput, defineOperation, OperationError } from '../operation.ts'
 import { document, documentOf, revision } from './rules.ts'
 
@@ -30,7 +31,7 @@ export const version = defineOperation({
   answer: v.strictObject({ ...revision, rules: document }),
   async run(operated, { query }) {
     const found = await rulesOrProblem(operated).documents.readVersion(query.version)
-    if (!found) throw new OperationError({ status: 404, title: 'Not Found', detail: 'That version is not kept.' })
+    if (!found) throw new OperationError(notKept(query.version))
     const { text, version, atMs, by, why } = found
     return { version, atMs, by, why, rules: documentOf(parseRules(text)) }
   },
@@ -47,7 +48,9 @@ export const rollback = defineOperation({
     const check = (rules: Rules) => checkRules(rules, operated.env)
     const words = why || `back to version ${version}`
     try {
-      return editedOf(await rollBackRules(documents, version, { by, why: words }, { expectedVersion, check }))
+      const edited = await rollBackRules(documents, version, { by, why: words }, { expectedVersion, check })
+      if (edited.kind === 'unknown-version') throw new OperationError(notKept(version))
+      return toldOf(writtenOf(edited))
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error
       const { detail } = problemOfRules(error)
@@ -55,3 +58,7 @@ export const rollback = defineOperation({
     }
   },
 })
+
+function notKept(version: number): Problem {
+  return { status: 404, title: 'Not Found', detail: `Version ${version} is not kept.` }
+}

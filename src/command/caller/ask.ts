@@ -1,11 +1,7 @@
 import { type Config, type Environment, loadConfig } from '../../config/load-config.ts'
-import type { Caller } from '../../request/caller/caller.ts'
-import { type CallerRules, type LeftOut, rulesOfCaller, rulesOfDigest } from '../../request/caller/rules-of-caller.ts'
-import { LUA } from '../../store/redis/more-lua.ts'
-import { RedisStore } from '../../store/redis/redis-store.ts'
+import { type Caller, type Pairs, requestOf } from '../../request/caller/caller.ts'
 import { withKnownKeys } from '../check/known-elsewhere.ts'
 import { CommandError } from '../command-error.ts'
-import { CALL_TIMEOUT_MS, type Connection } from '../redis/connection.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Terminal } from '../terminal.ts'
 
@@ -32,49 +28,45 @@ export function environmentOf({ variables }: Settings): Environment {
   return { ...withKnownKeys(others), UPSTREAM: { fetch() {} } }
 }
 
-/** A caller as it is known. */
-export interface KnownCaller {
-  /** Nothing, if there is a digest. */
-  readonly caller: Caller
-  readonly digest?: string
-}
-
-/** @throws {CommandError} if they tell nothing, or too much */
-export async function knownCaller(
+/** A caller, as the body of an operation has it. @throws {CommandError} if they tell nothing, or too much @throws {CallerError} */
+export async function readCaller(
   terminal: Terminal,
   token: string | undefined,
   { digest, ip, header, query, form, claim, route }: CallerOptions,
-): Promise<KnownCaller> {
+): Promise<object> {
   // A token that is read need not stand in the history of a shell.
   const given = token === '-' ? await terminal.readInput() : token
   const caller: Caller = { token: given, ip, header, query, form, claim, route }
-  const known = Object.entries(caller).filter(([, value]) => value !== undefined)
+  const known = Object.values(caller).filter((value) => value !== undefined)
   if (digest !== undefined) {
     if (known.length > 0)
       throw new CommandError('expected --digest alone: it takes the place of all that identifies a caller')
-    return { caller: {}, digest }
+    return { digest }
   }
   if (known.length === 0) {
     throw new CommandError('expected a caller', {
       hint: 'A token, --ip, --header, --query, --form, --claim, --route or --digest.',
     })
   }
-  return { caller }
+  // Told before anybody is asked.
+  requestOf(caller)
+  return {
+    ...caller,
+    header: fieldsOf('header', header),
+    query: fieldsOf('query', query),
+    form: fieldsOf('form', form),
+  }
 }
 
-/** Under which keys it is counted. @throws {CallerError} if there is no such caller */
-export function rulesOf(config: Config, { caller, digest }: KnownCaller): Promise<CallerRules> {
-  return digest === undefined ? rulesOfCaller(config, caller) : rulesOfDigest(config, digest)
+/** @throws {CommandError} */
+function fieldsOf(option: string, pairs: Pairs | undefined): Readonly<Record<string, string>> | undefined {
+  if (new Set(pairs?.map(([name]) => name)).size === (pairs?.length ?? 0)) return pairs && Object.fromEntries(pairs)
+  throw new CommandError(`--${option}: expected each name once`)
 }
 
 /** Why a policy was left out, and which option would help. */
-export function whyLeftOut({ why, needs }: LeftOut): string {
-  return needs === undefined ? why : `${why}: name it with --${needs}`
-}
-
-export function storeOf({ client, secrets }: Connection, config: Config): RedisStore {
-  const algorithms = new Set(config.policies.map(({ algorithm }) => algorithm))
-  return new RedisStore({ client, secrets, algorithms, moreLua: LUA, timeoutMs: CALL_TIMEOUT_MS })
+export function whyLeftOut({ why, needs }: { readonly why: string; readonly needs: string | null }): string {
+  return needs === null ? why : `${why}: name it with --${needs}`
 }
 
 /** What may make digests others than the Worker's. */

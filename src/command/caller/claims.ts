@@ -10,11 +10,21 @@ type Claimed = { [name: string]: unknown }
  * @throws {CommandError}
  */
 export function collectClaims(text: string, before: Claims = {}): Claims {
+  const { path, value } = readClaim(text)
+  return withClaim(before, path, value)
+}
+
+/** One claim. @throws {CommandError} */
+export function readClaim(text: string): {
+  readonly name: string
+  readonly path: readonly string[]
+  readonly value: unknown
+} {
   const [, name = '', sign, rest = ''] = /^([^=\s]+?)(:?=)(.*)$/s.exec(text) ?? []
   const path = parseClaimSource(name)?.path
   // Not the text, which says who somebody is.
   if (!path) throw new CommandError('--claim: expected name=value or /pointer=value, or name:=value for no string')
-  return withClaim(before, path, sign === '=' ? rest : scalarOf(rest))
+  return { name, path, value: sign === '=' ? rest : scalarOf(rest) }
 }
 
 function withClaim(claims: Claims, [name = '', ...path]: readonly string[], value: unknown): Claims {

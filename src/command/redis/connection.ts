@@ -20,7 +20,7 @@ export interface Connection {
 export const CALL_TIMEOUT_MS = 10_000
 
 const NO_DATABASE_HINT =
-  'Set UPSTASH_REDIS_REST_URL and UPSTASH_REDIS_REST_TOKEN in the shell or in .dev.vars, or name a database by REDIS_URL or --redis: `npm run dev` prints its own. Without Redis, the dashboard and its API show and change what the Worker keeps (docs/admin.md).'
+  'Set UPSTASH_REDIS_REST_URL and UPSTASH_REDIS_REST_TOKEN in the shell or in .dev.vars, or name a database by REDIS_URL or --redis: `npm run dev` prints its own. Without Redis, ask the Worker itself: --gateway, or the dashboard (docs/admin.md).'
 
 /**
  * Connects to the database that `--redis` names, else to the Worker's, else to the one of REDIS_URL.
@@ -55,7 +55,7 @@ export function namedDatabase(
   const named = redis ?? asText(variables.UPSTASH_REDIS_REST_URL) ?? (env.REDIS_URL || devVars?.values.REDIS_URL)
   if (redis === undefined && variables.STORE === 'durable-object') {
     throw new CommandError('counts and rules are kept in Durable Objects (STORE), which only the Worker can reach', {
-      hint: 'The dashboard and its API show and change them (docs/admin.md). Name a database by --redis if one is meant all the same.',
+      hint: 'Ask it: --gateway https://…, or the dashboard (docs/admin.md). Name a database by --redis if one is meant all the same.',
     })
   }
   if (!named) throw new CommandError('no database is named', { hint: NO_DATABASE_HINT })

@@ -1,35 +1,39 @@
-import type { Allow, Block, Override, Rules } from '../../rules/document.ts'
-import { currentRules } from '../../rules/editor.ts'
+import type { Operation } from '../../admin/operation.ts'
+import { rules } from '../../admin/operations/rules.ts'
+import type { Entries, EntryList } from '../../rules/edits.ts'
+import { whoInWords } from '../../rules/in-words.ts'
 import type { Target } from '../../rules/target.ts'
-import { configOf, digestNote } from '../caller/ask.ts'
 import { CommandError } from '../command-error.ts'
 import type { Exit } from '../exit-codes.ts'
-import { readSettings } from '../settings/settings.ts'
+import type { Operator } from '../operate/operator.ts'
+import { type Where, withOperator } from '../operate/with-operator.ts'
 import type { Context, Fields } from '../subcommand.ts'
 import type { Terminal } from '../terminal.ts'
-import { untilOf } from './lasting.ts'
-import { noteOf, rulesNote, withRules } from './rules-of-worker.ts'
-import { nameOfWho, targetOfWho, type Who } from './who.ts'
+import { noteOf } from './note-of.ts'
+import { readWho, type Who } from './who.ts'
 
-/** What blocks, allows and overrides have in common. */
-export type Entry = Block | Allow | Override
-
-/** One of the three. */
-export interface Kind<One extends Entry> {
+/** Blocks, allows or overrides. */
+export interface Kind<List extends EntryList> {
   /** Of one, in messages. */
   readonly name: string
-  /** Whether it has to fit the policies. */
-  readonly change: 'change' | 'changeChecked'
-  entriesOf(rules: Rules): readonly One[]
-  with(rules: Rules, entry: One, nowMs: number): Rules
-  without(rules: Rules, target: Target, nowMs: number): Rules
+  readonly list: List
+  /** What writes one, or takes it back. */
+  readonly operation: Operation<unknown, Ordered, unknown>
   /** What it says, in a few words. */
-  shown(entry: One): string
+  shown(entry: Entries[List]): string
   /** As `--json` prints it. */
-  toJson(entry: One): object
+  toJson(entry: Entries[List]): object
 }
 
-export interface OrderOptions extends Who {
+interface Ordered {
+  readonly version: number
+  readonly isChanged: boolean
+  readonly who: Target
+  /** Null: it was taken back. */
+  readonly entry: object | null
+}
+
+export interface OrderOptions extends Who, Where {
   readonly for?: string | undefined
   readonly until?: string | undefined
   readonly reason?: string | undefined
@@ -37,14 +41,11 @@ export interface OrderOptions extends Who {
   readonly list?: true | undefined
   readonly as?: string | undefined
   readonly why?: string | undefined
-  readonly config?: string | undefined
-  readonly env?: string | undefined
-  readonly redis?: string | undefined
 }
 
 /** Fields of `--json` that all three have. */
 export const ORDER_FIELDS = {
-  redis: 'host and port of the database',
+  redis: 'host and port of the database; with --gateway, `gateway` in place of it: its host',
   version: 'version of the rules; 0: there are none',
   changed: 'whether this run has written it',
   'entries[].by': 'what the caller is known by, such as token; missing where that is not said',
@@ -56,63 +57,61 @@ export const ORDER_FIELDS = {
 } as const satisfies Fields
 
 /** Writes an entry, takes it back, or lists all. @param said what it says, beside whom it is about */
-export async function runOrder<One extends Entry>(
+export async function runOrder<List extends EntryList>(
   context: Context,
-  kind: Kind<One>,
+  kind: Kind<List>,
   token: string | undefined,
-  options: OrderOptions,
-  said: Partial<One>,
+  { list, remove, reason, until, for: duration, ...options }: OrderOptions,
+  said: Partial<Entries[List]>,
 ): Promise<Exit> {
-  const { terminal, env, cwd } = context
-  const { config: file, env: environment, redis, remove, list, reason } = options
-  const settings = readSettings({ cwd, shell: env, config: file, env: environment, view: 'development' })
-  const nowMs = Date.now()
-  const until = untilOf(options, nowMs)
-  const target = await targetOfWho(configOf(settings), terminal, token, options)
-  if ((target === undefined) !== (list === true)) {
-    throw new CommandError(target ? 'expected nobody with --list' : `expected whom the ${kind.name} is about`, {
+  const who = await readWho(context.terminal, token, options)
+  if ((who === undefined) !== (list === true)) {
+    throw new CommandError(who ? 'expected nobody with --list' : `expected whom the ${kind.name} is about`, {
       hint: `sluice help ${kind.name} says how to name them; --list shows all.`,
     })
   }
-  if (remove && [...Object.values(said), reason, until].some((value) => value !== undefined)) {
-    throw new CommandError('expected nothing beside --remove but whom it is about')
-  }
-  return withRules<Exit>(context, settings, redis, async (rules, connection) => {
-    const notes = [rulesNote(settings), target?.by === undefined ? undefined : digestNote(settings)]
-    for (const note of notes) if (note !== undefined) terminal.note(note)
-    if (!target) {
-      const { version, rules: document } = await currentRules(rules.documents)
-      const entries = kind.entriesOf(document)
-      show(terminal, { redis: connection.name, version, changed: false, entries }, kind, `no ${kind.name}`)
-      return 'done'
-    }
-    const lasting = { ...(reason !== undefined && { reason }), ...(until !== undefined && { until }) }
-    const entry = { ...target, ...said, ...lasting } as One
-    const done = `${kind.name} ${nameOfWho(target)}`
-    const note = noteOf(context, options, remove ? `remove ${done}` : done)
-    const { version, kind: outcome } = remove
-      ? await rules.change((document) => kind.without(document, target, nowMs), note)
-      : await rules[kind.change]((document) => kind.with(document, entry, nowMs), note)
-    const changed = outcome === 'written'
+  const isDigested = who !== undefined && !('digest' in who || 'cidr' in who || 'country' in who || 'asn' in who)
+  const task = { about: 'rules', makesDigests: isDigested && !('value' in who) } as const
+  return withOperator<Exit>(context, options, task, async (operator) => {
+    if (!who) return showAll(context.terminal, operator, kind)
+    const body = { who, ...said, reason, until, for: duration, remove, ...noteOf(context, options) }
+    const { version, isChanged: changed, entry, ...about } = await operator.ask(kind.operation, { body })
+    const entries = entry === null ? [] : [entry as Entries[List]]
+    const done = `${kind.name} ${whoInWords(about.who)}`
     const head = changed ? `${remove ? 'taken back: ' : ''}${done}` : `nothing is different: ${done}`
-    const result = { redis: connection.name, version, changed, entries: remove ? [] : [entry] }
-    show(terminal, result, kind, `${head} (version ${version} at ${connection.name})`)
+    const result = { ...operator.shown, version, changed, entries }
+    show(context.terminal, result, kind, `${head} (version ${version} at ${operator.name})`)
     return 'done'
   })
 }
 
-interface Result<One> {
-  readonly redis: string
-  readonly version: number
-  readonly changed: boolean
-  readonly entries: readonly One[]
+async function showAll<List extends EntryList>(
+  terminal: Terminal,
+  operator: Operator,
+  kind: Kind<List>,
+): Promise<Exit> {
+  const { version, rules: document } = await operator.ask(rules)
+  const entries = document[kind.list] as readonly Entries[List][]
+  show(terminal, { ...operator.shown, version, changed: false, entries }, kind, `no ${kind.name}`)
+  return 'done'
 }
 
-function show<One extends Entry>(terminal: Terminal, result: Result<One>, kind: Kind<One>, head: string): void {
+interface Result<Entry> {
+  readonly version: number
+  readonly changed: boolean
+  readonly entries: readonly Entry[]
+}
+
+function show<List extends EntryList>(
+  terminal: Terminal,
+  result: Result<Entries[List]>,
+  kind: Kind<List>,
+  head: string,
+): void {
   terminal.show({ ...result, entries: result.entries.map(kind.toJson) }, () => {
     if (result.entries.length === 0) return head
     const rows = result.entries.map((entry) => [
-      nameOfWho(entry),
+      whoInWords(entry),
       kind.shown(entry),
       entry.until ?? '',
       entry.reason ?? '',

@@ -1,17 +1,14 @@
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { stringify } from 'smol-toml'
-import { ConfigError } from '../../config/config-error.ts'
-import { type PolicyList, policiesOf } from '../../rules/policies.ts'
-import { environmentOf } from '../caller/ask.ts'
+import { validate } from '../../admin/operations/policies.ts'
+import type { Tables } from '../../rules/policy-changes.ts'
 import { CommandError } from '../command-error.ts'
-import type { Settings } from '../settings/settings.ts'
+import type { Operator } from '../operate/operator.ts'
 import { type Path, WranglerFile, WranglerSyntaxError } from '../settings/wrangler-file.ts'
 import { parseWranglerJson } from '../settings/wrangler-json.ts'
 import { parseWranglerToml } from '../settings/wrangler-toml.ts'
 import type { Terminal } from '../terminal.ts'
-
-export type Tables = readonly Readonly<Record<string, unknown>>[]
 
 /** Where policies may stand in a file: one of its own, or that of Wrangler. */
 const PATHS: readonly Path[] = [['policies'], ['POLICIES'], ['vars', 'POLICIES']]
@@ -23,8 +20,7 @@ const PATHS: readonly Path[] = [['policies'], ['POLICIES'], ['vars', 'POLICIES']
 export async function readPolicyFile(
   file: string,
   { terminal, cwd }: { readonly terminal: Terminal; readonly cwd: string },
-  settings: Settings,
-  list: PolicyList,
+  operator: Operator,
 ): Promise<Tables> {
   const isInput = file === '-'
   const name = isInput ? 'standard input' : file
@@ -35,19 +31,18 @@ export async function readPolicyFile(
   if (!path || !Array.isArray(tables)) {
     throw new CommandError(`${name}: expected [[policies]] tables, or "policies" with a list in JSON`)
   }
-  try {
-    policiesOf(environmentOf(settings), tables, list)
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error
-    const at = error.path[0] === list ? parsed.placeOf([...path, ...error.path.slice(1)]) : undefined
-    throw new CommandError(`${at ? `${at.file}:${at.line}:${at.column}: ` : ''}${error.message}`)
-  }
-  return tables as Tables
+  const { problems } = await operator.ask(validate, { body: { policies: tables } })
+  const [problem, ...others] = problems
+  if (!problem) return tables as Tables
+  const at = parsed.placeOf([...path, ...keysOf(problem.place)])
+  throw new CommandError(`${at ? `${at.file}:${at.line}:${at.column}: ` : ''}${problem.message}`, {
+    ...(others.length > 0 && { hint: `There is more: ${others.map(({ message }) => message).join('; ')}` }),
+  })
 }
 
-/** The tables of POLICIES, as configured. */
-export function configuredTables({ variables: { POLICIES } }: Settings): Tables {
-  return (typeof POLICIES === 'string' ? JSON.parse(POLICIES) : (POLICIES ?? [])) as Tables
+/** Names and indexes that lead to a place. */
+function keysOf(place: string): Path {
+  return place.split('.').map((key) => (/^\d+$/.test(key) ? Number(key) : key))
 }
 
 /** As a file that can be read again. */

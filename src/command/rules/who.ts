@@ -1,10 +1,7 @@
 /** Arguments and options that tell whom a block, an allow or an override is about. */
 import { type Command, Option } from '@commander-js/extra-typings'
-import type { Config } from '../../config/load-config.ts'
-import { type Caller, claimReaderOf, NO_RESPONSE, type Pairs, requestOf } from '../../request/caller/caller.ts'
-import type { Claims } from '../../request/identity/claims.ts'
-import { type Target, targetOf } from '../../rules/target.ts'
-import { collectClaims } from '../caller/claims.ts'
+import type { Pairs } from '../../request/caller/caller.ts'
+import { readClaim } from '../caller/claims.ts'
 import { DIGEST, HEADER, IP, QUERY, TOKEN } from '../caller/options.ts'
 import { CommandError } from '../command-error.ts'
 import type { Terminal } from '../terminal.ts'
@@ -29,8 +26,7 @@ export const ofWhomOrPlace = (command: Command) => ofWhomOrNetwork(command).addO
 
 interface Claimed {
   readonly name: string
-  readonly value: string
-  readonly claims: Claims
+  readonly value: unknown
 }
 
 export interface Who {
@@ -44,56 +40,41 @@ export interface Who {
   readonly asn?: number | undefined
 }
 
-const HINT = 'For example a token, --ip 203.0.113.7, --header x-api-key=k-123 or --digest.'
-
 /**
- * Whom they name. What a caller sends becomes a digest, so that it does not stand in the document.
+ * Whom they name, as the body of an operation has it.
  * @returns undefined if they name nobody
- * @throws {CommandError | CallerError} if they name somebody in more ways than one, or in none that is known
+ * @throws {CommandError} if they name somebody in more ways than one
  */
-export async function targetOfWho(
-  config: Config,
+export async function readWho(
   terminal: Terminal,
   token: string | undefined,
   { ip, header, query, claim, digest, cidr, country, asn }: Who,
-): Promise<Target | undefined> {
+): Promise<object | undefined> {
   const said = { token, ip, header, query, claim, digest, cidr, country, asn }
-  const ways = Object.values(said).filter((value) => value !== undefined).length
-  if (ways === 0) return undefined
-  const pairs = [...(header ?? []), ...(query ?? [])]
-  if (ways > 1 || pairs.length > 1) throw new CommandError('expected one way to say who is meant', { hint: HINT })
-  if (digest !== undefined) return { digest }
-  if (cidr !== undefined) return { cidr }
-  if (country !== undefined) return { country }
-  if (asn !== undefined) return { asn }
-  const [pair] = pairs
-  const by = header ? `header:${pair?.[0].toLowerCase()}` : query ? `query:${pair?.[0]}` : undefined
-  if (header && pair?.[1].includes('*')) return { by: by as string, value: pair[1] }
-  if (claim?.value.includes('*')) return { by: `claim:${claim.name}`, value: claim.value }
+  const [way, ...others] = Object.entries(said).filter(([, value]) => value !== undefined)
+  if (!way) return undefined
+  const [pair, ...more] = [...(header ?? []), ...(query ?? [])]
+  if (others.length > 0 || more.length > 0) {
+    throw new CommandError('expected one way to say who is meant', {
+      hint: 'For example a token, --ip 203.0.113.7, --header x-api-key=k-123 or --digest.',
+    })
+  }
   // A token that is read need not stand in the history of a shell.
-  const given = token === '-' ? await terminal.readInput() : token
-  const caller: Caller = { token: given, ip, header, query, claim: claim?.claims }
-  const kind = by ?? (claim ? `claim:${claim.name}` : ip === undefined ? 'token' : 'ip')
-  const readClaim = (path: readonly string[]) => claimReaderOf(claim?.claims)(path, null, NO_RESPONSE)
-  const target = await targetOf(kind, requestOf(caller), { ...config, readClaim })
-  if (target) return target
-  throw new CommandError(`expected what a caller can be known by, got no usable ${kind.split(':')[0]}`, { hint: HINT })
-}
-
-/** A target in a few words. */
-export function nameOfWho({ by, digest, value, cidr, country, asn }: Target): string {
-  if (cidr !== undefined) return cidr
-  if (country !== undefined) return `country ${country}`
-  if (asn !== undefined) return `AS${asn}`
-  return [...(by === undefined ? [] : [by]), value ?? digest ?? ''].join(' ')
+  if (token !== undefined) return { token: token === '-' ? await terminal.readInput() : token }
+  if (header && pair?.[1].includes('*')) return { by: `header:${pair[0].toLowerCase()}`, value: pair[1] }
+  if (pair) return { [header ? 'header' : 'query']: { [pair[0]]: pair[1] } }
+  if (typeof claim?.value === 'string' && claim.value.includes('*')) {
+    return { by: `claim:${claim.name}`, value: claim.value }
+  }
+  if (claim) return { claim: { [claim.name]: claim.value } }
+  return Object.fromEntries([way])
 }
 
 /** @throws {CommandError} */
 function readClaimOption(text: string, before?: Claimed): Claimed {
   if (before) throw new CommandError('--claim: expected one claim')
-  const claims = collectClaims(text)
-  const [, name = '', value = ''] = /^([^=\s]+?):?=(.*)$/s.exec(text) ?? []
-  return { name, value, claims }
+  const { name, value } = readClaim(text)
+  return { name, value }
 }
 
 /** @throws {CommandError} */

@@ -12,3 +12,7 @@ export const REDIS = new Option(
   '--redis <url>',
   'database in place of the Worker’s: redis://, rediss:// or the REST URL of Upstash (its token is UPSTASH_REDIS_REST_TOKEN)',
 )
+export const GATEWAY = new Option(
+  '--gateway <url>',
+  'ask the admin API of this gateway, such as https://edge.example.com, and no database; ADMIN_TOKEN comes from the environment or .dev.vars',
+)

@@ -130,7 +130,7 @@ test('usage and reset take a caller by its token, its address, both, or its dige
   const whole = { 'default-1h': 2, 'default-1d': 2, 'bucket-1h': 2, 'login-1h': 1 }
   expect(await usedBy({ token, ip })).toEqual(whole)
   const { tiers, leftOut } = await call('/usage', { body: { caller: { token } } })
-  expect(leftOut).toEqual([{ policy: 'login', why: 'it counts this caller by address' }])
+  expect(leftOut).toEqual([{ policy: 'login', why: 'it counts this caller by address', needs: 'ip' }])
   const [{ key = '' } = {}] = tiers as { key?: string }[]
   expect(await usedBy({ digest: key.slice(-23, -1) })).toMatchObject({ 'default-1h': 2, 'login-1h': 0 })
   expect(await usedBy({ token, route: 'GET /b' })).toEqual({ 'default-1h': 2, 'default-1d': 2, 'bucket-1h': 2 })
@@ -180,6 +180,9 @@ test.each([
   ['/block', { who: { country: 'DE' }, for: 'ever' }, 'for'],
   ['/block', { who: { country: 'DE' }, until: 'tomorrow' }, 'blocks.0.until'],
   ['/allow', { who: { country: 'DE' } }, 'allows.0.country'],
+  ['/block', { who: { ip: '203.0.113.7' }, for: '1h', until: '2099-01-01T00:00:00Z' }, 'for'],
+  ['/block', { who: { ip: '203.0.113.7' }, until: '2001-01-01T00:00:00Z' }, 'until'],
+  ['/block', { who: { ip: '203.0.113.7' }, remove: true, reason: 'x' }, 'remove'],
   ['/override', { who: { ip: '203.0.113.7' } }, 'overrides.0'],
   ['/override', { who: { ip: '203.0.113.7' }, limits: { nobody: '5/1h' } }, 'overrides.0.limits'],
   ['/override', { who: { ip: '203.0.113.7' }, limits: { login: '5/7m' } }, 'overrides.0.limits.login'],
@@ -219,8 +222,8 @@ describe('the rules', () => {
   test('keep a blocked caller out, and let it in again', async () => {
     const who = { token }
     expect(await call('/block', { body: { who, reason: 'abuse', for: '1h', by: 'ann', why: 'a test' } })).toEqual({
-      version: 1,
-      isChanged: true,
+      ...{ version: 1, isChanged: true, who: { by: 'token', digest: expect.any(String) } },
+      entry: { by: 'token', digest: expect.any(String), reason: 'abuse', until: expect.any(String) },
     })
     await expectSoon(caller, 403)
     const { blocked } = await call('/usage', { body: { caller: { token } } })
@@ -228,8 +231,10 @@ describe('the rules', () => {
     const { rules, by, why } = await call('/rules')
     expect([by, why]).toEqual(['ann', 'a test'])
     expect(JSON.stringify(rules)).not.toContain(token)
-    expect(await call('/block', { body: { who, remove: true } })).toEqual({ version: 2, isChanged: true })
-    expect(await call('/block', { body: { who, remove: true } })).toEqual({ version: 2, isChanged: false })
+    const taken = { version: 2, who: { by: 'token', digest: expect.any(String) }, entry: null }
+    expect(await call('/block', { body: { who, remove: true } })).toEqual({ ...taken, isChanged: true })
+    expect(await call('/block', { body: { who, remove: true } })).toEqual({ ...taken, isChanged: false })
+    expect(await call('/rules')).toMatchObject({ why: expect.stringMatching(/^remove block token \S{22}$/) })
     await expectSoon(caller, 200)
   })
 
@@ -285,9 +290,8 @@ describe('the rules', () => {
     ]
     expect(await call('/policies/validate', { body: { policies } })).toEqual({ isValid: true, problems: [] })
     const costlier = [{ ...POLICIES[0], cost: 2 }, POLICIES[1]]
-    expect(await call('/policies/diff', { body: { policies: costlier } })).toMatchObject({
-      ...{ added: [], removed: [] },
-      changed: [{ after: { name: 'login' } }],
+    expect(await call('/policies/diff', { body: { policies: costlier } })).toEqual({
+      changes: [{ policy: 'login', change: 'changed', keys: [{ key: 'cost', before: null, after: '2' }] }],
     })
     const wrong = [
       { name: 'a', limits: 'x' },
@@ -298,11 +302,11 @@ describe('the rules', () => {
       problems: [{ place: '0.limits' }, { place: '1.limit' }],
     })
     const differences = await call('/policies/diff', { body: { policies } })
-    expect(differences).toMatchObject({
-      added: [{ name: 'tight' }],
-      removed: [{ name: 'bucket' }],
-      changed: [{ before: { name: 'login', tiers: [{ limit: 5 }] }, after: { tiers: [{ limit: 7 }] } }],
-    })
+    expect(differences.changes).toMatchObject([
+      { policy: 'login', change: 'changed', keys: [{ key: 'limits', before: '"5/1h"', after: '"7/1h"' }] },
+      { policy: 'bucket', change: 'removed' },
+      { policy: 'tight', change: 'added' },
+    ])
     const { version } = await call('/rules')
     await call('/policies/push', { body: { policies, expectedVersion: version, why: 'tighter' } })
     await call('/policies/push', { body: { policies: null, expectedVersion: version } }, 409)

@@ -1,9 +1,11 @@
-import type { Tables } from './policy-file.ts'
+/** Policies as they are written, in POLICIES and in the document. */
+export type Tables = readonly Readonly<Record<string, unknown>>[]
 
 /** How a policy differs. */
 export interface PolicyChange {
   readonly policy: string
   readonly change: 'added' | 'removed' | 'changed'
+  /** Of its table. */
   readonly keys: readonly {
     readonly key: string
     /** As JSON; null: it is not there. */
@@ -12,7 +14,7 @@ export interface PolicyChange {
   }[]
 }
 
-/** What becomes different, policy by policy, and those that move last. */
+/** What becomes different, policy by policy, in the order in which they stand before, and then those that are new. */
 export function policyChanges(before: Tables, after: Tables): readonly PolicyChange[] {
   const [old, made] = [byName(before), byName(after)]
   const changes: PolicyChange[] = []
@@ -25,19 +27,6 @@ export function policyChanges(before: Tables, after: Tables): readonly PolicyCha
     else if (keys.length > 0) changes.push({ policy: name, change: 'changed', keys })
   }
   return changes
-}
-
-const SIGNS = { added: '+', removed: '-', changed: '~' } as const
-
-/** A line for each policy, and one for each of its keys. */
-export function linesOfChanges(changes: readonly PolicyChange[]): string[] {
-  if (changes.length === 0) return ['no policy is different']
-  return changes.flatMap(({ policy, change, keys }) => [
-    `${SIGNS[change]} ${policy} (${change})`,
-    ...keys.map(({ key, before, after }) =>
-      change === 'changed' ? `    ${key}: ${before ?? 'none'} → ${after ?? 'none'}` : `    ${key}: ${before ?? after}`,
-    ),
-  ])
 }
 
 function byName(tables: Tables): ReadonlyMap<string, Readonly<Record<string, unknown>>> {

@@ -1,0 +1,225 @@
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createClient } from '@redis/client'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { freePort } from '../../tools/free-port.ts'
+import { PLANTED } from '../setup/secret-watch.ts'
+import { startGateway } from '../support/gateway.ts'
+import { ADMIN_TOKEN } from '../support/operator.ts'
+import type { PointOfPresence } from '../support/point-of-presence.ts'
+import { startUpstream, type Upstream } from '../support/upstream.ts'
+import { type Outcome, runInside } from './run-command.ts'
+
+const KEY_PREFIX = `command-${randomUUID()}`
+const IDENTITY_SECRET = `${PLANTED}-of-identities`
+const POLICIES = [
+  { name: 'login', limits: '5/1h', by: 'ip', match: 'POST /login' },
+  { name: 'key', limits: '7/1h', by: 'header:x-api-key', missing: 'skip' },
+]
+const SHARED = { RATE_LIMITS: '100/1h', KEY_PREFIX, IDENTITY_SECRET, RULES: 'on', POLICIES }
+
+const redis = createClient({ url: `redis://127.0.0.1:${inject('redisPort')}` })
+let upstream: Upstream
+let gateway: PointOfPresence
+/** Where the database is known. */
+let database: string
+/** Where nothing is known but the token of the operators. */
+let elsewhere: string
+
+beforeAll(async () => {
+  await redis.connect()
+  upstream = await startUpstream((_request, response) => response.end())
+  gateway = await startGateway({ ...SHARED, ADMIN_TOKEN, UPSTREAM_URL: upstream.url })
+  database = await mkdtemp(join(tmpdir(), 'sluice-database-'))
+  elsewhere = await mkdtemp(join(tmpdir(), 'sluice-gateway-'))
+  await writeFile(join(database, 'wrangler.json'), JSON.stringify({ vars: SHARED }))
+  await writeFile(
+    join(database, '.dev.vars'),
+    `UPSTASH_REDIS_REST_URL=${inject('redisRestUrl')}\nUPSTASH_REDIS_REST_TOKEN=${inject('redisRestToken')}\n`,
+  )
+  await writeFile(join(elsewhere, '.dev.vars'), `ADMIN_TOKEN=${ADMIN_TOKEN}\n`)
+})
+
+afterAll(async () => {
+  await Promise.all([
+    gateway.stop(),
+    upstream.stop(),
+    ...[database, elsewhere].map((at) => rm(at, { recursive: true })),
+  ])
+  await redis.del(`${KEY_PREFIX}:rules`)
+  redis.destroy()
+})
+
+const overDatabase = (args: readonly string[], input = '') => runInside(args, { cwd: database, input })
+const overGateway = (args: readonly string[], input = '') =>
+  runInside([...args, '--gateway', gateway.url.href], { cwd: elsewhere, input })
+
+/** Without the moment, the version and the place, which differ. */
+function plain({ code, stdout, stderr }: Outcome): object {
+  const text = (words: string) =>
+    words
+      .replaceAll(gateway.url.host, 'PLACE')
+      .replaceAll(new URL(inject('redisRestUrl')).host, 'PLACE')
+      .replace(/"(?:gateway|redis)":"PLACE"/, '"place"')
+      .replace(/(version"?:? ?)\d+/g, '$1N')
+      .replace(/("nowMs":|"atMs":)\d+/g, '$1N')
+      .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'MOMENT')
+  return { code, stdout: text(stdout), stderr: text(stderr) }
+}
+
+const DIGEST = 'A'.repeat(22)
+const FILE = '[[policies]]\nname = "login"\nlimits = "9/1h"\nby = "ip"\nmatch = "POST /login"\n'
+const WRONG = '[[policies]]\nname = "login"\nlimits = "often"\n\n[[policies]]\nname = "other"\nlimit = "1/1s"\n'
+
+/** A command, what it reads from standard input, and what takes it back. */
+const COMMANDS: readonly {
+  readonly args: readonly string[]
+  readonly input?: string
+  readonly undo?: readonly string[]
+}[] = [
+  { args: ['usage', 'a-token', '--ip', '203.0.113.7', '-H', 'x-api-key=k-1'] },
+  { args: ['usage', '-'], input: 'a-token' },
+  { args: ['usage', '--digest', DIGEST] },
+  { args: ['usage', '--digest', 'short'] },
+  { args: ['usage', 'a-token', '--route', 'POST /login'] },
+  { args: ['reset', 'a-token', '--policy', 'nobody', '--yes'] },
+  { args: ['reset', 'a-token'] },
+  { args: ['reset', 'a-token', '--yes'] },
+  { args: ['block', 'a-token', '--reason', 'why', '--for', '1h'], undo: ['block', 'a-token', '--remove'] },
+  { args: ['block', '--claim', '/account/plan=pro'], undo: ['block', '--claim', '/account/plan=pro', '--remove'] },
+  { args: ['block', '--country', 'de'], undo: ['block', '--country', 'de', '--remove'] },
+  { args: ['block', '--asn', 'AS64500', '--status', '404'], undo: ['block', '--asn', '64500', '--remove'] },
+  { args: ['block', '--digest', 'short'] },
+  { args: ['block', '--ip', '203.0.113'] },
+  { args: ['block', 'x', '--until', '2001-01-01T00:00:00Z'] },
+  { args: ['block', 'x', '--remove', '--reason', 'y'] },
+  { args: ['allow', '--cidr', '198.51.100.0/28'], undo: ['allow', '--cidr', '198.51.100.0/28', '--remove'] },
+  { args: ['allow', 'nobody', '--remove'] },
+  {
+    args: ['override', '-H', 'X-Api-Key=k-1', '--limits', 'key=70/1h'],
+    undo: ['override', '-H', 'X-Api-Key=k-1', '--remove'],
+  },
+  {
+    args: ['override', '-H', 'x-api-key=k-*', '--times', '2', '-p', 'key'],
+    undo: ['override', '-H', 'x-api-key=k-*', '--remove'],
+  },
+  { args: ['override', 'x', '--limits', 'nobody=1/1s'] },
+  { args: ['override', '--list'] },
+  { args: ['policies', 'show'] },
+  { args: ['policies', 'show', '0'] },
+  { args: ['policies', 'show', '9999'] },
+  { args: ['policies', 'diff', '-'], input: FILE },
+  { args: ['policies', 'diff', '-'], input: WRONG },
+  { args: ['policies', 'push', '-'], input: FILE },
+  { args: ['policies', 'push', '-', '--yes'], input: FILE, undo: ['policies', 'push', '--none', '--yes'] },
+  {
+    args: ['policies', 'push', '-', '--shadow', '--yes'],
+    input: FILE,
+    undo: ['policies', 'push', '--none', '--shadow', '--yes'],
+  },
+  { args: ['policies', 'push', '-', '--yes'], input: WRONG },
+  { args: ['policies', 'rollback', '9999', '--yes'] },
+]
+
+describe('says the same over a gateway as over its database', () => {
+  test.each(COMMANDS)('sluice $args', async ({ args, input, undo }) => {
+    for (const json of [[], ['--json']]) {
+      const outcomes: object[] = []
+      for (const run of [overDatabase, overGateway]) {
+        outcomes.push(plain(await run([...args, ...json], input)))
+        if (undo) expect((await run(undo)).code).toBe(0)
+      }
+      expect(outcomes[1]).toEqual(outcomes[0])
+    }
+  })
+
+  test('sluice policies versions, which say what was done by whom', async () => {
+    await overGateway(['block', 'a-token', '--as', 'ann'])
+    const [first, second] = [await overDatabase(['policies', 'versions']), await overGateway(['policies', 'versions'])]
+    expect(second).toEqual(first)
+    expect(first.stdout).toMatch(/\n +\d+ +\S+Z +ann +block token \S{22}\n/)
+    await overGateway(['block', 'a-token', '--remove'])
+  })
+})
+
+test('a block by way of a gateway is that of its own secret, and keeps the caller out', async () => {
+  const token = `${PLANTED}-of-a-caller`
+  expect(await overGateway(['block', '-'], token)).toMatchObject({ code: 0, stderr: '' })
+  await expect
+    .poll(() => fetch(gateway.url, { headers: { Authorization: `Bearer ${token}` } }).then(({ status }) => status))
+    .toBe(403)
+  expect((await overDatabase(['block', '-', '--remove'], token)).stdout).toMatch(/^taken back: block token/)
+})
+
+describe('a gateway that does not do it', () => {
+  const usage = async (url: string, env: Readonly<Record<string, string>> = {}) => {
+    const { code, stdout, stderr } = await runInside(['usage', PLANTED, '--gateway', url], { cwd: elsewhere, env })
+    expect(stdout).toBe('')
+    expect(stderr).not.toContain(PLANTED)
+    return { code, error: stderr.split('\n')[0] }
+  }
+
+  test('with another token', async () => {
+    const { code, error } = await usage(gateway.url.href, { ADMIN_TOKEN: 'x'.repeat(32) })
+    expect([code, error]).toEqual([3, `error: the gateway at ${gateway.url.host} has another ADMIN_TOKEN`])
+  })
+
+  test('without operators, or without rules', async () => {
+    const others = await startGateway({ UPSTREAM_URL: upstream.url, RATE_LIMITS: '1/1s' })
+    const none = `error: the gateway at ${others.url.host} answers no operators`
+    expect(await usage(others.url.href)).toEqual({ code: 3, error: none })
+    await others.stop()
+    const ruleless = await startGateway({ UPSTREAM_URL: upstream.url, RATE_LIMITS: '1/1s', ADMIN_TOKEN })
+    const { code, stderr } = await runInside(['block', 'x', '--gateway', ruleless.url.href], { cwd: elsewhere })
+    expect([code, stderr]).toEqual([2, 'error: no rules are followed: RULES = "on" turns that on\n'])
+    await ruleless.stop()
+  })
+
+  test('that is away, or none at all', async () => {
+    const host = `127.0.0.1:${await freePort()}`
+    const away = `error: the gateway at ${host} cannot be reached (ECONNREFUSED)`
+    expect(await usage(`http://${host}`)).toEqual({ code: 3, error: away })
+    expect((await usage(upstream.url)).error).toMatch(
+      / answered something other than what this version of sluice knows/,
+    )
+    const moved = createServer((_request, response) => response.writeHead(302, { Location: upstream.url }).end())
+    await new Promise<void>((resolve) => moved.listen(0, '127.0.0.1', resolve))
+    const { port } = moved.address() as AddressInfo
+    expect((await usage(`http://127.0.0.1:${port}`)).error).toMatch(/ answered 302, and not as the admin API/)
+    moved.close()
+  })
+
+  test('whose store is away', async () => {
+    const lost = await startGateway({ ...SHARED, ...LOST, UPSTREAM_URL: upstream.url, ADMIN_TOKEN })
+    const { code, error } = await usage(lost.url.href)
+    expect([code, error]).toEqual([
+      3,
+      expect.stringContaining(`the gateway at ${lost.url.host} says: the store gave no`),
+    ])
+    await lost.stop()
+  })
+})
+
+const LOST = { UPSTASH_REDIS_REST_URL: 'http://127.0.0.1:1', UPSTASH_REDIS_REST_TOKEN: 'x' }
+
+test.each([
+  [['usage', 'x', '--gateway', 'edge.example.com'], '--gateway: expected the URL of a gateway'],
+  [['usage', 'x', '--gateway', 'http://edge.example.com'], '--gateway: expected https://'],
+  [['usage', 'x', '--gateway', 'https://edge.example.com', '--redis', 'redis://x'], 'expected --gateway or --redis'],
+  [['top', '--gateway', 'https://edge.example.com'], 'sluice top: --gateway is not for it'],
+  [['expire', '--gateway', 'https://edge.example.com'], 'sluice expire: --gateway is not for it'],
+  [['check', '--gateway=https://edge.example.com'], 'sluice check: --gateway is not for it'],
+])('%j is refused in one line', async (args, message) => {
+  const { code, stdout, stderr } = await runInside(args, { cwd: elsewhere })
+  expect([code, stdout]).toEqual([2, ''])
+  expect(stderr).toContain(`error: ${message}`)
+})
+
+test('without ADMIN_TOKEN, it is said', async () => {
+  const { code, stderr } = await runInside(['usage', 'x', '--gateway', gateway.url.href])
+  expect([code, stderr]).toEqual([2, expect.stringContaining('error: ADMIN_TOKEN is not set\n')])
+})

@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest'
+import { blockInWords, limitsInWords, whoInWords } from '../../../src/rules/in-words.ts'
+
+test.each([
+  [{ by: 'token', digest: 'y2d8-eDNvChqTFSHsSUP2Q' }, 'token y2d8-eDNvChqTFSHsSUP2Q'],
+  [{ digest: 'y2d8-eDNvChqTFSHsSUP2Q' }, 'y2d8-eDNvChqTFSHsSUP2Q'],
+  [{ by: 'header:x-tenant', value: 'acme-*' }, 'header:x-tenant acme-*'],
+  [{ cidr: '203.0.113.0/24' }, '203.0.113.0/24'],
+  [{ country: 'DE' }, 'country DE'],
+  [{ asn: 64500 }, 'AS64500'],
+])('whoInWords() of %j', (target, words) => {
+  expect(whoInWords(target)).toBe(words)
+})
+
+test.each([
+  [{ limits: { default: '50/1s, 1000/1m', login: '20/1m' } }, 'default 50/1s, 1000/1m; login 20/1m'],
+  [{ times: 2.5 }, '2.5 times the limits'],
+  [{ times: 2, policies: ['a', 'b'] }, '2 times the limits of a, b'],
+  [{ unlimited: true }, 'unlimited'],
+  [{ unlimited: true, policies: ['a'] }, 'unlimited of a'],
+] as const)('limitsInWords() of %j', (override, words) => {
+  expect(limitsInWords(override)).toBe(words)
+})
+
+test('blockInWords() says what is answered', () => {
+  expect([blockInWords({}), blockInWords({ status: 404 })]).toEqual(['answered 403', 'answered 404'])
+})

@@ -1,0 +1,40 @@
+import { expect, test } from 'vitest'
+import { NO_RULES } from '../../../src/rules/document.ts'
+import { policyChanges } from '../../../src/rules/policy-changes.ts'
+import { deployedTables, tablesOf } from '../../../src/rules/tables.ts'
+
+const LOGIN = { name: 'login', limits: '5/1m', by: 'ip' }
+
+test('policyChanges() tells of each policy what is different, key by key', () => {
+  const before = [LOGIN, { name: 'old', limits: '1/1s' }]
+  const after = [
+    { name: 'new', limits: '2/1s' },
+    { ...LOGIN, limits: '7/1m', cost: 2 },
+  ]
+  expect(policyChanges(before, after)).toEqual([
+    {
+      policy: 'login',
+      change: 'changed',
+      keys: [
+        { key: 'limits', before: '"5/1m"', after: '"7/1m"' },
+        { key: 'cost', before: null, after: '2' },
+      ],
+    },
+    { policy: 'old', change: 'removed', keys: [{ key: 'limits', before: '"1/1s"', after: null }] },
+    { policy: 'new', change: 'added', keys: [{ key: 'limits', before: null, after: '"2/1s"' }] },
+  ])
+  expect(policyChanges(before, before.toReversed())).toEqual([])
+})
+
+test('deployedTables() takes POLICIES as Wrangler passes it, as JSON, and left out', () => {
+  for (const POLICIES of [[LOGIN], JSON.stringify([LOGIN])]) expect(deployedTables({ POLICIES })).toEqual([LOGIN])
+  expect(deployedTables({})).toEqual([])
+})
+
+test('tablesOf() tells those that were deployed where the rules have none', () => {
+  const [deployed, pushed] = [[LOGIN], [{ name: 'pushed', limits: '1/1s' }]]
+  expect(tablesOf(NO_RULES, 'policies', deployed)).toBe(deployed)
+  expect(tablesOf({ ...NO_RULES, policies: pushed }, 'policies', deployed)).toBe(pushed)
+  expect(tablesOf(NO_RULES, 'shadow', deployed)).toEqual([])
+  expect(tablesOf({ ...NO_RULES, shadow: pushed }, 'shadow', deployed)).toBe(pushed)
+})
