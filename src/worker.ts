@@ -88,14 +88,15 @@ async function governorOf(options: GatewayRulesOptions): Promise<AppOptions['gov
 }
 
 async function statisticsOf(
-  { statistics: config, redis, keyPrefix }: Config,
+  { statistics: config, store, redis, keyPrefix }: Config,
   env: Environment,
   now: () => number,
 ): Promise<OpenStatistics | undefined> {
   const analytics = isDataset(env.ANALYTICS) ? env.ANALYTICS : undefined
   if (!config.isOn && config.logShare === 0 && !analytics) return undefined
   const { openStatistics } = await import('./gateway/statistics.ts')
-  return openStatistics({ config, redis, keyPrefix, analytics, now, log: consoleLog })
+  const shared = { redis, 'durable-object': { namespace: env[OBJECTS] as ObjectNamespace }, memory: undefined }[store]
+  return openStatistics({ config, shared, keyPrefix, analytics, now, log: consoleLog })
 }
 
 /** Whether a binding is one of Workers Analytics Engine. */
