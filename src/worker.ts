@@ -95,14 +95,15 @@ async function governorOf(options: GatewayRulesOptions): Promise<AppOptions['gov
 }
 
 async function statisticsOf(
-  { statistics: config, redis, keyPrefix }: Config,
+  { statistics: config, store, redis, keyPrefix }: Config,
   env: Environment,
   told: Told,
 ): Promise<OpenStatistics | undefined> {
   const analytics = isDataset(env.ANALYTICS) ? env.ANALYTICS : undefined
   if (!config.isOn && config.logShare === 0 && !analytics) return undefined
   const { openStatistics } = await import('./gateway/statistics.ts')
-  return openStatistics({ config, redis, keyPrefix, analytics, ...told })
+  const shared = { redis, 'durable-object': { namespace: env[OBJECTS] as ObjectNamespace }, memory: undefined }[store]
+  return openStatistics({ config, shared, keyPrefix, analytics, ...told })
 }
 
 /** Whether a binding is one of Workers Analytics Engine. */

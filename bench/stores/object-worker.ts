@@ -53,9 +53,13 @@ export class LimitObject extends Base {
       cursors.push(cursor)
       return cursor
     }
+    const getAlarm = () => storage.getAlarm()
     const setAlarm = (atMs: number) => storage.setAlarm(atMs)
     const transactionSync = <T>(work: () => T) => storage.transactionSync(work)
-    super({ storage: { sql: { exec }, setAlarm, deleteAll: () => storage.deleteAll(), transactionSync } }, env)
+    super(
+      { storage: { sql: { exec }, getAlarm, setAlarm, deleteAll: () => storage.deleteAll(), transactionSync } },
+      env,
+    )
     this.#state = state
     this.#cursors = cursors
   }

@@ -7,6 +7,8 @@ import { MeasuredStore } from '../statistics/measured-store.ts'
 import { Recorder } from '../statistics/recorder.ts'
 import { RefusalLog } from '../statistics/refusal-log.ts'
 import type { Counters } from '../store/counters.ts'
+import type { ObjectNamespace } from '../store/durable-object/objects-of.ts'
+import { ObjectCounters } from '../store/durable-object/tables/object-counters.ts'
 import { MemoryCounters } from '../store/memory/memory-counters.ts'
 import type { Store } from '../store/store.ts'
 import type { CreateObserver } from './app.ts'
@@ -24,8 +26,8 @@ export interface StatisticsConfig {
 
 export interface StatisticsOptions {
   readonly config: StatisticsConfig
-  /** Undefined: what this isolate counts stays in it. */
-  readonly redis: UpstashDatabase | undefined
+  /** Where the counts of all isolates come together; undefined: what this one counts stays in it. */
+  readonly shared: SharedCounters | undefined
   /** First part of every key. */
   readonly keyPrefix: string
   readonly analytics: AnalyticsDataset | undefined
@@ -33,6 +35,9 @@ export interface StatisticsOptions {
   readonly now: () => number
   readonly log: Log
 }
+
+/** A database, or the binding of Durable Objects. */
+export type SharedCounters = UpstashDatabase | { readonly namespace: ObjectNamespace }
 
 /** Everything that tells what happens to requests. */
 export interface OpenStatistics {
@@ -48,14 +53,14 @@ const FLUSH_TIMEOUT_MS = 4_000
 
 const NOTHING_SAVED: Decider['savings'] = { byDenyCache: 0, byLeases: 0, permitsLeased: 0 }
 
-export function openStatistics({ config, redis, keyPrefix, analytics, now, log }: StatisticsOptions): OpenStatistics {
+export function openStatistics({ config, shared, keyPrefix, analytics, now, log }: StatisticsOptions): OpenStatistics {
   const { isOn, logShare: share, labelHeader } = config
   let decider: Pick<Decider, 'savings'> = { savings: NOTHING_SAVED }
   const observers: Observer[] = []
   let counters: Counters | undefined
   let recorder: Recorder | undefined
   if (isOn) {
-    counters = redis ? upstashCounters({ ...redis, keyPrefix, timeoutMs: FLUSH_TIMEOUT_MS }) : new MemoryCounters(now)
+    counters = shared ? countersIn(shared, keyPrefix) : new MemoryCounters(now)
     recorder = new Recorder({ counters, readSavings: () => decider.savings, labelHeader, now, wait, log })
     observers.push(recorder)
   }
@@ -71,6 +76,13 @@ export function openStatistics({ config, redis, keyPrefix, analytics, now, log }
       return observer
     },
   }
+}
+
+function countersIn(shared: SharedCounters, keyPrefix: string): Counters {
+  const options = { keyPrefix, timeoutMs: FLUSH_TIMEOUT_MS }
+  return 'namespace' in shared
+    ? new ObjectCounters({ ...shared, ...options })
+    : upstashCounters({ ...shared, ...options })
 }
 
 function wait(ms: number): Promise<unknown> {

@@ -1,4 +1,4 @@
-import type { Sketch } from './sketch.ts'
+import { mergeSketches, NO_SKETCH, type Sketch } from './sketch.ts'
 
 /** How finely counts are kept, each for as long as `KEPT_MS` says. */
 export type Resolution = 'minute' | 'hour'
@@ -7,6 +7,9 @@ export const PERIOD_MS: Readonly<Record<Resolution, number>> = { minute: 60_000,
 
 /** How long counts can be read after the end of their period, in milliseconds. */
 export const KEPT_MS: Readonly<Record<Resolution, number>> = { minute: 2 * 3_600_000, hour: 30 * 86_400_000 }
+
+/** How long the sums of everything can be read after the last that was added, in milliseconds. */
+export const TOTALS_KEPT_MS = 31 * 86_400_000
 
 /** Names that a sketch keeps at most. */
 export const SKETCH_CAPACITY = 50
@@ -60,4 +63,22 @@ export interface Counters {
 /** The start of the period that holds this moment. */
 export function startOf(resolution: Resolution, atMs: number): number {
   return Math.floor(atMs / PERIOD_MS[resolution]) * PERIOD_MS[resolution]
+}
+
+/** A period that is still counted. */
+export interface MutablePeriod extends Period {
+  readonly counts: Map<string, number>
+  readonly sketches: Map<string, Sketch>
+}
+
+/** Adds what was counted in a part of a period. */
+export function addTo(period: MutablePeriod, { counts, sketches }: Period): void {
+  addCounts(period.counts, counts)
+  for (const [name, sketch] of sketches) {
+    period.sketches.set(name, mergeSketches(period.sketches.get(name) ?? NO_SKETCH, sketch, SKETCH_CAPACITY))
+  }
+}
+
+export function addCounts(sums: Map<string, number>, counts: Counts): void {
+  for (const [name, count] of counts) sums.set(name, (sums.get(name) ?? 0) + count)
 }

@@ -3,6 +3,7 @@ import { PLANTED } from '../setup/secret-watch.ts'
 import { type ObjectSite, startObjectSite } from '../support/object-site.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 
+const METRICS_TOKEN = `${PLANTED}-for-metrics-of-objects`
 const ADMIN_TOKEN = `${PLANTED}-for-operators-of-objects`
 
 let upstream: Upstream
@@ -32,6 +33,8 @@ beforeAll(async () => {
     RULES: 'on',
     RULES_REFRESH_MS: 100,
     ADMIN_TOKEN,
+    STATISTICS: 'on',
+    METRICS_TOKEN,
   }
   site = await startObjectSite(inject('bundle'), variables, 2)
 })
@@ -116,6 +119,20 @@ describe('gateways that share Durable Objects, and no Redis', () => {
     expect(await admin(1, 'rollback', { version: 1, by: 'test', why: 'test' })).toMatchObject({ version: 3 })
     await expect.poll(() => statuses(2, 'blocked-2')).toEqual([200, 200])
     expect(await statuses(2, 'blocked-1')).toEqual([403, 403])
+  })
+
+  test('tell what all of them have counted', async () => {
+    const read = async (at: number, path: string, token: string) => {
+      const url = new URL(`/_sluice/${path}`, site.urls[at])
+      return (await fetch(url, { headers: { Authorization: `Bearer ${token}` } })).text()
+    }
+    const counted = async (at: number) => {
+      const { total } = JSON.parse(await read(at, 'admin/statistics', ADMIN_TOKEN))
+      return Object.values(total.requests as Record<string, number>).reduce((sum, count) => sum + count)
+    }
+    // Flushes come ten seconds after what they hold.
+    for (const at of [0, 1]) await expect.poll(() => counted(at)).toBe(asked)
+    expect(await read(1, 'metrics', METRICS_TOKEN)).toMatch(/^sluice_requests_total\{outcome="limited"\} [1-9]/m)
   })
 
   test('say so', async () => {

@@ -1,16 +1,15 @@
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { OUTCOMES } from '../../src/statistics/outcomes.ts'
 import { readStatistics, readTotals, type Statistics } from '../../src/statistics/read-statistics.ts'
-import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
-import { RedisCounters } from '../../src/store/redis/counters/redis-counters.ts'
+import type { Counters } from '../../src/store/counters.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
 import type { Bundle } from '../support/build-bundle.ts'
-import { connectRedis, type RedisClient } from '../support/script-store.ts'
-import { IDENTITY_SECRET, KEY_PREFIX, startSite } from './site.ts'
+import { IDENTITY_SECRET, type Site, startSite } from './site.ts'
 import { KINDS, type Seen, sendTraffic } from './traffic.ts'
 
 export interface RunOptions {
   readonly bundle: Bundle
+  readonly store: 'redis' | 'durable-object'
   readonly requests: number
   readonly seed: number
 }
@@ -34,21 +33,20 @@ export interface Findings {
 /** Flushes come ten seconds after what they hold, or after the next request. */
 const PATIENCE_MS = 60_000
 
-/** Sends the traffic through two points of presence, Redis away for a tenth of it, and compares what both sides counted. */
-export async function run({ bundle, requests, seed }: RunOptions): Promise<Findings> {
-  const site = await startSite(bundle)
-  const redis = await connectRedis(site.redisPort)
+/** Sends the traffic through two points of presence, the store away for a tenth of it, and compares what both sides counted. */
+export async function run({ bundle, store, requests, seed }: RunOptions): Promise<Findings> {
+  const site = await startSite(bundle, store)
+  const { counters } = site
   try {
-    const urls = site.gateways.map(({ url }) => url)
+    const urls = site.gateways
     const part = (share: number) => Math.round(requests * share)
     const fromMs = Date.now()
     const seen = [...(await sendTraffic(urls, part(0.5), seed))]
-    await site.withoutRedis(async () => {
+    await site.withoutStore(async () => {
       seen.push(...(await sendTraffic(urls, part(0.1), seed + 1)))
     })
     seen.push(...(await sendTraffic(urls, part(0.1), seed + 2, 'overload')))
     seen.push(...(await sendTraffic(urls, requests - seen.length, seed + 3)))
-    const counters = new RedisCounters({ client: nodeRedisClient(redis), keyPrefix: KEY_PREFIX, timeoutMs: 10_000 })
     await arrived(counters, seen.length)
     const query = { resolution: 'minute', fromMs, toMs: Date.now() + 60_000 } as const
     const statistics = await readStatistics(counters, query)
@@ -61,19 +59,15 @@ export async function run({ bundle, requests, seed }: RunOptions): Promise<Findi
     return {
       compared: [...compare(seen, statistics), ...sums],
       miscounted: miscounted(seen, statistics),
-      leaks: await leaks(
-        redis,
-        site.gateways.flatMap(({ log }) => log),
-      ),
+      leaks: await leaks(site),
       statistics,
     }
   } finally {
-    await redis.close()
     await site.stop()
   }
 }
 
-async function arrived(counters: RedisCounters, requests: number): Promise<void> {
+async function arrived(counters: Counters, requests: number): Promise<void> {
   const untilMs = Date.now() + PATIENCE_MS
   while (Date.now() < untilMs) {
     if (sumOf((await readTotals(counters)).requests) >= requests) return
@@ -131,12 +125,13 @@ function miscounted(seen: readonly Seen[], { refused }: Statistics): string[] {
   return [...wrong.map(({ digest }) => digest), ...missing.map(([caller]) => caller)]
 }
 
-async function leaks(redis: RedisClient, log: readonly string[]): Promise<string[]> {
-  const kept = [...log]
-  for (const key of await redis.keys(`${KEY_PREFIX}:*`)) {
-    kept.push(key)
-    if (key.startsWith(`${KEY_PREFIX}:statistics:`)) kept.push(JSON.stringify(await redis.hGetAll(key)))
-  }
+async function leaks({ keys, log, counters }: Site): Promise<string[]> {
+  const periods = await Promise.all([
+    counters.read('minute', 0, Date.now() + 60_000),
+    counters.read('hour', 0, Date.now() + 60_000),
+  ])
+  const counted = periods.flat().map(({ counts, sketches }) => JSON.stringify([...counts, ...sketches]))
+  const kept = [...log, ...(await keys()), ...counted]
   const secrets = new RegExp(`.{0,60}(?:${PLANTED}|203\\.0\\.113\\.|198\\.51\\.100\\.7).{0,20}`)
   return kept.flatMap((text) => secrets.exec(text)?.[0] ?? [])
 }

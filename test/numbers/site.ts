@@ -1,11 +1,17 @@
 import { rulesKey } from '../../src/rules/gateway-rules.ts'
+import type { Counters } from '../../src/store/counters.ts'
+import type { Documents } from '../../src/store/documents.ts'
+import { ObjectCounters } from '../../src/store/durable-object/tables/object-counters.ts'
+import { ObjectDocuments } from '../../src/store/durable-object/tables/object-documents.ts'
 import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
+import { RedisCounters } from '../../src/store/redis/counters/redis-counters.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
 import { startRedisServer } from '../../tools/redis-server.ts'
 import { type RestFront, startRestFront } from '../../tools/rest-front.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
 import type { Bundle } from '../support/build-bundle.ts'
-import { type DirectGateway, startDirectGateway } from '../support/direct-gateway.ts'
+import { startDirectGateway } from '../support/direct-gateway.ts'
+import { startObjectSite } from '../support/object-site.ts'
 import { connectRedis } from '../support/script-store.ts'
 import { startUpstream } from '../support/upstream.ts'
 
@@ -49,68 +55,95 @@ export const BLOCKED_ADDRESS = '198.51.100.7'
 const RULES = { blocks: [{ cidr: '198.51.100.0/24', status: 404 }] }
 
 export interface Site {
-  readonly redisPort: number
-  /** Of Redis over REST. */
-  readonly rest: { readonly url: string; readonly token: string }
-  readonly gateways: readonly DirectGateway[]
-  /** Redis is out of reach while this runs. */
-  withoutRedis(work: () => Promise<void>): Promise<void>
+  readonly gateways: readonly URL[]
+  /** Lines of their log so far. */
+  readonly log: readonly string[]
+  /** What they have counted. */
+  readonly counters: Counters
+  /** All keys, or names of objects. */
+  keys(): Promise<readonly string[]>
+  /** The store is out of reach while this runs. */
+  withoutStore(work: () => Promise<void>): Promise<void>
   stop(): Promise<void>
 }
 
-/** Two points of presence that count, before an API that fails where it is asked to. */
-export async function startSite(bundle: Bundle): Promise<Site> {
-  const stops: (() => Promise<void>)[] = []
-  const started = async <T extends { stop(): Promise<void> }>(starting: Promise<T>): Promise<T> => {
-    const part = await starting
-    stops.unshift(() => part.stop())
-    return part
-  }
+/** Two points of presence that count in this store, before an API that fails where it is asked to. */
+export async function startSite(bundle: Bundle, store: 'redis' | 'durable-object'): Promise<Site> {
+  const stops: (() => Promise<unknown>)[] = []
   const stop = async () => {
     for (const stop of stops) await stop()
   }
   try {
-    const redis = await started(startRedisServer())
-    let front: RestFront = await startRestFront({ redisPort: redis.port, token: REST_TOKEN })
-    stops.unshift(() => front.stop())
-    const upstream = await started(
-      startUpstream(({ url }, response) => {
-        if (url === '/failing') response.statusCode = 500
-        if (url === '/overload') response.writeHead(503, { 'Retry-After': '1', 'X-From-Api': 'yes' })
-        else response.setHeader('X-From-Api', 'yes')
-        response.end('hello')
-      }),
-    )
-    const bindings = {
-      ...VARIABLES,
-      UPSTREAM_URL: upstream.url,
-      UPSTASH_REDIS_REST_URL: front.url,
-      UPSTASH_REDIS_REST_TOKEN: REST_TOKEN,
-    }
-    await writeRules(redis.port)
-    const gateways = await Promise.all([1, 2].map(() => started(startDirectGateway({ bundle, bindings }))))
-    const port = Number(new URL(front.url).port)
-    return {
-      redisPort: redis.port,
-      rest: { url: front.url, token: REST_TOKEN },
-      gateways,
-      async withoutRedis(work) {
-        await front.stop()
-        await work()
-        front = await startRestFront({ redisPort: redis.port, token: REST_TOKEN, port })
-      },
-      stop,
-    }
+    const upstream = await startUpstream(({ url }, response) => {
+      if (url === '/failing') response.statusCode = 500
+      if (url === '/overload') response.writeHead(503, { 'Retry-After': '1', 'X-From-Api': 'yes' })
+      else response.setHeader('X-From-Api', 'yes')
+      response.end('hello')
+    })
+    stops.unshift(() => upstream.stop())
+    const bindings = { ...VARIABLES, UPSTREAM_URL: upstream.url }
+    const start = store === 'redis' ? startOverRedis : startOverObjects
+    return { ...(await start(bundle, bindings, (end) => stops.unshift(end))), stop }
   } catch (error) {
     await stop()
     throw error
   }
 }
 
-async function writeRules(redisPort: number): Promise<void> {
-  const redis = await connectRedis(redisPort)
-  const client = nodeRedisClient(redis)
-  const documents = new RedisDocuments({ client, key: rulesKey(KEY_PREFIX), timeoutMs: 10_000 })
+/** @param onStop is told what to end, the last first */
+type Start = (
+  bundle: Bundle,
+  bindings: Readonly<Record<string, unknown>>,
+  onStop: (end: () => Promise<unknown>) => void,
+) => Promise<Omit<Site, 'stop'>>
+
+const startOverRedis: Start = async (bundle, bindings, onStop) => {
+  const server = await startRedisServer()
+  onStop(() => server.stop())
+  let front: RestFront = await startRestFront({ redisPort: server.port, token: REST_TOKEN })
+  onStop(() => front.stop())
+  const redis = await connectRedis(server.port)
+  onStop(() => redis.close())
+  const options = { client: nodeRedisClient(redis), timeoutMs: 10_000 }
+  await writeRules(new RedisDocuments({ ...options, key: rulesKey(KEY_PREFIX) }))
+  const database = { UPSTASH_REDIS_REST_URL: front.url, UPSTASH_REDIS_REST_TOKEN: REST_TOKEN }
+  const startOne = async () => {
+    const gateway = await startDirectGateway({ bundle, bindings: { ...bindings, ...database } })
+    onStop(() => gateway.stop())
+    return gateway
+  }
+  const gateways = await Promise.all([startOne(), startOne()])
+  const port = Number(new URL(front.url).port)
+  return {
+    gateways: gateways.map(({ url }) => url),
+    get log() {
+      return gateways.flatMap(({ log }) => log)
+    },
+    counters: new RedisCounters({ ...options, keyPrefix: KEY_PREFIX }),
+    keys: () => redis.keys(`${KEY_PREFIX}:*`),
+    async withoutStore(work) {
+      await front.stop()
+      await work()
+      front = await startRestFront({ redisPort: server.port, token: REST_TOKEN, port })
+    },
+  }
+}
+
+const startOverObjects: Start = async (bundle, bindings, onStop) => {
+  const site = await startObjectSite(bundle, bindings, 2)
+  onStop(() => site.stop())
+  const { namespace, urls, log } = site
+  const options = { namespace, timeoutMs: 10_000 }
+  await writeRules(new ObjectDocuments({ ...options, key: rulesKey(KEY_PREFIX) }))
+  return {
+    gateways: urls,
+    log,
+    counters: new ObjectCounters({ ...options, keyPrefix: KEY_PREFIX }),
+    keys: () => site.names(),
+    withoutStore: (work) => site.withoutObjects(work),
+  }
+}
+
+async function writeRules(documents: Documents): Promise<void> {
   await documents.write({ text: JSON.stringify(RULES), expectedVersion: 0, by: 'test', why: 'test' })
-  await redis.close()
 }

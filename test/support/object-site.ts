@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
 import type { Closing, ObjectVote, Reservation } from '../../src/store/durable-object/messages.ts'
+import type { ObjectNamespace } from '../../src/store/durable-object/objects-of.ts'
 import { keepWorkerLog } from '../setup/secret-watch.ts'
 import { type Bundle, miniflareModules } from './build-bundle.ts'
 
@@ -14,8 +15,16 @@ export type Recorded = { readonly key: string } & (
 export interface ObjectSite {
   /** Of the gateways. */
   readonly urls: readonly URL[]
-  /** What the objects did since the last time. */
+  /** Lines of the gateways' log so far. */
+  readonly log: readonly string[]
+  /** The objects, as the gateways are bound to them. */
+  readonly namespace: ObjectNamespace
+  /** Of all objects that were ever asked. */
+  names(): Promise<readonly string[]>
+  /** What the objects did since the last time, if that is recorded. */
   record(): Promise<readonly Recorded[]>
+  /** No object answers while this runs. */
+  withoutObjects(work: () => Promise<void>): Promise<void>
   /** Ends every object at once, with whatever it is doing, as a crash of its machine would. @returns how many */
   abort(): Promise<number>
   stop(): Promise<void>
@@ -26,14 +35,18 @@ const HOST = `
 import { LimitObject as Base } from './worker.js'
 const keys = new Set()
 let record = []
+let isAway = false
 export class LimitObject extends Base {
   constructor(state, env) {
     super(state, env)
     this.state = state
+    this.env = env
     keys.add(state.id.name)
   }
   async fetch(request) {
     if (new URL(request.url).pathname === '/abort') this.state.abort('aborted by the test')
+    if (isAway) return new Response(null, { status: 503 })
+    if (!this.env.RECORDS) return super.fetch(request)
     const call = await request.clone().json()
     const response = await super.fetch(request)
     record.push({ key: this.state.id.name, call, answer: await response.clone().json() })
@@ -42,14 +55,25 @@ export class LimitObject extends Base {
 }
 export default {
   async fetch(request, { LIMITS }) {
-    if (new URL(request.url).pathname === '/record') {
-      const told = record
-      record = []
-      return Response.json(told)
+    const of = (name) => LIMITS.get(LIMITS.idFromName(name))
+    const { pathname, searchParams } = new URL(request.url)
+    switch (pathname) {
+      case '/record': {
+        const told = record
+        record = []
+        return Response.json(told)
+      }
+      case '/abort':
+        await Promise.all([...keys].map((key) => of(key).fetch('https://object/abort').catch(() => {})))
+        return Response.json(keys.size)
+      case '/ask':
+        return of(searchParams.get('name')).fetch(request)
+      case '/names':
+        return Response.json([...keys])
+      default:
+        isAway = pathname === '/away'
+        return Response.json(null)
     }
-    const abort = (key) => LIMITS.get(LIMITS.idFromName(key)).fetch('https://object/abort').catch(() => {})
-    await Promise.all([...keys].map(abort))
-    return Response.json(keys.size)
   },
 }`
 
@@ -57,21 +81,27 @@ export default {
  * Runs several gateways of the production bundle, each a Worker of its own as at a point of presence, which share one set
  * of Durable Objects.
  * @param bindings variables, tables among them as objects
+ * @param records whether `record()` is to tell what the objects do
  */
 export async function startObjectSite(
   bundle: Bundle,
   bindings: Readonly<Record<string, unknown>>,
   points: number,
+  records = false,
 ): Promise<ObjectSite> {
   const { folder, compatibilityDate, compatibilityFlags } = bundle
   const modules = miniflareModules(bundle)
+  const log: string[] = []
   const worker = { modulesRoot: folder, compatibilityDate, compatibilityFlags: [...compatibilityFlags] }
   const names = Array.from({ length: points }, (_, index) => `gateway-${index}`)
   const ofHost = { className: 'LimitObject', scriptName: 'objects' }
   const socket = { unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }] }
   const options = convertV4MiniflareOptions({
     host: '127.0.0.1',
-    handleStructuredLogs: ({ message }) => keepWorkerLog(message),
+    handleStructuredLogs({ message }) {
+      log.push(message)
+      keepWorkerLog(message)
+    },
     workers: [
       ...names.map((name) => ({
         ...worker,
@@ -87,6 +117,7 @@ export async function startObjectSite(
         ...socket,
         name: 'objects',
         modules: [{ type: 'ESModule', path: join(folder, 'host.js'), contents: HOST }, ...modules],
+        bindings: { RECORDS: records },
         durableObjects: { LIMITS: { className: 'LimitObject', useSQLite: true } },
       },
     ],
@@ -98,6 +129,17 @@ export async function startObjectSite(
   const ask = async (path: string) => (await fetch(new URL(path, host))).json()
   return {
     urls,
+    log,
+    namespace: {
+      idFromName: (name) => name,
+      get: (name) => ({ fetch: (_, init) => fetch(new URL(`/ask?name=${encodeURIComponent(`${name}`)}`, host), init) }),
+    },
+    names: async () => (await ask('/names')) as readonly string[],
+    async withoutObjects(work) {
+      await ask('/away')
+      await work()
+      await ask('/back')
+    },
     record: async () => (await ask('/record')) as readonly Recorded[],
     abort: async () => (await ask('/abort')) as number,
     stop: () => miniflare.dispose(),

@@ -1,5 +1,7 @@
+import { env } from 'cloudflare:workers'
 import { inject } from 'vitest'
 import { upstashCounters } from '../../src/gateway/upstash-counters.ts'
+import { ObjectCounters } from '../../src/store/durable-object/tables/object-counters.ts'
 import { MemoryCounters } from '../../src/store/memory/memory-counters.ts'
 import type { CountersOf } from './counters.ts'
 
@@ -11,6 +13,7 @@ export const WORKER_COUNTERS: Record<string, CountersOf> = {
     inMemory.set(keyPrefix, counters)
     return counters
   },
+  ObjectCounters: (keyPrefix) => new ObjectCounters({ namespace: env.LIMITS, keyPrefix, timeoutMs: 60_000 }),
   'RedisCounters with key locking': (keyPrefix) => overUpstash(keyPrefix, inject('redisRestUrl')),
   'RedisCounters on plain Redis': (keyPrefix) => overUpstash(keyPrefix, inject('plainRestUrl')),
 }

@@ -1,14 +1,27 @@
 /// <reference types="@cloudflare/vitest-plugin/types" />
-import { evictDurableObject, runInDurableObject } from 'cloudflare:test'
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { expect, test } from 'vitest'
+import { KEPT_MS, PERIOD_MS, type Period, startOf, TOTALS_KEPT_MS } from '../../src/store/counters.ts'
 import { NO_DOCUMENT } from '../../src/store/documents.ts'
+import { CounterTable } from '../../src/store/durable-object/tables/counter-table.ts'
+import { toPlain } from '../../src/store/durable-object/tables/messages.ts'
+import { ObjectCounters } from '../../src/store/durable-object/tables/object-counters.ts'
 import { ObjectDocuments } from '../../src/store/durable-object/tables/object-documents.ts'
 import { StoreError } from '../../src/store/store.ts'
 
 const namespace = env.LIMITS
 const stubOf = (name: string) => namespace.get(namespace.idFromName(name))
 const documentsAt = (key: string) => new ObjectDocuments({ namespace, key, timeoutMs: 60_000 })
+
+const countersOf = (keyPrefix: string) => new ObjectCounters({ namespace, keyPrefix, timeoutMs: 60_000 })
+
+/** A minute in which this much was counted. */
+function minute(startMs: number, names = 1): Period {
+  const counts = new Map(Array.from({ length: names }, (_, index) => [`count ${index}`, 1]))
+  const items = [{ name: 'caller', count: 1, over: 0 }]
+  return { startMs, counts, sketches: new Map([['refused', { items, floor: 0 }]]) }
+}
 
 function tablesOf(name: string): Promise<unknown[]> {
   return runInDurableObject(stubOf(name), (_, { storage }) =>
@@ -31,6 +44,76 @@ test('an object whose document is only looked at keeps nothing', async () => {
   expect(await documentsAt(key).read()).toEqual(NO_DOCUMENT)
   expect(await documentsAt(key).history()).toEqual([])
   expect(await tablesOf(key)).toEqual([])
+})
+
+test('what is counted outlives an eviction', async () => {
+  const prefix = crypto.randomUUID()
+  const startMs = startOf('minute', Date.now())
+  await countersOf(prefix).add({ source: 'a', number: 1, minutes: [minute(startMs)] })
+  await evictDurableObject(stubOf(`${prefix}:statistics`))
+  await countersOf(prefix).add({ source: 'a', number: 1, minutes: [minute(startMs)] })
+  await countersOf(prefix).add({ source: 'a', number: 2, minutes: [minute(startMs)] })
+  expect(await countersOf(prefix).read('minute', startMs, startMs + 1)).toMatchObject([
+    { startMs, counts: new Map([['count 0', 2]]) },
+  ])
+})
+
+test('a flush writes three rows, however many counts it has, and one more for each further minute', () => {
+  const name = `${crypto.randomUUID()}:statistics`
+  return runInDurableObject(stubOf(name), (_, { storage: { sql } }) => {
+    let rows = 0
+    const exec = (...args: Parameters<SqlStorage['exec']>) => {
+      const cursor = sql.exec(...args)
+      rows += cursor.rowsWritten
+      return cursor
+    }
+    const startMs = startOf('hour', Date.now())
+    const written = (number: number, ...minutes: Period[]) => {
+      rows = 0
+      new CounterTable({ exec }, startMs).add({ source: 'a', number, minutes: minutes.map(toPlain) })
+      return rows
+    }
+    // Making the table writes rows of its own.
+    written(1, minute(startMs))
+    expect(written(2, minute(startMs, 900))).toBe(3)
+    expect(written(3, minute(startMs), minute(startMs + PERIOD_MS.minute))).toBe(4)
+    expect(written(3, minute(startMs), minute(startMs + PERIOD_MS.minute))).toBe(0)
+  })
+})
+
+test('an alarm deletes what nobody can read any more, and nothing stays', async () => {
+  const prefix = crypto.randomUUID()
+  const name = `${prefix}:statistics`
+  const counters = countersOf(prefix)
+  const nowMs = startOf('hour', Date.now())
+  await counters.add({ source: 'a', number: 1, minutes: [minute(nowMs)] })
+  const left = () =>
+    runInDurableObject(stubOf(name), (_, { storage }) =>
+      storage.sql
+        .exec('SELECT period FROM counted ORDER BY expiresAtMs')
+        .toArray()
+        .map(({ period }) => period),
+    )
+  expect(await runDurableObjectAlarm(stubOf(name))).toBe(true)
+  expect(await left()).toEqual(['minute', 'hour', 'total'])
+  const nextMs = await runInDurableObject(stubOf(name), (_, { storage }) => storage.getAlarm())
+  expect(nextMs).toBeGreaterThan(Date.now() + KEPT_MS.minute - PERIOD_MS.minute)
+  const sweepAt = (atMs: number) =>
+    runInDurableObject(stubOf(name), (_, { storage }) => new CounterTable(storage.sql, atMs).sweep())
+  await sweepAt(Date.now() + KEPT_MS.minute + 2 * PERIOD_MS.minute)
+  expect(await left()).toEqual(['hour', 'total'])
+  await sweepAt(nowMs + KEPT_MS.hour + PERIOD_MS.hour + 1)
+  expect(await left()).toEqual(['total'])
+  await sweepAt(Date.now() + TOTALS_KEPT_MS + 1)
+  await runDurableObjectAlarm(stubOf(name))
+  expect(await tablesOf(name)).toEqual([])
+  expect(await runInDurableObject(stubOf(name), (_, { storage }) => storage.getAlarm())).toBe(null)
+})
+
+test('an object whose counts are only looked at keeps nothing', async () => {
+  const prefix = crypto.randomUUID()
+  expect((await countersOf(prefix).totals()).size).toBe(0)
+  expect(await tablesOf(`${prefix}:statistics`)).toEqual([])
 })
 
 test('an object that fails, or is silent, is a StoreError that repeats nothing', async () => {

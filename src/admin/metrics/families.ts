@@ -19,7 +19,7 @@ export function familiesOf(numbers: Numbers, version: string): readonly Family[]
     ),
     counter(
       'sluice_degraded_requests',
-      'Requests that were decided without Redis, by how.',
+      'Requests that were decided without the store, by how.',
       Object.entries(degraded).map(([decided, count]) => [{ decided }, count]),
     ),
     counter(
@@ -41,20 +41,20 @@ export function familiesOf(numbers: Numbers, version: string): readonly Family[]
       'Requests that a tier has refused, or would have in shadow mode.',
       tiers.map(({ tier, limited }) => [{ tier }, limited]),
     ),
-    counter('sluice_store_calls', 'Decisions that Redis was asked for.', one(store.calls)),
+    counter('sluice_store_calls', 'Decisions that the store was asked for.', one(store.calls)),
     counter(
       'sluice_store_failures',
-      'Decisions that Redis was asked for and gave no usable answer to.',
+      'Decisions that the store was asked for and gave no usable answer to.',
       one(store.failures),
     ),
     histogramOfSeconds(
       'sluice_store_latency_seconds',
-      'How long decisions took that Redis has answered.',
+      'How long decisions took that the store has answered.',
       LATENCY_BOUNDS_MS,
       counts,
       sumMs,
     ),
-    counter('sluice_saved_calls', 'Decisions that needed no call to Redis.', [
+    counter('sluice_saved_calls', 'Decisions that needed no call to the store.', [
       [{ by: 'deny_cache' }, saved.denyCache],
       [{ by: 'leases' }, saved.leases],
     ]),

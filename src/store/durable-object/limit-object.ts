@@ -1,5 +1,6 @@
 import type { LimitMachine } from './limit-machine.ts'
 import { type Call, type ObjectNamespace, objectsOf } from './objects-of.ts'
+import { hasTable } from './tables/has-table.ts'
 import type { TableCall } from './tables/messages.ts'
 
 /** What an object is given by its machine, as far as it is used here. */
@@ -7,6 +8,7 @@ export interface ObjectState {
   readonly storage: {
     readonly sql: ObjectDatabase
     setAlarm(atMs: number): Promise<void>
+    getAlarm(): Promise<number | null>
     deleteAll(): Promise<void>
     /** Does all of it or nothing. */
     transactionSync<T>(work: () => T): T
@@ -23,6 +25,8 @@ export interface ObjectEnvironment {
   readonly LIMITS: ObjectNamespace
 }
 
+/** What was counted is looked through for what is over at most this often. */
+const SWEEP_EVERY_MS = 600_000
 /** Between two questions to a sibling that did not answer. */
 const ASK_AGAIN_MS = 1_000
 
@@ -65,6 +69,7 @@ export class LimitObject {
 
   /** Deletes what has run out. */
   async alarm(): Promise<void> {
+    if (hasTable(this.#storage.sql, 'counted')) return this.#sweep()
     const isOver = await this.#change((machine, nowUs) => machine.isOverAt(nowUs))
     if (!isOver) return this.#storage.setAlarm(this.#alarmAtMs)
     clearTimeout(this.#timer)
@@ -76,7 +81,18 @@ export class LimitObject {
 
   async #answer(call: TableCall): Promise<unknown> {
     const { answer } = await import('./tables/answer.ts')
+    // Before anything is there that must go some day.
+    if (call[1] === 'add' && (await this.#storage.getAlarm()) === null) {
+      await this.#storage.setAlarm(Date.now() + SWEEP_EVERY_MS)
+    }
     return this.#storage.transactionSync(() => answer(call, this.#storage.sql, Date.now()))
+  }
+
+  async #sweep(): Promise<void> {
+    const { sweep } = await import('./tables/answer.ts')
+    const nextMs = sweep(this.#storage.sql, Date.now())
+    if (nextMs === undefined) await this.#storage.deleteAll()
+    else await this.#storage.setAlarm(Math.max(nextMs + 1, Date.now() + SWEEP_EVERY_MS))
   }
 
   async #change<T>(change: (machine: LimitMachine, nowUs: number) => T): Promise<T> {
@@ -139,5 +155,5 @@ export class LimitObject {
 }
 
 function isTableCall(call: Call | TableCall): call is TableCall {
-  return call[0] === 'documents'
+  return call[0] === 'documents' || call[0] === 'counters'
 }

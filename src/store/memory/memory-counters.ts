@@ -1,20 +1,16 @@
 import {
+  addCounts,
+  addTo,
   type Counters,
   type Counts,
   type Flush,
   KEPT_MS,
+  type MutablePeriod,
   PERIOD_MS,
   type Period,
   type Resolution,
-  SKETCH_CAPACITY,
   startOf,
 } from '../counters.ts'
-import { mergeSketches, NO_SKETCH, type Sketch } from '../sketch.ts'
-
-interface OwnPeriod extends Period {
-  readonly counts: Map<string, number>
-  readonly sketches: Map<string, Sketch>
-}
 
 /**
  * Counts in this process's memory.
@@ -23,7 +19,7 @@ interface OwnPeriod extends Period {
 export class MemoryCounters implements Counters {
   readonly #now: () => number
   /** By the start of the period. */
-  readonly #periods: Record<Resolution, Map<number, OwnPeriod>> = { minute: new Map(), hour: new Map() }
+  readonly #periods: Record<Resolution, Map<number, MutablePeriod>> = { minute: new Map(), hour: new Map() }
   readonly #totals = new Map<string, number>()
   /** Number of the last flush, by source. */
   readonly #added = new Map<string, number>()
@@ -56,7 +52,7 @@ export class MemoryCounters implements Counters {
     return new Map(this.#totals)
   }
 
-  #of(resolution: Resolution, atMs: number): OwnPeriod {
+  #of(resolution: Resolution, atMs: number): MutablePeriod {
     const startMs = startOf(resolution, atMs)
     const periods = this.#periods[resolution]
     let period = periods.get(startMs)
@@ -72,15 +68,4 @@ export class MemoryCounters implements Counters {
     const periods = this.#periods[resolution]
     for (const startMs of periods.keys()) if (startMs < oldestMs) periods.delete(startMs)
   }
-}
-
-function addTo(period: OwnPeriod, { counts, sketches }: Period): void {
-  addCounts(period.counts, counts)
-  for (const [name, sketch] of sketches) {
-    period.sketches.set(name, mergeSketches(period.sketches.get(name) ?? NO_SKETCH, sketch, SKETCH_CAPACITY))
-  }
-}
-
-function addCounts(sums: Map<string, number>, counts: Counts): void {
-  for (const [name, count] of counts) sums.set(name, (sums.get(name) ?? 0) + count)
 }

@@ -69,7 +69,7 @@ export async function runOverObjects({
     STORE_TIMEOUT_MS: 30_000,
     ON_STORE_ERROR: 'closed',
   }
-  const site = await startObjectSite(bundle, variables, POINTS)
+  const site = await startObjectSite(bundle, variables, POINTS, true)
   try {
     const record = new ObjectRecord()
     let [readings, aborted, isOver] = [0, 0, false]

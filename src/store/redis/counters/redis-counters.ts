@@ -7,6 +7,7 @@ import {
   type Period,
   type Resolution,
   SKETCH_CAPACITY,
+  TOTALS_KEPT_MS,
 } from '../../counters.ts'
 import { mergeSketches, NO_SKETCH, readSketch, type Sketch, writeSketch } from '../../sketch.ts'
 import { StoreError } from '../../store.ts'
@@ -26,9 +27,6 @@ const HASHES = {
   minute: { name: 'minutes', spanMs: 10 * PERIOD_MS.minute },
   hour: { name: 'hours', spanMs: 24 * PERIOD_MS.hour },
 } as const
-
-/** Of the sums of everything. */
-const TOTALS_KEPT_MS = 31 * 86_400_000
 
 const ADD = toScript(`return (function(...)\n${LUA.add.lua}\nend)((function()\n${LUA['merge-sketches'].lua}\nend)())`)
 const READ = toScript(LUA.read.lua)
