@@ -182,7 +182,7 @@ function accuracyClaims({ accuracy }: Results): Claim[] {
 function leaseClaims({ leases }: Results): Claim[] {
   if (!leases) return []
   const calls = (name: string) => {
-    const own = leases.filter((row) => row.isBusy && !row.isRandom && row.name === name)
+    const own = leases.filter((row) => row.isBusy && row.name === name)
     return Math.max(...own.map(({ callsPerRequest }) => callsPerRequest))
   }
   return [

@@ -9,7 +9,9 @@ const FEWEST = 6
 /** This many may be taken for a whole term, however long it is. */
 const FEW = 32
 /** More permits are asked for this many round trips before they run out. */
-const AHEAD = 3
+const AHEAD = 4
+/** Permits for requests that chance may bring on top of those expected, in standard deviations of their number. */
+const CHANCE = 1.25
 /** Leases that run at the same time at most: each is spent before the next, so there are seldom more than two. */
 const MAX_LEASES = 4
 
@@ -51,7 +53,7 @@ export class Account {
     const forTerm = this.expected(spanMs, terms)
     if (forTerm < FEWEST) return 1
     const most = Math.max(FEW, this.expected(Math.min(spanMs, HORIZON_MS), terms))
-    return Math.floor(Math.min(forTerm + Math.sqrt(forTerm), most))
+    return Math.floor(Math.min(forTerm + CHANCE * Math.sqrt(forTerm), most))
   }
 
   /** Whether the permits may have run out, or ended, when a call that is sent now has brought others. */

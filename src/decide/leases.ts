@@ -83,8 +83,8 @@ export class Leases {
     if (this.#roundTripMs > terms.termMs * MAX_ROUND_TRIP_SHARE) return 1
     const wanted = Math.min(terms.most, this.#size, account.wanted(this.#roundTripMs, terms))
     if (wanted < 2) return 1
-    const usage = request.rules.map((rule) => this.#standings.get(rule)?.usage ?? [])
-    return Math.min(wanted, affordable(request, usage, terms))
+    const standings = request.rules.map((rule) => this.#standings.get(rule))
+    return Math.min(wanted, affordable(request, standings, terms, this.#latestMs))
   }
 
   #accountOf({ name }: Terms): Account {

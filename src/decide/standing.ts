@@ -15,6 +15,8 @@ export class Standing {
   usage: readonly TierUsage[] = []
   /** When the latest decision was asked for, by the isolate's clock: the store decided then or later. */
   sentAtMs = 0
+  /** When the latest request was asked for that a tier refused, for each tier, by the isolate's clock. */
+  readonly refusedAtMs: number[] = []
   /** Changes with each sign that units were spent. */
   version = 1
   /** When the latest decision was made, by the store's clock. */
@@ -30,6 +32,9 @@ export class Standing {
    * @returns whether nothing is known to have been spent since this decision
    */
   hear({ granted, nowMs, usage, heardBefore, sentAtMs }: Reply, heardAs: number): boolean {
+    for (const [tier, { retryAfterMs }] of usage.entries()) {
+      if (granted === 0 && retryAfterMs > 0) this.refusedAtMs[tier] = sentAtMs
+    }
     const isAfterSpending = heardBefore >= this.#spentAs || nowMs > this.#spentAtMs
     const isLatest = heardBefore >= this.#heardAs || nowMs > this.nowMs
     if (!isLatest && nowMs < this.nowMs) return isAfterSpending

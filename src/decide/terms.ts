@@ -1,5 +1,6 @@
 import { ALGORITHMS } from '../limit/algorithm-table.ts'
-import type { DecisionRequest, TierUsage } from '../limit/rule.ts'
+import type { DecisionRequest } from '../limit/rule.ts'
+import type { Standing } from './standing.ts'
 import { nameOf } from './standings.ts'
 
 /** On what terms permits for a kind of request may be taken in advance. */
@@ -64,20 +65,24 @@ export function termsOf({ mode, permits, rules }: DecisionRequest): Terms | unde
 
 /**
  * Permits that can be taken in advance of how the rules stand: none unless their callers are far from their limits.
- * @param usage of each rule, after a decision
+ * @param standings of the rules, after a decision
  */
 export function affordable(
   { rules }: DecisionRequest,
-  usage: readonly (readonly TierUsage[])[],
+  standings: readonly (Standing | undefined)[],
   { termMs }: Terms,
+  nowMs: number,
 ): number {
   let most = Number.POSITIVE_INFINITY
   for (const [index, { cost, tiers }] of rules.entries()) {
+    const standing = standings[index]
     for (const [at, { limit, windowMs }] of tiers.entries()) {
-      const tier = usage[index]?.[at]
+      const tier = standing?.usage[at]
       if (!tier) return 0
-      // What was used since the oldest that still counts, as if it went on like that for a whole window.
-      const spanMs = Math.min(windowMs, Math.max(0, windowMs - tier.resetMs) + termMs)
+      // Who was refused is at its limit, even if what was leased and not spent leaves much free when it goes.
+      if (nowMs - (standing?.refusedAtMs[at] ?? Number.NEGATIVE_INFINITY) < windowMs) return 0
+      // What was used since the oldest that still counts, as if it went on like that. Leased permits are dated ahead.
+      const spanMs = Math.min(windowMs, Math.max(0, windowMs - tier.resetMs)) + termMs
       if ((limit - tier.remaining) * windowMs > PACE_SHARE * limit * spanMs) return 0
       most = Math.min(most, Math.floor((tier.remaining * REMAINING_SHARE) / cost))
     }

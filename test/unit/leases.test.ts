@@ -157,7 +157,7 @@ test('Leases lapse when the clock is seen to step back, those on their way too',
 test('Leases spend what they have while the store is away, and then say that it is', async () => {
   const { server, background, decide, hurry } = subject(25)
   const rule = RULE()
-  await hurry(rule, 105)
+  await hurry(rule, 110)
   server.isAway = true
   let spent = 0
   const all = async () => {
@@ -190,6 +190,22 @@ test('Leases take nothing in advance of a caller whose pace leads near its limit
   }
   const lateOnes = asked.slice(-100)
   expect(lateOnes.every(({ mode }) => mode === 'all')).toBe(true)
+})
+
+test('Leases take nothing in advance of a caller who was refused within its last window', async () => {
+  const { asked, clock, decide, hurry } = subject()
+  const rule = ruleOf('sliding-window', [{ limit: 1_000, windowMs: 60_000 }])
+  const whole = { ...rule, cost: 1_000 }
+  await decide(whole)
+  clock.now += 30_000
+  expect((await decide(whole)).granted).toBe(0)
+  // What was used has gone from the window, and the refusal has not.
+  clock.now += 30_000
+  await hurry(rule, 300)
+  expect(asked.every(({ mode }) => mode === 'all')).toBe(true)
+  clock.now += 30_000
+  await hurry(rule, 50)
+  expect(asked.at(-1)?.mode).toBe('partial')
 })
 
 test('Leases pass a refusal on, with its exact wait', async () => {
