@@ -84,7 +84,7 @@ export class LimitObject extends Base {
     const startUs = Date.now() * 1_000 - entries * GAP_US
     let charged = 0
     for (let i = 0; i < entries; i++) {
-      charged += machine.reserve({ mode: 'all', permits: 1, rule: RULE }, startUs + i * GAP_US).charged
+      charged += machine.reserve({ mode: 'all', permits: 1, rule: RULE }, startUs + i * GAP_US)?.charged ?? 0
     }
     return charged
   }

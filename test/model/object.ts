@@ -131,6 +131,6 @@ export class ObjectCode {
 
 /** Says that it charges, and does nothing of the kind: it would have to be asked again when all have agreed. */
 function promise(machine: LimitMachine, reservation: Reservation, nowUs: number): ObjectVote {
-  const vote = machine.reserve({ ...reservation, mode: 'peek' }, nowUs)
+  const vote = machine.reserve({ ...reservation, mode: 'peek' }, nowUs) as ObjectVote
   return { ...vote, charged: vote.chargeable >= reservation.permits ? reservation.permits : 0 }
 }

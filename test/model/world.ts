@@ -305,7 +305,7 @@ export class World implements Model<WorldState> {
   }
 
   #negotiation(index: number, votes: readonly (number | null)[]): Negotiation {
-    const negotiation = new Negotiation({ mode: 'all', permits: 1, rules: this.#rules }, index + 1)
+    const negotiation = new Negotiation({ mode: 'all', permits: 1, rules: this.#rules }, index + 1, 0)
     votes.forEach((vote, object) => {
       // What it concludes is subtracted in place.
       if (vote !== null) negotiation.hear(object, structuredClone(this.#votes.get(vote)))

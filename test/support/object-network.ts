@@ -1,7 +1,7 @@
 import type { Decision, DecisionRequest } from '../../src/limit/rule.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
-import type { RemoteObject, RemoteObjects } from '../../src/store/durable-object/messages.ts'
+import type { ObjectVote, RemoteObject, RemoteObjects, Reservation } from '../../src/store/durable-object/messages.ts'
 import type { Row, Rows } from '../../src/store/durable-object/rows.ts'
 import { callContext } from './call-context.ts'
 
@@ -34,16 +34,43 @@ export class ObjectNetwork implements RemoteObjects {
   nowUs = 0
   readonly #rows = new Map<string, MemoryRows>()
   readonly #machines = new Map<string, LimitMachine>()
+  readonly #held = new Map<Reservation, (vote: ObjectVote) => void>()
 
   of(key: string): RemoteObject {
-    const machine = () => this.machine(key)
+    const change = async <T>(change: (machine: LimitMachine) => T): Promise<Awaited<T>> => {
+      const machine = this.machine(key)
+      const result = change(machine)
+      this.#answer(machine)
+      return await result
+    }
     return {
-      reserve: async (reservation) => machine().reserve(structuredClone(reservation), this.nowUs),
-      close: async (closing) => machine().close(closing, this.nowUs),
-      inquire: async (id) => machine().inquire(id, this.nowUs),
-      correct: async (corrections) => {
-        for (const correction of corrections) machine().correct(correction, this.nowUs)
+      reserve: (reservation) => {
+        return change((machine) => {
+          const own = structuredClone(reservation)
+          return machine.reserve(own, this.nowUs) ?? this.#later(machine, own)
+        })
       },
+      close: (closing) => change((machine) => machine.close(closing, this.nowUs)),
+      inquire: (id) => change((machine) => machine.inquire(id, this.nowUs)),
+      correct: (corrections) =>
+        change((machine) => {
+          for (const correction of corrections) machine.correct(correction, this.nowUs)
+        }),
+    }
+  }
+
+  /** Waits until nothing else happens: the clock stands still. */
+  #later(machine: LimitMachine, reservation: Reservation): Promise<ObjectVote> {
+    return new Promise((resolve) => {
+      this.#held.set(reservation, resolve)
+      setImmediate(() => this.#answer(machine, (waiting) => waiting !== reservation))
+    })
+  }
+
+  #answer(machine: LimitMachine, mayWait?: (reservation: Reservation) => boolean): void {
+    for (const { reservation, vote } of machine.answers(this.nowUs, mayWait)) {
+      this.#held.get(reservation)?.(vote)
+      this.#held.delete(reservation)
     }
   }
 

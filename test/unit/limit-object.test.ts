@@ -45,7 +45,7 @@ test.each(EVERY_ALGORITHM)('a decision by %s writes one row, and seldom another,
     const decide = (i: number) => {
       const shared = { id: i + 1, siblings: ['sibling'], hasNewcomers: false }
       const asked = { mode: 'all', permits: 1, rule: { ...rule, slot: i }, ...(i % 2 === 0 && { shared }) } as const
-      expect(machine.reserve(asked, startUs + i * 2_000).charged).toBe(1)
+      expect(machine.reserve(asked, startUs + i * 2_000)?.charged).toBe(1)
       if (i % 2 === 0) machine.close({ id: i + 1, permits: 1 }, startUs + i * 2_000)
     }
     // Making the table writes rows of its own.
@@ -123,6 +123,20 @@ test('what a decider has reserved and never closed lapses, if a sibling has not 
   expect(await left(free)).toBe(2)
   // What was given up cannot be granted later.
   expect(await reserve(free, 2, held)).toMatchObject({ charged: 0, isVoid: true })
+})
+
+test('an answer that is held back comes when what others have reserved is given back, or when it has taken long', async () => {
+  const rule = ruleOf('quota', [{ limit: 1, windowMs: 3_600_000 }])
+  const reserve = (id: number, patienceMs: number) => {
+    const shared = { id, siblings: ['sibling'], hasNewcomers: false }
+    return objects.of(rule.key).reserve({ mode: 'all', permits: 1, rule, shared, patienceMs })
+  }
+  expect((await reserve(5, 60_000)).charged).toBe(1)
+  expect((await reserve(6, 1)).charged).toBe(0)
+  const waiting = reserve(4, 60_000)
+  await reserve(7, 1)
+  await objects.of(rule.key).close({ id: 5, permits: 0 })
+  expect((await waiting).charged).toBe(1)
 })
 
 test('what an object knew before it failed is never written over what it has counted since', async () => {

@@ -12,6 +12,9 @@ export interface DurableObjectStoreOptions {
   readonly timeoutMs: number
 }
 
+/** Of the deadline of a decision, an object may wait this share for the ends of others. */
+const PATIENT_SHARE = 1 / 4
+const MOST_PATIENCE_MS = 1_000
 /** Deadline of calls that nobody waits for. */
 const PATIENT_MS = 10_000
 /** A closing that failed is sent again after this, and after twice as long each time. */
@@ -33,17 +36,19 @@ export class DurableObjectStore implements Store {
   readonly kind = 'durable-object'
   readonly #objects: RemoteObjects
   readonly #timeoutMs: number
+  readonly #patienceMs: number
   /** Where the clock of an object was not the decision's: its own, by key and the decision's. */
   readonly #chargedAtMs = new Map<string, number>()
 
   constructor({ objects, timeoutMs }: DurableObjectStoreOptions) {
     this.#objects = objects
     this.#timeoutMs = timeoutMs
+    this.#patienceMs = Math.min(timeoutMs * PATIENT_SHARE, MOST_PATIENCE_MS)
   }
 
   async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
     const { rules } = request
-    const negotiation = new Negotiation(request, randomNumber())
+    const negotiation = new Negotiation(request, randomNumber(), this.#patienceMs)
     const deadline = { hasPassed: false }
     const work = this.#negotiate(negotiation, rules, deadline)
     let conclusion: Conclusion | typeof TOO_LATE

@@ -9,6 +9,7 @@ import { layOut, takeOff } from './log-layout.ts'
 import type { Closing, Correction, ObjectVote, Reservation, Shared } from './messages.ts'
 import { apply, compact, keep, NOTHING, type Step, stateAt } from './replay.ts'
 import type { Rows } from './rows.ts'
+import { type Answer, WaitingLine } from './waiting-line.ts'
 
 /** After this, what nobody has closed is asked about at the siblings. */
 export const ASK_AFTER_MS = 5_000
@@ -34,6 +35,10 @@ const MOST_OPEN = 1_000
 export class LimitMachine {
   readonly #rows: Rows
   readonly #book: Book
+  /** In memory only: what waits ends with the object. */
+  readonly #line = new WaitingLine()
+  /** Whether something may be given back, or stay, that was not certain when those who wait were asked last. */
+  #isStirred = false
 
   /** @param book what was read from these rows, and has changed since */
   constructor(rows: Rows, book = readBook(rows)) {
@@ -45,20 +50,56 @@ export class LimitMachine {
     return this.#book
   }
 
-  reserve({ mode, permits, leaseMs, rule, shared }: Reservation, readUs: number): ObjectVote {
+  /** @returns undefined if it waits: `answers` has its answer later */
+  reserve(reservation: Reservation, readUs: number): ObjectVote | undefined {
+    const vote = this.#vote(reservation, readUs)
+    return this.#line.takes(reservation, vote, this.#book.open, Math.floor(readUs / 1000)) ? undefined : vote
+  }
+
+  /**
+   * Of those that need wait no longer.
+   * @param mayWait whether one may wait, if it is not too late by the clock
+   */
+  answers(readUs: number, mayWait?: (reservation: Reservation) => boolean): Answer[] {
+    const nowMs = Math.floor(readUs / 1000)
+    const { untilMs } = this.#line
+    if (untilMs === undefined || !(this.#isStirred || mayWait || untilMs <= nowMs)) return []
+    this.#isStirred = false
+    return this.#line.leave(
+      (reservation) => this.#vote(reservation, readUs),
+      this.#book.open,
+      nowMs,
+      mayWait ?? (() => true),
+    )
+  }
+
+  /** Those that wait, in the order in which they came. */
+  get waiting(): readonly Reservation[] {
+    return this.#line.reservations
+  }
+
+  /** When to ask for answers again, milliseconds since the Unix epoch; undefined if nobody waits. */
+  get waitsUntilMs(): number | undefined {
+    return this.#line.untilMs
+  }
+
+  #vote({ mode, permits, leaseMs, rule, shared }: Reservation, readUs: number): ObjectVote {
     const nowUs = this.#clock(readUs)
     const nowMs = Math.floor(nowUs / 1000)
     const state = this.#stateAt(nowMs)
     const { usage, fitting, chargeable, changed } = voteOf(rule, { mode, permits }, state, nowUs)
     const isNew = tellsNewIdentities(rule) && (state === undefined || this.#holdsNewcomersAlone(state))
-    const isProvisional = this.#mayGiveBack
+    // A block that runs already does not depend on what others do.
+    const isBlocked = !changed && (usage[0]?.blockedMs ?? 0) > 0
+    const isProvisional = !isBlocked && this.#mayGiveBack
     const vote = { usage, fitting, chargeable, charged: 0, nowMs, isNew, isProvisional, isVoid: false }
     const decided = shared && this.#decided(shared.id, nowMs)
     if (decided) {
       // It has come twice, or after its end.
       const { permits: granted } = decided
       for (const tier of usage) tier.remaining += granted * rule.cost
-      return { ...vote, fitting: granted, chargeable: granted, charged: granted, isVoid: granted === 0 }
+      const isVoid = granted === 0
+      return { ...vote, fitting: granted, chargeable: granted, charged: granted, isProvisional: false, isVoid }
     }
     // What may be given back at any moment refuses nobody for longer.
     if (changed && !isProvisional) this.#penalize(rule, nowUs, changed)
@@ -72,6 +113,7 @@ export class LimitMachine {
 
   /** @returns whether what was reserved stands, as far as is known here */
   close({ id, permits }: Closing, readUs: number): boolean {
+    this.#isStirred = true
     const nowMs = Math.floor(this.#clock(readUs) / 1000)
     const open = this.#book.open.get(id)
     const decided = this.#decided(id, nowMs)
@@ -93,6 +135,7 @@ export class LimitMachine {
 
   /** A sibling asks what has become of a decision. @returns whether it was granted here; if not, it never will be */
   inquire(id: number, readUs: number): boolean {
+    this.#isStirred = true
     const nowMs = Math.floor(this.#clock(readUs) / 1000)
     const open = this.#book.open.get(id)
     if (open?.isNew) return this.#void(id, open, nowMs)
@@ -103,6 +146,7 @@ export class LimitMachine {
 
   /** What is to be asked at which siblings. What can be settled without that is. */
   overdue(readUs: number): { readonly id: number; readonly siblings: readonly string[] }[] {
+    this.#isStirred = true
     const nowMs = Math.floor(this.#clock(readUs) / 1000)
     const asked: { id: number; siblings: readonly string[] }[] = []
     for (const [id, open] of this.#book.open) {
@@ -122,11 +166,13 @@ export class LimitMachine {
     const nowMs = Math.floor(this.#clock(readUs) / 1000)
     const open = this.#book.open.get(id)
     if (!open || nowMs - open.atMs > ASK_UNTIL_MS) return
+    this.#isStirred = true
     if (areGranted) open.isGranted = true
     else this.#void(id, open, nowMs)
   }
 
   correct(correction: Correction, readUs: number): void {
+    this.#isStirred = true
     switch (correction.kind) {
       case 'release':
         this.#release(correction.slot, readUs)

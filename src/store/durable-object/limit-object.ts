@@ -1,4 +1,5 @@
 import type { LimitMachine } from './limit-machine.ts'
+import type { ObjectVote, Reservation } from './messages.ts'
 import { type Call, type ObjectNamespace, objectsOf } from './objects-of.ts'
 import { hasTable } from './tables/has-table.ts'
 import type { TableCall } from './tables/messages.ts'
@@ -41,6 +42,9 @@ export class LimitObject {
   #machine: LimitMachine | undefined
   #timer: ReturnType<typeof setTimeout> | undefined
   #alarmAtMs = 0
+  /** Calls whose answers are held back. */
+  readonly #held = new Map<Reservation, { resolve(vote: ObjectVote): void; reject(error: unknown): void }>()
+  #answerTimer: ReturnType<typeof setTimeout> | undefined
 
   constructor({ storage }: ObjectState, env: ObjectEnvironment) {
     this.#storage = storage
@@ -55,7 +59,7 @@ export class LimitObject {
       (await this.#change((machine, nowUs) => {
         switch (name) {
           case 'reserve':
-            return machine.reserve(argument, nowUs)
+            return machine.reserve(argument, nowUs) ?? this.#later(argument)
           case 'close':
             return machine.close(argument, nowUs)
           case 'inquire':
@@ -95,16 +99,15 @@ export class LimitObject {
     else await this.#storage.setAlarm(Math.max(nextMs + 1, Date.now() + SWEEP_EVERY_MS))
   }
 
-  async #change<T>(change: (machine: LimitMachine, nowUs: number) => T): Promise<T> {
+  async #change<T>(change: (machine: LimitMachine, nowUs: number) => T): Promise<Awaited<T>> {
     const machine = this.#machine ?? (await this.#opened())
     let result: T
     try {
-      result = change(machine, Date.now() * 1000)
+      const nowUs = Date.now() * 1000
+      result = change(machine, nowUs)
+      this.#answerWaiting(machine, nowUs)
     } catch (error) {
-      // What it knows may be more than what it has written.
-      this.#machine = undefined
-      clearTimeout(this.#timer)
-      this.#timer = undefined
+      this.#fail(error)
       throw error
     }
     if (machine.alarmAtMs !== this.#alarmAtMs) {
@@ -112,7 +115,40 @@ export class LimitObject {
       void this.#storage.setAlarm(this.#alarmAtMs)
     }
     this.#askLater(machine)
-    return result
+    return await result
+  }
+
+  #fail(error: unknown): void {
+    // What it knows may be more than what it has written.
+    this.#machine = undefined
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    clearTimeout(this.#answerTimer)
+    this.#answerTimer = undefined
+    for (const { reject } of this.#held.values()) reject(error)
+    this.#held.clear()
+  }
+
+  #later(reservation: Reservation): Promise<ObjectVote> {
+    const { promise, resolve, reject } = Promise.withResolvers<ObjectVote>()
+    this.#held.set(reservation, { resolve, reject })
+    // It may fail in the very call that was to wait for it.
+    promise.catch(() => {})
+    return promise
+  }
+
+  /** Answers those who need wait no longer, and wakes up for the others. */
+  #answerWaiting(machine: LimitMachine, nowUs: number): void {
+    for (const { reservation, vote } of machine.answers(nowUs)) {
+      this.#held.get(reservation)?.resolve(vote)
+      this.#held.delete(reservation)
+    }
+    clearTimeout(this.#answerTimer)
+    const { waitsUntilMs } = machine
+    this.#answerTimer =
+      waitsUntilMs === undefined
+        ? undefined
+        : setTimeout(() => void this.#change(() => {}).catch(() => {}), Math.max(1, waitsUntilMs - nowUs / 1000))
   }
 
   async #opened(): Promise<LimitMachine> {
@@ -150,6 +186,7 @@ export class LimitObject {
     await Promise.all(machine.overdue(Date.now() * 1000).map(ask))
     if (this.#machine !== machine) return
     this.#timer = undefined
+    this.#answerWaiting(machine, Date.now() * 1000)
     this.#askLater(machine)
   }
 }

@@ -17,6 +17,11 @@ export interface Reservation extends Pick<DecisionRequest, 'mode' | 'permits' | 
   readonly rule: Rule
   /** Missing if nothing can take the charge back. */
   readonly shared?: Shared
+  /**
+   * How long the answer may be held back, in milliseconds, while the rule refuses only because of what others have
+   * reserved and may give back. Left out, it is not.
+   */
+  readonly patienceMs?: number
 }
 
 /** What an object answers to a reservation; its usage is that before the charge. */

@@ -25,13 +25,18 @@ export interface Conclusion {
 export class Negotiation {
   readonly #request: DecisionRequest
   readonly #id: number
+  readonly #patienceMs: number
   /** By index of the rule. */
   readonly #votes = new Map<number, ObjectVote>()
 
-  /** @param id number of the decision; no other has it */
-  constructor(request: DecisionRequest, id: number) {
+  /**
+   * @param id number of the decision; no other has it
+   * @param patienceMs how long an object may wait for the ends of other decisions before it refuses because of them
+   */
+  constructor(request: DecisionRequest, id: number, patienceMs: number) {
     this.#request = request
     this.#id = id
+    this.#patienceMs = patienceMs
   }
 
   /** What is asked of all objects at once. */
@@ -135,7 +140,8 @@ export class Negotiation {
     const { mode, leaseMs, rules } = this.#request
     return rules.flatMap((rule, index) => {
       if (!isAsked(rule, index)) return []
-      const asked = { mode, permits, rule, ...(leaseMs !== undefined && { leaseMs }) }
+      const patienceMs = this.#patienceMs
+      const asked = { mode, permits, rule, patienceMs, ...(leaseMs !== undefined && { leaseMs }) }
       if (this.#isFinal) return [{ index, message: asked }]
       const siblings = rules.filter((other, place) => place !== index && isKeptInMind(other)).map(({ key }) => key)
       const hasNewcomers = this.#precedesNewcomers(index)

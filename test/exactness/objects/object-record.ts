@@ -26,12 +26,15 @@ export interface ObjectDecision {
 export class ObjectRecord {
   /** Calls to objects. */
   calls = 0
+  /** Those of them that are not the one in which each rule of a request is asked. */
+  extraCalls = 0
   readonly #asked = new Map<string, Asked[]>()
   readonly #decisions = new Map<number, Asked[]>()
 
   add(recorded: readonly Recorded[]): void {
     this.calls += recorded.length
     for (const { key, call, answer } of recorded) {
+      if (call[0] !== 'reserve') this.extraCalls++
       if (call[0] === 'reserve')
         this.#reserve(key, call[1], answer as Extract<Recorded, { call: typeof call }>['answer'])
       else if (call[0] === 'close' && call[1].permits === 0) {

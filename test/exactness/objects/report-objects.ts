@@ -22,6 +22,13 @@ export function objectViolations({
   return found
 }
 
+const MOST_UNDUE = 0.001
+
+/** The same of long runs: a short one may be unlucky. */
+export function undueViolations({ undue, outcomes }: ObjectFindings): readonly string[] {
+  return undue > MOST_UNDUE * outcomes.length ? [`${undue} requests of ${outcomes.length} were refused unduly`] : []
+}
+
 /** The findings as a table. */
 export function objectReport(findings: ObjectFindings, callers: number): string {
   const { outcomes, record, tiers, undue, lostUnits, leakedUnits, aborted } = findings
@@ -31,6 +38,7 @@ export function objectReport(findings: ObjectFindings, callers: number): string 
     ['requests', number(outcomes.length), 'through 4 gateways that share Durable Objects'],
     ['callers', number(callers), ''],
     ['calls to objects', number(record.calls), `${(record.calls / outcomes.length).toFixed(2)} a request`],
+    ['extra calls', number(record.extraCalls), 'that keep or take back what was reserved, or ask about it'],
     ['objects ended', number(aborted), ''],
     ['admitted', number(admitted), ''],
     ['refused', number(refused), ''],

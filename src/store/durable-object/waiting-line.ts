@@ -1,0 +1,110 @@
+import type { Book } from './book.ts'
+import type { ObjectVote, Reservation } from './messages.ts'
+
+/** The answer to a reservation that has waited for it. */
+export interface Answer {
+  readonly reservation: Reservation
+  readonly vote: ObjectVote
+}
+
+interface Waiting {
+  readonly reservation: Reservation
+  readonly sinceMs: number
+  /** If nothing happens until then, it is refused. */
+  untilMs: number
+}
+
+/** What may still be given back, and lets a reservation fit. */
+interface Hope {
+  readonly units: number
+  /** For how long it is worth waiting, at most, in milliseconds. */
+  readonly forMs: number
+}
+
+/**
+ * So many wait for each unit that may be given back, at most. Those who come after them are refused at once: they would
+ * get it only if all of these were refused elsewhere. A flood thus waits for nothing.
+ */
+const MOST_FOR_A_UNIT = 8
+
+/** Reservations that are refused only because of what others may still give back. Their answers are held back. */
+export class WaitingLine {
+  #waiting: Waiting[] = []
+
+  /** Whether the answer to a reservation that has just come is held back. */
+  takes(reservation: Reservation, vote: ObjectVote, open: Book['open'], nowMs: number): boolean {
+    const hope = hopeOf(reservation, vote, open, 0)
+    if (!hope || this.#units >= MOST_FOR_A_UNIT * hope.units) return false
+    this.#waiting.push({ reservation, sinceMs: nowMs, untilMs: nowMs + hope.forMs })
+    return true
+  }
+
+  /**
+   * Decides again, in the order in which they came, and lets those go that need wait no longer.
+   * @param decide without a charge if it refuses
+   * @param mayWait whether one may still wait
+   */
+  leave(
+    decide: (reservation: Reservation) => ObjectVote,
+    open: Book['open'],
+    nowMs: number,
+    mayWait: (reservation: Reservation) => boolean,
+  ): Answer[] {
+    const answers: Answer[] = []
+    this.#waiting = this.#waiting.filter((waiting) => {
+      const { reservation, sinceMs } = waiting
+      const vote = decide(reservation)
+      const hope = mayWait(reservation) ? hopeOf(reservation, vote, open, nowMs - sinceMs) : undefined
+      if (hope) waiting.untilMs = nowMs + hope.forMs
+      else answers.push({ reservation, vote })
+      return hope !== undefined
+    })
+    return answers
+  }
+
+  get reservations(): readonly Reservation[] {
+    return this.#waiting.map(({ reservation }) => reservation)
+  }
+
+  /** When to decide again even though nothing has happened; undefined if nobody waits. */
+  get untilMs(): number | undefined {
+    let earliestMs: number | undefined
+    for (const { untilMs } of this.#waiting) {
+      if (earliestMs === undefined || untilMs < earliestMs) earliestMs = untilMs
+    }
+    return earliestMs
+  }
+
+  get #units(): number {
+    return this.#waiting.reduce(
+      (units, { reservation }) => units + wantedPermits(reservation) * reservation.rule.cost,
+      0,
+    )
+  }
+}
+
+function hopeOf(reservation: Reservation, vote: ObjectVote, open: Book['open'], waitedMs: number): Hope | undefined {
+  const { mode, rule, shared, patienceMs = 0 } = reservation
+  const permits = wantedPermits(reservation)
+  const isRefused = rule.enforced && (mode === 'all' || mode === 'partial') && vote.fitting < permits
+  if (!isRefused || !vote.isProvisional || waitedMs >= patienceMs) return undefined
+  let [units, forMs] = [0, 0]
+  for (const [id, { atMs, isGranted, permits, cost }] of open) {
+    // Two decisions may wait for each other, each at the object of one rule: the one with the higher number gives in
+    // first, and the other gets what that one had.
+    const worthMs = shared && id < shared.id ? patienceMs / 2 : patienceMs
+    // Older ones are those of isolates that have died, or whose messages were lost.
+    const leftMs = atMs + worthMs - vote.nowMs
+    if (isGranted || leftMs <= 0) continue
+    units += permits * cost
+    forMs = Math.max(forMs, leftMs)
+  }
+  const wanted = permits * rule.cost + rule.reserved
+  if (units === 0 || vote.usage.some(({ remaining }) => remaining + units < wanted)) return undefined
+  return { units, forMs: Math.min(forMs, patienceMs - waitedMs) }
+}
+
+/** Permits without which it is refused. */
+function wantedPermits({ mode, permits }: Reservation): number {
+  return mode === 'partial' ? 1 : permits
+}

@@ -1,0 +1,119 @@
+import { beforeEach, describe, expect, test } from 'vitest'
+import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
+import type { ObjectVote, Reservation } from '../../src/store/durable-object/messages.ts'
+import { MemoryRows } from '../support/object-network.ts'
+import { EVERY_ALGORITHM, ruleOf } from '../support/rules.ts'
+
+const START_US = 1_700_000_000_000_000
+const PATIENCE_MS = 100
+
+let rows: MemoryRows
+let machine: LimitMachine
+beforeEach(() => {
+  rows = new MemoryRows()
+  machine = new LimitMachine(rows)
+})
+
+const RULE = ruleOf('sliding-window', [{ limit: 2, windowMs: 3_600_000 }])
+
+function asked(id: number, overrides: Partial<Reservation> = {}): Reservation {
+  const shared = { id, siblings: ['sibling'], hasNewcomers: false }
+  return { mode: 'all', permits: 1, rule: RULE, patienceMs: PATIENCE_MS, shared, ...overrides }
+}
+
+/** @returns undefined if it waits */
+function reserve(id: number, atMs = 0, overrides?: Partial<Reservation>): number | undefined {
+  return machine.reserve(asked(id, overrides), START_US + atMs * 1000)?.charged
+}
+
+function close(id: number, permits: number, atMs = 0): void {
+  machine.close({ id, permits }, START_US + atMs * 1000)
+}
+
+/** By the number of the decision, what was charged. */
+function answers(atMs = 0): (readonly [id: number | undefined, charged: number])[] {
+  return votes(atMs).map(({ reservation, vote }) => [reservation.shared?.id, vote.charged])
+}
+
+function votes(atMs = 0): readonly { readonly reservation: Reservation; readonly vote: ObjectVote }[] {
+  return machine.answers(START_US + atMs * 1000)
+}
+
+describe('a reservation that does not fit', () => {
+  test('is refused at once, if what stays charged refuses it', () => {
+    for (const id of [1, 2]) {
+      expect(reserve(id)).toBe(1)
+      close(id, 1)
+    }
+    expect(reserve(3)).toBe(0)
+  })
+
+  test.each(EVERY_ALGORITHM)('waits for what others have reserved, and gets what they give back (%s)', (name) => {
+    const rule = ruleOf(name, [{ limit: 2, windowMs: 2_000_000_000_000 }])
+    const own = (id: number) => ({ rule: { ...rule, slot: id } })
+    expect([reserve(1, 0, own(1)), reserve(2, 0, own(2)), reserve(3, 0, own(3))]).toEqual([1, 1, undefined])
+    expect(answers()).toEqual([])
+    close(1, 0)
+    expect(answers()).toEqual([[3, 1]])
+  })
+
+  test('is refused as soon as that stays charged', () => {
+    for (const id of [1, 2, 3]) reserve(id)
+    close(1, 1)
+    expect(answers()).toEqual([])
+    close(2, 1)
+    const [answer] = votes()
+    expect(answer?.vote).toMatchObject({ charged: 0, isProvisional: false })
+  })
+
+  test('waits no longer than it may', () => {
+    for (const id of [1, 2, 3]) reserve(id)
+    expect(machine.waitsUntilMs).toBe(START_US / 1000 + PATIENCE_MS / 2)
+    expect(answers(PATIENCE_MS / 2 - 1)).toEqual([])
+    expect(answers(PATIENCE_MS / 2)).toEqual([[3, 0]])
+    expect(machine.waitsUntilMs).toBe(undefined)
+  })
+
+  test('waits longer if its number is the lower one: of two that wait for each other, one gives in first', () => {
+    for (const id of [2, 3, 1]) reserve(id)
+    expect(answers(PATIENCE_MS - 1)).toEqual([])
+    expect(answers(PATIENCE_MS)).toEqual([[1, 0]])
+  })
+
+  test('does not wait for those of isolates that seem to have died', () => {
+    for (const id of [1, 2]) reserve(id)
+    expect(reserve(3, PATIENCE_MS)).toBe(0)
+  })
+
+  test('does not wait if it was not told to, or would be refused by no wait', () => {
+    for (const id of [1, 2]) reserve(id)
+    expect(reserve(3, 0, { patienceMs: 0 })).toBe(0)
+    expect(reserve(4, 0, { mode: 'peek' })).toBe(0)
+    expect(reserve(5, 0, { permits: 3 })).toBe(0)
+    expect(reserve(6, 0, { rule: { ...RULE, enforced: false } })).toBe(0)
+  })
+
+  test('writes nothing while it waits', () => {
+    for (const id of [1, 2]) reserve(id)
+    const { written } = rows
+    for (const id of [3, 4, 5]) reserve(id)
+    expect(rows.written).toBe(written)
+  })
+
+  test('charges nothing if it is given up while it waits', () => {
+    for (const id of [1, 2, 3]) reserve(id)
+    close(3, 0)
+    expect(votes()[0]?.vote).toMatchObject({ charged: 0, isVoid: true })
+    close(1, 0)
+    expect(reserve(4)).toBe(1)
+  })
+
+  test('is refused at once in a flood, in which what is given back goes to those who came before', () => {
+    for (const id of [1, 2]) reserve(id)
+    const seen = Array.from({ length: 40 }, (_, index) => reserve(index + 3))
+    expect(seen.slice(0, 16)).toEqual(Array(16).fill(undefined))
+    expect(seen.slice(16)).toEqual(Array(24).fill(0))
+    close(1, 0)
+    expect(answers()).toEqual([[3, 1]])
+  })
+})
