@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config/load-config.ts'
 import { Decider } from '../../src/decide/decider.ts'
+import { leasesOf } from '../../src/decide/leases.ts'
 import { problemResponse } from '../../src/http/problem.ts'
 import { type Answers, createProtect } from '../../src/http/protect.ts'
 import { unanswered } from '../../src/http/unanswered.ts'
@@ -37,7 +38,8 @@ function subject(policies: readonly unknown[] = [LOGIN], env: Environment = {}) 
   const [store, fallback] = [new Switched(now), new Switched(now)]
   const lines: string[] = []
   const log = (_level: string, { event }: { event: string }) => lines.push(event)
-  const decider = new Decider({ ...config, store, fallback, now, log, timeoutMs: config.storeTimeoutMs })
+  const createLeases = leasesOf(config.leases, now)
+  const decider = new Decider({ ...config, store, fallback, now, log, createLeases, timeoutMs: config.storeTimeoutMs })
   const limiter = new Limiter({ ...config, decider, health: undefined, log })
   const protect = createProtect({ ...config, limiter, health: undefined, now })
   /** @param answer the status of what answers, or what does */

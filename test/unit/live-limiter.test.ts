@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
+import { leasesOf } from '../../src/decide/leases.ts'
 import type { Log } from '../../src/decide/log.ts'
 import { composeLimiter } from '../../src/limiter/compose-limiter.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
@@ -41,7 +42,7 @@ class Site {
     const config = loadConfig(env)
     const log: Log = (level, fields) => this.log.push({ level, ...fields })
     this.store = new MemoryStore(now)
-    const composed = composeLimiter(config, { store: this.store, now, log })
+    const composed = composeLimiter(config, { store: this.store, now, log, createLeases: leasesOf(config.leases, now) })
     const documents: Documents = {
       read: async (known) => {
         this.reads++

@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config/load-config.ts'
 import { Decider } from '../../src/decide/decider.ts'
+import { leasesOf } from '../../src/decide/leases.ts'
 import type { DecisionRequest } from '../../src/limit/rule.ts'
 import { Limiter } from '../../src/limiter/limiter.ts'
 import { createPathReader } from '../../src/request/policy/request-path.ts'
@@ -30,7 +31,16 @@ function subject(policy: object = API, env: Environment = {}) {
     },
   })
   const log = () => {}
-  const decider = new Decider({ ...config, store, fallback: memory, now, log, timeoutMs: config.storeTimeoutMs })
+  const createLeases = leasesOf(config.leases, now)
+  const decider = new Decider({
+    ...config,
+    store,
+    fallback: memory,
+    now,
+    log,
+    createLeases,
+    timeoutMs: config.storeTimeoutMs,
+  })
   const limiter = new Limiter({ ...config, decider, health: undefined, log })
   /** What is left, below 0 of what was refused. */
   const call = async (plan?: string, token = 'a') => {
