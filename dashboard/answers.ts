@@ -1,7 +1,9 @@
 /** What the API answers. */
 import type { TierState } from '../src/request/caller/usage-of-rules.ts'
+import type { Deed } from '../src/rules/journal.ts'
 import type { PolicyChange } from '../src/rules/policy-changes.ts'
 import type { Statistics } from '../src/statistics/read-statistics.ts'
+import type { Refusals } from '../src/statistics/refusals-of.ts'
 
 export interface Status {
   readonly nowMs: number
@@ -22,6 +24,13 @@ export interface CallerUsage {
   readonly blocked: { readonly status: number; readonly reason: string | null; readonly untilMs: number | null } | null
   readonly tiers: readonly (TierState & { readonly isUnlimited: boolean })[]
   readonly leftOut: readonly { readonly policy: string; readonly why: string }[]
+}
+
+export interface CallerHistory {
+  /** Null: nothing is counted. */
+  readonly refusals: Refusals | null
+  /** The latest first; null: nothing is noted. */
+  readonly deeds: readonly Omit<Deed, 'digests'>[] | null
 }
 
 export interface Forgotten {

@@ -1,65 +1,46 @@
 import type { CallerUsage } from '../answers.ts'
 import { count, moment, span } from '../words.ts'
-import { Scroll } from './scroll.tsx'
+import { numeric, Table } from './table.tsx'
 
 /** Use of every tier, drawn against its limit. */
 export function Tiers({ tiers }: Pick<CallerUsage, 'tiers'>) {
   return (
-    <Scroll label="Tiers">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">tier</th>
-            <th scope="col" class="number">
-              used
+    <Table
+      label="Tiers"
+      columns={['tier', numeric('used'), numeric('of'), { name: 'share', like: 'wide' }, numeric('more in'), 'digest']}
+    >
+      {tiers.map(({ tier, route, used, limit, retryAfterMs, resetMs, key, isUnlimited, blockedUntilMs }) => {
+        const name = route === null ? tier : `${tier} ${route}`
+        const left = limit - used
+        return (
+          <tr key={name}>
+            <th scope="row">
+              {name}
+              {blockedUntilMs !== null && <span class="wrong"> blocked until {moment(blockedUntilMs)}</span>}
             </th>
-            <th scope="col" class="number">
-              of
-            </th>
-            <th scope="col" class="wide">
-              share
-            </th>
-            <th scope="col" class="number">
-              more in
-            </th>
-            <th scope="col">digest</th>
+            <td class="number">{count(used)}</td>
+            <td class="number">
+              {count(limit)}
+              {isUnlimited && <span class="quiet"> (not enforced)</span>}
+            </td>
+            <td>
+              <meter
+                aria-label={`${name}: ${count(used)} of ${count(limit)} used`}
+                min={0}
+                max={limit}
+                low={limit * 0.8}
+                high={limit - 0.5}
+                optimum={0}
+                value={Math.min(used, limit)}
+              />
+            </td>
+            <td class="number">{left > 0 ? (resetMs === 0 ? '–' : span(resetMs)) : span(retryAfterMs)}</td>
+            <td>
+              <code>{key.slice(key.lastIndexOf('{') + 1, -1)}</code>
+            </td>
           </tr>
-        </thead>
-        <tbody>
-          {tiers.map(({ tier, route, used, limit, retryAfterMs, resetMs, key, isUnlimited, blockedUntilMs }) => {
-            const name = route === null ? tier : `${tier} ${route}`
-            const left = limit - used
-            return (
-              <tr key={name}>
-                <th scope="row">
-                  {name}
-                  {blockedUntilMs !== null && <span class="wrong"> blocked until {moment(blockedUntilMs)}</span>}
-                </th>
-                <td class="number">{count(used)}</td>
-                <td class="number">
-                  {count(limit)}
-                  {isUnlimited && <span class="quiet"> (not enforced)</span>}
-                </td>
-                <td>
-                  <meter
-                    aria-label={`${name}: ${count(used)} of ${count(limit)} used`}
-                    min={0}
-                    max={limit}
-                    low={limit * 0.8}
-                    high={limit - 0.5}
-                    optimum={0}
-                    value={Math.min(used, limit)}
-                  />
-                </td>
-                <td class="number">{left > 0 ? (resetMs === 0 ? '–' : span(resetMs)) : span(retryAfterMs)}</td>
-                <td>
-                  <code>{key.slice(key.lastIndexOf('{') + 1, -1)}</code>
-                </td>
-              </tr>
-            )
-          })}
-        </tbody>
-      </table>
-    </Scroll>
+        )
+      })}
+    </Table>
   )
 }

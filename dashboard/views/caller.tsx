@@ -1,6 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { CallerUsage, Edited, Forgotten, Policies } from '../answers.ts'
 import { ask, type Problem } from '../api.ts'
+import { History } from '../parts/history.tsx'
 import { Said } from '../parts/said.tsx'
 import { Tiers } from '../parts/tiers.tsx'
 import { type Act, useAct } from '../parts/use-act.ts'
@@ -70,6 +71,7 @@ function callerOf(kind: Kind, value: string): Caller {
 function Found({ caller }: { caller: Caller }) {
   const [usage, setUsage] = useState<CallerUsage>()
   const [problem, setProblem] = useState<Problem>()
+  const [done, setDone] = useState(0)
   const act = useAct()
   const sure = useSure()
   const refresh = async () => {
@@ -87,11 +89,15 @@ function Found({ caller }: { caller: Caller }) {
     return () => clearInterval(timer)
   }, [caller])
 
+  const follow = async () => {
+    setDone((before) => before + 1)
+    await refresh()
+  }
   const reset = async () => {
     const told = ({ keys }: Forgotten) =>
       `Forgotten: what ${count(keys.length)} ${keys.length === 1 ? 'policy' : 'policies'} had counted.`
     await act.run('/reset', { caller }, told)
-    await refresh()
+    await follow()
   }
   return (
     <section aria-labelledby="found">
@@ -110,7 +116,8 @@ function Found({ caller }: { caller: Caller }) {
         </button>
       </div>
       <Said act={act} />
-      <Orders who={caller} sure={sure.ask} onDone={refresh} />
+      <Orders who={caller} sure={sure.ask} onDone={follow} />
+      <History caller={caller} done={done} />
       {sure.element}
     </section>
   )

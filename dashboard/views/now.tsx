@@ -3,7 +3,7 @@ import type { Counted, PolicyInForce, Status } from '../answers.ts'
 import { dollarsOf, latencyOf, overTime, refusedOf, totalOf } from '../figures.ts'
 import { Figure } from '../parts/figure.tsx'
 import { Plot } from '../parts/plot.tsx'
-import { Scroll } from '../parts/scroll.tsx'
+import { numeric, Table } from '../parts/table.tsx'
 import { usePolled } from '../parts/use-polled.ts'
 import { count, span, storeName } from '../words.ts'
 
@@ -110,51 +110,29 @@ function Policies({ policies, counted }: { policies: readonly PolicyInForce[]; c
   return (
     <section aria-labelledby="policies">
       <h2 id="policies">Policies in force</h2>
-      <Scroll label="Policies in force">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">policy</th>
-              <th scope="col">limits</th>
-              <th scope="col">counts by</th>
-              <th scope="col">applies to</th>
-              <th scope="col">mode</th>
-              {counted && (
-                <th scope="col" class="number">
-                  admitted
-                </th>
-              )}
-              {counted && (
-                <th scope="col" class="number">
-                  over its limit
-                </th>
-              )}
-              {counted && (
-                <th scope="col" class="number">
-                  in all
-                </th>
-              )}
+      <Table
+        label="Policies in force"
+        columns={[
+          ...['policy', 'limits', 'counts by', 'applies to', 'mode'],
+          ...(counted ? ['admitted', 'over its limit', 'in all'].map(numeric) : []),
+        ]}
+      >
+        {policies.map(({ name, tiers, by, match, mode }) => {
+          const { admitted, limited, all } = numbers(name)
+          return (
+            <tr key={name}>
+              <th scope="row">{name}</th>
+              <td>{tiers.map(({ limit, windowMs }) => `${count(limit)} per ${span(windowMs)}`).join(', ')}</td>
+              <td>{by.join(' + ')}</td>
+              <td>{match ? match.join(', ') : 'everything'}</td>
+              <td>{mode}</td>
+              {counted && <td class="number">{count(admitted)}</td>}
+              {counted && <td class="number">{count(limited)}</td>}
+              {counted && <td class="number">{count(all)}</td>}
             </tr>
-          </thead>
-          <tbody>
-            {policies.map(({ name, tiers, by, match, mode }) => {
-              const { admitted, limited, all } = numbers(name)
-              return (
-                <tr key={name}>
-                  <th scope="row">{name}</th>
-                  <td>{tiers.map(({ limit, windowMs }) => `${count(limit)} per ${span(windowMs)}`).join(', ')}</td>
-                  <td>{by.join(' + ')}</td>
-                  <td>{match ? match.join(', ') : 'everything'}</td>
-                  <td>{mode}</td>
-                  {counted && <td class="number">{count(admitted)}</td>}
-                  {counted && <td class="number">{count(limited)}</td>}
-                  {counted && <td class="number">{count(all)}</td>}
-                </tr>
-              )
-            })}
-          </tbody>
-        </table>
-      </Scroll>
+          )
+        })}
+      </Table>
     </section>
   )
 }
@@ -184,33 +162,20 @@ function MostRefused({ counted: { refused } }: { counted: Counted }) {
       {refused.callers.length === 0 ? (
         <p class="quiet">Nobody was refused.</p>
       ) : (
-        <Scroll label="Callers refused most">
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">caller</th>
-                <th scope="col">policy</th>
-                <th scope="col" class="number">
-                  refused
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {refused.callers.slice(0, 20).map(({ digest, policy, atLeast, atMost, label }) => (
-                <tr key={`${policy} ${digest}`}>
-                  <th scope="row">
-                    <a href={`#caller/${encodeURIComponent(digest)}`}>
-                      <code>{digest}</code>
-                    </a>
-                    {label !== undefined && <span class="quiet"> {label}</span>}
-                  </th>
-                  <td>{policy}</td>
-                  <td class="number">{atLeast === atMost ? count(atMost) : `${count(atLeast)} to ${count(atMost)}`}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </Scroll>
+        <Table label="Callers refused most" columns={['caller', 'policy', numeric('refused')]}>
+          {refused.callers.slice(0, 20).map(({ digest, policy, atLeast, atMost, label }) => (
+            <tr key={`${policy} ${digest}`}>
+              <th scope="row">
+                <a href={`#caller/${encodeURIComponent(digest)}`}>
+                  <code>{digest}</code>
+                </a>
+                {label !== undefined && <span class="quiet"> {label}</span>}
+              </th>
+              <td>{policy}</td>
+              <td class="number">{atLeast === atMost ? count(atMost) : `${count(atLeast)} to ${count(atMost)}`}</td>
+            </tr>
+          ))}
+        </Table>
       )}
     </section>
   )

@@ -1,10 +1,11 @@
 import { useEffect, useState } from 'preact/hooks'
+import { blockInWords, limitsInWords, whoInWords } from '../../src/rules/in-words.ts'
 import type { Edited, Entry, Revision, RulesNow, ShadowCounts } from '../answers.ts'
 import { ask, type Problem } from '../api.ts'
 import { Editor } from '../parts/editor.tsx'
 import { Figure } from '../parts/figure.tsx'
 import { Said } from '../parts/said.tsx'
-import { Scroll } from '../parts/scroll.tsx'
+import { Table } from '../parts/table.tsx'
 import { useAct } from '../parts/use-act.ts'
 import { useSure } from '../parts/use-sure.tsx'
 import { count, moment } from '../words.ts'
@@ -70,66 +71,37 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
       <h2 id="entries">Blocks, allows and overrides</h2>
       {rows.length === 0 && <p class="quiet">There are none. A caller’s page sets them.</p>}
       {rows.length > 0 && (
-        <Scroll label="Blocks, allows and overrides">
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">what</th>
-                <th scope="col">who</th>
-                <th scope="col">how</th>
-                <th scope="col">until</th>
-                <th scope="col">reason</th>
-                <th scope="col">
-                  <span class="unseen">take back</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {rows.map(({ kind, entry }) => (
-                <tr key={`${kind} ${JSON.stringify(entry)}`}>
-                  <td>{KINDS[kind]}</td>
-                  <th scope="row">{whoOf(entry)}</th>
-                  <td>{howOf(entry)}</td>
-                  <td>{entry.until ? moment(Date.parse(entry.until)) : 'no end'}</td>
-                  <td>{entry.reason}</td>
-                  <td>
-                    <button
-                      type="button"
-                      class="plain"
-                      aria-label={`Take back: ${KINDS[kind]}, ${whoOf(entry)}`}
-                      onClick={() => takeBack(kind, entry)}
-                    >
-                      Take back
-                    </button>
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </Scroll>
+        <Table
+          label="Blocks, allows and overrides"
+          columns={['what', 'who', 'how', 'until', 'reason', { name: 'take back', like: 'unseen' }]}
+        >
+          {rows.map(({ kind, entry }) => (
+            <tr key={`${kind} ${JSON.stringify(entry)}`}>
+              <td>{KINDS[kind]}</td>
+              <th scope="row">{whoInWords(entry)}</th>
+              <td>{HOW[kind](entry)}</td>
+              <td>{entry.until ? moment(Date.parse(entry.until)) : 'no end'}</td>
+              <td>{entry.reason}</td>
+              <td>
+                <button
+                  type="button"
+                  class="plain"
+                  aria-label={`Take back: ${KINDS[kind]}, ${whoInWords(entry)}`}
+                  onClick={() => takeBack(kind, entry)}
+                >
+                  Take back
+                </button>
+              </td>
+            </tr>
+          ))}
+        </Table>
       )}
       <Said act={act} />
     </section>
   )
 }
 
-function whoOf({ by, digest, value, cidr, country, asn }: Entry): string {
-  if (cidr !== undefined) return cidr
-  if (country !== undefined) return `country ${country}`
-  if (asn !== undefined) return `AS ${asn}`
-  return [by, digest ?? value].filter(Boolean).join(' ')
-}
-
-function howOf({ status, limits, times, unlimited, policies }: Entry): string {
-  const about = policies ? ` (${policies.join(', ')})` : ''
-  if (limits)
-    return Object.entries(limits)
-      .map((pair) => pair.join(': '))
-      .join('; ')
-  if (times !== undefined) return `limits × ${times}${about}`
-  if (unlimited) return `no limits${about}`
-  return status === undefined ? '' : `answered ${status}`
-}
+const HOW = { blocks: blockInWords, allows: () => '', overrides: limitsInWords } as const
 
 function Shadow({ counts }: { counts: ShadowCounts }) {
   return (
@@ -159,43 +131,28 @@ function Versions({ versions, onDone }: { versions: readonly Revision[]; onDone:
   return (
     <section aria-labelledby="versions">
       <h2 id="versions">Versions</h2>
-      <Scroll label="Versions">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">version</th>
-              <th scope="col">when</th>
-              <th scope="col">by</th>
-              <th scope="col">why</th>
-              <th scope="col">
-                <span class="unseen">roll back</span>
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {versions.map(({ version, atMs, by, why }, at) => (
-              <tr key={version}>
-                <th scope="row">{version}</th>
-                <td>{moment(atMs)}</td>
-                <td>{by}</td>
-                <td>{why}</td>
-                <td>
-                  {at > 0 && (
-                    <button
-                      type="button"
-                      class="plain"
-                      aria-label={`Roll back to version ${version}`}
-                      onClick={() => sure.ask(`Make version ${version} the newest one again?`, () => goBack(version))}
-                    >
-                      Roll back
-                    </button>
-                  )}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
+      <Table label="Versions" columns={['version', 'when', 'by', 'why', { name: 'roll back', like: 'unseen' }]}>
+        {versions.map(({ version, atMs, by, why }, at) => (
+          <tr key={version}>
+            <th scope="row">{version}</th>
+            <td>{moment(atMs)}</td>
+            <td>{by}</td>
+            <td>{why}</td>
+            <td>
+              {at > 0 && (
+                <button
+                  type="button"
+                  class="plain"
+                  aria-label={`Roll back to version ${version}`}
+                  onClick={() => sure.ask(`Make version ${version} the newest one again?`, () => goBack(version))}
+                >
+                  Roll back
+                </button>
+              )}
+            </td>
+          </tr>
+        ))}
+      </Table>
       <Said act={act} />
       {sure.element}
     </section>

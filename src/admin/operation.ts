@@ -14,7 +14,7 @@ export interface Operated {
   /** What the configuration was read from. */
   readonly env: Environment
   /** Undefined: no rules are followed. */
-  readonly governed: Pick<Governed, 'documents' | 'state'> | undefined
+  readonly governed: Pick<Governed, 'documents' | 'journal' | 'state'> | undefined
   /** Asked directly: an operator is to see what it holds, and not what stands in for it. */
   readonly store: Pick<Store, 'decide' | 'learn'>
   readonly decider: Pick<Decider, 'forget'>

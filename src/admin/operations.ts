@@ -1,4 +1,5 @@
 import type { Operation } from './operation.ts'
+import { history } from './operations/history.ts'
 import { diff, policies, push, validate } from './operations/policies.ts'
 import { reset } from './operations/reset.ts'
 import { allow, block, override, rules } from './operations/rules.ts'
@@ -10,7 +11,7 @@ import { rollback, version, versions } from './operations/versions.ts'
 /** All that the API can do, in the order of its document. */
 export const OPERATIONS: readonly Operation[] = [
   ...[status, live, statistics],
-  ...[usage, reset],
+  ...[usage, reset, history],
   ...[rules, block, allow, override],
   ...[policies, validate, diff, push],
   ...[versions, version, rollback],

@@ -29,6 +29,8 @@ export interface Governed {
   readonly limiter: Pick<Limiter, 'decide'>
   /** Where the rules are. */
   readonly documents: Documents
+  /** Where it is noted what was done about single callers. */
+  readonly journal: Documents
   readonly state: () => RulesState
 }
 

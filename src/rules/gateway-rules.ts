@@ -28,24 +28,29 @@ export function rulesKey(keyPrefix: string): string {
   return `${keyPrefix}:rules`
 }
 
+/** Where it is noted what was done about single callers. */
+export function journalKey(keyPrefix: string): string {
+  return `${keyPrefix}:journal`
+}
+
 /** Makes the gateway follow the rules of its deployment. */
 export function gatewayRules(options: GatewayRulesOptions, { refreshMs, isShadow }: RulesConfig): Govern {
   const { config, env, store, readClaim, now, log } = options
   return function govern(composed) {
-    const documents = documentsOf(options)
+    const documents = documentsAt(rulesKey(config.keyPrefix), options)
+    const journal = documentsAt(journalKey(config.keyPrefix), options)
     const limiter = new LiveLimiter({
       ...{ documents, refreshMs, isShadow, config, composed, readClaim, now, log },
       policiesOf: (tables, list) => policiesOf(env, tables, list),
       prepareFor: (policies) => store.learn?.(new Set(policies.map(({ algorithm }) => algorithm))),
     })
-    return { limiter, documents, state: () => limiter.state }
+    return { limiter, documents, journal, state: () => limiter.state }
   }
 }
 
 /** Rules are kept where counts are. In memory, each isolate has rules of its own, as it has limits of its own. */
-function documentsOf({ config, env, now }: GatewayRulesOptions): Documents {
-  const { store, redis, keyPrefix, storeTimeoutMs: timeoutMs } = config
-  const key = rulesKey(keyPrefix)
+function documentsAt(key: string, { config, env, now }: GatewayRulesOptions): Documents {
+  const { store, redis, storeTimeoutMs: timeoutMs } = config
   if (store === 'durable-object') {
     return new ObjectDocuments({ namespace: env[OBJECTS] as ObjectNamespace, key, timeoutMs })
   }

@@ -67,7 +67,7 @@ export async function readStatistics(counters: Counters, query: StatisticsQuery)
     periods: periods.map((period) => ({
       startMs: period.startMs,
       ...numbersOf(period.counts),
-      refused: refusedOf(sketchOf(period)),
+      refused: refusedCallersIn(period),
     })),
     total: numbersOf(sumCounts(periods.map(({ counts }) => counts))),
     refused: refusedOf(sketches.reduce((sum, sketch) => mergeSketches(sum, sketch, SKETCH_CAPACITY), NO_SKETCH)),
@@ -80,6 +80,11 @@ export async function readStatistics(counters: Counters, query: StatisticsQuery)
  */
 export async function readTotals(counters: Counters): Promise<Numbers> {
   return numbersOf(await counters.totals())
+}
+
+/** Who was refused most in a period. */
+export function refusedCallersIn(period: Period): RefusedCallers {
+  return refusedOf(sketchOf(period))
 }
 
 function sketchOf({ sketches }: Period): Sketch {

@@ -23,6 +23,8 @@ export interface DocumentWrite {
   readonly by: string
   /** As long at most. */
   readonly why: string
+  /** Versions that are kept, this one among them: the same for all writes of a document. Left out, `KEPT_VERSIONS`. */
+  readonly kept?: number | undefined
 }
 
 /** What became of a write. A refused one leaves all as it was. */

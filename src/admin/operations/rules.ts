@@ -1,11 +1,9 @@
 import * as v from 'valibot'
-import { type Rules, readTarget } from '../../rules/document.ts'
+import type { Rules } from '../../rules/document.ts'
 import { currentRules } from '../../rules/editor.ts'
-import { type Entries, type EntryList, withEntry, withoutEntry } from '../../rules/edits.ts'
-import { whoInWords } from '../../rules/in-words.ts'
-import { changeRules, edited, note, rulesOrProblem, toldOf, until, untilOf } from '../change-rules.ts'
-import { badInput, defineOperation, type Operated, OperationError } from '../operation.ts'
-import { targetOfWho, who } from '../who-schema.ts'
+import { rulesOrProblem } from '../change-rules.ts'
+import { defineOperation } from '../operation.ts'
+import { order, ordered, writeOrder } from '../order.ts'
 
 const entry = v.looseObject({})
 const version = v.pipe(v.number(), v.integer(), v.minValue(0))
@@ -76,24 +74,13 @@ export const rules = defineOperation({
   },
 })
 
-const reason = v.optional(v.pipe(v.string(), v.description('For the entry; a blocked caller is told it.')))
-const remove = v.optional(v.pipe(v.boolean(), v.description('Take back what is there for `who`.')), false)
-
-/** What all three take. */
-const order = { who, reason, ...until, remove, ...note }
-const ordered = v.strictObject({
-  ...edited.entries,
-  who: v.pipe(entry, v.description('Whom it is about, as the rules have it.')),
-  entry: v.pipe(v.nullable(entry), v.description('As it stands in the rules now; null: it was taken back.')),
-})
-
 export const block = defineOperation({
   method: 'POST',
   path: '/block',
   summary: 'Let a caller, a network, a country or a network operator in no more, or again',
   body: v.strictObject({ ...order, status: v.optional(v.number()) }),
   answer: ordered,
-  run: (operated, { body: { status, ...asked } }) => write(operated, 'blocks', asked, { status }),
+  run: (operated, { body: { status, ...asked } }) => writeOrder(operated, 'blocks', asked, { status }),
 })
 
 export const allow = defineOperation({
@@ -102,7 +89,7 @@ export const allow = defineOperation({
   summary: 'Limit a caller or a network no more, or again; it is counted all the same',
   body: v.strictObject(order),
   answer: ordered,
-  run: (operated, { body }) => write(operated, 'allows', body, {}),
+  run: (operated, { body }) => writeOrder(operated, 'allows', body, {}),
 })
 
 export const override = defineOperation({
@@ -120,32 +107,5 @@ export const override = defineOperation({
   }),
   answer: ordered,
   run: (operated, { body: { limits, times, unlimited, policies, ...asked } }) =>
-    write(operated, 'overrides', asked, { limits, times, unlimited, policies }),
+    writeOrder(operated, 'overrides', asked, { limits, times, unlimited, policies }),
 })
-
-type Order = v.InferOutput<v.StrictObjectSchema<typeof order, undefined>>
-
-/** @param said what an entry of this list says, beside whom it is about */
-async function write<List extends EntryList>(
-  operated: Operated,
-  list: List,
-  { who, reason, remove, until, for: duration, ...note }: Order,
-  said: Partial<Entries[List]>,
-): Promise<v.InferOutput<typeof ordered>> {
-  const nowMs = operated.now()
-  const target = await targetOfWho(who, operated.config)
-  const done = `${list.slice(0, -1)} ${whoInWords(target)}`
-  if (remove) {
-    if (Object.values({ ...said, reason, until, duration }).some((value) => value !== undefined)) {
-      throw new OperationError(badInput('remove', 'nothing beside it but whom it is about'))
-    }
-    const change = (rules: Rules) => withoutEntry(list, rules, readTarget(target), nowMs)
-    const changed = await changeRules(operated, change, { ...note, why: note.why || `remove ${done}` }, false)
-    return { ...toldOf(changed), who: { ...target }, entry: null }
-  }
-  const entry = { ...target, ...said, reason, until: untilOf({ until, for: duration }, nowMs) } as Entries[List]
-  const change = (rules: Rules) => withEntry(list, rules, entry, nowMs)
-  // Only limits can go out of step with policies.
-  const changed = await changeRules(operated, change, { ...note, why: note.why || done }, list === 'overrides')
-  return { ...toldOf(changed), who: { ...target }, entry: { ...changed.rules[list].at(-1) } }
-}

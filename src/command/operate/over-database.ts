@@ -3,7 +3,7 @@ import { problemOf } from '../../admin/problem-of.ts'
 import { readInput } from '../../admin/read-input.ts'
 import type { Health } from '../../gateway/health.ts'
 import type { RulesState } from '../../limiter/governed.ts'
-import { rulesKey } from '../../rules/gateway-rules.ts'
+import { journalKey, rulesKey } from '../../rules/gateway-rules.ts'
 import { RedisDocuments } from '../../store/redis/documents/redis-documents.ts'
 import { StoreError } from '../../store/store.ts'
 import { configOf, environmentOf } from '../caller/ask.ts'
@@ -43,11 +43,12 @@ function operatedOver(connection: Connection, settings: Settings, about: About):
   const config = configOf(settings)
   const store = storeOf(connection, config)
   const { client, secrets } = connection
-  const key = rulesKey(config.keyPrefix)
-  const documents = new RedisDocuments({ client, secrets, key, timeoutMs: CALL_TIMEOUT_MS })
+  const documentsAt = (key: string) => new RedisDocuments({ client, secrets, key, timeoutMs: CALL_TIMEOUT_MS })
+  const documents = documentsAt(rulesKey(config.keyPrefix))
+  const journal = documentsAt(journalKey(config.keyPrefix))
   return {
     ...{ config, env: environmentOf(settings), store, decider: store, now: Date.now },
-    governed: about === 'rules' || config.rules ? { documents, state: () => NO_ISOLATE } : undefined,
+    governed: about === 'rules' || config.rules ? { documents, journal, state: () => NO_ISOLATE } : undefined,
     readHealth: async () => NO_GATEWAY,
     ...{ upstream: undefined, counters: undefined },
   }

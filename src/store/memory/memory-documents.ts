@@ -38,10 +38,10 @@ export class MemoryDocuments implements Documents {
     const { version } = this.#newest
     const refusal = refusalOf(write, version)
     if (refusal) return refusal
-    const { text, by, why } = write
+    const { text, by, why, kept = KEPT_VERSIONS } = write
     const atMs = Math.floor(this.#now())
     const written = { version: version + 1, atMs, by: cutNote(by), why: cutNote(why), text }
-    this.#kept = [written, ...this.#kept].slice(0, KEPT_VERSIONS)
+    this.#kept = [written, ...this.#kept].slice(0, kept)
     return { kind: 'written', version: written.version, atMs }
   }
 

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
+import { createClient } from '@redis/client'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Ajv2020 } from 'ajv/dist/2020.js'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { version } from '../../../package.json'
 import { startGateway } from '../../support/gateway.ts'
 import { json, send } from '../../support/http-client.ts'
@@ -66,6 +67,14 @@ async function call(path: string, request: OperatorRequest = {}, status = 200) {
   expect(validate(value), JSON.stringify([validate.errors, value])).toBe(true)
   if (!isProblem) called.add(`${method} ${operation}`)
   return value as Record<string, unknown>
+}
+
+/** All that is noted of what was done about callers. */
+async function redisJournal(): Promise<object> {
+  const redis = await createClient({ url: `redis://127.0.0.1:${inject('redisPort')}` }).connect()
+  const journal = await redis.hGetAll(`${KEY_PREFIX}:journal`)
+  redis.destroy()
+  return journal
 }
 
 async function spend(path: string, headers: Readonly<Record<string, string>>, method = 'GET'): Promise<number> {
@@ -153,6 +162,8 @@ test('reset ends a refusal that the isolate remembers', async () => {
 
 test.each([
   ['/usage', {}, 'caller'],
+  ['/history', { caller: {} }, 'caller'],
+  ['/history', { caller: { ip: '203.0.113.7' }, periods: 0 }, 'periods'],
   ['/usage', { caller: {} }, 'caller'],
   ['/usage', { caller: 'x' }, 'caller'],
   ['/usage', { caller: { name: 'x' } }, 'caller.name'],
@@ -341,6 +352,39 @@ describe('the rules', () => {
   })
 })
 
+test('history tells when a caller was refused, and what was done about it, by whom and why', async () => {
+  const token = randomUUID()
+  const headers = { Authorization: `Bearer ${token}` }
+  await call('/block', { body: { who: { token }, status: 404, by: 'ann', why: 'abuse' } })
+  await call('/block', { body: { who: { token }, remove: true, by: 'bob' } })
+  await call('/override', { body: { who: { token }, limits: { default: '3/1h, 100/1d' }, reason: 'slower' } })
+  await call('/override', { body: { who: { token: 'another' }, times: 2 } })
+  await call('/allow', { body: { who: { cidr: '192.0.2.0/24' } } })
+  await expect.poll(() => spend('/', headers), { interval: 50 }).toBe(429)
+  await call('/reset', { body: { caller: { token }, policies: ['default'], by: 'ann' } })
+  const { deeds } = await call('/history', { body: { caller: { token } } })
+  expect(deeds).toMatchObject([
+    { by: 'ann', what: 'reset of default', why: '' },
+    { by: 'operator', what: 'override, default 3/1h, 100/1d', why: 'slower' },
+    { by: 'bob', what: 'no block any more', why: '' },
+    { by: 'ann', what: 'block, answered 404', why: 'abuse' },
+  ])
+  const told = (caller: object) => async () => {
+    // What an isolate has counted goes out with a later request.
+    await spend('/', { 'CF-Connecting-IP': '203.0.113.50' })
+    const { refusals } = await call('/history', { body: { caller, by: 'minute' } })
+    const { periods } = refusals as { periods: { policies: { policy: string; atLeast: number }[] }[] }
+    return periods.flatMap(({ policies }) => policies.map(({ policy, atLeast }) => `${policy} ${atLeast > 0}`))
+  }
+  await expect.poll(told({ token })).toContain('default true')
+  const { tiers } = await call('/usage', { body: { caller: { token } } })
+  const digest = (tiers as { key: string }[])[0]?.key.slice(-23, -1)
+  expect(await told({ digest })()).toContain('default true')
+  expect((await call('/history', { body: { caller: { digest } } })).deeds).toEqual(deeds)
+  expect(await call('/history', { body: { caller: { token: randomUUID() } } })).toMatchObject({ deeds: [] })
+  expect(JSON.stringify(await redisJournal())).not.toContain(token)
+})
+
 test('statistics tells what was counted, minute by minute and hour by hour', async () => {
   await expect
     .poll(async () => {
@@ -361,6 +405,8 @@ test('without RULES, it is said that there are none', async () => {
   }
   expect((await operate(plain.url, '/block', { body: { who: { ip: '203.0.113.7' } } })).status).toBe(404)
   expect((await operate(plain.url, '/policies')).status).toBe(200)
+  const body = { caller: { token: 'x' } }
+  expect(json(await operate(plain.url, '/history', { body }))).toEqual({ refusals: null, deeds: null })
   await plain.stop()
 })
 

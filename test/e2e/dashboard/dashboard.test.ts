@@ -158,6 +158,9 @@ test('a caller is blocked and is then refused, until it is unblocked', async () 
   await page.getByText('Not let in').waitFor()
   await page.getByRole('button', { name: 'Unblock' }).click()
   await page.getByText('No longer blocked.').waitFor()
+  const deeds = page.getByRole('region', { name: 'What was done' }).getByRole('row')
+  await expect.poll(() => deeds.allTextContents()).toHaveLength(3)
+  expect((await deeds.allTextContents()).join()).toMatch(/no block any more.*block/s)
   await expectSoon({ Authorization }, 200)
 })
 
@@ -241,6 +244,9 @@ test('numbers move under load, and lead to who is refused most', async () => {
   await expect
     .poll(() => page.getByRole('meter', { name: 'default-1h' }).getAttribute('aria-label'))
     .toBe('default-1h: 10 of 10 used')
+  const refusals = page.getByRole('region', { name: 'Refusals' }).getByRole('row').nth(1)
+  expect(await refusals.textContent()).toContain('default')
+  await expectAccessible(page)
 })
 
 test('every view fits a phone', async () => {

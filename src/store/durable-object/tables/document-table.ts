@@ -51,7 +51,7 @@ export class DocumentTable {
       'INSERT INTO documents (version, atMs, "by", why, text) VALUES (?, ?, ?, ?, ?)',
       ...[version, nowMs, cutNote(write.by), cutNote(write.why), write.text],
     )
-    this.#sql.exec('DELETE FROM documents WHERE version <= ?', version - KEPT_VERSIONS)
+    this.#sql.exec('DELETE FROM documents WHERE version <= ?', version - (write.kept ?? KEPT_VERSIONS))
     return { kind: 'written', version, atMs: nowMs }
   }
 

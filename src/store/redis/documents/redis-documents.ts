@@ -50,8 +50,8 @@ export class RedisDocuments implements Documents {
     return Array.from({ length: count }, (_, index) => revisionOf(reply.slice(4 * index, 4 * index + 4)))
   }
 
-  async write({ text, expectedVersion, by, why }: DocumentWrite): Promise<Written> {
-    const args = [expectedVersion, text, cutNote(by), cutNote(why), MAX_DOCUMENT_BYTES, KEPT_VERSIONS]
+  async write({ text, expectedVersion, by, why, kept = KEPT_VERSIONS }: DocumentWrite): Promise<Written> {
+    const args = [expectedVersion, text, cutNote(by), cutNote(why), MAX_DOCUMENT_BYTES, kept]
     const [kind, version, atMs] = asTexts(await this.#calls.evaluate(WRITE, this.#keys, args))
     switch (kind) {
       case 'written':

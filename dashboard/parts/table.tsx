@@ -1,0 +1,41 @@
+import type { ComponentChildren } from 'preact'
+import { Scroll } from './scroll.tsx'
+
+/** Head of a column: its name, or that and what it is like. */
+export type Column = string | { readonly name: string; readonly like: 'number' | 'wide' | 'unseen' }
+
+export interface TableProps {
+  /** What it lists, for those who do not see it. */
+  readonly label: string
+  readonly columns: readonly Column[]
+  /** Its rows. */
+  readonly children: ComponentChildren
+}
+
+/** Rows under a head. */
+export function Table({ label, columns, children }: TableProps) {
+  return (
+    <Scroll label={label}>
+      <table>
+        <thead>
+          <tr>{columns.map(head)}</tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </Scroll>
+  )
+}
+
+function head(column: Column) {
+  const { name, like } = typeof column === 'string' ? { name: column, like: undefined } : column
+  return (
+    <th key={name} scope="col" class={like === 'unseen' ? undefined : like}>
+      {like === 'unseen' ? <span class="unseen">{name}</span> : name}
+    </th>
+  )
+}
+
+/** Of figures. */
+export function numeric(name: string): Column {
+  return { name, like: 'number' }
+}

@@ -1,0 +1,60 @@
+import type { Documents, StoredDocument } from '../store/documents.ts'
+import { StoreError } from '../store/store.ts'
+
+/** What an operator has done about a caller. */
+export interface Deed {
+  /** Milliseconds since the Unix epoch. */
+  readonly atMs: number
+  /** Who, as they said. */
+  readonly by: string
+  /** In a few words, such as `block, answered 403`. */
+  readonly what: string
+  /** Empty if they did not say. */
+  readonly why: string
+  /** Of the caller, as keys and rules have them. */
+  readonly digests: readonly string[]
+}
+
+/** Of all callers together. With the longest notes, they take less than a document may. */
+const KEPT_DEEDS = 500
+/** Of each word of a deed. */
+const MAX_CHARACTERS = 200
+/** A caller has one for each thing that it is counted by. */
+const MAX_DIGESTS = 20
+const MOST_TRIES = 10
+
+/**
+ * Notes what was done. It has been done: should the store not answer now, the note is missing, and nothing else.
+ * @param deed of which long words are cut
+ */
+export async function noteDeed(journal: Documents, deed: Deed): Promise<void> {
+  try {
+    for (let tries = 0; tries < MOST_TRIES; tries++) {
+      // Without a known version, there is always an answer.
+      const { version, text } = (await journal.read()) as StoredDocument
+      const deeds = [cut(deed), ...deedsIn(text)].slice(0, KEPT_DEEDS)
+      const write = { text: JSON.stringify({ deeds }), expectedVersion: version, by: deed.by, why: deed.what, kept: 1 }
+      if ((await journal.write(write)).kind !== 'conflict') return
+    }
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error
+  }
+}
+
+/** What was done about a caller, the latest first. @param digests it is known by @throws {StoreError} */
+export async function deedsAbout(journal: Documents, digests: ReadonlySet<string>): Promise<readonly Deed[]> {
+  const { text } = (await journal.read()) as StoredDocument
+  return deedsIn(text).filter((deed) => deed.digests.some((digest) => digests.has(digest)))
+}
+
+/** Nothing but this file writes them; whatever else stands there is none. */
+function deedsIn(text: string): readonly Deed[] {
+  if (text === '') return []
+  const { deeds } = JSON.parse(text) as { readonly deeds?: unknown }
+  return Array.isArray(deeds) ? (deeds as Deed[]).filter(({ digests }) => Array.isArray(digests)) : []
+}
+
+function cut({ atMs, by, what, why, digests }: Deed): Deed {
+  const short = (text: string) => text.slice(0, MAX_CHARACTERS)
+  return { atMs, by: short(by), what: short(what), why: short(why), digests: digests.slice(0, MAX_DIGESTS) }
+}
