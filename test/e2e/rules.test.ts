@@ -14,6 +14,7 @@ import { startUpstream, type Upstream } from '../support/upstream.ts'
 
 const SECRET = 'a secret for tests only'
 const NOTE = { by: 'test', why: 'test' }
+const ADDRESS = { 'CF-Connecting-IP': '127.0.0.1' }
 const digest = createDigest(SECRET)
 
 let upstream: Upstream
@@ -72,7 +73,7 @@ async function edit(change: (rules: Rules) => Rules): Promise<void> {
 }
 
 function call(token: string, point = points[0]): Promise<Response> {
-  return fetch(new URL('/things', point?.url), { headers: { Authorization: `Bearer ${token}` } })
+  return fetch(new URL('/things', point?.url), { headers: { ...ADDRESS, Authorization: `Bearer ${token}` } })
 }
 
 async function statuses(token: string, count: number): Promise<number[]> {
@@ -152,8 +153,7 @@ test('an address in a network is blocked, also for what is exempt, and one that 
     withEntry('blocks', withEntry('allows', rules, callerOf('vip'), 0), { cidr: '0.0.0.0/1' }, Date.now()),
   )
   await startPoints(1, { RATE_LIMITS: '2/1m', EXEMPT: 'GET /healthz', RULES_REFRESH_MS: 3_600_000 })
-  // Miniflare says what the client's address is: that of this machine.
-  const health = await fetch(new URL('/healthz', points[0]?.url))
+  const health = await fetch(new URL('/healthz', points[0]?.url), { headers: ADDRESS })
   expect([health.status, (await call('anyone')).status]).toEqual([403, 403])
   expect(await statuses('vip', 4)).toEqual([200, 200, 200, 200])
   const response = await call('vip')

@@ -37,14 +37,14 @@ export function exchangeFault(options: ExchangeFault): Scenario {
 }
 
 async function run(site: Site, length: Length, options: ExchangeFault): Promise<Outcome> {
-  const { points, upstream, pids } = site
+  const { points, upstream } = site
   const { path, method = 'GET', check, mostGrowthMiB } = options
   const logStarts = points.map(({ log }) => log.length)
   const startedMs = performance.now()
-  const startMiB = await residentMiB(pids)
+  const startMiB = await residentMiB(points)
   let mostMiB = 0
   const sampling = setInterval(async () => {
-    const now = await residentMiB(pids)
+    const now = await residentMiB(points)
     mostMiB = Math.max(mostMiB, ...now.map((mib, index) => mib - (startMiB[index] ?? 0)))
   }, 50)
 

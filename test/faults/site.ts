@@ -3,7 +3,6 @@ import { type RestFront, startRestFront } from '../../tools/rest-front.ts'
 import { type Bundle, buildBundle, removeBundle } from '../support/build-bundle.ts'
 import { type DirectGateway, startDirectGateway } from '../support/direct-gateway.ts'
 import { LOCAL_SHARE, PLANTED, policiesOf } from './callers.ts'
-import { workerdPids } from './memory.ts'
 import { FaultyRedis } from './redis.ts'
 import type { Length } from './scenario.ts'
 import { startTraffic } from './traffic.ts'
@@ -11,14 +10,12 @@ import { type FaultyUpstream, startFaultyUpstream } from './upstream.ts'
 
 const WARM_UP_REQUESTS = 300
 /** Half of what Cloudflare gives an isolate. workerd has no limit of its own, and ends when this one is passed. */
-const V8_FLAGS = '--max-heap-size=64'
+const V8_FLAGS = ['--max-heap-size=64']
 const KEY_PREFIX = 'faults'
 
 /** All that a scenario can break: points of presence on one Redis, behind a REST front, before one API. */
 export interface Site {
   readonly points: readonly DirectGateway[]
-  /** Process of each point, in no particular order. */
-  readonly pids: readonly number[]
   readonly redis: FaultyRedis
   /** Serves the Redis. */
   readonly rest: RestFront
@@ -48,13 +45,9 @@ export async function startSite(length: Length, given?: Bundle): Promise<Site> {
     ON_STORE_ERROR: 'local',
     LOCAL_SHARE,
   }
-  process.env.MINIFLARE_WORKERD_V8_FLAGS = V8_FLAGS
-  const others = new Set(await workerdPids())
   const points = await Promise.all(
-    Array.from({ length: length.points }, () => startDirectGateway({ bundle, bindings })),
+    Array.from({ length: length.points }, () => startDirectGateway({ bundle, bindings, v8Flags: V8_FLAGS })),
   )
-  delete process.env.MINIFLARE_WORKERD_V8_FLAGS
-  const pids = (await workerdPids()).filter((pid) => !others.has(pid))
   // Compiled, connected, and as large as it is going to be.
   const urls = points.map(({ url }) => url)
   const traffic = startTraffic({ ...length, points: urls, upstream })
@@ -62,7 +55,6 @@ export async function startSite(length: Length, given?: Bundle): Promise<Site> {
   await traffic.stop()
   return {
     points,
-    pids,
     redis,
     rest,
     front,

@@ -15,14 +15,14 @@ export const WHOLE_RUN = {
 }
 
 /** Watches a site that has warmed up. @returns a function to be called when all has been run */
-export async function watchWholeRun({ pids }: Site): Promise<() => Promise<Outcome>> {
-  const startMiB = await residentMiB(pids)
+export async function watchWholeRun({ points }: Site): Promise<() => Promise<Outcome>> {
+  const startMiB = await residentMiB(points)
   const rejections: string[] = []
   const note = (reason: unknown) => rejections.push(`unhandled rejection in the runner: ${reason}`)
   process.on('unhandledRejection', note)
   return async () => {
     process.off('unhandledRejection', note)
-    const endMiB = await residentMiB(pids)
+    const endMiB = await residentMiB(points)
     const growth = endMiB.map((mib, index) => mib - (startMiB[index] ?? 0))
     const much = growth.filter((mib) => mib > MOST_GROWTH_MIB)
     return {

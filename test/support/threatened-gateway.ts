@@ -22,8 +22,7 @@ export async function startThreatenedGateway(
     },
   })
   return {
-    url: gateway.url,
-    log: gateway.log,
+    ...gateway,
     upstream,
     async stop() {
       await gateway.stop()
