@@ -8,7 +8,6 @@ import { createPathReader } from '../../src/request/policy/request-path.ts'
 import type { Rules } from '../../src/rules/document.ts'
 import { editRules } from '../../src/rules/editor.ts'
 import { withEntry, withoutEntry, withPolicies } from '../../src/rules/edits.ts'
-import { gatewayRules } from '../../src/rules/gateway-rules.ts'
 import { LiveLimiter } from '../../src/rules/live-limiter.ts'
 import { policiesOf } from '../../src/rules/policies.ts'
 import type { Documents } from '../../src/store/documents.ts'
@@ -269,15 +268,6 @@ describe('a limit that is raised', () => {
     await site.afterRefresh()
     expect(await site.kind()).toBe('admitted')
   })
-})
-
-test('gatewayRules() stops where isolates share limits, but cannot share rules', () => {
-  const env = { UPSTREAM_URL: 'https://api.test', RULES: 'on', LIMITS: { idFromName() {} } }
-  const config = loadConfig(env)
-  const now = () => START_MS
-  const options = { config, env, store: new MemoryStore(now), now, log: () => {} }
-  const rules = { refreshMs: REFRESH_MS, isShadow: false }
-  expect(() => gatewayRules(options, rules)).toThrow('RULES: expected UPSTASH_REDIS_REST_URL and its token with it')
 })
 
 test('a caller that is kept out for its refusals is let in at once if it is allowed', async () => {
