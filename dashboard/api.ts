@@ -13,6 +13,11 @@ export class Problem extends Error {
     this.status = status
     this.place = place
   }
+
+  /** Its message, without where in the body or the rules the mistake is: whoever reads it sees one form. */
+  get plain(): string {
+    return this.message.replace(/^(?:(?:caller|who)[.\w]*|rules\.(?:blocks|allows|overrides)\[\d+\](?:\.\w+)*): /, '')
+  }
 }
 
 /** @param path below `/_sluice` @param body sent as JSON; left out, the method is GET @throws {Problem} */

@@ -24,6 +24,11 @@ export function moment(ms: number): string {
   return new Date(ms).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'medium' })
 }
 
+/** The same without seconds. */
+export function minute(ms: number): string {
+  return new Date(ms).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short' })
+}
+
 const STORES: Readonly<Record<string, string>> = {
   redis: 'Redis',
   memory: 'in memory',

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { CallerHistory } from '../answers.ts'
 import { ask, type Problem } from '../api.ts'
-import { count, moment } from '../words.ts'
+import { count, minute, moment } from '../words.ts'
 import { numeric, Table } from './table.tsx'
 
 const RANGES = {
@@ -55,7 +55,7 @@ export function History({ caller, done }: HistoryProps) {
           ))}
         </select>
       </div>
-      {problem && <p class="wrong">{problem.message}</p>}
+      {problem && <p class="wrong">{problem.plain}</p>}
       {history && <Refused refusals={history.refusals} range={range} />}
       {history && <Deeds deeds={history.deeds} />}
     </section>
@@ -75,7 +75,7 @@ function Refused({ refusals, range }: { refusals: CallerHistory['refusals']; ran
         <Table label="Refusals" columns={[unit, 'policy', numeric('refused')]}>
           {rows.map(({ startMs, policy, atLeast, atMost }) => (
             <tr key={`${startMs} ${policy}`}>
-              <th scope="row">{moment(startMs)}</th>
+              <th scope="row">{minute(startMs)}</th>
               <td>{policy}</td>
               <td class="number">{atLeast === atMost ? count(atMost) : `${count(atLeast)} to ${count(atMost)}`}</td>
             </tr>

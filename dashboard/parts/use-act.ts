@@ -22,7 +22,7 @@ export function useAct(): Act {
         setOutcome({ said: tell(answer), isWrong: false, isBusy: false })
         return answer
       } catch (error) {
-        setOutcome({ said: (error as Problem).message, isWrong: true, isBusy: false })
+        setOutcome({ said: (error as Problem).plain, isWrong: true, isBusy: false })
         return undefined
       }
     },

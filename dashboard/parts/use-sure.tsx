@@ -8,10 +8,13 @@ interface Question {
 /** Asks whether something is meant before it is done. @returns the dialog, and what opens it */
 export function useSure() {
   const dialog = useRef<HTMLDialogElement>(null)
+  const no = useRef<HTMLButtonElement>(null)
   const [question, setQuestion] = useState<Question>()
   const ask = (text: string, act: () => void) => {
     setQuestion({ text, act })
     dialog.current?.showModal()
+    // Where a key that is pressed once too often does no harm.
+    no.current?.focus()
   }
   const close = (isSure: boolean) => {
     dialog.current?.close()
@@ -24,7 +27,7 @@ export function useSure() {
         <button type="button" class="danger" onClick={() => close(true)}>
           Yes
         </button>
-        <button type="button" onClick={() => close(false)}>
+        <button ref={no} type="button" onClick={() => close(false)}>
           No
         </button>
       </div>

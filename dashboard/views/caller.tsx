@@ -11,10 +11,10 @@ import { count, moment } from '../words.ts'
 
 const KINDS = {
   token: 'Token (sent as Authorization)',
-  ip: 'Address',
-  digest: 'Digest (as keys and logs have it)',
-  header: 'Header, as name=value',
-  claim: 'Claim of its token, as name=value',
+  ip: 'Address, such as 203.0.113.7',
+  digest: 'Digest (22 letters, as keys and logs have it)',
+  header: 'Header, such as x-api-key=k-123',
+  claim: 'Claim of its token, such as sub=alice',
 } as const
 type Kind = keyof typeof KINDS
 
@@ -25,11 +25,16 @@ const USAGE_EVERY_MS = 3_000
 /** @param digest of the caller to begin with; empty for none */
 export function CallerView({ digest }: { digest: string }) {
   const [caller, setCaller] = useState<Caller | undefined>(digest ? { digest } : undefined)
+  const [lookedUp, setLookedUp] = useState(0)
+  const lookUp = (next: Caller) => {
+    setCaller(next)
+    setLookedUp((before) => before + 1)
+  }
   return (
     <>
       <h1>Caller</h1>
-      <LookUp digest={digest} onFound={setCaller} />
-      {caller && <Found caller={caller} />}
+      <LookUp digest={digest} onFound={lookUp} />
+      {caller && <Found key={lookedUp} caller={caller} />}
     </>
   )
 }
@@ -55,7 +60,17 @@ function LookUp({ digest, onFound }: { digest: string; onFound: (caller: Caller)
       </div>
       <div>
         <label for="value">Value</label>
-        <input id="value" name="value" defaultValue={digest} autocomplete="off" spellcheck={false} required />
+        <input
+          id="value"
+          name="value"
+          defaultValue={digest}
+          autocomplete="off"
+          spellcheck={false}
+          required
+          // Always there: a pattern that is taken away again would be an empty one, which nothing matches.
+          pattern={isPair(kind) ? '[^=\\s]+=.+' : '.*'}
+          title={isPair(kind) ? 'a name and a value with = between' : ''}
+        />
       </div>
       <button type="submit">Look up</button>
     </form>
@@ -63,9 +78,13 @@ function LookUp({ digest, onFound }: { digest: string; onFound: (caller: Caller)
 }
 
 function callerOf(kind: Kind, value: string): Caller {
-  if (kind !== 'header' && kind !== 'claim') return { [kind]: value }
+  if (!isPair(kind)) return { [kind]: value }
   const at = value.indexOf('=')
   return { [kind]: { [value.slice(0, at).trim()]: value.slice(at + 1).trim() } }
+}
+
+function isPair(kind: Kind): boolean {
+  return kind === 'header' || kind === 'claim'
 }
 
 function Found({ caller }: { caller: Caller }) {
@@ -83,7 +102,6 @@ function Found({ caller }: { caller: Caller }) {
     }
   }
   useEffect(() => {
-    setUsage(undefined)
     refresh()
     const timer = setInterval(refresh, USAGE_EVERY_MS)
     return () => clearInterval(timer)
@@ -99,22 +117,27 @@ function Found({ caller }: { caller: Caller }) {
     await act.run('/reset', { caller }, told)
     await follow()
   }
+  // There is no such caller.
+  if (problem?.status === 400) return <p class="wrong">{problem.plain}</p>
   return (
     <section aria-labelledby="found">
       <h2 id="found">What it has used</h2>
-      {problem && <p class="wrong">{problem.message}</p>}
+      {problem && <p class="wrong">{problem.plain}</p>}
       {usage?.blocked && <p class="wrong">{blockedInWords(usage.blocked)}</p>}
-      {usage && <Tiers tiers={usage.tiers} />}
+      {usage && usage.tiers.length > 0 && <Tiers tiers={usage.tiers} />}
+      {usage?.tiers.length === 0 && <p>No policy counts a caller by this alone.</p>}
       {usage?.leftOut.map(({ policy, why }) => (
         <p key={policy} class="quiet">
           {policy}: not asked, {why}
         </p>
       ))}
-      <div class="buttons">
-        <button type="button" onClick={() => sure.ask('Forget what this caller has used?', reset)}>
-          Reset
-        </button>
-      </div>
+      {usage && usage.tiers.length > 0 && (
+        <div class="buttons">
+          <button type="button" onClick={() => sure.ask('Forget what this caller has used?', reset)}>
+            Reset
+          </button>
+        </div>
+      )}
       <Said act={act} />
       <Orders who={caller} sure={sure.ask} onDone={follow} />
       <History caller={caller} done={done} />
@@ -148,14 +171,8 @@ function Orders({ who, sure, onDone }: OrdersProps) {
     <>
       <h2>What holds for it</h2>
       <Raise run={run} act={act} />
+      <Block run={run} act={act} sure={sure} />
       <div class="buttons">
-        <button
-          type="button"
-          class="danger"
-          onClick={() => sure('Let this caller in no more?', () => run('/block', {}, 'Blocked.'))}
-        >
-          Block
-        </button>
         <button type="button" class="plain" onClick={() => run('/block', { remove: true }, 'No longer blocked.')}>
           Unblock
         </button>
@@ -173,6 +190,31 @@ function Orders({ who, sure, onDone }: OrdersProps) {
 }
 
 type Run = (path: string, body: object, said: string) => Promise<void>
+
+function Block({ run, act, sure }: { run: Run; act: Act; sure: OrdersProps['sure'] }) {
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault()
+    const form = new FormData(event.currentTarget as HTMLFormElement)
+    const [reason, lasts] = ['reason', 'for'].map((name) => String(form.get(name)).trim())
+    const body = { ...(reason && { reason }), ...(lasts && { for: lasts }) }
+    sure('Let this caller in no more?', () => run('/block', body, 'Blocked.'))
+  }
+  return (
+    <form class="row" onSubmit={submit}>
+      <div>
+        <label for="reason">Reason, which it is told (or none)</label>
+        <input id="reason" name="reason" maxLength={200} />
+      </div>
+      <div>
+        <label for="block-for">How long, such as 1h (or no end)</label>
+        <input id="block-for" name="for" />
+      </div>
+      <button type="submit" class="danger" disabled={act.isBusy}>
+        Block
+      </button>
+    </form>
+  )
+}
 
 function Raise({ run, act }: { run: Run; act: Act }) {
   const { value } = usePolled<Policies>('/admin/policies', 60_000)

@@ -33,14 +33,10 @@ export function RulesView() {
   return (
     <>
       <h1>Rules</h1>
-      {problem && <p class="wrong">{problem.message}</p>}
+      {problem && <p class="wrong">{problem.plain}</p>}
       {now && (
         <>
-          <p class="quiet">
-            {now.version === 0
-              ? 'Nothing is ruled: what was deployed holds.'
-              : `Version ${now.version} is the newest; this isolate follows version ${now.isolate.version}.`}
-          </p>
+          <p class="quiet">{versionInWords(now)}</p>
           {now.isolate.problem && <p class="wrong">{now.isolate.problem}</p>}
           <Entries now={now} onDone={refresh} />
           <Editor onDone={refresh} />
@@ -50,6 +46,13 @@ export function RulesView() {
       )}
     </>
   )
+}
+
+function versionInWords({ version, isolate }: RulesNow): string {
+  if (version === 0) return 'Nothing is ruled: what was deployed holds.'
+  if (isolate.version === version) return `Version ${version} is in force.`
+  const follows = isolate.version === 0 ? 'has none' : `follows version ${isolate.version}`
+  return `Version ${version} is the newest. The isolate that answers ${follows} until its next request.`
 }
 
 const KINDS = { blocks: 'Blocked', allows: 'Never limited', overrides: 'Other limits' } as const

@@ -6,6 +6,8 @@ import { ofCaller } from './caller/options.ts'
 import { CommandError } from './command-error.ts'
 import type { Exit } from './exit-codes.ts'
 import { asking, withOperator } from './operate/with-operator.ts'
+import { AS, WHY } from './rules/lasting.ts'
+import { noteOf } from './rules/note-of.ts'
 import { defineCommand } from './subcommand.ts'
 
 export const reset = defineCommand({
@@ -35,7 +37,9 @@ export const reset = defineCommand({
             (name: string, before: readonly string[] = []) => [...before, name],
           ),
         )
-        .addOption(new Option('-y, --yes', 'do not ask')),
+        .addOption(new Option('-y, --yes', 'do not ask'))
+        .addOption(AS)
+        .addOption(WHY),
     ),
   async run(context, { policy: policies, yes, ...options }, token) {
     const { terminal, signal } = context
@@ -49,7 +53,7 @@ export const reset = defineCommand({
         return { policy, key, used }
       })
       const isSure = keys.length > 0 && (yes || (await isConfirmed()))
-      if (isSure) await operator.ask(operation, { body })
+      if (isSure) await operator.ask(operation, { body: { ...body, ...noteOf(context, options) } })
       const result = {
         ...operator.shown,
         reset: isSure,

@@ -7,7 +7,7 @@ import { PLANTED } from '../../setup/secret-watch.ts'
 import { seriousViolations, startBrowser } from '../../support/browser.ts'
 import { startGateway } from '../../support/gateway.ts'
 import { send } from '../../support/http-client.ts'
-import { ADMIN_TOKEN } from '../../support/operator.ts'
+import { ADMIN_TOKEN, operate } from '../../support/operator.ts'
 import type { PointOfPresence } from '../../support/point-of-presence.ts'
 import { startUpstream, type Upstream } from '../../support/upstream.ts'
 
@@ -121,6 +121,15 @@ test('a caller is looked up by its token, and what it has used grows as it calls
 test('a caller is looked up by address, and forgotten once that is confirmed', async () => {
   for (let at = 0; at < 5; at++) expect(await call('/login', {}, 'POST')).toBe(200)
   expect(await call('/login', {}, 'POST')).toBe(429)
+  // A form that was not filled in right asks for it, and is none of the next one's business.
+  await page.getByLabel('Known by').selectOption('header')
+  await page.getByLabel('Value').fill('no-pair')
+  await page.getByRole('button', { name: 'Look up' }).click()
+  expect(await page.getByLabel('Value').and(page.locator(':invalid')).count()).toBe(1)
+  await page.getByLabel('Known by').selectOption('digest')
+  await page.getByRole('button', { name: 'Look up' }).click()
+  await page.getByText(/^expected 22 letters/).waitFor()
+  expect(await page.getByRole('heading', { level: 2 }).count()).toBe(0)
   await page.getByLabel('Known by').selectOption('ip')
   await page.getByLabel('Value').fill(IP)
   await page.getByRole('button', { name: 'Look up' }).click()
@@ -151,11 +160,13 @@ test('a caller is blocked and is then refused, until it is unblocked', async () 
   const Authorization = `Bearer ${PLANTED}-${randomUUID()}`
   await lookUp('token', Authorization)
   expect(await call('/', { Authorization })).toBe(200)
+  await page.getByLabel('Reason').fill('too much')
+  await page.getByLabel('How long').fill('1h')
   await page.getByRole('button', { name: 'Block', exact: true }).click()
   await page.getByRole('button', { name: 'Yes' }).click()
   await page.getByText('Blocked. It is version').waitFor()
   await expectSoon({ Authorization }, 403)
-  await page.getByText('Not let in').waitFor()
+  await page.getByText(/^Not let in until .* answered 403, too much\.$/).waitFor()
   await page.getByRole('button', { name: 'Unblock' }).click()
   await page.getByText('No longer blocked.').waitFor()
   const deeds = page.getByRole('region', { name: 'What was done' }).getByRole('row')
@@ -250,11 +261,13 @@ test('numbers move under load, and lead to who is refused most', async () => {
 })
 
 test('every view fits a phone', async () => {
+  await operate(gateway.url, '/block', { body: { who: { cidr: '2001:db8:1234:5678::/64' }, reason: 'scraping' } })
   const phone = await openPage({ viewport: { width: 360, height: 740 } })
   await logIn(phone)
   for (const view of ['Now', 'Caller', 'Rules']) {
     await phone.getByRole('link', { name: view }).click()
     await phone.getByRole('heading', { name: view, exact: true }).waitFor()
+    if (view === 'Rules') await phone.getByRole('button', { name: /^Take back/ }).waitFor()
     expect(await phone.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(360)
     await expectAccessible(phone)
   }
@@ -275,6 +288,17 @@ test('all of it can be done by keyboard', async () => {
     reached.push(String(await keyboard.evaluate('document.activeElement?.textContent')))
   }
   expect(reached).toEqual(expect.arrayContaining(['Now', 'Caller', 'Rules', 'Log out']))
+  await keyboard.goto('/_sluice/#caller')
+  await keyboard.getByLabel('Value').focus()
+  await keyboard.keyboard.type('any-token')
+  await keyboard.keyboard.press('Enter')
+  await keyboard.getByRole('button', { name: 'Reset' }).focus()
+  // A key that is pressed once too often does no harm.
+  await keyboard.keyboard.press('Enter')
+  expect(await keyboard.evaluate('document.activeElement?.textContent')).toBe('No')
+  await keyboard.keyboard.press('Enter')
+  expect(await keyboard.getByRole('dialog').count()).toBe(0)
+  expect(await keyboard.getByText('Forgotten:').count()).toBe(0)
   await keyboard.context().close()
 })
 
