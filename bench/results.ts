@@ -8,6 +8,7 @@ import { findWrk } from './gateway/wrk.ts'
 import type { LibraryFigures } from './library/measure.ts'
 import type { OperateFigures } from './operate/measure.ts'
 import type { RedisFigures } from './redis/measure.ts'
+import type { RulesBench } from './rules/measure.ts'
 import type { StoreFigures } from './stores/measure.ts'
 import type { LoadFigures } from './stores/measure-load.ts'
 import type { WorstFigures } from './worst/measure.ts'
@@ -30,6 +31,7 @@ export interface Results {
   readonly worst?: readonly WorstFigures[]
   readonly leases?: readonly LeaseFigures[]
   readonly library?: LibraryFigures
+  readonly rules?: RulesBench
 }
 
 /** What figures depend on, and when they were taken. */

@@ -1,7 +1,7 @@
 /**
  * Sluice beside its peers, on one Redis and one workerd. About 23 minutes; with --quick, three.
  *
- *     npm run bench -- [--quick] [--only redis|gateway|stores|operate|accuracy|worst|library]
+ *     npm run bench -- [--quick] [--only redis|gateway|stores|operate|accuracy|worst|library|rules]
  *
  * Prints tables and what the run must show, and writes figures and plots to bench/results/. It fails only if something
  * could not be measured: a figure that is not what it should be is a result.
@@ -26,6 +26,7 @@ import { checkClaims } from './report/claims.ts'
 import { drawPlots } from './report/plots.ts'
 import { printClaims, printTables } from './report/tables.ts'
 import { describeMachine, type Results } from './results.ts'
+import { measureRules } from './rules/measure.ts'
 import { type Service, startApi, startFront } from './services.ts'
 import { measureStores } from './stores/measure.ts'
 import { measureLoads, OBJECT_WORKER } from './stores/measure-load.ts'
@@ -50,6 +51,7 @@ const FULL = {
   accuracy: { targets: ALL_TARGETS, repetitions: 2, durationMs: 3_000 },
   worst: { seed: 1, candidates: 1_000, looks: 20, repetitions: 1_000 },
   library: { repetitions: 7, decisions: 200_000, calls: 1_000 },
+  rules: { entries: 10_000, rounds: 9 },
 }
 const QUICK = {
   redis: { warmUps: 0, repetitions: 1, budgetMs: 40 },
@@ -59,14 +61,15 @@ const QUICK = {
   accuracy: { targets: MAIN_TARGETS, repetitions: 1, durationMs: 3_000 },
   worst: { seed: 1, candidates: 200, looks: 10, repetitions: 250 },
   library: { repetitions: 3, decisions: 100_000, calls: 300 },
+  rules: { entries: 10_000, rounds: 3 },
 }
 
 const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false }, only: { type: 'string' } } })
 const isQuick = values.quick
 const settings = isQuick ? QUICK : FULL
 const isAsked = (section: string) => values.only === undefined || values.only === section
-if (!['redis', 'gateway', 'stores', 'operate', 'accuracy', 'worst', 'library'].some(isAsked)) {
-  console.error('usage: npm run bench -- [--quick] [--only redis|gateway|stores|operate|accuracy|worst|library]')
+if (!['redis', 'gateway', 'stores', 'operate', 'accuracy', 'worst', 'library', 'rules'].some(isAsked)) {
+  console.error('usage: npm run bench -- [--quick] [--only redis|gateway|stores|operate|accuracy|worst|library|rules]')
   process.exit(1)
 }
 
@@ -134,6 +137,10 @@ try {
     const rest = { url: front.url, token: TOKEN }
     const options = { ...(await loadInProcess()), contenders, rest, tcp: redis, ...settings.library }
     results = { ...results, library: await measureLibrary(options) }
+  }
+  if (isAsked('rules')) {
+    tell('rules')
+    results = { ...results, rules: await measureRules(settings.rules) }
   }
   await report(results)
 } finally {

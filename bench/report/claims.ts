@@ -30,6 +30,7 @@ export function checkClaims(results: Results): Claim[] {
     ...worstClaims(results),
     ...leaseClaims(results),
     ...libraryClaims(results),
+    ...rulesClaims(results),
   ]
 }
 
@@ -66,6 +67,13 @@ function operateClaims({ operate = [] }: Results): Claim[] {
   const admitted = operate.filter(({ variant }) => variant !== NAMES.flooded)
   return admitted.map(({ variant, setting, ofProcessor }) =>
     atLeast(0.95, `requests by the same processor time, ${setting} on ÷ off, ${variant}`, ofProcessor),
+  )
+}
+
+function rulesClaims({ rules }: Results): Claim[] {
+  if (!rules) return []
+  return rules.requests.map(({ callers, addedUs }) =>
+    atMost(5, `µs that ${rules.entries.toLocaleString('en')} rules add to a request, callers ${callers}`, addedUs),
   )
 }
 

@@ -4,6 +4,7 @@ import type { LibraryFigures } from '../library/measure.ts'
 import type { OperateFigures } from '../operate/measure.ts'
 import { NEW_CALLER, type RedisFigures } from '../redis/measure.ts'
 import type { Results } from '../results.ts'
+import type { RulesFigures } from '../rules/measure.ts'
 import { OBJECTS, type StoreFigures } from '../stores/measure.ts'
 import type { LoadFigures } from '../stores/measure-load.ts'
 import type { WorstFigures } from '../worst/measure.ts'
@@ -27,6 +28,7 @@ export function printTables({
   worst,
   leases,
   library,
+  rules,
 }: Results): void {
   if (redis) print('In Redis: µs of server time, billed commands and bytes of a decision', redis.map(redisRow))
   if (gateway) {
@@ -54,6 +56,7 @@ export function printTables({
     print('The library, over Redis: a decision', library.overRedis.map(overRedisRow))
     print('Waiting: 80 calls at 20 in 500 ms, the second 450 ms after the first', library.waiting.map(waitingRow))
   }
+  if (rules) print(`What ${rules.entries} rules add to a request, µs`, rules.requests.map(rulesRow))
 }
 
 export function printClaims(claims: readonly Claim[]): void {
@@ -86,6 +89,11 @@ function overRedisRow({ limiter, requests, processorUs }: LibraryFigures['overRe
 
 function waitingRow({ throttle, worst, duration }: LibraryFigures['waiting'][number]): Row {
   return { throttle, 'fullest window ÷ limit': round(worst), 'time ÷ ideal': round(duration) }
+}
+
+function rulesRow({ callers, limiterUs, addedUs, medianUs }: RulesFigures): Row {
+  const [limiter, added, middle] = [limiterUs, addedUs, medianUs].map(round) as [number, number, number]
+  return { callers, 'the limiter itself': limiter, 'the rules add': added, 'median of rounds': middle }
 }
 
 function gatewayRow({ variant, callers, restLatencyMs, ...figures }: GatewayFigures): Row {

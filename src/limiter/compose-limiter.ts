@@ -2,6 +2,7 @@ import { Decider, type DeciderOptions } from '../decide/decider.ts'
 import type { CreateLeases } from '../decide/leases.ts'
 import type { Log } from '../decide/log.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
+import { Remembered } from '../request/remembered.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import type { Store } from '../store/store.ts'
 import { Limiter, type LimiterOptions } from './limiter.ts'
@@ -9,7 +10,7 @@ import type { UpstreamHealth } from './shedding/upstream-health.ts'
 
 /** How requests are limited, wherever that is done. */
 export interface LimiterConfig
-  extends Omit<LimiterOptions, 'decider' | 'health' | 'log' | 'readClaim'>,
+  extends Omit<LimiterOptions, 'decider' | 'health' | 'log' | 'readClaim' | 'digestsOfTokens'>,
     Pick<DeciderOptions, 'localShare'> {
   /** Deadline of a decision by the store, in milliseconds. */
   readonly storeTimeoutMs: number
@@ -29,7 +30,9 @@ export interface LimiterParts {
   readonly health?: UpstreamHealth | undefined
 }
 
-export interface ComposedLimiter extends Pick<LimiterParts, 'health'> {
+export interface ComposedLimiter
+  extends Pick<LimiterParts, 'health'>,
+    Required<Pick<LimiterOptions, 'digestsOfTokens'>> {
   readonly limiter: Limiter
   readonly decider: Decider
 }
@@ -39,5 +42,7 @@ export function composeLimiter(config: LimiterConfig, parts: LimiterParts): Comp
   const { store, now, log, createLeases, readClaim, health } = parts
   const { localShare, storeTimeoutMs: timeoutMs } = config
   const decider = new Decider({ store, fallback: new MemoryStore(now), now, log, timeoutMs, createLeases, localShare })
-  return { limiter: new Limiter({ ...config, decider, health, log, readClaim }), decider, health }
+  const digestsOfTokens = new Remembered<string>()
+  const limiter = new Limiter({ ...config, decider, health, log, readClaim, digestsOfTokens })
+  return { limiter, decider, health, digestsOfTokens }
 }

@@ -32,6 +32,8 @@ export interface RuleMakerOptions {
   readonly identitySecret: string | undefined
   /** Reads claims of tokens; left out: no token can be verified. */
   readonly readClaim?: ClaimReader | undefined
+  /** Digests by what callers send as Authorization, for policies that count by it alone; left out, none is known before. */
+  readonly digestsOfTokens?: Remembered<string>
   /** Tells these policies from others that had the same names before; left out, there were none. */
   readonly edition?: string
 }
@@ -52,14 +54,15 @@ type RuleOfPolicy = Omit<Rule, 'key' | 'cost' | 'reserved'>
 export class RuleMaker {
   readonly #ipv6Prefix: number
   readonly #digest: Digest
-  /** By what callers send as Authorization, for policies that count by it alone. */
-  readonly #digestsOfTokens = new Remembered<string>()
+  readonly #digestsOfTokens: Remembered<string>
   /** By all that other policies count by, as JSON. */
   readonly #digestsOfOthers = new Remembered<string>()
   readonly #readClaim: ClaimReader | undefined
   readonly #prepared: ReadonlyMap<Policy, Prepared>
 
-  constructor({ keyPrefix, ipv6Prefix, identitySecret, readClaim, policies, edition }: RuleMakerOptions) {
+  constructor({ keyPrefix, ipv6Prefix, identitySecret, readClaim, policies, ...options }: RuleMakerOptions) {
+    const { digestsOfTokens = new Remembered<string>(), edition } = options
+    this.#digestsOfTokens = digestsOfTokens
     this.#ipv6Prefix = ipv6Prefix
     this.#readClaim = readClaim
     this.#digest = createDigest(identitySecret)

@@ -2,6 +2,7 @@ import * as v from 'valibot'
 import { ConfigError } from '../config/config-error.ts'
 import { policyList } from '../config/policy-schema.ts'
 import { integer, matching, parsed } from '../config/schema.ts'
+import { MARKS } from './mark.ts'
 import { NETWORK_EXPECTED, parseNetwork } from './networks.ts'
 import {
   BY_EXPECTED,
@@ -79,7 +80,8 @@ const lasting = {
   reason: v.optional(matching(/^[^\p{Cc}]{1,200}$/u, 'up to 200 characters')),
   until: v.optional(parsed(UNTIL_EXPECTED, parseMoment)),
 }
-const callers = { by: v.optional(by), digest, value }
+const mark = v.optional(integer(0, MARKS - 1))
+const callers = { by: v.optional(by), digest, mark, value }
 const policyName = matching(/^[\w-]{1,64}$/, 'the name of a policy')
 const TIMES_EXPECTED = 'a number above 0 and at most 1000000'
 
@@ -172,10 +174,13 @@ function errorAt({ message, path, input }: v.BaseIssue<unknown>, before: Path = 
 }
 
 function checkTarget(target: Target, path: Path, kind: 'blocks' | 'allows' | 'overrides'): void {
-  const { by, digest, value, cidr, country, asn } = target
+  const { by, digest, mark, value, cidr, country, asn } = target
   const named = [digest, value, cidr, country, asn].filter((part) => part !== undefined)
   if (named.length !== 1 || (by !== undefined && digest === undefined && value === undefined)) {
     throw new ConfigError(RULES, TARGET_EXPECTED[kind], target, path)
+  }
+  if (mark !== undefined && (by === undefined || digest === undefined)) {
+    throw new ConfigError(RULES, 'none without by and digest', mark, [...path, 'mark'])
   }
   if (value === undefined) return
   const source = by === undefined ? undefined : parseKnownBy(by)

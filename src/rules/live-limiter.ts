@@ -189,7 +189,8 @@ export class LiveLimiter implements Pick<Limiter, 'decide'> {
   }
 
   #made(version: number, rules: Rules): InForce {
-    const { config, readClaim, now, log } = this.#options
+    const { config, composed, readClaim, now, log } = this.#options
+    const { digestsOfTokens } = composed
     const hasEntries = rules.blocks.length + rules.allows.length + rules.overrides.length > 0
     const { policies, limiter } = this.#limiterFor(version, rules)
     const misfits = misfitting(rules, policies)
@@ -199,7 +200,7 @@ export class LiveLimiter implements Pick<Limiter, 'decide'> {
     }
     return {
       ...{ version, rules, policies, limiter },
-      rulebook: hasEntries ? new Rulebook(rules, { ...config, readClaim }) : undefined,
+      rulebook: hasEntries ? new Rulebook(rules, { ...config, readClaim, digestsOfTokens }) : undefined,
       shadow: rules.shadow && this.#shadowOf(rules.shadow, version, { now, log }),
     }
   }
@@ -209,14 +210,12 @@ export class LiveLimiter implements Pick<Limiter, 'decide'> {
     const before = this.#inForce
     if (JSON.stringify(tables) === JSON.stringify(before.rules?.policies)) return before
     const { config, composed, policiesOf, prepareFor, readClaim, log } = this.#options
-    const { decider, health } = composed
+    const { decider, health, digestsOfTokens } = composed
     if (tables === undefined) return { policies: config.policies, limiter: composed.limiter }
     const policies = policiesOf(tables, 'policies')
     prepareFor(policies)
-    return {
-      policies,
-      limiter: new Limiter({ ...config, policies, edition: `@${version}`, decider, health, log, readClaim }),
-    }
+    const own = { policies, edition: `@${version}` }
+    return { policies, limiter: new Limiter({ ...config, ...own, decider, health, log, readClaim, digestsOfTokens }) }
   }
 
   #shadowOf(tables: unknown, version: number, tools: { readonly now: () => number; readonly log: Log }): Shadow {
@@ -227,9 +226,10 @@ export class LiveLimiter implements Pick<Limiter, 'decide'> {
     const policies = policiesOf(tables, 'shadow').filter(isComparable)
     prepareFor(policies)
     const keyPrefix = `${config.keyPrefix}:rules:shadow`
+    const { decider, digestsOfTokens } = composed
     const limiter = new Limiter({
       ...{ ...config, policies, keyPrefix, edition: `@${version}` },
-      ...{ decider: composed.decider, health: undefined, log: () => {}, readClaim },
+      ...{ decider, health: undefined, log: () => {}, readClaim, digestsOfTokens },
     })
     return new Shadow(limiter, version, tools)
   }

@@ -1,5 +1,6 @@
 import type { Rule, Tier } from '../limit/rule.ts'
 import type { Asked, Blocked, Ordered, Orders } from '../limiter/orders.ts'
+import { callerAddress } from '../request/identity/address.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { read } from '../request/identity/identify.ts'
@@ -10,17 +11,19 @@ import type { ReceivedRequest } from '../request/received-request.ts'
 import { Remembered } from '../request/remembered.ts'
 import type { CallContext } from '../store/call-context.ts'
 import type { Block, Override, Rules } from './document.ts'
+import { KnownBy } from './known-by.ts'
 import { Networks } from './networks.ts'
 import { otherLimits, withLimits } from './other-limits.ts'
 import { isInFields, tokensIn, valuesIn } from './spoilt.ts'
-import { nameOfSource, parseKnownBy } from './target.ts'
-import { Wildcards } from './wildcards.ts'
+import { nameOfSource, parseKnownBy, type Target } from './target.ts'
 
 export interface RulebookOptions {
   readonly ipv6Prefix: number
   readonly identitySecret: string | undefined
   /** Left out: no token can be verified. */
   readonly readClaim?: ClaimReader | undefined
+  /** Of callers that the limiter has met; left out, of none. */
+  readonly digestsOfTokens?: Pick<Remembered<string>, 'get'>
 }
 
 type Context = Pick<CallContext, 'waitUntil'>
@@ -34,18 +37,6 @@ type Entry = { readonly untilMs: number; readonly isWildcard: boolean } & (
 
 type OverrideEntry = Extract<Entry, { kind: 'override' }>
 
-/** What the rules say of callers that are known by one source. */
-interface KnownBy {
-  readonly source: Source
-  readonly name: string
-  readonly byDigest: Map<string, Entry[]>
-  readonly wildcards: Wildcards<Entry>
-  /** Whether any of it keeps callers out. */
-  hasBlocks: boolean
-  /** What was found for a field, or else a value, so that it is read and digested once. */
-  readonly found: Remembered<readonly Entry[]>
-}
-
 const NOTHING: readonly Entry[] = []
 
 /**
@@ -56,26 +47,35 @@ export class Rulebook {
   readonly #ipv6Prefix: number
   readonly #readClaim: ClaimReader | undefined
   readonly #digest: (parts: readonly string[]) => string
-  readonly #knownBy: readonly KnownBy[]
+  readonly #knownBy: readonly KnownBy<Entry>[]
+  readonly #byAddress: KnownBy<Entry> | undefined
   readonly #bare = new Map<string, Entry[]>()
+  #hasBareBlocks = false
   readonly #networks = new Networks<Entry>()
-  readonly #inNetworks = new Remembered<readonly Entry[]>()
+  readonly #digestsOfTokens: Pick<Remembered<string>, 'get'> | undefined
+  /** What was found for addresses of IPv6, which take time to be read. */
+  readonly #ofAddresses = new Remembered<readonly Entry[]>()
+  /** What callers are known by who are kept out. */
+  readonly #keepsOut = new Set<KnownBy<Entry>>()
   readonly #countries = new Map<unknown, Entry[]>()
   readonly #asns = new Map<unknown, Entry[]>()
 
-  constructor({ blocks, allows, overrides }: Rules, { ipv6Prefix, identitySecret, readClaim }: RulebookOptions) {
+  constructor({ blocks, allows, overrides }: Rules, options: RulebookOptions) {
+    const { ipv6Prefix, identitySecret, readClaim, digestsOfTokens } = options
+    this.#digestsOfTokens = digestsOfTokens
     this.#ipv6Prefix = ipv6Prefix
     this.#digest = createDigest(identitySecret)
     this.#readClaim = readClaim
-    const knownBy = new Map<string, KnownBy>()
-    const add = (target: Block, said: Pick<Block, 'until'>, what: Kind): void => {
-      const untilMs = said.until === undefined ? Number.POSITIVE_INFINITY : Date.parse(said.until)
-      this.#add(target, { ...what, untilMs, isWildcard: target.value !== undefined }, knownBy)
+    const knownBy = new Map<string, KnownBy<Entry>>()
+    const add = ({ until, ...target }: Target & Pick<Block, 'until'>, what: Kind): void => {
+      const untilMs = until === undefined ? Number.POSITIVE_INFINITY : Date.parse(until)
+      this.#add(target, { ...what, untilMs, isWildcard: target.value !== undefined }, knownBy, identitySecret)
     }
-    for (const block of blocks) add(block, block, { kind: 'block', block })
-    for (const allow of allows) add(allow, allow, { kind: 'allow' })
-    for (const override of overrides) add(override, override, { kind: 'override', override })
-    this.#knownBy = [...knownBy.values()]
+    for (const block of blocks) add(block, { kind: 'block', block })
+    for (const allow of allows) add(allow, { kind: 'allow' })
+    for (const override of overrides) add(override, { kind: 'override', override })
+    this.#byAddress = knownBy.get('ip')
+    this.#knownBy = [...knownBy.values()].filter((known) => known !== this.#byAddress)
   }
 
   /**
@@ -85,7 +85,7 @@ export class Rulebook {
   ordersFor(request: ReceivedRequest, nowMs: number, context: Context): Found | Promise<Found> {
     let found = this.#ofPlace(request, nowMs)
     for (let index = 0; index < this.#knownBy.length; index++) {
-      const entries = this.#of(this.#knownBy[index] as KnownBy, request, context)
+      const entries = this.#of(this.#knownBy[index] as KnownBy<Entry>, request, context)
       if (entries instanceof Promise) return this.#goOn(request, nowMs, context, found, index, entries)
       found = withCurrent(found, entries, nowMs)
     }
@@ -108,53 +108,50 @@ export class Rulebook {
     return this.#orders(request, found, nowMs)
   }
 
-  #of(knownBy: KnownBy, request: ReceivedRequest, context: Context): readonly Entry[] | Promise<readonly Entry[]> {
-    const field = fieldOf(knownBy.source, request)
-    if (field === null) return NOTHING
-    const known = field === undefined ? undefined : knownBy.found.get(field)
-    if (known) return known
-    const reading = read(knownBy.source, {
+  #of(
+    knownBy: KnownBy<Entry>,
+    request: ReceivedRequest,
+    context: Context,
+  ): readonly Entry[] | Promise<readonly Entry[]> {
+    const { source } = knownBy
+    const digest = source.kind === 'token' ? this.#knownDigest(request) : undefined
+    if (digest !== undefined) return knownBy.ofDigest(digest)
+    const reading = read(source, {
       ...{ request, route: '', ipv6Prefix: this.#ipv6Prefix },
       readClaim: (path) => this.#readClaim?.(path, request.headers.get('Authorization'), context) ?? SPOILT,
     })
-    if (reading instanceof Promise) return reading.then((later) => this.#ofValue(knownBy, later))
-    const { source, hasBlocks } = knownBy
-    if (source.kind === 'claim' && reading.kind === 'spoilt') {
-      return hasBlocks && this.#readClaim ? this.#blocksInTokens(knownBy, source.path, request, context) : NOTHING
-    }
-    if (field === undefined && reading.kind !== 'spoilt') return this.#ofValue(knownBy, reading)
-    const entries = reading.kind === 'spoilt' ? this.#blocksIn(knownBy, request) : this.#entriesOf(knownBy, reading)
-    if (field !== undefined) knownBy.found.set(field, entries)
-    return entries
+    if (reading instanceof Promise) return reading.then((later) => ofValue(knownBy, later))
+    if (reading.kind !== 'spoilt') return ofValue(knownBy, reading)
+    if (source.kind === 'claim') return this.#blocksInTokens(knownBy, source.path, request, context)
+    return this.#blocksIn(knownBy, request)
   }
 
-  #add(target: Block, entry: Entry, knownBy: Map<string, KnownBy>): void {
-    const { by, digest, value, cidr, country, asn } = target
+  /** Of a token that the limiter has read before. */
+  #knownDigest({ headers }: ReceivedRequest): string | undefined {
+    const field = this.#digestsOfTokens && headers.get('Authorization')
+    return field ? this.#digestsOfTokens?.get(field) : undefined
+  }
+
+  #add(target: Target, entry: Entry, knownBy: Map<string, KnownBy<Entry>>, identitySecret: string | undefined): void {
+    const { by, digest, cidr, country, asn } = target
     if (cidr !== undefined) this.#networks.add(cidr, entry)
     if (country !== undefined) push(this.#countries, country, entry)
     if (asn !== undefined) push(this.#asns, asn, entry)
     if (by === undefined) {
-      if (digest !== undefined) push(this.#bare, digest, entry)
+      if (digest === undefined) return
+      push(this.#bare, digest, entry)
+      this.#hasBareBlocks ||= isBlock(entry)
       return
     }
-    const source = parseKnownBy(by) as Source
-    let known = knownBy.get(by)
-    if (!known) {
-      known = {
-        ...{ source, name: nameOfSource(source) },
-        ...{ byDigest: new Map(), wildcards: new Wildcards<Entry>(), found: new Remembered<readonly Entry[]>() },
-        hasBlocks: false,
-      }
-      knownBy.set(by, known)
-    }
-    known.hasBlocks ||= entry.kind === 'block'
-    if (digest !== undefined) push(known.byDigest, digest, entry)
-    if (value !== undefined) known.wildcards.add(value, entry)
+    const known = knownBy.get(by) ?? new KnownBy<Entry>(parseKnownBy(by) as Source, identitySecret)
+    knownBy.set(by, known)
+    known.add(target, entry)
+    if (entry.kind === 'block') this.#keepsOut.add(known)
   }
 
   #ofPlace(request: ReceivedRequest, nowMs: number): readonly Entry[] {
     let found = NOTHING
-    if (!this.#networks.isEmpty) found = withCurrent(found, this.#ofAddress(request), nowMs)
+    if (this.#byAddress || !this.#networks.isEmpty) found = withCurrent(found, this.#ofAddress(request), nowMs)
     if (this.#countries.size > 0 || this.#asns.size > 0) {
       const { country, asn } = (request.cf ?? {}) as { country?: unknown; asn?: unknown }
       found = withCurrent(found, this.#countries.get(country) ?? NOTHING, nowMs)
@@ -166,55 +163,41 @@ export class Rulebook {
   #ofAddress(request: ReceivedRequest): readonly Entry[] {
     const said = addressOf(request)
     if (!said) return NOTHING
-    let found = this.#inNetworks.get(said)
+    // Others are read at once.
+    const takesTime = said.includes(':')
+    let found = takesTime ? this.#ofAddresses.get(said) : undefined
     if (!found) {
-      found = this.#networks.of(said.trim())
-      this.#inNetworks.set(said, found)
+      const single =
+        this.#byAddress?.of(callerAddress({ headers: request.headers, address: said }, this.#ipv6Prefix)) ?? NOTHING
+      const networks = this.#networks.of(said.trim())
+      found = single.length === 0 ? networks : [...single, ...networks]
+      if (takesTime) this.#ofAddresses.set(said, found)
     }
     return found
   }
 
-  #ofValue(knownBy: KnownBy, reading: Reading): readonly Entry[] {
-    if (reading.kind !== 'value') return NOTHING
-    let entries = knownBy.found.get(reading.value)
-    if (!entries) {
-      entries = this.#entriesOf(knownBy, reading)
-      knownBy.found.set(reading.value, entries)
-    }
-    return entries
-  }
-
   /** Of whatever a spoilt value may be taken for, only what keeps callers out. */
-  #blocksIn(knownBy: KnownBy, request: ReceivedRequest): readonly Entry[] {
-    if (!knownBy.hasBlocks) return NOTHING
-    const readings = valuesIn(knownBy.source, request).map((value): Reading => ({ kind: 'value', value }))
-    return readings.flatMap((reading) => this.#entriesOf(knownBy, reading)).filter(({ kind }) => kind === 'block')
+  #blocksIn(knownBy: KnownBy<Entry>, request: ReceivedRequest): readonly Entry[] {
+    if (!this.#keepsOut.has(knownBy)) return NOTHING
+    return valuesIn(knownBy.source, request).flatMap((value) => knownBy.of(value).filter(isBlock))
   }
 
   /** The same for claims, where the field is not that of one token. Each token is verified. */
   async #blocksInTokens(
-    knownBy: KnownBy,
+    knownBy: KnownBy<Entry>,
     path: readonly string[],
     { headers }: ReceivedRequest,
     context: Context,
   ): Promise<readonly Entry[]> {
     let found = NOTHING
+    if (!this.#readClaim || !this.#keepsOut.has(knownBy)) return found
     for (const token of tokensIn(headers.get('Authorization') ?? '')) {
       // Of one context, one token is verified.
       const own: Context = { waitUntil: (work) => context.waitUntil(work) }
-      const reading = await this.#readClaim?.(path, `Bearer ${token}`, own)
-      if (reading) found = [...found, ...this.#ofValue(knownBy, reading).filter(({ kind }) => kind === 'block')]
+      const reading = await this.#readClaim(path, `Bearer ${token}`, own)
+      found = [...found, ...ofValue(knownBy, reading).filter(isBlock)]
     }
     return found
-  }
-
-  #entriesOf({ source, name, byDigest, wildcards }: KnownBy, reading: Reading): readonly Entry[] {
-    if (reading.kind !== 'value') return NOTHING
-    const { value } = reading
-    const exact = byDigest.size > 0 ? byDigest.get(this.#digest([name, value])) : undefined
-    // Claims are read as JSON.
-    const many = wildcards.of(source.kind === 'claim' ? String(JSON.parse(value)) : value)
-    return exact ? [...exact, ...many] : many
   }
 
   #orders(request: ReceivedRequest, found: readonly Entry[], nowMs: number): Found {
@@ -233,11 +216,12 @@ export class Rulebook {
   #bareBlocksIn({ by }: Policy, request: ReceivedRequest): readonly Entry[] {
     const [source] = by
     if (!source || by.length > 1 || !isInFields(source)) return NOTHING
+    if (source.kind === 'token' && this.#knownDigest(request) !== undefined) return NOTHING
     const reading = read(source, { request, route: '', ipv6Prefix: this.#ipv6Prefix })
     if (!('kind' in reading) || reading.kind !== 'spoilt') return NOTHING
     const name = nameOfSource(source)
     const entries = valuesIn(source, request).flatMap((value) => this.#bare.get(this.#digest([name, value])) ?? [])
-    return entries.filter(({ kind }) => kind === 'block')
+    return entries.filter(isBlock)
   }
 
   /** A digest without what it is made of names a caller wherever a policy counts by that. */
@@ -251,8 +235,9 @@ export class Rulebook {
     let found = NOTHING
     for (const { policy, rule } of asked) {
       found = withCurrent(found, this.#bare.get(identityOf(rule)) ?? NOTHING, nowMs)
-      if (!isAllowed) found = withCurrent(found, this.#bareBlocksIn(policy, request), nowMs)
+      if (this.#hasBareBlocks && !isAllowed) found = withCurrent(found, this.#bareBlocksIn(policy, request), nowMs)
     }
+    if (found.length === 0 && overrides.length === 0 && !isAllowed) return asked
     const decided = isAllowed ? undefined : decisive(found)
     if (decided?.kind === 'block') return blocked(decided.block, decided.untilMs)
     return applied(asked, isAllowed || decided !== undefined, [...overridesOf(found), ...overrides])
@@ -326,18 +311,12 @@ function tiersUnder(override: Override, policy: Policy, tiers: readonly Tier[]):
   return known.get(tiers)
 }
 
-/** The field that alone says what a source is; null: there is none. Undefined: it is not in one field. */
-function fieldOf(source: Source, request: ReceivedRequest): string | null | undefined {
-  switch (source.kind) {
-    case 'token':
-      return request.headers.get('Authorization')
-    case 'ip':
-      return addressOf(request)
-    case 'header':
-      return request.headers.get(source.name)
-    default:
-      return undefined
-  }
+function ofValue(knownBy: KnownBy<Entry>, reading: Reading): readonly Entry[] {
+  return reading.kind === 'value' ? knownBy.of(reading.value) : NOTHING
+}
+
+function isBlock({ kind }: Entry): boolean {
+  return kind === 'block'
 }
 
 function addressOf({ address, headers }: ReceivedRequest): string | null {

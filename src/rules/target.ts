@@ -2,6 +2,7 @@ import { createDigest } from '../request/identity/digest.ts'
 import { identify, type Subject } from '../request/identity/identify.ts'
 import { parseBy, type Source } from '../request/identity/source.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
+import { createMarker } from './mark.ts'
 
 /** Who is meant by an entry. Exactly one of: `digest`, alone or with `by`; `by` and `value`; `cidr`; `country`; `asn`. */
 export interface Target {
@@ -9,6 +10,8 @@ export interface Target {
   readonly by?: string | undefined
   /** The caller's digest; without `by`, the one that keys and logs name it by. */
   readonly digest?: string | undefined
+  /** Beside `by` and `digest`: `createMarker` makes it of what the digest is made of. */
+  readonly mark?: number | undefined
   /** A value with one `*`, of a header or claim. */
   readonly value?: string | undefined
   readonly cidr?: string | undefined
@@ -67,7 +70,8 @@ export async function targetOf(
   const missing = { kind: 'deny', status: 401 } as const
   const identity = await identify([source], { request, route: '', ipv6Prefix, readClaim }, missing)
   if ('kind' in identity || (source.kind === 'ip' && identity[1] === 'unknown')) return undefined
-  return { by: nameOfSource(source), digest: createDigest(identitySecret)(identity) }
+  const [name, value] = identity as readonly [string, string]
+  return { by: name, digest: createDigest(identitySecret)(identity), mark: createMarker(identitySecret, name)(value) }
 }
 
 /** In one way only: names of fields in lower case. */

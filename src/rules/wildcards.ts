@@ -16,6 +16,10 @@ export class Wildcards<T> {
     else group.known.set(pattern, [known])
   }
 
+  get isEmpty(): boolean {
+    return this.#groups.length === 0
+  }
+
   /** Of all patterns that match, the longest first. */
   of(value: string): readonly T[] {
     const found: T[] = []

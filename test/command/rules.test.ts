@@ -83,7 +83,14 @@ test('sluice block keeps a token out, tells it why, and lets it in again; the to
   const { changed, entries } = JSON.parse(outcome.stdout)
   expect(changed).toBe(true)
   expect(entries).toEqual([
-    { by: 'token', digest: expect.any(String), status: 404, reason: 'too much', until: expect.any(String) },
+    {
+      by: 'token',
+      digest: expect.any(String),
+      mark: expect.any(Number),
+      status: 404,
+      reason: 'too much',
+      until: expect.any(String),
+    },
   ])
   expect(Math.abs(Date.parse(entries[0].until) - Date.now() - 3_600_000)).toBeLessThan(60_000)
   const response = await expectStatus(404, headers)

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { ConfigError } from '../../src/config/config-error.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { NO_RULES, parseRules, readRules, writeRules } from '../../src/rules/document.ts'
+import { createMarker } from '../../src/rules/mark.ts'
 import { targetOf } from '../../src/rules/target.ts'
 
 const DIGEST = createDigest(undefined)(['token', 'abc'])
@@ -62,7 +63,7 @@ test.each([
   ],
   [
     { allows: [{ country: 'DE' }] },
-    /^rules\.allows\[0\]\.country: expected no such name \(but by, digest, value, cidr/,
+    /^rules\.allows\[0\]\.country: expected no such name \(but by, digest, mark, value, cidr/,
   ],
   [{ blocks: [{ by: 'route', digest: DIGEST }] }, /^rules\.blocks\[0\]\.by: expected "token", "ip", "header:<name>"/],
   [{ blocks: [{ by: 'token', digest: 'abc' }] }, /^rules\.blocks\[0\]\.digest: expected the digest of a caller/],
@@ -138,7 +139,8 @@ describe('targetOf()', () => {
     ['query:key', 'query:key', ['query:key', 'k1']],
     ['cookie:sid', 'cookie:sid', ['cookie:sid', 's1']],
   ])('names a caller by %s as the Worker does', async (by, name, parts) => {
-    expect(await targetOf(by, request, options)).toEqual({ by: name, digest: digest(parts) })
+    const mark = createMarker(options.identitySecret, name)(parts[1] as string)
+    expect(await targetOf(by, request, options)).toEqual({ by: name, digest: digest(parts), mark })
   })
 
   test.each(['token', 'ip', 'header:x-tenant', 'route', 'json:/user', 'nonsense'])(

@@ -50,6 +50,7 @@ export const ORDER_FIELDS = {
   changed: 'whether this run has written it',
   'entries[].by': 'what the caller is known by, such as token; missing where that is not said',
   'entries[].digest': 'its digest, as in keys and logs',
+  'entries[].mark': 'beside by and digest: a small hash of the same, by which others are told at once',
   'entries[].value': 'in place of a digest: a value with one *',
   'entries[].cidr': 'in place of a caller: a network',
   'entries[].reason': 'why; missing if none was given',

@@ -1,6 +1,9 @@
 import { Buffer } from 'node:buffer'
 import { MAX_CHARACTERS, NONE, type Reading, SPOILT } from './reading.ts'
 
+/** Of a request, the rules read it and then the policies. */
+let latest: { readonly field: string | null; readonly reading: Reading } | undefined
+
 /**
  * The credential of an Authorization field, whatever its scheme: many APIs look only at the second word. Spellings that
  * decode to the same credential, even with a lenient decoder, are one credential or none.
@@ -9,6 +12,11 @@ import { MAX_CHARACTERS, NONE, type Reading, SPOILT } from './reading.ts'
  * first
  */
 export function readAuthorization(field: string | null): Reading {
+  if (latest?.field !== field) latest = { field, reading: readField(field) }
+  return latest.reading
+}
+
+function readField(field: string | null): Reading {
   if (field !== null && field.length > MAX_CHARACTERS) return SPOILT
   const words = (field ?? '').trim().split(/\s+/, 3)
   const [scheme = '', credential = scheme] = words

@@ -233,8 +233,14 @@ describe('the rules', () => {
   test('keep a blocked caller out, and let it in again', async () => {
     const who = { token }
     expect(await call('/block', { body: { who, reason: 'abuse', for: '1h', by: 'ann', why: 'a test' } })).toEqual({
-      ...{ version: 1, isChanged: true, who: { by: 'token', digest: expect.any(String) } },
-      entry: { by: 'token', digest: expect.any(String), reason: 'abuse', until: expect.any(String) },
+      ...{ version: 1, isChanged: true, who: { by: 'token', digest: expect.any(String), mark: expect.any(Number) } },
+      entry: {
+        by: 'token',
+        digest: expect.any(String),
+        mark: expect.any(Number),
+        reason: 'abuse',
+        until: expect.any(String),
+      },
     })
     await expectSoon(caller, 403)
     const { blocked } = await call('/usage', { body: { caller: { token } } })
@@ -242,7 +248,11 @@ describe('the rules', () => {
     const { rules, by, why } = await call('/rules')
     expect([by, why]).toEqual(['ann', 'a test'])
     expect(JSON.stringify(rules)).not.toContain(token)
-    const taken = { version: 2, who: { by: 'token', digest: expect.any(String) }, entry: null }
+    const taken = {
+      version: 2,
+      who: { by: 'token', digest: expect.any(String), mark: expect.any(Number) },
+      entry: null,
+    }
     expect(await call('/block', { body: { who, remove: true } })).toEqual({ ...taken, isChanged: true })
     expect(await call('/block', { body: { who, remove: true } })).toEqual({ ...taken, isChanged: false })
     expect(await call('/rules')).toMatchObject({ why: expect.stringMatching(/^remove block token \S{22}$/) })
