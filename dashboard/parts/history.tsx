@@ -111,8 +111,8 @@ function Deeds({ deeds }: Pick<CallerHistory, 'deeds'>) {
       )}
       <p class="quiet">
         {deeds.length === 0 && 'Nothing that names this caller is noted. '}
-        Kept are the last 500 blocks, allows, other limits and resets of single callers; networks, countries and parts
-        of values stand under Rules.
+        Kept are the last 500 blocks, allows, other limits and resets of single callers. What is ruled for networks,
+        countries and parts of values, and versions that were rolled back to, stand under Rules.
       </p>
     </>
   )

@@ -39,7 +39,11 @@ export async function targetOfWho(
 ): Promise<Target> {
   const said = { token, ip, header, query, claim }
   const [first, ...others] = Object.entries(said).filter(([, value]) => value !== undefined)
-  if (!first) return target
+  if (!first) {
+    if (Object.values(target).some((value) => value !== undefined)) return target
+    const ways = Object.keys(who.pipe[0].entries).join(', ')
+    throw new OperationError(badInput('who', `one of ${ways}`))
+  }
   if (others.length > 0 || Object.values(target).some((value) => value !== undefined)) {
     throw new OperationError(badInput('who', 'one way to say who is meant'))
   }

@@ -168,7 +168,7 @@ async function push(task: Task): Promise<Exit> {
   const before = await newestOf(operator)
   const after = withPolicies(before.rules, tables, isShadow, Date.now())
   return write(task, before, after, (expectedVersion) => {
-    const note = noteOf(context, { why: file && `policies push ${file}`, ...options })
+    const note = noteOf(context, { why: file && `policies push ${file}${isShadow ? ' --shadow' : ''}`, ...options })
     return operator.ask(operations.push, {
       body: { policies: tables ?? null, shadow: isShadow, expectedVersion, ...note },
     })

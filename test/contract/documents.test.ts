@@ -82,6 +82,15 @@ describe.each(Object.entries(DOCUMENTS))('%s', (_name, open) => {
     expect(await documents.readVersion(count + 1)).toBeUndefined()
   })
 
+  test('write() keeps as few versions as it is told', async () => {
+    const documents = fresh()
+    for (let version = 0; version < 3; version++) {
+      await documents.write({ text: `{"n":${version}}`, expectedVersion: version, ...NOTE, kept: 1 })
+    }
+    expect(await documents.history()).toEqual([{ version: 3, atMs: expect.any(Number), ...NOTE }])
+    expect(await documents.read()).toMatchObject({ version: 3, text: '{"n":2}' })
+  })
+
   test('write() keeps the beginning of a long note', async () => {
     const documents = fresh()
     await documents.write({ text: '{}', expectedVersion: 0, by: 'x'.repeat(9_000), why: '' })

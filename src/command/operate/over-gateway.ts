@@ -100,8 +100,8 @@ function noAdmin(host: string, answered: string): CommandError {
 }
 
 function unreachable(host: string, error: unknown): CommandError {
-  const { name, cause } = error as Error
-  const code = name === 'TimeoutError' ? 'no answer in time' : ((cause as { code?: string } | undefined)?.code ?? name)
+  const { name, cause } = error as { readonly name: string; readonly cause?: { code?: string; message?: string } }
+  const code = name === 'TimeoutError' ? 'no answer in time' : (cause?.code ?? cause?.message ?? name)
   return new CommandError(`the gateway at ${host} cannot be reached (${code})`, {
     exit: 'redis',
     hint: 'Is the URL right, and the Worker deployed?',

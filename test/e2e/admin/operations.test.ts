@@ -178,7 +178,7 @@ test.each([
   ['/reset', { caller: { ip: '203.0.113.7' }, policies: ['other'] }, 'policies.0'],
   ['/reset', [], 'caller'],
   ['/reset', 'x', ''],
-  ['/block', { who: {} }, 'blocks.0'],
+  ['/block', { who: {} }, 'who'],
   ['/block', { who: { ip: '203.0.113.7', token: 'x' } }, 'who'],
   ['/block', { who: { ip: '203.0.113.7', cidr: '203.0.113.0/24' } }, 'who'],
   ['/block', { who: { ip: '203.0.113' } }, 'caller.ip'],
