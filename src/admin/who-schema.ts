@@ -1,8 +1,9 @@
 import * as v from 'valibot'
 import type { Config } from '../config/load-config.ts'
-import { type Caller, requestOf } from '../request/caller/caller.ts'
+import { requestOf } from '../request/caller/caller.ts'
 import { claimIn } from '../request/identity/claims.ts'
 import { type Target, targetOf } from '../rules/target.ts'
+import { callerOf } from './caller-schema.ts'
 import { badInput, OperationError } from './operation.ts'
 
 const fields = v.record(v.string(), v.string())
@@ -48,7 +49,7 @@ export async function targetOfWho(
     throw new OperationError(badInput('who', 'one way to say who is meant'))
   }
   const [kind] = first as [keyof typeof said, unknown]
-  const found = await targetOf(byOf(kind, said), requestOf(callerOf(said)), {
+  const found = await targetOf(byOf(kind, said), requestOf(callerOf({ token, ip, header, query })), {
     ...config,
     // Whichever claim is asked for, it is the one that was named.
     readClaim: () => claimIn(claim ?? {}, Object.keys(claim ?? {})),
@@ -63,8 +64,4 @@ function byOf(kind: keyof Who, said: Pick<Who, 'token' | 'ip' | 'header' | 'quer
   const [name, ...others] = Object.keys(said[kind] ?? {})
   if (name === undefined || others.length > 0) throw new OperationError(badInput(`who.${kind}`, 'one name'))
   return `${kind}:${name}`
-}
-
-function callerOf({ token, ip, header = {}, query = {} }: Who): Caller {
-  return { token, ip, header: Object.entries(header), query: Object.entries(query) }
 }
