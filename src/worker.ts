@@ -5,8 +5,9 @@
 import type { ExecutionContext } from 'hono'
 import type { AdminOptions } from './admin/admin.ts'
 import { ConfigError } from './config/config-error.ts'
-import { type Config, type Environment, isFetcher, loadConfig, OBJECTS } from './config/load-config.ts'
+import { type Config, type Environment, isFetcher, loadConfig, OBJECTS, type StoreKind } from './config/load-config.ts'
 import { consoleLog, type Log, throttle } from './decide/log.ts'
+import type { ShadowStoreCounts } from './decide/shadowed-store.ts'
 import { type AppOptions, createApp } from './gateway/app.ts'
 import type { OpenStatistics } from './gateway/statistics.ts'
 import { upstashStore } from './gateway/upstash-store.ts'
@@ -73,8 +74,8 @@ async function createHandler(env: Environment): Promise<Handler> {
   const upstream = isFetcher(env.UPSTREAM) ? env.UPSTREAM : globalThis
   const now = () => Date.now()
   const log = throttle(consoleLog, now)
-  const own = await openStore(config, env, now)
-  const statistics = await statisticsOf(config, env, { now, log })
+  const { own, readShadow } = await openStores(config, env, { now, log })
+  const statistics = await statisticsOf(config, env, { now, log, readShadow })
   const store = statistics?.measured(own) ?? own
   const createOperate = await operatorsOf({ config, env, counters: statistics?.counters })
   const createObserver = statistics?.createObserver
@@ -97,7 +98,7 @@ async function governorOf(options: GatewayRulesOptions): Promise<AppOptions['gov
 async function statisticsOf(
   { statistics: config, store, redis, keyPrefix }: Config,
   env: Environment,
-  told: Told,
+  told: Told & Pick<OpenStores, 'readShadow'>,
 ): Promise<OpenStatistics | undefined> {
   const analytics = isDataset(env.ANALYTICS) ? env.ANALYTICS : undefined
   if (!config.isOn && config.logShare === 0 && !analytics) return undefined
@@ -142,12 +143,30 @@ async function claimReaderOf({ jwt }: Config, told: Told): Promise<AppOptions['r
   return loadTokenVerifier(jwt, { fetch: (url, init) => fetch(url, init), ...told })
 }
 
+interface OpenStores {
+  /** Decides. */
+  readonly own: Store
+  /** Tells of the store that is charged beside; undefined: there is none. */
+  readonly readShadow: (() => ShadowStoreCounts) | undefined
+}
+
+async function openStores(config: Config, env: Environment, { now, log }: Told): Promise<OpenStores> {
+  const { store: kind, storeShadow, storeTimeoutMs: timeoutMs } = config
+  const own = await openStore(kind, config, env, now)
+  if (!storeShadow) return { own, readShadow: undefined }
+  const shadow = await openStore(storeShadow, config, env, now)
+  const { ShadowedStore } = await import('./decide/shadowed-store.ts')
+  const shadowed = new ShadowedStore({ store: own, shadow, now, timeoutMs, log })
+  return { own: shadowed, readShadow: () => shadowed.counts }
+}
+
 async function openStore(
-  { store, redis, policies, rules, storeTimeoutMs: timeoutMs }: Config,
+  kind: StoreKind,
+  { redis, policies, rules, storeTimeoutMs: timeoutMs }: Config,
   env: Environment,
   now: () => number,
 ): Promise<Store> {
-  switch (store) {
+  switch (kind) {
     case 'redis': {
       if (!redis) throw new Error('a store over Redis without Redis')
       const algorithms = new Set(policies.map(({ algorithm }) => algorithm))

@@ -46,13 +46,17 @@ async function start(): Promise<void> {
   const { startDevWorker } = await import('./dev-worker.ts')
   const url = await startDevWorker({ port, variables })
   const tiers = config.policies.flatMap((policy) => policy.tiers.map(({ name, limit }) => `${limit} per ${name}`))
+  const operators = operatorsAt(url, config.admin?.host)
+  // Without a database of its own to look at, the gateway can be asked.
+  const asking = `npm run sluice -- usage a --gateway ${new URL(operators).origin}`
+  command ??= ownToken === undefined ? asking : `ADMIN_TOKEN=${ownToken} ${asking}`
   const lines = [
     ['Sluice', url],
     ['upstream', upstream],
     ['store', store],
     ['tiers', tiers.join(', ')],
-    ['operators', `${operatorsAt(url, config.admin?.host)}  token ${ownToken ?? 'as in ADMIN_TOKEN'}`],
-    ...(command === undefined ? [] : [['command', command]]),
+    ['operators', `${operators}  token ${ownToken ?? 'as in ADMIN_TOKEN'}`],
+    ['command', command],
     [],
     ...examples(url, config).map(({ shows, command }) => [shows, command]),
     [],

@@ -49,6 +49,8 @@ export interface RulesConfig {
 export interface Config extends GatewayConfig {
   /** Where counts are kept. */
   readonly store: StoreKind
+  /** Where they are counted beside, because that is to take its place; undefined: nowhere. */
+  readonly storeShadow: StoreKind | undefined
   /** Undefined if it is not named. */
   readonly redis: { readonly url: string; readonly token: string } | undefined
   /** Rules that change without a deploy; undefined: there are none. */
@@ -84,6 +86,7 @@ export const environment = v.object({
   UPSTASH_REDIS_REST_URL: v.optional(restUrl),
   UPSTASH_REDIS_REST_TOKEN: v.optional(matching(/^[\x21-\x7e]+$/, 'the REST token of the database')),
   STORE: v.optional(oneOf(...STORE_KINDS)),
+  STORE_SHADOW: v.optional(oneOf('redis', 'durable-object')),
   RATE_LIMITS: v.optional(v.union([v.literal('off'), limits], LIMITS_EXPECTED)),
   POLICIES: v.optional(policyList),
   ANONYMOUS: v.optional(oneOf('ip', 'deny'), 'ip'),
@@ -156,6 +159,7 @@ export function loadConfig(env: Environment): Config {
     upstreamTimeoutMs: values.UPSTREAM_TIMEOUT_MS,
     upstreamSecret: values.UPSTREAM_SECRET,
     store,
+    storeShadow: shadowOf(values.STORE_SHADOW, store, redis !== undefined, isNamespace(env[OBJECTS])),
     redis,
     rules: values.RULES === 'on' ? { refreshMs: values.RULES_REFRESH_MS, isShadow: defaults.isShadow } : undefined,
     metrics: metricsOf(values.METRICS_TOKEN, values.STATISTICS === 'on'),
@@ -205,13 +209,34 @@ export function isNamespace(binding: unknown): binding is DurableObjectNamespace
 
 /** @throws {ConfigError} if what the store needs is not there */
 function storeOf(asked: StoreKind | undefined, hasRedis: boolean, hasObjects: boolean): StoreKind {
+  refuseMissing('STORE', asked, hasRedis, hasObjects)
+  return asked ?? (hasRedis ? 'redis' : hasObjects ? 'durable-object' : 'memory')
+}
+
+/** @throws {ConfigError} if what it needs is not there, or if it is the store itself */
+function shadowOf<Kind extends StoreKind>(
+  asked: Kind | undefined,
+  store: StoreKind,
+  hasRedis: boolean,
+  hasObjects: boolean,
+): Kind | undefined {
+  if (asked !== undefined && asked === store) throw new ConfigError('STORE_SHADOW', 'another store than STORE', asked)
+  refuseMissing('STORE_SHADOW', asked, hasRedis, hasObjects)
+  return asked
+}
+
+function refuseMissing(
+  name: 'STORE' | 'STORE_SHADOW',
+  asked: StoreKind | undefined,
+  hasRedis: boolean,
+  hasObjects: boolean,
+): void {
   if (asked === 'redis' && !hasRedis) {
-    throw new ConfigError('STORE', 'UPSTASH_REDIS_REST_URL and its token with it', asked)
+    throw new ConfigError(name, 'UPSTASH_REDIS_REST_URL and its token with it', asked)
   }
   if (asked === 'durable-object' && !hasObjects) {
-    throw new ConfigError('STORE', `a binding ${OBJECTS} of Durable Objects with it`, asked)
+    throw new ConfigError(name, `a binding ${OBJECTS} of Durable Objects with it`, asked)
   }
-  return asked ?? (hasRedis ? 'redis' : hasObjects ? 'durable-object' : 'memory')
 }
 
 /** @throws {ConfigError} A variable that is silently ignored could leave the API without limits. */

@@ -4,7 +4,7 @@ import type { Observer } from '../http/observer.ts'
 import { AllObservers } from '../statistics/all-observers.ts'
 import { type AnalyticsDataset, AnalyticsWriter } from '../statistics/analytics.ts'
 import { MeasuredStore } from '../statistics/measured-store.ts'
-import { Recorder } from '../statistics/recorder.ts'
+import { Recorder, type RecorderOptions } from '../statistics/recorder.ts'
 import { RefusalLog } from '../statistics/refusal-log.ts'
 import type { Counters } from '../store/counters.ts'
 import type { ObjectNamespace } from '../store/durable-object/objects-of.ts'
@@ -31,6 +31,8 @@ export interface StatisticsOptions {
   /** First part of every key. */
   readonly keyPrefix: string
   readonly analytics: AnalyticsDataset | undefined
+  /** Tells of the store that is charged beside; undefined: there is none. */
+  readonly readShadow: RecorderOptions['readShadow']
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly log: Log
@@ -53,7 +55,8 @@ const FLUSH_TIMEOUT_MS = 4_000
 
 const NOTHING_SAVED: Decider['savings'] = { byDenyCache: 0, byLeases: 0, permitsLeased: 0 }
 
-export function openStatistics({ config, shared, keyPrefix, analytics, now, log }: StatisticsOptions): OpenStatistics {
+export function openStatistics(options: StatisticsOptions): OpenStatistics {
+  const { config, shared, keyPrefix, analytics, readShadow, now, log } = options
   const { isOn, logShare: share, labelHeader } = config
   let decider: Pick<Decider, 'savings'> = { savings: NOTHING_SAVED }
   const observers: Observer[] = []
@@ -61,7 +64,7 @@ export function openStatistics({ config, shared, keyPrefix, analytics, now, log 
   let recorder: Recorder | undefined
   if (isOn) {
     counters = shared ? countersIn(shared, keyPrefix) : new MemoryCounters(now)
-    recorder = new Recorder({ counters, readSavings: () => decider.savings, labelHeader, now, wait, log })
+    recorder = new Recorder({ counters, readSavings: () => decider.savings, readShadow, labelHeader, now, wait, log })
     observers.push(recorder)
   }
   if (share > 0) observers.push(new RefusalLog({ share, labelHeader, log, random: Math.random }))

@@ -1,4 +1,4 @@
-import { type Config, type Environment, OBJECTS, type RulesConfig } from '../config/load-config.ts'
+import { type Config, type Environment, OBJECTS, type RulesConfig, type StoreKind } from '../config/load-config.ts'
 import type { Log } from '../decide/log.ts'
 import { upstashDocuments } from '../gateway/upstash-documents.ts'
 import type { Govern } from '../limiter/governed.ts'
@@ -8,6 +8,7 @@ import type { ObjectNamespace } from '../store/durable-object/objects-of.ts'
 import { ObjectDocuments } from '../store/durable-object/tables/object-documents.ts'
 import { MemoryDocuments } from '../store/memory/memory-documents.ts'
 import type { Store } from '../store/store.ts'
+import { CopiedDocuments } from './copied-documents.ts'
 import { LiveLimiter } from './live-limiter.ts'
 import { policiesOf } from './policies.ts'
 
@@ -48,11 +49,19 @@ export function gatewayRules(options: GatewayRulesOptions, { refreshMs, isShadow
   }
 }
 
-/** Rules are kept where counts are. In memory, each isolate has rules of its own, as it has limits of its own. */
-function documentsAt(key: string, { config, env, now }: GatewayRulesOptions): Documents {
-  const { store, redis, storeTimeoutMs: timeoutMs } = config
-  if (store === 'durable-object') {
+/** What operators write is kept where counts are, and copied to where they will be. */
+function documentsAt(key: string, options: GatewayRulesOptions): Documents {
+  const { store, storeShadow } = options.config
+  const documents = documentsIn(store, key, options)
+  if (!storeShadow) return documents
+  return new CopiedDocuments(documents, documentsIn(storeShadow, key, options), options.log)
+}
+
+/** In memory, each isolate has rules of its own, as it has limits of its own. */
+function documentsIn(kind: StoreKind, key: string, { config, env, now }: GatewayRulesOptions): Documents {
+  const { redis, storeTimeoutMs: timeoutMs } = config
+  if (kind === 'durable-object') {
     return new ObjectDocuments({ namespace: env[OBJECTS] as ObjectNamespace, key, timeoutMs })
   }
-  return store === 'redis' && redis ? upstashDocuments({ ...redis, key, timeoutMs }) : new MemoryDocuments(now)
+  return kind === 'redis' && redis ? upstashDocuments({ ...redis, key, timeoutMs }) : new MemoryDocuments(now)
 }

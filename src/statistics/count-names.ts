@@ -2,6 +2,7 @@
  * Under which names counts are kept. They are as few as there are policies, patterns and outcomes: nothing of a request is
  * in them. A pattern may hold spaces, so it comes last.
  */
+import type { ShadowStoreCounts } from '../decide/shadowed-store.ts'
 import { type Degradation, OUTCOMES, type Outcome, type PolicyOutcome } from './outcomes.ts'
 
 /** The pattern of a policy that applies everywhere. */
@@ -23,7 +24,15 @@ export const COUNT_NAMES = {
   /** Each of them has spent a permit. */
   savedByLeases: 'saved leases',
   permitsLeased: 'leases permits',
+  shadowStore: (name: keyof ShadowStoreCounts) => `shadow_store ${name}`,
 } as const
+
+export const SHADOW_STORE_COUNTS = [
+  'decisions',
+  'refusedByShadowOnly',
+  'refusedByStoreOnly',
+  'failures',
+] as const satisfies readonly (keyof ShadowStoreCounts)[]
 
 /** Name of the sketch of callers: `<policy>:<digest>` by how many of their requests were refused. */
 export const REFUSED_CALLERS = 'refused'

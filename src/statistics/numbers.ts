@@ -1,5 +1,6 @@
+import type { ShadowStoreCounts } from '../decide/shadowed-store.ts'
 import type { Counts } from '../store/counters.ts'
-import { COUNT_NAMES } from './count-names.ts'
+import { COUNT_NAMES, SHADOW_STORE_COUNTS } from './count-names.ts'
 import { LATENCY_BOUNDS_MS, type LatencyHistogram } from './latency.ts'
 import {
   DEGRADATIONS,
@@ -38,6 +39,8 @@ export interface Numbers {
     /** Those that were not spent; of the last few seconds, some may still be. */
     readonly lapsed: number
   }
+  /** Of the store that is charged beside, with STORE_SHADOW. */
+  readonly shadowStore: ShadowStoreCounts
 }
 
 export interface PolicyNumbers {
@@ -69,6 +72,7 @@ export function numbersOf(counts: Counts): Numbers {
     saved: { denyCache: of(COUNT_NAMES.savedByDenyCache), leases: spent },
     // Those taken in one minute may be spent in the next.
     leases: { permits, lapsed: Math.max(0, permits - spent) },
+    shadowStore: record(SHADOW_STORE_COUNTS, (name) => of(COUNT_NAMES.shadowStore(name))),
   }
 }
 

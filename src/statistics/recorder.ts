@@ -1,16 +1,19 @@
 import type { Savings } from '../decide/decider.ts'
 import type { Log } from '../decide/log.ts'
+import type { ShadowStoreCounts } from '../decide/shadowed-store.ts'
 import type { Observed, Observer } from '../http/observer.ts'
 import type { CallContext } from '../store/call-context.ts'
 import { type Counters, type Flush, PERIOD_MS, type Period, startOf } from '../store/counters.ts'
 import { StoreError } from '../store/store.ts'
-import { COUNT_NAMES } from './count-names.ts'
+import { COUNT_NAMES, SHADOW_STORE_COUNTS } from './count-names.ts'
 import { Minute } from './minute.ts'
 
 export interface RecorderOptions {
   readonly counters: Pick<Counters, 'add'>
   /** Tells what has been saved so far. */
   readonly readSavings: () => Savings
+  /** Tells what was heard so far of the store that is charged beside; left out, there is none. */
+  readonly readShadow?: (() => ShadowStoreCounts) | undefined
   /** Header by whose value people know callers. */
   readonly labelHeader: string | undefined
   /** Milliseconds since the Unix epoch. */
@@ -41,6 +44,7 @@ export class Recorder implements Observer {
   /** Minutes that are over, but not sent. */
   #past: Period[] = []
   #saved: Savings
+  #shadowed: ShadowStoreCounts | undefined
   #unsent: { readonly flush: Flush; readonly sinceMs: number } | undefined
   /** Some request will send before. */
   #scheduledUntilMs = Number.NEGATIVE_INFINITY
@@ -51,6 +55,7 @@ export class Recorder implements Observer {
   constructor(options: RecorderOptions) {
     this.#options = options
     this.#saved = options.readSavings()
+    this.#shadowed = options.readShadow?.()
   }
 
   decided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void {
@@ -88,7 +93,7 @@ export class Recorder implements Observer {
 
   #endMinute(): void {
     if (!this.#minute) return
-    this.#past.push(this.#minute.toPeriod(this.#savedSince()))
+    this.#past.push(this.#minute.toPeriod(new Map([...this.#savedSince(), ...this.#shadowedSince()])))
     this.#minute = undefined
   }
 
@@ -101,6 +106,14 @@ export class Recorder implements Observer {
       [COUNT_NAMES.savedByLeases, saved.byLeases - before.byLeases],
       [COUNT_NAMES.permitsLeased, saved.permitsLeased - before.permitsLeased],
     ])
+  }
+
+  #shadowedSince(): (readonly [name: string, count: number])[] {
+    const before = this.#shadowed
+    const shadowed = this.#options.readShadow?.()
+    this.#shadowed = shadowed
+    if (!before || !shadowed) return []
+    return SHADOW_STORE_COUNTS.map((name) => [COUNT_NAMES.shadowStore(name), shadowed[name] - before[name]])
   }
 
   #schedule(nowMs: number, context: Pick<CallContext, 'waitUntil'>): void {

@@ -12,6 +12,8 @@ export type Recorded = { readonly key: string } & (
   | { readonly call: readonly ['inquire' | 'correct', unknown]; readonly answer: unknown }
 )
 
+export type Bindings = Readonly<Record<string, unknown>>
+
 export interface ObjectSite {
   /** Of the gateways. */
   readonly urls: readonly URL[]
@@ -80,12 +82,12 @@ export default {
 /**
  * Runs several gateways of the production bundle, each a Worker of its own as at a point of presence, which share one set
  * of Durable Objects.
- * @param bindings variables, tables among them as objects
+ * @param bindings variables, tables among them as objects; a list has those of each gateway
  * @param records whether `record()` is to tell what the objects do
  */
 export async function startObjectSite(
   bundle: Bundle,
-  bindings: Readonly<Record<string, unknown>>,
+  bindings: Bindings | readonly Bindings[],
   points: number,
   records = false,
 ): Promise<ObjectSite> {
@@ -103,12 +105,12 @@ export async function startObjectSite(
       keepWorkerLog(message)
     },
     workers: [
-      ...names.map((name) => ({
+      ...names.map((name, index) => ({
         ...worker,
         ...socket,
         name,
         modules,
-        bindings: bindings as Record<string, never>,
+        bindings: (isList(bindings) ? bindings[index] : bindings) as Record<string, never>,
         durableObjects: { LIMITS: ofHost },
         stripCfConnectingIp: false,
       })),
@@ -144,4 +146,8 @@ export async function startObjectSite(
     abort: async () => (await ask('/abort')) as number,
     stop: () => miniflare.dispose(),
   }
+}
+
+function isList(bindings: Bindings | readonly Bindings[]): bindings is readonly Bindings[] {
+  return Array.isArray(bindings)
 }

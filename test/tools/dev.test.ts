@@ -79,6 +79,7 @@ test('dev holds limits, and follows rules, in Durable Objects, without any Redis
   expect(printed.text).not.toContain('redis')
   const url = rowOf(printed.text, 'Sluice')
   const statuses: number[] = []
+  expect(rowOf(printed.text, 'command')).toBe(`npm run sluice -- usage a --gateway ${url}`)
   const ask = async (token: string) => (await fetch(url, { headers: { Authorization: `Bearer ${token}` } })).status
   for (let i = 0; i < 3; i++) statuses.push(await ask('a'))
   expect(statuses).toEqual([200, 200, 429])

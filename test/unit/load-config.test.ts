@@ -90,6 +90,11 @@ test.each<[Environment, Partial<Config>]>([
   [{ ...REDIS, ...OBJECTS }, { store: 'redis' }],
   [{ ...REDIS, ...OBJECTS, STORE: 'durable-object' }, { store: 'durable-object' }],
   [{ ...REDIS, ...OBJECTS, STORE: 'memory' }, { store: 'memory' }],
+  [
+    { ...REDIS, ...OBJECTS, STORE_SHADOW: 'durable-object' },
+    { store: 'redis', storeShadow: 'durable-object' },
+  ],
+  [{ ...REDIS, ...OBJECTS, STORE: 'durable-object', STORE_SHADOW: 'redis' }, { storeShadow: 'redis' }],
   [{ IPV6_PREFIX: '48' }, { ipv6Prefix: 48 }],
   [
     { EXEMPT: 'OPTIONS *, GET /healthz' },
@@ -669,6 +674,16 @@ test.each([
   ['Redis', REDIS, '"redis" or "durable-object" or "memory"'],
 ] as const)('loadConfig() refuses STORE=%s where it cannot be had', (STORE, env, expected) => {
   expect(() => loadConfig({ UPSTREAM_URL, ...env, STORE })).toThrow(`STORE: expected ${expected}, got "${STORE}"`)
+})
+
+test.each([
+  ['redis', OBJECTS, 'UPSTASH_REDIS_REST_URL and its token with it'],
+  ['durable-object', REDIS, 'a binding LIMITS of Durable Objects with it'],
+  ['redis', { ...REDIS, ...OBJECTS }, 'another store than STORE'],
+  ['memory', { ...REDIS, ...OBJECTS }, '"redis" or "durable-object"'],
+] as const)('loadConfig() refuses STORE_SHADOW=%s where it cannot be had', (STORE_SHADOW, env, expected) => {
+  const line = `STORE_SHADOW: expected ${expected}, got "${STORE_SHADOW}"`
+  expect(() => loadConfig({ UPSTREAM_URL, ...env, STORE_SHADOW })).toThrow(line)
 })
 
 test('rules are followed if they are on', () => {

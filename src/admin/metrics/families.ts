@@ -7,7 +7,7 @@ import { counter, type Family, histogramOfSeconds, info } from './open-metrics.t
  * more series than a configuration has.
  */
 export function familiesOf(numbers: Numbers, version: string): readonly Family[] {
-  const { requests, degraded, upstream5xx, policies, tiers, store, saved, leases } = numbers
+  const { requests, degraded, upstream5xx, policies, tiers, store, saved, leases, shadowStore } = numbers
   const { counts, sumMs } = store.latency
   const one = (value: number) => [[{}, value]] as const
   return [
@@ -62,6 +62,20 @@ export function familiesOf(numbers: Numbers, version: string): readonly Family[]
       'sluice_leased_permits',
       'Permits taken in advance; those spent are calls saved by leases.',
       one(leases.permits),
+    ),
+    counter(
+      'sluice_shadow_store_decisions',
+      'Decisions of which the store that is charged beside has said what it would do, by who alone would refuse.',
+      [
+        [{ refused: 'same' }, shadowStore.decisions - shadowStore.refusedByShadowOnly - shadowStore.refusedByStoreOnly],
+        [{ refused: 'by_shadow_only' }, shadowStore.refusedByShadowOnly],
+        [{ refused: 'by_store_only' }, shadowStore.refusedByStoreOnly],
+      ],
+    ),
+    counter(
+      'sluice_shadow_store_failures',
+      'Calls to the store that is charged beside that got no usable answer.',
+      one(shadowStore.failures),
     ),
   ]
 }

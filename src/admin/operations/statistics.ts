@@ -1,5 +1,6 @@
 import * as v from 'valibot'
 import { integer } from '../../config/schema.ts'
+import { SHADOW_STORE_COUNTS } from '../../statistics/count-names.ts'
 import { LATENCY_BOUNDS_MS } from '../../statistics/latency.ts'
 import type { Numbers } from '../../statistics/numbers.ts'
 import { DEGRADATIONS, OUTCOMES, POLICY_OUTCOMES } from '../../statistics/outcomes.ts'
@@ -37,6 +38,10 @@ const numbers = {
     v.description('Decisions that the store was not asked for.'),
   ),
   leases: v.strictObject({ permits: units, lapsed: units }),
+  shadowStore: v.pipe(
+    of(SHADOW_STORE_COUNTS),
+    v.description('With STORE_SHADOW: what the store would have decided that is charged beside.'),
+  ),
 }
 const refused = v.strictObject({
   callers: v.pipe(
@@ -107,7 +112,9 @@ function answerOf({ periods, total, refused, ...rest }: Statistics) {
   }
 }
 
-function copied({ requests, degraded, upstream5xx, policies, tiers, store, saved, leases }: Numbers) {
+function copied(numbers: Numbers) {
+  const { requests, degraded, upstream5xx, policies, tiers, store, saved, leases, shadowStore } = numbers
+
   return {
     requests: { ...requests },
     degraded: { ...degraded },
@@ -117,6 +124,7 @@ function copied({ requests, degraded, upstream5xx, policies, tiers, store, saved
     store: { ...store, latency: { ...store.latency, counts: [...store.latency.counts] } },
     saved: { ...saved },
     leases: { ...leases },
+    shadowStore: { ...shadowStore },
   }
 }
 

@@ -74,6 +74,7 @@ test('readStatistics() tells what was counted, minute by minute and over all', a
     store: { calls: 30, failures: 1, latency: { sumMs: 116 } },
     saved: { denyCache: 8, leases: 60 },
     leases: { permits: 64, lapsed: 4 },
+    shadowStore: { decisions: 0, refusedByShadowOnly: 0, refusedByStoreOnly: 0, failures: 0 },
     refused: {
       callers: [{ policy: 'login', digest: 'abc-_1', atMost: 9, atLeast: 8, label: 'ACME' }],
       othersAtMost: 1,

@@ -1,0 +1,224 @@
+import type { AlgorithmName } from '../limit/algorithm-table.ts'
+import type { Decision, DecisionRequest, Rule } from '../limit/rule.ts'
+import type { CallContext } from '../store/call-context.ts'
+import { Deadlines } from '../store/deadlines.ts'
+import { type Difference, type Release, type Store, StoreError } from '../store/store.ts'
+import { isCharged } from './decider.ts'
+import { GuardedStore } from './guarded-store.ts'
+import type { Log } from './log.ts'
+
+export interface ShadowedStoreOptions {
+  /** Decides. */
+  readonly store: Store
+  /** Is charged what that one has charged. */
+  readonly shadow: Store
+  /** Milliseconds since the Unix epoch. */
+  readonly now: () => number
+  /** Deadline of a decision, in milliseconds. */
+  readonly timeoutMs: number
+  readonly log: Log
+}
+
+/** What was heard so far of the store that is charged beside. */
+export interface ShadowStoreCounts {
+  /** Decisions of which both have said what they would do. */
+  readonly decisions: number
+  /** Those that it would have refused, and that were admitted … */
+  readonly refusedByShadowOnly: number
+  /** … and those that it would have admitted, and that were refused. */
+  readonly refusedByStoreOnly: number
+  /** Calls that got no usable answer: what they were to charge may be missing there. */
+  readonly failures: number
+}
+
+const NONE: ShadowStoreCounts = { decisions: 0, refusedByShadowOnly: 0, refusedByStoreOnly: 0, failures: 0 }
+const LOG_INTERVAL_MS = 60_000
+
+/** What one decision has charged beside. */
+interface Charged {
+  /** When, by the shadow's clock; undefined if that is not known. */
+  readonly atMs: Promise<number | undefined>
+  readonly context: CallContext | undefined
+}
+
+/**
+ * A store, and beside it another one that is to take its place: it is charged what the first has charged, so that its
+ * windows are full when it does. It refuses nothing, nobody waits for it, and its failures change nothing. What differs
+ * is counted.
+ */
+export class ShadowedStore implements Store {
+  readonly kind: Store['kind']
+  readonly #store: Store
+  readonly #shadow: Store
+  /** The shadow, left alone while it keeps failing. */
+  readonly #guarded: GuardedStore
+  readonly #now: () => number
+  readonly #log: Log
+  /** By the rules of the request, which no other request has. */
+  readonly #charged = new WeakMap<Rule, Charged>()
+  #counts = NONE
+  #toldMs: number
+  #told = NONE
+
+  constructor({ store, shadow, now, timeoutMs, log }: ShadowedStoreOptions) {
+    this.kind = store.kind
+    this.#store = store
+    const logOfShadow: Log = (level, { event, ...fields }) => log(level, { event: `shadow_${event}`, ...fields })
+    this.#shadow = shadow
+    this.#guarded = new GuardedStore({ store: shadow, now, timeoutMs, log: logOfShadow })
+    this.#now = now
+    this.#log = log
+    this.#toldMs = now()
+  }
+
+  get counts(): ShadowStoreCounts {
+    return this.#counts
+  }
+
+  async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
+    const decision = await this.#store.decide(request, context)
+    if (decision.granted > 0 && request.mode !== 'peek') this.#charge(request, decision, context)
+    else if (request.mode !== 'peek') this.#goOn(this.#compareRefusal(request, context), context)
+    return decision
+  }
+
+  release(rules: readonly Rule[]): Promise<void> {
+    this.#beside(rules, (own, atMs) =>
+      // A charge without an answer may still be on its way.
+      atMs === undefined
+        ? this.#guarded.revoke(own.map((rule) => ({ rule, isKnown: false })))
+        : this.#guarded.release(own),
+    )
+    return this.#store.release(rules)
+  }
+
+  /** Where a decision got no answer, nothing was charged beside; what could not be released was released there before. */
+  revoke(releases: readonly Release[]): Promise<void> {
+    return this.#store.revoke(releases)
+  }
+
+  renew(rules: readonly Rule[]): Promise<void> {
+    this.#beside(rules, (own) => this.#guarded.renew(own))
+    return this.#store.renew(rules)
+  }
+
+  settle(differences: readonly Difference[], chargedAtMs: number): Promise<void> {
+    const units = new Map(differences.map(({ rule, units }) => [rule, units]))
+    this.#beside([...units.keys()], async (own, atMs) => {
+      if (atMs === undefined) return
+      await this.#guarded.settle(
+        own.map((rule) => ({ rule, units: units.get(rule) ?? 0 })),
+        atMs,
+      )
+    })
+    return this.#store.settle(differences, chargedAtMs)
+  }
+
+  async forget(keys: readonly string[]): Promise<void> {
+    const beside = this.#guarded.forget(keys).catch((error) => this.#fail(error))
+    await this.#store.forget(keys)
+    await beside
+  }
+
+  learn(algorithms: Iterable<AlgorithmName>): void {
+    const all = [...algorithms]
+    this.#store.learn?.(all)
+    this.#shadow.learn?.(all)
+  }
+
+  ping(): Promise<void> {
+    return this.#store.ping()
+  }
+
+  /** Charges beside what was charged, whatever is left there, and hears how that stood before. */
+  #charge(request: DecisionRequest, decision: Decision, context: CallContext | undefined): void {
+    const { mode, leaseMs } = request
+    const rules = request.rules.filter((_, index) => wasCharged(request, decision, index))
+    if (rules.length === 0) return
+    const asked: DecisionRequest = {
+      mode: 'charge',
+      permits: decision.granted,
+      // Who is new has been found out: the shadow may know others.
+      rules: rules.map((rule) => (rule.counts === 'identities' ? { ...rule, counts: 'requests' } : rule)),
+      ...(leaseMs !== undefined && { leaseMs }),
+    }
+    const answered = this.#guarded.decide(asked, besideOf(context))
+    const atMs = answered.then(
+      ({ nowMs }) => nowMs,
+      () => undefined,
+    )
+    const charged = { atMs, context }
+    for (const rule of rules) if (rule.slot !== undefined || rule.isSettled) this.#charged.set(rule, charged)
+    this.#goOn(
+      answered.then(({ usage }) => {
+        // What has happened already is no decision.
+        if (mode === 'charge') return
+        const isRefused = rules.some(({ enforced }, index) => {
+          return enforced && usage[index]?.some(({ retryAfterMs }) => retryAfterMs > 0)
+        })
+        this.#count({ decisions: 1, refusedByShadowOnly: Number(isRefused) })
+      }),
+      context,
+    )
+  }
+
+  async #compareRefusal(request: DecisionRequest, context: CallContext | undefined): Promise<void> {
+    const permits = request.mode === 'partial' ? 1 : request.permits
+    const { granted } = await this.#guarded.decide({ mode: 'peek', permits, rules: request.rules }, besideOf(context))
+    this.#count({ decisions: 1, refusedByStoreOnly: Number(granted > 0) })
+  }
+
+  /** Does beside what is done with rules that were charged there, each as soon as that is known. */
+  #beside(rules: readonly Rule[], work: (rules: Rule[], atMs: number | undefined) => Promise<void>): void {
+    for (const [charged, own] of Map.groupBy(rules, (rule) => this.#charged.get(rule))) {
+      if (charged)
+        this.#goOn(
+          charged.atMs.then((atMs) => work(own, atMs)),
+          charged.context,
+        )
+    }
+  }
+
+  #goOn(work: Promise<unknown>, context: CallContext | undefined): void {
+    const done = work.catch((error) => this.#fail(error))
+    if (context) context.waitUntil(done)
+  }
+
+  #fail(error: unknown): void {
+    if (!(error instanceof StoreError)) throw error
+    this.#count({ failures: 1 })
+    this.#log('warn', { event: 'shadow_store_error', message: error.message })
+  }
+
+  #count(more: Partial<ShadowStoreCounts>): void {
+    this.#counts = combined(this.#counts, more, 1)
+    const nowMs = this.#now()
+    if (nowMs - this.#toldMs < LOG_INTERVAL_MS) return
+    this.#log('info', { event: 'shadow_store', ...combined(this.#counts, this.#told, -1) })
+    this.#told = this.#counts
+    this.#toldMs = nowMs
+  }
+}
+
+/** Not those that only say how they stand: failures are charged when they have happened, newcomers' rules for a newcomer. */
+function wasCharged({ mode, rules }: DecisionRequest, decision: Decision, index: number): boolean {
+  const { counts = 'requests', tiers } = rules[index] as Rule
+  if (mode === 'charge') return true
+  if (counts === 'failures' || !isCharged(decision, index)) return false
+  // Of a rule for newcomers that did not apply, nothing is used.
+  return counts !== 'identities' || !!decision.usage[index]?.some(({ remaining }, at) => remaining !== tiers[at]?.limit)
+}
+
+/** Its calls have deadlines of their own: those of the request end with its response. */
+function besideOf(context: CallContext | undefined): CallContext | undefined {
+  return context && { waitUntil: (work) => context.waitUntil(work), deadlines: Deadlines.ofOne() }
+}
+
+function combined(one: ShadowStoreCounts, other: Partial<ShadowStoreCounts>, sign: 1 | -1): ShadowStoreCounts {
+  return {
+    decisions: one.decisions + sign * (other.decisions ?? 0),
+    refusedByShadowOnly: one.refusedByShadowOnly + sign * (other.refusedByShadowOnly ?? 0),
+    refusedByStoreOnly: one.refusedByStoreOnly + sign * (other.refusedByStoreOnly ?? 0),
+    failures: one.failures + sign * (other.failures ?? 0),
+  }
+}

@@ -1,0 +1,146 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { PLANTED } from '../setup/secret-watch.ts'
+import { type ObjectSite, startObjectSite } from '../support/object-site.ts'
+import { startUpstream, type Upstream } from '../support/upstream.ts'
+
+const ADMIN_TOKEN = `${PLANTED}-for-operators-who-move`
+/** The gateway that has not moved yet counts in Redis, the one that has, in objects. */
+const [BEFORE, AFTER] = [0, 1]
+
+let upstream: Upstream
+let site: ObjectSite
+
+beforeAll(async () => {
+  upstream = await startUpstream((request, response) => {
+    if (request.url === '/slots') setTimeout(() => response.end('hello'), 100)
+    else response.setHeader('X-Units', '7').end('hello')
+  })
+  const shared = {
+    UPSTREAM_URL: upstream.url,
+    UPSTASH_REDIS_REST_URL: inject('redisRestUrl'),
+    UPSTASH_REDIS_REST_TOKEN: inject('redisRestToken'),
+    KEY_PREFIX: randomUUID(),
+    RATE_LIMITS: '5/1h',
+    POLICIES: [
+      { name: 'team', by: 'header:x-team', missing: 'skip', limits: '20/1h', algorithm: 'token-bucket' },
+      {
+        name: 'units',
+        by: 'header:x-units',
+        missing: 'skip',
+        algorithm: 'quota',
+        limits: '100/1h',
+        cost: 20,
+        settle: 'header:x-units',
+      },
+      { name: 'slots', by: 'token', algorithm: 'concurrency', limits: '2', match: '/slots' },
+    ],
+    STORE_TIMEOUT_MS: 30_000,
+    ON_STORE_ERROR: 'closed',
+    RULES: 'on',
+    RULES_REFRESH_MS: 100,
+    ADMIN_TOKEN,
+    STATISTICS: 'on',
+  }
+  const bindings = [
+    { ...shared, STORE: 'redis', STORE_SHADOW: 'durable-object' },
+    { ...shared, STORE: 'durable-object', STORE_SHADOW: 'redis' },
+  ]
+  site = await startObjectSite(inject('bundle'), bindings, 2)
+})
+afterAll(async () => {
+  await site?.stop()
+  await upstream?.stop()
+})
+
+async function ask(at: number, token: string, fields: Record<string, string> = {}, path = '/'): Promise<Response> {
+  const response = await fetch(new URL(path, site.urls[at]), {
+    headers: { ...fields, Authorization: `Bearer ${token}` },
+  })
+  await response.text()
+  return response
+}
+
+async function statuses(at: number, count: number, ...of: [string, Record<string, string>?, string?]) {
+  const seen: number[] = []
+  for (let i = 0; i < count; i++) seen.push((await ask(at, ...of)).status)
+  return seen
+}
+
+async function admin(at: number, path: string, body?: object) {
+  const headers = { Authorization: `Bearer ${ADMIN_TOKEN}`, 'Content-Type': 'application/json' }
+  const init = body ? { method: 'POST', body: JSON.stringify(body) } : {}
+  return (await fetch(new URL(`/_sluice/admin/${path}`, site.urls[at]), { headers, ...init })).json()
+}
+
+interface Usage {
+  readonly tiers: readonly { readonly policy: string; readonly left: number }[]
+}
+
+/** Units left of a policy, as one of the stores knows them. */
+async function left(at: number, policy: string, caller: object): Promise<number | undefined> {
+  const usage = (await admin(at, 'usage', { caller })) as Usage
+  return usage.tiers.find((each) => each.policy === policy)?.left
+}
+
+describe.each([
+  ['Redis', 'Durable Objects', BEFORE, AFTER],
+  ['Durable Objects', 'Redis', AFTER, BEFORE],
+] as const)('a move from %s to %s', (_from, _to, before, after) => {
+  test('lets a caller have its limit once', async () => {
+    const token = randomUUID()
+    expect(await statuses(before, 3, token)).toEqual([200, 200, 200])
+    await expect.poll(() => left(after, 'default', { token: `Bearer ${token}` })).toBe(2)
+    expect(await statuses(after, 3, token)).toEqual([200, 200, 429])
+    // And back.
+    await expect.poll(() => left(before, 'default', { token: `Bearer ${token}` })).toBe(0)
+    expect(await statuses(before, 1, token)).toEqual([429])
+  })
+
+  test('knows what requests have cost in the end, and charges no policy for what another refuses', async () => {
+    const [units, team] = [randomUUID(), randomUUID()]
+    const token = randomUUID()
+    await statuses(before, 7, token, { 'X-Units': units, 'X-Team': team })
+    // Five of the seven, at 7 units each.
+    await expect.poll(() => left(after, 'units', { header: { 'x-units': units } })).toBe(65)
+    await expect.poll(() => left(after, 'team', { header: { 'x-team': team } })).toBe(15)
+  })
+
+  test('takes slots along, and gives them back', async () => {
+    const token = randomUUID()
+    const asked = [1, 2, 3].map(() => ask(before, token, {}, '/slots'))
+    expect((await Promise.all(asked)).map(({ status }) => status).sort()).toEqual([200, 200, 429])
+    const caller = { token: `Bearer ${token}`, route: 'GET /slots' }
+    await expect.poll(() => left(after, 'slots', caller)).toBe(2)
+  })
+
+  test('keeps who is blocked out', async () => {
+    const [blocked, reset] = [randomUUID(), randomUUID()]
+    const who = { token: `Bearer ${blocked}` }
+    expect(await admin(before, 'block', { who, by: 'test', why: 'test' })).toMatchObject({
+      version: expect.any(Number),
+    })
+    for (const at of [before, after]) await expect.poll(() => statuses(at, 1, blocked)).toEqual([403])
+    // And who is reset is so in both.
+    await statuses(before, 5, reset)
+    await expect.poll(() => left(after, 'default', { token: `Bearer ${reset}` })).toBe(0)
+    await admin(before, 'reset', { caller: { token: `Bearer ${reset}` } })
+    for (const at of [before, after]) expect(await left(at, 'default', { token: `Bearer ${reset}` })).toBe(5)
+  })
+})
+
+test('a move is counted, and an outage of the other store changes nothing', async () => {
+  const token = randomUUID()
+  await site.withoutObjects(async () => {
+    expect(await statuses(BEFORE, 6, token)).toEqual([200, 200, 200, 200, 200, 429])
+  })
+  const counted = async () => {
+    const { total } = (await admin(BEFORE, 'statistics')) as { total: { shadowStore: Record<string, number> } }
+    return total.shadowStore
+  }
+  await expect.poll(counted).toMatchObject({
+    refusedByShadowOnly: 0,
+    decisions: expect.toSatisfy((count: number) => count > 10),
+    failures: expect.toSatisfy((count: number) => count > 0),
+  })
+})

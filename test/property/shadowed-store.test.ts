@@ -1,0 +1,212 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { ShadowedStore } from '../../src/decide/shadowed-store.ts'
+import type { AlgorithmName } from '../../src/limit/algorithm-table.ts'
+import type { Decision, DecisionRequest, Rule } from '../../src/limit/rule.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import type { Store } from '../../src/store/store.ts'
+import { type Admission, expectNoWindowOver } from '../support/admissions.ts'
+import {
+  anyCost,
+  anyCounts,
+  anyDemands,
+  anyRule,
+  counting,
+  demanded,
+  forwardUs,
+  LONG,
+  MOST_RULES,
+  START_MS,
+} from '../support/arbitraries.ts'
+import { callContext } from '../support/call-context.ts'
+import { expectProperty } from '../support/property.ts'
+import { capacityOf, EVERY_ALGORITHM, EXACT_ALGORITHMS, take } from '../support/rules.ts'
+import { TIMED_DECIDERS, type TimedDecider } from '../support/timed-deciders.ts'
+
+const [REDIS, OBJECTS] = TIMED_DECIDERS as [(typeof TIMED_DECIDERS)[number], (typeof TIMED_DECIDERS)[number]]
+
+/** A store that decides at the time of the test. */
+function storeOf(decider: TimedDecider, nowUs: () => number): Store {
+  const decide = (request: DecisionRequest): Promise<Decision> => decider.decide(request, nowUs())
+  return { kind: 'timed', decide } as Partial<Store> as Store
+}
+
+interface Step {
+  readonly gapUs: number
+  readonly cost: number
+  readonly mode: 'all' | 'partial'
+  readonly permits: number
+  readonly leaseMs: number
+  /** How late the shadow is charged for it. */
+  readonly delayUs: number
+}
+
+const steps: fc.Arbitrary<Step[]> = fc.array(
+  fc.record({
+    gapUs: forwardUs,
+    cost: anyCost,
+    mode: fc.constantFrom('all', 'all', 'partial'),
+    permits: fc.integer({ min: 1, max: 4 }),
+    leaseMs: fc.constantFrom(0, 0, 0, 40),
+    delayUs: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 200_000 })),
+  }),
+  LONG,
+)
+
+/** Traffic, when the other store begins to be charged beside, and when it takes over: shares of the traffic. */
+const move = fc.record({
+  traffic: steps,
+  begins: fc.double({ min: 0, max: 1, noNaN: true }),
+  lasts: fc.double({ min: 0, max: 1, noNaN: true }),
+  /** Of the new store's clock. */
+  skewUs: fc.integer({ min: -1_500_000, max: 1_500_000 }),
+})
+
+/** What both stores admit, the move included, by the time of the test. */
+async function admittedOver(
+  rule: Rule,
+  [openOld, openNew]: readonly [() => TimedDecider, () => TimedDecider],
+  { traffic, begins, lasts, skewUs }: typeof move extends fc.Arbitrary<infer Move> ? Move : never,
+): Promise<Admission[]> {
+  let nowUs = START_MS * 1000
+  let delayUs = 0
+  const old = storeOf(openOld(), () => nowUs)
+  const next = storeOf(openNew(), () => nowUs + skewUs + delayUs)
+  const now = () => nowUs / 1000
+  const beside = new ShadowedStore({ store: old, shadow: next, now, timeoutMs: 60_000, log: () => {} })
+  const beginsAt = Math.floor(begins * traffic.length)
+  const movesAt = beginsAt + Math.floor(lasts * (traffic.length - beginsAt))
+  let begunUs = nowUs
+  let latestUs = nowUs
+  const admitted: Admission[] = []
+  for (const [index, { gapUs, cost, mode, permits, leaseMs, delayUs: lateUs }] of traffic.entries()) {
+    nowUs += gapUs
+    if (index === beginsAt) begunUs = nowUs
+    // All that was to be charged has been.
+    if (index === movesAt) nowUs = Math.max(nowUs, latestUs, begunUs + Math.ceil(forgetsAfterMs(rule) * 1000))
+    delayUs = index < movesAt ? lateUs : 0
+    latestUs = Math.max(latestUs, nowUs + delayUs)
+    const store = index < beginsAt ? old : index < movesAt ? beside : next
+    const background: Promise<unknown>[] = []
+    const request = take([{ ...rule, cost }], {
+      mode,
+      permits,
+      ...(rule.algorithm === 'sliding-window' && { leaseMs }),
+    })
+    const { granted } = await store.decide(request, callContext(background))
+    await Promise.all(background)
+    if (granted > 0) admitted.push({ ms: nowUs / 1000, cost: granted * cost })
+  }
+  expect(beside.counts.failures).toBe(0)
+  return admitted
+}
+
+/** After this, what was charged before the move began matters no more. */
+function forgetsAfterMs(rule: Rule): number {
+  const longestMs = Math.max(...rule.tiers.map(({ windowMs }) => windowMs))
+  return rule.burst === undefined ? longestMs : (longestMs * rule.burst) / (rule.tiers[0]?.limit ?? 1)
+}
+
+describe.each([
+  ['from Redis to Durable Objects', [REDIS[1], OBJECTS[1]]],
+  ['from Durable Objects to Redis', [OBJECTS[1], REDIS[1]]],
+] as const)('a move %s', (_name, stores) => {
+  test.each(EXACT_ALGORITHMS)('%s: no true window over the move admits more than its limit', async (name) => {
+    await expectProperty(
+      fc.asyncProperty(anyRule(name), move, async (rule, moved) => {
+        const admitted = await admittedOver(rule, stores, moved)
+        for (const { limit, windowMs } of rule.tiers) expectNoWindowOver(limit, windowMs, admitted)
+      }),
+      60,
+    )
+  })
+
+  test('token-bucket: no span over the move admits more than the bucket holds and what refills meanwhile', async () => {
+    await expectProperty(
+      fc.asyncProperty(anyRule('token-bucket'), move, async (rule, moved) => {
+        const admitted = await admittedOver(rule, stores, moved)
+        const { limit, windowMs } = rule.tiers[0] as Rule['tiers'][number]
+        for (const [first, { ms: fromMs }] of admitted.entries()) {
+          let units = 0
+          for (const { ms, cost } of admitted.slice(first)) {
+            units += cost
+            expect(units).toBeLessThanOrEqual(capacityOf(rule) + ((ms - fromMs) * limit) / windowMs + 1e-6)
+          }
+        }
+      }),
+      60,
+    )
+  })
+
+  test.each(['fixed-window', 'quota'] as const)(
+    '%s: no true window over the move admits more than three times its limit, as windows of two stores overlap',
+    async (name) => {
+      await expectProperty(
+        fc.asyncProperty(anyRule(name), move, async (rule, moved) => {
+          const admitted = await admittedOver(rule, stores, moved)
+          for (const { limit, windowMs } of rule.tiers) expectNoWindowOver(3 * limit, windowMs, admitted)
+        }),
+        60,
+      )
+    },
+  )
+})
+
+const MIXED: fc.Arbitrary<Rule[]> = fc.array(fc.constantFrom<AlgorithmName>(...EVERY_ALGORITHM).chain(anyRule), {
+  minLength: 1,
+  maxLength: MOST_RULES,
+})
+
+test('what is charged beside from the start stands as in the store, whatever is asked, settled and released', async () => {
+  const action = fc.record({
+    gapUs: forwardUs.map((us) => us - (us % 1000)),
+    mode: fc.constantFrom('all', 'all', 'partial', 'peek', 'charge'),
+    permits: fc.integer({ min: 1, max: 5 }),
+    demands: anyDemands,
+    counts: anyCounts,
+    afterwards: fc.constantFrom('nothing', 'settle', 'release', 'renew', 'forget'),
+    units: fc.integer({ min: -5, max: 5 }),
+  })
+  await expectProperty(
+    fc.asyncProperty(MIXED, fc.array(action, LONG), async (rules, actions) => {
+      let nowMs = Math.ceil(START_MS)
+      const [store, shadow] = [new MemoryStore(() => nowMs), new MemoryStore(() => nowMs)]
+      const beside = new ShadowedStore({ store, shadow, now: () => nowMs, timeoutMs: 60_000, log: () => {} })
+      const configured = rules.map((rule) => ({ before: rule, after: rule }))
+      for (const { gapUs, mode, permits, demands, counts, afterwards, units } of actions) {
+        nowMs += gapUs / 1000
+        const asked = counting(demanded(configured, demands), counts).map((rule) => ({
+          ...rule,
+          // How much of a part such a rule was charged cannot be told.
+          enforced: rule.enforced || mode === 'partial',
+          isSettled: true,
+        }))
+        const request = take(asked, { mode, permits })
+        const background: Promise<unknown>[] = []
+        const decision = await beside.decide(request, callContext(background))
+        if (decision.granted > 0 && mode !== 'peek') {
+          const slots = request.rules.filter(({ slot }) => slot !== undefined)
+          const charged = request.rules.filter(({ counts, algorithm }, index) => {
+            const hasFitted = decision.usage[index]?.every(({ retryAfterMs }) => retryAfterMs === 0)
+            return algorithm !== 'concurrency' && (mode === 'charge' || (counts !== 'failures' && hasFitted))
+          })
+          if (afterwards === 'release') await beside.release(slots)
+          if (afterwards === 'renew') await beside.renew(slots)
+          if (afterwards === 'forget') await beside.forget(asked.map(({ key }) => key))
+          if (afterwards === 'settle') {
+            await beside.settle(
+              charged.map((rule) => ({ rule, units })),
+              decision.nowMs,
+            )
+          }
+        }
+        await Promise.all(background)
+        for (const rule of rules) {
+          const peek = take([rule], { mode: 'peek' })
+          expect(await shadow.decide(peek)).toEqual(await store.decide(peek))
+        }
+      }
+    }),
+    60,
+  )
+})

@@ -1,0 +1,58 @@
+import { expect, test } from 'vitest'
+import { CopiedDocuments } from '../../src/rules/copied-documents.ts'
+import type { Documents } from '../../src/store/documents.ts'
+import { MemoryDocuments } from '../../src/store/memory/memory-documents.ts'
+import { StoreError } from '../../src/store/store.ts'
+
+const NOTE = { by: 'test', why: 'test' }
+
+function subject(copy: Documents = new MemoryDocuments(() => 0)) {
+  const documents = new MemoryDocuments(() => 0)
+  const lines: object[] = []
+  const copied = new CopiedDocuments(documents, copy, (level, fields) => lines.push({ level, ...fields }))
+  return { documents, copy, copied, lines }
+}
+
+test('CopiedDocuments copies what it writes, under the versions of the copy', async () => {
+  const { copied, copy } = subject()
+  await copy.write({ text: '{"old":true}', expectedVersion: 0, ...NOTE })
+  await copy.write({ text: '{"old":1}', expectedVersion: 1, ...NOTE })
+  expect(await copied.write({ text: '{"n":1}', expectedVersion: 0, ...NOTE })).toMatchObject({ version: 1 })
+  expect(await copied.read()).toMatchObject({ version: 1, text: '{"n":1}' })
+  expect(await copy.read()).toMatchObject({ version: 3, text: '{"n":1}', ...NOTE })
+  // A refused one changes neither.
+  expect(await copied.write({ text: '{"n":2}', expectedVersion: 0, ...NOTE })).toMatchObject({ kind: 'conflict' })
+  expect(await copy.read()).toMatchObject({ version: 3 })
+})
+
+test('CopiedDocuments copies what others have written when it is asked again for that, once', async () => {
+  const { copied, copy, documents } = subject()
+  await documents.write({ text: '{"n":1}', expectedVersion: 0, ...NOTE })
+  await copied.read()
+  expect(await copy.read()).toMatchObject({ version: 0 })
+  for (let i = 0; i < 3; i++) await copied.read(1)
+  expect(await copy.read()).toMatchObject({ version: 1, text: '{"n":1}' })
+})
+
+test('CopiedDocuments leaves the copy where there is nothing to copy', async () => {
+  const { copied, copy } = subject()
+  await copy.write({ text: '{"n":1}', expectedVersion: 0, ...NOTE })
+  await copied.read()
+  await copied.read(0)
+  expect(await copy.read()).toMatchObject({ version: 1, text: '{"n":1}' })
+})
+
+test('CopiedDocuments goes on while the copy is away, and copies later', async () => {
+  const memory = new MemoryDocuments(() => 0)
+  let isAway = true
+  const copy = Object.assign(Object.create(memory), {
+    read: () => (isAway ? Promise.reject(new StoreError('it is away')) : memory.read()),
+    write: (...asked: Parameters<Documents['write']>) => memory.write(...asked),
+  })
+  const { copied, lines } = subject(copy)
+  expect(await copied.write({ text: '{"n":1}', expectedVersion: 0, ...NOTE })).toMatchObject({ kind: 'written' })
+  expect(lines).toEqual([{ level: 'warn', event: 'rules_uncopied', message: 'it is away' }])
+  isAway = false
+  await copied.read(1)
+  expect(await memory.read()).toMatchObject({ text: '{"n":1}' })
+})

@@ -1,0 +1,114 @@
+import { expect, test } from 'vitest'
+import { ShadowedStore } from '../../src/decide/shadowed-store.ts'
+import type { DecisionRequest } from '../../src/limit/rule.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { type Store, StoreError } from '../../src/store/store.ts'
+import { callContext } from '../support/call-context.ts'
+import { ruleOf, take } from '../support/rules.ts'
+
+const HOUR = [{ limit: 2, windowMs: 3_600_000 }]
+
+function subject(shadow: Store = new MemoryStore(() => 1_800_000_000_000)) {
+  const clock = { now: 1_800_000_000_000 }
+  const store = new MemoryStore(() => clock.now)
+  const lines: object[] = []
+  const now = () => clock.now
+  const beside = new ShadowedStore({
+    store,
+    shadow,
+    now,
+    timeoutMs: 100,
+    log: (level, f) => lines.push({ level, ...f }),
+  })
+  return { beside, store, shadow, clock, lines }
+}
+
+/** Fails at every call, or never answers any. */
+function broken(answer: () => Promise<never>): Store {
+  return {
+    kind: 'broken',
+    ...{ decide: answer, release: answer, revoke: answer, renew: answer, settle: answer, forget: answer, ping: answer },
+  }
+}
+
+test.each([
+  ['fails', () => Promise.reject(new StoreError('it is away'))],
+  ['never answers', () => new Promise<never>(() => {})],
+] as const)('ShadowedStore decides the same, at once, while its shadow %s', async (_name, answer) => {
+  const { beside } = subject(broken(answer))
+  const [quota, slots] = [ruleOf('quota', HOUR, { isSettled: true }), ruleOf('concurrency', HOUR)]
+  const granted: number[] = []
+  for (let i = 0; i < 3; i++) {
+    const request = take([quota, slots])
+    const context = callContext()
+    const decision = await beside.decide(request, context)
+    granted.push(decision.granted)
+    if (decision.granted === 0) continue
+    const [own] = request.rules
+    await beside.settle([{ rule: own ?? quota, units: 0 }], decision.nowMs)
+    await beside.renew(request.rules.slice(1))
+    await beside.release(request.rules.slice(1))
+  }
+  expect(granted).toEqual([1, 1, 0])
+})
+
+test('ShadowedStore counts what its shadow would do otherwise, and its failures', async () => {
+  const { beside, shadow, clock, lines } = subject()
+  const rule = ruleOf('sliding-window', HOUR)
+  const background: Promise<unknown>[] = []
+  const ask = () => beside.decide(take([rule]), callContext(background))
+  // One more than the store knows of.
+  await shadow.decide(take([rule]))
+  for (let i = 0; i < 3; i++) await ask()
+  await shadow.forget([rule.key])
+  clock.now += 60_000
+  await ask()
+  await Promise.all(background)
+  expect(beside.counts).toEqual({ decisions: 4, refusedByShadowOnly: 1, refusedByStoreOnly: 1, failures: 0 })
+  expect(lines).toEqual([{ level: 'info', event: 'shadow_store', ...beside.counts }])
+
+  const failing = subject(broken(() => Promise.reject(new StoreError('it is away'))))
+  await failing.beside.decide(take([rule]), callContext(background))
+  await Promise.all(background)
+  expect(failing.beside.counts).toMatchObject({ decisions: 0, failures: 1 })
+  expect(failing.lines).toEqual([{ level: 'warn', event: 'shadow_store_error', message: 'it is away' }])
+})
+
+test('ShadowedStore charges a rule for newcomers beside for those who are new to the store', async () => {
+  const { beside, shadow } = subject()
+  const known = ruleOf('sliding-window', HOUR)
+  const newcomers = ruleOf('sliding-window', [{ limit: 9, windowMs: 3_600_000 }], { counts: 'identities' })
+  const background: Promise<unknown>[] = []
+  // New to the store, not to its shadow.
+  await shadow.decide(take([known]))
+  await beside.decide(take([known, newcomers]), callContext(background))
+  await beside.decide(take([known, newcomers]), callContext(background))
+  await Promise.all(background)
+  const { counts: _, ...rule } = newcomers
+  expect((await shadow.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining).toBe(8)
+})
+
+test('ShadowedStore makes a slot free beside, although the charge comes after its release', async () => {
+  let arrive = () => {}
+  const arrived = new Promise<void>((resolve) => {
+    arrive = resolve
+  })
+  const memory = new MemoryStore(() => 1_800_000_000_000)
+  const late: Store = Object.assign(Object.create(memory), {
+    decide: async (request: DecisionRequest) => {
+      await arrived
+      return memory.decide(request)
+    },
+    release: (...asked: Parameters<Store['release']>) => memory.release(...asked),
+    revoke: (...asked: Parameters<Store['revoke']>) => memory.revoke(...asked),
+  })
+  const { beside } = subject(late)
+  const rule = ruleOf('concurrency', HOUR)
+  const background: Promise<unknown>[] = []
+  const request = take([rule])
+  await beside.decide(request, callContext(background))
+  await beside.release(request.rules)
+  arrive()
+  await Promise.all(background)
+  expect((await memory.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining).toBe(2)
+})
