@@ -18,8 +18,9 @@ import type { CallContext } from '../store/call-context.ts'
 import type { Store } from '../store/store.ts'
 import { createHealthReader, type Health, healthResponse } from './health.ts'
 import { isConnectionStray } from './hop-by-hop.ts'
-import { fieldNames } from './passed-fields.ts'
+import { IncomingRequest } from './incoming-request.ts'
 import { createProxy, type ProxyOptions } from './proxy.ts'
+import { ReceivedFields } from './received-fields.ts'
 import { hasPassed, loopDetected, viaName } from './via.ts'
 
 /** How a gateway behaves. */
@@ -106,13 +107,14 @@ export function createApp({
   // Routed by the canonical path, as policies are, so that no spelling of /_sluice reaches the upstream.
   const app = new Hono({ getPath: () => '/' })
   app.all('/', async (c) => {
-    const request = c.req.raw
+    const { raw } = c.req
     const refuse = (response: Response) => {
       observer?.undecided('bad_request', c.executionCtx)
       return response
     }
-    const names = fieldNames(request.headers)
-    if (!names) return refuse(problemResponse(TOO_MANY_FIELDS))
+    const fields = ReceivedFields.of(raw.headers)
+    if (!fields) return refuse(problemResponse(TOO_MANY_FIELDS))
+    const request = new IncomingRequest(raw, fields)
     const target = targetOf(request.url)
     if (typeof target === 'string') return refuse(noTarget(target))
     const { canonical, ambiguity } = target.path
@@ -122,22 +124,23 @@ export function createApp({
     if (canonical === '/_sluice' || canonical.startsWith('/_sluice/')) {
       if (!operate) return notServed()
       const context = requestContext((work) => c.executionCtx.waitUntil(work), log)
-      return (await operate(request, target, context)) ?? notServed()
+      return (await operate(raw, target, context)) ?? notServed()
     }
     if (ambiguity && ((hasBasePath && ambiguity.mayGoUp) || OWN_PATH.test(ambiguity.decoded))) {
       return refuse(ambiguousTarget())
     }
-    if (isConnectionStray(request.headers)) {
+    if (isConnectionStray(fields)) {
       const detail = 'The field Connection names a field that is not about the connection, or too many.'
       return refuse(problemResponse({ status: 400, title: 'Bad Request', detail }))
     }
-    if (hasPassed(request.headers.get('Via'), name)) return refuse(loopDetected())
+    if (hasPassed(fields.get('Via'), name)) return refuse(loopDetected())
     const context = requestContext((work) => c.executionCtx.waitUntil(work), log)
     try {
       return await protect(request, target.path, context, {
-        next: (_, signal) => proxy({ request, target, fieldNames: names }, context.deadlines, signal),
+        next: (_, signal) => proxy(request, target, context.deadlines, signal),
       })
     } finally {
+      // The runtime would drop their timer with the request, which costs more.
       context.deadlines.end()
     }
   })
