@@ -2,7 +2,7 @@ import { Hono } from 'hono/tiny'
 import type { Log } from '../decide/log.ts'
 import type { Observer } from '../http/observer.ts'
 import { ambiguousTarget, NOT_SERVED, noTarget, type Problem, problemResponse } from '../http/problem.ts'
-import { createProtect } from '../http/protect.ts'
+import { createProtect, type ProtectOptions } from '../http/protect.ts'
 import type { Dialect } from '../http/rate-limit-fields.ts'
 import { requestContext } from '../http/request-context.ts'
 import {
@@ -36,7 +36,9 @@ export interface GatewayConfig extends LimiterConfig {
   readonly dialect: Dialect
 }
 
-export interface AppOptions extends Pick<LimiterParts, 'createLeases' | 'readClaim' | 'health'> {
+export interface AppOptions
+  extends Pick<LimiterParts, 'createLeases' | 'readClaim' | 'health'>,
+    Pick<ProtectOptions, 'holdUntilEnd'> {
   readonly config: GatewayConfig
   readonly store: Store
   /** Calls the upstream. */
@@ -86,6 +88,7 @@ export function createApp({
   createLeases,
   readClaim,
   health,
+  holdUntilEnd,
   govern,
   createOperate,
   createObserver,
@@ -96,7 +99,7 @@ export function createApp({
   const governed = govern?.(composed)
   const { limiter } = governed ?? composed
   const observer = createObserver?.(composed)
-  const protect = createProtect({ limiter, health, dialect, ipv6Prefix, now, observer })
+  const protect = createProtect({ limiter, health, holdUntilEnd, dialect, ipv6Prefix, now, observer })
   const name = viaName(config)
   const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, secret: config.upstreamSecret, name, log })
   const targetOf = createTargetReader(createPathReader(config.literalInPaths))
