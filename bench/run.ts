@@ -30,7 +30,7 @@ import { measureRules } from './rules/measure.ts'
 import { type Service, startApi, startFront } from './services.ts'
 import { measureStores } from './stores/measure.ts'
 import { measureLoads, OBJECT_WORKER } from './stores/measure-load.ts'
-import { measureWorst, type WorstFigures } from './worst/measure.ts'
+import { measureWorst, SILENT, type WorstFigures } from './worst/measure.ts'
 
 const TOKEN = 'bench-token'
 const LATENCIES_MS = [0, 20]
@@ -127,6 +127,7 @@ try {
   }
   if (isAsked('worst')) {
     tell('the worst request')
+    bundles.set(SILENT, await bundle(SILENT, folder))
     const worst: WorstFigures[] = []
     for (const source of [BARE, SLUICE])
       worst.push(...(await measureWorst(source, { upstream, bundles, ...settings.worst })))

@@ -12,6 +12,7 @@ import { type AppOptions, createApp } from './gateway/app.ts'
 import type { OpenStatistics } from './gateway/statistics.ts'
 import { upstashStore } from './gateway/upstash-store.ts'
 import { problemResponse } from './http/problem.ts'
+import { ALGORITHMS } from './limit/algorithm-table.ts'
 import type { GatewayRulesOptions } from './rules/gateway-rules.ts'
 import type { AnalyticsDataset } from './statistics/analytics.ts'
 import type { ObjectNamespace } from './store/durable-object/objects-of.ts'
@@ -83,9 +84,10 @@ async function createHandler(env: Environment): Promise<Handler> {
   const readClaim = await claimReaderOf(config, { now, log })
   const govern = await governorOf({ config, env, store: own, readClaim, now, log })
   const health = await healthOf(config, now)
+  const holdUntilEnd = await holderFor(config)
   const call: AppOptions['fetch'] = (request, init) => upstream.fetch(request, init)
   const all = { config, store, fetch: call, now, log }
-  return createApp({ ...all, createLeases, readClaim, health, govern, createOperate, createObserver })
+  return createApp({ ...all, createLeases, readClaim, health, holdUntilEnd, govern, createOperate, createObserver })
 }
 
 async function governorOf(options: GatewayRulesOptions): Promise<AppOptions['govern']> {
@@ -129,6 +131,12 @@ async function healthOf({ isShedding }: Config, now: () => number): Promise<AppO
   if (!isShedding) return undefined
   const { UpstreamHealth } = await import('./limiter/shedding/upstream-health.ts')
   return new UpstreamHealth(now)
+}
+
+async function holderFor({ policies, rules }: Config): Promise<AppOptions['holdUntilEnd']> {
+  // Rules may bring policies that have slots.
+  if (!rules && !policies.some(({ algorithm }) => ALGORITHMS[algorithm].holdsSlots)) return undefined
+  return (await import('./http/hold-until-end.ts')).holdUntilEnd
 }
 
 async function leasesFor({ leases: size }: Config, now: () => number): Promise<AppOptions['createLeases']> {

@@ -156,8 +156,12 @@ function costRow({ variant, callers, billed }: GatewayFigures): Row {
   return { gateway: variant, callers, commands, dollars: (commands * DOLLARS_PER_COMMAND).toFixed(2) }
 }
 
-function worstRow({ gateway, request, status, processorUs }: WorstFigures): Row {
-  return { gateway, request: request.replaceAll('|', '\\|'), status, 'CPU µs': Math.round(processorUs) }
+function worstRow({ gateway, request, status, processorUs, floorUs }: WorstFigures): Row {
+  return {
+    ...{ gateway, request: request.replaceAll('|', '\\|'), status, 'CPU µs': Math.round(processorUs) },
+    'answered at once': Math.round(floorUs),
+    difference: Math.round(processorUs - floorUs),
+  }
 }
 
 function accuracyRow({ target, traffic, worst, ofIdeal, uncertainMs, worstByRedis }: AccuracyFigures): Row {

@@ -7,6 +7,8 @@ import { runUs } from '../processor-time.ts'
 import type { Service } from '../services.ts'
 import { changed, describe, randomShape, type Shape } from './grammar.ts'
 
+export const SILENT = 'bench/worst/silent-worker.ts'
+
 /** Every reader of what strangers send has something to read. */
 const POLICIES = [
   { name: 'keys', limits: '1000000/1s', algorithm: 'fixed-window', by: 'header:x-key', missing: 'skip' },
@@ -40,6 +42,8 @@ export interface WorstFigures {
   readonly status: number
   /** Processor time of workerd for one such request. */
   readonly processorUs: number
+  /** The same for a Worker that answers at once. */
+  readonly floorUs: number
 }
 
 export interface WorstBenchOptions {
@@ -68,15 +72,17 @@ export async function measureWorst(
   source: string,
   { upstream, bundles, seed, candidates, looks, repetitions }: WorstBenchOptions,
 ): Promise<WorstFigures[]> {
-  const bundle = bundles.get(source)
-  if (!bundle) throw new Error(`no bundle of ${source}`)
+  const [bundle, silentBundle] = [bundles.get(source), bundles.get(SILENT)]
+  if (!bundle || !silentBundle) throw new Error(`no bundle of ${source}, or of ${SILENT}`)
   const random = seededRandom(seed)
   const bindings = { UPSTREAM_URL: upstream.url, POLICIES: JSON.stringify(POLICIES) }
   const gateway = await startGateway(bundle, { bindings })
+  const silent = await startGateway(silentBundle, { bindings: {} })
   try {
     const cost = (shape: Shape, times: number) => costOf(gateway, shape, times)
     // Compiles what is hot.
     await cost(ORDINARY, repetitions)
+    await costOf(silent, ORDINARY, repetitions)
     let found: { shape: Shape; us: number }[] = []
     for (let i = 0; i < candidates; i++) {
       const worst = found[Math.floor(random() * found.length)]
@@ -91,12 +97,14 @@ export async function measureWorst(
     for (let turn = 0; turn < TURNS; turn++) {
       for (const [shape, figures] of rows) {
         const measured = await cost(shape, repetitions / TURNS)
-        if (measured) figures.push({ gateway: source, request: describe(shape), ...measured })
+        const floor = await costOf(silent, shape, repetitions / TURNS)
+        if (!measured || !floor) continue
+        figures.push({ gateway: source, request: describe(shape), ...measured, floorUs: floor.processorUs })
       }
     }
     return [...rows.values()].map((figures) => middle(figures))
   } finally {
-    await gateway.stop()
+    await Promise.all([gateway.stop(), silent.stop()])
   }
 }
 

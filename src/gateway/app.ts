@@ -2,7 +2,7 @@ import { Hono } from 'hono/tiny'
 import type { Log } from '../decide/log.ts'
 import type { Observer } from '../http/observer.ts'
 import { ambiguousTarget, NOT_SERVED, noTarget, type Problem, problemResponse } from '../http/problem.ts'
-import { createProtect } from '../http/protect.ts'
+import { createProtect, type ProtectOptions } from '../http/protect.ts'
 import type { Dialect } from '../http/rate-limit-fields.ts'
 import { requestContext } from '../http/request-context.ts'
 import {
@@ -18,8 +18,9 @@ import type { CallContext } from '../store/call-context.ts'
 import type { Store } from '../store/store.ts'
 import { createHealthReader, type Health, healthResponse } from './health.ts'
 import { isConnectionStray } from './hop-by-hop.ts'
-import { fieldNames } from './passed-fields.ts'
+import { IncomingRequest } from './incoming-request.ts'
 import { createProxy, type ProxyOptions } from './proxy.ts'
+import { ReceivedFields } from './received-fields.ts'
 import { hasPassed, loopDetected, viaName } from './via.ts'
 
 /** How a gateway behaves. */
@@ -35,7 +36,9 @@ export interface GatewayConfig extends LimiterConfig {
   readonly dialect: Dialect
 }
 
-export interface AppOptions extends Pick<LimiterParts, 'createLeases' | 'readClaim' | 'health'> {
+export interface AppOptions
+  extends Pick<LimiterParts, 'createLeases' | 'readClaim' | 'health'>,
+    Pick<ProtectOptions, 'holdUntilEnd'> {
   readonly config: GatewayConfig
   readonly store: Store
   /** Calls the upstream. */
@@ -85,6 +88,7 @@ export function createApp({
   createLeases,
   readClaim,
   health,
+  holdUntilEnd,
   govern,
   createOperate,
   createObserver,
@@ -95,7 +99,7 @@ export function createApp({
   const governed = govern?.(composed)
   const { limiter } = governed ?? composed
   const observer = createObserver?.(composed)
-  const protect = createProtect({ limiter, health, dialect, ipv6Prefix, now, observer })
+  const protect = createProtect({ limiter, health, holdUntilEnd, dialect, ipv6Prefix, now, observer })
   const name = viaName(config)
   const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, secret: config.upstreamSecret, name, log })
   const targetOf = createTargetReader(createPathReader(config.literalInPaths))
@@ -106,13 +110,14 @@ export function createApp({
   // Routed by the canonical path, as policies are, so that no spelling of /_sluice reaches the upstream.
   const app = new Hono({ getPath: () => '/' })
   app.all('/', async (c) => {
-    const request = c.req.raw
+    const { raw } = c.req
     const refuse = (response: Response) => {
       observer?.undecided('bad_request', c.executionCtx)
       return response
     }
-    const names = fieldNames(request.headers)
-    if (!names) return refuse(problemResponse(TOO_MANY_FIELDS))
+    const fields = ReceivedFields.of(raw.headers)
+    if (!fields) return refuse(problemResponse(TOO_MANY_FIELDS))
+    const request = new IncomingRequest(raw, fields)
     const target = targetOf(request.url)
     if (typeof target === 'string') return refuse(noTarget(target))
     const { canonical, ambiguity } = target.path
@@ -122,22 +127,23 @@ export function createApp({
     if (canonical === '/_sluice' || canonical.startsWith('/_sluice/')) {
       if (!operate) return notServed()
       const context = requestContext((work) => c.executionCtx.waitUntil(work), log)
-      return (await operate(request, target, context)) ?? notServed()
+      return (await operate(raw, target, context)) ?? notServed()
     }
     if (ambiguity && ((hasBasePath && ambiguity.mayGoUp) || OWN_PATH.test(ambiguity.decoded))) {
       return refuse(ambiguousTarget())
     }
-    if (isConnectionStray(request.headers)) {
+    if (isConnectionStray(fields)) {
       const detail = 'The field Connection names a field that is not about the connection, or too many.'
       return refuse(problemResponse({ status: 400, title: 'Bad Request', detail }))
     }
-    if (hasPassed(request.headers.get('Via'), name)) return refuse(loopDetected())
+    if (hasPassed(fields.get('Via'), name)) return refuse(loopDetected())
     const context = requestContext((work) => c.executionCtx.waitUntil(work), log)
     try {
       return await protect(request, target.path, context, {
-        next: (_, signal) => proxy({ request, target, fieldNames: names }, context.deadlines, signal),
+        next: (_, signal) => proxy(request, target, context.deadlines, signal),
       })
     } finally {
+      // The runtime would drop their timer with the request, which costs more.
       context.deadlines.end()
     }
   })

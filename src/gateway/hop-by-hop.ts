@@ -1,5 +1,5 @@
 /** Fields about one connection only (RFC 9110 §7.6.1, RFC 9112 §9, RFC 7540 §3.2.1), and one that old clients send to proxies. */
-export const HOP_BY_HOP: readonly string[] = [
+export const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'connection',
   'http2-settings',
   'keep-alive',
@@ -10,7 +10,7 @@ export const HOP_BY_HOP: readonly string[] = [
   'trailer',
   'transfer-encoding',
   'upgrade',
-]
+])
 
 /** More than any client or proxy needs: a longer field is not read. */
 const MAX_CHARACTERS = 500
@@ -20,17 +20,19 @@ const MAX_CHARACTERS = 500
  * (RFC 9110 §7.6.1): the API would then see another caller, or another cost, than was counted here. A field that is too
  * long to read may name one.
  */
-export function isConnectionStray(headers: Headers): boolean {
+export function isConnectionStray(headers: Pick<Headers, 'get' | 'has'>): boolean {
   const connection = headers.get('Connection')
   if (connection === null) return false
   if (connection.length > MAX_CHARACTERS) return true
-  return namedBy(connection).some((name) => !HOP_BY_HOP.includes(name) && headers.has(name))
+  return namedBy(connection).some((name) => !HOP_BY_HOP.has(name) && headers.has(name))
 }
 
 /** Removes the fields that a proxy must not pass on, and those that `Connection` names. */
 export function removeHopByHop(headers: Headers): void {
-  const connection = headers.get('Connection')
-  for (const name of HOP_BY_HOP) headers.delete(name)
+  // The names at once: to delete each that may be there takes longer.
+  const names = [...headers.keys()]
+  const connection = names.includes('connection') ? headers.get('Connection') : null
+  for (const name of names) if (HOP_BY_HOP.has(name)) headers.delete(name)
   if (connection === null) return
   for (const name of namedBy(connection)) headers.delete(name)
 }

@@ -26,17 +26,6 @@ const PASSED = /^(?!x-forwarded|x-original-|x-rewrite-|x-envoy-)[a-z\d-]+$/
 export const PASSED_EXPECTED =
   'header fields that go on to the API: of letters, digits and "-", and none that a proxy replaces (X-Forwarded-… and the like)'
 
-/** As many as Apache and Tomcat take: each costs time to copy, whoever sends it. */
-const MAX_FIELDS = 100
-
-/** The names of all fields, in lower case; undefined if there are more than 100. */
-export function fieldNames(headers: Headers): readonly string[] | undefined {
-  const names: string[] = []
-  // Stops early if there are more, because each of them is made a string.
-  for (const name of headers.keys()) if (names.push(name) > MAX_FIELDS) return undefined
-  return names
-}
-
 /** Whether a field of a request goes on to the API. @param name in lower case */
 export function isPassed(name: string): boolean {
   return PASSED.test(name) && !DROPPED.has(name)

@@ -4,6 +4,7 @@ import { unanswered } from '../http/unanswered.ts'
 import type { Target } from '../request/target.ts'
 import { type Deadlines, TOO_LATE } from '../store/deadlines.ts'
 import { removeHopByHop } from './hop-by-hop.ts'
+import type { IncomingRequest } from './incoming-request.ts'
 import { isPassed, SECRET_FIELD } from './passed-fields.ts'
 
 export interface ProxyOptions {
@@ -19,26 +20,22 @@ export interface ProxyOptions {
   readonly log: Log
 }
 
-/** A request, and what is known about it already. */
-export interface Received {
-  readonly request: Request
-  readonly target: Target
-  /** Those of all its fields, in lower case. */
-  readonly fieldNames: readonly string[]
-}
-
 /** @param signal ends the exchange */
-export type ProxyHandler = (received: Received, deadlines: Deadlines, signal?: AbortSignal) => Promise<Response>
+export type ProxyHandler = (
+  request: IncomingRequest,
+  target: Target,
+  deadlines: Deadlines,
+  signal?: AbortSignal,
+) => Promise<Response>
 
 /**
  * Makes the proxy: method, path, query, body, cookies, redirects and WebSockets pass as they are, both bodies as
  * streams. An upstream out of reach is a 502, one that does not begin to answer in time a 504.
  */
 export function createProxy({ upstreamUrl, timeoutMs, fetch, secret, name, log }: ProxyOptions): ProxyHandler {
-  return async function proxy(received, deadlines, signal) {
-    const { request, target } = received
+  return async function proxy(request, target, deadlines, signal) {
     const url = upstreamUrl === undefined ? request.url : upstreamUrl + target.pathAndQuery
-    const headers = toUpstream(received, name)
+    const headers = toUpstream(request, target, name)
     if (secret !== undefined) headers.set(SECRET_FIELD, secret)
     try {
       const response = await deadlines.within(timeoutMs, send(request, url, headers, signal))
@@ -58,22 +55,26 @@ export function createProxy({ upstreamUrl, timeoutMs, fetch, secret, name, log }
     }
   }
 
-  function send(request: Request, url: string, headers: Headers, signal: AbortSignal | undefined): Promise<Response> {
-    const init: RequestInit = { headers, redirect: 'manual', ...(signal && { signal }) }
+  function send(
+    { raw, method }: IncomingRequest,
+    url: string,
+    headers: Headers,
+    signal: AbortSignal | undefined,
+  ): Promise<Response> {
+    const init: RequestInit = { headers, redirect: 'manual' }
+    if (signal) init.signal = signal
     // Copying keeps a body, even on GET, where RequestInit forbids one. Without a body, it is only a detour.
-    return request.body === null
-      ? fetch(url, { ...init, method: request.method })
-      : fetch(new Request(url, request), init)
+    if (raw.body !== null) return fetch(new Request(url, raw), init)
+    init.method = method
+    return fetch(url, init)
   }
 }
 
-function toUpstream({ request, target, fieldNames }: Received, name: string): Headers {
-  const { headers: received } = request
-  const { host, scheme } = target
-  const headers = new Headers(received)
+function toUpstream({ headers: received }: IncomingRequest, { host, scheme }: Target, name: string): Headers {
+  const headers = new Headers(received.raw)
   // Only names: reading a value costs as much again. Fields that Connection names need no check: a request that names
   // one of these was refused.
-  for (const field of fieldNames) if (!isPassed(field)) headers.delete(field)
+  for (const field of received.names) if (!isPassed(field)) headers.delete(field)
   if (received.get('Upgrade')?.toLowerCase() === 'websocket') headers.set('Upgrade', 'websocket')
 
   // The version in which the runtime hands requests over. The client's would have to be read from `cf`, which costs

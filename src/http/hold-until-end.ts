@@ -2,6 +2,8 @@ import type { Hold } from '../decide/hold.ts'
 import type { CallContext } from '../store/call-context.ts'
 import { joinWebSockets } from './join-web-sockets.ts'
 
+export type HoldUntilEnd = typeof holdUntilEnd
+
 /**
  * Keeps a request's slots until its response has ended, was cancelled or broke off; a WebSocket's until its client has
  * closed it or is gone.

@@ -6,7 +6,7 @@ import type { RequestPath } from '../request/policy/request-path.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../store/call-context.ts'
 import { type Admitted, beginExchange, isAwaited, type Refused, tellLimits } from './exchange.ts'
-import { holdUntilEnd } from './hold-until-end.ts'
+import type { HoldUntilEnd } from './hold-until-end.ts'
 import type { Observer } from './observer.ts'
 import type { Dialect } from './rate-limit-fields.ts'
 import { refusal } from './refusal.ts'
@@ -15,6 +15,8 @@ export interface ProtectOptions {
   readonly limiter: Pick<Limiter, 'decide'>
   /** Undefined: what answers is not watched. */
   readonly health: UpstreamHealth | undefined
+  /** Undefined: no policy can make a request hold slots. */
+  readonly holdUntilEnd: HoldUntilEnd | undefined
   readonly dialect: Dialect
   /** Leading bits of an IPv6 address that make one caller. */
   readonly ipv6Prefix: number
@@ -51,7 +53,9 @@ export type Protect = (
 ) => Promise<Response>
 
 /** Makes the main handler: decide, then go on or refuse, and report how the limits stand. */
-export function createProtect({ limiter, health, dialect, ipv6Prefix, now, observer }: ProtectOptions): Protect {
+export function createProtect(options: ProtectOptions): Protect {
+  const { limiter, health, holdUntilEnd, dialect, ipv6Prefix, now, observer } = options
+
   return async function protect(request, path, context, answers) {
     const findings = observer && nothingFound()
     let verdict: Verdict
@@ -101,7 +105,7 @@ export function createProtect({ limiter, health, dialect, ipv6Prefix, now, obser
       // Nobody reads the body, so the sender may stop.
       if (failures && request.signal.aborted) context.waitUntil(response.body?.cancel() ?? Promise.resolve())
       return {
-        response: told.hold ? holdUntilEnd(response, told.hold, request, context, now) : response,
+        response: told.hold && holdUntilEnd ? holdUntilEnd(response, told.hold, request, context, now) : response,
         verdict: told,
       }
     } catch (error) {

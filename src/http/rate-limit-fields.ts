@@ -18,17 +18,19 @@ export function addRateLimitFields(
   tiers: readonly TierReport[],
   nowMs: number,
 ): void {
+  if (tiers.length === 0 || dialect === 'off') return
+  if (dialect === 'draft-11') {
+    // Lists: what the upstream said about its own limits stays, and ours is appended.
+    headers.append('RateLimit-Policy', tiers.map(policyItem).join(', '))
+    headers.append('RateLimit', tiers.map(limitItem).join(', '))
+    return
+  }
   // These fields have no word for failures, so a client would take them for requests. A refusal is about requests in
   // any case.
-  const told = dialect === 'draft-11' ? tiers : tiers.filter((tier) => !isOfFailures(tier) || tier.retryAfterMs > 0)
+  const told = tiers.filter((tier) => !isOfFailures(tier) || tier.retryAfterMs > 0)
   const tightest = tightestOf(told)
   if (!tightest) return
   switch (dialect) {
-    case 'draft-11':
-      // Lists: what the upstream said about its own limits stays, and ours is appended.
-      headers.append('RateLimit-Policy', tiers.map(policyItem).join(', '))
-      headers.append('RateLimit', tiers.map(limitItem).join(', '))
-      return
     case 'draft-6':
       addUnlessSent(headers, {
         'RateLimit-Policy': told.map(({ limit, windowMs }) => `${limit}${windowParameter(windowMs)}`).join(', '),
@@ -44,8 +46,6 @@ export function addRateLimitFields(
         // Seconds since the Unix epoch, as GitHub and most others use it.
         'X-RateLimit-Reset': String(wholeSeconds(nowMs + tightest.resetMs)),
       })
-      return
-    case 'off':
       return
   }
 }

@@ -56,6 +56,8 @@ export class Limiter {
   readonly #log: Log
   readonly #finder: PolicyFinder
   readonly #rules: RuleMaker
+  /** Whether a response may tell what there is to charge. */
+  readonly #awaitsResponses: boolean
 
   constructor({ decider, health, log, exempt, ...options }: LimiterOptions) {
     this.#decider = decider
@@ -63,6 +65,9 @@ export class Limiter {
     this.#log = log
     this.#finder = new PolicyFinder(options.policies, exempt)
     this.#rules = new RuleMaker(options)
+    this.#awaitsResponses = options.policies.some(
+      ({ settleHeader, counts }) => settleHeader !== undefined || counts === 'failures',
+    )
   }
 
   async decide(request: ReceivedRequest, path: RequestPath, context: CallContext, beside?: Beside): Promise<Verdict> {
@@ -112,10 +117,13 @@ export class Limiter {
     const { granted, nowMs, usage, rules, hold, chargedIn, degraded } = decided
     if (degraded === 'closed') return { kind: 'unavailable' }
     const tiers: TierReport[] = []
-    charges.forEach(({ match, isUnlimited }, index) => {
+    for (const [index, { match, isUnlimited }] of charges.entries()) {
       if (!isUnlimited) addReports(tiers, match.policy, rules[index] as Rule, usage[index] ?? [])
-    })
+    }
     const refusing = tiers.filter(({ retryAfterMs }) => retryAfterMs > 0)
+    if (granted > 0 && refusing.length === 0 && !this.#awaitsResponses) {
+      return hold ? { kind: 'admitted', tiers, hold } : { kind: 'admitted', tiers }
+    }
     const shadowed = refusing.filter(({ policy }) => !policy.enforced)
     if (shadowed.length > 0) {
       const violated = shadowed.map(({ name }) => name)
@@ -158,11 +166,11 @@ function callersOf(charges: readonly Charge[], shadowed: readonly TierReport[]):
 }
 
 function addReports(reports: TierReport[], policy: Policy, rule: Rule, usage: readonly TierUsage[]): void {
-  usage.forEach((told, index) => {
+  for (const [index, told] of usage.entries()) {
     const { remaining, resetMs, retryAfterMs, blockedMs } = usable(told)
     // While the store is away, the rule's limit is a share of the policy's.
     const { limit, windowMs } = rule.tiers[index] as Tier
-    reports.push({
+    const report: TierReport = {
       policy,
       name: policy.tiers[index]?.name ?? policy.name,
       limit,
@@ -172,7 +180,7 @@ function addReports(reports: TierReport[], policy: Policy, rule: Rule, usage: re
       isReserve: rule.reserved > 0 && remaining >= rule.cost,
       resetMs,
       retryAfterMs,
-      ...(blockedMs !== undefined && { blockedMs }),
-    })
-  })
+    }
+    reports.push(blockedMs === undefined ? report : { ...report, blockedMs })
+  }
 }

@@ -1,6 +1,7 @@
 import type { Context, Env, MiddlewareHandler } from 'hono'
 import type { Log } from '../decide/log.ts'
 import type { Refused } from '../http/exchange.ts'
+import { holdUntilEnd } from '../http/hold-until-end.ts'
 import { noTarget, retryAfter } from '../http/problem.ts'
 import { type AbortableRequest, createProtect } from '../http/protect.ts'
 import { refusal } from '../http/refusal.ts'
@@ -41,7 +42,7 @@ export function sluice<E extends Env = Env>(
     readOptions(options, false)
   const { onLimited } = options
   const { limiter } = composeLimiter(config, { store, now, log, createLeases, readClaim, health })
-  const protect = createProtect({ limiter, health, dialect, ipv6Prefix: config.ipv6Prefix, now })
+  const protect = createProtect({ limiter, health, holdUntilEnd, dialect, ipv6Prefix: config.ipv6Prefix, now })
   const targetOf = createTargetReader(createPathReader(literalInPaths))
   const addressOf = createAddressReader(trustProxy, log)
 

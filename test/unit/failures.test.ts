@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config/load-config.ts'
 import { Decider } from '../../src/decide/decider.ts'
 import { leasesOf } from '../../src/decide/leases.ts'
+import { holdUntilEnd } from '../../src/http/hold-until-end.ts'
 import { problemResponse } from '../../src/http/problem.ts'
 import { type Answers, createProtect } from '../../src/http/protect.ts'
 import { unanswered } from '../../src/http/unanswered.ts'
@@ -41,7 +42,7 @@ function subject(policies: readonly unknown[] = [LOGIN], env: Environment = {}) 
   const createLeases = leasesOf(config.leases, now)
   const decider = new Decider({ ...config, store, fallback, now, log, createLeases, timeoutMs: config.storeTimeoutMs })
   const limiter = new Limiter({ ...config, decider, health: undefined, log })
-  const protect = createProtect({ ...config, limiter, health: undefined, now })
+  const protect = createProtect({ ...config, limiter, health: undefined, holdUntilEnd, now })
   /** @param answer the status of what answers, or what does */
   const call = async (answer: number | Next, init: RequestInit = {}) => {
     const background: Promise<unknown>[] = []

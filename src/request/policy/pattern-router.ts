@@ -37,7 +37,11 @@ export class PatternRouter<T> {
   /** The values in the order in which they were added. @param path a canonical path, with or without a slash at its end */
   match(method: string, path: string): T[] {
     const folded = this.#ignoresCase ? foldCase(path) : path
-    return this.#of(method, ({ path: pattern, ignoresCase }) => pattern.test(ignoresCase ? folded : path))
+    const values: T[] = []
+    for (const route of this.#routes) {
+      if (isAbout(route, method) && route.path.test(route.ignoresCase ? folded : path)) values.push(route.value)
+    }
+    return values
   }
 
   /**
@@ -47,14 +51,14 @@ export class PatternRouter<T> {
   matchSomeOf(method: string, prefix: string): T[] {
     const segments = prefix.split('/').slice(1)
     const folded = this.#ignoresCase ? foldCase(prefix).split('/').slice(1) : segments
-    return this.#of(method, (route) => canBegin(route, route.ignoresCase ? folded : segments))
-  }
-
-  #of(method: string, isMatch: (route: Route<T>) => boolean): T[] {
     return this.#routes
-      .filter((route) => (route.method === '*' || route.method === method) && isMatch(route))
+      .filter((route) => isAbout(route, method) && canBegin(route, route.ignoresCase ? folded : segments))
       .map(({ value }) => value)
   }
+}
+
+function isAbout({ method }: Route<unknown>, asked: string): boolean {
+  return method === '*' || method === asked
 }
 
 function compile(path: string): Pick<Route<unknown>, 'path' | 'segments' | 'isOpen'> {

@@ -46,19 +46,26 @@ export class RedisCalls {
   }
 
   /** @param deadlines of the request, if it has any yet to come @throws {StoreError} */
-  evaluate(script: Script, keys: string[], args: (string | number)[], deadlines?: Deadlines): Promise<unknown> {
-    const call = (deadline: Deadline) => this.#send(script, keys, args, deadline)
-    return this.#within(call, deadlines).catch((error: unknown) => this.#fail(error, keys))
+  async evaluate(script: Script, keys: string[], args: (string | number)[], deadlines?: Deadlines): Promise<unknown> {
+    const deadline: Deadline = { hasPassed: false }
+    try {
+      return await this.#within(this.#send(script, keys, args, deadline), deadline, deadlines)
+    } catch (error) {
+      this.#fail(error, keys)
+    }
   }
 
   /** @param keys that the server may repeat @throws {StoreError} */
-  call<T>(send: (client: RedisClient) => Promise<T>, keys: readonly string[] = []): Promise<T> {
-    return this.#within(() => send(this.#client)).catch((error: unknown) => this.#fail(error, keys))
+  async call<T>(send: (client: RedisClient) => Promise<T>, keys: readonly string[] = []): Promise<T> {
+    try {
+      return await this.#within(send(this.#client), { hasPassed: false })
+    } catch (error) {
+      this.#fail(error, keys)
+    }
   }
 
-  async #within<T>(call: (deadline: Deadline) => Promise<T>, deadlines?: Deadlines): Promise<T> {
-    const deadline: Deadline = { hasPassed: false }
-    const answer = await (deadlines ?? Deadlines.ofOne()).within(this.#timeoutMs, call(deadline))
+  async #within<T>(call: Promise<T>, deadline: Deadline, deadlines = Deadlines.ofOne()): Promise<T> {
+    const answer = await deadlines.within(this.#timeoutMs, call)
     if (answer !== TOO_LATE) return answer
     deadline.hasPassed = true
     throw new StoreError('Redis did not answer within the deadline')

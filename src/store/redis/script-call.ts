@@ -87,16 +87,14 @@ function isCount(value: unknown): boolean {
  * block ends at least, and no more is left than there can be.
  */
 function isConsistent({ mode, permits, rules }: DecisionRequest, { granted, nowMs, usage }: Decision): boolean {
-  const isRefused = rules.some(
-    ({ enforced }, index) =>
-      mode !== 'charge' && enforced && usage[index]?.some(({ retryAfterMs }) => retryAfterMs > 0),
-  )
-  const isPossible = rules.every(({ tiers, burst }, index) =>
-    tiers.every(({ limit }, at) => (usage[index]?.[at]?.remaining ?? 0) <= (burst ?? limit)),
-  )
-  const isBlocking = usage
-    .flat()
-    .every(({ blockedMs, retryAfterMs }) => blockedMs === undefined || retryAfterMs >= blockedMs)
+  let isRefused = false
+  for (const [index, { enforced, tiers, burst }] of rules.entries()) {
+    for (const [at, { remaining, retryAfterMs, blockedMs }] of (usage[index] ?? []).entries()) {
+      const most = burst ?? tiers[at]?.limit ?? 0
+      if (remaining > most || (blockedMs !== undefined && retryAfterMs < blockedMs)) return false
+      isRefused ||= enforced && retryAfterMs > 0 && mode !== 'charge'
+    }
+  }
   const isWhole = mode === 'partial' || granted === 0 || granted === permits
-  return nowMs > 0 && isRefused === (granted === 0) && isPossible && isBlocking && isWhole
+  return nowMs > 0 && isRefused === (granted === 0) && isWhole
 }

@@ -1,0 +1,33 @@
+import type { AbortableRequest } from '../http/protect.ts'
+import type { ReceivedFields } from './received-fields.ts'
+
+/** A request as the runtime hands it over. What is asked for more than once is read from it only once. */
+export class IncomingRequest implements AbortableRequest {
+  readonly raw: Request
+  readonly headers: ReceivedFields
+  readonly method: string
+  readonly url: string
+
+  constructor(raw: Request, headers: ReceivedFields) {
+    this.raw = raw
+    this.headers = headers
+    this.method = raw.method
+    this.url = raw.url
+  }
+
+  get body(): Request['body'] {
+    return this.raw.body
+  }
+
+  get signal(): AbortSignal {
+    return this.raw.signal
+  }
+
+  get cf(): unknown {
+    return this.raw.cf
+  }
+
+  clone(): Request {
+    return this.raw.clone()
+  }
+}
