@@ -9,8 +9,7 @@ import { OBJECTS, type StoreFigures } from '../stores/measure.ts'
 import type { LoadFigures } from '../stores/measure-load.ts'
 import type { WorstFigures } from '../worst/measure.ts'
 import type { Claim } from './claims.ts'
-
-type Row = Record<string, string | number>
+import { markdownTable, type Row } from './markdown.ts'
 
 /** https://upstash.com/pricing/redis: $0.20 per 100,000 commands. */
 const DOLLARS_PER_COMMAND = 0.2 / 100_000
@@ -190,12 +189,6 @@ function round(value: number): number {
   return value >= 100 ? Math.round(value) : Number(value.toPrecision(3))
 }
 
-/** A table of Markdown. */
 export function print(title: string, rows: readonly Row[]): void {
-  const names = Object.keys(rows[0] ?? {})
-  const cells = [names, ...rows.map((row) => names.map((name) => String(row[name])))]
-  const widths = names.map((_, column) => Math.max(3, ...cells.map((line) => line[column]?.length ?? 0)))
-  const lines = cells.map((line) => `| ${line.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join(' | ')} |`)
-  lines.splice(1, 0, `| ${widths.map((width) => '-'.repeat(width)).join(' | ')} |`)
-  console.log(`\n## ${title}\n\n${lines.join('\n')}`)
+  console.log(`\n## ${title}\n\n${markdownTable(rows)}`)
 }

@@ -36,6 +36,10 @@ export class VirtualStore implements Pick<Store, 'decide'> {
   }
 
   async decide(request: DecisionRequest): Promise<Decision> {
+    return this.decideNow(request)
+  }
+
+  decideNow(request: DecisionRequest): Decision {
     const nowUs = Math.round(this.#nowMs * 1_000)
     const decision = decide(request, nowUs, this.#states.at(Math.floor(nowUs / 1_000)))
     this.#calls++

@@ -1,0 +1,110 @@
+/**
+ * Which store for how much, in virtual time: 300 places, a million callers, from 10 to 50,000 requests a second, over
+ * Redis and over Durable Objects, with and without leases. Some four minutes of one processor; with --quick, seconds.
+ *
+ *     npm run bench:scale -- [--quick] [--seed 1]
+ *
+ * Prints tables, and writes figures and plots to bench/results/ and the tables of docs/scale.md, with --quick figures and
+ * plots to bench/results/trial/. Fails if any true window of any key held more than its limit.
+ */
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { cpus } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { crossCheck } from './scale/cross-check.ts'
+import { renewPage } from './scale/page.ts'
+import { drawScalePlots } from './scale/plots.ts'
+import { dollarsOf } from './scale/prices.ts'
+import type { ScaleResults, ScaleRow } from './scale/results.ts'
+import { allSeries, besideRedis, lookingAround, scaledDown } from './scale/scenarios.ts'
+import { type Scenario, simulate } from './scale/simulate.ts'
+
+/** A store that leaves so many requests undecided is not asked for more. */
+const ENDED = 0.5
+const PAGE = join(import.meta.dirname, '../docs/scale.md')
+const RESULTS = join(import.meta.dirname, 'results')
+
+const { values } = parseArgs({
+  options: { quick: { type: 'boolean', default: false }, seed: { type: 'string', default: '1' } },
+})
+const seed = Number(values.seed)
+const startedUs = process.cpuUsage()
+
+const rows: ScaleRow[] = []
+for (const { scenarios } of allSeries(seed, values.quick)) {
+  for (const scenario of scenarios) {
+    const row = await rowOf(scenario)
+    rows.push(row)
+    if (row.undecided > ENDED * row.requests) break
+  }
+}
+const looked = values.quick ? [] : await rowsOf(lookingAround(seed))
+const beside = values.quick ? [] : await rowsOf(besideRedis(seed))
+const scaled = values.quick ? [] : await rowsOf(scaledDown(seed))
+const results: ScaleResults = {
+  machine: {
+    date: new Date().toISOString().slice(0, 10),
+    processors: `${cpus().length} × ${cpus()[0]?.model.trim()}`,
+    node: process.versions.node,
+    seconds: secondsSince(startedUs),
+  },
+  seed,
+  rows,
+  lookingAround: looked,
+  besideRedis: beside,
+  scaledDown: scaled,
+  crossCheck: values.quick ? [] : await crossCheck(seed),
+}
+await keep(results)
+const over = rows.filter(({ fullest }) => fullest > 1)
+if (over.length > 0) throw new Error(`${over.length} scenarios held more than a limit in a true window`)
+
+async function rowOf(scenario: Scenario): Promise<ScaleRow> {
+  const { policies, store, leases, perSecond, oneIn } = scenario
+  const beganUs = process.cpuUsage()
+  const figures = await simulate(scenario)
+  const row = {
+    policies: policies.name,
+    store,
+    leases,
+    perSecond,
+    oneIn,
+    ...figures,
+    dollars: dollarsOf(figures, store),
+  }
+  const what = `${row.policies}, ${store}, leases ${leases}, ${perSecond.toLocaleString('en')}/s`
+  const shown = `${row.p50Ms.toFixed(0)}/${row.p99Ms.toFixed(0)} ms, $${row.dollars.toFixed(2)}, ${row.calls.toFixed(2)} calls`
+  const undecided = `${((row.undecided / row.requests) * 100).toFixed(1)}% undecided`
+  console.log(
+    `${secondsSince(beganUs).toFixed(1)} s: ${what}: ${shown}, ${(row.admitted / row.ideal).toFixed(3)}, ${undecided}`,
+  )
+  return row
+}
+
+async function rowsOf(scenarios: readonly Scenario[]): Promise<ScaleRow[]> {
+  const all: ScaleRow[] = []
+  for (const scenario of scenarios) all.push(await rowOf(scenario))
+  return all
+}
+
+async function keep(results: ScaleResults): Promise<void> {
+  const into = values.quick ? join(RESULTS, 'trial') : RESULTS
+  await mkdir(into, { recursive: true })
+  const text = JSON.stringify(results, rounded, 2)
+  await writeFile(join(into, 'scale.json'), `${text}\n`)
+  // What is kept is what is shown.
+  const kept: ScaleResults = JSON.parse(text)
+  for (const [name, svg] of drawScalePlots(kept)) await writeFile(join(into, name), svg)
+  if (!values.quick) await writeFile(PAGE, renewPage(await readFile(PAGE, 'utf8'), kept))
+  console.log(`${results.machine.seconds.toFixed(0)} s of processor time. Figures and plots: ${into}`)
+}
+
+/** Six digits of each figure are more than it is known to. */
+function rounded(_: string, value: unknown): unknown {
+  return typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(6)) : value
+}
+
+function secondsSince(before: NodeJS.CpuUsage): number {
+  const { user, system } = process.cpuUsage(before)
+  return (user + system) / 1e6
+}

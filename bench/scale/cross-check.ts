@@ -1,0 +1,199 @@
+/**
+ * How far the simulation is off: the same requests at the same times through four deciders, once in real time over a real
+ * Redis by REST, or over objects in workerd, and once over what is simulated of them.
+ */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from '@upstash/redis'
+import { Decider } from '../../src/decide/decider.ts'
+import { leasesOf } from '../../src/decide/leases.ts'
+import { Deadlines } from '../../src/store/deadlines.ts'
+import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
+import { type ObjectNamespace, objectsOf } from '../../src/store/durable-object/objects-of.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { UPSTASH_OPTIONS, upstashClient } from '../../src/store/redis/clients/upstash.ts'
+import { RedisStore } from '../../src/store/redis/redis-store.ts'
+import type { Store } from '../../src/store/store.ts'
+import { startRedisServer } from '../../tools/redis-server.ts'
+import { seededRandom } from '../../tools/seeded-random.ts'
+import { connectRedis, readCounts, resetCounts } from '../command-counts.ts'
+import { bundle } from '../gateway/bundle.ts'
+import { startGateway } from '../gateway/workerd.ts'
+import { startFront } from '../services.ts'
+import { metroNamed } from './map.ts'
+import { ObjectSite } from './object-site.ts'
+import { type Limits, rulesOf } from './policies.ts'
+import { zipfPopulation } from './population.ts'
+import { RedisSite } from './redis-site.ts'
+import type { CrossCheckCounts, CrossCheckRow } from './results.ts'
+import { inVirtualTime, START_MS, VirtualTime } from './virtual-time.ts'
+
+interface Sent {
+  /** After the first. */
+  readonly ms: number
+  readonly caller: number
+  readonly isolate: number
+}
+
+const TOKEN = 'bench-token'
+const ISOLATES = 4
+const CALLERS = 20
+const PER_SECOND = 100
+const DURATION_MS = 20_000
+const ROUND_TRIP_MS = 20
+/** Long enough for a machine that does other things as well: what comes late would count as not admitted. */
+const TIMEOUT_MS = 5_000
+/** Some callers are over theirs, some have leases, and some have neither. */
+const PER_CALLER = { limit: 200, windowMs: 10_000 }
+/** Of those who share another limit too: workerd writes to a real disk, four times for a request. */
+const ONE_IN_SHARED = 4
+const OF_ALL = { limit: 225, windowMs: 10_000 }
+const COMPARED = [
+  { store: 'redis', leases: 'off', limits: { perCaller: PER_CALLER } },
+  { store: 'redis', leases: 'auto', limits: { perCaller: PER_CALLER } },
+  { store: 'durable-object', leases: 'auto', limits: { perCaller: PER_CALLER } },
+  { store: 'durable-object', leases: 'off', limits: { perCaller: PER_CALLER, ofAll: OF_ALL } },
+] as const satisfies readonly Compared[]
+
+interface Compared extends Pick<CrossCheckRow, 'store' | 'leases'> {
+  readonly limits: Limits
+}
+
+export async function crossCheck(seed: number): Promise<CrossCheckRow[]> {
+  const schedule = scheduleOf(seededRandom(seed))
+  const rows: CrossCheckRow[] = []
+  for (const compared of COMPARED) {
+    const { store, leases, limits } = compared
+    const isShared = 'ofAll' in limits
+    const sent = isShared ? schedule.filter((_, index) => index % ONE_IN_SHARED === 0) : schedule
+    const real = await (store === 'redis' ? playOverRedis : playOverObjects)(sent, compared)
+    const simulated = await playSimulated(sent, compared, seed)
+    rows.push({ store, leases, isShared, requests: sent.length, real, simulated })
+  }
+  return rows
+}
+
+function scheduleOf(random: () => number): Sent[] {
+  const population = zipfPopulation(CALLERS, 1)
+  const schedule: Sent[] = []
+  for (let ms = 0; ms < DURATION_MS; ms += (-Math.log(1 - random()) * 1_000) / PER_SECOND) {
+    schedule.push({ ms, caller: population.callerAt(random()), isolate: Math.floor(random() * ISOLATES) })
+  }
+  return schedule
+}
+
+async function playOverRedis(schedule: readonly Sent[], compared: Compared): Promise<CrossCheckCounts> {
+  const server = await startRedisServer()
+  const redis = await connectRedis(server.port)
+  const front = await startFront(server.port, TOKEN, ROUND_TRIP_MS)
+  try {
+    const client = upstashClient(new Redis({ url: front.url, token: TOKEN, ...UPSTASH_OPTIONS }))
+    const storeOf = () => new RedisStore({ client, algorithms: ['sliding-window'], timeoutMs: TIMEOUT_MS })
+    await resetCounts(redis)
+    const admitted = await playReally(schedule, compared, storeOf)
+    return { admitted, calls: await front.ask<number>('requests'), written: (await readCounts(redis)).billed }
+  } finally {
+    await front.stop()
+    await redis.close()
+    await server.stop()
+  }
+}
+
+async function playOverObjects(schedule: readonly Sent[], compared: Compared): Promise<CrossCheckCounts> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-scale-'))
+  const host = await startGateway(await bundle('bench/scale/counting-worker.ts', folder), {
+    bindings: {},
+    objects: 'disk',
+  })
+  try {
+    let calls = 0
+    const namespace: ObjectNamespace = {
+      idFromName: (name) => name,
+      get: (name) => ({
+        async fetch(_, init) {
+          calls++
+          await sleep(ROUND_TRIP_MS / 2)
+          const response = await fetch(`${host.url}?name=${encodeURIComponent(String(name))}`, init)
+          await sleep(ROUND_TRIP_MS / 2)
+          return response
+        },
+      }),
+    }
+    const objects = objectsOf(namespace)
+    const storeOf = () => new DurableObjectStore({ objects, timeoutMs: TIMEOUT_MS })
+    const admitted = await playReally(schedule, compared, storeOf)
+    // Until all have heard how decisions ended.
+    await sleep(1_000)
+    return { admitted, calls, written: Number(await (await fetch(host.url)).json()) }
+  } finally {
+    await host.stop()
+    await rm(folder, { recursive: true })
+  }
+}
+
+/** @returns how many were admitted */
+async function playReally(schedule: readonly Sent[], compared: Compared, storeOf: () => Store): Promise<number> {
+  const deciders = decidersOver(storeOf, compared)
+  const startMs = performance.now()
+  const all: Promise<boolean>[] = []
+  for (const sent of schedule) {
+    const waitMs = startMs + sent.ms - performance.now()
+    if (waitMs > 0) await sleep(waitMs)
+    all.push(isAdmitted(deciders, sent, compared))
+  }
+  return (await Promise.all(all)).filter((isAdmitted) => isAdmitted).length
+}
+
+function playSimulated(schedule: readonly Sent[], compared: Compared, seed: number): Promise<CrossCheckCounts> {
+  const time = new VirtualTime()
+  const random = seededRandom(seed)
+  return inVirtualTime(time, random, async () => {
+    const redis = new RedisSite({ time, random, others: 0, timeoutMs: TIMEOUT_MS })
+    const metro = metroNamed('Frankfurt')
+    const objects = new ObjectSite({ time, random, lookMs: 0, othersOf: () => 0 })
+    const namespace = objects.namespaceAt({ ...metro, metro }, ROUND_TRIP_MS)
+    const isRedis = compared.store === 'redis'
+    const deciders = decidersOver(() => {
+      if (isRedis) return redis.storeAt(ROUND_TRIP_MS)
+      return new DurableObjectStore({ objects: objectsOf(namespace), timeoutMs: TIMEOUT_MS })
+    }, compared)
+    let admitted = 0
+    for (const sent of schedule) {
+      time.at(START_MS + sent.ms, () => {
+        void isAdmitted(deciders, sent, compared).then((isAdmitted) => {
+          admitted += isAdmitted ? 1 : 0
+        })
+      })
+    }
+    await time.runUntil(START_MS + DURATION_MS + 2 * TIMEOUT_MS)
+    const { requests, rowsWritten } = objects.billed()
+    return isRedis
+      ? { admitted, calls: redis.calls, written: redis.commands }
+      : { admitted, calls: requests, written: rowsWritten }
+  })
+}
+
+function decidersOver(storeOf: () => Store, { leases }: Compared): Decider[] {
+  const now = () => Date.now()
+  return Array.from({ length: ISOLATES }, () => {
+    return new Decider({
+      ...{ store: storeOf(), fallback: new MemoryStore(now), now, log() {}, timeoutMs: TIMEOUT_MS, localShare: 1 },
+      createLeases: leasesOf(leases === 'auto' ? 'auto' : undefined, now),
+    })
+  })
+}
+
+async function isAdmitted(
+  deciders: readonly Decider[],
+  { caller, isolate }: Sent,
+  { limits }: Compared,
+): Promise<boolean> {
+  const deadlines = new Deadlines()
+  const context = { deadlines, waitUntil: (work: Promise<unknown>) => void work.catch(() => {}) }
+  const charges = rulesOf(limits, caller, 1).map((rule) => ({ rule, onStoreError: 'closed' }) as const)
+  const { granted } = await (deciders[isolate] as Decider).decide(charges, context)
+  deadlines.end()
+  return granted > 0
+}

@@ -1,0 +1,59 @@
+import type { Rule, Tier } from '../../src/limit/rule.ts'
+
+/** What limits the requests of a scenario. */
+export interface ScalePolicies {
+  readonly name: string
+  /** @param perSecond requests of all the world */
+  limitsOf(perSecond: number): Limits
+}
+
+export interface Limits {
+  readonly perCaller?: Tier
+  readonly ofAll?: Tier
+}
+
+/** The longest window of all policies: after so long, windows are as full as they get. */
+export const LONGEST_MS = 30_000
+const ALL_MS = 10_000
+
+/** As many a second as in README's recipe for leases. */
+const PER_CALLER: Tier = { limit: 500, windowMs: LONGEST_MS }
+
+const ofAll = (perSecond: number, share: number): Tier => {
+  return { limit: Math.max(20, Math.round(((perSecond / share) * ALL_MS) / 1_000)), windowMs: ALL_MS }
+}
+
+export const PER_TOKEN: ScalePolicies = { name: 'per token', limitsOf: () => ({ perCaller: PER_CALLER }) }
+
+/** All together reach two thirds of what protects the API from them. */
+export const TOKEN_AND_GLOBAL: ScalePolicies = {
+  name: 'token + global',
+  limitsOf: (perSecond) => ({ perCaller: PER_CALLER, ofAll: ofAll(perSecond, 2 / 3) }),
+}
+
+/** One limit for all, which they nearly reach. */
+export const HOT_GLOBAL: ScalePolicies = {
+  name: 'hot global',
+  limitsOf: (perSecond) => ({ ofAll: ofAll(perSecond, 0.8) }),
+}
+
+/** One limit for all, twice of which they send. */
+export const FLOODED_GLOBAL: ScalePolicies = {
+  name: 'flooded global',
+  limitsOf: (perSecond) => ({ ofAll: ofAll(perSecond, 2) }),
+}
+
+/** The key that all requests share. */
+export const SHARED_KEY = 's:all:w:{all}'
+
+/** @param oneIn callers that one of the simulated stands for: what all share is as much smaller */
+export function rulesOf({ perCaller, ofAll }: Limits, caller: number, oneIn: number): Rule[] {
+  const common = { algorithm: 'sliding-window', cost: 1, enforced: true, reserved: 0 } as const
+  const rules: Rule[] = []
+  if (perCaller) rules.push({ ...common, key: `s:token:w:{${caller}}`, tiers: [perCaller] })
+  if (ofAll) {
+    const tier = { ...ofAll, limit: Math.max(1, Math.round(ofAll.limit / oneIn)) }
+    rules.push({ ...common, key: SHARED_KEY, tiers: [tier] })
+  }
+  return rules
+}

@@ -1,0 +1,90 @@
+import { VirtualStore } from '../../src/command/simulate/virtual-store.ts'
+import type { Decision, DecisionRequest } from '../../src/limit/rule.ts'
+import type { CallContext } from '../../src/store/call-context.ts'
+import { Deadlines, TOO_LATE } from '../../src/store/deadlines.ts'
+import { type Store, StoreError } from '../../src/store/store.ts'
+import { Server } from './server.ts'
+import type { VirtualTime } from './virtual-time.ts'
+
+/** "Max commands / sec: 10,000" of one database, pay as you go: https://upstash.com/docs/redis/overall/billing */
+const COMMANDS_PER_MS = 10
+
+export interface RedisOptions {
+  readonly time: VirtualTime
+  readonly random: () => number
+  /** Calls that are not simulated, for each that is. */
+  readonly others: number
+  /** Deadline of a decision, in milliseconds. */
+  readonly timeoutMs: number
+}
+
+/** One Redis in one region, which decides by the script's twin, as fast as Upstash lets a database be. */
+export class RedisSite {
+  calls = 0
+  readonly #options: RedisOptions
+  readonly #server: Server
+  readonly #twin = new VirtualStore()
+
+  constructor(options: RedisOptions) {
+    this.#options = options
+    this.#server = new Server(options.others, options.random)
+  }
+
+  /** Commands that are billed. */
+  get commands(): number {
+    return this.#twin.commands
+  }
+
+  /**
+   * As it is asked from a place. It waits for an answer as the store over Upstash does.
+   * @param roundTripMs to the primary and back: every decision writes, so no replica nearer by can answer it
+   */
+  storeAt(roundTripMs: number): Store {
+    const { timeoutMs } = this.#options
+    const oneWayMs = roundTripMs / 2
+    const decide = async (request: DecisionRequest, context?: CallContext) => {
+      const deadlines = context?.deadlines ?? Deadlines.ofOne()
+      const decision = await deadlines.within(timeoutMs, this.#call(request, oneWayMs))
+      if (decision === TOO_LATE) throw new StoreError('Redis did not answer within the deadline')
+      return decision
+    }
+    return { ...NOT_SIMULATED, kind: 'redis', decide }
+  }
+
+  #call(request: DecisionRequest, oneWayMs: number): Promise<Decision> {
+    const { time } = this.#options
+    this.calls++
+    return new Promise((resolve, reject) => {
+      time.quietlyAt(time.nowMs + oneWayMs, () => {
+        const isServed = this.#server.arrive(time.nowMs, (startMs) => {
+          const [decision, commands] = this.#decide(request, startMs)
+          const serviceMs = commands / COMMANDS_PER_MS
+          time.at(startMs + serviceMs + oneWayMs, () => resolve(decision))
+          return serviceMs
+        })
+        if (isServed) return
+        time.at(time.nowMs + oneWayMs, () => reject(new StoreError('Redis has too much to do')))
+      })
+    })
+  }
+
+  #decide(request: DecisionRequest, nowMs: number): [decision: Decision, commands: number] {
+    const before = this.#twin.commands
+    this.#twin.advanceTo(nowMs)
+    const decision = this.#twin.decideNow(request)
+    if (this.#twin.isFull) throw new Error('more callers than the twin remembers: some would begin anew')
+    return [decision, this.#twin.commands - before]
+  }
+}
+
+const unasked = () => Promise.reject(new Error('not simulated'))
+
+/** Nothing of what is simulated holds slots, settles or resets. */
+const NOT_SIMULATED = {
+  release: unasked,
+  revoke: unasked,
+  renew: unasked,
+  settle: unasked,
+  forget: unasked,
+  ping: unasked,
+}

@@ -1,0 +1,55 @@
+import type { ScaleFigures } from './simulate.ts'
+
+/** One run of `npm run bench:scale`. */
+export interface ScaleResults {
+  readonly machine: {
+    readonly date: string
+    readonly processors: string
+    readonly node: string
+    /** Seconds of one processor that the run took. */
+    readonly seconds: number
+  }
+  readonly seed: number
+  readonly rows: readonly ScaleRow[]
+  /** As rows, where it takes as long as Cloudflare says at most to make an object. */
+  readonly lookingAround: readonly ScaleRow[]
+  /** As rows, where the Worker runs next to Redis. */
+  readonly besideRedis: readonly ScaleRow[]
+  /** The same load, all of it simulated, and one in ten. */
+  readonly scaledDown: readonly ScaleRow[]
+  readonly crossCheck: readonly CrossCheckRow[]
+}
+
+/** A scenario and what came of it. */
+export interface ScaleRow extends ScaleFigures {
+  readonly policies: string
+  readonly store: 'redis' | 'durable-object'
+  readonly leases: 'off' | 'auto'
+  readonly perSecond: number
+  readonly oneIn: number
+  /** For a million requests. */
+  readonly dollars: number
+}
+
+/** A store that leaves more than this share of the requests undecided has too much to do. */
+const FEW = 0.01
+
+export function decidesWell({ undecided, requests }: ScaleRow): boolean {
+  return undecided <= FEW * requests
+}
+
+/** The same requests through the real thing, in real time, and through the simulation. */
+export interface CrossCheckRow extends Pick<ScaleRow, 'store' | 'leases'> {
+  /** Whether all share a limit beside their own. */
+  readonly isShared: boolean
+  readonly requests: number
+  readonly real: CrossCheckCounts
+  readonly simulated: CrossCheckCounts
+}
+
+export interface CrossCheckCounts {
+  readonly admitted: number
+  readonly calls: number
+  /** Commands of Redis, or rows. */
+  readonly written: number
+}

@@ -1,0 +1,83 @@
+import { FLOODED_GLOBAL, HOT_GLOBAL, LONGEST_MS, PER_TOKEN, type ScalePolicies, TOKEN_AND_GLOBAL } from './policies.ts'
+import type { Scenario } from './simulate.ts'
+
+/** Some of the scenarios, by load. */
+export interface Series extends Pick<Scenario, 'policies' | 'store' | 'leases'> {
+  readonly scenarios: readonly Scenario[]
+}
+
+/** Requests a second, of all the world. */
+const LOADS = [10, 100, 300, 1_000, 3_000, 10_000, 50_000]
+const QUICK_LOADS = [10, 1_000]
+const VARIANTS = [
+  { store: 'redis', leases: 'off' },
+  { store: 'redis', leases: 'auto' },
+  { store: 'durable-object', leases: 'off' },
+  { store: 'durable-object', leases: 'auto' },
+] as const
+const ALL_POLICIES = [PER_TOKEN, TOKEN_AND_GLOBAL, HOT_GLOBAL, FLOODED_GLOBAL]
+/** Where all share a key, one in ten callers, places and isolates is simulated above this. */
+const SHARED_UP_TO = 300
+const LEAST_REQUESTS = 3_000
+/** Cloudflare speaks of "up to a few hundred milliseconds". */
+export const LOOK_MS = 300
+
+export function allSeries(seed: number, isQuick: boolean): Series[] {
+  return ALL_POLICIES.flatMap((policies) =>
+    VARIANTS.map((variant) => {
+      const loads = isQuick ? QUICK_LOADS : LOADS
+      return {
+        policies,
+        ...variant,
+        scenarios: loads.map((load) => scenarioOf(policies, variant, load, seed, isQuick)),
+      }
+    }),
+  )
+}
+
+/** Of a new caller, while it is not known whether its object is elsewhere. */
+export function lookingAround(seed: number): Scenario[] {
+  return [100, 1_000].map((load) => {
+    return { ...scenarioOf(PER_TOKEN, { store: 'durable-object', leases: 'off' }, load, seed, false), lookMs: LOOK_MS }
+  })
+}
+
+/** With placement. */
+export function besideRedis(seed: number): Scenario[] {
+  return [100, 1_000].map((load) => {
+    return { ...scenarioOf(PER_TOKEN, { store: 'redis', leases: 'off' }, load, seed, false), isBeside: true }
+  })
+}
+
+/** One load, all of it simulated, and one in ten. */
+export function scaledDown(seed: number): Scenario[] {
+  const whole = scenarioOf(HOT_GLOBAL, { store: 'redis', leases: 'auto' }, 1_000, seed, false)
+  return [1, 10].map((oneIn) => ({ ...whole, oneIn }))
+}
+
+function scenarioOf(
+  policies: ScalePolicies,
+  variant: (typeof VARIANTS)[number],
+  perSecond: number,
+  seed: number,
+  isQuick: boolean,
+): Scenario {
+  const oneIn = policies === PER_TOKEN ? oneInOfCallers(perSecond) : perSecond > SHARED_UP_TO ? 10 : 1
+  // Whole windows: callers over their limits spend them at once and wait.
+  const windows = Math.ceil((LEAST_REQUESTS / (isQuick ? 10 : 1) / (perSecond / oneIn) / LONGEST_MS) * 1_000)
+  return {
+    policies,
+    ...variant,
+    perSecond,
+    oneIn: isQuick ? 10 : oneIn,
+    warmUpMs: LONGEST_MS,
+    measuredMs: windows * LONGEST_MS,
+    seed,
+  }
+}
+
+/** One stands for no more than those who are all far over their limits, and cost the same whatever they send. */
+function oneInOfCallers(perSecond: number): number {
+  if (perSecond >= 50_000) return 100
+  return perSecond >= 3_000 ? 10 : 1
+}

@@ -1,0 +1,255 @@
+/**
+ * Requests from all over the world through the code that decides in production: `Decider` with its deny cache, leases and
+ * circuit breaker, over the script's twin or over Durable Objects. Network, clock and chance are virtual: the same seed
+ * gives the same figures.
+ */
+import { Decider } from '../../src/decide/decider.ts'
+import { leasesOf } from '../../src/decide/leases.ts'
+import type { Rule } from '../../src/limit/rule.ts'
+import { Deadlines } from '../../src/store/deadlines.ts'
+import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
+import { objectsOf } from '../../src/store/durable-object/objects-of.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import type { Store } from '../../src/store/store.ts'
+import { seededRandom } from '../../tools/seeded-random.ts'
+import { fullestWindow, type Span } from './law.ts'
+import { metroNamed, type Place, placesOf, roundTripMs } from './map.ts'
+import { ObjectSite } from './object-site.ts'
+import { rulesOf, type ScalePolicies, SHARED_KEY } from './policies.ts'
+import { zipfPopulation } from './population.ts'
+import { RedisSite } from './redis-site.ts'
+import { inVirtualTime, START_MS, VirtualTime } from './virtual-time.ts'
+
+export interface Scenario {
+  readonly policies: ScalePolicies
+  readonly store: 'redis' | 'durable-object'
+  readonly leases: 'off' | 'auto'
+  /** Requests a second, of all the world. */
+  readonly perSecond: number
+  /** One of so many callers is simulated; where all share a key, one of so many places too, each with all it is asked. */
+  readonly oneIn: number
+  /** Not measured: until windows are as full as they get. */
+  readonly warmUpMs: number
+  readonly measuredMs: number
+  readonly seed: number
+  /** Of all the world; a million if left out. */
+  readonly callers?: number
+  /** How long Cloudflare looks for an object before it makes one, in milliseconds; 0 if left out. */
+  readonly lookMs?: number
+  /** Whether the Worker runs next to Redis, wherever its callers are. */
+  readonly isBeside?: boolean
+}
+
+/** Of what is measured. */
+export interface ScaleFigures {
+  /** Simulated; each stands for `oneIn`. */
+  readonly requests: number
+  readonly admitted: number
+  readonly refused: number
+  /** No store decided: too much was before them, or the isolate had given up for a moment. They are not admitted. */
+  readonly undecided: number
+  /** What one limiter for all, with no distance to go, admits of the same requests. */
+  readonly ideal: number
+  /** Fullest true window of any key ÷ its limit. */
+  readonly fullest: number
+  /** Added by a decision of the store, or by what is known of it. */
+  readonly p50Ms: number
+  readonly p99Ms: number
+  /** Calls to the store for a request: of REST, or to objects. */
+  readonly calls: number
+  /** Those of them to the object of the key that all requests share. */
+  readonly sharedCalls: number
+  /** Commands that Upstash bills for a request. */
+  readonly commands: number
+  readonly rowsWritten: number
+  readonly rowsRead: number
+  readonly gbSeconds: number
+  /** Requests that found no object for a key. */
+  readonly made: number
+}
+
+const CALLERS = 1_000_000
+const ISOLATES = 4
+/** Of a caller's requests: the others come from elsewhere. Assumed. */
+const AT_HOME = 0.9
+/** The default of STORE_TIMEOUT_MS. */
+const TIMEOUT_MS = 500
+const REDIS_REGION = 'Washington'
+/** After the last request. */
+const REST_MS = 2_000
+
+export async function simulate(scenario: Scenario): Promise<ScaleFigures> {
+  const time = new VirtualTime()
+  // What happens to one part changes nothing of what happens to another.
+  const seeds = seededRandom(scenario.seed)
+  const randomOf = () => seededRandom(Math.floor(seeds() * 2 ** 32))
+  const chance = randomOf()
+  return inVirtualTime(time, chance, () => new Simulation(scenario, time, randomOf).run())
+}
+
+interface Site {
+  storeAt(place: Place): Store
+  count(): Counts
+}
+
+type Counts = Pick<ScaleFigures, (typeof COUNTED)[number]>
+
+const COUNTED = ['calls', 'sharedCalls', 'commands', 'rowsWritten', 'rowsRead', 'gbSeconds', 'made'] as const
+
+class Simulation {
+  readonly #scenario: Scenario
+  readonly #time: VirtualTime
+  readonly #random: () => number
+  readonly #places: readonly Place[]
+  /** Of each place. */
+  readonly #isolates: readonly (readonly Decider[])[]
+  readonly #site: Site
+  readonly #ideal: MemoryStore
+  readonly #admissions = new Map<string, Span[]>()
+  readonly #latencies: number[] = []
+  readonly #counted = { requests: 0, admitted: 0, refused: 0, undecided: 0, ideal: 0 }
+
+  constructor(scenario: Scenario, time: VirtualTime, randomOf: () => () => number) {
+    this.#scenario = scenario
+    this.#time = time
+    const hasShared = scenario.policies.limitsOf(scenario.perSecond).ofAll !== undefined
+    this.#places = placesOf(hasShared ? scenario.oneIn : 1, randomOf())
+    this.#random = randomOf()
+    this.#site = siteOf(scenario, time, randomOf())
+    const now = () => Math.floor(time.nowMs)
+    this.#ideal = new MemoryStore(now, Number.POSITIVE_INFINITY)
+    this.#isolates = this.#places.map((place) =>
+      Array.from({ length: ISOLATES }, () => {
+        const createLeases = leasesOf(scenario.leases === 'auto' ? 'auto' : undefined, now)
+        const store = this.#site.storeAt(place)
+        const fallback = new MemoryStore(now)
+        return new Decider({ store, fallback, now, log() {}, timeoutMs: TIMEOUT_MS, createLeases, localShare: 1 })
+      }),
+    )
+  }
+
+  async run(): Promise<ScaleFigures> {
+    const { callers = CALLERS, oneIn, perSecond, warmUpMs, measuredMs, policies } = this.#scenario
+    const random = this.#random
+    const population = zipfPopulation(callers, oneIn)
+    const placeAt = chooser(this.#places.map(({ metro }) => metro.share))
+    const homes = Uint16Array.from({ length: population.size }, () => placeAt(random()))
+    const limits = policies.limitsOf(perSecond)
+    const gapMs = (1_000 * oneIn) / perSecond
+    const [fromMs, endMs] = [START_MS + warmUpMs, START_MS + warmUpMs + measuredMs]
+    const arrive = () => {
+      const caller = population.callerAt(random())
+      const place = random() < AT_HOME ? (homes[caller] as number) : placeAt(random())
+      const isolate = this.#isolates[place]?.[Math.floor(random() * ISOLATES)] as Decider
+      this.#decide(isolate, rulesOf(limits, caller, oneIn), this.#time.nowMs >= fromMs)
+      const nextMs = this.#time.nowMs - Math.log(1 - random()) * gapMs
+      if (nextMs < endMs) this.#time.at(nextMs, arrive)
+    }
+    this.#time.at(START_MS, arrive)
+    await this.#time.runUntil(fromMs)
+    const before = this.#site.count()
+    await this.#time.runUntil(endMs)
+    const after = this.#site.count()
+    await this.#time.runUntil(endMs + REST_MS)
+    return this.#figures(before, after, limits)
+  }
+
+  #decide(isolate: Decider, rules: Rule[], isMeasured: boolean): void {
+    const sentMs = this.#time.nowMs
+    const request = { mode: 'all', permits: 1, rules } as const
+    const isIdeal = this.#ideal.decideNow(request).granted > 0
+    const deadlines = new Deadlines()
+    const context = { deadlines, waitUntil: (work: Promise<unknown>) => void work.catch(() => {}) }
+    const charges = rules.map((rule) => ({ rule, onStoreError: 'closed' }) as const)
+    void isolate.decide(charges, context).then(({ granted, nowMs, degraded }) => {
+      deadlines.end()
+      const heardMs = this.#time.nowMs
+      if (granted > 0) this.#note(rules, sentMs, heardMs, nowMs)
+      if (!isMeasured) return
+      const counted = this.#counted
+      counted.requests++
+      if (isIdeal) counted.ideal++
+      if (degraded) {
+        counted.undecided++
+        return
+      }
+      counted[granted > 0 ? 'admitted' : 'refused']++
+      this.#latencies.push(heardMs - sentMs)
+    })
+  }
+
+  /** What is spent of a lease is admitted at once, else what decided tells when; of several objects, by when. */
+  #note(rules: readonly Rule[], sentMs: number, heardMs: number, decidedMs: number): void {
+    const isExact = rules.length === 1 || this.#scenario.store === 'redis'
+    const span =
+      heardMs === sentMs
+        ? { earliestMs: sentMs, latestMs: sentMs }
+        : { earliestMs: isExact ? decidedMs : sentMs, latestMs: decidedMs }
+    for (const { key } of rules) {
+      const spans = this.#admissions.get(key)
+      if (spans) spans.push(span)
+      else this.#admissions.set(key, [span])
+    }
+  }
+
+  #figures(before: Counts, after: Counts, limits: ReturnType<ScalePolicies['limitsOf']>): ScaleFigures {
+    const { requests } = this.#counted
+    const each = COUNTED.map((name) => [name, (after[name] - before[name]) / requests])
+    const tiers = new Map(rulesOf(limits, 0, this.#scenario.oneIn).map(({ key, tiers }) => [key === SHARED_KEY, tiers]))
+    let fullest = 0
+    for (const [key, spans] of this.#admissions) {
+      for (const { limit, windowMs } of tiers.get(key === SHARED_KEY) ?? []) {
+        fullest = Math.max(
+          fullest,
+          spans.length <= limit ? spans.length / limit : fullestWindow(spans, windowMs) / limit,
+        )
+      }
+    }
+    const latencies = Float64Array.from(this.#latencies).sort()
+    const percentile = (share: number) => latencies[Math.floor(share * (latencies.length - 1))] ?? 0
+    return {
+      ...this.#counted,
+      fullest,
+      p50Ms: percentile(0.5),
+      p99Ms: percentile(0.99),
+      ...(Object.fromEntries(each) as Counts),
+    }
+  }
+}
+
+function siteOf(
+  { store, oneIn, lookMs = 0, isBeside = false }: Scenario,
+  time: VirtualTime,
+  random: () => number,
+): Site {
+  if (store === 'redis') {
+    const site = new RedisSite({ time, random, others: oneIn - 1, timeoutMs: TIMEOUT_MS })
+    const region = metroNamed(REDIS_REGION)
+    return {
+      storeAt: (place) => site.storeAt(roundTripMs(isBeside ? region : place, region)),
+      count: () => ({ calls: site.calls, commands: site.commands, ...NO_OBJECTS }),
+    }
+  }
+  const site = new ObjectSite({ time, random, lookMs, othersOf: (key) => (key === SHARED_KEY ? oneIn - 1 : 0) })
+  return {
+    storeAt: (place) => new DurableObjectStore({ objects: objectsOf(site.namespaceAt(place)), timeoutMs: TIMEOUT_MS }),
+    count: () => {
+      const { requests, ...bill } = site.billed()
+      return { calls: requests, sharedCalls: site.callsOf(SHARED_KEY), commands: 0, ...bill, made: site.made }
+    },
+  }
+}
+
+const NO_OBJECTS = { sharedCalls: 0, rowsWritten: 0, rowsRead: 0, gbSeconds: 0, made: 0 }
+
+/** Chooses an index by weight. @returns a function of a number from 0 to below 1, at random */
+function chooser(weights: readonly number[]): (share: number) => number {
+  const sums: number[] = []
+  for (const weight of weights) sums.push((sums.at(-1) ?? 0) + weight)
+  const sum = sums.at(-1) ?? 0
+  return (share) =>
+    Math.max(
+      0,
+      sums.findIndex((upTo) => share * sum < upTo),
+    )
+}
