@@ -4,6 +4,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
+import { ofNode } from '../support/of-node.ts'
 
 const DEV = join(import.meta.dirname, '../../tools/dev.ts')
 const run = promisify(execFile)
@@ -11,7 +12,7 @@ const run = promisify(execFile)
 /** Runs dev.ts and collects what it prints. */
 function startDev(variables: Record<string, string>, args: readonly string[] = []) {
   // The shell of whoever runs the tests must not configure them.
-  const env = { PATH: process.env.PATH, PORT: '0', ...variables }
+  const env = { ...ofNode(), PORT: '0', ...variables }
   const assignments = Object.entries(env).map(([name, value]) => `${name}=${value}`)
   const child = spawn('env', ['-i', ...assignments, process.execPath, DEV, ...args])
   const printed = { text: '' }
