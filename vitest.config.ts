@@ -9,6 +9,9 @@ import { WORKER_LOG } from './test/setup/secret-watch.ts'
 // In the environment, for the processes that the tests run in.
 process.env[WORKER_LOG] ??= join(mkdtempSync(join(tmpdir(), 'sluice-worker-log-')), 'log')
 
+// Each of the 200 processes that the tests start would compile the same modules.
+process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, 'node_modules/.cache/compiled')
+
 /** A slow machine is no failure: this is for what never ends. */
 const TIMEOUT_MS = 180_000 * (process.env.FUZZ === 'long' ? 40 : 1)
 

@@ -4,12 +4,13 @@ import { join } from 'node:path'
 import { PassThrough, Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { main, type World } from '../../src/command/main.ts'
+import { ofNode } from '../support/of-node.ts'
 
 const CLI = join(import.meta.dirname, '../../src/cli.ts')
 
 export interface RunOptions {
   readonly cwd?: string
-  /** Variables of its environment, which has nothing else but PATH. */
+  /** Variables of its environment, which has nothing else but how Node is found, and started fast. */
   readonly env?: Readonly<Record<string, string>>
   /** Written to its standard input, which is no terminal. */
   readonly input?: string
@@ -41,7 +42,7 @@ export async function runCommand(
 ): Promise<Outcome> {
   const child = spawn(process.execPath, [CLI, ...args], {
     cwd,
-    env: { PATH: process.env.PATH, ...env } as unknown as NodeJS.ProcessEnv,
+    env: { ...ofNode(), ...env } as unknown as NodeJS.ProcessEnv,
     stdio: ['pipe', 'pipe', 'pipe'],
   })
   child.stdin.on('error', () => {})

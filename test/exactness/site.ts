@@ -1,32 +1,23 @@
 import { startRedisServer } from '../../tools/redis-server.ts'
 import { startRestFront } from '../../tools/rest-front.ts'
 import type { Bundle } from '../support/build-bundle.ts'
+import { type Part, startParts } from '../support/parts.ts'
 import { startPointOfPresence } from '../support/point-of-presence.ts'
 import { startUpstream } from '../support/upstream.ts'
 
 const POINTS = 4
 
-export interface Site {
+export interface Site extends Part {
   readonly redisPort: number
   readonly gateways: readonly URL[]
-  stop(): Promise<void>
 }
 
 /** Starts four points of presence before an API that tells when a request reaches it, over a Redis of their own. */
 export async function startSite(bundle: Bundle, variables: Readonly<Record<string, unknown>>): Promise<Site> {
-  const stops: (() => Promise<void>)[] = []
-  const started = async <T extends { stop(): Promise<void> }>(starting: Promise<T>): Promise<T> => {
-    const part = await starting
-    stops.unshift(() => part.stop())
-    return part
-  }
-  const stop = async () => {
-    for (const stop of stops) await stop()
-  }
-  try {
-    const redis = await started(startRedisServer())
-    const front = await started(startRestFront({ redisPort: redis.port, token: 'exactness' }))
-    const upstream = await started(
+  return startParts(async (add) => {
+    const redis = await add(startRedisServer())
+    const front = await add(startRestFront({ redisPort: redis.port, token: 'exactness' }))
+    const upstream = await add(
       startUpstream((_request, response) => response.setHeader('X-Arrived-Ms', Date.now()).end('hello')),
     )
     const bindings = {
@@ -38,11 +29,8 @@ export async function startSite(bundle: Bundle, variables: Readonly<Record<strin
       ON_STORE_ERROR: 'closed',
       ...variables,
     }
-    const starting = Array.from({ length: POINTS }, () => started(startPointOfPresence(bundle, bindings)))
+    const starting = Array.from({ length: POINTS }, () => add(startPointOfPresence(bundle, bindings)))
     const points = await Promise.all(starting)
-    return { redisPort: redis.port, gateways: points.map(({ url }) => url), stop }
-  } catch (error) {
-    await stop()
-    throw error
-  }
+    return { redisPort: redis.port, gateways: points.map(({ url }) => url) }
+  })
 }

@@ -1,5 +1,6 @@
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { type Path, PLANTED } from './callers.ts'
+import type { Length } from './scenario.ts'
 import type { Site } from './site.ts'
 import type { Sample } from './traffic.ts'
 
@@ -11,11 +12,18 @@ export interface Account {
   readonly charged: number
   /** Requests that were admitted with no mark: by the store. */
   readonly shared: number
-  /** Requests that were decided without the store. */
-  readonly marked: number
+  /**
+   * Requests that may have been charged once more than they were told: decided without the store, or decided again
+   * because the first decision came too late.
+   */
+  readonly doubtful: number
 }
 
-export async function accountsOf({ redis, keyPrefix }: Site, samples: readonly Sample[]): Promise<Account[]> {
+export async function accountsOf(
+  { redis, keyPrefix }: Site,
+  samples: readonly Sample[],
+  { storeTimeoutMs }: Pick<Length, 'storeTimeoutMs'>,
+): Promise<Account[]> {
   const digest = createDigest(PLANTED.identitySecret)
   const callers = Map.groupBy(
     samples.filter(({ path }) => (COUNTED as Path[]).includes(path)),
@@ -29,7 +37,9 @@ export async function accountsOf({ redis, keyPrefix }: Site, samples: readonly S
       return {
         charged: Number(newest?.[0]?.id.split('-')[1] ?? 0),
         shared: own.filter(({ status, degraded }) => status === 200 && degraded === undefined).length,
-        marked: own.filter(({ degraded }) => degraded !== undefined).length,
+        doubtful: own.filter(
+          ({ degraded, startMs, decidedMs }) => degraded !== undefined || decidedMs - startMs >= storeTimeoutMs,
+        ).length,
       }
     }),
   )
@@ -45,12 +55,10 @@ export function checkAccounts(
   samples: readonly Sample[],
   { spoiled, storeTimeoutMs }: { readonly spoiled: number; readonly storeTimeoutMs: number },
 ): string[] {
-  const waited = samples.filter(
-    ({ degraded, startMs, decidedMs }) => degraded !== undefined && decidedMs - startMs >= 0.9 * storeTimeoutMs,
-  )
+  const waited = samples.filter(({ startMs, decidedMs }) => decidedMs - startMs >= 0.9 * storeTimeoutMs)
   const unseen = unseenCharges(accounts)
   const silent = accounts.filter(({ charged, shared }) => charged < shared)
-  const twice = accounts.filter(({ charged, shared, marked }) => charged - shared > marked)
+  const twice = accounts.filter(({ charged, shared, doubtful }) => charged - shared > doubtful)
   return [
     ...(unseen > waited.length + spoiled
       ? [`${unseen} charges nobody was told of, of ${waited.length} late answers and ${spoiled} spoiled ones`]

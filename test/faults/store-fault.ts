@@ -89,7 +89,7 @@ async function run(site: Site, length: Length, options: StoreFault): Promise<Out
 
   let unseen = 0
   if (!options.forgets) {
-    const accounts = await accountsOf(site, samples)
+    const accounts = await accountsOf(site, samples, length)
     unseen = unseenCharges(accounts)
     differences.push(...checkAccounts(accounts, samples, { ...length, spoiled: front.spoiled - spoiledBefore }))
   }

@@ -1,26 +1,15 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { AlgorithmName } from '../../src/limit/algorithm-table.ts'
 import type { DecisionRequest, Rule, Tier } from '../../src/limit/rule.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { Scripts } from '../../src/store/redis/script.ts'
 import { releaseArguments, scriptArguments } from '../../src/store/redis/script-call.ts'
-import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
+import { ownRedis, total } from '../support/own-redis.ts'
 import { EVERY_ALGORITHM, ruleOf, take } from '../support/rules.ts'
-import { connectRedis, type RedisClient } from '../support/script-store.ts'
 
 // Upstash bills every command, those inside of a script one by one. What Redis itself has counted is what is billed.
 
-let server: RedisServer
-let redis: RedisClient
-
-beforeAll(async () => {
-  server = await startRedisServer()
-  redis = await connectRedis(server.port)
-})
-afterAll(async () => {
-  await redis.close()
-  await server.stop()
-})
+const redis = ownRedis()
 
 /** Asks Redis's clock, as the real one does, but goes by the test's. */
 const CLOCK = "redis.call('TIME') return tonumber(ARGV[#ARGV])"
@@ -37,22 +26,8 @@ function billed(request: DecisionRequest, nowMs: number): Promise<Record<string,
   return counted(script, keys, [...scriptArguments(request), nowMs * 1000])
 }
 
-async function counted(
-  script: string,
-  keys: string[],
-  args: readonly (string | number)[],
-): Promise<Record<string, number>> {
-  await redis.sendCommand(['CONFIG', 'RESETSTAT'])
-  await redis.eval(script, { keys, arguments: args.map(String) })
-  const stats = await redis.info('commandstats')
-  const counts = [...stats.matchAll(/^cmdstat_(\S+?):calls=(\d+)/gm)]
-    .filter(([, command]) => command !== 'config|resetstat')
-    .map(([, command, calls]) => [command, Number(calls)] as const)
-  return Object.fromEntries(counts)
-}
-
-function total(counts: Record<string, number>): number {
-  return Object.values(counts).reduce((sum, calls) => sum + calls, 0)
+function counted(script: string, keys: string[], args: readonly (string | number)[]): Promise<Record<string, number>> {
+  return redis.billed(() => redis.client.eval(script, { keys, arguments: args.map(String) }))
 }
 
 const TIERS: readonly Tier[] = [
@@ -147,7 +122,7 @@ describe('sorted-set', () => {
   test('units of one admission are added a thousand at a time', async () => {
     const rule = ruleOf('sorted-set', [{ limit: 2_001, windowMs: HOUR }])
     expect((await billed(take([{ ...rule, cost: 2_001 }]), START_MS)).zadd).toBe(3)
-    expect(await redis.zCard(rule.key)).toBe(2_001)
+    expect(await redis.client.zCard(rule.key)).toBe(2_001)
   })
 })
 
@@ -168,7 +143,7 @@ describe('concurrency', () => {
   test('an admission after which the key would not live long enough costs one command more', async () => {
     const held = rule()
     await billed(take([held]), START_MS)
-    await redis.pExpire(held.key, 59_999)
+    await redis.client.pExpire(held.key, 59_999)
     expect(await billed(take([held]), START_MS)).toMatchObject({ pttl: 1, pexpire: 1 })
     expect(await billed(take([held]), START_MS)).not.toHaveProperty('pexpire')
   })
@@ -271,5 +246,5 @@ test('a decision over several algorithms costs what they do, but for one EVAL an
 test.each<AlgorithmName>(EVERY_ALGORITHM)('%s: a peek writes nothing', async (name) => {
   const rule = ruleOf(name, [{ limit: 10, windowMs: 1_000 }])
   await billed(take([rule], { mode: 'peek' }), START_MS)
-  expect(await redis.exists(rule.key)).toBe(0)
+  expect(await redis.client.exists(rule.key)).toBe(0)
 })

@@ -1,21 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { type Flush, type Period, startOf } from '../../src/store/counters.ts'
 import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
 import { RedisCounters } from '../../src/store/redis/counters/redis-counters.ts'
-import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
-import { connectRedis, type RedisClient } from '../support/script-store.ts'
+import { ownRedis } from '../support/own-redis.ts'
 
-let server: RedisServer
-let redis: RedisClient
-
-beforeAll(async () => {
-  server = await startRedisServer()
-  redis = await connectRedis(server.port)
-})
-afterAll(async () => {
-  await redis.close()
-  await server.stop()
-})
+const redis = ownRedis()
 
 const MINUTE = 60_000
 const HOUR = 3_600_000
@@ -24,24 +13,13 @@ const DAY = 24 * HOUR
 const DAY_MS = startOf('hour', Date.now()) - (startOf('hour', Date.now()) % DAY)
 
 async function subject() {
-  await redis.flushAll()
+  await redis.client.flushAll()
   // Redis knows the script, as it does after its first flush.
-  const counters = new RedisCounters({ client: nodeRedisClient(redis), keyPrefix: 'sluice', timeoutMs: 60_000 })
+  const counters = new RedisCounters({ client: nodeRedisClient(redis.client), keyPrefix: 'sluice', timeoutMs: 60_000 })
   await counters.add({ source: 'x', number: 1, minutes: [{ startMs: 0, counts: new Map(), sketches: new Map() }] })
   await counters.read('minute', 0, 1)
-  await redis.flushAll()
+  await redis.client.flushAll()
   return counters
-}
-
-/** What Redis has counted, which is what Upstash bills. */
-async function billed(work: () => Promise<unknown>): Promise<Record<string, number>> {
-  await redis.sendCommand(['CONFIG', 'RESETSTAT'])
-  await work()
-  const stats = await redis.info('commandstats')
-  const counts = [...stats.matchAll(/^cmdstat_(\S+?):calls=(\d+)/gm)]
-    .filter(([, command]) => command !== 'config|resetstat')
-    .map(([, command, calls]) => [command, Number(calls)] as const)
-  return Object.fromEntries(counts)
 }
 
 function period(atMs: number, names: number): Period {
@@ -59,17 +37,17 @@ describe('RedisCounters', () => {
     const counters = await subject()
     const plain = { evalsha: 1, hmget: 3, hset: 3 }
     const beginning = { ...plain, pexpire: 3 }
-    expect(await billed(() => counters.add(flush(1, 0)))).toEqual(beginning)
-    expect(await billed(() => counters.add(flush(2, 10_000, 900)))).toEqual(plain)
-    expect(await billed(() => counters.add(flush(3, MINUTE)))).toEqual(plain)
-    expect(await billed(() => counters.add(flush(4, 10 * MINUTE)))).toEqual(beginning)
-    expect(await billed(() => counters.add(flush(4, 10 * MINUTE)))).toEqual({ evalsha: 1, hmget: 1 })
+    expect(await redis.billed(() => counters.add(flush(1, 0)))).toEqual(beginning)
+    expect(await redis.billed(() => counters.add(flush(2, 10_000, 900)))).toEqual(plain)
+    expect(await redis.billed(() => counters.add(flush(3, MINUTE)))).toEqual(plain)
+    expect(await redis.billed(() => counters.add(flush(4, 10 * MINUTE)))).toEqual(beginning)
+    expect(await redis.billed(() => counters.add(flush(4, 10 * MINUTE)))).toEqual({ evalsha: 1, hmget: 1 })
   })
 
   test('the flushes of an hour cost at most a tenth of a command per request at 10 requests a second', async () => {
     const counters = await subject()
     const flushes = 360
-    const costs = await billed(async () => {
+    const costs = await redis.billed(async () => {
       for (let number = 1; number <= flushes; number++) await counters.add(flush(number, (number - 1) * 10_000, 60))
     })
     const sum = Object.values(costs).reduce((all, each) => all + each, 0)
@@ -79,16 +57,18 @@ describe('RedisCounters', () => {
   test('two hours by minute are read by at most 14 commands, 30 days by hour by at most 32', async () => {
     const counters = await subject()
     await counters.add(flush(1, 0))
-    const minutes = await billed(() => counters.read('minute', DAY_MS + 1, DAY_MS + 2 * HOUR + 1))
+    const minutes = await redis.billed(() => counters.read('minute', DAY_MS + 1, DAY_MS + 2 * HOUR + 1))
     expect(minutes).toEqual({ evalsha: 1, hgetall: 13 })
-    const hours = await billed(() => counters.read('hour', DAY_MS + 1 - 30 * DAY, DAY_MS + 1))
+    const hours = await redis.billed(() => counters.read('hour', DAY_MS + 1 - 30 * DAY, DAY_MS + 1))
     expect(hours).toEqual({ evalsha: 1, hgetall: 31 })
   })
 
   test('every key lives as long as what it holds can be read, and no longer', async () => {
     const counters = await subject()
     for (let number = 1; number <= 3; number++) await counters.add(flush(number, number * 30 * MINUTE))
-    const ttls = await Promise.all((await redis.keys('*')).map(async (key) => [key, await redis.pTTL(key)] as const))
+    const ttls = await Promise.all(
+      (await redis.client.keys('*')).map(async (key) => [key, await redis.client.pTTL(key)] as const),
+    )
     const block = DAY_MS / (10 * MINUTE)
     const expected = new Map([
       ...[3, 6, 9].map((at) => [`sluice:statistics:minutes:${block + at}`, 2 * HOUR + 10 * MINUTE] as const),
@@ -105,10 +85,10 @@ describe('RedisCounters', () => {
 
   test('what is no count is refused as a StoreError that names no key', async () => {
     const counters = await subject()
-    await redis.set('sluice:statistics:totals', 'something else')
+    await redis.client.set('sluice:statistics:totals', 'something else')
     await expect(counters.totals()).rejects.toThrow(/^Redis answered an error: WRONGTYPE/)
-    await redis.del('sluice:statistics:totals')
-    await redis.hSet('sluice:statistics:totals', 'admitted', 'many')
+    await redis.client.del('sluice:statistics:totals')
+    await redis.client.hSet('sluice:statistics:totals', 'admitted', 'many')
     await expect(counters.totals()).rejects.toThrow('Redis answered something other than counts')
   })
 })

@@ -12,6 +12,7 @@ import { PLANTED } from '../setup/secret-watch.ts'
 import type { Bundle } from '../support/build-bundle.ts'
 import { startDirectGateway } from '../support/direct-gateway.ts'
 import { startObjectSite } from '../support/object-site.ts'
+import { type Adding, type Part, startParts } from '../support/parts.ts'
 import { connectRedis } from '../support/script-store.ts'
 import { startUpstream } from '../support/upstream.ts'
 
@@ -54,7 +55,7 @@ const VARIABLES = {
 export const BLOCKED_ADDRESS = '198.51.100.7'
 const RULES = { blocks: [{ cidr: '198.51.100.0/24', status: 404 }] }
 
-export interface Site {
+export interface Site extends Part {
   readonly gateways: readonly URL[]
   /** Lines of their log so far. */
   readonly log: readonly string[]
@@ -64,54 +65,36 @@ export interface Site {
   keys(): Promise<readonly string[]>
   /** The store is out of reach while this runs. */
   withoutStore(work: () => Promise<void>): Promise<void>
-  stop(): Promise<void>
 }
 
 /** Two points of presence that count in this store, before an API that fails where it is asked to. */
 export async function startSite(bundle: Bundle, store: 'redis' | 'durable-object'): Promise<Site> {
-  const stops: (() => Promise<unknown>)[] = []
-  const stop = async () => {
-    for (const stop of stops) await stop()
-  }
-  try {
-    const upstream = await startUpstream(({ url }, response) => {
-      if (url === '/failing') response.statusCode = 500
-      if (url === '/overload') response.writeHead(503, { 'Retry-After': '1', 'X-From-Api': 'yes' })
-      else response.setHeader('X-From-Api', 'yes')
-      response.end('hello')
-    })
-    stops.unshift(() => upstream.stop())
+  return startParts(async (add) => {
+    const upstream = await add(
+      startUpstream(({ url }, response) => {
+        if (url === '/failing') response.statusCode = 500
+        if (url === '/overload') response.writeHead(503, { 'Retry-After': '1', 'X-From-Api': 'yes' })
+        else response.setHeader('X-From-Api', 'yes')
+        response.end('hello')
+      }),
+    )
     const bindings = { ...VARIABLES, UPSTREAM_URL: upstream.url }
-    const start = store === 'redis' ? startOverRedis : startOverObjects
-    return { ...(await start(bundle, bindings, (end) => stops.unshift(end))), stop }
-  } catch (error) {
-    await stop()
-    throw error
-  }
+    return (store === 'redis' ? startOverRedis : startOverObjects)(bundle, bindings, add)
+  })
 }
 
-/** @param onStop is told what to end, the last first */
-type Start = (
-  bundle: Bundle,
-  bindings: Readonly<Record<string, unknown>>,
-  onStop: (end: () => Promise<unknown>) => void,
-) => Promise<Omit<Site, 'stop'>>
+type Start = (bundle: Bundle, bindings: Readonly<Record<string, unknown>>, add: Adding) => Promise<Omit<Site, 'stop'>>
 
-const startOverRedis: Start = async (bundle, bindings, onStop) => {
-  const server = await startRedisServer()
-  onStop(() => server.stop())
+const startOverRedis: Start = async (bundle, bindings, add) => {
+  const server = await add(startRedisServer())
   let front: RestFront = await startRestFront({ redisPort: server.port, token: REST_TOKEN })
-  onStop(() => front.stop())
+  await add({ stop: () => front.stop() })
   const redis = await connectRedis(server.port)
-  onStop(() => redis.close())
+  await add({ stop: () => redis.close() })
   const options = { client: nodeRedisClient(redis), timeoutMs: 10_000 }
   await writeRules(new RedisDocuments({ ...options, key: rulesKey(KEY_PREFIX) }))
   const database = { UPSTASH_REDIS_REST_URL: front.url, UPSTASH_REDIS_REST_TOKEN: REST_TOKEN }
-  const startOne = async () => {
-    const gateway = await startDirectGateway({ bundle, bindings: { ...bindings, ...database } })
-    onStop(() => gateway.stop())
-    return gateway
-  }
+  const startOne = () => add(startDirectGateway({ bundle, bindings: { ...bindings, ...database } }))
   const gateways = await Promise.all([startOne(), startOne()])
   const port = Number(new URL(front.url).port)
   return {
@@ -129,9 +112,8 @@ const startOverRedis: Start = async (bundle, bindings, onStop) => {
   }
 }
 
-const startOverObjects: Start = async (bundle, bindings, onStop) => {
-  const site = await startObjectSite(bundle, bindings, 2)
-  onStop(() => site.stop())
+const startOverObjects: Start = async (bundle, bindings, add) => {
+  const site = await add(startObjectSite(bundle, bindings, 2))
   const { namespace, urls, log } = site
   const options = { namespace, timeoutMs: 10_000 }
   await writeRules(new ObjectDocuments({ ...options, key: rulesKey(KEY_PREFIX) }))

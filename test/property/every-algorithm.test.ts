@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { Decision, Rule } from '../../src/limit/rule.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import {
+  aloneAndMixed,
   anyBlocks,
   anyConfigured,
   anyCounts,
@@ -14,7 +15,6 @@ import {
   demanded,
   forwardUs,
   LONG,
-  MOST_RULES,
   START_MS,
   satisfiable,
 } from '../support/arbitraries.ts'
@@ -29,14 +29,7 @@ beforeAll(async () => {
 })
 afterAll(() => redis.close())
 
-const MIXED: fc.Arbitrary<Configured[]> = fc.array(fc.constantFrom(...EVERY_ALGORITHM).chain(anyConfigured), {
-  minLength: 2,
-  maxLength: MOST_RULES,
-})
-const SUBJECTS: readonly (readonly [string, fc.Arbitrary<Configured[]>])[] = [
-  ...EVERY_ALGORITHM.map((name) => [name, anyConfigured(name).map((rule) => [rule])] as const),
-  ['several algorithms in one decision', MIXED],
-]
+const SUBJECTS = aloneAndMixed(EVERY_ALGORITHM, anyConfigured)
 const NUM_RUNS = 40
 
 function retryAfterMs({ usage }: Decision): number {

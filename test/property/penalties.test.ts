@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { Block, Rule } from '../../src/limit/rule.ts'
 import {
+  aloneAndMixed,
   anyConfigured,
   anyCost,
   backAndForthUs,
@@ -24,14 +25,7 @@ beforeAll(async () => {
 afterAll(() => redis.close())
 
 const WITHOUT_SLOTS = EVERY_ALGORITHM.filter((name) => name !== 'concurrency')
-const MIXED: fc.Arbitrary<Configured[]> = fc.array(fc.constantFrom(...WITHOUT_SLOTS).chain(anyConfigured), {
-  minLength: 2,
-  maxLength: MOST_RULES,
-})
-const SUBJECTS: readonly (readonly [string, fc.Arbitrary<Configured[]>])[] = [
-  ...WITHOUT_SLOTS.map((name) => [name, anyConfigured(name).map((rule) => [rule])] as const),
-  ['several algorithms in one decision', MIXED],
-]
+const SUBJECTS = aloneAndMixed(WITHOUT_SLOTS, anyConfigured)
 const NUM_RUNS = 24
 
 const anyBlock: fc.Arbitrary<Block> = fc.record({

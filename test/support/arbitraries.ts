@@ -44,6 +44,18 @@ export const anyCost = fc.oneof(fc.constant(1), fc.constant(1), fc.integer({ min
 /** Rules of one decision at most. */
 export const MOST_RULES = 5
 
+/** What a law is tried on, each with a name: each of these algorithms by itself, and several in one decision. */
+export function aloneAndMixed<One>(
+  algorithms: readonly AlgorithmName[],
+  anyOf: (algorithm: AlgorithmName) => fc.Arbitrary<One>,
+): readonly (readonly [name: string, rules: fc.Arbitrary<One[]>])[] {
+  const anyOfAny = fc.constantFrom(...algorithms).chain(anyOf)
+  return [
+    ...algorithms.map((name) => [name, anyOf(name).map((rule) => [rule])] as const),
+    ['several algorithms in one decision', fc.array(anyOfAny, { minLength: 2, maxLength: MOST_RULES })],
+  ]
+}
+
 export interface Demand {
   readonly isChanged: boolean
   readonly cost: number

@@ -16,10 +16,15 @@ interface Violation {
   readonly nodes: readonly { readonly html: string }[]
 }
 
-/** What axe-core finds wrong in a page that is serious or worse, with where. */
-export async function seriousViolations(page: Page): Promise<readonly string[]> {
+/**
+ * What axe-core finds wrong in a page that is serious or worse, with where.
+ * @param rules those to check; default: all
+ */
+export async function seriousViolations(page: Page, rules?: readonly string[]): Promise<readonly string[]> {
   const source = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-  const violations = (await page.evaluate(`${source}\nwindow.axe.run().then((r) => r.violations)`)) as Violation[]
+  const options = JSON.stringify({ resultTypes: ['violations'], ...(rules && { runOnly: rules }) })
+  const run = `window.axe.run(${options}).then((r) => r.violations)`
+  const violations = (await page.evaluate(`window.axe || (() => { ${source} })()\n${run}`)) as Violation[]
   return violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
     .map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(' ')}`)

@@ -1,5 +1,6 @@
 /** A process of its own that calls an API through outbound(), all calls at once, as soon as it is told to. */
 import { once } from 'node:events'
+import { flushCompileCache } from 'node:module'
 import { createClient } from '@redis/client'
 import { createLimiter, redisStore } from '../../src/index.ts'
 import { OutboundError, type OutboundErrorCode, outbound } from '../../src/outbound.ts'
@@ -36,6 +37,8 @@ const call = outbound(fetch, {
   retries: 0,
 })
 
+// Its end may be too sudden for that.
+flushCompileCache()
 process.stdout.write('ready\n')
 await once(process.stdin, 'data')
 const made = Array.from({ length: calls }, async (): Promise<Outcome> => {

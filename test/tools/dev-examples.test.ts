@@ -43,7 +43,10 @@ test.for<[string, Environment]>([
     let statuses = await shell(limit)
     while (!statuses.includes(' 429')) statuses = await shell(limit)
     expect(statuses).toMatch(/^( *\d+ (200|429)\n)+$/)
-    expect(await shell(recovery)).toMatch(/^HTTP\/1.1 200 /)
+    // It asks first how long to wait. On a slow machine, that may use up what has come back.
+    let recovered = await shell(recovery)
+    while (recovered.startsWith('HTTP/1.1 429')) recovered = await shell(recovery)
+    expect(recovered).toMatch(/^HTTP\/1.1 200 /)
   } finally {
     await point.stop()
   }

@@ -4,14 +4,17 @@ import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
+import { ofNode } from '../support/of-node.ts'
 
 const DEV = join(import.meta.dirname, '../../tools/dev.ts')
 const run = promisify(execFile)
+/** A slow machine is no reason to count on one's own. */
+const PATIENT = { STORE_TIMEOUT_MS: '30000', ON_STORE_ERROR: 'closed' }
 
 /** Runs dev.ts and collects what it prints. */
 function startDev(variables: Record<string, string>, args: readonly string[] = []) {
   // The shell of whoever runs the tests must not configure them.
-  const env = { PATH: process.env.PATH, PORT: '0', ...variables }
+  const env = { ...ofNode(), PORT: '0', ...variables }
   const assignments = Object.entries(env).map(([name, value]) => `${name}=${value}`)
   const child = spawn('env', ['-i', ...assignments, process.execPath, DEV, ...args])
   const printed = { text: '' }
@@ -44,7 +47,7 @@ function rowOf(text: string, label: string): string {
 }
 
 test('dev serves, shows admission, limit and recovery, and leaves nothing behind', async () => {
-  const limits = { RATE_LIMITS: '5/10s, 1000/1h', KEY_PREFIX: 'a.b' }
+  const limits = { RATE_LIMITS: '5/10s, 1000/1h', KEY_PREFIX: 'a.b', ...PATIENT }
   const { child, printed, exited, ready } = startDev({ ...limits, PORT: '1' }, ['--port', '0'])
   await ready
   const shell = async (label: string) => (await run('sh', ['-c', rowOf(printed.text, label)])).stdout
@@ -72,7 +75,8 @@ test('dev serves, shows admission, limit and recovery, and leaves nothing behind
 })
 
 test('dev holds limits, and follows rules, in Durable Objects, without any Redis', async () => {
-  const variables = { RATE_LIMITS: '2/1h', RULES: 'on', RULES_REFRESH_MS: '100', ADMIN_TOKEN: 'x'.repeat(32) }
+  const rules = { RULES: 'on', RULES_REFRESH_MS: '100', ADMIN_TOKEN: 'x'.repeat(32) }
+  const variables = { RATE_LIMITS: '2/1h', ...PATIENT, ...rules }
   const { printed, ready } = startDev(variables, ['--store', 'durable-object'])
   await ready
   expect(rowOf(printed.text, 'store')).toContain('Durable Objects')

@@ -1,24 +1,13 @@
-import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { findPrometheus } from '../../tools/find-prometheus.ts'
-
-/** A directory that serves as PATH, with the given shell scripts in it. */
-async function directoryOf(scripts: Record<string, string>): Promise<string> {
-  const directory = await mkdtemp(join(tmpdir(), 'sluice-path-'))
-  onTestFinished(() => rm(directory, { recursive: true }))
-  for (const [name, script] of Object.entries(scripts)) {
-    await writeFile(join(directory, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
-  }
-  await symlink('/bin/sh', join(directory, 'sh'))
-  return directory
-}
+import { folderOfPrograms } from '../support/folder-of-programs.ts'
 
 const BOTH = { prometheus: '', promtool: '' }
 
 test('findPrometheus() takes what is installed', async () => {
-  const path = await directoryOf(BOTH)
+  const path = await folderOfPrograms(BOTH)
   await expect(findPrometheus(path, join(path, 'cache'))).resolves.toEqual({
     server: join(path, 'prometheus'),
     promtool: join(path, 'promtool'),
@@ -26,7 +15,7 @@ test('findPrometheus() takes what is installed', async () => {
 })
 
 test('findPrometheus() unpacks the package of Debian once, and installs nothing', async () => {
-  const path = await directoryOf({
+  const path = await folderOfPrograms({
     'apt-get': `[ "$*" = "download prometheus" ] && echo x >> "\${0%/*}/calls" && : > prometheus_2.deb`,
     'dpkg-deb': `[ "$1" = --extract ] && /bin/mkdir -p usr/bin && for name in prometheus promtool; do
       : > usr/bin/$name; /bin/chmod +x usr/bin/$name
@@ -47,6 +36,6 @@ test.each([
     'no Prometheus is installed (apt-get failed: E: no network). Install Prometheus',
   ],
 ])('findPrometheus() says what to install where there is %s', async (_case, scripts, message) => {
-  const path = await directoryOf(scripts)
+  const path = await folderOfPrograms(scripts)
   await expect(findPrometheus(path, join(path, 'cache'))).rejects.toThrow(message)
 })

@@ -1,20 +1,8 @@
-import { chmod, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { chmod, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { findRedisServer, installRedis } from '../../tools/find-redis-server.ts'
-
-/** A directory that serves as PATH, with the given shell scripts in it. */
-async function directoryOf(scripts: Record<string, string>): Promise<string> {
-  const directory = await mkdtemp(join(tmpdir(), 'sluice-path-'))
-  onTestFinished(() => rm(directory, { recursive: true }))
-  for (const [name, script] of Object.entries(scripts)) {
-    await writeFile(join(directory, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
-  }
-  await symlink('/bin/sh', join(directory, 'sh'))
-  await symlink('/usr/bin/env', join(directory, 'env'))
-  return directory
-}
+import { folderOfPrograms } from '../support/folder-of-programs.ts'
 
 const silent = () => {}
 const fails = () => Promise.reject(new Error('nothing to install from'))
@@ -22,27 +10,27 @@ const fails = () => Promise.reject(new Error('nothing to install from'))
 const INSTALL = `cd "\${0%/*}"; echo "$*" >> calls; : > redis-check-rdb; /bin/chmod +x redis-check-rdb`
 
 test('findRedisServer() takes the first executable on PATH', async () => {
-  const first = await directoryOf({})
-  const second = await directoryOf({ 'redis-server': '' })
-  const third = await directoryOf({ 'redis-server': '' })
+  const first = await folderOfPrograms({})
+  const second = await folderOfPrograms({ 'redis-server': '' })
+  const third = await folderOfPrograms({ 'redis-server': '' })
   const found = findRedisServer({ path: `${first}:${second}:${third}`, install: fails })
   await expect(found).resolves.toBe(join(second, 'redis-server'))
 })
 
 test("findRedisServer() takes the server of Debian's redis-tools, and installs nothing", async () => {
-  const first = await directoryOf({})
-  const second = await directoryOf({ 'redis-check-rdb': '' })
+  const first = await folderOfPrograms({})
+  const second = await folderOfPrograms({ 'redis-check-rdb': '' })
   const found = findRedisServer({ path: `${first}:${second}`, install: fails })
   await expect(found).resolves.toBe(join(second, 'redis-check-rdb'))
 })
 
 test('findRedisServer() prefers what is called redis-server', async () => {
-  const path = await directoryOf({ 'redis-check-rdb': '', 'redis-server': '' })
+  const path = await folderOfPrograms({ 'redis-check-rdb': '', 'redis-server': '' })
   await expect(findRedisServer({ path, install: fails })).resolves.toBe(join(path, 'redis-server'))
 })
 
 test('findRedisServer() installs if what is on PATH cannot be executed', async () => {
-  const path = await directoryOf({ 'redis-server': '' })
+  const path = await folderOfPrograms({ 'redis-server': '' })
   await chmod(join(path, 'redis-server'), 0o644)
   await expect(findRedisServer({ path, install: async () => '/installed' })).resolves.toBe('/installed')
 })
@@ -52,7 +40,7 @@ test('findRedisServer() throws what the installer throws', async () => {
 })
 
 test('installRedis() answers the server that apt-get brought', async () => {
-  const path = await directoryOf({ 'apt-get': INSTALL })
+  const path = await folderOfPrograms({ 'apt-get': INSTALL })
   await expect(installRedis({ path, isRoot: true, log: silent })).resolves.toBe(join(path, 'redis-check-rdb'))
   const calls = (await readFile(join(path, 'calls'), 'utf8')).trim().split('\n')
   expect(calls).toHaveLength(1)
@@ -61,20 +49,20 @@ test('installRedis() answers the server that apt-get brought', async () => {
 
 test('installRedis() says what it installs, and how, before it does', async () => {
   const said: string[] = []
-  const path = await directoryOf({ 'apt-get': 'echo "E: locked" >&2; exit 100' })
+  const path = await folderOfPrograms({ 'apt-get': 'echo "E: locked" >&2; exit 100' })
   await installRedis({ path, isRoot: false, log: (line) => said.push(line) }).catch(() => {})
   expect(said).toEqual(['No Redis is installed: installing the package "redis-tools" with apt-get, by sudo …'])
 })
 
 test('installRedis() fetches the package lists if apt-get does not know the package', async () => {
-  const path = await directoryOf({
+  const path = await folderOfPrograms({
     'apt-get': `cd "\${0%/*}"; [ "$1" != update ] || { : > lists; exit; }; [ -e lists ] || exit 100; ${INSTALL}`,
   })
   await expect(installRedis({ path, isRoot: true, log: silent })).resolves.toBe(join(path, 'redis-check-rdb'))
 })
 
 test('installRedis() goes through sudo, which must not ask, if it is not root', async () => {
-  const path = await directoryOf({ 'apt-get': INSTALL, sudo: '[ "$1" = -n ] && shift && exec "$@"' })
+  const path = await folderOfPrograms({ 'apt-get': INSTALL, sudo: '[ "$1" = -n ] && shift && exec "$@"' })
   await expect(installRedis({ path, isRoot: false, log: silent })).resolves.toBe(join(path, 'redis-check-rdb'))
 })
 
@@ -83,7 +71,7 @@ test.for([
   ['the package manager fails', { 'apt-get': 'echo "E: locked" >&2; exit 100' }, 'apt-get failed: E: locked'],
   ['the package has no server', { apk: '' }, 'apk installed no server'],
 ] as const)('installRedis() says in one line what to install if %s', async ([, scripts, reason]) => {
-  const path = await directoryOf(scripts)
+  const path = await folderOfPrograms(scripts)
   const error: Error = await installRedis({ path, isRoot: true, log: silent }).then(
     () => expect.unreachable(),
     (error) => error,

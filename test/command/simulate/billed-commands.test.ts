@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { VirtualDecider } from '../../../src/command/simulate/virtual-decider.ts'
 import { VirtualStore } from '../../../src/command/simulate/virtual-store.ts'
 import type { AlgorithmName } from '../../../src/limit/algorithm-table.ts'
@@ -6,33 +6,14 @@ import { Deadlines } from '../../../src/store/deadlines.ts'
 import { LUA } from '../../../src/store/redis/more-lua.ts'
 import { Scripts } from '../../../src/store/redis/script.ts'
 import { scriptArguments } from '../../../src/store/redis/script-call.ts'
-import { type RedisServer, startRedisServer } from '../../../tools/redis-server.ts'
+import { ownRedis, total } from '../../support/own-redis.ts'
 import { EVERY_ALGORITHM, ruleOf, take } from '../../support/rules.ts'
-import { connectRedis, type RedisClient } from '../../support/script-store.ts'
 
-let server: RedisServer
-let redis: RedisClient
-
-beforeAll(async () => {
-  server = await startRedisServer()
-  redis = await connectRedis(server.port)
-})
-afterAll(async () => {
-  await redis.close()
-  await server.stop()
-})
+const redis = ownRedis()
 
 /** Asks Redis's clock, as the real one does, but goes by the test's. */
 const script = new Scripts(LUA, "redis.call('TIME') return tonumber(ARGV[#ARGV])").decide(EVERY_ALGORITHM)
 const START_MS = 1_700_000_000_000
-
-/** What Redis itself has counted is what is billed. */
-async function counted(): Promise<number> {
-  const stats = await redis.info('commandstats')
-  return [...stats.matchAll(/^cmdstat_(\S+?):calls=(\d+)/gm)]
-    .filter(([, command]) => !/^(?:config|info|client|hello)/.test(command ?? ''))
-    .reduce((sum, [, , calls]) => sum + Number(calls), 0)
-}
 
 const MIXTURES: readonly (readonly AlgorithmName[])[] = [
   ['sliding-window'],
@@ -58,19 +39,20 @@ test.each(MIXTURES.map((algorithms) => ({ algorithms, name: algorithms.join(' + 
       ),
     )
     const store = new VirtualStore()
-    await redis.sendCommand(['CONFIG', 'RESETSTAT'])
     let refused = 0
-    for (let i = 0; i < 300; i++) {
-      const nowMs = START_MS + i * 40 + ((i * 37) % 29)
-      store.advanceTo(nowMs)
-      const { granted } = await store.decide(take(rules))
-      refused += granted === 0 ? 1 : 0
-      const args = [...scriptArguments(take(rules)), nowMs * 1_000].map(String)
-      await redis.eval(script, { keys: rules.map(({ key }) => key), arguments: args })
-    }
+    const counts = await redis.billed(async () => {
+      for (let i = 0; i < 300; i++) {
+        const nowMs = START_MS + i * 40 + ((i * 37) % 29)
+        store.advanceTo(nowMs)
+        const { granted } = await store.decide(take(rules))
+        refused += granted === 0 ? 1 : 0
+        const args = [...scriptArguments(take(rules)), nowMs * 1_000].map(String)
+        await redis.client.eval(script, { keys: rules.map(({ key }) => key), arguments: args })
+      }
+    })
     expect(refused).toBeGreaterThan(0)
     expect(store.calls).toBe(300)
-    expect(store.commands).toBe(await counted())
+    expect(store.commands).toBe(total(counts))
   },
 )
 
@@ -88,22 +70,26 @@ test('calls and commands of leased permits are those that Redis counts, or a few
     async decide(request) {
       calls++
       const args = [...scriptArguments(request), Math.round(store.nowMs * 1_000)].map(String)
-      await redis.eval(script, { keys: [rule.key], arguments: args })
+      await redis.client.eval(script, { keys: [rule.key], arguments: args })
       return store.decide(request)
     },
   }
   const decider = new VirtualDecider(asked, { leases: 'auto' })
-  await redis.sendCommand(['CONFIG', 'RESETSTAT'])
-  for (let i = 0; i < 1_000; i++) {
-    store.advanceTo(START_MS + i * 7)
-    const unfinished: Promise<unknown>[] = []
-    const context = { deadlines: Deadlines.ofOne(), waitUntil: (work: Promise<unknown>) => void unfinished.push(work) }
-    expect((await decider.decide([{ rule, onStoreError: 'local' }], context)).granted).toBe(1)
-    await Promise.all(unfinished)
-  }
+  const counts = await redis.billed(async () => {
+    for (let i = 0; i < 1_000; i++) {
+      store.advanceTo(START_MS + i * 7)
+      const unfinished: Promise<unknown>[] = []
+      const context = {
+        deadlines: Deadlines.ofOne(),
+        waitUntil: (work: Promise<unknown>) => void unfinished.push(work),
+      }
+      expect((await decider.decide([{ rule, onStoreError: 'local' }], context)).granted).toBe(1)
+      await Promise.all(unfinished)
+    }
+  })
   expect(store.calls).toBe(calls)
   expect(calls).toBeLessThan(300)
-  const billed = await counted()
+  const billed = total(counts)
   expect(store.commands).toBeGreaterThanOrEqual(billed)
   expect(store.commands).toBeLessThan(billed * 1.05)
 })

@@ -1,0 +1,44 @@
+import { afterAll, beforeAll } from 'vitest'
+import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
+import { connectRedis, type RedisClient } from './script-store.ts'
+
+export interface OwnRedis {
+  readonly client: RedisClient
+  /**
+   * Number of times that each command was run by this work, those inside of scripts one by one. What Redis itself has
+   * counted is what Upstash bills.
+   */
+  billed(work: () => Promise<unknown>): Promise<Record<string, number>>
+}
+
+/** A Redis that a file of tests has for itself, from the first of them to the last. */
+export function ownRedis(): OwnRedis {
+  let server: RedisServer
+  let client: RedisClient
+  beforeAll(async () => {
+    server = await startRedisServer()
+    client = await connectRedis(server.port)
+  })
+  afterAll(async () => {
+    await client.close()
+    await server.stop()
+  })
+  return {
+    get client() {
+      return client
+    },
+    async billed(work) {
+      await client.sendCommand(['CONFIG', 'RESETSTAT'])
+      await work()
+      const stats = await client.info('commandstats')
+      const counts = [...stats.matchAll(/^cmdstat_(\S+?):calls=(\d+)/gm)]
+        .filter(([, command]) => command !== 'config|resetstat')
+        .map(([, command, calls]) => [command, Number(calls)] as const)
+      return Object.fromEntries(counts)
+    },
+  }
+}
+
+export function total(counts: Readonly<Record<string, number>>): number {
+  return Object.values(counts).reduce((sum, calls) => sum + calls, 0)
+}
