@@ -4,38 +4,74 @@ import { ruleOf } from '../support/rules.ts'
 import type { Faults, Scenario } from './world.ts'
 
 const WINDOW_MS = 3_600_000
-export const NO_FAULTS: Faults = { deaths: 0, timeouts: 0, crashes: 0, duplicates: 0 }
+const NO_FAULTS: Faults = { deaths: 0, timeouts: 0, crashes: 0, duplicates: 0 }
+const EVERY_FAULT: Faults = { deaths: 1, timeouts: 1, crashes: 1, duplicates: 1 }
 
 /** @param limits of one object each */
-export function rulesWith(...limits: readonly (readonly [AlgorithmName, number, Partial<Rule>?])[]): Rule[] {
+function rulesWith(...limits: readonly (readonly [AlgorithmName, number, Partial<Rule>?])[]): Rule[] {
   return limits.map(([algorithm, limit, overrides], index) =>
     ruleOf(algorithm, [{ limit, windowMs: WINDOW_MS }], { key: `object ${index}`, ...overrides }),
   )
 }
 
-export const TWO = rulesWith(['sliding-window', 1], ['quota', 2])
-export const THREE = rulesWith(['sliding-window', 1], ['quota', 2], ['token-bucket', 2])
+const TWO = rulesWith(['sliding-window', 1], ['quota', 2])
+const THREE = rulesWith(['sliding-window', 1], ['quota', 2], ['token-bucket', 2])
 /** A caller that is new to the first, and a cap on such callers. */
-export const NEWCOMERS = rulesWith(['sliding-window', 2], ['quota', 2], ['sliding-window', 1, { counts: 'identities' }])
+const NEWCOMERS = rulesWith(['sliding-window', 2], ['quota', 2], ['sliding-window', 1, { counts: 'identities' }])
 
-/** By what is special about each. */
-export const SCENARIOS: Readonly<Record<string, Scenario>> = {
-  'nothing goes wrong': { deciders: 3, rules: THREE, faults: NO_FAULTS },
-  'a decider dies': { deciders: 3, rules: THREE, faults: { ...NO_FAULTS, deaths: 1 } },
-  'two deciders die': { deciders: 3, rules: TWO, faults: { ...NO_FAULTS, deaths: 2 } },
-  'a message comes twice': { deciders: 3, rules: TWO, faults: { ...NO_FAULTS, duplicates: 1 } },
-  'a decider gives up, and another dies': { deciders: 3, rules: TWO, faults: { ...NO_FAULTS, deaths: 1, timeouts: 1 } },
-  'an object crashes, and a decider dies': { deciders: 3, rules: TWO, faults: { ...NO_FAULTS, deaths: 1, crashes: 1 } },
-  'everything at once': { deciders: 2, rules: THREE, faults: { deaths: 1, timeouts: 1, crashes: 1, duplicates: 1 } },
-  'newcomers, and all of it': {
-    deciders: 2,
-    rules: NEWCOMERS,
-    faults: { deaths: 1, timeouts: 1, crashes: 1, duplicates: 1 },
-  },
+/** What may go wrong, once in a run. Messages may always be late, and overtake each other. */
+const SINGLE_FAULTS: Readonly<Record<string, Faults>> = {
+  'nothing goes wrong': NO_FAULTS,
+  'an object crashes': { ...NO_FAULTS, crashes: 1 },
+  'a message comes twice': { ...NO_FAULTS, duplicates: 1 },
+  'a decider dies': { ...NO_FAULTS, deaths: 1 },
+  'a decider gives up': { ...NO_FAULTS, timeouts: 1 },
+}
+
+function withEachFault(
+  deciders: number,
+  rules: readonly Rule[],
+  suffix = '',
+  isAskedInTime = false,
+): Record<string, Scenario> {
+  return Object.fromEntries(
+    Object.entries(SINGLE_FAULTS).map(([name, faults]) => {
+      return [
+        `${deciders} deciders, ${rules.length} objects${suffix}: ${name}`,
+        { deciders, rules, faults, isAskedInTime },
+      ]
+    }),
+  )
+}
+
+export const LONG: Readonly<Record<string, Scenario>> = {
+  ...withEachFault(3, THREE, ', asked in time', true),
+  ...withEachFault(3, TWO),
+  ...withEachFault(2, THREE),
+  ...withEachFault(2, NEWCOMERS, ', newcomers'),
+  '2 deciders, 2 objects: all of it': { deciders: 2, rules: TWO, faults: EVERY_FAULT },
+  '3 deciders, 2 objects: all of it': { deciders: 3, rules: TWO, faults: EVERY_FAULT },
+}
+
+/** What can be explored in a second or two. */
+export const SHORT: Readonly<Record<string, Scenario>> = Object.fromEntries(
+  [
+    '3 deciders, 3 objects, asked in time: an object crashes',
+    '3 deciders, 2 objects: nothing goes wrong',
+    '3 deciders, 2 objects: a message comes twice',
+    '2 deciders, 2 objects: all of it',
+  ].map((name) => [name, LONG[name] as Scenario]),
+)
+
+/** Small enough to be explored without any run left out. */
+export const SMALL: Readonly<Record<string, Scenario>> = {
+  ...withEachFault(2, TWO),
+  '3 deciders, 2 objects: nothing goes wrong': { deciders: 3, rules: TWO, faults: NO_FAULTS },
 }
 
 /** Faults of the protocol, by what an object does. Each must be found. */
 export const PLANTED: Readonly<Record<string, Scenario>> = {
   'counts late': { deciders: 3, rules: TWO, faults: NO_FAULTS, bug: 'counts late' },
   'forgets what it granted': { deciders: 2, rules: TWO, faults: NO_FAULTS, bug: 'forgets what it granted' },
+  'admits those who have waited': { deciders: 2, rules: TWO, faults: NO_FAULTS, bug: 'admits those who have waited' },
 }

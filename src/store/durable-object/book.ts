@@ -43,6 +43,8 @@ export interface Open {
   readonly isNew: boolean
   /** All siblings have granted it. */
   isGranted: boolean
+  /** They had still granted it when every message had had time to arrive. */
+  isCertain: boolean
 }
 
 export interface Decided {

@@ -13,6 +13,8 @@ import { type Answer, WaitingLine } from './waiting-line.ts'
 
 /** After this, what nobody has closed is asked about at the siblings. */
 export const ASK_AFTER_MS = 5_000
+/** What all siblings had granted is asked about once more after this: a cancel may have been on its way to them. */
+export const ASK_AGAIN_AFTER_MS = 20_000
 /** After this, nobody asks any more: what is not known to be void by then stays charged. */
 export const ASK_UNTIL_MS = 30_000
 /**
@@ -155,7 +157,7 @@ export class LimitMachine {
       // Nobody was let through before this object had heard so.
       if (open.isNew) this.#void(id, open, nowMs)
       else if (ageMs > ASK_UNTIL_MS) this.#book.open.delete(id)
-      else if (!open.isGranted && open.siblings.length > 0) asked.push({ id, siblings: open.siblings })
+      else if (ageMs >= askedAfterMs(open)) asked.push({ id, siblings: open.siblings })
     }
     this.#compact()
     return asked
@@ -167,8 +169,10 @@ export class LimitMachine {
     const open = this.#book.open.get(id)
     if (!open || nowMs - open.atMs > ASK_UNTIL_MS) return
     this.#isStirred = true
-    if (areGranted) open.isGranted = true
-    else this.#void(id, open, nowMs)
+    if (areGranted) {
+      open.isCertain = open.isGranted
+      open.isGranted = true
+    } else this.#void(id, open, nowMs)
   }
 
   correct(correction: Correction, readUs: number): void {
@@ -208,9 +212,8 @@ export class LimitMachine {
   /** When something here is to be asked about, milliseconds since the Unix epoch; undefined if nothing is. */
   get asksAtMs(): number | undefined {
     let earliestMs: number | undefined
-    for (const { atMs, isGranted, isNew, siblings } of this.#book.open.values()) {
-      const isAsked = isNew || (!isGranted && siblings.length > 0)
-      const dueMs = atMs + (isAsked ? ASK_AFTER_MS : ASK_UNTIL_MS + 1)
+    for (const open of this.#book.open.values()) {
+      const dueMs = open.atMs + Math.min(open.isNew ? ASK_AFTER_MS : askedAfterMs(open), ASK_UNTIL_MS + 1)
       if (earliestMs === undefined || dueMs < earliestMs) earliestMs = dueMs
     }
     return earliestMs
@@ -305,7 +308,7 @@ export class LimitMachine {
       const { siblings, hasNewcomers } = shared
       const { cost, slot = 0 } = rule
       const isOfNewcomer = isNew && hasNewcomers
-      const whose = { siblings, isNew: isOfNewcomer, isGranted: false }
+      const whose = { siblings, isNew: isOfNewcomer, isGranted: false, isCertain: false }
       book.open.set(shared.id, { atMs: nowMs, permits, cost, dateMs, slot, rule: essential(rule), ...whose })
       this.#closeOldest()
       this.#compact()
@@ -438,6 +441,12 @@ export class LimitMachine {
     if (book.alarmAtMs < nowMs - LATE_ALARM_MS) book.alarmAtMs = Math.max(this.#endsAtMs + 1, nowMs + LEAST_REST_MS)
     writeBook(this.#book, this.#rows)
   }
+}
+
+/** How old a reservation is when its siblings are asked. */
+function askedAfterMs({ siblings, isGranted, isCertain }: Open): number {
+  if (isCertain || siblings.length === 0) return Number.POSITIVE_INFINITY
+  return isGranted ? ASK_AGAIN_AFTER_MS : ASK_AFTER_MS
 }
 
 function takeOffSlots(held: ConcurrencyState | undefined, slot: number, units: number): void {
