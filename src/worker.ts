@@ -82,7 +82,15 @@ async function createHandler(env: Environment): Promise<Handler> {
   const createObserver = statistics?.createObserver
   const createLeases = await leasesFor(config, now)
   const readClaim = await claimReaderOf(config, { now, log })
-  const govern = await governorOf({ config, env, store: own, readClaim, now, log })
+  const govern = await governorOf({
+    config,
+    env,
+    store: own,
+    readClaim,
+    watchShadow: statistics?.watchShadow,
+    now,
+    log,
+  })
   const health = await healthOf(config, now)
   const holdUntilEnd = await holderFor(config)
   const call: AppOptions['fetch'] = (request, init) => upstream.fetch(request, init)

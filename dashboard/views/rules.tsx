@@ -1,16 +1,19 @@
 import { useEffect, useState } from 'preact/hooks'
 import { blockInWords, limitsInWords, whoInWords } from '../../src/rules/in-words.ts'
-import type { Edited, Entry, Revision, RulesNow, ShadowCounts } from '../answers.ts'
+import type { Counted, Edited, Entry, Revision, RulesNow, ShadowCounts } from '../answers.ts'
 import { ask, type Problem } from '../api.ts'
 import { Editor } from '../parts/editor.tsx'
 import { Figure } from '../parts/figure.tsx'
 import { Said } from '../parts/said.tsx'
 import { Table } from '../parts/table.tsx'
 import { useAct } from '../parts/use-act.ts'
+import { usePolled } from '../parts/use-polled.ts'
 import { useSure } from '../parts/use-sure.tsx'
 import { count, moment } from '../words.ts'
 
 const REFRESH_MS = 5_000
+/** As often as isolates send it. */
+const COUNTED_EVERY_MS = 10_000
 
 export function RulesView() {
   const [now, setNow] = useState<RulesNow>()
@@ -40,7 +43,7 @@ export function RulesView() {
           {now.isolate.problem && <p class="wrong">{now.isolate.problem}</p>}
           <Entries now={now} onDone={refresh} />
           <Editor onDone={refresh} />
-          {now.isolate.shadow && <Shadow counts={now.isolate.shadow} />}
+          {now.rules.shadow && <Shadow ofIsolate={now.isolate.shadow} />}
           <Versions versions={versions} onDone={refresh} />
         </>
       )}
@@ -106,10 +109,14 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
 
 const HOW = { blocks: blockInWords, allows: () => '', overrides: limitsInWords } as const
 
-function Shadow({ counts }: { counts: ShadowCounts }) {
+/** What all isolates have counted; without statistics, what the one that answers has seen. */
+function Shadow({ ofIsolate }: { ofIsolate: ShadowCounts | null }) {
+  const { value: counted } = usePolled<Counted>('/admin/statistics?by=minute&periods=120', COUNTED_EVERY_MS)
+  const counts = counted?.total.shadow ?? ofIsolate
+  if (!counts) return null
   return (
     <section aria-labelledby="shadow">
-      <h2 id="shadow">In shadow, as this isolate has seen it</h2>
+      <h2 id="shadow">In shadow, {counted ? 'in the last two hours' : 'as this isolate has seen it'}</h2>
       <dl class="figures">
         <Figure name="Requests decided by both" value={count(counts.requests)} />
         <Figure name="Refused by both" value={count(counts.refusedByBoth)} />

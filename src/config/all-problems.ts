@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import { ConfigError } from './config-error.ts'
-import { type Config, type Environment, environment, loadConfig } from './load-config.ts'
+import { type Config, type Environment, environment, loadConfig, withoutEmpty } from './load-config.ts'
 import { configErrorOf } from './schema.ts'
 
 /** All that is wrong with a configuration, and what it would be without that. */
@@ -16,7 +16,8 @@ const STAND_IN_LIMITS = '1/1m'
 const MOST_PROBLEMS = 1_000
 
 /** Finds everything for which `loadConfig` would refuse the configuration, not only the first. */
-export function findProblems(env: Environment): Problems {
+export function findProblems(given: Environment): Problems {
+  const env = withoutEmpty(given)
   const { issues = [] } = v.safeParse(environment, env)
   const problems: ConfigError[] = []
   const isSaid = ({ variable, path }: ConfigError) =>

@@ -28,7 +28,7 @@ import {
   shareOrNone,
   signs,
 } from './schema.ts'
-import { SECRETS } from './variables.ts'
+import { SECRETS, VARIABLES } from './variables.ts'
 
 /** Where counts may be kept. */
 export const STORE_KINDS = ['redis', 'durable-object', 'memory'] as const
@@ -131,7 +131,8 @@ const DEFAULT_LIMITS = [{ limit: 60, windowMs: 60_000 }]
  * Reads and checks the configuration.
  * @throws {ConfigError} on the first value that is not what was expected
  */
-export function loadConfig(env: Environment): Config {
+export function loadConfig(given: Environment): Config {
+  const env = withoutEmpty(given)
   const result = v.safeParse(environment, env, { abortEarly: true })
   if (!result.success) throw configErrorOf(result.issues[0])
   const values = result.output
@@ -192,6 +193,13 @@ export function loadConfig(env: Environment): Config {
       labelHeader: values.CALLER_LABEL,
     },
   })
+}
+
+/** Forms of deploys leave a variable empty that nobody has filled in: it is not set. */
+export function withoutEmpty(env: Environment): Environment {
+  const isEmpty = (name: string) => env[name] === ''
+  if (!VARIABLES.some(isEmpty)) return env
+  return Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''))
 }
 
 /** Whether a binding is a service to fetch from. */

@@ -1,6 +1,7 @@
 import type { Decider } from '../decide/decider.ts'
 import type { Log } from '../decide/log.ts'
 import type { Observer } from '../http/observer.ts'
+import type { WatchShadow } from '../limiter/governed.ts'
 import { AllObservers } from '../statistics/all-observers.ts'
 import { type AnalyticsDataset, AnalyticsWriter } from '../statistics/analytics.ts'
 import { MeasuredStore } from '../statistics/measured-store.ts'
@@ -48,6 +49,8 @@ export interface OpenStatistics {
   /** The same store, timed. */
   measured(store: Store): Store
   readonly createObserver: CreateObserver
+  /** Undefined: requests are not counted. */
+  readonly watchShadow: WatchShadow | undefined
 }
 
 /** Nobody waits for a flush; the next one is due after ten seconds. */
@@ -73,6 +76,7 @@ export function openStatistics(options: StatisticsOptions): OpenStatistics {
   const observer = only && others.length === 0 ? only : new AllObservers(observers)
   return {
     counters,
+    watchShadow: recorder && ((differs, context) => recorder?.shadowCompared(differs, context)),
     measured: (store) => (recorder ? new MeasuredStore(store, recorder, now) : store),
     createObserver(gateway) {
       decider = gateway.decider

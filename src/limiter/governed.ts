@@ -1,3 +1,4 @@
+import type { CallContext } from '../store/call-context.ts'
 import type { Documents } from '../store/documents.ts'
 import type { ComposedLimiter } from './compose-limiter.ts'
 import type { Limiter } from './limiter.ts'
@@ -10,6 +11,12 @@ export interface ShadowCounts {
   readonly refusedByShadowOnly: number
   readonly refusedByForceOnly: number
 }
+
+/** Is told of each request that both have decided. */
+export type WatchShadow = (differs: Differs, context: Pick<CallContext, 'waitUntil'>) => void
+
+/** Who has refused a request. */
+export type Differs = 'neither' | 'both' | 'shadowOnly' | 'forceOnly'
 
 /** What an isolate knows of the rules. */
 export interface RulesState {

@@ -1,7 +1,7 @@
 import { type Config, type Environment, OBJECTS, type RulesConfig, type StoreKind } from '../config/load-config.ts'
 import type { Log } from '../decide/log.ts'
 import { upstashDocuments } from '../gateway/upstash-documents.ts'
-import type { Govern } from '../limiter/governed.ts'
+import type { Govern, WatchShadow } from '../limiter/governed.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import type { Documents } from '../store/documents.ts'
 import type { ObjectNamespace } from '../store/durable-object/objects-of.ts'
@@ -19,6 +19,8 @@ export interface GatewayRulesOptions {
   readonly store: Store
   /** Left out: no token can be verified. */
   readonly readClaim?: ClaimReader | undefined
+  /** Is told how policies in shadow decide; left out, only the log is. */
+  readonly watchShadow?: WatchShadow | undefined
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly log: Log
@@ -36,12 +38,12 @@ export function journalKey(keyPrefix: string): string {
 
 /** Makes the gateway follow the rules of its deployment. */
 export function gatewayRules(options: GatewayRulesOptions, { refreshMs, isShadow }: RulesConfig): Govern {
-  const { config, env, store, readClaim, now, log } = options
+  const { config, env, store, readClaim, watchShadow, now, log } = options
   return function govern(composed) {
     const documents = documentsAt(rulesKey(config.keyPrefix), options)
     const journal = documentsAt(journalKey(config.keyPrefix), options)
     const limiter = new LiveLimiter({
-      ...{ documents, refreshMs, isShadow, config, composed, readClaim, now, log },
+      ...{ documents, refreshMs, isShadow, config, composed, readClaim, watchShadow, now, log },
       policiesOf: (tables, list) => policiesOf(env, tables, list),
       prepareFor: (policies) => store.learn?.(new Set(policies.map(({ algorithm }) => algorithm))),
     })

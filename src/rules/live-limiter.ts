@@ -2,7 +2,7 @@ import { ConfigError } from '../config/config-error.ts'
 import type { Log } from '../decide/log.ts'
 import { ALGORITHMS } from '../limit/algorithm-table.ts'
 import type { ComposedLimiter, LimiterConfig } from '../limiter/compose-limiter.ts'
-import type { RulesState } from '../limiter/governed.ts'
+import type { RulesState, WatchShadow } from '../limiter/governed.ts'
 import { type Beside, Limiter } from '../limiter/limiter.ts'
 import type { Verdict } from '../limiter/verdict.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
@@ -15,7 +15,7 @@ import { StoreError } from '../store/store.ts'
 import { parseRules, type Rules } from './document.ts'
 import { misfitting, type PolicyList } from './policies.ts'
 import { type Found, Rulebook } from './rulebook.ts'
-import { Shadow } from './shadow.ts'
+import { Shadow, type ShadowTools } from './shadow.ts'
 
 export interface LiveLimiterOptions {
   readonly documents: Documents
@@ -32,6 +32,8 @@ export interface LiveLimiterOptions {
   readonly policiesOf: (tables: unknown, list: PolicyList) => readonly Policy[]
   /** Called before rules are asked that these policies make. */
   readonly prepareFor: (policies: readonly Policy[]) => void
+  /** Is told how policies in shadow decide; left out, only the log is. */
+  readonly watchShadow?: WatchShadow | undefined
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly log: Log
@@ -189,7 +191,7 @@ export class LiveLimiter implements Pick<Limiter, 'decide'> {
   }
 
   #made(version: number, rules: Rules): InForce {
-    const { config, composed, readClaim, now, log } = this.#options
+    const { config, composed, readClaim, now, log, watchShadow: watch } = this.#options
     const { digestsOfTokens } = composed
     const hasEntries = rules.blocks.length + rules.allows.length + rules.overrides.length > 0
     const { policies, limiter } = this.#limiterFor(version, rules)
@@ -201,7 +203,7 @@ export class LiveLimiter implements Pick<Limiter, 'decide'> {
     return {
       ...{ version, rules, policies, limiter },
       rulebook: hasEntries ? new Rulebook(rules, { ...config, readClaim, digestsOfTokens }) : undefined,
-      shadow: rules.shadow && this.#shadowOf(rules.shadow, version, { now, log }),
+      shadow: rules.shadow && this.#shadowOf(rules.shadow, version, { now, log, watch }),
     }
   }
 
@@ -218,7 +220,7 @@ export class LiveLimiter implements Pick<Limiter, 'decide'> {
     return { policies, limiter: new Limiter({ ...config, ...own, decider, health, log, readClaim, digestsOfTokens }) }
   }
 
-  #shadowOf(tables: unknown, version: number, tools: { readonly now: () => number; readonly log: Log }): Shadow {
+  #shadowOf(tables: unknown, version: number, tools: ShadowTools): Shadow {
     const before = this.#inForce
     if (before.shadow && JSON.stringify(tables) === JSON.stringify(before.rules?.shadow)) return before.shadow
     const { config, composed, policiesOf, prepareFor, readClaim } = this.#options

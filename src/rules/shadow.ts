@@ -1,5 +1,5 @@
 import type { Log } from '../decide/log.ts'
-import type { ShadowCounts } from '../limiter/governed.ts'
+import type { Differs, ShadowCounts, WatchShadow } from '../limiter/governed.ts'
 import type { Limiter } from '../limiter/limiter.ts'
 import type { Orders } from '../limiter/orders.ts'
 import type { Verdict } from '../limiter/verdict.ts'
@@ -10,22 +10,32 @@ import type { CallContext } from '../store/call-context.ts'
 const NONE: ShadowCounts = { requests: 0, refusedByBoth: 0, refusedByShadowOnly: 0, refusedByForceOnly: 0 }
 const LOG_INTERVAL_MS = 60_000
 
+export interface ShadowTools {
+  /** Milliseconds since the Unix epoch. */
+  readonly now: () => number
+  readonly log: Log
+  /** Left out: what differs is only logged. */
+  readonly watch: WatchShadow | undefined
+}
+
 /** Policies that decide beside those in force, under keys of their own. They refuse nothing: what differs is counted. */
 export class Shadow {
   readonly #limiter: Limiter
   readonly #version: number
   readonly #now: () => number
   readonly #log: Log
+  readonly #watch: WatchShadow | undefined
   #counts = NONE
   #untold = NONE
   #toldMs: number
 
   /** @param version of the rules that brought the policies */
-  constructor(limiter: Limiter, version: number, { now, log }: { readonly now: () => number; readonly log: Log }) {
+  constructor(limiter: Limiter, version: number, { now, log, watch }: ShadowTools) {
     this.#limiter = limiter
     this.#version = version
     this.#now = now
     this.#log = log
+    this.#watch = watch
     this.#toldMs = now()
   }
 
@@ -48,19 +58,20 @@ export class Shadow {
     // Should the policies in force fail, nobody else handles it.
     beside.catch(() => {})
     const verdict = await inForce()
-    context.waitUntil(beside.then((shadow) => this.#count(verdict, shadow)))
+    context.waitUntil(beside.then((shadow) => this.#count(verdict, shadow, context)))
     return verdict
   }
 
-  #count(verdict: Verdict, shadow: Verdict): void {
+  #count(verdict: Verdict, shadow: Verdict, context: CallContext): void {
     // Without the store, both decide by what one isolate knows.
     if (verdict.degraded !== undefined || shadow.degraded !== undefined) return
-    const [isRefused, isRefusedBeside] = [verdict, shadow].map(({ kind }) => kind !== 'admitted')
+    const differs = differenceOf(verdict.kind !== 'admitted', shadow.kind !== 'admitted')
+    this.#watch?.(differs, context)
     const one: ShadowCounts = {
       requests: 1,
-      refusedByBoth: Number(isRefused && isRefusedBeside),
-      refusedByShadowOnly: Number(!isRefused && isRefusedBeside),
-      refusedByForceOnly: Number(isRefused && !isRefusedBeside),
+      refusedByBoth: Number(differs === 'both'),
+      refusedByShadowOnly: Number(differs === 'shadowOnly'),
+      refusedByForceOnly: Number(differs === 'forceOnly'),
     }
     this.#counts = sum(this.#counts, one)
     this.#untold = sum(this.#untold, one)
@@ -70,6 +81,11 @@ export class Shadow {
     this.#untold = NONE
     this.#toldMs = nowMs
   }
+}
+
+function differenceOf(isRefused: boolean, isRefusedBeside: boolean): Differs {
+  if (isRefused) return isRefusedBeside ? 'both' : 'forceOnly'
+  return isRefusedBeside ? 'shadowOnly' : 'neither'
 }
 
 function sum(one: ShadowCounts, other: ShadowCounts): ShadowCounts {

@@ -3,6 +3,7 @@
  * in them. A pattern may hold spaces, so it comes last.
  */
 import type { ShadowStoreCounts } from '../decide/shadowed-store.ts'
+import type { Differs } from '../limiter/governed.ts'
 import { type Degradation, OUTCOMES, type Outcome, type PolicyOutcome } from './outcomes.ts'
 
 /** The pattern of a policy that applies everywhere. */
@@ -16,6 +17,8 @@ export const COUNT_NAMES = {
   policy: (policy: string, outcome: PolicyOutcome, route: string) => `policy ${policy} ${outcome} ${route}`,
   /** Requests that a tier has refused, or would have. */
   tier: (tier: string) => `tier ${tier}`,
+  /** Requests that policies in shadow have decided as well, by who has refused them. */
+  shadow: (differs: Differs) => `shadow ${differs}`,
   storeCalls: 'store calls',
   storeFailures: 'store failures',
   latency: (bucket: number) => `store latency ${bucket}`,

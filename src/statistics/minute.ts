@@ -1,4 +1,5 @@
 import type { Observed } from '../http/observer.ts'
+import type { Differs } from '../limiter/governed.ts'
 import type { Policy } from '../request/policy/policy.ts'
 import { type Period, SKETCH_CAPACITY } from '../store/counters.ts'
 import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS } from './count-names.ts'
@@ -21,6 +22,7 @@ export class Minute {
   /** By policy, pattern and outcome. */
   readonly #policies = new Map<Policy, Map<string, Map<PolicyOutcome, number>>>()
   readonly #tiers = new Map<string, number>()
+  readonly #shadow = new Map<Differs, number>()
   readonly #latencies = new Float64Array(LATENCY_BOUNDS_MS.length + 1)
   #latencyMs = 0
   #storeFailures = 0
@@ -51,6 +53,10 @@ export class Minute {
 
   countUndecided(outcome: Outcome): void {
     count(this.#requests, outcome)
+  }
+
+  countShadow(differs: Differs): void {
+    count(this.#shadow, differs)
   }
 
   countUpstream5xx(): void {
@@ -85,6 +91,7 @@ export class Minute {
         }
       }
     }
+    for (const [differs, number] of this.#shadow) add(COUNT_NAMES.shadow(differs), number)
     for (const [tier, number] of this.#tiers) add(COUNT_NAMES.tier(tier), number)
     const answers = this.#latencies.reduce((sum, number) => sum + number, 0)
     add(COUNT_NAMES.storeCalls, answers + this.#storeFailures)

@@ -1,4 +1,5 @@
 import type { ShadowStoreCounts } from '../decide/shadowed-store.ts'
+import type { Differs, ShadowCounts } from '../limiter/governed.ts'
 import type { Counts } from '../store/counters.ts'
 import { COUNT_NAMES, SHADOW_STORE_COUNTS } from './count-names.ts'
 import { LATENCY_BOUNDS_MS, type LatencyHistogram } from './latency.ts'
@@ -23,6 +24,8 @@ export interface Numbers {
   readonly policies: readonly PolicyNumbers[]
   /** Requests that a tier has refused, or would have in shadow mode, the most first. */
   readonly tiers: readonly { readonly tier: string; readonly limited: number }[]
+  /** Requests that policies in shadow have decided beside those in force. */
+  readonly shadow: ShadowCounts
   readonly store: {
     /** Decisions that the store was asked for. */
     readonly calls: number
@@ -61,6 +64,7 @@ export function numbersOf(counts: Counts): Numbers {
     upstream5xx: of(COUNT_NAMES.upstream5xx),
     policies: policiesOf(counts),
     tiers: tiersOf(counts),
+    shadow: shadowOf((differs) => of(COUNT_NAMES.shadow(differs))),
     store: {
       calls: of(COUNT_NAMES.storeCalls),
       failures: of(COUNT_NAMES.storeFailures),
@@ -96,6 +100,12 @@ function policiesOf(counts: Counts): PolicyNumbers[] {
     row.requests[outcome] += count
   }
   return [...rows.values()].sort((a, b) => compare(a.policy, b.policy) || compare(a.route, b.route))
+}
+
+function shadowOf(of: (differs: Differs) => number): ShadowCounts {
+  const [refusedByBoth, refusedByShadowOnly, refusedByForceOnly] = [of('both'), of('shadowOnly'), of('forceOnly')]
+  const requests = of('neither') + refusedByBoth + refusedByShadowOnly + refusedByForceOnly
+  return { requests, refusedByBoth, refusedByShadowOnly, refusedByForceOnly }
 }
 
 function tiersOf(counts: Counts): { tier: string; limited: number }[] {

@@ -2,6 +2,7 @@ import type { Savings } from '../decide/decider.ts'
 import type { Log } from '../decide/log.ts'
 import type { ShadowStoreCounts } from '../decide/shadowed-store.ts'
 import type { Observed, Observer } from '../http/observer.ts'
+import type { Differs } from '../limiter/governed.ts'
 import type { CallContext } from '../store/call-context.ts'
 import { type Counters, type Flush, PERIOD_MS, type Period, startOf } from '../store/counters.ts'
 import { StoreError } from '../store/store.ts'
@@ -71,6 +72,13 @@ export class Recorder implements Observer {
   undecided(outcome: 'bad_request' | 'failed', context: Pick<CallContext, 'waitUntil'>): void {
     const nowMs = this.#options.now()
     this.#minuteAt(nowMs).countUndecided(outcome)
+    this.#schedule(nowMs, context)
+  }
+
+  /** Policies in shadow have decided a request, after those in force. */
+  shadowCompared(differs: Differs, context: Pick<CallContext, 'waitUntil'>): void {
+    const nowMs = this.#options.now()
+    this.#minuteAt(nowMs).countShadow(differs)
     this.#schedule(nowMs, context)
   }
 

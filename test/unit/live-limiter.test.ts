@@ -34,6 +34,7 @@ class Site {
   answer = Promise.resolve()
   readonly store: MemoryStore
   readonly limiter: LiveLimiter
+  readonly differs: string[] = []
 
   constructor(variables: Record<string, unknown> = {}) {
     const now = () => this.nowMs
@@ -54,6 +55,7 @@ class Site {
       write: (write) => this.documents.write(write),
     }
     this.limiter = new LiveLimiter({
+      watchShadow: (differs) => this.differs.push(differs),
       ...{ documents, refreshMs: REFRESH_MS, isShadow: config.rules?.isShadow ?? false, config, composed, now, log },
       policiesOf: (tables, list) => policiesOf(env, tables, list),
       prepareFor: () => {},
@@ -325,6 +327,7 @@ describe('policies of the rules', () => {
     expect(site.limiter.state.shadow).toEqual({
       ...{ requests: 4, refusedByBoth: 1, refusedByShadowOnly: 2, refusedByForceOnly: 0 },
     })
+    expect(site.differs).toEqual(['neither', 'shadowOnly', 'shadowOnly', 'both'])
     expect(site.log.filter(({ event }) => event === 'shadow_policies')).toEqual([])
     site.nowMs += 61_000
     await site.kind()

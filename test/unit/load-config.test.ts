@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { findProblems } from '../../src/config/all-problems.ts'
 import { ConfigError } from '../../src/config/config-error.ts'
 import { type Config, type Environment, loadConfig } from '../../src/config/load-config.ts'
 import { VARIABLES } from '../../src/config/variables.ts'
@@ -272,7 +273,10 @@ test.each<[string, Environment]>([
   [`UPSTREAM_URL: expected ${URL_EXPECTED}, got "api.example.com"`, { UPSTREAM_URL: 'api.example.com' }],
   [`UPSTREAM_URL: expected ${URL_EXPECTED}, got "ftp://api.example.com"`, { UPSTREAM_URL: 'ftp://api.example.com' }],
   [`UPSTREAM_URL: expected ${URL_EXPECTED}, got "https://a.example/#b"`, { UPSTREAM_URL: 'https://a.example/#b' }],
-  [`UPSTREAM_URL: expected ${URL_EXPECTED}, got ""`, { UPSTREAM_URL: '' }],
+  [
+    'UPSTREAM_URL: expected the origin of your API (or a service binding named UPSTREAM), got nothing',
+    { UPSTREAM_URL: '' },
+  ],
   [`UPSTREAM_URL: expected ${URL_EXPECTED}, got 7`, { UPSTREAM_URL: 7 }],
   [
     `UPSTREAM_URL: expected ${URL_EXPECTED}, got a value not shown here`,
@@ -419,7 +423,7 @@ test.each<[string, Environment]>([
     'LITERAL_IN_PATHS: expected some of %2F %5C %25 %3F %23 ;, with spaces between, got "%2F,;"',
     { UPSTREAM_URL, LITERAL_IN_PATHS: '%2F,;' },
   ],
-  [`EXEMPT: expected ${PATTERNS}, got ""`, { UPSTREAM_URL, EXEMPT: '' }],
+  [`EXEMPT: expected ${PATTERNS}, got " "`, { UPSTREAM_URL, EXEMPT: ' ' }],
   ['IPV6_PREFIX: expected an integer from 16 to 128, got 8', { UPSTREAM_URL, IPV6_PREFIX: 8 }],
   ['SHEDDING: expected "on" or "off", got true', { UPSTREAM_URL, SHEDDING: true }],
   ['MODE: expected "enforce" or "shadow", got "dry"', { UPSTREAM_URL, MODE: 'dry' }],
@@ -453,7 +457,7 @@ test.each<[string, Environment]>([
   expect(messageOf(env)).toBe(message)
 })
 
-test.each<unknown>(['', ' 5', '5 ', '+5', '-5', '5.5', '1e3', '0x10', '0', 0, -1, 1.5, Number.NaN, true, null, [5]])(
+test.each<unknown>([' ', ' 5', '5 ', '+5', '-5', '5.5', '1e3', '0x10', '0', 0, -1, 1.5, Number.NaN, true, null, [5]])(
   'loadConfig() takes %j for no integer',
   (value) => {
     expect(messageOf({ UPSTREAM_URL, STORE_TIMEOUT_MS: value })).toMatch(/^STORE_TIMEOUT_MS: expected an integer /)
@@ -481,9 +485,14 @@ test('loadConfig() takes no text in JSON for a name, and the same name in two ta
   expect(messageOf({ UPSTREAM_URL, POLICIES: JSON.stringify([first, second]) })).toMatch(/^POLICIES\[1\]\.name: /)
 })
 
-test('loadConfig() takes an empty secret for a mistake, not for none', () => {
-  const message = messageOf({ UPSTREAM_URL, IDENTITY_SECRET: '' })
-  expect(message).toBe('IDENTITY_SECRET: expected at least 16 characters, got a value not shown here')
+test('loadConfig() takes an empty variable for none, whichever it is', () => {
+  const empty = Object.fromEntries(VARIABLES.map((name) => [name, '']))
+  expect(loadConfig({ ...empty, UPSTREAM_URL })).toEqual(loadConfig({ UPSTREAM_URL }))
+  expect(messageOf({ UPSTREAM_URL, ...REDIS, UPSTASH_REDIS_REST_TOKEN: '' })).toMatch(
+    /^UPSTASH_REDIS_REST_TOKEN: expected the token for UPSTASH_REDIS_REST_URL, got nothing$/,
+  )
+  const { problems } = findProblems({ ...empty, MODE: 'x' })
+  expect(problems.map(({ variable }) => variable)).toEqual(['MODE', 'UPSTREAM_URL'])
 })
 
 test('loadConfig() shows at most the first hundred characters of a value', () => {
@@ -731,7 +740,7 @@ test.each([
 test('loadConfig() makes no default policy with RATE_LIMITS=off, which needs POLICIES', () => {
   expect(load({ RATE_LIMITS: 'off', POLICIES: [A] }).policies.map(({ name }) => name)).toEqual(['a'])
   expect(() => load({ RATE_LIMITS: 'off' })).toThrow('RATE_LIMITS: expected POLICIES beside "off", got "off"')
-  expect(() => load({ RATE_LIMITS: '', POLICIES: [A] })).toThrow(`RATE_LIMITS: expected ${LIMITS}, got ""`)
+  expect(() => load({ RATE_LIMITS: ' ', POLICIES: [A] })).toThrow(`RATE_LIMITS: expected ${LIMITS}, got " "`)
 })
 
 test('loadConfig() refuses policies of which none could ever be charged', () => {
@@ -811,7 +820,6 @@ test.each<[Environment, string]>([
     'http://localhost.example.com/',
     'https://id.example.com/#a',
     'ftp://x',
-    '',
     'https://',
   ].map((url): [Environment, string] => [
     { POLICIES: BY_CLAIM, JWKS_URL: url },
@@ -861,7 +869,6 @@ test('loadConfig() reads a secret for the API, and shows it nowhere', () => {
   const UPSTREAM_SECRET = 'a-secret-of-thirty-two-characters'
   expect(load({ UPSTREAM_SECRET }).upstreamSecret).toBe(UPSTREAM_SECRET)
   for (const secret of [
-    '',
     'thirty-one-characters-too-few..',
     'a secret of thirty-two characters',
     `${UPSTREAM_SECRET}\n`,

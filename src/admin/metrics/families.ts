@@ -7,7 +7,7 @@ import { counter, type Family, histogramOfSeconds, info } from './open-metrics.t
  * more series than a configuration has.
  */
 export function familiesOf(numbers: Numbers, version: string): readonly Family[] {
-  const { requests, degraded, upstream5xx, policies, tiers, store, saved, leases, shadowStore } = numbers
+  const { requests, degraded, upstream5xx, policies, tiers, shadow, store, saved, leases, shadowStore } = numbers
   const { counts, sumMs } = store.latency
   const one = (value: number) => [[{}, value]] as const
   return [
@@ -40,6 +40,16 @@ export function familiesOf(numbers: Numbers, version: string): readonly Family[]
       'sluice_tier_refusals',
       'Requests that a tier has refused, or would have in shadow mode.',
       tiers.map(({ tier, limited }) => [{ tier }, limited]),
+    ),
+    counter(
+      'sluice_shadow_requests',
+      'Requests that policies in shadow have decided beside those in force, by who would refuse them.',
+      [
+        [{ refused_by: 'neither' }, shadow.requests - refusedInShadow(shadow)],
+        [{ refused_by: 'both' }, shadow.refusedByBoth],
+        [{ refused_by: 'shadow' }, shadow.refusedByShadowOnly],
+        [{ refused_by: 'force' }, shadow.refusedByForceOnly],
+      ],
     ),
     counter('sluice_store_calls', 'Decisions that the store was asked for.', one(store.calls)),
     counter(
@@ -78,4 +88,9 @@ export function familiesOf(numbers: Numbers, version: string): readonly Family[]
       one(shadowStore.failures),
     ),
   ]
+}
+
+/** By one of them, or by both. */
+function refusedInShadow({ refusedByBoth, refusedByShadowOnly, refusedByForceOnly }: Numbers['shadow']): number {
+  return refusedByBoth + refusedByShadowOnly + refusedByForceOnly
 }

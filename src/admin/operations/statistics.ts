@@ -33,6 +33,10 @@ const numbers = {
       sumMs: v.number(),
     }),
   }),
+  shadow: v.pipe(
+    v.strictObject({ requests: units, refusedByBoth: units, refusedByShadowOnly: units, refusedByForceOnly: units }),
+    v.description('Requests that policies in shadow have decided beside those in force.'),
+  ),
   saved: v.pipe(
     v.strictObject({ denyCache: units, leases: units }),
     v.description('Decisions that the store was not asked for.'),
@@ -113,7 +117,7 @@ function answerOf({ periods, total, refused, ...rest }: Statistics) {
 }
 
 function copied(numbers: Numbers) {
-  const { requests, degraded, upstream5xx, policies, tiers, store, saved, leases, shadowStore } = numbers
+  const { requests, degraded, upstream5xx, policies, tiers, shadow, store, saved, leases, shadowStore } = numbers
 
   return {
     requests: { ...requests },
@@ -121,6 +125,7 @@ function copied(numbers: Numbers) {
     upstream5xx,
     policies: policies.map(({ policy, route, requests }) => ({ policy, route, requests: { ...requests } })),
     tiers: tiers.map(({ tier, limited }) => ({ tier, limited })),
+    shadow: { ...shadow },
     store: { ...store, latency: { ...store.latency, counts: [...store.latency.counts] } },
     saved: { ...saved },
     leases: { ...leases },

@@ -86,6 +86,7 @@ test('/_sluice/metrics tells in OpenMetrics what all isolates have counted', asy
       'sluice_store_latency_seconds_sum 71.5',
       'sluice_store_latency_seconds_count 799',
       'sluice_saved_calls_total{by="leases"} 140',
+      'sluice_shadow_requests_total{refused_by="shadow"} 0',
     ]),
   )
   expect(lines.slice(-2)).toEqual(['# EOF', ''])

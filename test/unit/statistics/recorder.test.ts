@@ -169,6 +169,22 @@ test('Recorder counts in the minute in which something happens', async () => {
   ])
 })
 
+test('Recorder counts how policies in shadow decide, and sends it with the rest', async () => {
+  const { recorder, context, works, flushes, clock, wake, read } = subject()
+  recorder.decided(observed(ADMITTED), context)
+  for (const differs of ['neither', 'neither', 'both', 'shadowOnly'] as const) recorder.shadowCompared(differs, context)
+  expect(works).toHaveLength(1)
+  await wake()
+  expect(flushes).toHaveLength(1)
+  // Long after the request itself.
+  clock.now += MINUTE
+  recorder.shadowCompared('forceOnly', context)
+  await wake()
+  const { periods, total } = await read()
+  expect(periods.map(({ shadow }) => shadow.requests)).toEqual([4, 1])
+  expect(total.shadow).toEqual({ requests: 5, refusedByBoth: 1, refusedByShadowOnly: 1, refusedByForceOnly: 1 })
+})
+
 test('Recorder lets the first request send what all have counted, ten seconds later', async () => {
   const { recorder, context, works, waits, flushes, wake, clock } = subject()
   for (let i = 0; i < 5; i++) recorder.decided(observed(ADMITTED), context)
