@@ -18,9 +18,12 @@ export interface Where {
 }
 
 /** Adds what says where to ask. */
-export const asking = <Args extends unknown[], Options extends Record<string, unknown>>(
+export function asking<Args extends unknown[], Options extends Record<string, unknown>>(
   command: Command<Args, Options>,
-) => command.addOption(CONFIG).addOption(ENV).addOption(REDIS).addOption(GATEWAY)
+): Command<Args, Options & Where> {
+  for (const option of [CONFIG, ENV, REDIS, GATEWAY]) command.addOption(option)
+  return command as unknown as Command<Args, Options & Where>
+}
 
 export interface Task {
   readonly about: About

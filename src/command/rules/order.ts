@@ -6,9 +6,10 @@ import type { Target } from '../../rules/target.ts'
 import { CommandError } from '../command-error.ts'
 import type { Exit } from '../exit-codes.ts'
 import type { Operator } from '../operate/operator.ts'
-import { type Where, withOperator } from '../operate/with-operator.ts'
+import { withOperator } from '../operate/with-operator.ts'
 import type { Context, Fields } from '../subcommand.ts'
 import type { Terminal } from '../terminal.ts'
+import type { Lasting } from './lasting.ts'
 import { noteOf } from './note-of.ts'
 import { readWho, type Who } from './who.ts'
 
@@ -33,15 +34,7 @@ interface Ordered {
   readonly entry: object | null
 }
 
-export interface OrderOptions extends Who, Where {
-  readonly for?: string | undefined
-  readonly until?: string | undefined
-  readonly reason?: string | undefined
-  readonly remove?: true | undefined
-  readonly list?: true | undefined
-  readonly as?: string | undefined
-  readonly why?: string | undefined
-}
+export interface OrderOptions extends Who, Lasting {}
 
 /** Fields of `--json` that all three have. */
 export const ORDER_FIELDS = {
