@@ -4,7 +4,8 @@
 -- ARGV   1  mode: "all" grants every permit or none, "partial" as many as fit, "peek" is "all" without the charge,
 --           "charge" charges every permit, whatever is left: what has happened is counted
 --        2  permits asked for, an integer from 1
---        3  ms for which the permits may be spent, 0 for now only; they count from the end of that
+--        3  ms for which the permits may be spent, 0 for now only; they count from the end of that, but in windows that
+--           are counted, in which they are spent before these end
 --        then for each key: algorithm letter; "enforce", "block" (as "enforce", and who is refused stays refused for a
 --        while) or "shadow"; what it counts, "requests", "failures" (the rule
 --        is then charged by "charge" only) or "identities" (the rule then holds only if one before it has met an
@@ -23,7 +24,7 @@
 -- identity is new if it can tell, and what it last remembered of refusals: their number (0: they led to a block), and
 -- the ms until when. `commit(key, state, amount, now_us, lease_ms, refusals, until_ms)` is the only writer. It charges,
 -- and keeps what is remembered and has not ended; or it charges 0 and remembers refusals, which costs no admission a
--- command, because they are part of what a peek reads anyway.
+-- command, because they are part of what a peek reads anyway. It may return units that it has charged besides `amount`.
 local algorithms, now_us = ...
 
 -- A local is faster to read than a global, and `+ 0` makes a number of an argument faster than tonumber().
@@ -120,7 +121,10 @@ if granted > 0 and mode ~= 'peek' then
     -- A shadow rule that would have refused is left as it was, as an enforced one is.
     if granted <= peeked[4 * i - 3] then
       local amount = granted * peeked[4 * i]
-      algorithms[ARGV[cursor]].commit(KEYS[i], peeked[4 * i - 2], amount, now_us, ARGV[3] + 0)
+      local more = algorithms[ARGV[cursor]].commit(KEYS[i], peeked[4 * i - 2], amount, now_us, ARGV[3] + 0)
+      if more then
+        amount = amount + more
+      end
       for left = at, next_at - 1, 3 do
         local units = reply[left] - amount
         reply[left] = units > 0 and units or 0

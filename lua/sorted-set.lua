@@ -2,7 +2,8 @@
 -- unit, for Redis before 5, which has no streams.
 --
 -- KEYS   one sorted set a rule; it serves all of the rule's tiers. Each unit is a member of its own: its running
---        number, zero-padded so that units of one ms stay in order, under the ms of its admission, rounded up.
+--        number, zero-padded so that units of one ms stay in order, under the ms of its admission, rounded up, or of
+--        the end of its lease.
 --        Numbers have no gaps, so what a window holds is the difference of two. What is remembered of refusals is the
 --        member "p", whose score, 1000 * <until ms> + <refusals>, is higher than any date. The key outlasts the newest
 --        unit by the longest window, and refusals until then.
@@ -43,8 +44,6 @@ local function peek(key, now_us, wanted, rule, reply)
   local last, last_ms = unit_of(newest)
   local state = { now = now, last = last or 0, longest = 0, available = math.huge, reply = reply }
   state.last_ms, state.until_ms = last_ms or 0, until_ms or 0
-  -- Time never goes back: if the clock did, units stay longer, never shorter.
-  state.date = math.max(math.ceil(now_us / 1000), last_ms or 0)
   for i = 1, #rule, 2 do
     local limit, window = rule[i], rule[i + 1]
     local first, first_ms
@@ -67,12 +66,13 @@ local function peek(key, now_us, wanted, rule, reply)
   return state.available, state, nil, refusals, until_ms
 end
 
-local function commit(key, state, amount, _, _, refusals, until_ms)
+local function commit(key, state, amount, now_us, lease_ms, refusals, until_ms)
   local newest_ms = state.last_ms
   if until_ms then
     redis.call('ZADD', key, integer(1000 * until_ms + refusals), 'p')
   else
-    newest_ms, until_ms = state.date, state.until_ms
+    -- Time never goes back: if the clock did, units stay longer, never shorter.
+    newest_ms, until_ms = math.max(math.ceil(now_us / 1000) + lease_ms, newest_ms), state.until_ms
     add_members(key, newest_ms, amount, function(i)
       return name_of(state.last + i)
     end)

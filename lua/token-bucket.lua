@@ -95,16 +95,25 @@ local function write(key, bucket, owed, now_us, refusals, until_ms)
   end
 end
 
-local function commit(key, state, amount, _, _, refusals, until_ms)
+-- Returns the units charged besides: those refilled while a lease lasts, as far as the bucket has room for them. What is
+-- leased may be spent at the end, which must leave no more in the bucket than if it had been taken then.
+local function commit(key, state, amount, _, lease_ms, refusals, until_ms)
   local bucket, full = state.bucket, state.full
   if until_ms then
     write(key, bucket, 0, state.now_us, refusals, until_ms)
     return
   end
+  local forfeited = 0
+  if lease_ms > 0 then
+    local refilled = ceil(lease_ms * 1000 * full.limit / full.window_us)
+    forfeited = math.max(0, refilled - math.max(0, state.lack - 1))
+    amount = amount + forfeited
+  end
   if bucket.limit ~= full.limit or bucket.window_us ~= full.window_us then
     bucket, amount = full, state.lack + amount
   end
   write(key, bucket, amount * bucket.window_us, state.now_us, state.refusals, state.until_ms)
+  return forfeited
 end
 
 local function settle(key, now_us, charged_ms, difference)

@@ -15,9 +15,13 @@ const CHANCE = 1.25
 /** Leases that run at the same time at most: each is spent before the next, so there are seldom more than two. */
 const MAX_LEASES = 4
 
-interface Lease {
+/** Permits that were taken together. */
+export interface Lease {
   permits: number
+  /** By the isolate's clock. */
   readonly expiresAtMs: number
+  /** When they were charged, by the store's clock. */
+  readonly chargedAtMs: number
 }
 
 /** What a caller has left of its leases, and how fast it spends. Plain data: all requests of an isolate share it. */
@@ -47,9 +51,11 @@ export class Account {
     return (Math.max(this.#seenBefore, this.#tick.seen) * spanMs) / usableMs
   }
 
-  /** Permits to take for what is expected, and as many more as chance may bring: for a term, or for the horizon. */
-  wanted(roundTripMs: number, terms: Terms): number {
-    const spanMs = terms.usableMs - roundTripMs
+  /**
+   * Permits to take for what is expected within this much time, and as many more as chance may bring; if these are many,
+   * for the horizon only.
+   */
+  wanted(spanMs: number, terms: Terms): number {
     const forTerm = this.expected(spanMs, terms)
     if (forTerm < FEWEST) return 1
     const most = Math.max(FEW, this.expected(Math.min(spanMs, HORIZON_MS), terms))
@@ -68,38 +74,39 @@ export class Account {
     return left
   }
 
-  /** @param sentAtMs when the call was sent: the script counts from then or later */
-  add(permits: number, sentAtMs: number, { usableMs }: Terms): void {
+  add(lease: Lease): void {
     if (this.#leases.length === MAX_LEASES) this.#leases.shift()
-    this.#leases.push({ permits, expiresAtMs: sentAtMs + usableMs })
+    this.#leases.push(lease)
   }
 
-  /** @returns whether there was a permit */
-  spend(nowMs: number): boolean {
+  /** @returns the lease whose permit was spent; undefined if there was none */
+  spend(nowMs: number): Lease | undefined {
     while (this.#leases[0] && (this.#leases[0].permits === 0 || nowMs >= this.#leases[0].expiresAtMs)) {
       this.#leases.shift()
     }
     const [lease] = this.#leases
-    if (!lease) return false
-    lease.permits--
-    return true
+    if (lease) lease.permits--
+    return lease
   }
 }
 
-/** How the tiers stand for a request that is let through without asking. */
+/**
+ * How the tiers stand for a request that is let through without asking.
+ * @param left permits that are
+ */
 export function admission(
   { rules }: DecisionRequest,
   standings: readonly Standing[],
+  { chargedAtMs }: Lease,
   left: number,
   nowMs: number,
 ): Decision {
-  const elapsedMs = (standing: Standing | undefined) => Math.max(0, nowMs - (standing?.sentAtMs ?? nowMs))
   const usage = standings.map((standing, index) => {
     const tiers = withLeft(standing.usage, left * (rules[index] as Rule).cost)
-    return tiers.map((tier) => ({ ...tier, resetMs: Math.max(0, tier.resetMs - elapsedMs(standing)), retryAfterMs: 0 }))
+    const elapsedMs = Math.max(0, nowMs - standing.sentAtMs)
+    return tiers.map((tier) => ({ ...tier, resetMs: Math.max(0, tier.resetMs - elapsedMs), retryAfterMs: 0 }))
   })
-  const [first] = standings
-  return { granted: 1, nowMs: (first?.nowMs ?? nowMs) + elapsedMs(first), usage }
+  return { granted: 1, nowMs: chargedAtMs, usage }
 }
 
 /** What is leased and not spent is left too. */

@@ -5,7 +5,7 @@ import { StoreError } from '../store/store.ts'
 import { Account, admission, withLeft } from './account.ts'
 import { Generations } from './generations.ts'
 import { Standings } from './standings.ts'
-import { affordable, type Terms, termsOf } from './terms.ts'
+import { affordable, type Terms, termsOf, usableMs } from './terms.ts'
 
 /** Callers whose permits are kept at most; those of others lapse. */
 const MAX_ACCOUNTS = 10_000
@@ -21,8 +21,9 @@ export type LeaseSize = number | 'auto'
 
 /**
  * Takes several permits of a busy caller in one call, and spends them without asking, as long as the caller is far from
- * its limits. The script counts a leased permit as if it were spent when the lease ends, so no true window ever holds
- * more than its limit whenever it is spent before; permits not spent by then lapse, and count all the same.
+ * its limits. Either the store counts a leased permit as if it were spent when the lease ends, or the lease ends with the
+ * windows that it is charged to: so no true window ever holds more than its limit. Permits not spent by then lapse, and
+ * count all the same.
  */
 export class Leases {
   /** Permits taken in advance so far … */
@@ -53,7 +54,8 @@ export class Leases {
     const account = this.#accountOf(terms)
     account.see(nowMs, terms)
     const isPaused = nowMs < account.replenishedUntilMs
-    if (account.spend(nowMs)) {
+    const lease = account.spend(nowMs)
+    if (lease) {
       this.spent++
       const left = account.left(nowMs)
       // Before permits run out, so that nobody waits.
@@ -62,7 +64,7 @@ export class Leases {
         if (wanted >= 2)
           context.waitUntil(this.#take(account, request, terms, wanted, 0, context).catch(ignoreStoreError))
       }
-      return admission(request, account.standings, left, nowMs)
+      return admission(request, account.standings, lease, left, nowMs)
     }
     // Others wait for the same answer, which cannot be shared: each asks for itself alone.
     const wanted = isPaused ? 1 : this.#wanted(account, request, terms)
@@ -81,10 +83,10 @@ export class Leases {
 
   #wanted(account: Account, request: DecisionRequest, terms: Terms): number {
     if (this.#roundTripMs > terms.termMs * MAX_ROUND_TRIP_SHARE) return 1
-    const wanted = Math.min(terms.most, this.#size, account.wanted(this.#roundTripMs, terms))
-    if (wanted < 2) return 1
     const standings = request.rules.map((rule) => this.#standings.get(rule))
-    return Math.min(wanted, affordable(request, standings, terms, this.#latestMs))
+    const spanMs = usableMs(request, standings, terms, this.#latestMs) - this.#roundTripMs
+    const wanted = Math.min(terms.most, this.#size, account.wanted(spanMs, terms))
+    return wanted < 2 ? 1 : Math.min(wanted, affordable(request, standings, terms, this.#latestMs))
   }
 
   #accountOf({ name }: Terms): Account {
@@ -112,7 +114,10 @@ export class Leases {
       const decision = await this.#ask(leased, context)
       if (decision.granted > 0) {
         account.standings = request.rules.map((rule) => this.#standings.of(rule))
-        account.add(decision.granted - own, sentAtMs, terms)
+        // The store decided when it was sent, or later.
+        const asDecided = decision.usage.map((usage) => ({ usage, sentAtMs }))
+        const expiresAtMs = sentAtMs + usableMs(request, asDecided, terms, sentAtMs)
+        account.add({ permits: decision.granted - own, expiresAtMs, chargedAtMs: decision.nowMs })
         this.taken += decision.granted - own
       }
       return decision

@@ -1,5 +1,5 @@
 import { ALGORITHMS } from '../limit/algorithm-table.ts'
-import type { DecisionRequest } from '../limit/rule.ts'
+import type { DecisionRequest, Rule, Tier } from '../limit/rule.ts'
 import type { Standing } from './standing.ts'
 import { nameOf } from './standings.ts'
 
@@ -37,30 +37,50 @@ const PACE_SHARE = 0.85
 /** Share of what is left, at most. */
 const REMAINING_SHARE = 1 / 8
 
+/** Of what a bucket holds: leases are for callers who leave it as full as this. */
+const FULL_SHARE = 0.5
+
 /**
- * @returns undefined if permits must be taken one by one: leases are strict for exact logs only, a shadow rule must know
- * of each request, and nobody may spend permits while it is blocked
+ * @returns undefined if permits must be taken one by one: slots are held by one request, a shadow rule must know of each,
+ * what is settled is told the store in any case, and nobody may spend permits while it is blocked
  */
 export function termsOf({ mode, permits, rules }: DecisionRequest): Terms | undefined {
-  const isLeasable = rules.every(
-    ({ algorithm, enforced, reserved, block, counts = 'requests' }) =>
-      ALGORITHMS[algorithm].isLeasable && enforced && reserved === 0 && !block && counts === 'requests',
-  )
-  if (mode !== 'all' || permits !== 1 || !isLeasable) return undefined
+  if (mode !== 'all' || permits !== 1 || !rules.every(isLeasable)) return undefined
   let name = ''
   let most = Number.POSITIVE_INFINITY
   let shortestMs = Number.POSITIVE_INFINITY
   for (const rule of rules) {
-    const { cost, tiers } = rule
+    const { cost, tiers, burst } = rule
     name += `${nameOf(rule)} ${cost} `
     for (const { limit, windowMs } of tiers) {
-      most = Math.min(most, Math.floor((limit * MOST_SHARE) / cost))
-      shortestMs = Math.min(shortestMs, windowMs)
+      most = Math.min(most, Math.floor((Math.min(limit, burst ?? limit) * MOST_SHARE) / cost))
+      // Of a small bucket, the time in which it is filled.
+      shortestMs = Math.min(shortestMs, windowMs, ((burst ?? limit) * windowMs) / limit)
     }
   }
   const termMs = Math.floor(Math.min(MAX_TERM_MS, shortestMs * TERM_SHARE))
   if (most < 2 || termMs < MIN_TERM_MS) return undefined
   return { name, termMs, usableMs: termMs - Math.min(termMs * MARGIN_SHARE, MAX_MARGIN_MS), most }
+}
+
+/**
+ * How much longer permits may be spent at most that were, or are, taken at `nowMs`: no longer than the windows last that
+ * they are counted in.
+ * @param standings of the rules; of what is not known, nothing is expected
+ */
+export function usableMs(
+  { rules }: DecisionRequest,
+  standings: readonly (Pick<Standing, 'usage' | 'sentAtMs'> | undefined)[],
+  { termMs, usableMs }: Terms,
+  nowMs: number,
+): number {
+  let spanMs = usableMs
+  for (const [index, { algorithm }] of rules.entries()) {
+    if (ALGORITHMS[algorithm].lease !== 'windowed') continue
+    const { usage = [], sentAtMs = nowMs } = standings[index] ?? {}
+    for (const { resetMs } of usage) spanMs = Math.min(spanMs, sentAtMs + resetMs - nowMs - (termMs - usableMs))
+  }
+  return Math.max(0, spanMs)
 }
 
 /**
@@ -74,18 +94,45 @@ export function affordable(
   nowMs: number,
 ): number {
   let most = Number.POSITIVE_INFINITY
-  for (const [index, { cost, tiers }] of rules.entries()) {
+  for (const [index, rule] of rules.entries()) {
     const standing = standings[index]
-    for (const [at, { limit, windowMs }] of tiers.entries()) {
-      const tier = standing?.usage[at]
-      if (!tier) return 0
-      // Who was refused is at its limit, even if what was leased and not spent leaves much free when it goes.
-      if (nowMs - (standing?.refusedAtMs[at] ?? Number.NEGATIVE_INFINITY) < windowMs) return 0
-      // What was used since the oldest that still counts, as if it went on like that. Leased permits are dated ahead.
-      const spanMs = Math.min(windowMs, Math.max(0, windowMs - tier.resetMs)) + termMs
-      if ((limit - tier.remaining) * windowMs > PACE_SHARE * limit * spanMs) return 0
-      most = Math.min(most, Math.floor((tier.remaining * REMAINING_SHARE) / cost))
+    if (!standing) return 0
+    for (const at of rule.tiers.keys()) {
+      if (!isFarFromLimit(rule, at, standing, termMs, nowMs)) return 0
+      most = Math.min(most, Math.floor(((standing.usage[at]?.remaining ?? 0) * REMAINING_SHARE) / rule.cost))
     }
   }
   return most
+}
+
+/** @param at which of its tiers */
+function isFarFromLimit(
+  { algorithm, tiers, burst }: Rule,
+  at: number,
+  { usage, refusedAtMs }: Standing,
+  termMs: number,
+  nowMs: number,
+): boolean {
+  const { limit, windowMs } = tiers[at] as Tier
+  const tier = usage[at]
+  if (!tier) return false
+  const { hasBurst, lease } = ALGORITHMS[algorithm]
+  // A bucket says nothing of how fast it is emptied.
+  if (hasBurst) return tier.remaining >= FULL_SHARE * (burst ?? limit)
+  // What was leased and not spent leaves much free when it goes from a log: who was refused is at its limit nevertheless.
+  if (lease === 'dated' && nowMs - (refusedAtMs[at] ?? Number.NEGATIVE_INFINITY) < windowMs) return false
+  // What was used since the oldest that still counts, as if it went on like that. Leased permits may be dated ahead.
+  const spanMs = Math.min(windowMs, Math.max(0, windowMs - tier.resetMs)) + termMs
+  return (limit - tier.remaining) * windowMs <= PACE_SHARE * limit * spanMs
+}
+
+function isLeasable({ algorithm, enforced, reserved, block, isSettled, counts = 'requests' }: Rule): boolean {
+  return (
+    ALGORITHMS[algorithm].lease !== undefined &&
+    enforced &&
+    reserved === 0 &&
+    !block &&
+    !isSettled &&
+    counts === 'requests'
+  )
 }

@@ -20,8 +20,11 @@ interface Entry {
   readonly hasBurst?: true
   /** It keeps each admission of its longest window. */
   readonly isLog?: true
-  /** Permits may be spent for a while after the decision, and no window holds more than its limit. */
-  readonly isLeasable?: true
+  /**
+   * What keeps its limit strict while permits are spent for a while after the decision: units count as if spent when the
+   * lease ends (`dated`), or a lease ends with the windows that it is charged to (`windowed`). Without, there are no leases.
+   */
+  readonly lease?: 'dated' | 'windowed'
   /** It can tell that a caller has not been seen within its windows. */
   readonly tellsNewIdentities?: true
 }
@@ -31,13 +34,14 @@ const TABLE = {
     letter: 'w',
     twin: slidingWindow,
     isLog: true,
-    isLeasable: true,
+    lease: 'dated',
     tellsNewIdentities: true,
   },
-  'token-bucket': { letter: 't', twin: tokenBucket, hasBurst: true },
-  'fixed-window': { letter: 'f', twin: fixedWindow },
-  quota: { letter: 'q', twin: quota },
-  'sorted-set': { letter: 'z', twin: sortedSet, isLog: true },
+  'token-bucket': { letter: 't', twin: tokenBucket, hasBurst: true, lease: 'dated' },
+  'fixed-window': { letter: 'f', twin: fixedWindow, lease: 'windowed' },
+  quota: { letter: 'q', twin: quota, lease: 'windowed' },
+  'sorted-set': { letter: 'z', twin: sortedSet, isLog: true, lease: 'dated' },
+  // A slot is held by one request, and free when that ends: there is nothing to take in advance.
   concurrency: { letter: 'c', twin: concurrency, holdsSlots: true },
 } as const satisfies Readonly<Record<string, Entry>>
 

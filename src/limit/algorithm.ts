@@ -32,7 +32,7 @@ export interface Algorithm<State> {
   peek(state: State | undefined, rule: Rule, nowUs: number, wanted: number): Peek
   /**
    * Charges `units`, which `peek` has found available. The state is the caller's own and may be changed in place.
-   * `leaseMs`: for exact logs, how long the units may still be spent. `ttlMs` is there if the state gets a new time to
+   * `leaseMs`: how long the units may still be spent, if leases are `dated`. `ttlMs` is there if the state gets a new time to
    * live. With a penalty, nothing is charged (0 units), and nothing else of the state changes; without, one that has
    * not ended stays.
    */
@@ -54,4 +54,6 @@ export interface Algorithm<State> {
 export interface Commit<State> {
   readonly state: State
   readonly ttlMs?: number
+  /** Units charged besides those asked for, because they may be spent later. */
+  readonly forfeited?: number
 }

@@ -54,9 +54,10 @@ export function decide(request: DecisionRequest, nowUs: number, states: States):
       // A shadow rule that would have refused is left as it was, as an enforced one is.
       if (granted > chargeable) continue
       const units = granted * rule.cost
-      const { state, ttlMs } = ALGORITHMS[rule.algorithm].twin.commit(known[index], rule, nowUs, units, leaseMs)
+      const { twin } = ALGORITHMS[rule.algorithm]
+      const { state, ttlMs, forfeited = 0 } = twin.commit(known[index], rule, nowUs, units, leaseMs)
       states.write(rule.key, state, ttlMs)
-      subtract(usage, units)
+      subtract(usage, units + forfeited)
     }
   }
   return { granted, nowMs: Math.floor(nowUs / 1000), usage: votes.map(({ usage }) => usage) }

@@ -64,8 +64,9 @@ export interface DecisionRequest {
   /** Permits asked for, an integer from 1. */
   readonly permits: number
   /**
-   * `sliding-window`: how long the permits may be spent after the decision, at most a tenth of the shortest window; they
-   * are counted as if spent when this has passed. Left out, they are spent at once.
+   * How long the permits may be spent after the decision, at most a tenth of the shortest window, and never after a
+   * counted window (`fixed-window`, `quota`) has ended. The others count them as if spent when this has passed, a bucket by
+   * giving up what it would gain meanwhile. Left out, they are spent at once.
    */
   readonly leaseMs?: number
   readonly rules: readonly Rule[]

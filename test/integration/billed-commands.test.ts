@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { AlgorithmName } from '../../src/limit/algorithm-table.ts'
+import { ALGORITHMS, type AlgorithmName } from '../../src/limit/algorithm-table.ts'
 import type { DecisionRequest, Rule, Tier } from '../../src/limit/rule.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { Scripts } from '../../src/store/redis/script.ts'
@@ -248,3 +248,15 @@ test.each<AlgorithmName>(EVERY_ALGORITHM)('%s: a peek writes nothing', async (na
   await billed(take([rule], { mode: 'peek' }), START_MS)
   expect(await redis.client.exists(rule.key)).toBe(0)
 })
+
+test.each(EVERY_ALGORITHM.filter((name) => ALGORITHMS[name].lease))(
+  'permits that are leased by %s cost the commands of one decision',
+  async (name) => {
+    const rule = ruleOf(name, [{ limit: 1_000, windowMs: HOUR }])
+    const other = { ...rule, key: `${rule.key}:other` }
+    for (let i = 0; i < 20; i++) {
+      const leased = await billed(take([rule], { mode: 'partial', permits: 10, leaseMs: 6_000 }), START_MS + i * 15)
+      expect(leased).toEqual(await billed(take([other], { permits: 10 }), START_MS + i * 15))
+    }
+  },
+)

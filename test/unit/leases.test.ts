@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { type LeaseSize, Leases } from '../../src/decide/leases.ts'
+import type { AlgorithmName } from '../../src/limit/algorithm-table.ts'
 import type { DecisionRequest, Rule } from '../../src/limit/rule.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { StoreError } from '../../src/store/store.ts'
@@ -219,7 +220,9 @@ test('Leases pass a refusal on, with its exact wait', async () => {
 })
 
 test.each<[string, Partial<Rule>]>([
-  ['a bucket', { algorithm: 'token-bucket' }],
+  ['slots', { algorithm: 'concurrency' }],
+  ['what is settled', { algorithm: 'quota', isSettled: true }],
+  ['a small bucket', { algorithm: 'token-bucket', burst: 19 }],
   ['a shadow rule', { enforced: false }],
   ['a reserve', { reserved: 5 }],
   ['new identities', { counts: 'identities' }],
@@ -229,6 +232,59 @@ test.each<[string, Partial<Rule>]>([
   const { asked, decide } = subject(10)
   await decide(RULE(), { ...RULE(), ...overrides })
   expect(asked).toMatchObject([{ mode: 'all', permits: 1 }])
+})
+
+const WINDOWED: readonly AlgorithmName[] = ['fixed-window', 'quota']
+
+test.each(WINDOWED)('Leases of %s end with the window that they are charged to', async (algorithm) => {
+  const { asked, clock, decide, hurry, background } = subject()
+  // Windows of the clock and those of a first use begin together.
+  clock.now -= clock.now % 60_000
+  const rule = ruleOf(algorithm, [{ limit: 1_000, windowMs: 60_000 }])
+  await hurry(rule, 1)
+  clock.now += 58_000
+  await hurry(rule, 20)
+  expect(asked.at(-1)?.mode).toBe('partial')
+  const before = asked.length
+  // 100 ms before the end, long before the term is over.
+  clock.now = START_MS - (START_MS % 60_000) + 59_900
+  const decision = await decide(rule)
+  await Promise.all(background)
+  expect(asked.length).toBe(before + 1)
+  expect(decision.granted).toBe(1)
+})
+
+test('Leases of a bucket last a tenth of the time in which it is filled, and cost what is refilled meanwhile', async () => {
+  const { asked, hurry, memory } = subject()
+  const rule = ruleOf('token-bucket', [{ limit: 1_000, windowMs: 60_000 }], { burst: 500 })
+  await hurry(rule, 40)
+  const leases = asked.filter(({ mode }) => mode === 'partial')
+  expect(leases.length).toBeGreaterThan(0)
+  expect(leases.every(({ leaseMs }) => leaseMs === 3_000)).toBe(true)
+  const other = { ...rule, key: 'other' }
+  const leased = memory.decideNow(take([other], { mode: 'partial', permits: 10, leaseMs: 3_000 }))
+  expect(leased).toMatchObject({ granted: 10, usage: [[{ remaining: 500 - 10 - 50 }]] })
+  expect(memory.decideNow(take([other], { mode: 'peek' }))).toMatchObject({ usage: [[{ remaining: 440 }]] })
+})
+
+test('Leases take nothing in advance of a bucket that is half empty', async () => {
+  const { asked, decide, hurry } = subject()
+  const rule = ruleOf('token-bucket', [{ limit: 1_000, windowMs: 60_000 }])
+  await decide({ ...rule, cost: 600 })
+  await hurry(rule, 100)
+  expect(asked.every(({ mode }) => mode === 'all')).toBe(true)
+})
+
+test('Leases tell when the permit was charged, so that it can be given back', async () => {
+  const { asked, clock, decide, hurry } = subject()
+  const rule = ruleOf('quota', [{ limit: 10_000, windowMs: 60_000 }])
+  await hurry(rule, 50)
+  const before = asked.length
+  clock.now += 3
+  const { nowMs } = await decide(rule)
+  expect(asked.length).toBe(before)
+  expect(nowMs).toBeLessThan(clock.now)
+  expect(nowMs).toBeGreaterThanOrEqual(START_MS)
 })
 
 test('Leases take no permits in advance of a rule that may block its caller', async () => {

@@ -10,11 +10,11 @@ export function effectMistakes(
 ): readonly Finding[] {
   const limiting = policies.filter(({ tiers }) => tiers.length > 0)
   const findings: Finding[] = []
-  if (leases !== undefined && !limiting.some(({ algorithm, block }) => ALGORITHMS[algorithm].isLeasable && !block)) {
+  if (leases !== undefined && !limiting.some(({ algorithm, block }) => ALGORITHMS[algorithm].lease && !block)) {
     findings.push({
       rule: 'leases-without-effect',
       message: 'LEASES changes nothing: no policy has an algorithm whose permits can be taken in advance',
-      hint: 'sliding-window has, without block.',
+      hint: 'All but concurrency have, without block.',
       variable: 'LEASES',
     })
   }

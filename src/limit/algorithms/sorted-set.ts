@@ -14,8 +14,8 @@ import {
 export const sortedSet: Algorithm<SlidingWindowState> = {
   peek: slidingWindow.peek,
 
-  commit(log = emptyLog(), rule, nowUs, units, _leaseMs, penalty = log.penalty) {
-    const state = units > 0 ? slidingWindow.commit(log, rule, nowUs, units).state : log
+  commit(log = emptyLog(), rule, nowUs, units, leaseMs, penalty = log.penalty) {
+    const state = units > 0 ? slidingWindow.commit(log, rule, nowUs, units, leaseMs).state : log
     // A member of its own, which stays until another takes its place or the key expires.
     state.penalty = penalty
     const endMs = Math.max(newestMsOf(state) + longestWindowMs(rule), penalty?.untilMs ?? 0)

@@ -26,16 +26,17 @@ export const tokenBucket: Algorithm<TokenBucketState> = {
     return toPeek([tier], state?.penalty)
   },
 
-  commit(state, rule, nowUs, units, _leaseMs, penalty) {
+  commit(state, rule, nowUs, units, leaseMs = 0, penalty) {
     const known = bucketAt(state, rule, nowUs)
     if (penalty) return putOff(known, 0, nowUs, penalty)
     const full = fullAt(rule, nowUs)
     const isSameRate = known.limit === full.limit && known.windowUs === full.windowUs
     // What it lacks carries over to another rate in whole units, rounded up: nothing is given away.
     const bucket = isSameRate ? known : full
-    const owed = isSameRate ? units : lacking(known, burstOf(rule), nowUs) + units
-
-    return putOff(bucket, owed * bucket.windowUs, nowUs, state?.penalty)
+    const lack = isSameRate && leaseMs === 0 ? 0 : lacking(known, burstOf(rule), nowUs)
+    const forfeited = refilledIn(leaseMs, lack, full)
+    const owed = units + forfeited + (isSameRate ? 0 : lack)
+    return { ...putOff(bucket, owed * bucket.windowUs, nowUs, state?.penalty), forfeited }
   },
 
   settle(state, _rule, nowUs, chargedAtMs, units) {
@@ -47,6 +48,14 @@ export const tokenBucket: Algorithm<TokenBucketState> = {
     const refilled = Math.max(0, nowUs - chargedAtMs * 1000) * state.limit
     return putOff(state, Math.min(0, owed + refilled), nowUs, state.penalty)
   },
+}
+
+/**
+ * Units that are refilled while a lease lasts, as far as the bucket has room for them: the units of the lease may be
+ * spent at its end, which must leave no more in the bucket than if they had been taken then.
+ */
+function refilledIn(leaseMs: number, lack: number, { limit, windowUs }: TokenBucketState): number {
+  return Math.max(0, Math.ceil((leaseMs * 1000 * limit) / windowUs) - Math.max(0, lack - 1))
 }
 
 /** Puts off the moment when the bucket is full, or brings it nearer, by units times the window in µs. */

@@ -3,7 +3,7 @@ import { ALGORITHMS, type AlgorithmName } from '../../limit/algorithm-table.ts'
 import { type ConcurrencyState, releaseSlot, renewSlot, revokeSlot } from '../../limit/algorithms/concurrency.ts'
 import { emptyLog, type SlidingWindowState } from '../../limit/algorithms/sliding-window.ts'
 import { tellsNewIdentities, voteOf } from '../../limit/decide.ts'
-import type { Rule } from '../../limit/rule.ts'
+import type { Rule, TierUsage } from '../../limit/rule.ts'
 import { type Book, forgetDecisions, type Open, readBook, writeBook } from './book.ts'
 import { layOut, takeOff } from './log-layout.ts'
 import type { Closing, Correction, ObjectVote, Reservation, Shared } from './messages.ts'
@@ -94,7 +94,8 @@ export class LimitMachine {
     // A block that runs already does not depend on what others do.
     const isBlocked = !changed && (usage[0]?.blockedMs ?? 0) > 0
     const isProvisional = !isBlocked && this.#mayGiveBack
-    const vote = { usage, fitting, chargeable, charged: 0, nowMs, isNew, isProvisional, isVoid: false }
+    const noCharge = { charged: 0, forfeited: 0 }
+    const vote = { usage, fitting, chargeable, ...noCharge, nowMs, isNew, isProvisional, isVoid: false }
     const decided = shared && this.#decided(shared.id, nowMs)
     if (decided) {
       // It has come twice, or after its end.
@@ -110,7 +111,8 @@ export class LimitMachine {
     const isCharged = mode !== 'peek' && (mayBePart || chargeable >= permits)
     const charged = isCharged ? Math.min(permits, chargeable) : 0
     if (charged > 0) this.#charge(rule, nowUs, charged, leaseMs, shared, isNew)
-    return { ...vote, charged }
+    const forfeited = charged > 0 && leaseMs ? this.#forfeited(rule, nowUs, charged * rule.cost, usage) : 0
+    return { ...vote, charged, forfeited }
   }
 
   /** @returns whether what was reserved stands, as far as is known here */
@@ -303,7 +305,7 @@ export class LimitMachine {
     if (isLog) {
       dateMs = this.#enter(rule, nowUs, units, leaseMs)
     } else if (holdsSlots) book.kept = keep(twin.commit(this.#stateAt(nowMs), rule, nowUs, units), book.kept, nowMs)
-    else this.#step({ id: shared?.id ?? 0, nowUs, units, rule: essential(rule) })
+    else this.#step({ id: shared?.id ?? 0, nowUs, units, ...(leaseMs && { leaseMs }), rule: essential(rule) })
     if (shared) {
       const { siblings, hasNewcomers } = shared
       const { cost, slot = 0 } = rule
@@ -314,6 +316,12 @@ export class LimitMachine {
       this.#compact()
       this.#remember(shared.id, permits, nowMs)
     } else this.#write(nowMs)
+  }
+
+  /** Units that a lease has charged besides those of its permits. */
+  #forfeited(rule: Rule, nowUs: number, units: number, before: readonly TierUsage[]): number {
+    const { usage } = ALGORITHMS[rule.algorithm].twin.peek(this.#stateAt(Math.floor(nowUs / 1000)), rule, nowUs, 1)
+    return Math.max(0, (before[0]?.remaining ?? 0) - units - (usage[0]?.remaining ?? 0))
   }
 
   /** What is too much to keep in mind stays charged. */

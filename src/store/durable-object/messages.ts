@@ -30,6 +30,8 @@ export interface ObjectVote extends Vote {
   readonly nowMs: number
   /** Permits that it has charged. */
   readonly charged: number
+  /** Units charged besides, as long as any permits are, because they may be spent later. */
+  readonly forfeited: number
   /** Nothing was ever charged here for this identity, or nothing that has been let through. */
   readonly isNew: boolean
   /** What others have reserved may be given back at any moment: another answer may follow. */

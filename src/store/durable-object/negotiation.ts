@@ -87,7 +87,7 @@ export class Negotiation {
       if (!vote) return
       const permits = granted <= vote.chargeable ? granted : 0
       if (vote.charged === 0) return
-      subtract(vote.usage, permits * cost)
+      if (permits > 0) subtract(vote.usage, permits * cost + vote.forfeited)
       if (this.#isFinal) return
       const closing = { index, message: { id: this.#id, permits } }
       if (permits > 0 && vote.isNew && this.#precedesNewcomers(index)) {

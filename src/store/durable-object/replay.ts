@@ -20,6 +20,8 @@ export interface Step {
   readonly id: number
   readonly nowUs: number
   readonly units: number
+  /** How long the units may still be spent. */
+  readonly leaseMs?: number
   readonly rule: Pick<Rule, 'algorithm' | 'tiers' | 'burst'>
   /** There if it corrects a charge of that moment. */
   readonly chargedAtMs?: number
@@ -40,14 +42,14 @@ export function keep({ state, ttlMs }: Commit<unknown>, before: Kept, nowMs: num
   return { state, expiresAtMs: ttlMs === undefined ? before.expiresAtMs : nowMs + ttlMs }
 }
 
-export function apply(kept: Kept, { nowUs, units, rule, chargedAtMs, penalty }: Step): Kept {
+export function apply(kept: Kept, { nowUs, units, leaseMs, rule, chargedAtMs, penalty }: Step): Kept {
   const nowMs = Math.floor(nowUs / 1000)
   const { twin } = ALGORITHMS[rule.algorithm]
   const state = stateAt(kept, nowMs)
   const whole = rule as Rule
   if (chargedAtMs === undefined) {
     if (units === 0 && !penalty) return kept
-    return keep(twin.commit(state, whole, nowUs, units, 0, penalty), kept, nowMs)
+    return keep(twin.commit(state, whole, nowUs, units, leaseMs, penalty), kept, nowMs)
   }
   const settled = state === undefined ? undefined : twin.settle?.(state, whole, nowUs, chargedAtMs, units)
   return settled ? keep(settled, kept, nowMs) : kept
