@@ -13,7 +13,8 @@ export default defineConfig([
     // Runs on Workers, Node, Bun and Deno: what it takes of Node, all of them have.
     platform: 'neutral',
     deps: { neverBundle: /^node:/, onlyBundle: [] },
-    dts: true,
+    // With that of the whole repository, all of it would be compiled.
+    dts: { tsconfig: 'tsconfig.package.json' },
     // `await using` is newer than the library that many projects check against.
     banner: { dts: '/// <reference lib="esnext.disposable" />' },
     logLevel: 'error',

@@ -35,7 +35,9 @@ export interface Project {
 export async function installProject({ from, packed, packages = [], tools = [] }: ProjectOptions): Promise<Project> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-project-'))
   const run: Project['run'] = async (command, args, env) => {
-    const running = promisify(execFile)(command, args, { cwd: folder, env: { ...process.env, ...env } })
+    // What is compiled here is never seen again: no other project has its paths.
+    const variables = { ...process.env, NODE_COMPILE_CACHE: undefined, ...env }
+    const running = promisify(execFile)(command, args, { cwd: folder, env: variables })
     const { stdout } = await running.catch(({ stdout, stderr }) => {
       throw new Error(`${[command, ...args].join(' ')}\n${stdout}${stderr}`)
     })
