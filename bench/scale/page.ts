@@ -37,8 +37,10 @@ function partsOf(results: ScaleResults): Map<string, string> {
       own.map((row) => ({ ...loadCell(row), ...variantCells(row), ...figureCells(row) })),
     )
   }
-  const parts = [...tables].map(([name, table]) => [name, markdownTable(table)] as const)
-  return new Map([['run', runLine(results)], ...parts])
+  const parts = new Map([...tables].map(([name, table]) => [name, markdownTable(table)]))
+  parts.set('run', runLine(results))
+  parts.set('off by', offLine(crossCheck))
+  return parts
 }
 
 function runLine({ machine, seed, rows }: ScaleResults): string {
@@ -48,6 +50,12 @@ function runLine({ machine, seed, rows }: ScaleResults): string {
     `${machine.date}, seed ${seed}, Node ${machine.node}, ${machine.processors}: ${number(requests)} requests measured in ${rows.length} ` +
     `scenarios, ${number(Math.round(machine.seconds))} s of processor time. The fullest true window of any key held ${worst.toFixed(3)} of its limit.`
   )
+}
+
+function offLine(rows: readonly CrossCheckRow[]): string {
+  const names = ['admitted', 'calls', 'written'] as const
+  const off = rows.flatMap(({ real, simulated }) => names.map((name) => Math.abs(simulated[name] / real[name] - 1)))
+  return `The simulation was off by ${(Math.max(...off) * 100).toFixed(1)}% at most.`
 }
 
 /** Where each store ends. */
@@ -119,6 +127,7 @@ function comparedRow({ store, leases, isShared, requests, real, simulated }: Cro
     ...variantCells({ store, leases }),
     requests: number(requests),
     admitted: cell('admitted'),
+    undecided: cell('undecided'),
     calls: cell('calls'),
     'commands or rows': cell('written'),
   }

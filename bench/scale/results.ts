@@ -49,6 +49,8 @@ export interface CrossCheckRow extends Pick<ScaleRow, 'store' | 'leases'> {
 
 export interface CrossCheckCounts {
   readonly admitted: number
+  /** No store decided in time. */
+  readonly undecided: number
   readonly calls: number
   /** Commands of Redis, or rows. */
   readonly written: number
