@@ -50,7 +50,7 @@ export default defineConfig({
           name: 'node',
           ...SHARED,
           include: [
-            'test/{command,contract,library,property,simulation,model,integration,e2e,tools,exactness,fuzz,faults,dodging,numbers}/**/*.test.ts',
+            'test/{command,contract,library,property,simulation,model,integration,e2e,tools,exactness,fuzz,faults,dodging,numbers,rules-spread}/**/*.test.ts',
             'test/middleware/{any,node}/*.test.ts',
           ],
           expect: { poll: { timeout: 60_000 } },
