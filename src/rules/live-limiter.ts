@@ -131,10 +131,9 @@ export class LiveLimiter implements Pick<Limiter, 'decide'> {
   }
 
   #isDue(nowMs: number): boolean {
-    if (this.#readMs === undefined && !this.#hasFailed) return true
-    const ageMs = nowMs - (this.#triedMs ?? 0)
-    if (ageMs >= 0 && ageMs < this.#options.refreshMs) return this.#mustWait(nowMs)
-    return true
+    const ageMs = nowMs - (this.#triedMs ?? Number.NEGATIVE_INFINITY)
+    // A clock may have been set back.
+    return ageMs < 0 || ageMs >= this.#options.refreshMs || this.#mustWait(nowMs)
   }
 
   #mustWait(nowMs: number): boolean {
