@@ -1,19 +1,13 @@
 /** A caller that changes its plan: what was used stays, and the new limits hold for all of it. */
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Rule, Tier } from '../../src/limit/rule.ts'
 import { forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
 import { expectProperty } from '../support/property.ts'
 import { EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
-import { connectRedis, type RedisClient, ScriptStore } from '../support/script-store.ts'
+import { TIMED_DECIDERS, type TimedDecider } from '../support/timed-deciders.ts'
 
 const NUM_RUNS = 40
-let redis: RedisClient
-
-beforeAll(async () => {
-  redis = await connectRedis(inject('redisPort'))
-})
-afterAll(() => redis.close())
 
 const windows = fc.uniqueArray(fc.integer({ min: 1, max: 3_000 }), { minLength: 1, maxLength: 3 })
 const limits = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 3, maxLength: 3 })
@@ -40,13 +34,14 @@ interface Step {
 }
 
 async function play(
+  opened: () => TimedDecider,
   algorithm: Rule['algorithm'],
   tiersOf: (tiers: readonly Tier[]) => readonly Tier[],
   onAdmission: (step: Step) => void,
 ) {
   await expectProperty(
     fc.asyncProperty(plans, actions, async (plans, actions) => {
-      const script = new ScriptStore(redis)
+      const decider = opened()
       const { key } = ruleOf(algorithm, [])
       const admitted: Admitted[] = []
       let nowUs = START_MS * 1000
@@ -54,7 +49,7 @@ async function play(
         nowUs += gapUs
         const tiers = tiersOf(plans[plan] ?? [])
         const rule = { ...ruleOf(algorithm, tiers), key, cost }
-        if ((await script.decide(take([rule]), nowUs)).granted === 0) continue
+        if ((await decider.decide(take([rule]), nowUs)).granted === 0) continue
         admitted.push({ atUs: nowUs, cost })
         onAdmission({ tiers, nowUs, admitted })
       }
@@ -67,74 +62,81 @@ function usedSince(admitted: readonly Admitted[], sinceUs: number): number {
   return admitted.filter(({ atUs }) => atUs > sinceUs).reduce((sum, { cost }) => sum + cost, 0)
 }
 
-describe.each(EXACT_ALGORITHMS)('%s', (algorithm) => {
-  test('whoever is admitted by a plan has used no more than that plan allows, by whatever plans', async () => {
+describe.each(TIMED_DECIDERS)('%s', (_name, opened) => {
+  describe.each(EXACT_ALGORITHMS)('%s', (algorithm) => {
+    test('whoever is admitted by a plan has used no more than that plan allows, by whatever plans', async () => {
+      await play(
+        opened,
+        algorithm,
+        (tiers) => tiers,
+        ({ tiers, nowUs, admitted }) => {
+          for (const { limit, windowMs } of tiers) {
+            expect(usedSince(admitted, nowUs - windowMs * 1000)).toBeLessThanOrEqual(limit)
+          }
+        },
+      )
+    })
+  })
+
+  test('fixed-window: nor has it in the window of the clock', async () => {
     await play(
-      algorithm,
+      opened,
+      'fixed-window',
       (tiers) => tiers,
       ({ tiers, nowUs, admitted }) => {
+        const nowMs = Math.floor(nowUs / 1000)
         for (const { limit, windowMs } of tiers) {
-          expect(usedSince(admitted, nowUs - windowMs * 1000)).toBeLessThanOrEqual(limit)
+          const startUs = (nowMs - (nowMs % windowMs)) * 1000
+          expect(usedSince(admitted, startUs - 1)).toBeLessThanOrEqual(limit)
         }
       },
     )
   })
-})
 
-test('fixed-window: nor has it in the window of the clock', async () => {
-  await play(
-    'fixed-window',
-    (tiers) => tiers,
-    ({ tiers, nowUs, admitted }) => {
-      const nowMs = Math.floor(nowUs / 1000)
-      for (const { limit, windowMs } of tiers) {
-        const startUs = (nowMs - (nowMs % windowMs)) * 1000
-        expect(usedSince(admitted, startUs - 1)).toBeLessThanOrEqual(limit)
-      }
-    },
-  )
-})
+  test('quota: nor has it in the window that began with its first use, under whatever plan', async () => {
+    let starts = new Map<number, number>()
+    await play(
+      opened,
+      'quota',
+      (tiers) => tiers,
+      ({ tiers, nowUs, admitted }) => {
+        if (admitted.length === 1) starts = new Map()
+        const nowMs = Math.floor(nowUs / 1000)
+        for (const { limit, windowMs } of tiers) {
+          const start = starts.get(windowMs)
+          if (start === undefined || start + windowMs <= nowMs) starts.set(windowMs, nowMs)
+          const startUs = (starts.get(windowMs) ?? 0) * 1000
+          expect(usedSince(admitted, startUs - 1)).toBeLessThanOrEqual(limit)
+        }
+      },
+    )
+  })
 
-test('quota: nor has it in the window that began with its first use, under whatever plan', async () => {
-  let starts = new Map<number, number>()
-  await play(
-    'quota',
-    (tiers) => tiers,
-    ({ tiers, nowUs, admitted }) => {
-      if (admitted.length === 1) starts = new Map()
-      const nowMs = Math.floor(nowUs / 1000)
-      for (const { limit, windowMs } of tiers) {
-        const start = starts.get(windowMs)
-        if (start === undefined || start + windowMs <= nowMs) starts.set(windowMs, nowMs)
-        const startUs = (starts.get(windowMs) ?? 0) * 1000
-        expect(usedSince(admitted, startUs - 1)).toBeLessThanOrEqual(limit)
-      }
-    },
-  )
-})
+  test('token-bucket: after a change, no more than a bucket of the new plan and what that refills', async () => {
+    let stay: { tier: Tier | undefined; sinceUs: number } | undefined
+    await play(
+      opened,
+      'token-bucket',
+      ([tier]) => (tier ? [tier] : []),
+      ({ tiers, nowUs, admitted }) => {
+        const [tier] = tiers
+        const { limit, windowMs } = tier ?? { limit: 0, windowMs: 1 }
+        if (admitted.length === 1 || !stay || stay.tier !== tier) stay = { tier, sinceUs: nowUs }
+        const refilled = ((nowUs - stay.sinceUs) * limit) / (windowMs * 1000)
+        expect(usedSince(admitted, stay.sinceUs - 1)).toBeLessThanOrEqual(limit + refilled)
+      },
+    )
+  })
 
-test('token-bucket: after a change, no more than a bucket of the new plan and what that refills', async () => {
-  let stay: { tier: Tier | undefined; sinceUs: number } | undefined
-  await play(
-    'token-bucket',
-    ([tier]) => (tier ? [tier] : []),
-    ({ tiers, nowUs, admitted }) => {
-      const [tier] = tiers
-      const { limit, windowMs } = tier ?? { limit: 0, windowMs: 1 }
-      if (admitted.length === 1 || !stay || stay.tier !== tier) stay = { tier, sinceUs: nowUs }
-      const refilled = ((nowUs - stay.sinceUs) * limit) / (windowMs * 1000)
-      expect(usedSince(admitted, stay.sinceUs - 1)).toBeLessThanOrEqual(limit + refilled)
-    },
-  )
-})
-
-test('concurrency: slots that are held count for the new plan', async () => {
-  await play(
-    'concurrency',
-    ([tier]) => (tier ? [tier] : []),
-    ({ tiers, nowUs, admitted }) => {
-      const [{ limit, windowMs } = { limit: 0, windowMs: 1 }] = tiers
-      expect(usedSince(admitted, nowUs - (windowMs - 1) * 1000)).toBeLessThanOrEqual(limit)
-    },
-  )
+  test('concurrency: slots that are held count for the new plan', async () => {
+    await play(
+      opened,
+      'concurrency',
+      ([tier]) => (tier ? [tier] : []),
+      ({ tiers, nowUs, admitted }) => {
+        const [{ limit, windowMs } = { limit: 0, windowMs: 1 }] = tiers
+        expect(usedSince(admitted, nowUs - (windowMs - 1) * 1000)).toBeLessThanOrEqual(limit)
+      },
+    )
+  })
 })
