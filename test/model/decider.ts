@@ -141,7 +141,7 @@ export class DeciderCode {
     const negotiation = new Negotiation({ mode: 'all', permits: 1, rules: this.#rules }, 1, PATIENCE_MS)
     votes.forEach((vote, object) => {
       if (vote === null || vote === 'failed') return
-      const whole: ObjectVote = { ...vote, usage: [], nowMs: 0, isProvisional: false, forfeited: 0 }
+      const whole: ObjectVote = { ...vote, forfeited: 0, usage: [], nowMs: 0, isProvisional: false }
       negotiation.hear(object, whole)
     })
     return negotiation
