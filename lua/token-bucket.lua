@@ -95,8 +95,8 @@ local function write(key, bucket, owed, now_us, refusals, until_ms)
   end
 end
 
--- Returns the units charged besides: those refilled while a lease lasts, as far as the bucket has room for them. What is
--- leased may be spent at the end, which must leave no more in the bucket than if it had been taken then.
+-- Returns the units charged besides: those refilled while a lease lasts, as far as the bucket has room for them. What
+-- is leased may be spent at the end, which must leave no more in the bucket than if it had been taken then.
 local function commit(key, state, amount, _, lease_ms, refusals, until_ms)
   local bucket, full = state.bucket, state.full
   if until_ms then
