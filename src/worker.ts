@@ -75,13 +75,13 @@ async function createHandler(env: Environment): Promise<Handler> {
   const upstream = isFetcher(env.UPSTREAM) ? env.UPSTREAM : globalThis
   const now = () => Date.now()
   const log = throttle(consoleLog, now)
+  const readClaim = await claimReaderOf(config, { now, log })
   const { own, readShadow } = await openStores(config, env, { now, log })
-  const statistics = await statisticsOf(config, env, { now, log, readShadow })
+  const statistics = await statisticsOf(config, env, { now, log, readShadow, readClaim })
   const store = statistics?.measured(own) ?? own
   const createOperate = await operatorsOf({ config, env, counters: statistics?.counters })
   const createObserver = statistics?.createObserver
   const createLeases = await leasesFor(config, now)
-  const readClaim = await claimReaderOf(config, { now, log })
   const govern = await governorOf({
     config,
     env,
@@ -108,7 +108,7 @@ async function governorOf(options: GatewayRulesOptions): Promise<AppOptions['gov
 async function statisticsOf(
   { statistics: config, store, redis, keyPrefix }: Config,
   env: Environment,
-  told: Told & Pick<OpenStores, 'readShadow'>,
+  told: Told & Pick<OpenStores, 'readShadow'> & Pick<AppOptions, 'readClaim'>,
 ): Promise<OpenStatistics | undefined> {
   const analytics = isDataset(env.ANALYTICS) ? env.ANALYTICS : undefined
   if (!config.isOn && config.logShare === 0 && !analytics) return undefined

@@ -1,4 +1,5 @@
 import { type JwtSettings, MIN_SECRET_CHARACTERS } from '../request/identity/jwt/settings.ts'
+import type { Source } from '../request/identity/source.ts'
 import type { Policy } from '../request/policy/policy.ts'
 import { ConfigError, HIDDEN } from './config-error.ts'
 import type { PolicyTable } from './policy-schema.ts'
@@ -30,6 +31,8 @@ export interface Claimants {
   readonly by?: string
   /** Whether others may come later that ask for claims. */
   readonly areOpen?: boolean
+  /** Where the name stands by which people know callers. */
+  readonly label?: Source | undefined
 }
 
 export interface JwtValues {
@@ -64,7 +67,7 @@ export function jwtSettingsOf(values: JwtValues, names: JwtNames, claimants: Cla
 }
 
 /** The first use of a claim, and where it is written. */
-function firstClaim({ policies, tables = [], name: variable, by = variable }: Claimants) {
+function firstClaim({ policies, tables = [], name: variable, by = variable, label }: Claimants) {
   for (const { name, by: sources, plans } of policies) {
     const claim = [...sources, plans?.source].find((source) => source?.kind === 'claim')
     if (claim?.kind !== 'claim') continue
@@ -73,5 +76,5 @@ function firstClaim({ policies, tables = [], name: variable, by = variable }: Cl
     const key = plans?.source === claim ? 'plan' : 'by'
     return tables[index]?.[key] ? { variable, path: [index, key], text } : { variable: by, path: [], text }
   }
-  return undefined
+  return label?.kind === 'claim' ? { variable: 'CALLER_LABEL', path: [], text: `claim:${label.name}` } : undefined
 }

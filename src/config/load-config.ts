@@ -18,7 +18,7 @@ import {
   host,
   httpUrl,
   integer,
-  labelHeader,
+  label,
   limits,
   matching,
   oneOf,
@@ -113,7 +113,7 @@ export const environment = v.object({
   STATISTICS: v.optional(oneOf('on', 'off'), 'off'),
   METRICS_TOKEN: v.optional(longSecret),
   LOG_LIMITED: v.optional(shareOrNone, 0),
-  CALLER_LABEL: v.optional(labelHeader),
+  CALLER_LABEL: v.optional(label),
 })
 
 const NAMES: Names = { limits: 'RATE_LIMITS', policies: 'POLICIES', shedding: 'SHEDDING="on"' }
@@ -175,7 +175,7 @@ export function loadConfig(given: Environment): Config {
       },
       JWT_NAMES,
       // Rules, and policies among them, may ask for claims.
-      { policies, tables, name: NAMES.policies, areOpen: values.RULES === 'on' },
+      { policies, tables, name: NAMES.policies, areOpen: values.RULES === 'on', label: values.CALLER_LABEL },
     ),
     ipv6Prefix: values.IPV6_PREFIX,
     exempt: values.EXEMPT ?? [],
@@ -190,7 +190,7 @@ export function loadConfig(given: Environment): Config {
     statistics: {
       isOn: values.STATISTICS === 'on',
       logShare: values.LOG_LIMITED,
-      labelHeader: values.CALLER_LABEL,
+      label: values.CALLER_LABEL,
     },
   })
 }

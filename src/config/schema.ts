@@ -1,7 +1,7 @@
 /** Readers of single values. Each message says what was expected; `ConfigError` makes a line of it. */
 import * as v from 'valibot'
 import { LIMITS_EXPECTED, parseLimits } from '../limit/tiers.ts'
-import { parseHeaderSource } from '../request/identity/source.ts'
+import { parseClaimSource, parseHeaderSource } from '../request/identity/source.ts'
 import { type Pattern, parsePattern, patternExpected } from '../request/policy/pattern.ts'
 import { SIGNS } from '../request/policy/request-path.ts'
 import { ConfigError } from './config-error.ts'
@@ -50,12 +50,14 @@ export const shareOrNone = v.pipe(
 
 /** Names of fields that hold, or may well hold, what must not be stored or logged. */
 const CONFIDENTIAL = /auth|cookie|token|secret|key|passw|session|forwarded|(?:^|-)ip(?:v6)?$/
-const LABEL_EXPECTED = '"header:<name>" of a field that holds neither a credential nor an address'
+const LABEL_EXPECTED = '"header:<name>" or "claim:<name>" of what holds neither a credential nor an address'
 
-/** The field by whose value people know a caller. */
-export const labelHeader = parsed(LABEL_EXPECTED, (text) => {
-  const name = parseHeaderSource(text)
-  return name === undefined || CONFIDENTIAL.test(name) ? undefined : name
+/** Where the name stands by which people know a caller. */
+export const label = parsed(LABEL_EXPECTED, (text) => {
+  const header = parseHeaderSource(text)
+  const [, claim] = /^claim:(\S+)$/.exec(text) ?? []
+  const source = header === undefined ? claim && parseClaimSource(claim) : { kind: 'header' as const, name: header }
+  return source && !CONFIDENTIAL.test(source.name.toLowerCase()) ? source : undefined
 })
 
 export const oneOf = <const T extends readonly string[]>(...options: T) =>

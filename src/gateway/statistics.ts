@@ -2,8 +2,10 @@ import type { Decider } from '../decide/decider.ts'
 import type { Log } from '../decide/log.ts'
 import type { Observer } from '../http/observer.ts'
 import type { WatchShadow } from '../limiter/governed.ts'
+import type { ClaimReader } from '../request/identity/claims.ts'
 import { AllObservers } from '../statistics/all-observers.ts'
 import { type AnalyticsDataset, AnalyticsWriter } from '../statistics/analytics.ts'
+import { createLabelReader, type LabelSource } from '../statistics/label.ts'
 import { MeasuredStore } from '../statistics/measured-store.ts'
 import { Recorder, type RecorderOptions } from '../statistics/recorder.ts'
 import { RefusalLog } from '../statistics/refusal-log.ts'
@@ -21,8 +23,8 @@ export interface StatisticsConfig {
   readonly isOn: boolean
   /** Of the refusals that are logged, 0 to 1. */
   readonly logShare: number
-  /** Header by whose value people know callers. */
-  readonly labelHeader: string | undefined
+  /** Where the name stands by which people know a caller; undefined: nowhere. */
+  readonly label: LabelSource | undefined
 }
 
 export interface StatisticsOptions {
@@ -34,6 +36,8 @@ export interface StatisticsOptions {
   readonly analytics: AnalyticsDataset | undefined
   /** Tells of the store that is charged beside; undefined: there is none. */
   readonly readShadow: RecorderOptions['readShadow']
+  /** Undefined: no token can be verified. */
+  readonly readClaim?: ClaimReader | undefined
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly log: Log
@@ -59,18 +63,19 @@ const FLUSH_TIMEOUT_MS = 4_000
 const NOTHING_SAVED: Decider['savings'] = { byDenyCache: 0, byLeases: 0, permitsLeased: 0 }
 
 export function openStatistics(options: StatisticsOptions): OpenStatistics {
-  const { config, shared, keyPrefix, analytics, readShadow, now, log } = options
-  const { isOn, logShare: share, labelHeader } = config
+  const { config, shared, keyPrefix, analytics, readShadow, readClaim, now, log } = options
+  const { isOn, logShare: share, label } = config
+  const readLabel = createLabelReader(label, readClaim)
   let decider: Pick<Decider, 'savings'> = { savings: NOTHING_SAVED }
   const observers: Observer[] = []
   let counters: Counters | undefined
   let recorder: Recorder | undefined
   if (isOn) {
     counters = shared ? countersIn(shared, keyPrefix) : new MemoryCounters(now)
-    recorder = new Recorder({ counters, readSavings: () => decider.savings, readShadow, labelHeader, now, wait, log })
+    recorder = new Recorder({ counters, readSavings: () => decider.savings, readShadow, readLabel, now, wait, log })
     observers.push(recorder)
   }
-  if (share > 0) observers.push(new RefusalLog({ share, labelHeader, log, random: Math.random }))
+  if (share > 0) observers.push(new RefusalLog({ share, readLabel, log, random: Math.random }))
   if (analytics) observers.push(new AnalyticsWriter(analytics, log))
   const [only, ...others] = observers
   const observer = only && others.length === 0 ? only : new AllObservers(observers)

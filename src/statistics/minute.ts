@@ -6,7 +6,7 @@ import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS } from './count-names.ts'
 import { bucketOf, LATENCY_BOUNDS_MS } from './latency.ts'
 import { outcomeOf, policyOutcomeOf, refusingTiers } from './outcome-of.ts'
 import type { Degradation, Outcome, PolicyOutcome } from './outcomes.ts'
-import { labelOf, refusedCallers } from './refused-callers.ts'
+import { refusedCallers } from './refused-callers.ts'
 import { SpaceSaving } from './space-saving.ts'
 
 /** Callers that an isolate counts: more than are kept, so that those who are kept are counted well. */
@@ -32,7 +32,8 @@ export class Minute {
     this.startMs = startMs
   }
 
-  countDecided(observed: Observed, labelHeader: string | undefined): void {
+  /** @returns the names under which the callers that were refused are counted */
+  countDecided(observed: Observed): readonly string[] {
     const { verdict, findings } = observed
     count(this.#requests, outcomeOf(verdict))
     if (verdict.degraded !== undefined) count(this.#degraded, verdict.degraded)
@@ -42,13 +43,21 @@ export class Minute {
       if (policy.tiers.length === 0) continue
       count(this.#outcomesOf(policy, route), policyOutcomeOf(verdict, policy, refusing))
     }
-    if (refusing.length === 0) return
+    if (refusing.length === 0) return []
     for (const { name } of refusing) count(this.#tiers, name)
-    const callers = refusedCallers(observed)
-    if (callers.length === 0) return
-    const label = labelOf(observed.request, labelHeader)
-    this.#refused ??= new SpaceSaving(CALLERS)
-    for (const { policy, digest } of callers) this.#refused.see(`${policy}:${digest}`, label)
+    const names = refusedCallers(observed).map(({ policy, digest }) => `${policy}:${digest}`)
+    if (names.length > 0) this.#refused ??= new SpaceSaving(CALLERS)
+    for (const name of names) this.#refused?.see(name)
+    return names
+  }
+
+  /** Those of the names that have no label yet. */
+  unlabelled(names: readonly string[]): readonly string[] {
+    return names.filter((name) => !this.#refused?.hasLabel(name))
+  }
+
+  label(names: readonly string[], label: string): void {
+    for (const name of names) this.#refused?.label(name, label)
   }
 
   countUndecided(outcome: Outcome): void {

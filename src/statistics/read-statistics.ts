@@ -50,7 +50,7 @@ export interface RefusedCaller {
   readonly atMost: number
   /** … and at least. */
   readonly atLeast: number
-  /** What the header of CALLER_LABEL said last. Whoever shows it must escape it: callers write it. */
+  /** What CALLER_LABEL names said of it. Whoever shows it must escape it: callers write it. */
   readonly label?: string
 }
 

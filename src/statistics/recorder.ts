@@ -7,6 +7,7 @@ import type { CallContext } from '../store/call-context.ts'
 import { type Counters, type Flush, PERIOD_MS, type Period, startOf } from '../store/counters.ts'
 import { StoreError } from '../store/store.ts'
 import { COUNT_NAMES, SHADOW_STORE_COUNTS } from './count-names.ts'
+import type { LabelReader } from './label.ts'
 import { Minute } from './minute.ts'
 
 export interface RecorderOptions {
@@ -15,8 +16,8 @@ export interface RecorderOptions {
   readonly readSavings: () => Savings
   /** Tells what was heard so far of the store that is charged beside; left out, there is none. */
   readonly readShadow?: (() => ShadowStoreCounts) | undefined
-  /** Header by whose value people know callers. */
-  readonly labelHeader: string | undefined
+  /** Left out: callers have no names that people know. */
+  readonly readLabel?: LabelReader | undefined
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly wait: (ms: number) => Promise<unknown>
@@ -61,8 +62,23 @@ export class Recorder implements Observer {
 
   decided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void {
     const nowMs = this.#options.now()
-    this.#minuteAt(nowMs).countDecided(observed, this.#options.labelHeader)
+    const minute = this.#minuteAt(nowMs)
+    this.#label(minute, minute.countDecided(observed), observed, context)
     this.#schedule(nowMs, context)
+  }
+
+  /** A caller is labelled once a minute, so that of a flood only the first request pays for the verifying of its token. */
+  #label(
+    minute: Minute,
+    names: readonly string[],
+    { request }: Observed,
+    context: Pick<CallContext, 'waitUntil'>,
+  ): void {
+    const unlabelled = minute.unlabelled(names)
+    if (unlabelled.length === 0) return
+    const label = this.#options.readLabel?.(request, context)
+    if (label instanceof Promise) context.waitUntil(label.then((text) => minute.label(unlabelled, text ?? '')))
+    else if (label !== undefined) minute.label(unlabelled, label)
   }
 
   answered(_observed: Observed, status: number): void {

@@ -1,15 +1,17 @@
 import type { Log } from '../decide/log.ts'
 import type { Observed, Observer } from '../http/observer.ts'
+import type { CallContext } from '../store/call-context.ts'
 import { EVERYWHERE } from './count-names.ts'
 import { countryOf } from './country.ts'
+import type { LabelReader } from './label.ts'
 import { refusingTiers } from './outcome-of.ts'
-import { labelOf, refusedCallers } from './refused-callers.ts'
+import { refusedCallers } from './refused-callers.ts'
 
 export interface RefusalLogOptions {
   /** Of the refusals that are logged, above 0 and at most 1. */
   readonly share: number
-  /** Header by whose value people know callers. */
-  readonly labelHeader: string | undefined
+  /** Left out: callers have no names that people know. */
+  readonly readLabel?: LabelReader | undefined
   readonly log: Log
   /** From 0 to below 1. */
   readonly random: () => number
@@ -23,12 +25,18 @@ export class RefusalLog implements Observer {
     this.#options = options
   }
 
-  decided(observed: Observed): void {
-    const { share, random, log, labelHeader } = this.#options
+  decided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void {
+    const { share, random, readLabel } = this.#options
+    if (observed.verdict.kind === 'admitted' || random() >= share) return
+    const label = readLabel?.(observed.request, context)
+    if (label instanceof Promise) context.waitUntil(label.then((text) => this.#write(observed, text)))
+    else this.#write(observed, label)
+  }
+
+  #write(observed: Observed, label: string | undefined): void {
+    const { log } = this.#options
     const { verdict, findings, request } = observed
-    if (verdict.kind === 'admitted' || random() >= share) return
     const callers = refusedCallers(observed)
-    const label = labelOf(request, labelHeader)
     const country = countryOf(request)
     log('info', {
       event: 'refused',

@@ -1,6 +1,5 @@
 import type { Observed } from '../http/observer.ts'
 import { callerOf } from '../limiter/findings.ts'
-import type { ReceivedRequest } from '../request/received-request.ts'
 
 /** A caller, and a policy that has refused it. */
 export interface RefusedCaller {
@@ -23,14 +22,4 @@ export function refusedCallers({
     }
   }
   return callers
-}
-
-/** Longer ones are cut. */
-const MAX_LABEL_CHARACTERS = 64
-
-/** What a header says, for people to read: callers may write anything into it. @param header undefined: there is none */
-export function labelOf({ headers }: ReceivedRequest, header: string | undefined): string | undefined {
-  const text = header === undefined ? undefined : headers.get(header)?.trim()
-  // Half of a character that takes two code units is none.
-  return text ? text.slice(0, MAX_LABEL_CHARACTERS).toWellFormed() : undefined
 }

@@ -20,11 +20,20 @@ export class SpaceSaving {
     this.#over = new Float64Array(capacity)
   }
 
-  /** @param label of the latest that was told one */
-  see(name: string, label?: string): void {
+  see(name: string): void {
     const place = this.#places.get(name) ?? this.#placeFor(name)
     this.#counts[place] = (this.#counts[place] as number) + 1
-    if (label !== undefined) this.#labels[place] = label
+  }
+
+  hasLabel(name: string): boolean {
+    const place = this.#places.get(name)
+    return place !== undefined && this.#labels[place] !== undefined
+  }
+
+  /** Of a name that was seen, unless others have taken its place since. */
+  label(name: string, label: string): void {
+    const place = this.#places.get(name)
+    if (place !== undefined) this.#labels[place] = label
   }
 
   /** @param most names that the sketch has at most */
@@ -32,7 +41,7 @@ export class SpaceSaving {
     const items = this.#names.map((name, place): SketchItem => {
       const label = this.#labels[place]
       const count = this.#counts[place] as number
-      return { name, count, over: this.#over[place] as number, ...(label !== undefined && { label }) }
+      return { name, count, over: this.#over[place] as number, ...(label && { label }) }
     })
     const isFull = items.length === this.#capacity
     return truncated(items, isFull ? (this.#counts[this.#least()] as number) : 0, most)

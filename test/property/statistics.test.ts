@@ -81,7 +81,6 @@ test('no request is lost, and none is counted twice, whatever becomes of flushes
       const recorder = new Recorder({
         counters: new UnreliableCounters(clock, counters, fates),
         readSavings: () => ({ byDenyCache: 0, byLeases: 0, permitsLeased: 0 }),
-        labelHeader: undefined,
         now: () => clock.now(),
         wait: (ms) => (isEnded ? new Promise(() => {}) : clock.sleep(ms)),
         log: () => {},

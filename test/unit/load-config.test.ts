@@ -46,7 +46,7 @@ test('loadConfig() has a default for everything but the upstream', () => {
   expect(loadConfig({ UPSTREAM_URL })).toEqual({
     upstreamUrl: 'https://api.example.com',
     upstreamTimeoutMs: 30_000,
-    statistics: { isOn: false, logShare: 0, labelHeader: undefined },
+    statistics: { isOn: false, logShare: 0, label: undefined },
     store: 'memory',
     upstreamSecret: undefined,
     redis: undefined,
@@ -119,10 +119,10 @@ test.each<[Environment, Partial<Config>]>([
   [{ LOCAL_SHARE: 1 }, { localShare: 1 }],
   [{ IDENTITY_SECRET: 'sixteen or more.' }, { identitySecret: 'sixteen or more.' }],
   [{ KEY_PREFIX: 'eu:api_2.v-1' }, { keyPrefix: 'eu:api_2.v-1' }],
-  [{}, { statistics: { isOn: false, logShare: 0, labelHeader: undefined } }],
+  [{}, { statistics: { isOn: false, logShare: 0, label: undefined } }],
   [
     { STATISTICS: 'on', LOG_LIMITED: '0.01', CALLER_LABEL: 'header:X-Account-Name' },
-    { statistics: { isOn: true, logShare: 0.01, labelHeader: 'x-account-name' } },
+    { statistics: { isOn: true, logShare: 0.01, label: { kind: 'header', name: 'x-account-name' } } },
   ],
   [{ SOME_OTHER_BINDING: {} }, { keyPrefix: 'sluice' }],
 ])('loadConfig() reads %j', (env, expected) => {
@@ -447,9 +447,13 @@ test.each<[string, Environment]>([
   ['STATISTICS: expected "on" or "off", got "yes"', { UPSTREAM_URL, STATISTICS: 'yes' }],
   ['LOG_LIMITED: expected a share from 0 to 1, got "1%"', { UPSTREAM_URL, LOG_LIMITED: '1%' }],
   ['LOG_LIMITED: expected a share from 0 to 1, got 2', { UPSTREAM_URL, LOG_LIMITED: 2 }],
+  [
+    'CALLER_LABEL: expected JWKS_URL or JWT_SECRET beside a claim, got "claim:company"',
+    { UPSTREAM_URL, CALLER_LABEL: 'claim:company' },
+  ],
   ...['Authorization', 'X-Api-Key', 'Cookie', 'CF-Connecting-IP', 'X-Forwarded-For', 'X-Session', 'X-Real-IP'].map(
     (name): [string, Environment] => [
-      `CALLER_LABEL: expected "header:<name>" of a field that holds neither a credential nor an address, got "header:${name}"`,
+      `CALLER_LABEL: expected "header:<name>" or "claim:<name>" of what holds neither a credential nor an address, got "header:${name}"`,
       { UPSTREAM_URL, CALLER_LABEL: `header:${name}` },
     ],
   ),

@@ -25,7 +25,7 @@ export function effectMistakes(
       variable: 'LOCAL_SHARE',
     })
   }
-  if (statistics.labelHeader !== undefined && !statistics.isOn && statistics.logShare === 0) {
+  if (statistics.label !== undefined && !statistics.isOn && statistics.logShare === 0) {
     findings.push({
       rule: 'label-without-effect',
       message: 'CALLER_LABEL changes nothing: STATISTICS is off, and LOG_LIMITED 0',

@@ -1,11 +1,12 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { loadConfig } from '../../../src/config/load-config.ts'
 import type { Observed } from '../../../src/http/observer.ts'
 import type { TierReport, Verdict } from '../../../src/limiter/verdict.ts'
+import type { Reading } from '../../../src/request/identity/reading.ts'
 import type { Policy } from '../../../src/request/policy/policy.ts'
 import { type AnalyticsDataset, AnalyticsWriter } from '../../../src/statistics/analytics.ts'
+import { createLabelReader, type LabelReader } from '../../../src/statistics/label.ts'
 import { RefusalLog } from '../../../src/statistics/refusal-log.ts'
-import { labelOf } from '../../../src/statistics/refused-callers.ts'
 
 const { policies } = loadConfig({
   UPSTREAM_URL: 'https://api.example.com',
@@ -37,10 +38,13 @@ function observed(verdict: Verdict, cf?: unknown): Observed {
   }
 }
 
-function refusalLog(share: number, random: () => number = () => 0.5) {
+const readHeader = createLabelReader({ kind: 'header', name: 'x-account' })
+const CONTEXT = { waitUntil() {} }
+
+function refusalLog(share: number, random: () => number = () => 0.5, readLabel: LabelReader | undefined = readHeader) {
   const lines: unknown[] = []
   const log = new RefusalLog({
-    ...{ share, random, labelHeader: 'x-account' },
+    ...{ share, random, readLabel },
     log: (level, fields) => lines.push({ level, ...fields }),
   })
   return { log, lines }
@@ -48,7 +52,7 @@ function refusalLog(share: number, random: () => number = () => 0.5) {
 
 test('RefusalLog says who was refused by what, and nothing that callers have sent but the label', () => {
   const { log, lines } = refusalLog(1)
-  log.decided(observed(LIMITED, { country: 'DE' }))
+  log.decided(observed(LIMITED, { country: 'DE' }), CONTEXT)
   expect(lines).toEqual([
     {
       ...{ level: 'info', event: 'refused', kind: 'limited', retryAfterMs: 70, label: 'ACME "1"', country: 'DE' },
@@ -60,10 +64,10 @@ test('RefusalLog says who was refused by what, and nothing that callers have sen
 test('RefusalLog logs a share of refusals, and no admissions', () => {
   const drawn = [0, 0.009, 0.01, 0.5, 0.99]
   const { log, lines } = refusalLog(0.01, () => drawn.shift() ?? 1)
-  for (let i = 0; i < 5; i++) log.decided(observed(LIMITED))
+  for (let i = 0; i < 5; i++) log.decided(observed(LIMITED), CONTEXT)
   expect(lines).toHaveLength(2)
   const all = refusalLog(1)
-  all.log.decided(observed({ kind: 'admitted', tiers: [] }))
+  all.log.decided(observed({ kind: 'admitted', tiers: [] }), CONTEXT)
   expect(all.lines).toEqual([])
 })
 
@@ -82,7 +86,7 @@ test.each<[Verdict, object]>([
   ],
 ])('RefusalLog names nobody where no limit has refused: $kind', (verdict, expected) => {
   const { log, lines } = refusalLog(1)
-  log.decided(observed(verdict, { country: 'not a code' }))
+  log.decided(observed(verdict, { country: 'not a code' }), CONTEXT)
   expect(lines).toEqual([expect.objectContaining(expected)])
   expect(JSON.stringify(lines)).not.toContain('country')
 })
@@ -112,16 +116,49 @@ test.each([
   ['  ACME  ', 'ACME'],
   ['', undefined],
   ['x'.repeat(100), 'x'.repeat(64)],
-])('labelOf() of %j is %j', (value, label) => {
-  expect(labelOf(new Request('https://gateway.example/', { headers: { 'X-Account': value } }), 'x-account')).toBe(label)
+])('the label in a field that holds %j is %j', (value, label) => {
+  const request = new Request('https://gateway.example/', { headers: { 'X-Account': value } })
+  expect(readHeader?.(request, CONTEXT)).toBe(label)
 })
 
-test('labelOf() cuts no character in half', () => {
+test('a label cuts no character in half', () => {
   const headers = { get: () => `${'x'.repeat(63)}😀`, has: () => true }
   const request = Object.defineProperty(new Request('https://gateway.example/'), 'headers', { value: headers })
-  expect(labelOf(request, 'x-account')).toBe(`${'x'.repeat(63)}\ufffd`)
-  expect(() => encodeURIComponent(labelOf(request, 'x-account') ?? '')).not.toThrow()
-  expect(labelOf(request, undefined)).toBeUndefined()
+  const label = readHeader?.(request, CONTEXT)
+  expect(label).toBe(`${'x'.repeat(63)}\ufffd`)
+  expect(() => encodeURIComponent(String(label))).not.toThrow()
+})
+
+describe('a label in a claim', () => {
+  const COMPANY = { kind: 'claim', name: 'company', path: ['company'] } as const
+
+  test.each<[Reading, string | undefined]>([
+    [{ kind: 'value', value: '" ACME \\"1\\" "' }, 'ACME "1"'],
+    [{ kind: 'value', value: '17' }, '17'],
+    [{ kind: 'none' }, undefined],
+    [{ kind: 'spoilt' }, undefined],
+  ])('that is read as %j is %j, now or later', async (reading, label) => {
+    const request = new Request('https://gateway.example/', { headers: { Authorization: 'Bearer a.b.c' } })
+    const asked: unknown[] = []
+    const read = (...args: unknown[]) => {
+      asked.push(args)
+      return reading
+    }
+    expect(createLabelReader(COMPANY, read)?.(request, CONTEXT)).toBe(label)
+    expect(await createLabelReader(COMPANY, async (...args) => read(...args))?.(request, CONTEXT)).toBe(label)
+    expect(asked).toEqual([
+      [['company'], 'Bearer a.b.c', CONTEXT],
+      [['company'], 'Bearer a.b.c', CONTEXT],
+    ])
+  })
+
+  test('is logged when its token has been verified', async () => {
+    const { log, lines } = refusalLog(1, undefined, async () => 'ACME')
+    const works: Promise<unknown>[] = []
+    log.decided(observed(LIMITED), { waitUntil: (work) => void works.push(work) })
+    await Promise.all(works)
+    expect(lines).toEqual([expect.objectContaining({ event: 'refused', label: 'ACME' })])
+  })
 })
 
 test('AnalyticsWriter lets no request fail because its data point could not be written', () => {

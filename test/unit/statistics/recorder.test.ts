@@ -3,6 +3,7 @@ import { loadConfig } from '../../../src/config/load-config.ts'
 import type { Observed } from '../../../src/http/observer.ts'
 import type { TierReport, Verdict } from '../../../src/limiter/verdict.ts'
 import type { Policy } from '../../../src/request/policy/policy.ts'
+import { createLabelReader } from '../../../src/statistics/label.ts'
 import { readStatistics } from '../../../src/statistics/read-statistics.ts'
 import { FLUSH_INTERVAL_MS, Recorder } from '../../../src/statistics/recorder.ts'
 import type { Flush } from '../../../src/store/counters.ts'
@@ -47,7 +48,7 @@ function tier(policy: Policy, retryAfterMs = 0, isReserve = false): TierReport {
   return { ...first, policy, isReserve, remaining: 0, resetMs: 1, retryAfterMs }
 }
 
-function subject() {
+function subject(readLabel = createLabelReader({ kind: 'header', name: 'x-account' })) {
   const clock = { now: START_MS }
   const wakes: (() => void)[] = []
   const waits: number[] = []
@@ -65,7 +66,7 @@ function subject() {
       },
     },
     readSavings: () => ({ ...savings }),
-    labelHeader: 'x-account',
+    readLabel,
     now: () => clock.now,
     wait(ms) {
       waits.push(ms)
@@ -243,4 +244,27 @@ test('Recorder lets another request send if the platform has ended the one that 
   clock.now -= 3_600_000
   recorder.decided(observed(ADMITTED), context)
   expect(works).toHaveLength(3)
+})
+
+test('Recorder asks once a minute for the label of a caller that is refused, and waits for it', async () => {
+  let asked = 0
+  const { clock, recorder, context, wake, read } = subject(async () => (asked++ === 0 ? 'ACME' : undefined))
+  const limited: Verdict = {
+    ...{ kind: 'limited', retryAfterMs: 9 },
+    ...{ tiers: [tier(login, 9)], violated: [tier(login, 9)] },
+  }
+  recorder.decided(observed(ADMITTED), context)
+  recorder.decided(observed(limited), context)
+  await new Promise((resolve) => setTimeout(resolve))
+  recorder.decided(observed(limited), context)
+  expect(asked).toBe(1)
+  clock.now += 60_000
+  // From now on, its token cannot be verified.
+  recorder.decided(observed(limited), context)
+  await new Promise((resolve) => setTimeout(resolve))
+  recorder.decided(observed(limited), context)
+  expect(asked).toBe(2)
+  await wake()
+  const { refused } = await read()
+  expect(refused.callers).toEqual([{ policy: 'login', digest: 'of-login', atMost: 4, atLeast: 4, label: 'ACME' }])
 })
