@@ -49,7 +49,9 @@ export async function writeOrder<List extends EntryList>(
   const name = list.slice(0, -1)
   const entry = { ...target, ...said, reason, until: untilOf({ until, for: duration }, nowMs) } as Entries[List]
   const change = (rules: Rules) =>
-    remove ? withoutEntry(list, rules, readTarget(target), nowMs) : withEntry(list, rules, entry, nowMs)
+    remove
+      ? withoutEntry(list, rules, readTarget(target), nowMs)
+      : withEntry(list, rules, { ...entry, ...readTarget(target) }, nowMs)
   const why = note.why || `${remove ? 'remove ' : ''}${name} ${whoInWords(target)}`
   // Only limits can go out of step with policies; and nothing keeps one from taking them back.
   const changed = await changeRules(operated, change, { ...note, why }, list === 'overrides' && !remove)

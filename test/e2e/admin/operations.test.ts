@@ -259,6 +259,25 @@ describe('the rules', () => {
     await expectSoon(caller, 200)
   })
 
+  test.each([
+    ['/block', { country: 'de' }, { country: 'DE' }, { reason: 'again' }, 'blocks'],
+    ['/allow', { cidr: '2001:DB8::/32' }, { cidr: '2001:db8::/32' }, { for: '1h' }, 'allows'],
+    [
+      '/override',
+      { by: 'claim:/tenant', value: 'acme-*' },
+      { by: 'claim:tenant', value: 'acme-*' },
+      { times: 0.5 },
+      'overrides',
+    ],
+  ])('%s in another spelling takes the place of the former: %j', async (path, first, second, said, list) => {
+    await call(path, { body: { who: first, ...(list === 'overrides' && { unlimited: true }) } })
+    await call(path, { body: { who: second, ...said } })
+    await call(path, { body: { who: first, ...said } })
+    const { rules } = await call('/rules')
+    expect((rules as Record<string, unknown[]>)[list]).toEqual([expect.objectContaining(second)])
+    await call(path, { body: { who: first, remove: true } })
+  })
+
   test('name callers by a header, a parameter or a claim, and keep only its digest', async () => {
     for (const who of [{ header: { 'X-Tenant': 'acme' } }, { query: { key: 'acme' } }, { claim: { sub: 'acme' } }]) {
       await call('/block', { body: { who } })
