@@ -195,11 +195,14 @@ export function loadConfig(given: Environment): Config {
   })
 }
 
+/** Without these, others are let in, or keys change: one that was lost on the way is not taken for none. */
+export const NEVER_EMPTY: ReadonlySet<string> = new Set(['IDENTITY_SECRET', 'JWT_ISSUER', 'JWT_AUDIENCE', 'ADMIN_HOST'])
+
 /** Forms of deploys leave a variable empty that nobody has filled in: it is not set. */
 export function withoutEmpty(env: Environment): Environment {
-  const isEmpty = (name: string) => env[name] === ''
-  if (!VARIABLES.some(isEmpty)) return env
-  return Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''))
+  const isUnset = (name: string) => env[name] === '' && !NEVER_EMPTY.has(name)
+  if (!VARIABLES.some(isUnset)) return env
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !isUnset(name)))
 }
 
 /** Whether a binding is a service to fetch from. */

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { findProblems } from '../../src/config/all-problems.ts'
 import { ConfigError } from '../../src/config/config-error.ts'
-import { type Config, type Environment, loadConfig } from '../../src/config/load-config.ts'
+import { type Config, type Environment, loadConfig, NEVER_EMPTY } from '../../src/config/load-config.ts'
 import { VARIABLES } from '../../src/config/variables.ts'
 
 const UPSTREAM_URL = 'https://api.example.com'
@@ -489,8 +489,15 @@ test('loadConfig() takes no text in JSON for a name, and the same name in two ta
   expect(messageOf({ UPSTREAM_URL, POLICIES: JSON.stringify([first, second]) })).toMatch(/^POLICIES\[1\]\.name: /)
 })
 
-test('loadConfig() takes an empty variable for none, whichever it is', () => {
-  const empty = Object.fromEntries(VARIABLES.map((name) => [name, '']))
+test.each([...NEVER_EMPTY])('loadConfig() refuses an empty %s', (name) => {
+  expect(() => loadConfig({ UPSTREAM_URL, JWT_SECRET: 's'.repeat(32), RULES: 'on', [name]: '' })).toThrow(
+    `${name}: expected`,
+  )
+})
+
+test('loadConfig() takes an empty variable for none', () => {
+  const names = VARIABLES.filter((name) => !NEVER_EMPTY.has(name))
+  const empty = Object.fromEntries(names.map((name) => [name, '']))
   expect(loadConfig({ ...empty, UPSTREAM_URL })).toEqual(loadConfig({ UPSTREAM_URL }))
   expect(messageOf({ UPSTREAM_URL, ...REDIS, UPSTASH_REDIS_REST_TOKEN: '' })).toMatch(
     /^UPSTASH_REDIS_REST_TOKEN: expected the token for UPSTASH_REDIS_REST_URL, got nothing$/,
