@@ -46,6 +46,17 @@ test('an object whose document is only looked at keeps nothing', async () => {
   expect(await tablesOf(key)).toEqual([])
 })
 
+test('what is counted is looked through soon, also where what was left the last time lasts for weeks', async () => {
+  const prefix = crypto.randomUUID()
+  const startMs = startOf('minute', Date.now())
+  const stub = stubOf(`${prefix}:statistics`)
+  await countersOf(prefix).add({ source: 'a', number: 1, minutes: [minute(startMs)] })
+  await runInDurableObject(stub, (_, { storage }) => storage.setAlarm(Date.now() + KEPT_MS.hour))
+  await countersOf(prefix).add({ source: 'a', number: 2, minutes: [minute(startMs)] })
+  const alarmAtMs = await runInDurableObject(stub, (_, { storage }) => storage.getAlarm())
+  expect(alarmAtMs).toBeLessThan(Date.now() + KEPT_MS.minute)
+})
+
 test('what is counted outlives an eviction', async () => {
   const prefix = crypto.randomUUID()
   const startMs = startOf('minute', Date.now())

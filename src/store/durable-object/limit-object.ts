@@ -86,8 +86,10 @@ export class LimitObject {
   async #answer(call: TableCall): Promise<unknown> {
     const { answer } = await import('./tables/answer.ts')
     // Before anything is there that must go some day.
-    if (call[1] === 'add' && (await this.#storage.getAlarm()) === null) {
-      await this.#storage.setAlarm(Date.now() + SWEEP_EVERY_MS)
+    if (call[1] === 'add') {
+      const [sweepAtMs, alarmAtMs] = [Date.now() + SWEEP_EVERY_MS, await this.#storage.getAlarm()]
+      // What was left at the last sweep may last for weeks.
+      if (alarmAtMs === null || alarmAtMs > sweepAtMs) await this.#storage.setAlarm(sweepAtMs)
     }
     return this.#storage.transactionSync(() => answer(call, this.#storage.sql, Date.now()))
   }
@@ -168,7 +170,11 @@ export class LimitObject {
       clearTimeout(this.#timer)
       this.#timer = undefined
     } else if (this.#timer === undefined) {
-      this.#timer = setTimeout(() => this.#ask(machine), Math.max(ASK_AGAIN_MS, asksAtMs - Date.now()))
+      const ask = () =>
+        this.#ask(machine).catch((error: unknown) => {
+          if (this.#machine === machine) this.#fail(error)
+        })
+      this.#timer = setTimeout(ask, Math.max(ASK_AGAIN_MS, asksAtMs - Date.now()))
     }
   }
 
