@@ -11,8 +11,8 @@ import { StoreError } from '../store/store.ts'
 
 /**
  * A document, and beside it a copy of its newest version in another place, which has version numbers of its own. Whoever
- * writes waits for the copy. Others' writes are copied by a reader that asks again for the version it knows, because
- * nobody waits for that. That the copy fails changes nothing: it is tried again with the next such reading.
+ * writes waits for the copy. Others' writes are copied after a reading. That the copy fails changes nothing: it is tried
+ * again after the next one.
  */
 export class CopiedDocuments implements Documents {
   readonly #documents: Documents
@@ -30,8 +30,11 @@ export class CopiedDocuments implements Documents {
   async read(knownVersion?: number): Promise<StoredDocument | undefined> {
     const read = await this.#documents.read(knownVersion)
     if (read) this.#newest = read
-    else if (this.#newest?.version !== this.#copiedVersion) await this.#copyNewest()
     return read
+  }
+
+  async afterRead(): Promise<void> {
+    if (this.#newest?.version !== this.#copiedVersion) await this.#copyNewest()
   }
 
   readVersion(version: number): Promise<StoredDocument | undefined> {
@@ -47,19 +50,19 @@ export class CopiedDocuments implements Documents {
     if (written.kind === 'written') {
       const { text, by, why } = write
       this.#newest = { version: written.version, atMs: written.atMs, by, why, text }
-      await this.#copyNewest()
+      await this.#copyNewest(write.kept)
     }
     return written
   }
 
-  async #copyNewest(): Promise<void> {
+  async #copyNewest(kept?: number): Promise<void> {
     // Where nothing was ever written, the copy may be all there is.
     if (!this.#newest || this.#newest.version === 0) return
     const { version, by, why, text } = this.#newest
     try {
       const there = (await this.#copy.read()) ?? NO_DOCUMENT
       // If somebody else was faster, what that one has written is copied as well.
-      if (there.text !== text) await this.#copy.write({ text, expectedVersion: there.version, by, why })
+      if (there.text !== text) await this.#copy.write({ text, expectedVersion: there.version, by, why, kept })
       this.#copiedVersion = version
     } catch (error) {
       if (!(error instanceof StoreError)) throw error

@@ -98,6 +98,8 @@ export class LiveLimiter implements Pick<Limiter, 'decide'> {
     const asked = { request, path, context, findings, nowMs }
     if (this.#isDue(nowMs)) {
       const reading = this.#read(nowMs)
+      const { documents } = this.#options
+      if (documents.afterRead) context.waitUntil(reading.then(() => documents.afterRead?.()))
       // Nobody has read them for so long that a change may have been in force elsewhere for a while.
       if (this.#mustWait(nowMs)) return reading.then(() => this.#decideBy(asked))
       context.waitUntil(reading)

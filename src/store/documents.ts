@@ -51,6 +51,8 @@ export interface Documents {
    * @throws {StoreError}
    */
   read(knownVersion?: number): Promise<StoredDocument | undefined>
+  /** What is left to do after a reading, for which nobody waits. */
+  afterRead?(): Promise<void>
   /** @returns undefined if that version is not kept (any more). @throws {StoreError} */
   readVersion(version: number): Promise<StoredDocument | undefined>
   /** The versions that are kept, newest first. @throws {StoreError} */

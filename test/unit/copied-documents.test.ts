@@ -25,12 +25,13 @@ test('CopiedDocuments copies what it writes, under the versions of the copy', as
   expect(await copy.read()).toMatchObject({ version: 3 })
 })
 
-test('CopiedDocuments copies what others have written when it is asked again for that, once', async () => {
+test('CopiedDocuments copies what others have written after it was read, once', async () => {
   const { copied, copy, documents } = subject()
   await documents.write({ text: '{"n":1}', expectedVersion: 0, ...NOTE })
   await copied.read()
+  // Nobody who reads waits for the copy.
   expect(await copy.read()).toMatchObject({ version: 0 })
-  for (let i = 0; i < 3; i++) await copied.read(1)
+  for (let i = 0; i < 3; i++) await copied.afterRead()
   expect(await copy.read()).toMatchObject({ version: 1, text: '{"n":1}' })
 })
 
@@ -38,7 +39,7 @@ test('CopiedDocuments leaves the copy where there is nothing to copy', async () 
   const { copied, copy } = subject()
   await copy.write({ text: '{"n":1}', expectedVersion: 0, ...NOTE })
   await copied.read()
-  await copied.read(0)
+  await copied.afterRead()
   expect(await copy.read()).toMatchObject({ version: 1, text: '{"n":1}' })
 })
 
@@ -53,6 +54,6 @@ test('CopiedDocuments goes on while the copy is away, and copies later', async (
   expect(await copied.write({ text: '{"n":1}', expectedVersion: 0, ...NOTE })).toMatchObject({ kind: 'written' })
   expect(lines).toEqual([{ level: 'warn', event: 'rules_uncopied', message: 'it is away' }])
   isAway = false
-  await copied.read(1)
+  await copied.afterRead()
   expect(await memory.read()).toMatchObject({ text: '{"n":1}' })
 })
