@@ -67,7 +67,7 @@ export class Recorder implements Observer {
     this.#schedule(nowMs, context)
   }
 
-  /** A caller is labelled once a minute, so that of a flood only the first request pays for the verifying of its token. */
+  /** A caller's token is verified for it once a minute at most, so that its flood does not pay for that. */
   #label(
     minute: Minute,
     names: readonly string[],
@@ -77,8 +77,10 @@ export class Recorder implements Observer {
     const unlabelled = minute.unlabelled(names)
     if (unlabelled.length === 0) return
     const label = this.#options.readLabel?.(request, context)
-    if (label instanceof Promise) context.waitUntil(label.then((text) => minute.label(unlabelled, text ?? '')))
-    else if (label !== undefined) minute.label(unlabelled, label)
+    if (label instanceof Promise) {
+      minute.label(unlabelled, '')
+      context.waitUntil(label.then((text) => text !== undefined && minute.label(unlabelled, text)))
+    } else if (label !== undefined) minute.label(unlabelled, label)
   }
 
   answered(_observed: Observed, status: number): void {
