@@ -5,7 +5,7 @@ import type { Tables } from './policy-changes.ts'
 
 /** The tables of POLICIES, as they were deployed. */
 export function deployedTables({ POLICIES: tables }: Environment): Tables {
-  return (typeof tables === 'string' ? JSON.parse(tables) : (tables ?? [])) as Tables
+  return (typeof tables === 'string' && tables !== '' ? JSON.parse(tables) : tables || []) as Tables
 }
 
 /** Those that hold by the rules, or of a shadow. @param deployed what holds without rules */
