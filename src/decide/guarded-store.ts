@@ -1,7 +1,7 @@
 import type { Decision, DecisionRequest, Rule } from '../limit/rule.ts'
 import type { CallContext } from '../store/call-context.ts'
-import type { Difference, Release, Store } from '../store/store.ts'
-import { StoreError } from '../store/store.ts'
+import { type Release, type Store, StoreError } from '../store/store.ts'
+import { StoreAround } from '../store/store-around.ts'
 import { type Circuit, CircuitBreaker } from './circuit-breaker.ts'
 import type { Log } from './log.ts'
 import { PendingReleases } from './pending-releases.ts'
@@ -19,16 +19,13 @@ export interface GuardedStoreOptions {
 /**
  * A store that is not asked for decisions while it keeps failing, and that gets back what it gave as soon as it can.
  */
-export class GuardedStore implements Store {
-  readonly kind: Store['kind']
-  readonly #store: Store
+export class GuardedStore extends StoreAround {
   readonly #log: Log
   readonly #breaker: CircuitBreaker | undefined
   readonly #pending: PendingReleases
 
   constructor({ store, now, timeoutMs, log, hasBreaker = true }: GuardedStoreOptions) {
-    this.kind = store.kind
-    this.#store = store
+    super(store)
     this.#log = log
     const random = Math.random
     this.#breaker = hasBreaker ? new CircuitBreaker({ now, random, probeTimeoutMs: 2 * timeoutMs }) : undefined
@@ -39,10 +36,10 @@ export class GuardedStore implements Store {
     return this.#breaker?.circuit ?? 'closed'
   }
 
-  decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
+  override decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
     // The request that began may have no time left.
     if (this.#pending.size > 0) context?.waitUntil(this.#pending.keep())
-    const decision = this.#breaker ? this.#ask(this.#breaker, request, context) : this.#store.decide(request, context)
+    const decision = this.#breaker ? this.#ask(this.#breaker, request, context) : this.store.decide(request, context)
     // Even if the client goes away first: slots that were taken for it must become known, so that they can be given
     // back.
     if (request.rules.some(({ slot }) => slot !== undefined)) context?.waitUntil(decision.catch(() => {}))
@@ -54,7 +51,7 @@ export class GuardedStore implements Store {
     if (!end) throw new StoreError('not asked for a moment, after it failed repeatedly', { mayHaveRun: false })
     let isSuccess = false
     try {
-      const decision = await this.#store.decide(request, context)
+      const decision = await this.store.decide(request, context)
       isSuccess = true
       return decision
     } finally {
@@ -65,33 +62,17 @@ export class GuardedStore implements Store {
   }
 
   // What was taken is given back whether or not the store is well: nobody waits for it.
-  async release(rules: readonly Rule[]): Promise<void> {
+  override async release(rules: readonly Rule[]): Promise<void> {
     try {
-      await this.#store.release(rules)
+      await this.store.release(rules)
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
       await this.revoke(rules.map((rule) => ({ rule, isKnown: true })))
     }
   }
 
-  revoke(releases: readonly Release[]): Promise<void> {
+  override revoke(releases: readonly Release[]): Promise<void> {
     this.#pending.add(releases)
     return this.#pending.keep()
-  }
-
-  renew(rules: readonly Rule[]): Promise<void> {
-    return this.#store.renew(rules)
-  }
-
-  settle(differences: readonly Difference[], chargedAtMs: number): Promise<void> {
-    return this.#store.settle(differences, chargedAtMs)
-  }
-
-  forget(keys: readonly string[]): Promise<void> {
-    return this.#store.forget(keys)
-  }
-
-  ping(): Promise<void> {
-    return this.#store.ping()
   }
 }

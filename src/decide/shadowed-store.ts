@@ -2,7 +2,8 @@ import type { AlgorithmName } from '../limit/algorithm-table.ts'
 import type { Decision, DecisionRequest, Rule } from '../limit/rule.ts'
 import type { CallContext } from '../store/call-context.ts'
 import { Deadlines } from '../store/deadlines.ts'
-import { type Difference, type Release, type Store, StoreError } from '../store/store.ts'
+import { type Difference, type Store, StoreError } from '../store/store.ts'
+import { StoreAround } from '../store/store-around.ts'
 import { isCharged } from './decider.ts'
 import { GuardedStore } from './guarded-store.ts'
 import type { Log } from './log.ts'
@@ -45,10 +46,11 @@ interface Charged {
  * A store, and beside it another one that is to take its place: it is charged what the first has charged, so that its
  * windows are full when it does. It refuses nothing, nobody waits for it, and its failures change nothing. What differs
  * is counted.
+ *
+ * `revoke` is passed on alone: where a decision got no answer, nothing was charged beside, and what could not be released
+ * was released there before.
  */
-export class ShadowedStore implements Store {
-  readonly kind: Store['kind']
-  readonly #store: Store
+export class ShadowedStore extends StoreAround {
   readonly #shadow: Store
   /** The shadow, left alone while it keeps failing. */
   readonly #guarded: GuardedStore
@@ -61,8 +63,7 @@ export class ShadowedStore implements Store {
   #told = NONE
 
   constructor({ store, shadow, now, timeoutMs, log }: ShadowedStoreOptions) {
-    this.kind = store.kind
-    this.#store = store
+    super(store)
     const logOfShadow: Log = (level, { event, ...fields }) => log(level, { event: `shadow_${event}`, ...fields })
     this.#shadow = shadow
     this.#guarded = new GuardedStore({ store: shadow, now, timeoutMs, log: logOfShadow })
@@ -75,34 +76,29 @@ export class ShadowedStore implements Store {
     return this.#counts
   }
 
-  async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
-    const decision = await this.#store.decide(request, context)
+  override async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
+    const decision = await this.store.decide(request, context)
     if (decision.granted > 0 && request.mode !== 'peek') this.#charge(request, decision, context)
     else if (request.mode !== 'peek') this.#goOn(this.#compareRefusal(request, context), context)
     return decision
   }
 
-  release(rules: readonly Rule[]): Promise<void> {
+  override release(rules: readonly Rule[]): Promise<void> {
     this.#beside(rules, (own, atMs) =>
       // A charge without an answer may still be on its way.
       atMs === undefined
         ? this.#guarded.revoke(own.map((rule) => ({ rule, isKnown: false })))
         : this.#guarded.release(own),
     )
-    return this.#store.release(rules)
+    return this.store.release(rules)
   }
 
-  /** Where a decision got no answer, nothing was charged beside; what could not be released was released there before. */
-  revoke(releases: readonly Release[]): Promise<void> {
-    return this.#store.revoke(releases)
-  }
-
-  renew(rules: readonly Rule[]): Promise<void> {
+  override renew(rules: readonly Rule[]): Promise<void> {
     this.#beside(rules, (own) => this.#guarded.renew(own))
-    return this.#store.renew(rules)
+    return this.store.renew(rules)
   }
 
-  settle(differences: readonly Difference[], chargedAtMs: number): Promise<void> {
+  override settle(differences: readonly Difference[], chargedAtMs: number): Promise<void> {
     const units = new Map(differences.map(({ rule, units }) => [rule, units]))
     this.#beside([...units.keys()], async (own, atMs) => {
       if (atMs === undefined) return
@@ -111,23 +107,19 @@ export class ShadowedStore implements Store {
         atMs,
       )
     })
-    return this.#store.settle(differences, chargedAtMs)
+    return this.store.settle(differences, chargedAtMs)
   }
 
-  async forget(keys: readonly string[]): Promise<void> {
+  override async forget(keys: readonly string[]): Promise<void> {
     const beside = this.#guarded.forget(keys).catch((error) => this.#fail(error))
-    await this.#store.forget(keys)
+    await this.store.forget(keys)
     await beside
   }
 
-  learn(algorithms: Iterable<AlgorithmName>): void {
+  override learn(algorithms: Iterable<AlgorithmName>): void {
     const all = [...algorithms]
-    this.#store.learn?.(all)
+    super.learn(all)
     this.#shadow.learn?.(all)
-  }
-
-  ping(): Promise<void> {
-    return this.#store.ping()
   }
 
   /** Charges beside what was charged, whatever is left there, and hears how that stood before. */

@@ -1,6 +1,7 @@
-import type { Decision, DecisionRequest, Rule } from '../limit/rule.ts'
+import type { Decision, DecisionRequest } from '../limit/rule.ts'
 import type { CallContext } from '../store/call-context.ts'
-import type { Difference, Release, Store } from '../store/store.ts'
+import type { Store } from '../store/store.ts'
+import { StoreAround } from '../store/store-around.ts'
 
 /** Is told how long decisions of a store take. */
 export interface StoreWatch {
@@ -9,53 +10,26 @@ export interface StoreWatch {
 }
 
 /** A store whose decisions are timed. */
-export class MeasuredStore implements Store {
-  readonly kind: Store['kind']
-  readonly #store: Store
+export class MeasuredStore extends StoreAround {
   readonly #watch: StoreWatch
   readonly #now: () => number
 
   /** @param now milliseconds */
   constructor(store: Store, watch: StoreWatch, now: () => number) {
-    this.kind = store.kind
-    this.#store = store
+    super(store)
     this.#watch = watch
     this.#now = now
   }
 
-  async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
+  override async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
     const sentAtMs = this.#now()
     try {
-      const decision = await this.#store.decide(request, context)
+      const decision = await this.store.decide(request, context)
       this.#watch.storeAnswered(this.#now() - sentAtMs)
       return decision
     } catch (error) {
       this.#watch.storeFailed()
       throw error
     }
-  }
-
-  release(rules: readonly Rule[]): Promise<void> {
-    return this.#store.release(rules)
-  }
-
-  revoke(releases: readonly Release[]): Promise<void> {
-    return this.#store.revoke(releases)
-  }
-
-  renew(rules: readonly Rule[]): Promise<void> {
-    return this.#store.renew(rules)
-  }
-
-  settle(differences: readonly Difference[], chargedAtMs: number): Promise<void> {
-    return this.#store.settle(differences, chargedAtMs)
-  }
-
-  forget(keys: readonly string[]): Promise<void> {
-    return this.#store.forget(keys)
-  }
-
-  ping(): Promise<void> {
-    return this.#store.ping()
   }
 }
