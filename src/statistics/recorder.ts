@@ -74,9 +74,11 @@ export class Recorder implements Observer {
     { request }: Observed,
     context: Pick<CallContext, 'waitUntil'>,
   ): void {
+    const { readLabel } = this.#options
+    if (!readLabel) return
     const unlabelled = minute.unlabelled(names)
     if (unlabelled.length === 0) return
-    const label = this.#options.readLabel?.(request, context)
+    const label = readLabel(request, context)
     if (label instanceof Promise) {
       minute.label(unlabelled, '')
       context.waitUntil(label.then((text) => text !== undefined && minute.label(unlabelled, text)))
