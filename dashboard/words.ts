@@ -6,6 +6,11 @@ export function count(value: number): string {
   return NUMBER.format(value)
 }
 
+/** A count that is known within bounds. */
+export function countBetween(atLeast: number, atMost: number): string {
+  return atLeast === atMost ? count(atMost) : `${count(atLeast)} to ${count(atMost)}`
+}
+
 /** A span of time, e.g. `1.5 s`. */
 export function span(ms: number): string {
   if (ms < 1000) return `${ms} ms`

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { CallerHistory } from '../answers.ts'
 import { ask, type Problem } from '../api.ts'
-import { count, minute, moment } from '../words.ts'
+import { count, countBetween, minute, moment } from '../words.ts'
 import { numeric, Table } from './table.tsx'
 
 const RANGES = {
@@ -77,7 +77,7 @@ function Refused({ refusals, range }: { refusals: CallerHistory['refusals']; ran
             <tr key={`${startMs} ${policy}`}>
               <th scope="row">{minute(startMs)}</th>
               <td>{policy}</td>
-              <td class="number">{atLeast === atMost ? count(atMost) : `${count(atLeast)} to ${count(atMost)}`}</td>
+              <td class="number">{countBetween(atLeast, atMost)}</td>
             </tr>
           ))}
         </Table>

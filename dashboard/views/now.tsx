@@ -5,7 +5,7 @@ import { Figure } from '../parts/figure.tsx'
 import { Plot } from '../parts/plot.tsx'
 import { numeric, Table } from '../parts/table.tsx'
 import { usePolled } from '../parts/use-polled.ts'
-import { count, span, storeName } from '../words.ts'
+import { count, countBetween, span, storeName } from '../words.ts'
 
 /** As often as isolates tell what they have counted. */
 const COUNTED_EVERY_MS = 10_000
@@ -172,7 +172,7 @@ function MostRefused({ counted: { refused } }: { counted: Counted }) {
                 {label !== undefined && <span class="quiet"> {label}</span>}
               </th>
               <td>{policy}</td>
-              <td class="number">{atLeast === atMost ? count(atMost) : `${count(atLeast)} to ${count(atMost)}`}</td>
+              <td class="number">{countBetween(atLeast, atMost)}</td>
             </tr>
           ))}
         </Table>

@@ -30,11 +30,12 @@ export const policies = defineOperation({
   }),
   async run(operated) {
     const { policies, rules } = await inForce(operated)
+    const deployed = deployedTables(operated.env)
     return {
       source: rules.policies === undefined ? 'deploy' : 'rules',
       policies: policies.map(describePolicy),
-      tables: copied(tablesOf(rules, 'policies', deployedTables(operated.env))),
-      deployed: copied(deployedTables(operated.env)),
+      tables: copied(tablesOf(rules, 'policies', deployed)),
+      deployed: copied(deployed),
     }
   },
 })
