@@ -1,3 +1,4 @@
+import { callerIn } from '../../src/request/caller-in-key.ts'
 import type { CallerUsage } from '../answers.ts'
 import { count, moment, span } from '../words.ts'
 import { numeric, Table } from './table.tsx'
@@ -36,7 +37,7 @@ export function Tiers({ tiers }: Pick<CallerUsage, 'tiers'>) {
             </td>
             <td class="number">{left > 0 ? (resetMs === 0 ? '–' : span(resetMs)) : span(retryAfterMs)}</td>
             <td>
-              <code>{key.slice(key.lastIndexOf('{') + 1, -1)}</code>
+              <code>{callerIn(key)}</code>
             </td>
           </tr>
         )

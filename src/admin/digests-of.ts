@@ -1,4 +1,5 @@
 import { requestOf } from '../request/caller/caller.ts'
+import { callerIn } from '../request/caller-in-key.ts'
 import { claimIn } from '../request/identity/claims.ts'
 import { targetOf } from '../rules/target.ts'
 import { type CallerInput, callerOf, rulesOf } from './caller-schema.ts'
@@ -13,18 +14,13 @@ export async function digestsOf(caller: CallerInput, operated: Operated): Promis
   const { config } = operated
   const { policies } = await inForce(operated)
   const { rules } = await rulesOf({ ...config, policies }, { caller })
-  const digests = rules.map(({ rule: { key } }) => digestIn(key))
+  const digests = rules.map(({ rule: { key } }) => callerIn(key))
   for (const by of namesOf(caller)) {
     const readClaim = (path: readonly string[]) => claimIn(caller.claim ?? {}, path)
     const target = await targetOf(by, requestOf(callerOf(caller)), { ...config, readClaim })
     if (target?.digest !== undefined) digests.push(target.digest)
   }
   return new Set(digests)
-}
-
-/** The caller in a key. */
-export function digestIn(key: string): string {
-  return key.slice(key.lastIndexOf('{') + 1, -1)
 }
 
 /** What it can be named by. */

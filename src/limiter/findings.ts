@@ -8,8 +8,3 @@ export interface Findings {
   /** What was asked of the store; empty if it was not. */
   charges: readonly { readonly match: Match; readonly rule: Rule }[]
 }
-
-/** The caller in a rule's key, as logs name it. */
-export function callerOf({ key }: Pick<Rule, 'key'>): string {
-  return key.slice(key.indexOf('{') + 1, -1)
-}

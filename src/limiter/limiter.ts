@@ -2,6 +2,7 @@ import { type Decided, type Decider, isCharged } from '../decide/decider.ts'
 import type { Log } from '../decide/log.ts'
 import { usable } from '../limit/penalize.ts'
 import type { Rule, Tier, TierUsage } from '../limit/rule.ts'
+import { callerIn } from '../request/caller-in-key.ts'
 import type { Pattern } from '../request/policy/pattern.ts'
 import type { Policy } from '../request/policy/policy.ts'
 import { type Match, PolicyFinder, priorityOf } from '../request/policy/policy-finder.ts'
@@ -11,7 +12,7 @@ import type { ReceivedRequest } from '../request/received-request.ts'
 import { RuleMaker, type RuleMakerOptions } from '../request/rule-maker.ts'
 import type { CallContext } from '../store/call-context.ts'
 import { failuresOf } from './failures.ts'
-import { callerOf, type Findings } from './findings.ts'
+import type { Findings } from './findings.ts'
 import type { Blocked, Ordered, Orders } from './orders.ts'
 import { settlementOf } from './settlement.ts'
 import type { UpstreamHealth } from './shedding/upstream-health.ts'
@@ -161,7 +162,7 @@ function orderedBy(orders: Orders, charges: readonly Charge[]): readonly Charge[
 function callersOf(charges: readonly Charge[], shadowed: readonly TierReport[]): Record<string, string> {
   const callers = charges
     .filter(({ match }) => shadowed.some(({ policy }) => policy === match.policy))
-    .map(({ match, rule }) => [match.policy.name, callerOf(rule)])
+    .map(({ match, rule }) => [match.policy.name, callerIn(rule.key)])
   return Object.fromEntries(callers)
 }
 

@@ -15,7 +15,7 @@ export interface Deed {
   readonly digests: readonly string[]
 }
 
-/** Of all callers together. With the longest notes, they take less than a document may. */
+/** Of all callers together. Notes in ASCII take less than a document may, however long they are. */
 const KEPT_DEEDS = 500
 /** Of each word of a deed. */
 const MAX_CHARACTERS = 200

@@ -1,5 +1,6 @@
 import type { Rule, Tier } from '../limit/rule.ts'
 import type { Asked, Blocked, Ordered, Orders } from '../limiter/orders.ts'
+import { callerIn } from '../request/caller-in-key.ts'
 import { callerAddress } from '../request/identity/address.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import { createDigest } from '../request/identity/digest.ts'
@@ -234,7 +235,7 @@ export class Rulebook {
   ): readonly Ordered[] | Blocked {
     let found = NOTHING
     for (const { policy, rule } of asked) {
-      found = withCurrent(found, this.#bare.get(identityOf(rule)) ?? NOTHING, nowMs)
+      found = withCurrent(found, this.#bare.get(callerIn(rule.key)) ?? NOTHING, nowMs)
       if (this.#hasBareBlocks && !isAllowed) found = withCurrent(found, this.#bareBlocksIn(policy, request), nowMs)
     }
     if (found.length === 0 && overrides.length === 0 && !isAllowed) return asked
@@ -321,11 +322,6 @@ function isBlock({ kind }: Entry): boolean {
 
 function addressOf({ address, headers }: ReceivedRequest): string | null {
   return address === undefined ? headers.get('CF-Connecting-IP') : address
-}
-
-/** The caller in the rule's key. */
-function identityOf({ key }: Rule): string {
-  return key.slice(key.lastIndexOf('{') + 1, -1)
 }
 
 function withCurrent(found: readonly Entry[], more: readonly Entry[], nowMs: number): readonly Entry[] {

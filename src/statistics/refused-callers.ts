@@ -1,5 +1,5 @@
 import type { Observed } from '../http/observer.ts'
-import { callerOf } from '../limiter/findings.ts'
+import { callerIn } from '../request/caller-in-key.ts'
 
 /** A caller, and a policy that has refused it. */
 export interface RefusedCaller {
@@ -18,7 +18,7 @@ export function refusedCallers({
   for (const { match, rule } of findings.charges) {
     const { policy } = match
     if (policy.enforced && verdict.tiers.some((tier) => tier.policy === policy && tier.retryAfterMs > 0)) {
-      callers.push({ policy: policy.name, digest: callerOf(rule) })
+      callers.push({ policy: policy.name, digest: callerIn(rule.key) })
     }
   }
   return callers

@@ -1,8 +1,8 @@
 import * as v from 'valibot'
+import { callerIn } from '../../request/caller-in-key.ts'
 import { noteDeed } from '../../rules/journal.ts'
 import { asked, leftOut, rulesOf, toldLeftOut } from '../caller-schema.ts'
 import { note } from '../change-rules.ts'
-import { digestIn } from '../digests-of.ts'
 import { inForce } from '../in-force.ts'
 import { defineOperation } from '../operation.ts'
 
@@ -27,7 +27,7 @@ export const reset = defineOperation({
       await decider.forget(keys.map(({ key }) => key))
       const { by, why } = body
       const what = `reset of ${[...new Set(keys.map(({ policy }) => policy))].join(', ')}`
-      const digests = [...new Set(keys.map(({ key }) => digestIn(key)))]
+      const digests = [...new Set(keys.map(({ key }) => callerIn(key)))]
       if (governed) await noteDeed(governed.journal, { atMs: now(), by, what, why, digests })
     }
     return { keys, leftOut: toldLeftOut(found) }

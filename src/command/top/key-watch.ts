@@ -1,5 +1,6 @@
 import type { CallerRule } from '../../request/caller/rules-of-caller.ts'
 import { readUsage } from '../../request/caller/usage-of-rules.ts'
+import { callerIn } from '../../request/caller-in-key.ts'
 import type { Store } from '../../store/store.ts'
 import { StoreError } from '../../store/store.ts'
 import type { Database } from '../upkeep/database.ts'
@@ -7,7 +8,7 @@ import { countBare } from '../upkeep/jobs.ts'
 import { SCRIPT_BUDGET_US } from '../upkeep/pace.ts'
 import { shareOfTable } from '../upkeep/share-of-table.ts'
 import { fullestTier, isAtLimit, isIdle, type Look, unitsPerSecond } from './activity.ts'
-import { identityOf, type OwnKeys } from './own-keys.ts'
+import type { OwnKeys } from './own-keys.ts'
 
 /** A key among the busiest, or among those at their limits. */
 export interface Row {
@@ -235,7 +236,7 @@ function toRow({ asked: { policy, rule }, look, unitsPerS, looks, looksAtLimit }
   const { tier, used, limit } = fullestTier(look)
   return {
     policy: policy.name,
-    identity: identityOf(rule.key),
+    identity: callerIn(rule.key),
     unitsPerS: unitsPerS === undefined ? null : Math.round(unitsPerS * 1_000) / 1_000,
     ...{ tier, used, limit },
     retryAfterMs: Math.max(...look.tiers.map(({ retryAfterMs }) => retryAfterMs)),

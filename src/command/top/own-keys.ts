@@ -40,8 +40,3 @@ export class OwnKeys {
     return { policy, route: undefined, rule }
   }
 }
-
-/** The caller in a key, as logs name it. */
-export function identityOf(key: string): string {
-  return key.slice(key.lastIndexOf('{') + 1, -1)
-}
