@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import type { AccuracyFigures, LeaseFigures } from './accuracy/measure.ts'
 import type { RedisClient } from './command-counts.ts'
 import type { GatewayFigures } from './gateway/measure.ts'
+import type { PairFigures } from './gateway/side-by-side.ts'
 import { findWrk } from './gateway/wrk.ts'
 import type { LibraryFigures } from './library/measure.ts'
 import type { OperateFigures } from './operate/measure.ts'
@@ -19,6 +20,7 @@ export interface Results {
   readonly isQuick: boolean
   readonly redis?: readonly RedisFigures[]
   readonly gateway?: readonly GatewayFigures[]
+  readonly pairs?: readonly PairFigures[]
   readonly stores?: readonly StoreFigures[]
   /** Of an object that was evicted. */
   readonly loads?: readonly LoadFigures[]

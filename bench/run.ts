@@ -17,6 +17,7 @@ import { ALL_TARGETS, MAIN_TARGETS } from './accuracy/targets.ts'
 import { connectRedis } from './command-counts.ts'
 import { type Bundle, bundle } from './gateway/bundle.ts'
 import { HOT, measureGateways } from './gateway/measure.ts'
+import { measureSideBySide } from './gateway/side-by-side.ts'
 import { BARE, HONO_RATE_LIMITER, SLUICE, UPSTASH } from './gateway/variants.ts'
 import { measureLibrary } from './library/measure.ts'
 import { measureOperate } from './operate/measure.ts'
@@ -40,12 +41,13 @@ const FULL = {
   redis: { warmUps: 1, repetitions: 7, budgetMs: 150 },
   gateway: {
     repetitions: new Map([
-      [HOT, 5],
-      [1_000, 3],
-      [100_000, 3],
+      [HOT, 3],
+      [1_000, 2],
+      [100_000, 2],
     ]),
     seconds: 2,
   },
+  pairs: { repetitions: 2, slices: 8 },
   stores: { callers: [HOT, 1_000, 100_000], repetitions: 3, seconds: 1, loads: 15 },
   operate: { repetitions: 3, slices: 8 },
   accuracy: { targets: ALL_TARGETS, repetitions: 2, durationMs: 3_000 },
@@ -56,6 +58,7 @@ const FULL = {
 const QUICK = {
   redis: { warmUps: 0, repetitions: 1, budgetMs: 40 },
   gateway: { repetitions: new Map([[HOT, 1]]), seconds: 1 },
+  pairs: { repetitions: 1, slices: 4 },
   stores: { callers: [HOT], repetitions: 1, seconds: 1, loads: 5 },
   operate: { repetitions: 1, slices: 4 },
   accuracy: { targets: MAIN_TARGETS, repetitions: 1, durationMs: 3_000 },
@@ -101,6 +104,10 @@ try {
     tell('through the gateways')
     const options = { redis, upstream, fronts, token: TOKEN, bundles, ...settings.gateway }
     results = { ...results, gateway: await measureGateways(options) }
+    tell('gateways side by side')
+    const callers = [...settings.gateway.repetitions.keys()]
+    const compared = { upstream, fronts, token: TOKEN, bundles, callers, ...settings.pairs }
+    results = { ...results, pairs: await measureSideBySide(compared) }
   }
   if (isAsked('stores')) {
     tell('over objects, and over Redis')

@@ -7,6 +7,13 @@ export function median(values: readonly number[]): number {
   return (low + high) / 2
 }
 
+/** Between these lies the middle half of the values. @throws Error without two values */
+export function quartiles(values: readonly number[]): [low: number, high: number] {
+  const sorted = values.toSorted((a, b) => a - b)
+  const half = sorted.length >> 1
+  return [median(sorted.slice(0, half)), median(sorted.slice(-half))]
+}
+
 /** The median of each figure over several rows of the same figures. */
 export function medians<T extends Readonly<Record<string, number>>>(rows: readonly T[]): T {
   const names = Object.keys(rows[0] ?? {})

@@ -37,6 +37,32 @@ const TIERS = {
 /** Reached by the first second's requests. */
 const SMALL = { own: '5/1m', peers: '5/60000' }
 
+export const BARE_PROXY: Variant = { name: NAMES.bare, source: BARE, tiers: 0, bindings: {} }
+/** Its own proxy, in the same bundle: what is missing to it is the price of the limiter. */
+export const UNLIMITED: Variant = {
+  name: NAMES.unlimited,
+  source: SLUICE,
+  tiers: 0,
+  bindings: { POLICIES: TIER.own, EXEMPT: '* /*' },
+}
+export const UPSTASH_PLAIN: Variant = {
+  name: NAMES.upstash,
+  source: UPSTASH,
+  tiers: 1,
+  bindings: { TIERS: TIER.peers },
+}
+export const UPSTASH_TIERS: Variant = {
+  name: NAMES.upstashTiers,
+  source: UPSTASH,
+  tiers: 3,
+  bindings: { TIERS: TIERS.peers },
+}
+export const PLAIN_TIERS: Variant = {
+  name: NAMES.plainTiers,
+  source: SLUICE,
+  tiers: 3,
+  bindings: { POLICIES: TIERS.own },
+}
 export const PLAIN: Variant = { name: NAMES.plain, source: SLUICE, tiers: 1, bindings: { POLICIES: TIER.own } }
 export const LEASED: Variant = {
   name: NAMES.leases,
@@ -53,10 +79,9 @@ export const FLOODED: Variant = {
 }
 
 export const ONE_TIER: readonly Variant[] = [
-  { name: NAMES.bare, source: BARE, tiers: 0, bindings: {} },
-  // Its own proxy, in the same bundle: what is missing to it is the price of the limiter.
-  { name: NAMES.unlimited, source: SLUICE, tiers: 0, bindings: { POLICIES: TIER.own, EXEMPT: '* /*' } },
-  { name: NAMES.upstash, source: UPSTASH, tiers: 1, bindings: { TIERS: TIER.peers } },
+  BARE_PROXY,
+  UNLIMITED,
+  UPSTASH_PLAIN,
   { name: NAMES.honoRateLimiter, source: HONO_RATE_LIMITER, tiers: 1, bindings: { TIERS: TIER.peers } },
   PLAIN,
   LEASED,
@@ -65,8 +90,8 @@ export const ONE_TIER: readonly Variant[] = [
 ]
 
 export const THREE_TIERS: readonly Variant[] = [
-  { name: NAMES.upstashTiers, source: UPSTASH, tiers: 3, bindings: { TIERS: TIERS.peers } },
-  { name: NAMES.plainTiers, source: SLUICE, tiers: 3, bindings: { POLICIES: TIERS.own } },
+  UPSTASH_TIERS,
+  PLAIN_TIERS,
   { name: NAMES.leasesTiers, source: SLUICE, tiers: 3, bindings: { POLICIES: TIERS.own, LEASES: 'auto' } },
 ]
 

@@ -1,5 +1,6 @@
 import type { AccuracyFigures, LeaseFigures } from '../accuracy/measure.ts'
 import type { GatewayFigures } from '../gateway/measure.ts'
+import type { PairFigures } from '../gateway/side-by-side.ts'
 import type { LibraryFigures } from '../library/measure.ts'
 import type { OperateFigures } from '../operate/measure.ts'
 import { NEW_CALLER, type RedisFigures } from '../redis/measure.ts'
@@ -18,6 +19,7 @@ const DOLLARS_PER_COMMAND = 0.2 / 100_000
 export function printTables({
   redis,
   gateway,
+  pairs,
   stores,
   loads,
   operate,
@@ -34,6 +36,7 @@ export function printTables({
     print('Through the gateway', gateway.map(gatewayRow))
     print('Cost of a million requests', gateway.filter(({ restLatencyMs }) => restLatencyMs === 0).map(costRow))
   }
+  if (pairs) print('Side by side: two gateways in turns, second by second', pairs.map(pairRow))
   if (stores)
     print(
       'The same gateway over each store',
@@ -128,24 +131,30 @@ function loadRow({ entries, elapsedMs, processorMs, rowsRead }: LoadFigures): Ro
   return { 'entries of its log': entries, ms: round(elapsedMs), 'CPU ms': round(processorMs), 'rows read': rowsRead }
 }
 
-function operateRow({
-  variant,
-  setting,
-  offPerSecond,
-  onPerSecond,
-  offUs,
-  onUs,
-  ofProcessor,
-  ofSpeed,
-}: OperateFigures): Row {
+function pairRow({ names, callers, restLatencyMs, ...compared }: PairFigures): Row {
+  const [low, high] = compared.ofSpeedMiddle.map(round)
+  return {
+    gateway: names[0],
+    beside: names[1],
+    callers,
+    'REST + ms': restLatencyMs,
+    'requests/s': Math.round(compared.first.perSecond),
+    'those of the other': Math.round(compared.second.perSecond),
+    ratio: round(compared.ofSpeed),
+    'middle half': `${low} – ${high}`,
+    'by processor time': round(compared.ofProcessor),
+  }
+}
+
+function operateRow({ variant, setting, first, second, ofSpeed, ofProcessor }: OperateFigures): Row {
   return {
     gateway: variant,
     on: setting,
-    'requests/s off': Math.round(offPerSecond),
-    'requests/s on': Math.round(onPerSecond),
+    'requests/s off': Math.round(second.perSecond),
+    'requests/s on': Math.round(first.perSecond),
     'on ÷ off': round(ofSpeed),
-    'CPU µs off': round(offUs),
-    'CPU µs on': round(onUs),
+    'CPU µs off': round(second.us),
+    'CPU µs on': round(first.us),
     'by processor time': round(ofProcessor),
   }
 }
