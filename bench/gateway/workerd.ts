@@ -10,8 +10,8 @@ import { unstable_readConfig as readConfig } from 'wrangler'
 import { endTogether } from '../../tools/end-together.ts'
 import type { Bundle } from './bundle.ts'
 
-const WORKERD = fileURLToPath(import.meta.resolve('../../node_modules/.bin/workerd'))
-const START_TIMEOUT_MS = 20_000
+export const WORKERD = fileURLToPath(import.meta.resolve('../../node_modules/.bin/workerd'))
+const START_TIMEOUT_MS = 120_000
 /** Of the clock in which Linux tells processor time: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html */
 const TICKS_PER_SECOND = 100
 
@@ -28,6 +28,8 @@ export interface GatewayOptions {
   readonly bindings: Readonly<Record<string, string>>
   /** Where the bundle's Durable Objects keep their databases; left out, it has no objects. */
   readonly objects?: 'memory' | 'disk'
+  /** Started in place of workerd, with its arguments. */
+  readonly program?: string
   /** More options of `workerd serve`. */
   readonly args?: readonly string[]
 }
@@ -38,12 +40,12 @@ export interface GatewayOptions {
  */
 export async function startGateway(
   bundle: Pick<Bundle, 'folder' | 'modules'>,
-  { bindings, objects, args = [] }: GatewayOptions,
+  { bindings, objects, program = WORKERD, args = [] }: GatewayOptions,
 ): Promise<Gateway> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-workerd-'))
   const file = join(folder, 'config.capnp')
   await writeFile(file, await capnp(bundle, { bindings, ...(objects && { objects }) }, folder))
-  const child = spawn(WORKERD, ['serve', '--control-fd=3', ...args, '-I', bundle.folder, file], {
+  const child = spawn(program, ['serve', '--control-fd=3', ...args, '-I', bundle.folder, file], {
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
     detached: true,
   })

@@ -62,9 +62,9 @@ function releasedAfter(charged: Promise<void>, hold: Hold): Hold {
 
 /**
  * Reports in a response how the limits stand.
- * @param nowMs milliseconds since the Unix epoch
+ * @param now milliseconds since the Unix epoch
  */
-export function tellLimits(headers: ResponseFields, verdict: Verdict, dialect: Dialect, nowMs: number): void {
+export function tellLimits(headers: ResponseFields, verdict: Verdict, dialect: Dialect, now: () => number): void {
   if (verdict.degraded !== undefined) headers.set('Sluice-Degraded', verdict.degraded)
-  if ('tiers' in verdict) addRateLimitFields(headers, dialect, verdict.tiers, nowMs)
+  if ('tiers' in verdict) addRateLimitFields(headers, dialect, verdict.tiers, now)
 }

@@ -72,7 +72,7 @@ export function createProtect(options: ProtectOptions): Protect {
         ? await goOn(request, verdict, context, answers)
         : { response: await (answers.refuse ?? refusal)(verdict), verdict }
     if (observed && verdict.kind === 'admitted') observer?.answered(observed, answered.response.status)
-    tellLimits(answered.response.headers, answered.verdict, dialect, now())
+    tellLimits(answered.response.headers, answered.verdict, dialect, now)
     return answered.response
   }
 

@@ -10,13 +10,13 @@ export type Dialect = (typeof DIALECTS)[number]
 
 /**
  * Adds what the tiers say to a response, in the configured dialect.
- * @param nowMs milliseconds since the Unix epoch
+ * @param now milliseconds since the Unix epoch
  */
 export function addRateLimitFields(
   headers: Pick<Headers, 'has' | 'set' | 'append'>,
   dialect: Dialect,
   tiers: readonly TierReport[],
-  nowMs: number,
+  now: () => number,
 ): void {
   if (tiers.length === 0 || dialect === 'off') return
   if (dialect === 'draft-11') {
@@ -44,7 +44,7 @@ export function addRateLimitFields(
         'X-RateLimit-Limit': String(tightest.limit),
         'X-RateLimit-Remaining': String(tightest.remaining),
         // Seconds since the Unix epoch, as GitHub and most others use it.
-        'X-RateLimit-Reset': String(wholeSeconds(nowMs + tightest.resetMs)),
+        'X-RateLimit-Reset': String(wholeSeconds(now() + tightest.resetMs)),
       })
       return
   }

@@ -88,7 +88,7 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
         res.statusCode = verdict.kind === 'limited' ? 429 : 503
         for (const [name, value] of Object.entries(retryAfter(verdict.retryAfterMs))) res.setHeader(name, value)
         res.setHeader('Cache-Control', 'no-store')
-        tellLimits(fieldsOf(res), verdict, dialect, now())
+        tellLimits(fieldsOf(res), verdict, dialect, now)
         await onLimited(req, res, told.rateLimit)
       } else await answer(res, refusal(verdict), verdict)
       return false
@@ -101,7 +101,7 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
     const body = await response.text()
     res.statusCode = response.status
     for (const [name, value] of response.headers) res.setHeader(name, value)
-    if (verdict) tellLimits(fieldsOf(res), verdict, dialect, now())
+    if (verdict) tellLimits(fieldsOf(res), verdict, dialect, now)
     res.end(body)
   }
 
@@ -118,7 +118,7 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
     onHeaders(res, () => {
       const headers = fieldsOf(res)
       told ??= onHead({ status: res.statusCode, headers })
-      tellLimits(headers, told, dialect, now())
+      tellLimits(headers, told, dialect, now)
     })
     onClose(() => {
       // A client that goes away must not keep what it has asked for from being a failure: handlers go on, and tell.

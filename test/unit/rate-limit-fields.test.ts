@@ -26,7 +26,7 @@ function reportsOf(limits: string, usage: readonly Partial<TierUsage>[]): readon
 
 function fieldsOf(dialect: Dialect, tiers: readonly TierReport[], sent: Readonly<Record<string, string>> = {}) {
   const headers = new Headers(sent)
-  addRateLimitFields(headers, dialect, tiers, NOW_MS)
+  addRateLimitFields(headers, dialect, tiers, () => NOW_MS)
   return Object.fromEntries(headers)
 }
 
