@@ -1,5 +1,6 @@
 import type { AlgorithmName } from '../limit/algorithm-table.ts'
-import type { Decision, DecisionRequest, Rule } from '../limit/rule.ts'
+import { MAX_AFTER } from '../limit/read-block.ts'
+import type { Block, Decision, DecisionRequest, Rule } from '../limit/rule.ts'
 import type { CallContext } from '../store/call-context.ts'
 import { Deadlines } from '../store/deadlines.ts'
 import { type Difference, type Store, StoreError } from '../store/store.ts'
@@ -35,6 +36,9 @@ export interface ShadowStoreCounts {
 const NONE: ShadowStoreCounts = { decisions: 0, refusedByShadowOnly: 0, refusedByStoreOnly: 0, failures: 0 }
 const LOG_INTERVAL_MS = 60_000
 
+/** Refusals are counted beside, but who is blocked is up to the store: an earlier block would not be prolonged by its own. */
+const UNBLOCKED: Block = { blockMs: 1, after: MAX_AFTER }
+
 /** What one decision has charged beside. */
 interface Charged {
   /** When, by the shadow's clock; undefined if that is not known. */
@@ -44,8 +48,8 @@ interface Charged {
 
 /**
  * A store, and beside it another one that is to take its place: it is charged what the first has charged, so that its
- * windows are full when it does. It refuses nothing, nobody waits for it, and its failures change nothing. What differs
- * is counted.
+ * windows are full when it does, and blocks whom the first has blocked. It refuses nothing, nobody waits for it, and its
+ * failures change nothing. What differs is counted.
  *
  * `revoke` is passed on alone: where a decision got no answer, nothing was charged beside, and what could not be released
  * was released there before.
@@ -79,7 +83,7 @@ export class ShadowedStore extends StoreAround {
   override async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
     const decision = await this.store.decide(request, context)
     if (decision.granted > 0 && request.mode !== 'peek') this.#charge(request, decision, context)
-    else if (request.mode !== 'peek') this.#goOn(this.#compareRefusal(request, context), context)
+    else if (request.mode !== 'peek') this.#goOn(this.#refuse(request, decision, context), context)
     return decision
   }
 
@@ -154,6 +158,17 @@ export class ShadowedStore extends StoreAround {
     )
   }
 
+  /** Hears beside whether it would have refused as well, then lets it remember what the refusal leads to. */
+  async #refuse(request: DecisionRequest, decision: Decision, context: CallContext | undefined): Promise<void> {
+    const refusedAtMs = this.#now()
+    try {
+      await this.#compareRefusal(request, context)
+    } finally {
+      const rules = penaltiesOf(request, decision, this.#now() - refusedAtMs)
+      if (rules.length > 0) await this.#guarded.decide({ mode: 'all', permits: 1, rules }, besideOf(context))
+    }
+  }
+
   async #compareRefusal(request: DecisionRequest, context: CallContext | undefined): Promise<void> {
     const permits = request.mode === 'partial' ? 1 : request.permits
     const { granted } = await this.#guarded.decide({ mode: 'peek', permits, rules: request.rules }, besideOf(context))
@@ -199,6 +214,25 @@ function wasCharged({ mode, rules }: DecisionRequest, decision: Decision, index:
   if (counts === 'failures' || !isCharged(decision, index)) return false
   // Of a rule for newcomers that did not apply, nothing is used.
   return counts !== 'identities' || !!decision.usage[index]?.some(({ remaining }, at) => remaining !== tiers[at]?.limit)
+}
+
+/**
+ * What makes the shadow remember a refusal: of each rule that blocks who is refused, a cost that nothing can ever admit.
+ * @param elapsedMs since the refusal
+ */
+function penaltiesOf({ mode, permits, rules }: DecisionRequest, decision: Decision, elapsedMs: number): Rule[] {
+  // It may have been refused for a moment only, which leads to nothing. If a block is running, the next refusal tells.
+  if (decision.isProvisional) return []
+  return rules.flatMap((rule, index) => {
+    const usage = decision.usage[index] ?? []
+    const wanted = rule.cost * (mode === 'partial' ? 1 : permits)
+    if (!rule.block || !rule.enforced || !usage.some(({ retryAfterMs }) => retryAfterMs > 0)) return []
+    const blockedMs = usage[0]?.blockedMs
+    const isRefusal = usage.some(({ remaining }) => remaining < wanted)
+    if (blockedMs === undefined && !isRefusal) return []
+    const block = blockedMs === undefined ? UNBLOCKED : { blockMs: Math.max(1, blockedMs - elapsedMs), after: 1 }
+    return [{ ...rule, block, cost: Number.MAX_SAFE_INTEGER, reserved: 0, counts: 'requests' }]
+  })
 }
 
 /** Its calls have deadlines of their own: those of the request end with its response. */

@@ -33,6 +33,7 @@ beforeAll(async () => {
         cost: 20,
         settle: 'header:x-units',
       },
+      { name: 'guarded', by: 'header:x-guarded', missing: 'skip', limits: '1/1h', block: '2h', after: 2 },
       { name: 'slots', by: 'token', algorithm: 'concurrency', limits: '2', match: '/slots' },
     ],
     STORE_TIMEOUT_MS: 30_000,
@@ -73,14 +74,21 @@ async function admin(at: number, path: string, body?: object) {
   return (await fetch(new URL(`/_sluice/admin/${path}`, site.urls[at]), { headers, ...init })).json()
 }
 
-interface Usage {
-  readonly tiers: readonly { readonly policy: string; readonly left: number }[]
+interface TierUsed {
+  readonly policy: string
+  readonly left: number
+  readonly blockedUntilMs: number | null
 }
 
-/** Units left of a policy, as one of the stores knows them. */
+/** The tier of a policy, as one of the stores knows it. */
+async function tierOf(at: number, policy: string, caller: object): Promise<TierUsed | undefined> {
+  const { tiers } = (await admin(at, 'usage', { caller })) as { readonly tiers: readonly TierUsed[] }
+  return tiers.find((each) => each.policy === policy)
+}
+
+/** Units left of a policy. */
 async function left(at: number, policy: string, caller: object): Promise<number | undefined> {
-  const usage = (await admin(at, 'usage', { caller })) as Usage
-  return usage.tiers.find((each) => each.policy === policy)?.left
+  return (await tierOf(at, policy, caller))?.left
 }
 
 describe.each([
@@ -112,6 +120,17 @@ describe.each([
     expect((await Promise.all(asked)).map(({ status }) => status).sort()).toEqual([200, 200, 429])
     const caller = { token: `Bearer ${token}`, route: 'GET /slots' }
     await expect.poll(() => left(after, 'slots', caller)).toBe(2)
+  })
+
+  test('keeps whoever is blocked by a penalty out', async () => {
+    const guarded = randomUUID()
+    const caller = { header: { 'x-guarded': guarded } }
+    expect(await statuses(before, 3, randomUUID(), { 'X-Guarded': guarded })).toEqual([200, 429, 429])
+    const blockedUntilMs = async (at: number) => (await tierOf(at, 'guarded', caller))?.blockedUntilMs
+    await expect.poll(() => blockedUntilMs(after)).toEqual(expect.any(Number))
+    const [first, second] = [await blockedUntilMs(before), await blockedUntilMs(after)]
+    expect(Math.abs((second ?? 0) - (first ?? 0))).toBeLessThan(60_000)
+    expect(await statuses(after, 1, randomUUID(), { 'X-Guarded': guarded })).toEqual([429])
   })
 
   test('keeps who is blocked out', async () => {

@@ -1,16 +1,19 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ShadowedStore } from '../../src/decide/shadowed-store.ts'
-import type { AlgorithmName } from '../../src/limit/algorithm-table.ts'
+import { ALGORITHMS, type AlgorithmName } from '../../src/limit/algorithm-table.ts'
 import type { Decision, DecisionRequest, Rule } from '../../src/limit/rule.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import type { Store } from '../../src/store/store.ts'
 import { type Admission, expectNoWindowOver } from '../support/admissions.ts'
 import {
+  anyBlock,
+  anyBlocks,
   anyCost,
   anyCounts,
   anyDemands,
   anyRule,
+  blocking,
   counting,
   demanded,
   forwardUs,
@@ -41,6 +44,8 @@ interface Step {
   readonly delayUs: number
 }
 
+const MOST_DELAY_US = 200_000
+
 const steps: fc.Arbitrary<Step[]> = fc.array(
   fc.record({
     gapUs: forwardUs,
@@ -48,7 +53,7 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
     mode: fc.constantFrom('all', 'all', 'partial'),
     permits: fc.integer({ min: 1, max: 4 }),
     leaseMs: fc.constantFrom(0, 0, 0, 40),
-    delayUs: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 200_000 })),
+    delayUs: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: MOST_DELAY_US })),
   }),
   LONG,
 )
@@ -62,7 +67,10 @@ const move = fc.record({
   skewUs: fc.integer({ min: -1_500_000, max: 1_500_000 }),
 })
 
-/** What both stores admit, the move included, by the time of the test. */
+/**
+ * What both stores admit, the move included, by the time of the test. Whom the old one has blocked, the new one refuses
+ * until then, and for no longer than it learned of that too late.
+ */
 async function admittedOver(
   rule: Rule,
   [openOld, openNew]: readonly [() => TimedDecider, () => TimedDecider],
@@ -78,6 +86,7 @@ async function admittedOver(
   const movesAt = beginsAt + Math.floor(lasts * (traffic.length - beginsAt))
   let begunUs = nowUs
   let latestUs = nowUs
+  let blockedUntilMs = 0
   const admitted: Admission[] = []
   for (const [index, { gapUs, cost, mode, permits, leaseMs, delayUs: lateUs }] of traffic.entries()) {
     nowUs += gapUs
@@ -93,18 +102,31 @@ async function admittedOver(
       permits,
       ...(rule.algorithm === 'sliding-window' && { leaseMs }),
     })
-    const { granted } = await store.decide(request, callContext(background))
+    if (index === movesAt) {
+      const { usage } = await next.decide({ ...request, mode: 'peek' })
+      const oldMs = Math.max(0, blockedUntilMs - nowUs / 1000)
+      expect(blockedMsOf(usage)).toBeLessThanOrEqual(oldMs + MOST_DELAY_US / 1000 + 1)
+    }
+    const { granted, usage } = await store.decide(request, callContext(background))
     await Promise.all(background)
+    // Clocks may differ by part of a millisecond.
+    if (store === next && nowUs / 1000 < blockedUntilMs - 1) expect(granted).toBe(0)
+    if (store !== next) blockedUntilMs = Math.max(blockedUntilMs, nowUs / 1000 + blockedMsOf(usage))
     if (granted > 0) admitted.push({ ms: nowUs / 1000, cost: granted * cost })
   }
   expect(beside.counts.failures).toBe(0)
   return admitted
 }
 
+function blockedMsOf([tiers]: Decision['usage']): number {
+  return tiers?.[0]?.blockedMs ?? 0
+}
+
 /** After this, what was charged before the move began matters no more. */
 function forgetsAfterMs(rule: Rule): number {
   const longestMs = Math.max(...rule.tiers.map(({ windowMs }) => windowMs))
-  return rule.burst === undefined ? longestMs : (longestMs * rule.burst) / (rule.tiers[0]?.limit ?? 1)
+  const fullMs = rule.burst === undefined ? longestMs : (longestMs * rule.burst) / (rule.tiers[0]?.limit ?? 1)
+  return Math.max(fullMs, rule.block?.blockMs ?? 0)
 }
 
 describe.each([
@@ -150,6 +172,23 @@ describe.each([
       )
     },
   )
+
+  test.each(EVERY_ALGORITHM.filter((name) => !ALGORITHMS[name].holdsSlots))(
+    '%s: whoever is blocked stays so over the move',
+    async (name) => {
+      // Low limits and long blocks, so that somebody is blocked at most moves.
+      const blocked = fc.tuple(anyRule(name), anyBlock).map(([rule, { blockMs, after }]) => {
+        const tiers = rule.tiers.map(({ limit, windowMs }) => ({ limit: Math.min(limit, 60), windowMs }))
+        return { ...rule, tiers, block: { blockMs: 1_000 + blockMs, after } }
+      })
+      await expectProperty(
+        fc.asyncProperty(blocked, move, async (rule, moved) => {
+          await admittedOver(rule, stores, moved)
+        }),
+        60,
+      )
+    },
+  )
 })
 
 const MIXED: fc.Arbitrary<Rule[]> = fc.array(fc.constantFrom<AlgorithmName>(...EVERY_ALGORITHM).chain(anyRule), {
@@ -168,7 +207,8 @@ test('what is charged beside from the start stands as in the store, whatever is 
     units: fc.integer({ min: -5, max: 5 }),
   })
   await expectProperty(
-    fc.asyncProperty(MIXED, fc.array(action, LONG), async (rules, actions) => {
+    fc.asyncProperty(MIXED, anyBlocks, fc.array(action, LONG), async (mixed, blocks, actions) => {
+      const rules = blocking(mixed, blocks)
       let nowMs = Math.ceil(START_MS)
       const [store, shadow] = [new MemoryStore(() => nowMs), new MemoryStore(() => nowMs)]
       const beside = new ShadowedStore({ store, shadow, now: () => nowMs, timeoutMs: 60_000, log: () => {} })
@@ -205,6 +245,11 @@ test('what is charged beside from the start stands as in the store, whatever is 
           const peek = take([rule], { mode: 'peek' })
           expect(await shadow.decide(peek)).toEqual(await store.decide(peek))
         }
+      }
+      // As many more refusals lead to a block in both.
+      for (let i = 0; i < 5; i++) {
+        const refused = take(rules.map((rule) => ({ ...rule, cost: capacityOf(rule) + 1 })))
+        expect(await shadow.decide(refused)).toEqual(await store.decide(refused))
       }
     }),
     60,

@@ -91,17 +91,17 @@ export function counting(rules: readonly Rule[], counts: readonly Counts[]): Rul
   return rules.map((rule, index) => ({ ...rule, counts: counts[index] ?? 'requests' }))
 }
 
+/** What a refusal leads to. */
+export const anyBlock: fc.Arbitrary<Block> = fc.record({
+  blockMs: fc.oneof(fc.integer({ min: 1, max: 50 }), fc.integer({ min: 1, max: 6_000 })),
+  after: fc.constantFrom(1, 1, 2, 5),
+})
+
 /** What a refusal by each rule leads to; often nothing. */
-export const anyBlocks: fc.Arbitrary<(Block | undefined)[]> = fc.array(
-  fc.option(
-    fc.record({
-      blockMs: fc.oneof(fc.integer({ min: 1, max: 50 }), fc.integer({ min: 1, max: 6_000 })),
-      after: fc.constantFrom(1, 1, 2, 5),
-    }),
-    { nil: undefined },
-  ),
-  { minLength: MOST_RULES, maxLength: MOST_RULES },
-)
+export const anyBlocks: fc.Arbitrary<(Block | undefined)[]> = fc.array(fc.option(anyBlock, { nil: undefined }), {
+  minLength: MOST_RULES,
+  maxLength: MOST_RULES,
+})
 
 /** Slots are never blocked. */
 export function blocking(rules: readonly Rule[], blocks: readonly (Block | undefined)[]): Rule[] {

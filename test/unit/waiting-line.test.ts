@@ -93,6 +93,17 @@ describe('a reservation that does not fit', () => {
     expect(reserve(6, 0, { rule: { ...RULE, enforced: false } })).toBe(0)
   })
 
+  test('leads to a block only if no wait could have helped', () => {
+    const rule = { ...RULE, block: { blockMs: 60_000, after: 1 } }
+    const blockedMs = () => {
+      const peek = machine.reserve({ mode: 'peek', permits: 1, rule }, START_US)
+      return peek?.usage[0]?.blockedMs
+    }
+    for (const id of [1, 2]) reserve(id, 0, { rule })
+    expect([reserve(3, 0, { rule, patienceMs: 0 }), blockedMs()]).toEqual([0, undefined])
+    expect([reserve(4, 0, { rule, permits: 3 }), blockedMs()]).toEqual([0, 60_000])
+  })
+
   test('writes nothing while it waits', () => {
     for (const id of [1, 2]) reserve(id)
     const { written } = rows

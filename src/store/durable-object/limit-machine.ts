@@ -93,7 +93,10 @@ export class LimitMachine {
     const isNew = tellsNewIdentities(rule) && (state === undefined || this.#holdsNewcomersAlone(state))
     // A block that runs already does not depend on what others do.
     const isBlocked = !changed && (usage[0]?.blockedMs ?? 0) > 0
-    const isProvisional = !isBlocked && this.#mayGiveBack
+    const returnable = this.#returnable
+    const isProvisional = !isBlocked && returnable > 0
+    const wanted = rule.cost * (mode === 'partial' ? 1 : permits)
+    const isCertain = usage.some(({ remaining }) => remaining + returnable < wanted)
     const noCharge = { charged: 0, forfeited: 0 }
     const vote = { usage, fitting, chargeable, ...noCharge, nowMs, isNew, isProvisional, isVoid: false }
     const decided = shared && this.#decided(shared.id, nowMs)
@@ -104,8 +107,8 @@ export class LimitMachine {
       const isVoid = granted === 0
       return { ...vote, fitting: granted, chargeable: granted, charged: granted, isProvisional: false, isVoid }
     }
-    // What may be given back at any moment refuses nobody for longer.
-    if (changed && !isProvisional) this.#penalize(rule, nowUs, changed)
+    // What may be given back at any moment, and would then suffice, refuses nobody for longer.
+    if (changed && isCertain) this.#penalize(rule, nowUs, changed)
     // A shadow rule alone is not what limits a grant.
     const mayBePart = mode === 'partial' && (rule.enforced || shared !== undefined)
     const isCharged = mode !== 'peek' && (mayBePart || chargeable >= permits)
@@ -229,9 +232,11 @@ export class LimitMachine {
     return latestMs
   }
 
-  get #mayGiveBack(): boolean {
-    for (const { isGranted } of this.#book.open.values()) if (!isGranted) return true
-    return false
+  /** Units that may be given back at any moment. */
+  get #returnable(): number {
+    let units = 0
+    for (const { isGranted, permits, cost } of this.#book.open.values()) if (!isGranted) units += permits * cost
+    return units
   }
 
   /** Never before the time of the last charge, whatever this machine's clock, or that of the one before it, shows. */
