@@ -5,8 +5,10 @@ import type { Variant } from './variants.ts'
 import { type Gateway, startGateway } from './workerd.ts'
 import { load } from './wrk.ts'
 
-/** A second each, before anything is counted: what is hot is still being compiled. */
-const WARM_UPS = 3
+/** Before anything is counted: what is hot is still being compiled. */
+const WARM_UP_S = 3
+/** A gateway begins each slice as after a pause, with no leases. Of a short slice, that would be a large part. */
+const SLICE_S = 2
 
 export interface Pace {
   readonly perSecond: number
@@ -14,7 +16,7 @@ export interface Pace {
   readonly us: number
 }
 
-/** Two gateways that were loaded in turns, second by second; each figure is the median of all turns. */
+/** Two gateways that were loaded in short turns; each figure is the median of all turns. */
 export interface Comparison {
   readonly first: Pace
   readonly second: Pace
@@ -33,7 +35,7 @@ export interface CompareOptions {
   readonly callers: number
   /** Pairs of processes: two of the same gateway can differ for as long as they live. */
   readonly repetitions: number
-  /** Seconds that each of them is loaded for, in turns with the other. */
+  /** How often each of them is loaded for a moment, in turns with the other. */
   readonly slices: number
 }
 
@@ -71,10 +73,8 @@ async function takeTurns(one: Compared, other: Compared, options: CompareOptions
   await using first = await start(one, options)
   await using second = await start(other, options)
   const { callers, slices } = options
-  for (let warmUp = 0; warmUp < WARM_UPS; warmUp++) {
-    await slice(first, callers)
-    await slice(second, callers)
-  }
+  await slice(first, callers, WARM_UP_S)
+  await slice(second, callers, WARM_UP_S)
   const turns: Turn[] = []
   for (let turn = 0; turn < slices; turn++) {
     // Neither is always the first.
@@ -94,9 +94,9 @@ async function start(
   return { ...gateway, [Symbol.asyncDispose]: gateway.stop }
 }
 
-async function slice(gateway: Gateway, callers: number): Promise<Pace> {
+async function slice(gateway: Gateway, callers: number, seconds = SLICE_S): Promise<Pace> {
   const beforeUs = runUs(gateway.pid)
-  const { requestsPerSecond, sent, failed } = await load({ url: gateway.url, name: 'compared', callers, seconds: 1 })
+  const { requestsPerSecond, sent, failed } = await load({ url: gateway.url, name: 'compared', callers, seconds })
   if (failed > 0) throw new Error(`${failed} requests failed`)
   return { perSecond: requestsPerSecond, us: (runUs(gateway.pid) - beforeUs) / sent }
 }
