@@ -8,7 +8,7 @@ import type { Length } from './scenario.ts'
 import { startTraffic } from './traffic.ts'
 import { type FaultyUpstream, startFaultyUpstream } from './upstream.ts'
 
-const WARM_UP_REQUESTS = 300
+const WARM_UP_REQUESTS_A_POINT = 75
 /** Half of what Cloudflare gives an isolate. workerd has no limit of its own, and ends when this one is passed. */
 const V8_FLAGS = ['--max-heap-size=64']
 const KEY_PREFIX = 'faults'
@@ -51,7 +51,7 @@ export async function startSite(length: Length, given?: Bundle): Promise<Site> {
   // Compiled, connected, and as large as it is going to be.
   const urls = points.map(({ url }) => url)
   const traffic = startTraffic({ ...length, points: urls, upstream })
-  await traffic.answered(WARM_UP_REQUESTS)
+  await traffic.answered(WARM_UP_REQUESTS_A_POINT * length.points)
   await traffic.stop()
   return {
     points,

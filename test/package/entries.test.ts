@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { createTestHarness, type TestHarness } from 'wrangler'
 import { bundleProgram } from '../../tools/package-sizes.ts'
-import { installProject, type Project } from '../support/installed-project.ts'
+import { type InstalledProject, installProject, type Project } from '../support/installed-project.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -72,7 +72,7 @@ test('the packed file is as bundlers, Node and TypeScript expect it', async () =
 })
 
 describe('a project with nothing but the package', () => {
-  let project: Project
+  let project: InstalledProject
   beforeAll(async () => {
     project = await installProject({ from: USES_FOLDER, packed: inject('packed'), packages: [inject('packed')] })
   })
@@ -100,7 +100,7 @@ describe('a project with nothing but the package', () => {
 })
 
 describe('a project with the package and all that its entries can use', () => {
-  let project: Project
+  let project: InstalledProject
   let workerd: TestHarness
   beforeAll(async () => {
     const peers = Object.keys(peerDependencies).map((peer) => `${peer}@${devDependencies[peer]}`)

@@ -11,17 +11,13 @@ export interface ProjectOptions {
   readonly from: string
   /** The packed file, which comes to lie beside. */
   readonly packed: string
-  /** What to install beside that which a package.json in `from` names: names of packages, or files. */
-  readonly packages?: readonly string[]
-  /** Tools to link from the repository. To install them once more would take long. */
-  readonly tools?: readonly string[]
+  /** What to install: names of packages, or files. */
+  readonly packages: readonly string[]
 }
 
 /** A project of somebody who uses the package, in a folder outside of the repository. */
 export interface Project {
   readonly folder: string
-  /** Names of all packages that npm installed, those that others brought among them. */
-  readonly packages: readonly string[]
   /**
    * Runs a command in the project's folder.
    * @returns what it wrote to its standard output
@@ -31,34 +27,78 @@ export interface Project {
   remove(): Promise<void>
 }
 
-/** Copies files into a new project, and installs packages there without their development dependencies. */
-export async function installProject({ from, packed, packages = [], tools = [] }: ProjectOptions): Promise<Project> {
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-project-'))
-  const run: Project['run'] = async (command, args, env) => {
-    // What is compiled here is never seen again: no other project has its paths.
-    const variables = { ...process.env, NODE_COMPILE_CACHE: undefined, ...env }
-    const running = promisify(execFile)(command, args, { cwd: folder, env: variables })
-    const { stdout } = await running.catch(({ stdout, stderr }) => {
-      throw new Error(`${[command, ...args].join(' ')}\n${stdout}${stderr}`)
-    })
-    return stdout
-  }
+export interface InstalledProject extends Project {
+  /** Names of all packages that npm installed, those that others brought among them. */
+  readonly packages: readonly string[]
+}
+
+/** Copies files into a new project, and installs packages there. */
+export async function installProject({ from, packed, packages }: ProjectOptions): Promise<InstalledProject> {
+  const project = await copyProject(from)
+  const { folder, run } = project
   await writeFile(join(folder, 'package.json'), '{ "private": true, "type": "module" }')
-  await cp(from, folder, { recursive: true, filter: (file) => basename(file) !== 'node_modules' })
   await cp(packed, join(folder, basename(packed)))
   // What is not the package itself, the repository's own installation has left in npm's cache.
-  const flags = ['--prefer-offline', '--no-audit', '--no-fund', '--ignore-scripts', '--omit=dev']
-  await run('npm', ['install', ...flags, ...packages])
-  for (const tool of tools) {
-    const link = join(folder, 'node_modules', tool)
-    await mkdir(dirname(link), { recursive: true })
-    await symlink(join(ROOT, 'node_modules', tool), link)
-  }
+  await run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', '--ignore-scripts', ...packages])
   const lock = JSON.parse(await readFile(join(folder, 'node_modules/.package-lock.json'), 'utf8'))
+  return { ...project, packages: Object.keys(lock.packages).map((path) => path.replace(/^.*node_modules\//, '')) }
+}
+
+/**
+ * Copies a project with a package.json of its own, and gives it what that names and nothing else, as npm would: the
+ * package from the packed file, and all others from the repository, which has installed the same versions.
+ * @throws Error if it has others
+ */
+export async function linkProject({ from, packed }: Omit<ProjectOptions, 'packages'>): Promise<Project> {
+  const project = await copyProject(from)
+  const modules = join(project.folder, 'node_modules')
+  const { dependencies, devDependencies } = await manifestIn(from)
+  const { sluice, ...others } = { ...dependencies, ...devDependencies }
+  if (sluice !== `file:${basename(packed)}`) throw new Error(`${from} names ${sluice}, and not ${basename(packed)}`)
+  const own = join(modules, 'sluice')
+  await mkdir(own, { recursive: true })
+  await project.run('tar', ['-xzf', packed, '-C', own, '--strip-components=1'])
+  await linkInto(modules, others)
+  await linkInto(join(own, 'node_modules'), (await manifestIn(own)).dependencies)
+  return project
+}
+
+async function copyProject(from: string): Promise<Project> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-project-'))
+  await cp(from, folder, { recursive: true, filter: (file) => basename(file) !== 'node_modules' })
   return {
     folder,
-    packages: Object.keys(lock.packages).map((path) => path.replace(/^.*node_modules\//, '')),
-    run,
+    async run(command, args, env) {
+      // What is compiled here is never seen again: no other project has its paths.
+      const variables = { ...process.env, NODE_COMPILE_CACHE: undefined, ...env }
+      const running = promisify(execFile)(command, args, { cwd: folder, env: variables })
+      const { stdout } = await running.catch(({ stdout, stderr }) => {
+        throw new Error(`${[command, ...args].join(' ')}\n${stdout}${stderr}`)
+      })
+      return stdout
+    },
     remove: () => rm(folder, { recursive: true }),
   }
+}
+
+async function linkInto(modules: string, versions: Readonly<Record<string, string>>): Promise<void> {
+  for (const [name, version] of Object.entries(versions)) {
+    const installed = join(ROOT, 'node_modules', name)
+    const { version: found } = await manifestIn(installed)
+    if (found !== version) throw new Error(`${name} is to be ${version}, and ${found} is installed`)
+    const link = join(modules, name)
+    await mkdir(dirname(link), { recursive: true })
+    await symlink(installed, link)
+  }
+}
+
+interface Manifest {
+  readonly version?: string
+  readonly dependencies: Readonly<Record<string, string>>
+  readonly devDependencies: Readonly<Record<string, string>>
+}
+
+async function manifestIn(folder: string): Promise<Manifest> {
+  const manifest = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'))
+  return { dependencies: {}, devDependencies: {}, ...manifest }
 }
