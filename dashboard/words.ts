@@ -11,6 +11,11 @@ export function countBetween(atLeast: number, atMost: number): string {
   return atLeast === atMost ? count(atMost) : `${count(atLeast)} to ${count(atMost)}`
 }
 
+/** A share of a whole in percent. It is rounded down: 100 % is all of it. */
+export function shareOf(part: number, whole: number): string {
+  return whole === 0 ? '–' : `${Math.floor((10_000 * part) / whole) / 100} %`
+}
+
 /** A span of time, e.g. `1.5 s`. */
 export function span(ms: number): string {
   if (ms < 1000) return `${ms} ms`

@@ -1,4 +1,5 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { CallerError } from '../../src/request/caller/caller-error.ts'
 import type { CallerUsage, Edited, Forgotten, Policies } from '../answers.ts'
 import { ask, type Problem } from '../api.ts'
 import { History } from '../parts/history.tsx'
@@ -7,51 +8,46 @@ import { Tiers } from '../parts/tiers.tsx'
 import { type Act, useAct } from '../parts/use-act.ts'
 import { usePolled } from '../parts/use-polled.ts'
 import { useSure } from '../parts/use-sure.tsx'
+import { KINDS, type Kind, type Named, named } from '../who.ts'
 import { count, moment } from '../words.ts'
-
-const KINDS = {
-  token: 'Token (sent as Authorization)',
-  ip: 'Address, such as 203.0.113.7',
-  digest: 'Digest (22 letters, as keys and logs have it)',
-  header: 'Header, such as x-api-key=k-123',
-  claim: 'Claim of its token, such as sub=alice',
-} as const
-type Kind = keyof typeof KINDS
-
-type Caller = Readonly<Record<string, unknown>>
 
 const USAGE_EVERY_MS = 3_000
 
 /** @param digest of the caller to begin with; empty for none */
 export function CallerView({ digest }: { digest: string }) {
-  const [caller, setCaller] = useState<Caller | undefined>(digest ? { digest } : undefined)
+  const [found, setFound] = useState<Named | undefined>(digest ? named('digest', digest) : undefined)
   const [lookedUp, setLookedUp] = useState(0)
-  const lookUp = (next: Caller) => {
-    setCaller(next)
+  const lookUp = (next: Named) => {
+    setFound(next)
     setLookedUp((before) => before + 1)
   }
   return (
     <>
       <h1>Caller</h1>
       <LookUp digest={digest} onFound={lookUp} />
-      {caller && <Found key={lookedUp} caller={caller} />}
+      {found?.caller && <Found key={lookedUp} caller={found.caller} who={found.who} />}
+      {found?.who && !found.caller && <Alike key={lookedUp} who={found.who} />}
     </>
   )
 }
 
-function LookUp({ digest, onFound }: { digest: string; onFound: (caller: Caller) => void }) {
+function LookUp({ digest, onFound }: { digest: string; onFound: (found: Named) => void }) {
   const [kind, setKind] = useState<Kind>(digest ? 'digest' : 'token')
+  const input = useRef<HTMLInputElement>(null)
+  const check = () => input.current?.setCustomValidity(mistakeIn(kind, input.current.value))
+  useEffect(check, [kind])
   const submit = (event: SubmitEvent) => {
     event.preventDefault()
-    const value = String(new FormData(event.currentTarget as HTMLFormElement).get('value')).trim()
-    if (value !== '') onFound(callerOf(kind, value))
+    const value = input.current?.value.trim() ?? ''
+    if (value !== '') onFound(named(kind, value))
   }
+  const { hint } = KINDS[kind]
   return (
     <form class="look-up" onSubmit={submit}>
       <div>
         <label for="kind">Known by</label>
         <select id="kind" value={kind} onChange={(event) => setKind(event.currentTarget.value as Kind)}>
-          {Object.entries(KINDS).map(([name, title]) => (
+          {Object.entries(KINDS).map(([name, { title }]) => (
             <option key={name} value={name}>
               {title}
             </option>
@@ -62,32 +58,55 @@ function LookUp({ digest, onFound }: { digest: string; onFound: (caller: Caller)
         <label for="value">Value</label>
         <input
           id="value"
-          name="value"
+          ref={input}
           defaultValue={digest}
           autocomplete="off"
           spellcheck={false}
           required
-          // Always there: a pattern that is taken away again would be an empty one, which nothing matches.
-          pattern={isPair(kind) ? '[^=\\s]+=.+' : '.*'}
-          title={isPair(kind) ? 'a name and a value with = between' : ''}
+          onInput={check}
+          {...(hint && { 'aria-describedby': 'hint' })}
         />
       </div>
       <button type="submit">Look up</button>
+      {hint && (
+        <p id="hint" class="quiet">
+          {hint}
+        </p>
+      )}
     </form>
   )
 }
 
-function callerOf(kind: Kind, value: string): Caller {
-  if (!isPair(kind)) return { [kind]: value }
-  const at = value.indexOf('=')
-  return { [kind]: { [value.slice(0, at).trim()]: value.slice(at + 1).trim() } }
+/** Empty if there is none. */
+function mistakeIn(kind: Kind, text: string): string {
+  try {
+    named(kind, text.trim())
+    return ''
+  } catch (error) {
+    return (error as CallerError).message
+  }
 }
 
-function isPair(kind: Kind): boolean {
-  return kind === 'header' || kind === 'claim'
+/** All whose value is like a pattern. */
+function Alike({ who }: { who: object }) {
+  const sure = useSure()
+  return (
+    <section aria-labelledby="found">
+      <h2 id="found">All that are like it</h2>
+      <p class="quiet">What each of them has used is told by its whole value.</p>
+      <Orders who={who} sure={sure.ask} onDone={() => {}} />
+      {sure.element}
+    </section>
+  )
 }
 
-function Found({ caller }: { caller: Caller }) {
+interface FoundProps {
+  readonly caller: object
+  /** As rules name it; undefined: they cannot. */
+  readonly who: object | undefined
+}
+
+function Found({ caller, who }: FoundProps) {
   const [usage, setUsage] = useState<CallerUsage>()
   const [problem, setProblem] = useState<Problem>()
   const [done, setDone] = useState(0)
@@ -139,7 +158,11 @@ function Found({ caller }: { caller: Caller }) {
         </div>
       )}
       <Said act={act} />
-      <Orders who={caller} sure={sure.ask} onDone={follow} />
+      {who ? (
+        <Orders who={who} sure={sure.ask} onDone={follow} />
+      ) : (
+        <p class="quiet">No rule can be about it: they are asked before a body is read.</p>
+      )}
       <History caller={caller} done={done} />
       {sure.element}
     </section>
@@ -152,12 +175,12 @@ function blockedInWords({ status, reason, untilMs }: NonNullable<CallerUsage['bl
 }
 
 interface OrdersProps {
-  readonly who: Caller
+  readonly who: object
   readonly sure: (text: string, act: () => void) => void
   readonly onDone: () => void
 }
 
-/** What can be ruled for this caller. */
+/** What can be ruled for them. */
 function Orders({ who, sure, onDone }: OrdersProps) {
   const act = useAct()
   const { problem } = usePolled('/admin/rules', 30_000)

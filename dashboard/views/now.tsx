@@ -5,7 +5,7 @@ import { Figure } from '../parts/figure.tsx'
 import { Plot } from '../parts/plot.tsx'
 import { numeric, Table } from '../parts/table.tsx'
 import { usePolled } from '../parts/use-polled.ts'
-import { count, countBetween, span, storeName } from '../words.ts'
+import { count, countBetween, shareOf, span, storeName } from '../words.ts'
 
 /** As often as isolates tell what they have counted. */
 const COUNTED_EVERY_MS = 10_000
@@ -41,6 +41,7 @@ export function Now({ status }: { status: Status | undefined }) {
       </div>
       {problem && <p class="quiet">{problem.message}</p>}
       {counted && <Requests counted={counted} />}
+      {counted && <Beside counts={counted.total.shadowStore} />}
       <Policies policies={policies} counted={counted} />
       {counted && <Tightest counted={counted} />}
       {counted && <MostRefused counted={counted} />}
@@ -96,6 +97,26 @@ function Requests({ counted }: { counted: Counted }) {
         seconds={seconds}
         lines={lines}
       />
+    </section>
+  )
+}
+
+/** What an operator looks at who moves to another store. */
+function Beside({ counts }: { counts: Counted['total']['shadowStore'] }) {
+  const { decisions, refusedByShadowOnly, refusedByStoreOnly, failures } = counts
+  if (decisions + failures === 0) return null
+  const differing = refusedByShadowOnly + refusedByStoreOnly
+  const toneOf = (count: number) => (count > 0 ? { tone: 'bad' as const } : {})
+  return (
+    <section aria-labelledby="beside">
+      <h2 id="beside">The store that is charged beside</h2>
+      <dl class="figures">
+        <Figure name="Decided by both" value={count(decisions)} />
+        <Figure name="Alike" value={shareOf(decisions - differing, decisions)} {...toneOf(differing)} />
+        <Figure name="Only it would refuse" value={count(refusedByShadowOnly)} {...toneOf(refusedByShadowOnly)} />
+        <Figure name="Only it would admit" value={count(refusedByStoreOnly)} {...toneOf(refusedByStoreOnly)} />
+        <Figure name="Left unanswered" value={count(failures)} {...toneOf(failures)} />
+      </dl>
     </section>
   )
 }

@@ -77,7 +77,7 @@ export interface AdminConfig {
 export const LEASES_EXPECTED = '"off", "auto" or an integer from 2 to 10000'
 
 /** As it may stand in a field. */
-const longSecret = matching(/^[\x21-\x7e]{32,}$/, 'at least 32 characters, none of them a space')
+const longSecret = matching(/^[\x21-\x7e]{32,}$/, 'at least 32 characters of ASCII, none of them a space')
 
 export const environment = v.object({
   UPSTREAM_URL: v.optional(httpUrl),

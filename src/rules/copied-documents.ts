@@ -9,16 +9,20 @@ import {
 } from '../store/documents.ts'
 import { StoreError } from '../store/store.ts'
 
+/** Each loses only to one that succeeds. */
+const MOST_TRIES = 10
+
 /**
  * A document, and beside it a copy of its newest version in another place, which has version numbers of its own. Whoever
  * writes waits for the copy. Others' writes are copied after a reading. That the copy fails changes nothing: it is tried
- * again after the next one.
+ * again after the next one. Of many who copy at once, none puts an older version in place of a newer one.
  */
 export class CopiedDocuments implements Documents {
   readonly #documents: Documents
   readonly #copy: Documents
   readonly #log: Log
-  #newest: StoredDocument | undefined
+  /** The newest version that is known here; undefined before the first reading. */
+  #version: number | undefined
   #copiedVersion: number | undefined
 
   constructor(documents: Documents, copy: Documents, log: Log) {
@@ -29,12 +33,12 @@ export class CopiedDocuments implements Documents {
 
   async read(knownVersion?: number): Promise<StoredDocument | undefined> {
     const read = await this.#documents.read(knownVersion)
-    if (read) this.#newest = read
+    if (read) this.#version = read.version
     return read
   }
 
   async afterRead(): Promise<void> {
-    if (this.#newest?.version !== this.#copiedVersion) await this.#copyNewest()
+    if (this.#version !== this.#copiedVersion) await this.#copyNewest()
   }
 
   readVersion(version: number): Promise<StoredDocument | undefined> {
@@ -48,8 +52,7 @@ export class CopiedDocuments implements Documents {
   async write(write: DocumentWrite): Promise<Written> {
     const written = await this.#documents.write(write)
     if (written.kind === 'written') {
-      const { text, by, why } = write
-      this.#newest = { version: written.version, atMs: written.atMs, by, why, text }
+      this.#version = written.version
       await this.#copyNewest(write.kept)
     }
     return written
@@ -57,13 +60,19 @@ export class CopiedDocuments implements Documents {
 
   async #copyNewest(kept?: number): Promise<void> {
     // Where nothing was ever written, the copy may be all there is.
-    if (!this.#newest || this.#newest.version === 0) return
-    const { version, by, why, text } = this.#newest
+    if (!this.#version) return
     try {
-      const there = (await this.#copy.read()) ?? NO_DOCUMENT
-      // If somebody else was faster, what that one has written is copied as well.
-      if (there.text !== text) await this.#copy.write({ text, expectedVersion: there.version, by, why, kept })
-      this.#copiedVersion = version
+      for (let tries = 0; tries < MOST_TRIES; tries++) {
+        // In this order: what the copy holds is then no newer than what is read after it.
+        const there = (await this.#copy.read()) ?? NO_DOCUMENT
+        const { version, text, by, why } = (await this.#documents.read()) ?? NO_DOCUMENT
+        if (version === 0) return
+        const write = { text, expectedVersion: there.version, by, why, kept }
+        if (there.text !== text && (await this.#copy.write(write)).kind === 'conflict') continue
+        this.#version = version
+        this.#copiedVersion = version
+        return
+      }
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
       this.#log('warn', { event: 'rules_uncopied', message: error.message })

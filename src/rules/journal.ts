@@ -1,4 +1,4 @@
-import type { Documents, StoredDocument } from '../store/documents.ts'
+import { type Documents, MAX_DOCUMENT_BYTES, type StoredDocument } from '../store/documents.ts'
 import { StoreError } from '../store/store.ts'
 
 /** What an operator has done about a caller. */
@@ -15,7 +15,7 @@ export interface Deed {
   readonly digests: readonly string[]
 }
 
-/** Of all callers together. Notes in ASCII take less than a document may, however long they are. */
+/** Of all callers together, unless notes are so long that fewer of them fill a document. */
 const KEPT_DEEDS = 500
 /** Of each word of a deed. */
 const MAX_CHARACTERS = 200
@@ -28,12 +28,12 @@ const MOST_TRIES = 10
  * @param deed of which long words are cut
  */
 export async function noteDeed(journal: Documents, deed: Deed): Promise<void> {
+  const { by, what: why } = deed
   try {
     for (let tries = 0; tries < MOST_TRIES; tries++) {
       // Without a known version, there is always an answer.
       const { version, text } = (await journal.read()) as StoredDocument
-      const deeds = [cut(deed), ...deedsIn(text)].slice(0, KEPT_DEEDS)
-      const write = { text: JSON.stringify({ deeds }), expectedVersion: version, by: deed.by, why: deed.what, kept: 1 }
+      const write = { text: textOf([cut(deed), ...deedsIn(text)]), expectedVersion: version, by, why, kept: 1 }
       if ((await journal.write(write)).kind !== 'conflict') return
     }
   } catch (error) {
@@ -54,7 +54,22 @@ function deedsIn(text: string): readonly Deed[] {
   return Array.isArray(deeds) ? (deeds as Deed[]).filter(({ digests }) => Array.isArray(digests)) : []
 }
 
+/** As many as fit, the latest first. */
+function textOf(deeds: readonly Deed[]): string {
+  const encoder = new TextEncoder()
+  const kept: string[] = []
+  let bytes = encoder.encode('{"deeds":[]}').length
+  for (const deed of deeds.slice(0, KEPT_DEEDS)) {
+    const text = JSON.stringify(deed)
+    bytes += encoder.encode(`${text},`).length
+    if (bytes > MAX_DOCUMENT_BYTES) break
+    kept.push(text)
+  }
+  return `{"deeds":[${kept.join(',')}]}`
+}
+
 function cut({ atMs, by, what, why, digests }: Deed): Deed {
-  const short = (text: string) => text.slice(0, MAX_CHARACTERS)
+  // Redis takes half a character for malformed JSON.
+  const short = (text: string) => text.slice(0, MAX_CHARACTERS).toWellFormed()
   return { atMs, by: short(by), what: short(what), why: short(why), digests: digests.slice(0, MAX_DIGESTS) }
 }

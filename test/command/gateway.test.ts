@@ -225,6 +225,17 @@ test.each([
   expect(stderr).toContain(`error: ${message}`)
 })
 
+test.each([
+  ['that no field can hold', `${PLANTED}-of-the-öperators-of-the-gateway-\u2713`],
+  ['of two lines', `${PLANTED}-of-the-operators\nof-the-gateway`],
+  ['that no gateway takes', 'short'],
+])('an ADMIN_TOKEN %s is refused before anybody is asked', async (_name, token) => {
+  const env = { ADMIN_TOKEN: token }
+  const { code, stderr } = await runInside(['usage', 'x', '--gateway', gateway.url.href], { env })
+  const expected = 'expected at least 32 characters of ASCII, none of them a space, got a value not shown here'
+  expect([code, stderr.split('\n')[0]]).toEqual([2, `error: ADMIN_TOKEN: ${expected}`])
+})
+
 test('without ADMIN_TOKEN, it is said', async () => {
   const { code, stderr } = await runInside(['usage', 'x', '--gateway', gateway.url.href])
   expect([code, stderr]).toEqual([2, expect.stringContaining('error: ADMIN_TOKEN is not set\n')])

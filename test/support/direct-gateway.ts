@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { writeFile } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -28,6 +28,8 @@ export interface DirectGatewayOptions {
   readonly bindings: Readonly<Record<string, unknown>>
   /** `host:port` of what the service binding `UPSTREAM` leads to, if there is to be one. */
   readonly upstreamService?: string
+  /** Whether it is bound to objects of its own, which live as long as it does. */
+  readonly hasObjects?: boolean
   /** Of V8, e.g. `--max-heap-size=64`. */
   readonly v8Flags?: readonly string[]
 }
@@ -47,7 +49,9 @@ export interface DirectGateway {
  */
 export async function startDirectGateway(options: DirectGatewayOptions): Promise<DirectGateway> {
   const config = join(options.bundle.folder, `${randomUUID()}.capnp`)
-  await writeFile(config, configOf(options))
+  const disk = join(options.bundle.folder, randomUUID())
+  if (options.hasObjects) await mkdir(disk)
+  await writeFile(config, configOf(disk, options))
   const child = spawn(WORKERD, ['serve', config, '--control-fd=3'], {
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
     env: { ...process.env, TZ: 'UTC' },
@@ -76,7 +80,10 @@ export async function startDirectGateway(options: DirectGatewayOptions): Promise
   return { url: new URL(`http://127.0.0.1:${port}/`), pid, log, stop }
 }
 
-function configOf({ bundle, bindings, upstreamService, v8Flags = [] }: DirectGatewayOptions): string {
+function configOf(
+  disk: string,
+  { bundle, bindings, upstreamService, hasObjects = false, v8Flags = [] }: DirectGatewayOptions,
+): string {
   const modules = bundle.modules.map((name) => `(name = ${quoted(name)}, esModule = embed ${quoted(name)})`)
   const bound = Object.entries(bindings).map(([name, value]) =>
     typeof value === 'string'
@@ -91,6 +98,12 @@ function configOf({ bundle, bindings, upstreamService, v8Flags = [] }: DirectGat
     services.push(`(name = "upstream", external = (address = ${quoted(upstreamService)}, http = ()))`)
     bound.push('(name = "UPSTREAM", service = "upstream")')
   }
+  if (hasObjects) {
+    // In memory, objects have no alarms.
+    services.push(`(name = "disk", disk = (path = ${quoted(disk)}, writable = true))`)
+    bound.push('(name = "LIMITS", durableObjectNamespace = "LimitObject")')
+  }
+  const namespaces = hasObjects ? '(className = "LimitObject", uniqueKey = "limits", enableSql = true)' : ''
   return `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
   services = [${services.join(', ')}],
@@ -103,6 +116,8 @@ const gateway :Workerd.Worker = (
   compatibilityDate = ${quoted(bundle.compatibilityDate)},
   compatibilityFlags = [${bundle.compatibilityFlags.map(quoted).join(', ')}],
   bindings = [${bound.join(', ')}],
+  durableObjectNamespaces = [${namespaces}],
+  durableObjectStorage = (${hasObjects ? 'localDisk = "disk"' : 'none = void'}),
 );`
 }
 

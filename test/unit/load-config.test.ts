@@ -885,7 +885,7 @@ test('loadConfig() reads a secret for the API, and shows it nowhere', () => {
     `${UPSTREAM_SECRET}\n`,
   ]) {
     expect(messageOf({ UPSTREAM_URL, UPSTREAM_SECRET: secret })).toBe(
-      'UPSTREAM_SECRET: expected at least 32 characters, none of them a space, got a value not shown here',
+      'UPSTREAM_SECRET: expected at least 32 characters of ASCII, none of them a space, got a value not shown here',
     )
   }
 })

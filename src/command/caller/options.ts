@@ -1,8 +1,7 @@
 /** Arguments and options that tell who a caller is. */
 import { Argument, type Command, Option } from '@commander-js/extra-typings'
 import type { Pairs } from '../../request/caller/caller.ts'
-import { CommandError } from '../command-error.ts'
-import { collectClaims } from './claims.ts'
+import { collectClaims, readPair } from '../../request/caller/caller-in-text.ts'
 
 export const TOKEN = new Argument(
   '[token]',
@@ -34,11 +33,6 @@ export const ofCaller = (command: Command) =>
     .addOption(ROUTE)
     .addOption(DIGEST)
 
-/** `name=value`, or `Name: value` as curl has it. */
 function collectPairs(text: string, before: Pairs = []): Pairs {
-  const [, name, value] = /^([^=:\s]+)(?:=|:\s*)(.*)$/s.exec(text) ?? []
-  // Not the text, in which a secret may stand.
-  if (name === undefined || value === undefined)
-    throw new CommandError('expected name=value, got something without "="')
-  return [...before, [name, value]]
+  return [...before, readPair(text)]
 }

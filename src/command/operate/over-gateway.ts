@@ -1,5 +1,7 @@
 import * as v from 'valibot'
 import type { Operation } from '../../admin/operation.ts'
+import { environment } from '../../config/load-config.ts'
+import { configErrorOf } from '../../config/schema.ts'
 import { NOT_SERVED } from '../../http/problem.ts'
 import { CommandError } from '../command-error.ts'
 import type { Operator, Sent } from './operator.ts'
@@ -10,10 +12,12 @@ const ANSWER_TIMEOUT_MS = 20_000
 
 const URL_HINT = 'For example https://edge.example.com; where ADMIN_HOST is set, that host.'
 
+const ADMIN_TOKEN = v.pick(environment, ['ADMIN_TOKEN'])
+
 /**
  * Asks the admin API of a gateway.
  * @param gateway its URL, of which only the origin counts @param token ADMIN_TOKEN, as it is known here
- * @throws {CommandError} if there is no such URL, or no token
+ * @throws {CommandError} if there is no such URL, or no token @throws {ConfigError} if no gateway can have that token
  */
 export function operateOverGateway(gateway: string, token: unknown): Operator {
   const { origin, host } = readUrl(gateway)
@@ -22,6 +26,8 @@ export function operateOverGateway(gateway: string, token: unknown): Operator {
       hint: 'It is the token of the operators that the Worker has as a secret: set it in the shell or in .dev.vars.',
     })
   }
+  const read = v.safeParse(ADMIN_TOKEN, { ADMIN_TOKEN: token })
+  if (!read.success) throw configErrorOf(read.issues[0])
   const send = async ({ method, path }: Operation, { body, query = {} }: Sent): Promise<Response> => {
     const url = new URL(`/_sluice/admin${path}`, origin)
     url.search = `${new URLSearchParams(query)}`

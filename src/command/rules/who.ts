@@ -1,7 +1,8 @@
 /** Arguments and options that tell whom a block, an allow or an override is about. */
 import { type Command, Option } from '@commander-js/extra-typings'
 import type { Pairs } from '../../request/caller/caller.ts'
-import { readClaim } from '../caller/claims.ts'
+import { readClaim } from '../../request/caller/caller-in-text.ts'
+import { whoNamed } from '../../rules/who-in-text.ts'
 import { DIGEST, HEADER, IP, QUERY, TOKEN } from '../caller/options.ts'
 import { CommandError } from '../command-error.ts'
 import type { Terminal } from '../terminal.ts'
@@ -61,12 +62,8 @@ export async function readWho(
   }
   // A token that is read need not stand in the history of a shell.
   if (token !== undefined) return { token: token === '-' ? await terminal.readInput() : token }
-  if (header && pair?.[1].includes('*')) return { by: `header:${pair[0].toLowerCase()}`, value: pair[1] }
-  if (pair) return { [header ? 'header' : 'query']: { [pair[0]]: pair[1] } }
-  if (typeof claim?.value === 'string' && claim.value.includes('*')) {
-    return { by: `claim:${claim.name}`, value: claim.value }
-  }
-  if (claim) return { claim: { [claim.name]: claim.value } }
+  if (pair) return whoNamed(header ? 'header' : 'query', ...pair)
+  if (claim) return whoNamed('claim', claim.name, claim.value)
   return Object.fromEntries([way])
 }
 

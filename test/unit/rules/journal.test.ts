@@ -25,15 +25,33 @@ test('noteDeed() loses nothing of those who write at once', async () => {
   expect(await deedsAbout(journal, new Set(['A']))).toHaveLength(8)
 })
 
-test('noteDeed() keeps the last 500, which fit into a document however long their words are', async () => {
+test.each([
+  ['ö', 500],
+  // Three bytes each in UTF-8, and six in JSON.
+  ['界', 444],
+  ['\u0001', 250],
+])('noteDeed() drops the oldest of 500, or of as many as fit into a document (%j)', async (sign, most) => {
   const journal = new MemoryDocuments(() => 0)
-  const long = 'ö'.repeat(10_000)
-  const digests = ['A', ...Array.from({ length: 50 }, () => 'B'.repeat(22))]
-  for (let at = 0; at < 502; at++) await noteDeed(journal, deed(at, { by: long, what: long, why: long, digests }))
+  const long = sign.repeat(200)
+  const digests = ['A', ...Array.from({ length: 19 }, () => 'B'.repeat(22))]
+  const full = Array.from({ length: most }, (_, age) => deed(-age, { by: long, what: long, why: long, digests }))
+  await journal.write({ text: JSON.stringify({ deeds: full }), expectedVersion: 0, by: '', why: '' })
+  for (let at = 1; at <= 30; at++) {
+    await noteDeed(journal, deed(at, { by: `${long}more`, what: long, why: long, digests: [...digests, 'C'] }))
+  }
   const kept = await deedsAbout(journal, new Set(['A']))
-  expect([kept.length, kept[0]?.atMs, kept.at(-1)?.atMs]).toEqual([500, 501, 2])
+  expect(kept.map(({ atMs }) => atMs)).toEqual(kept.map((_, age) => 30 - age))
+  expect(kept[0]).toEqual({ ...full[0], atMs: 30 })
+  expect(Math.abs(kept.length - most)).toBeLessThan(10)
   const { text = '' } = (await journal.read()) ?? {}
-  expect(new TextEncoder().encode(text).length).toBeLessThan(MAX_DOCUMENT_BYTES)
+  expect(new TextEncoder().encode(text).length).toBeLessThanOrEqual(MAX_DOCUMENT_BYTES)
+})
+
+test('noteDeed() cuts a note between two characters', async () => {
+  const journal = new MemoryDocuments(() => 0)
+  await noteDeed(journal, deed(1, { why: `x${'🙂'.repeat(200)}` }))
+  const [noted] = await deedsAbout(journal, new Set(['A']))
+  expect(noted?.why).toBe(`x${'🙂'.repeat(99)}\ufffd`)
 })
 
 test('noteDeed() leaves what was done as it is if the store does not answer', async () => {

@@ -1,20 +1,21 @@
-import type { Claims } from '../../request/identity/claims.ts'
-import { parseClaimSource } from '../../request/identity/source.ts'
-import { CommandError } from '../command-error.ts'
+/** Parts of a caller as people write them, in options of the command and on the dashboard. */
+import type { Claims } from '../identity/claims.ts'
+import { parseClaimSource } from '../identity/source.ts'
+import { CallerError } from './caller-error.ts'
 
 type Claimed = { [name: string]: unknown }
 
 /**
  * Adds a claim: `sub=alice` is a string, `id:=42` a number and `staff:=true` a boolean; `/account/plan=pro` is within
  * another one.
- * @throws {CommandError}
+ * @throws {CallerError}
  */
 export function collectClaims(text: string, before: Claims = {}): Claims {
   const { path, value } = readClaim(text)
   return withClaim(before, path, value)
 }
 
-/** One claim. @throws {CommandError} */
+/** One claim. @throws {CallerError} */
 export function readClaim(text: string): {
   readonly name: string
   readonly path: readonly string[]
@@ -23,14 +24,14 @@ export function readClaim(text: string): {
   const [, name = '', sign, rest = ''] = /^([^=\s]+?)(:?=)(.*)$/s.exec(text) ?? []
   const path = parseClaimSource(name)?.path
   // Not the text, which says who somebody is.
-  if (!path) throw new CommandError('--claim: expected name=value or /pointer=value, or name:=value for no string')
+  if (!path) throw new CallerError('expected name=value or /pointer=value, or name:=value for no string', 'claim')
   return { name, path, value: sign === '=' ? rest : scalarOf(rest) }
 }
 
 function withClaim(claims: Claims, [name = '', ...path]: readonly string[], value: unknown): Claims {
   const inner = Object.hasOwn(claims, name) ? claims[name] : undefined
   if (inner !== undefined && (path.length === 0 || typeof inner !== 'object')) {
-    throw new CommandError('--claim: expected each claim once')
+    throw new CallerError('expected each claim once', 'claim')
   }
   // Without a prototype, so that `__proto__` is a name as any other.
   const made: Claimed = Object.assign(Object.create(null), claims)
@@ -38,8 +39,18 @@ function withClaim(claims: Claims, [name = '', ...path]: readonly string[], valu
   return made
 }
 
-/** @throws {CommandError} */
+/** @throws {CallerError} */
 function scalarOf(text: string): unknown {
-  if (/^(?:true|false|-?\d+(?:\.\d+)?)$/.test(text)) return JSON.parse(text)
-  throw new CommandError('--claim: expected a number, true or false after ":="')
+  if (/^(?:true|false|-?(?:0|[1-9]\d*)(?:\.\d+)?)$/.test(text)) return JSON.parse(text)
+  throw new CallerError('expected a number, true or false after ":="', 'claim')
+}
+
+/** `name=value`, or `Name: value` as curl has it. @throws {CallerError} */
+export function readPair(text: string): readonly [name: string, value: string] {
+  const [, name, value] = /^([^=:\s]+)(?:=|:\s*)(.*)$/s.exec(text) ?? []
+  // Not the text, in which a secret may stand.
+  if (name === undefined || value === undefined) {
+    throw new CallerError('expected name=value, got something without "="')
+  }
+  return [name, value]
 }

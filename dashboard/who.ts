@@ -1,0 +1,44 @@
+/** Callers as operators name them: read by the code that reads the options of the command. */
+import { collectClaims, readClaim, readPair } from '../src/request/caller/caller-in-text.ts'
+import { whoNamed } from '../src/rules/who-in-text.ts'
+
+/** What a caller may be known by. */
+export const KINDS = {
+  token: { title: 'Token (sent as Authorization)', hint: '' },
+  ip: { title: 'Address, such as 203.0.113.7', hint: '' },
+  digest: { title: 'Digest (22 letters, as keys and logs have it)', hint: '' },
+  header: {
+    title: 'Header, such as x-api-key=k-123',
+    hint: 'With one *, such as x-api-key=k-*, rules hold for all whose value is like that.',
+  },
+  query: { title: 'Query, such as key=k-123', hint: '' },
+  form: { title: 'Field of a form, such as user=alice', hint: '' },
+  claim: {
+    title: 'Claim of its token, such as sub=alice',
+    hint: 'With :=, a number, true or false, such as id:=42. With a pointer, a claim within another, such as /account/plan=pro. With one *, such as sub=acme-*, rules hold for all whose value is like that.',
+  },
+} as const
+export type Kind = keyof typeof KINDS
+
+export interface Named {
+  /** Whose use is asked for; undefined if it is a pattern, which is no caller. */
+  readonly caller: object | undefined
+  /** Whom rules are about; undefined if they cannot name it. */
+  readonly who: object | undefined
+}
+
+/** @throws {CallerError} */
+export function named(kind: Kind, text: string): Named {
+  if (kind === 'token' || kind === 'ip' || kind === 'digest') return { caller: { [kind]: text }, who: { [kind]: text } }
+  if (kind === 'claim') {
+    const { name, value } = readClaim(text)
+    return unlessPattern({ claim: collectClaims(text) }, whoNamed(kind, name, value))
+  }
+  const [name, value] = readPair(text)
+  const caller = { [kind]: { [name]: value } }
+  return kind === 'form' ? { caller, who: undefined } : unlessPattern(caller, whoNamed(kind, name, value))
+}
+
+function unlessPattern(caller: object, who: object): Named {
+  return { caller: 'by' in who ? undefined : caller, who }
+}
