@@ -5,7 +5,8 @@
 --        the longest window (ms) that it is kept for. What a window holds is thus the difference of two totals.
 --        What is remembered of refusals is a second field of the newest entry, <until ms> under <refusals>: an
 --        admission takes it over, and a refusal adds an entry of cost 0 for it, of which no two follow each other.
--- ARGV   rule: limit, window in ms, and so on for each tier.
+-- ARGV   rule: limit, window in ms, and so on for each tier; then 1 if each tier is expected to hold many entries,
+--        which changes what is read, but not what is decided.
 -- Reply  for each tier: units left, ms until more are, ms until `wanted` units are (0: now).
 --
 -- Permits that may still be spent for `lease_ms` are entered as if spent when that has passed, so an entry may be dated
@@ -32,8 +33,10 @@ end
 
 local function peek(key, now_us, wanted, rule, reply)
   local now = (now_us - now_us % 1000) / 1000
-  -- Eight, read together with the newest one. Tiers that hold no more than these need no read of their own.
-  local recent = redis.call('XREVRANGE', key, '+', '-', 'COUNT', '8')
+  -- Eight: tiers that hold fewer need no read of their own. One, if each is going to need it anyway.
+  local expects_many = #rule % 2 == 1
+  local recent = redis.call('XREVRANGE', key, '+', '-', 'COUNT', expects_many and '1' or '8')
+  local is_all = #recent < (expects_many and 1 or 8)
   local count, newest_ms, total, last_ms = #recent, 0, 0, 0
   if count > 0 then
     newest_ms, total = ms_and_total(recent[1])
@@ -41,13 +44,13 @@ local function peek(key, now_us, wanted, rule, reply)
     last_ms = last_id:sub(1, last_id:find('-', 1, true) - 1) + 0
   end
   local available, longest = math.huge, 0
-  for i = 1, #rule, 2 do
+  for i = 1, #rule - 1, 2 do
     local limit, window = rule[i], rule[i + 1]
     local since = now - window
     local first, oldest
     if last_ms > since then
       first = recent[count]
-      if count == 8 then
+      if not is_all then
         -- Not an exclusive "(since", which would only exclude since-0.
         local start = ('%d'):format(since + 1)
         -- A refusal needs `wanted` of them at most, to find the entry whose leaving admits that cost.

@@ -2,9 +2,10 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { ALGORITHM_NAMES, ALGORITHMS, type AlgorithmName } from '../../src/limit/algorithm-table.ts'
 import type { Rule, Tier } from '../../src/limit/rule.ts'
+import { LongStreams } from '../../src/store/redis/long-streams.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { Scripts } from '../../src/store/redis/script.ts'
-import { scriptArguments } from '../../src/store/redis/script-call.ts'
+import { readDecision, scriptArguments } from '../../src/store/redis/script-call.ts'
 import type { RedisClient } from '../command-counts.ts'
 import type { Contender } from '../peers.ts'
 
@@ -91,6 +92,7 @@ function peerSubject(redis: RedisClient, tiers: readonly Tier[], { name, make }:
 
 async function sluiceSubject(redis: RedisClient, tiers: readonly Tier[], algorithm: AlgorithmName): Promise<Subject> {
   const sha1 = await redis.scriptLoad(new Scripts(LUA).decide([algorithm]))
+  const streams = new LongStreams()
   let slot = 2 ** 52
   // A bucket has one rate: several rates are several policies, still in one call.
   const groups = algorithm === 'token-bucket' ? tiers.map((tier) => [tier]) : [tiers]
@@ -102,9 +104,12 @@ async function sluiceSubject(redis: RedisClient, tiers: readonly Tier[], algorit
     })
   const decide = async (caller: string, permits: number) => {
     const rules = rulesOf(caller)
-    const args = scriptArguments({ mode: 'all', permits, rules }).map(String)
-    const reply = (await redis.evalSha(sha1, { keys: rules.map(({ key }) => key), arguments: args })) as number[]
-    if (reply[0] !== permits) throw new Error(`${algorithm} refused what it should admit`)
+    const request = { mode: 'all', permits, rules } as const
+    const args = scriptArguments(request, (rule) => streams.has(rule)).map(String)
+    const reply = await redis.evalSha(sha1, { keys: rules.map(({ key }) => key), arguments: args })
+    const decision = readDecision(reply, request)
+    streams.hear(request, decision)
+    if (decision.granted !== permits) throw new Error(`${algorithm} refused what it should admit`)
   }
   return {
     name: `Sluice ${algorithm}`,

@@ -1,9 +1,9 @@
 import { ALGORITHMS } from '../limit/algorithm-table.ts'
 import type { Decision, DecisionRequest, Rule, TierUsage } from '../limit/rule.ts'
 import type { CallContext } from '../store/call-context.ts'
+import { Generations } from '../store/generations.ts'
 import type { Store } from '../store/store.ts'
 import { StoreError } from '../store/store.ts'
-import { Generations } from './generations.ts'
 import { nameOf, Standings } from './standings.ts'
 
 /** Refusals remembered at most. */

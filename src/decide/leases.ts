@@ -1,9 +1,9 @@
 import type { Decision, DecisionRequest, Rule } from '../limit/rule.ts'
 import type { CallContext } from '../store/call-context.ts'
+import { Generations } from '../store/generations.ts'
 import type { Store } from '../store/store.ts'
 import { StoreError } from '../store/store.ts'
 import { Account, admission, withLeft } from './account.ts'
-import { Generations } from './generations.ts'
 import { Standings } from './standings.ts'
 import { affordable, type Terms, termsOf, usableMs } from './terms.ts'
 

@@ -1,5 +1,5 @@
 import type { Decision, DecisionRequest, Rule } from '../limit/rule.ts'
-import { Generations } from './generations.ts'
+import { Generations } from '../store/generations.ts'
 import { Standing } from './standing.ts'
 
 /** Keys remembered at most. */

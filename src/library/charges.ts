@@ -1,8 +1,8 @@
 import type { Charge } from '../decide/decider.ts'
-import { Generations } from '../decide/generations.ts'
 import { randomSlot } from '../decide/slot.ts'
 import { ALGORITHMS } from '../limit/algorithm-table.ts'
 import { createDigest, type Digest } from '../request/identity/digest.ts'
+import { Generations } from '../store/generations.ts'
 import { OptionError } from './option-error.ts'
 import type { Policy } from './policies.ts'
 

@@ -21,9 +21,13 @@ const HOUR = 3_600_000
 /** The very start of an hour, so that a test knows when a new one begins. */
 const START_MS = 472_222 * HOUR
 
-function billed(request: DecisionRequest, nowMs: number): Promise<Record<string, number>> {
+function billed(
+  request: DecisionRequest,
+  nowMs: number,
+  isLong?: (rule: Rule) => boolean,
+): Promise<Record<string, number>> {
   const keys = request.rules.map(({ key }) => key)
-  return counted(script, keys, [...scriptArguments(request), nowMs * 1000])
+  return counted(script, keys, [...scriptArguments(request, isLong), nowMs * 1000])
 }
 
 function counted(script: string, keys: string[], args: readonly (string | number)[]): Promise<Record<string, number>> {
@@ -50,6 +54,19 @@ describe('sliding-window', () => {
     // The TTL was set by the first decision and by no other.
     expect(seen.filter(({ expire }) => expire).length).toBe(1)
   })
+
+  test.each([1, 2, 3])(
+    'a stream of %d tier(s) that is known to be long costs the same, and fewer entries are read',
+    async (count) => {
+      const request = take([rule(TIERS.slice(-count))])
+      for (let i = 0; i < 20; i++) await billed(request, START_MS + i * 15)
+      expect(await billed(request, START_MS + 300, () => true)).toEqual(await billed(request, START_MS + 300))
+      // Where that is wrong, by one command for each tier.
+      const later = START_MS + 300 + HOUR - 1
+      const few = { eval: 1, time: 1, xrevrange: 1, xadd: 1 }
+      expect(await billed(request, later, () => true)).toEqual({ ...few, xrange: 1, expire: 1 })
+    },
+  )
 
   test('a caller with few requests in its windows costs 4 commands however many tiers there are', async () => {
     const request = take([rule(TIERS)])

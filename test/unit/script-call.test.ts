@@ -23,6 +23,22 @@ test('scriptArguments() writes ARGV as decide.lua reads it', () => {
     ...['w', 'enforce', 'requests', 2, 3, 4, 10, 1_000, 120, 60_000],
     ...['w', 'shadow', 'requests', 1, 0, 2, 5, 1],
   ])
+  expect(scriptArguments({ ...request, rules: [rule] }, () => true)).toEqual([
+    'partial',
+    4,
+    0,
+    'w',
+    'enforce',
+    'requests',
+    2,
+    3,
+    5,
+    10,
+    1_000,
+    120,
+    60_000,
+    1,
+  ])
 })
 
 test('readDecision() reads how each tier of each rule stands', () => {

@@ -4,6 +4,7 @@ import type { CallContext } from '../call-context.ts'
 import type { Difference, Release, Store } from '../store.ts'
 import { StoreError } from '../store.ts'
 import type { RedisClient } from './client.ts'
+import { LongStreams } from './long-streams.ts'
 import { RedisCalls, type Script, toScript } from './redis-calls.ts'
 import { type Chunks, Scripts } from './script.ts'
 import {
@@ -42,6 +43,8 @@ export class RedisStore implements Store {
   readonly #patient: RedisCalls
   readonly #algorithms: Set<AlgorithmName>
   readonly #scripts: Scripts
+  readonly #streams = new LongStreams()
+  readonly #isLong = (rule: Rule) => this.#streams.has(rule)
   #decide: Script
   /** Made when they are first needed: in most gateways, they never are. */
   #settle: Script | undefined
@@ -67,8 +70,15 @@ export class RedisStore implements Store {
 
   async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
     const keys = request.rules.map(({ key }) => key)
-    const reply = await this.#prompt.evaluate(this.#decide, keys, scriptArguments(request), context?.deadlines)
-    return readDecision(reply, request)
+    const reply = await this.#prompt.evaluate(
+      this.#decide,
+      keys,
+      scriptArguments(request, this.#isLong),
+      context?.deadlines,
+    )
+    const decision = readDecision(reply, request)
+    this.#streams.hear(request, decision)
+    return decision
   }
 
   async release(rules: readonly Rule[]): Promise<void> {

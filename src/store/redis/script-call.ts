@@ -4,12 +4,19 @@ import type { Block, Decision, DecisionRequest, Rule, TierUsage } from '../../li
 import type { Difference, Release } from '../store.ts'
 import { StoreError } from '../store.ts'
 
-/** ARGV of `lua/decide.lua`; KEYS are the keys of the rules, in order. */
-export function scriptArguments({ mode, permits, leaseMs = 0, rules }: DecisionRequest): (string | number)[] {
+/**
+ * ARGV of `lua/decide.lua`; KEYS are the keys of the rules, in order.
+ * @param isLong whether a rule's stream is expected to hold many entries in each window; if left out, none is
+ */
+export function scriptArguments(
+  { mode, permits, leaseMs = 0, rules }: DecisionRequest,
+  isLong: (rule: Rule) => boolean = () => false,
+): (string | number)[] {
   const args: (string | number)[] = [mode, permits, leaseMs]
   for (const rule of rules) {
     const { algorithm, enforced, counts = 'requests', cost, reserved } = rule
     const numbers = ruleNumbers(rule)
+    if (isLong(rule)) numbers.push(1)
     const block = blockOf(rule)
     const mode = block ? 'block' : enforced ? 'enforce' : 'shadow'
     args.push(ALGORITHMS[algorithm].letter, mode, counts, cost, reserved, numbers.length, ...numbers)
