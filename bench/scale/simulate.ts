@@ -9,6 +9,7 @@ import type { Rule } from '../../src/limit/rule.ts'
 import { Deadlines } from '../../src/store/deadlines.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import { objectsOf } from '../../src/store/durable-object/objects-of.ts'
+import { ExpiringStates } from '../../src/store/memory/expiring-states.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import type { Store } from '../../src/store/store.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
@@ -117,7 +118,7 @@ class Simulation {
     this.#random = randomOf()
     this.#site = siteOf(scenario, time, randomOf())
     const now = () => Math.floor(time.nowMs)
-    this.#ideal = new MemoryStore(now, Number.POSITIVE_INFINITY)
+    this.#ideal = new MemoryStore(now, new ExpiringStates(Number.POSITIVE_INFINITY))
     this.#isolates = this.#places.map((place) =>
       Array.from({ length: ISOLATES }, () => {
         const createLeases = leasesOf(scenario.leases === 'auto' ? 'auto' : undefined, now)

@@ -1,4 +1,5 @@
 import type { AlgorithmName } from '../limit/algorithm-table.ts'
+import { ExpiringStates } from '../store/memory/expiring-states.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import { LUA } from '../store/redis/more-lua.ts'
 import { RedisStore } from '../store/redis/redis-store.ts'
@@ -41,7 +42,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): LimiterStore {
   const { now = () => Date.now(), maxKeys } = options
   checkFunction('memoryStore.now', now)
   if (maxKeys !== undefined) checkInteger('memoryStore.maxKeys', maxKeys, 1, 2 ** 24)
-  const store = new MemoryStore(now, maxKeys)
+  const store = new MemoryStore(now, new ExpiringStates(maxKeys))
   return { isRemote: false, timeoutMs: Number.POSITIVE_INFINITY, open: () => store }
 }
 

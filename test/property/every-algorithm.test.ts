@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Decision, Rule } from '../../src/limit/rule.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import {
@@ -8,7 +8,6 @@ import {
   anyConfigured,
   anyCounts,
   anyDemands,
-  backAndForthUs,
   blocking,
   type Configured,
   counting,
@@ -18,16 +17,8 @@ import {
   START_MS,
   satisfiable,
 } from '../support/arbitraries.ts'
-import { expectProperty } from '../support/property.ts'
 import { EVERY_ALGORITHM, take } from '../support/rules.ts'
-import { connectRedis, type RedisClient, ScriptStore } from '../support/script-store.ts'
-
-let redis: RedisClient
-
-beforeAll(async () => {
-  redis = await connectRedis(inject('redisPort'))
-})
-afterAll(() => redis.close())
+import { TIMED_STORES } from '../support/timed-stores.ts'
 
 const SUBJECTS = aloneAndMixed(EVERY_ALGORITHM, anyConfigured)
 const NUM_RUNS = 40
@@ -36,145 +27,145 @@ function retryAfterMs({ usage }: Decision): number {
   return Math.max(...usage.flat().map((tier) => tier.retryAfterMs))
 }
 
-describe.each(SUBJECTS)('%s', (_name, rules) => {
-  test('the Lua and its TypeScript twin agree on every step', async () => {
-    const action = fc.record({
-      gapUs: backAndForthUs,
-      mode: fc.constantFrom('all', 'all', 'partial', 'peek', 'charge'),
-      permits: fc.integer({ min: 1, max: 5 }),
-      leaseMs: fc.constantFrom(0, 0, 0, 40),
-      demands: anyDemands,
-      counts: anyCounts,
-      blocks: fc.option(anyBlocks, { nil: undefined, freq: 3 }),
+describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectProperty }) => {
+  describe.each(SUBJECTS)('%s', (_name, anyRules) => {
+    const rules = anyRules.map(configured)
+
+    test('it and its TypeScript twin agree on every step', async () => {
+      const action = fc.record({
+        gapUs,
+        mode: fc.constantFrom('all', 'all', 'partial', 'peek', 'charge'),
+        permits: fc.integer({ min: 1, max: 5 }),
+        leaseMs: fc.constantFrom(0, 0, 0, 40),
+        demands: anyDemands,
+        counts: anyCounts,
+        blocks: fc.option(anyBlocks, { nil: undefined, freq: 3 }),
+      })
+      await expectProperty(
+        fc.asyncProperty(rules, anyBlocks, fc.array(action, LONG), async (rules, usualBlocks, actions) => {
+          let nowUs = START_MS * 1000
+          const store = open()
+          const twin = new MemoryStore(() => nowUs / 1000)
+          for (const { gapUs, mode, permits, leaseMs, demands, counts, blocks = usualBlocks } of actions) {
+            nowUs += gapUs
+            const asked = blocking(counting(demanded(rules, demands), counts), blocks)
+            const request = take(asked, { mode, permits, leaseMs })
+            expect(await store.decide(request, nowUs)).toEqual(await twin.decide(request))
+          }
+        }),
+        NUM_RUNS,
+      )
     })
-    await expectProperty(
-      fc.asyncProperty(rules, anyBlocks, fc.array(action, LONG), async (rules, usualBlocks, actions) => {
-        let nowUs = START_MS * 1000
-        const script = new ScriptStore(redis)
-        const twin = new MemoryStore(() => nowUs / 1000)
-        for (const { gapUs, mode, permits, leaseMs, demands, counts, blocks = usualBlocks } of actions) {
-          nowUs += gapUs
-          const asked = blocking(counting(demanded(rules, demands), counts), blocks)
-          const request = take(asked, { mode, permits, leaseMs })
-          expect(await script.decide(request, nowUs)).toEqual(await twin.decide(request))
-        }
-      }),
-      NUM_RUNS,
-    )
-  })
 
-  test('the retry time is the least that works', async () => {
-    const action = fc.record({ gapUs: backAndForthUs, demands: anyDemands })
-    await expectProperty(
-      fc.asyncProperty(rules, anyBlocks, fc.array(action, LONG), async (rules, blocks, actions) => {
-        const script = new ScriptStore(redis)
-        let nowUs = START_MS * 1000
-        for (const { gapUs, demands } of actions) {
-          nowUs += gapUs
-          const request = take(blocking(demanded(rules, demands).map(satisfiable), blocks))
-          const decision = await script.decide(request, nowUs)
-          const retryUs = retryAfterMs(decision) * 1000
-          expect(retryUs > 0).toBe(decision.granted === 0)
-          if (decision.granted > 0) continue
-          expect((await script.peek(request, nowUs + retryUs)).granted).toBe(1)
-          expect((await script.peek(request, nowUs + retryUs - 1000)).granted).toBe(0)
-        }
-      }),
-      NUM_RUNS,
-    )
-  })
-
-  test('a refusal changes nothing, without a block', async () => {
-    const action = fc.record({ gapUs: backAndForthUs, demands: anyDemands, counts: anyCounts })
-    await expectProperty(
-      fc.asyncProperty(rules, fc.array(action, LONG), async (rules, actions) => {
-        const script = new ScriptStore(redis)
-        const keys = rules.map(({ before }) => before.key)
-        const stored = async () => ({
-          dumps: await Promise.all(keys.map((key) => redis.dump(key))),
-          expiries: keys.map((key) => script.expiresAtMs(key)),
-        })
-        let nowUs = START_MS * 1000
-        for (const { gapUs, demands, counts } of actions) {
-          nowUs += gapUs
-          const request = take(counting(demanded(rules, demands), counts))
-          // What expires at this moment has nothing to do with the refusal.
-          const { granted } = await script.decide({ ...request, mode: 'peek' }, nowUs)
-          const before = granted === 0 && (await stored())
-          expect((await script.decide(request, nowUs)).granted).toBe(granted)
-          if (before) expect(await stored()).toEqual(before)
-        }
-      }),
-      NUM_RUNS,
-    )
-  })
-
-  test('a partial grant is the least of what the rules have left', async () => {
-    const action = fc.record({ gapUs: forwardUs, permits: fc.integer({ min: 1, max: 50 }), demands: anyDemands })
-    await expectProperty(
-      fc.asyncProperty(rules, fc.array(action, LONG), async (rules, actions) => {
-        const script = new ScriptStore(redis)
-        let nowUs = START_MS * 1000
-        for (const { gapUs, permits, demands } of actions) {
-          nowUs += gapUs
-          const request = take(demanded(rules, demands), { mode: 'partial', permits })
-          const { usage } = await script.decide({ ...request, mode: 'peek' }, nowUs)
-          const fitting = request.rules.map(({ cost, reserved, enforced }, index) => {
-            const left = Math.min(...(usage[index] ?? []).map(({ remaining }) => remaining))
-            return enforced ? Math.max(0, Math.floor((left - reserved) / cost)) : permits
-          })
-          expect((await script.decide(request, nowUs)).granted).toBe(Math.min(permits, ...fitting))
-        }
-      }),
-      NUM_RUNS / 2,
-    )
-  })
-})
-
-describe.each(EVERY_ALGORITHM)('%s', (name) => {
-  test('a key lives until it says what a missing one does, whatever clocks, limits and leases did', async () => {
-    const action = fc.record({
-      gapUs: backAndForthUs,
-      leaseMs: fc.constantFrom(0, 0, 0, 40, 1_500),
-      demands: anyDemands,
+    test('the retry time is the least that works', async () => {
+      const action = fc.record({ gapUs, demands: anyDemands })
+      await expectProperty(
+        fc.asyncProperty(rules, anyBlocks, fc.array(action, LONG), async (rules, blocks, actions) => {
+          const store = open()
+          let nowUs = START_MS * 1000
+          for (const { gapUs, demands } of actions) {
+            nowUs += gapUs
+            const request = take(blocking(demanded(rules, demands).map(satisfiable), blocks))
+            const decision = await store.decide(request, nowUs)
+            const retryUs = retryAfterMs(decision) * 1000
+            expect(retryUs > 0).toBe(decision.granted === 0)
+            if (decision.granted > 0) continue
+            expect((await store.peek(request, nowUs + retryUs)).granted).toBe(1)
+            expect((await store.peek(request, nowUs + retryUs - 1000)).granted).toBe(0)
+          }
+        }),
+        NUM_RUNS,
+      )
     })
-    await expectProperty(
-      fc.asyncProperty(anyConfigured(name), fc.array(action, LONG), async (configured, actions) => {
-        const script = new ScriptStore(redis)
-        let nowUs = START_MS * 1000
-        for (const { gapUs, leaseMs, demands } of actions) {
-          nowUs += gapUs
-          const [rule] = demanded([configured], demands).map(satisfiable) as [Rule]
-          const { granted } = await script.decide(take([rule], { leaseMs }), nowUs)
-          if (granted === 0) continue
-          const missing = { ...rule, key: `${rule.key}:missing` }
-          const endUs = script.expiresAtMs(rule.key) * 1000
-          expect(await script.peek(take([rule]), endUs)).toEqual(await script.peek(take([missing]), endUs))
-        }
-      }),
-      NUM_RUNS / 2,
-    )
+
+    test('a refusal changes nothing, without a block', async () => {
+      const action = fc.record({ gapUs, demands: anyDemands, counts: anyCounts })
+      await expectProperty(
+        fc.asyncProperty(rules, fc.array(action, LONG), async (rules, actions) => {
+          const store = open()
+          const changeable = rules.map(({ before }) => before)
+          let nowUs = START_MS * 1000
+          for (const { gapUs, demands, counts } of actions) {
+            nowUs += gapUs
+            const request = take(counting(demanded(rules, demands), counts))
+            // What expires at this moment has nothing to do with the refusal.
+            const { granted } = await store.decide({ ...request, mode: 'peek' }, nowUs)
+            const before = granted === 0 && (await store.kept(changeable, nowUs))
+            expect((await store.decide(request, nowUs)).granted).toBe(granted)
+            if (before) expect(await store.kept(changeable, nowUs)).toEqual(before)
+          }
+        }),
+        NUM_RUNS,
+      )
+    })
+
+    test('a partial grant is the least of what the rules have left', async () => {
+      const action = fc.record({ gapUs: forwardUs, permits: fc.integer({ min: 1, max: 50 }), demands: anyDemands })
+      await expectProperty(
+        fc.asyncProperty(rules, fc.array(action, LONG), async (rules, actions) => {
+          const store = open()
+          let nowUs = START_MS * 1000
+          for (const { gapUs, permits, demands } of actions) {
+            nowUs += gapUs
+            const request = take(demanded(rules, demands), { mode: 'partial', permits })
+            const { usage } = await store.decide({ ...request, mode: 'peek' }, nowUs)
+            const fitting = request.rules.map(({ cost, reserved, enforced }, index) => {
+              const left = Math.min(...(usage[index] ?? []).map(({ remaining }) => remaining))
+              return enforced ? Math.max(0, Math.floor((left - reserved) / cost)) : permits
+            })
+            expect((await store.decide(request, nowUs)).granted).toBe(Math.min(permits, ...fitting))
+          }
+        }),
+        NUM_RUNS / 2,
+      )
+    })
   })
 
-  test('after each admission the TTL fits the windows', async () => {
-    const action = fc.record({ gapUs: forwardUs, demands: anyDemands })
-    await expectProperty(
-      fc.asyncProperty(anyConfigured(name), fc.array(action, LONG), async (configured, actions) => {
-        const script = new ScriptStore(redis)
-        let nowUs = START_MS * 1000
-        for (const { gapUs, demands } of actions) {
-          nowUs += gapUs
-          const [rule] = demanded([configured], demands) as [Rule]
-          const { granted, nowMs } = await script.decide(take([{ ...rule, enforced: true }]), nowUs)
-          if (granted === 0) continue
-          const ttlMs = script.expiresAtMs(rule.key) - nowMs
-          const [least, most] = lifetimeBoundsMs(rule, configured)
-          expect(ttlMs).toBeGreaterThanOrEqual(least)
-          expect(ttlMs).toBeLessThanOrEqual(most)
-        }
-      }),
-      NUM_RUNS,
-    )
+  describe.each(EVERY_ALGORITHM)('%s', (name) => {
+    test('a key lives until it says what a missing one does, whatever clocks, limits and leases did', async () => {
+      const action = fc.record({
+        gapUs,
+        leaseMs: fc.constantFrom(0, 0, 0, 40, 1_500),
+        demands: anyDemands,
+      })
+      await expectProperty(
+        fc.asyncProperty(anyConfigured(name), fc.array(action, LONG), async (configured, actions) => {
+          const store = open()
+          let nowUs = START_MS * 1000
+          for (const { gapUs, leaseMs, demands } of actions) {
+            nowUs += gapUs
+            const [rule] = demanded([configured], demands).map(satisfiable) as [Rule]
+            const { granted } = await store.decide(take([rule], { leaseMs }), nowUs)
+            if (granted === 0) continue
+            const missing = { ...rule, key: `${rule.key}:missing` }
+            const endUs = store.expiresAtMs(rule.key) * 1000
+            expect(await store.peek(take([rule]), endUs)).toEqual(await store.peek(take([missing]), endUs))
+          }
+        }),
+        NUM_RUNS / 2,
+      )
+    })
+
+    test('after each admission the TTL fits the windows', async () => {
+      const action = fc.record({ gapUs: forwardUs, demands: anyDemands })
+      await expectProperty(
+        fc.asyncProperty(anyConfigured(name), fc.array(action, LONG), async (configured, actions) => {
+          const store = open()
+          let nowUs = START_MS * 1000
+          for (const { gapUs, demands } of actions) {
+            nowUs += gapUs
+            const [rule] = demanded([configured], demands) as [Rule]
+            const { granted, nowMs } = await store.decide(take([{ ...rule, enforced: true }]), nowUs)
+            if (granted === 0) continue
+            const ttlMs = store.expiresAtMs(rule.key) - nowMs
+            const [least, most] = lifetimeBoundsMs(rule, configured)
+            expect(ttlMs).toBeGreaterThanOrEqual(least)
+            expect(ttlMs).toBeLessThanOrEqual(most)
+          }
+        }),
+        NUM_RUNS,
+      )
+    })
   })
 })
 

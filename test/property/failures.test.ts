@@ -1,10 +1,9 @@
 /** What counts failures, while requests that were let through end later, in any order. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { anyRule, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
-import { expectProperty } from '../support/property.ts'
 import { capacityOf, type EVERY_ALGORITHM, EXACT_ALGORITHMS, take } from '../support/rules.ts'
+import { TIMED_STORES, type Trial } from '../support/timed-stores.ts'
 
 const NUM_RUNS = 200
 /** In flight at most. */
@@ -23,6 +22,7 @@ interface Failed {
 
 /** Plays requests against a store: each is let through or not, and charged at its end if it has failed. */
 async function play(
+  { open, expectProperty }: Trial,
   algorithm: (typeof EVERY_ALGORITHM)[number],
   check: (seen: {
     readonly rule: ReturnType<typeof take>['rules'][number]
@@ -35,20 +35,20 @@ async function play(
     fc.asyncProperty(anyRule(algorithm), fc.array(action, LONG), async (drawn, actions) => {
       const rule = { ...drawn, counts: 'failures' } as const
       let nowUs = START_MS * 1000
-      const store = new MemoryStore(() => nowUs / 1000)
+      const store = open()
       const failures: Failed[] = []
       let inFlight = 0
       for (const { gapUs, which, hasFailed } of actions) {
         nowUs += gapUs
         let granted: number | undefined
         if (which < 0 && inFlight < MOST_IN_FLIGHT) {
-          const decision = await store.decide(take([rule]))
+          const decision = await store.decide(take([rule]), nowUs)
           granted = decision.granted
           inFlight += granted
         } else if (which >= 0 && inFlight > 0) {
           inFlight--
           if (hasFailed) {
-            await store.decide(take([rule], { mode: 'charge' }))
+            await store.decide(take([rule], { mode: 'charge' }), nowUs)
             failures.push({ atMs: Math.ceil(nowUs / 1000) })
           }
         }
@@ -59,39 +59,41 @@ async function play(
   )
 }
 
-describe.each(EXACT_ALGORITHMS)('%s', (algorithm) => {
-  test('a request is refused exactly while a window holds as many failures as its limit, or more', async () => {
-    await play(algorithm, ({ rule, failures, nowMs, granted }) => {
-      if (granted === undefined) return
-      const isOver = rule.tiers.some(
-        ({ limit, windowMs }) => failures.filter(({ atMs }) => atMs > nowMs - windowMs).length >= limit,
-      )
-      expect(granted).toBe(isOver ? 0 : 1)
+describe.each(TIMED_STORES)('%s', (_name, trial) => {
+  describe.each(EXACT_ALGORITHMS)('%s', (algorithm) => {
+    test('a request is refused exactly while a window holds as many failures as its limit, or more', async () => {
+      await play(trial, algorithm, ({ rule, failures, nowMs, granted }) => {
+        if (granted === undefined) return
+        const isOver = rule.tiers.some(
+          ({ limit, windowMs }) => failures.filter(({ atMs }) => atMs > nowMs - windowMs).length >= limit,
+        )
+        expect(granted).toBe(isOver ? 0 : 1)
+      })
+    })
+
+    test('no window holds more failures than its limit and those that were in flight beside it', async () => {
+      await play(trial, algorithm, ({ rule, failures, nowMs }) => {
+        for (const { limit, windowMs } of rule.tiers) {
+          const held = failures.filter(({ atMs }) => atMs > nowMs - windowMs).length
+          expect(held).toBeLessThanOrEqual(limit + MOST_IN_FLIGHT - 1)
+        }
+      })
     })
   })
 
-  test('no window holds more failures than its limit and those that were in flight beside it', async () => {
-    await play(algorithm, ({ rule, failures, nowMs }) => {
-      for (const { limit, windowMs } of rule.tiers) {
-        const held = failures.filter(({ atMs }) => atMs > nowMs - windowMs).length
-        expect(held).toBeLessThanOrEqual(limit + MOST_IN_FLIGHT - 1)
-      }
-    })
-  })
-})
-
-describe.each(['fixed-window', 'quota', 'token-bucket'] as const)('%s', (algorithm) => {
-  test('no more fail than the limits and those that were in flight beside them allow', async () => {
-    await play(algorithm, ({ rule, failures, nowMs }) => {
-      for (const { limit, windowMs } of rule.tiers) {
-        const elapsedMs = nowMs - START_MS
-        // Windows that were begun, by the clock or by failures; or what was refilled.
-        const windows = algorithm === 'token-bucket' ? elapsedMs / windowMs : Math.ceil(elapsedMs / windowMs) + 1
-        const most = algorithm === 'token-bucket' ? capacityOf(rule) + windows * limit : windows * limit
-        // In each window anew, those in flight may come on top; a bucket goes into debt by them once.
-        const beside = (algorithm === 'token-bucket' ? 1 : windows) * (MOST_IN_FLIGHT - 1)
-        expect(failures.length).toBeLessThanOrEqual(Math.floor(most) + beside)
-      }
+  describe.each(['fixed-window', 'quota', 'token-bucket'] as const)('%s', (algorithm) => {
+    test('no more fail than the limits and those that were in flight beside them allow', async () => {
+      await play(trial, algorithm, ({ rule, failures, nowMs }) => {
+        for (const { limit, windowMs } of rule.tiers) {
+          const elapsedMs = nowMs - START_MS
+          // Windows that were begun, by the clock or by failures; or what was refilled.
+          const windows = algorithm === 'token-bucket' ? elapsedMs / windowMs : Math.ceil(elapsedMs / windowMs) + 1
+          const most = algorithm === 'token-bucket' ? capacityOf(rule) + windows * limit : windows * limit
+          // In each window anew, those in flight may come on top; a bucket goes into debt by them once.
+          const beside = (algorithm === 'token-bucket' ? 1 : windows) * (MOST_IN_FLIGHT - 1)
+          expect(failures.length).toBeLessThanOrEqual(Math.floor(most) + beside)
+        }
+      })
     })
   })
 })

@@ -17,7 +17,7 @@ import {
 } from '../support/arbitraries.ts'
 import { ObjectScript } from '../support/object-network.ts'
 import { expectProperty } from '../support/property.ts'
-import { EVERY_ALGORITHM, ruleOf, take } from '../support/rules.ts'
+import { EVERY_ALGORITHM, EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
 
 const MIXED: fc.Arbitrary<Rule[]> = fc.array(fc.constantFrom(...EVERY_ALGORITHM).chain(anyRule), {
   minLength: 2,
@@ -42,7 +42,7 @@ describe.each(SUBJECTS)('%s', (_name, rules) => {
     await expectProperty(
       fc.asyncProperty(rules, fc.array(action, LONG), async (rules, actions) => {
         let nowUs = Math.ceil(START_MS) * 1000
-        const objects = new ObjectScript()
+        const objects = new ObjectScript(3, true)
         const twin = new MemoryStore(() => nowUs / 1000)
         const configured = rules.map((rule) => ({ before: rule, after: rule }))
         for (const { gapUs, mode, permits, leaseMs, demands, counts, blocks } of actions) {
@@ -72,4 +72,41 @@ test('a decision writes one row, and moves older ones in bulk, whatever the wind
   }
   expect(most).toBeLessThanOrEqual(2)
   expect(rows.written).toBeLessThan(5_000 * 1.01)
+})
+
+/** Two rules of one decision, of which the second refuses from the third permit on. */
+function withAnother(rule: Rule): Rule[] {
+  return [rule, ruleOf('quota', [{ limit: 2, windowMs: 3_600_000 }])]
+}
+
+test.each(EXACT_ALGORITHMS)('%s: what a refused request needs no more is there for longer windows', async (name) => {
+  const objects = new ObjectScript()
+  const [long, other] = withAnother(ruleOf(name, [{ limit: 2, windowMs: 3_000 }])) as [Rule, Rule]
+  const short = { ...long, tiers: [{ limit: 2, windowMs: 10 }] }
+  const atUs = (ms: number) => (START_MS + ms) * 1000
+  expect((await objects.decide(take([long]), atUs(0))).granted).toBe(1)
+  expect((await objects.decide(take([short, other], { permits: 3 }), atUs(100))).granted).toBe(0)
+  expect((await objects.decide(take([short, { ...other, cost: 3 }], { permits: 1 }), atUs(100))).granted).toBe(0)
+  const { usage } = await objects.peek(take([long]), atUs(200))
+  expect(usage).toEqual([[{ remaining: 1, resetMs: 2_800, retryAfterMs: 0 }]])
+})
+
+test.each(EXACT_ALGORITHMS)(
+  '%s: what has left the windows stays away after a restart, also if they grow',
+  async (name) => {
+    const short = ruleOf(name, [{ limit: 2, windowMs: 10 }])
+    const long = { ...short, tiers: [{ limit: 2, windowMs: 3_000 }] }
+    const objects = new ObjectScript(1)
+    for (const ms of [0, 100]) await objects.decide(take([short]), (START_MS + ms) * 1000)
+    expect((await objects.decide(take([long]), (START_MS + 200) * 1000)).granted).toBe(1)
+  },
+)
+
+test('token-bucket: of a lease that is granted in part, what refills meanwhile is told as given up', async () => {
+  const bucket = ruleOf('token-bucket', [{ limit: 10, windowMs: 100 }], { enforced: false })
+  const objects = new ObjectScript()
+  const request = take(withAnother(bucket), { mode: 'partial', permits: 10, leaseMs: 50 })
+  const { granted, usage } = await objects.decide(request, START_MS * 1000)
+  // Five units would refill in the term of the lease.
+  expect([granted, usage[0]?.[0]?.remaining]).toEqual([2, 3])
 })

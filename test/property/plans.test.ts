@@ -3,9 +3,8 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Rule, Tier } from '../../src/limit/rule.ts'
 import { forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
-import { expectProperty } from '../support/property.ts'
 import { EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
-import { TIMED_DECIDERS, type TimedDecider } from '../support/timed-deciders.ts'
+import { TIMED_STORES, type Trial } from '../support/timed-stores.ts'
 
 const NUM_RUNS = 40
 
@@ -34,14 +33,14 @@ interface Step {
 }
 
 async function play(
-  opened: () => TimedDecider,
+  { open, expectProperty }: Trial,
   algorithm: Rule['algorithm'],
   tiersOf: (tiers: readonly Tier[]) => readonly Tier[],
   onAdmission: (step: Step) => void,
 ) {
   await expectProperty(
     fc.asyncProperty(plans, actions, async (plans, actions) => {
-      const decider = opened()
+      const store = open()
       const { key } = ruleOf(algorithm, [])
       const admitted: Admitted[] = []
       let nowUs = START_MS * 1000
@@ -49,7 +48,7 @@ async function play(
         nowUs += gapUs
         const tiers = tiersOf(plans[plan] ?? [])
         const rule = { ...ruleOf(algorithm, tiers), key, cost }
-        if ((await decider.decide(take([rule]), nowUs)).granted === 0) continue
+        if ((await store.decide(take([rule]), nowUs)).granted === 0) continue
         admitted.push({ atUs: nowUs, cost })
         onAdmission({ tiers, nowUs, admitted })
       }
@@ -62,11 +61,11 @@ function usedSince(admitted: readonly Admitted[], sinceUs: number): number {
   return admitted.filter(({ atUs }) => atUs > sinceUs).reduce((sum, { cost }) => sum + cost, 0)
 }
 
-describe.each(TIMED_DECIDERS)('%s', (_name, opened) => {
+describe.each(TIMED_STORES)('%s', (_name, trial) => {
   describe.each(EXACT_ALGORITHMS)('%s', (algorithm) => {
     test('whoever is admitted by a plan has used no more than that plan allows, by whatever plans', async () => {
       await play(
-        opened,
+        trial,
         algorithm,
         (tiers) => tiers,
         ({ tiers, nowUs, admitted }) => {
@@ -80,7 +79,7 @@ describe.each(TIMED_DECIDERS)('%s', (_name, opened) => {
 
   test('fixed-window: nor has it in the window of the clock', async () => {
     await play(
-      opened,
+      trial,
       'fixed-window',
       (tiers) => tiers,
       ({ tiers, nowUs, admitted }) => {
@@ -96,7 +95,7 @@ describe.each(TIMED_DECIDERS)('%s', (_name, opened) => {
   test('quota: nor has it in the window that began with its first use, under whatever plan', async () => {
     let starts = new Map<number, number>()
     await play(
-      opened,
+      trial,
       'quota',
       (tiers) => tiers,
       ({ tiers, nowUs, admitted }) => {
@@ -115,7 +114,7 @@ describe.each(TIMED_DECIDERS)('%s', (_name, opened) => {
   test('token-bucket: after a change, no more than a bucket of the new plan and what that refills', async () => {
     let stay: { tier: Tier | undefined; sinceUs: number } | undefined
     await play(
-      opened,
+      trial,
       'token-bucket',
       ([tier]) => (tier ? [tier] : []),
       ({ tiers, nowUs, admitted }) => {
@@ -130,7 +129,7 @@ describe.each(TIMED_DECIDERS)('%s', (_name, opened) => {
 
   test('concurrency: slots that are held count for the new plan', async () => {
     await play(
-      opened,
+      trial,
       'concurrency',
       ([tier]) => (tier ? [tier] : []),
       ({ tiers, nowUs, admitted }) => {

@@ -24,13 +24,11 @@ import {
 import { callContext } from '../support/call-context.ts'
 import { expectProperty } from '../support/property.ts'
 import { capacityOf, EVERY_ALGORITHM, EXACT_ALGORITHMS, take } from '../support/rules.ts'
-import { TIMED_DECIDERS, type TimedDecider } from '../support/timed-deciders.ts'
-
-const [REDIS, OBJECTS] = TIMED_DECIDERS as [(typeof TIMED_DECIDERS)[number], (typeof TIMED_DECIDERS)[number]]
+import { OBJECTS, REDIS, type TimedStore } from '../support/timed-stores.ts'
 
 /** A store that decides at the time of the test. */
-function storeOf(decider: TimedDecider, nowUs: () => number): Store {
-  const decide = (request: DecisionRequest): Promise<Decision> => decider.decide(request, nowUs())
+function storeOf(timed: TimedStore, nowUs: () => number): Store {
+  const decide = (request: DecisionRequest): Promise<Decision> => timed.decide(request, nowUs())
   return { kind: 'timed', decide } as Partial<Store> as Store
 }
 
@@ -73,7 +71,7 @@ const move = fc.record({
  */
 async function admittedOver(
   rule: Rule,
-  [openOld, openNew]: readonly [() => TimedDecider, () => TimedDecider],
+  [openOld, openNew]: readonly [() => TimedStore, () => TimedStore],
   { traffic, begins, lasts, skewUs }: typeof move extends fc.Arbitrary<infer Move> ? Move : never,
 ): Promise<Admission[]> {
   let nowUs = START_MS * 1000
@@ -130,8 +128,8 @@ function forgetsAfterMs(rule: Rule): number {
 }
 
 describe.each([
-  ['from Redis to Durable Objects', [REDIS[1], OBJECTS[1]]],
-  ['from Durable Objects to Redis', [OBJECTS[1], REDIS[1]]],
+  ['from Redis to Durable Objects', [REDIS.open, OBJECTS.open]],
+  ['from Durable Objects to Redis', [OBJECTS.open, REDIS.open]],
 ] as const)('a move %s', (_name, stores) => {
   test.each(EXACT_ALGORITHMS)('%s: no true window over the move admits more than its limit', async (name) => {
     await expectProperty(

@@ -1,28 +1,11 @@
 import fc from 'fast-check'
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Rule } from '../../src/limit/rule.ts'
-import { LUA } from '../../src/store/redis/more-lua.ts'
-import { Scripts } from '../../src/store/redis/script.ts'
-import { releaseArguments, renewArguments, scriptArguments, slotMembers } from '../../src/store/redis/script-call.ts'
 import { START_MS } from '../support/arbitraries.ts'
-import { expectProperty } from '../support/property.ts'
 import { ruleOf, take } from '../support/rules.ts'
-import { connectRedis, type RedisClient } from '../support/script-store.ts'
+import { TIMED_STORES } from '../support/timed-stores.ts'
 
-// A network that delays, reorders, repeats and loses what an isolate sends to Redis, and a Redis that is away at times.
-
-let redis: RedisClient
-
-beforeAll(async () => {
-  redis = await connectRedis(inject('redisPort'))
-})
-afterAll(() => redis.close())
-
-const ARGUMENT_CLOCK = 'return tonumber(ARGV[#ARGV])'
-const SCRIPTS = new Scripts(LUA, ARGUMENT_CLOCK)
-const DECIDE = SCRIPTS.decide(['concurrency'])
-const RELEASE = SCRIPTS.release()
-const RENEW = SCRIPTS.renew()
+// A network that delays, reorders, repeats and loses what an isolate sends to a store, and a store that is away at times.
 
 /** No slot of a test lasts so long by itself. */
 const WINDOW_MS = 3_600_000
@@ -51,97 +34,101 @@ interface Arrival {
   run(nowMs: number): Promise<void>
 }
 
-test('whatever the order in which calls arrive, what is given back is free and what is held is taken', async () => {
-  await expectProperty(
-    fc.asyncProperty(
-      fc.integer({ min: 1, max: 8 }),
-      fc.array(anyRequest, { maxLength: 10 }),
-      async (limit, requests) => {
-        const shared = ruleOf('concurrency', [{ limit, windowMs: WINDOW_MS }])
-        const arrivals: Arrival[] = []
-        const held = new Set<Rule>()
-        const returned = new Set<Rule>()
+describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
+  test('whatever the order in which calls arrive, what is given back is free and what is held is taken', async () => {
+    await expectProperty(
+      fc.asyncProperty(
+        fc.integer({ min: 1, max: 8 }),
+        fc.array(anyRequest, { maxLength: 10 }),
+        async (limit, requests) => {
+          const shared = ruleOf('concurrency', [{ limit, windowMs: WINDOW_MS }])
+          const arrivals: Arrival[] = []
+          const held = new Set<Rule>()
+          const returned = new Set<Rule>()
 
-        const call = async (script: string, args: readonly (string | number)[], nowMs: number) =>
-          redis.eval(script, { keys: [shared.key], arguments: [...args, nowMs * 1000].map(String) })
-        const takenBy = async (rule: Rule, nowMs: number) => {
-          const deadlines = await redis.zmScore(rule.key, slotMembers(rule))
-          return deadlines.filter((deadlineMs) => (deadlineMs ?? 0) > nowMs).length
-        }
-
-        for (const {
-          sentMs,
-          cost,
-          takeDelayMs,
-          isAnswered,
-          heldMs,
-          renewals,
-          repeats,
-          releaseDelayMs,
-          isHeld,
-        } of requests) {
-          const request = take([{ ...shared, cost: Math.min(cost, limit) }])
-          const rule = request.rules[0] as Rule
-          const isKnown = isAnswered && takeDelayMs !== undefined
-          const atMs = START_MS + sentMs + (takeDelayMs ?? 0)
-          if (takeDelayMs !== undefined) {
-            arrivals.push({
-              atMs,
-              async run(nowMs) {
-                const [granted] = (await call(DECIDE, scriptArguments(request), nowMs)) as unknown as [number]
-                if (isKnown && granted === 1) held.add(rule)
-              },
-            })
-          }
-          // Who was answered renews and gives back; who was not gives back at once, and may be ahead of the call itself.
-          const releasedMs = isKnown ? atMs + heldMs : START_MS + sentMs
-          if (isKnown) {
-            for (const { afterMs, delayMs } of renewals) {
-              if (afterMs > heldMs && !isHeld) continue
-              const run = async (nowMs: number) => {
-                await call(RENEW, renewArguments([rule]), nowMs)
-              }
-              arrivals.push({ atMs: atMs + afterMs + delayMs, run })
+          const store = open()
+          const takenAt = async (nowMs: number) => {
+            const units = await store.heldUnits(shared, nowMs * 1000)
+            return {
+              by: ({ slot = 0 }: Rule) => units.get(slot) ?? 0,
+              all: [...units.values()].reduce((a, b) => a + b, 0),
             }
-            if (isHeld) continue
           }
-          for (const delayMs of [...repeats, releaseDelayMs]) {
-            if (delayMs === undefined) continue
-            arrivals.push({
-              atMs: releasedMs + delayMs,
-              async run(nowMs) {
-                held.delete(rule)
-                returned.add(rule)
-                await call(RELEASE, releaseArguments([{ rule, isKnown }]), nowMs)
-              },
-            })
+
+          for (const {
+            sentMs,
+            cost,
+            takeDelayMs,
+            isAnswered,
+            heldMs,
+            renewals,
+            repeats,
+            releaseDelayMs,
+            isHeld,
+          } of requests) {
+            const request = take([{ ...shared, cost: Math.min(cost, limit) }])
+            const rule = request.rules[0] as Rule
+            const isKnown = isAnswered && takeDelayMs !== undefined
+            const atMs = START_MS + sentMs + (takeDelayMs ?? 0)
+            if (takeDelayMs !== undefined) {
+              arrivals.push({
+                atMs,
+                async run(nowMs) {
+                  const { granted } = await store.decide(request, nowMs * 1000)
+                  if (isKnown && granted === 1) held.add(rule)
+                },
+              })
+            }
+            // Who was answered renews and gives back; who was not gives back at once, and may be ahead of the call itself.
+            const releasedMs = isKnown ? atMs + heldMs : START_MS + sentMs
+            if (isKnown) {
+              for (const { afterMs, delayMs } of renewals) {
+                if (afterMs > heldMs && !isHeld) continue
+                const run = async (nowMs: number) => {
+                  await store.renew([rule], nowMs * 1000)
+                }
+                arrivals.push({ atMs: atMs + afterMs + delayMs, run })
+              }
+              if (isHeld) continue
+            }
+            for (const delayMs of [...repeats, releaseDelayMs]) {
+              if (delayMs === undefined) continue
+              arrivals.push({
+                atMs: releasedMs + delayMs,
+                async run(nowMs) {
+                  held.delete(rule)
+                  returned.add(rule)
+                  await store.revoke([{ rule, isKnown }], nowMs * 1000)
+                },
+              })
+            }
           }
-        }
 
-        for (const { atMs, run } of arrivals.toSorted((a, b) => a.atMs - b.atMs)) {
-          await run(atMs)
-          for (const rule of held) expect(await takenBy(rule, atMs)).toBe(rule.cost)
-          for (const rule of returned) expect(await takenBy(rule, atMs)).toBe(0)
-          expect(await redis.zCount(shared.key, `(${atMs}`, '+inf')).toBeLessThanOrEqual(limit)
-        }
-        const units = [...held].reduce((sum, { cost }) => sum + cost, 0)
-        const endMs = START_MS + 1_000_000
-        expect(await redis.zCount(shared.key, `(${endMs}`, '+inf')).toBe(units)
-      },
-    ),
-    60,
-  )
-})
+          for (const { atMs, run } of arrivals.toSorted((a, b) => a.atMs - b.atMs)) {
+            await run(atMs)
+            const taken = await takenAt(atMs)
+            for (const rule of held) expect(taken.by(rule)).toBe(rule.cost)
+            for (const rule of returned) expect(taken.by(rule)).toBe(0)
+            expect(taken.all).toBeLessThanOrEqual(limit)
+          }
+          const units = [...held].reduce((sum, { cost }) => sum + cost, 0)
+          const endMs = START_MS + 1_000_000
+          expect((await takenAt(endMs)).all).toBe(units)
+        },
+      ),
+      60,
+    )
+  })
 
-test('marks of releases go when they have stood for a minute, and with the key', async () => {
-  const rule = ruleOf('concurrency', [{ limit: 1, windowMs: 1_000 }])
-  const revoke = (slot: number, nowMs: number) =>
-    redis.eval(RELEASE, {
-      keys: [rule.key],
-      arguments: [...releaseArguments([{ rule: { ...rule, slot }, isKnown: false }]), nowMs * 1000].map(String),
-    })
-  for (let i = 0; i < 300; i++) await revoke(i, START_MS + i * 1_000)
-  expect(await redis.zCard(rule.key)).toBe(60)
-  expect(await redis.pTTL(rule.key)).toBeLessThanOrEqual(120_000)
-  expect(await redis.pTTL(rule.key)).toBeGreaterThan(0)
+  test('marks of releases go when they have stood for a minute, and with the key', async () => {
+    const rule = ruleOf('concurrency', [{ limit: 1, windowMs: 1_000 }])
+    const store = open()
+    const revoke = (slot: number, nowMs: number) =>
+      store.revoke([{ rule: { ...rule, slot }, isKnown: false }], nowMs * 1000)
+    for (let i = 0; i < 300; i++) await revoke(i, START_MS + i * 1_000)
+    const lastMs = START_MS + 299_000
+    expect(await store.marks(rule)).toBe(60)
+    expect(store.expiresAtMs(rule.key) - lastMs).toBeLessThanOrEqual(120_000)
+    expect(store.expiresAtMs(rule.key) - lastMs).toBeGreaterThan(0)
+  })
 })

@@ -3,11 +3,10 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { type TokenBucketState, tokenBucket } from '../../src/limit/algorithms/token-bucket.ts'
 import type { Rule } from '../../src/limit/rule.ts'
 import { anyCost, anyRule, backAndForthUs, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
-import { expectProperty } from '../support/property.ts'
 import { capacityOf, ruleOf, take } from '../support/rules.ts'
-import { TIMED_DECIDERS, type TimedDecider } from '../support/timed-deciders.ts'
+import { TIMED_STORES, type Trial } from '../support/timed-stores.ts'
 
-let open: () => TimedDecider
+let open: Trial['open']
 
 /** A bucket of real numbers: what it holds is counted in exact parts of a unit, `windowUs` of them to one. */
 class IdealBucket {
@@ -81,9 +80,11 @@ test('the bucket holds the whole units of an ideal one, after a million random s
   }
 })
 
-describe.each(TIMED_DECIDERS)('%s', (_name, opened) => {
+describe.each(TIMED_STORES)('%s', (_name, trial) => {
+  const { expectProperty } = trial
+
   beforeAll(() => {
-    open = opened
+    open = trial.open
   })
 
   const step = (gapUs: fc.Arbitrary<number>) => fc.array(fc.record({ gapUs, cost: anyCost }), LONG)

@@ -3,11 +3,10 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import type { Rule } from '../../src/limit/rule.ts'
 import { type Admission, expectNoWindowOver } from '../support/admissions.ts'
 import { anyCost, anyRule, backAndForthUs, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
-import { expectProperty } from '../support/property.ts'
 import { EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
-import { TIMED_DECIDERS, type TimedDecider } from '../support/timed-deciders.ts'
+import { TIMED_STORES, type Trial } from '../support/timed-stores.ts'
 
-let open: () => TimedDecider
+let open: Trial['open']
 
 interface Step {
   readonly gapUs: number
@@ -68,9 +67,11 @@ function anyShortened(name: (typeof EXACT_ALGORITHMS)[number]): fc.Arbitrary<[Ru
   })
 }
 
-describe.each(TIMED_DECIDERS)('%s', (_name, opened) => {
+describe.each(TIMED_STORES)('%s', (_name, trial) => {
+  const { expectProperty } = trial
+
   beforeAll(() => {
-    open = opened
+    open = trial.open
   })
 
   describe.each(EXACT_ALGORITHMS)('%s', (name) => {

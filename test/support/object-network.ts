@@ -1,9 +1,12 @@
-import type { Decision, DecisionRequest } from '../../src/limit/rule.ts'
+import type { Decision, DecisionRequest, Rule } from '../../src/limit/rule.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
 import type { ObjectVote, RemoteObject, RemoteObjects, Reservation } from '../../src/store/durable-object/messages.ts'
 import type { Row, Rows } from '../../src/store/durable-object/rows.ts'
+import type { Release } from '../../src/store/store.ts'
 import { callContext } from './call-context.ts'
+import { heldUnitsOf, marksOf } from './memory-script.ts'
+import { take } from './rules.ts'
 
 /** Rows in memory, and how often they were written. */
 export class MemoryRows implements Rows {
@@ -92,9 +95,14 @@ export class ObjectNetwork implements RemoteObjects {
     return rows
   }
 
-  /** All objects lose what they have not written. */
-  restart(): void {
-    this.#machines.clear()
+  /**
+   * Objects lose what they have not written.
+   * @param mayLoseEnds also those that have not written how a decision ended, and may thus still give back what stays
+   */
+  restart(mayLoseEnds: boolean): void {
+    for (const key of this.#machines.keys()) {
+      if (mayLoseEnds || new LimitMachine(this.rows(key)).book.open.size === 0) this.#machines.delete(key)
+    }
   }
 }
 
@@ -103,16 +111,21 @@ export class ObjectScript {
   readonly network = new ObjectNetwork()
   readonly #store = new DurableObjectStore({ objects: this.network, timeoutMs: 60_000 })
   readonly #restartsAfter: number
+  readonly #mayLoseEnds: boolean
   #decided = 0
 
-  /** @param restartsAfter decisions, counted over all objects */
-  constructor(restartsAfter = 3) {
+  /**
+   * @param restartsAfter decisions, counted over all objects
+   * @param mayLoseEnds whether a refusal after that may be told to be provisional although nobody else asks
+   */
+  constructor(restartsAfter = 3, mayLoseEnds = false) {
     this.#restartsAfter = restartsAfter
+    this.#mayLoseEnds = mayLoseEnds
   }
 
   /** @param nowUs microseconds since the Unix epoch */
   async decide(request: DecisionRequest, nowUs: number): Promise<Decision> {
-    if (++this.#decided % this.#restartsAfter === 0) this.network.restart()
+    if (++this.#decided % this.#restartsAfter === 0) this.network.restart(this.#mayLoseEnds)
     this.network.nowUs = nowUs
     const background: Promise<unknown>[] = []
     const decision = await this.#store.decide(request, callContext(background))
@@ -120,7 +133,47 @@ export class ObjectScript {
     return decision
   }
 
-  peek(request: DecisionRequest, nowUs: number): Promise<Decision> {
-    return this.decide({ ...request, mode: 'peek' }, nowUs)
+  /** By all that it has stored, expired or not. */
+  async peek(request: DecisionRequest, nowUs: number): Promise<Decision> {
+    const books = request.rules.map(({ key }) => this.network.machine(key).book)
+    const kept = books.map(({ kept }) => kept)
+    for (const book of books) book.kept = { ...book.kept, expiresAtMs: Number.POSITIVE_INFINITY }
+    this.network.nowUs = nowUs
+    const decision = await this.#store.decide({ ...request, mode: 'peek' }, callContext())
+    books.forEach((book, index) => {
+      book.kept = kept[index] as (typeof book)['kept']
+    })
+    return decision
+  }
+
+  revoke(releases: readonly Release[], nowUs: number): Promise<void> {
+    this.network.nowUs = nowUs
+    return this.#store.revoke(releases)
+  }
+
+  renew(rules: readonly Rule[], nowUs: number): Promise<void> {
+    this.network.nowUs = nowUs
+    return this.#store.renew(rules)
+  }
+
+  async heldUnits({ key }: Rule, nowUs: number): Promise<ReadonlyMap<number, number>> {
+    return heldUnitsOf(this.network.machine(key).book.kept.state, nowUs)
+  }
+
+  async marks({ key }: Rule): Promise<number> {
+    return marksOf(this.network.machine(key).book.kept.state)
+  }
+
+  /** What is told now and later: what is taken back may leave it in another form. */
+  async kept(rules: readonly Rule[], nowUs: number): Promise<unknown> {
+    const moments = [0, 10, 1_000].map((ms) => nowUs + ms * 1000)
+    const peeks: Decision[] = []
+    for (const us of moments) for (const rule of rules) peeks.push(await this.peek(take([rule]), us))
+    return peeks
+  }
+
+  expiresAtMs(key: string): number {
+    const { state, expiresAtMs } = this.network.machine(key).book.kept
+    return state === undefined ? Number.NEGATIVE_INFINITY : expiresAtMs
   }
 }

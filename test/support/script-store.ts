@@ -2,7 +2,8 @@ import { createClient } from '@redis/client'
 import type { Decision, DecisionRequest, Rule } from '../../src/limit/rule.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { Scripts } from '../../src/store/redis/script.ts'
-import { readDecision, scriptArguments } from '../../src/store/redis/script-call.ts'
+import { readDecision, releaseArguments, renewArguments, scriptArguments } from '../../src/store/redis/script-call.ts'
+import type { Release } from '../../src/store/store.ts'
 import { EVERY_ALGORITHM } from './rules.ts'
 
 /** A clock that is told the time, as the last argument of the script. */
@@ -12,11 +13,12 @@ const ARGUMENT_CLOCK = 'return tonumber(ARGV[#ARGV])'
 const MARK_MS = 100_000_000_000
 
 /**
- * The script, to which each TTL that it asks for is `MARK_MS` longer, so that no key expires by Redis's clock. It reads
+ * A script, to which each TTL that it asks for is `MARK_MS` longer, so that no key expires by Redis's clock. It reads
  * the TTL of each key by the test's clock, as arguments before the last say it. It also answers, for each key, the TTL in ms that it asked for (-1: none) and the one that the key then had (-1: none, -2:
  * there is no such key), and leaves each with a TTL of `MARK_MS`.
  */
-const RECORDING_SCRIPT = `
+function recording(script: string): string {
+  return `
 local server, asked = redis, {}
 local ttl_arguments = { EXPIRE = { at = 2, ms = 1000 }, PEXPIRE = { at = 2, ms = 1 }, SET = { at = 4, ms = 1 } }
 local function lifetime_of(key)
@@ -40,13 +42,19 @@ local redis = {
     return server.call(command, unpack(arguments))
   end,
 }
-local reply, lifetimes = (function() ${new Scripts(LUA, ARGUMENT_CLOCK).decide(EVERY_ALGORITHM)} end)(), {}
+local reply, lifetimes = (function() ${script} end)(), {}
 for _, key in ipairs(KEYS) do
   lifetimes[#lifetimes + 1] = asked[key] or -1
   lifetimes[#lifetimes + 1] = server.call('PTTL', key)
   server.call('PEXPIRE', key, '${MARK_MS}')
 end
 return { reply, lifetimes }`
+}
+
+const SCRIPTS = new Scripts(LUA, ARGUMENT_CLOCK)
+const DECIDE = recording(SCRIPTS.decide(EVERY_ALGORITHM))
+const RELEASE = recording(SCRIPTS.release())
+const RENEW = recording(SCRIPTS.renew())
 
 /** Longer than a test takes. */
 const MOST_DELAY_MS = 600_000
@@ -74,13 +82,60 @@ export class ScriptStore {
    * @param nowUs microseconds since the Unix epoch
    */
   async decide(request: DecisionRequest, nowUs: number): Promise<Decision> {
+    return readDecision(await this.#change(DECIDE, keysOf(request.rules), this.#arguments(request), nowUs), request)
+  }
+
+  /** What it would decide then, by all it has stored, expired or not. */
+  async peek(request: DecisionRequest, nowUs: number): Promise<Decision> {
+    const asked = { ...request, mode: 'peek' } as const
+    const { reply } = await this.#run(DECIDE, keysOf(request.rules), this.#arguments(asked), nowUs)
+    return readDecision(reply, asked)
+  }
+
+  async revoke(releases: readonly Release[], nowUs: number): Promise<void> {
+    await this.#change(RELEASE, keysOf(releases.map(({ rule }) => rule)), releaseArguments(releases), nowUs)
+  }
+
+  async renew(rules: readonly Rule[], nowUs: number): Promise<void> {
+    await this.#change(RENEW, keysOf(rules), renewArguments(rules), nowUs)
+  }
+
+  async heldUnits({ key }: Rule, nowUs: number): Promise<ReadonlyMap<number, number>> {
+    const members = await this.#redis.zRangeByScore(key, `(${Math.floor(nowUs / 1000)}`, '+inf')
+    const units = new Map<number, number>()
+    for (const member of members) {
+      const slot = Number(member.split(':')[0])
+      units.set(slot, (units.get(slot) ?? 0) + 1)
+    }
+    return units
+  }
+
+  marks({ key }: Rule): Promise<number> {
+    return this.#redis.zCount(key, '-inf', '(0')
+  }
+
+  async kept(rules: readonly Rule[]): Promise<unknown> {
+    return Promise.all(keysOf(rules).map(async (key) => [await this.#redis.dump(key), this.expiresAtMs(key)]))
+  }
+
+  /** When a key expires by the test's clock; for a key never written, in the past. */
+  expiresAtMs(key: string): number {
+    return this.#expiresAtMs.get(key) ?? Number.NEGATIVE_INFINITY
+  }
+
+  /** Whatever is expected of a stream, right or wrong, the decision is the same. */
+  #arguments(request: DecisionRequest): (string | number)[] {
+    const expectsMany = this.#asked++ % 3 === 0
+    return scriptArguments(request, ({ algorithm }) => expectsMany && algorithm === 'sliding-window')
+  }
+
+  async #change(script: string, keys: readonly string[], args: readonly (string | number)[], nowUs: number) {
     const nowMs = Math.floor(nowUs / 1000)
-    const keys = request.rules.map(({ key }) => key)
     const expired = keys.filter((key) => this.expiresAtMs(key) < nowMs)
     for (const key of expired) this.#expiresAtMs.delete(key)
     // Sent in one go, and run in this order.
     const deleting = expired.length > 0 ? this.#redis.del(expired) : undefined
-    const [{ decision, lifetimes }] = await Promise.all([this.#run(request, nowUs), deleting])
+    const [{ reply, lifetimes }] = await Promise.all([this.#run(script, keys, args, nowUs), deleting])
     keys.forEach((key, index) => {
       const [askedMs = -1, pttlMs = -1] = lifetimes.slice(2 * index)
       const expectedMs = MARK_MS + Math.max(askedMs, 0)
@@ -90,34 +145,18 @@ export class ScriptStore {
       }
       if (askedMs >= 0) this.#expiresAtMs.set(key, nowMs + askedMs)
     })
-    return decision
+    return reply
   }
 
-  /** What it would decide then, by all it has stored, expired or not. */
-  async peek(request: DecisionRequest, nowUs: number): Promise<Decision> {
-    const { decision } = await this.#run({ ...request, mode: 'peek' }, nowUs)
-    return decision
-  }
-
-  /** As PEXPIREAT would do it, by the test's clock. */
-  expireAt(key: string, ms: number): void {
-    this.#expiresAtMs.set(key, ms)
-  }
-
-  /** When a key expires by the test's clock; for a key never written, in the past. */
-  expiresAtMs(key: string): number {
-    return this.#expiresAtMs.get(key) ?? Number.NEGATIVE_INFINITY
-  }
-
-  async #run(request: DecisionRequest, nowUs: number): Promise<{ decision: Decision; lifetimes: number[] }> {
-    const keys = request.rules.map(({ key }) => key)
+  async #run(script: string, keys: readonly string[], args: readonly (string | number)[], nowUs: number) {
     const remainingMs = keys.map((key) => Math.max(-1, this.expiresAtMs(key) - Math.floor(nowUs / 1000)))
-    // Whatever is expected of a stream, right or wrong, the decision is the same.
-    const expectsMany = this.#asked++ % 3 === 0
-    const isLong = ({ algorithm }: Rule) => expectsMany && algorithm === 'sliding-window'
-    const args = [...scriptArguments(request, isLong), ...remainingMs, nowUs].map(String)
-    const reply = await this.#redis.eval(RECORDING_SCRIPT, { keys, arguments: args })
-    const [decision, lifetimes] = reply as unknown as [unknown, number[]]
-    return { decision: readDecision(decision, request), lifetimes }
+    const all = [...args, ...remainingMs, nowUs].map(String)
+    const answer = await this.#redis.eval(script, { keys: [...keys], arguments: all })
+    const [reply, lifetimes] = answer as unknown as [unknown, number[]]
+    return { reply, lifetimes }
   }
+}
+
+function keysOf(rules: readonly Rule[]): string[] {
+  return rules.map(({ key }) => key)
 }

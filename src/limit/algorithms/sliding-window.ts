@@ -23,6 +23,8 @@ export interface SlidingWindowState {
   penalty: Penalty | undefined
   /** Date of the latest penalty, which is an entry of no units; 0 if there was none. */
   penaltyMs: number
+  /** Nothing is forgotten. */
+  keepsAll?: boolean
 }
 
 /** Entries that are dropped at once, at least. */
@@ -69,7 +71,7 @@ export function wholeSeconds(ms: number): number {
   return Math.ceil(ms / 1000) * 1000
 }
 
-export function longestWindowMs({ tiers }: Rule): number {
+export function longestWindowMs({ tiers }: Pick<Rule, 'tiers'>): number {
   let longestMs = 0
   for (const { windowMs } of tiers) longestMs = Math.max(longestMs, windowMs)
   return longestMs
@@ -132,8 +134,10 @@ function add(log: SlidingWindowState, dateMs: number, units: number): void {
   }
 }
 
-function trim(log: SlidingWindowState, since: number): void {
+/** Forgets what is dated until then. */
+export function trim(log: SlidingWindowState, since: number): void {
   const { dates, totals } = log
+  if (log.keepsAll) return
   // The newest entry stays, unless a penalty is newer.
   while ((dates[log.head] as number) <= since) log.head++
   const { head } = log

@@ -67,7 +67,11 @@ interface Head {
   readonly expiresAtMs: number
   readonly alarmAtMs: number
   readonly state?: unknown
-  readonly log?: Pick<SlidingWindowState, 'keptMs' | 'penaltyMs' | 'penalty'> & { readonly entries: Entries }
+  readonly log?: Pick<SlidingWindowState, 'keptMs' | 'penaltyMs' | 'penalty'> & {
+    readonly entries: Entries
+    /** How many of all entries, the newest, still count. Missing, all of them do. */
+    readonly live?: number
+  }
   readonly slotsExpireAtMs?: number
   readonly open?: readonly (readonly [number, Open])[]
   readonly base?: readonly [state: unknown, expiresAtMs: number]
@@ -186,10 +190,11 @@ function readState(
     return { slots: new Map(slots), expiresAtMs: slotsExpireAtMs } satisfies ConcurrencyState
   }
   if (!log) return algorithm && toState(state)
-  const { keptMs, penaltyMs, penalty } = log
+  const { keptMs, penaltyMs, penalty, live = Number.POSITIVE_INFINITY } = log
   const whole: SlidingWindowState = { ...emptyLog(), keptMs, penaltyMs, penalty }
   for (const { entries } of chunks) addEntries(whole, entries)
   addEntries(whole, log.entries)
+  whole.head = Math.max(0, whole.dates.length - live)
   return whole
 }
 
@@ -205,8 +210,9 @@ function writeState(book: Book, rows: Rows): Pick<Head, 'state' | 'log' | 'slots
   if (!isLog) return { state: fromState(kept.state) }
   const whole = kept.state as SlidingWindowState
   const { length } = whole.dates
-  const { keptMs, penaltyMs, penalty } = whole
-  return { log: { keptMs, penaltyMs, penalty, entries: entriesOf(whole, length - log.tail, length) } }
+  const { keptMs, penaltyMs, penalty, head } = whole
+  const entries = entriesOf(whole, length - log.tail, length)
+  return { log: { keptMs, penaltyMs, penalty, entries, live: length - head } }
 }
 
 /** @param written what the rows hold */

@@ -1,9 +1,9 @@
 import type { Penalty } from '../../limit/algorithm.ts'
 import { ALGORITHMS, type AlgorithmName } from '../../limit/algorithm-table.ts'
 import { type ConcurrencyState, releaseSlot, renewSlot, revokeSlot } from '../../limit/algorithms/concurrency.ts'
-import { emptyLog, type SlidingWindowState } from '../../limit/algorithms/sliding-window.ts'
+import { emptyLog, longestWindowMs, type SlidingWindowState, trim } from '../../limit/algorithms/sliding-window.ts'
 import { tellsNewIdentities, voteOf } from '../../limit/decide.ts'
-import type { Rule, TierUsage } from '../../limit/rule.ts'
+import type { Rule } from '../../limit/rule.ts'
 import { type Book, forgetDecisions, type Open, readBook, writeBook } from './book.ts'
 import { layOut, takeOff } from './log-layout.ts'
 import type { Closing, Correction, ObjectVote, Reservation, Shared } from './messages.ts'
@@ -114,7 +114,7 @@ export class LimitMachine {
     const isCharged = mode !== 'peek' && (mayBePart || chargeable >= permits)
     const charged = isCharged ? Math.min(permits, chargeable) : 0
     if (charged > 0) this.#charge(rule, nowUs, charged, leaseMs, shared, isNew)
-    const forfeited = charged > 0 && leaseMs ? this.#forfeited(rule, nowUs, charged * rule.cost, usage) : 0
+    const { forfeited = 0 } = charged > 0 ? this.#book.kept : noCharge
     return { ...vote, charged, forfeited }
   }
 
@@ -130,6 +130,7 @@ export class LimitMachine {
       return (decided?.permits ?? 0) > 0
     }
     if (permits < open.permits) this.#takeBack(id, open, permits, nowMs)
+    if (permits > 0) this.#trim(open.rule, nowMs)
     // Of a newcomer, the end is told twice: the decider may still wait for another object to which it is new.
     if (permits > 0 && open.isNew) this.#book.open.set(id, { ...open, permits, isNew: false })
     else this.#book.open.delete(id)
@@ -270,7 +271,7 @@ export class LimitMachine {
   #renew(slot: number, windowMs: number, readUs: number): void {
     const nowMs = Math.floor(this.#clock(readUs) / 1000)
     const held = this.#slotsAt(readUs)
-    if (!held?.slots.has(slot)) return
+    if (!held) return
     this.#book.kept = keep(renewSlot(held, slot, nowMs, windowMs), this.#book.kept, nowMs)
     this.#write(nowMs)
   }
@@ -308,7 +309,11 @@ export class LimitMachine {
     book.clockUs = nowUs
     let dateMs = 0
     if (isLog) {
+      const log = this.#stateAt(nowMs) as SlidingWindowState | undefined
+      // What other limits still need must be there if this is taken back.
+      if (log) log.keepsAll = shared !== undefined
       dateMs = this.#enter(rule, nowUs, units, leaseMs)
+      if (log) log.keepsAll = false
     } else if (holdsSlots) book.kept = keep(twin.commit(this.#stateAt(nowMs), rule, nowUs, units), book.kept, nowMs)
     else this.#step({ id: shared?.id ?? 0, nowUs, units, ...(leaseMs && { leaseMs }), rule: essential(rule) })
     if (shared) {
@@ -323,10 +328,12 @@ export class LimitMachine {
     } else this.#write(nowMs)
   }
 
-  /** Units that a lease has charged besides those of its permits. */
-  #forfeited(rule: Rule, nowUs: number, units: number, before: readonly TierUsage[]): number {
-    const { usage } = ALGORITHMS[rule.algorithm].twin.peek(this.#stateAt(Math.floor(nowUs / 1000)), rule, nowUs, 1)
-    return Math.max(0, (before[0]?.remaining ?? 0) - units - (usage[0]?.remaining ?? 0))
+  /** Forgets of a log what the rule that has charged it does not need. */
+  #trim(rule: Step['rule'], nowMs: number): void {
+    const log = this.#stateAt(nowMs) as SlidingWindowState | undefined
+    if (!ALGORITHMS[rule.algorithm].isLog || !log) return
+    trim(log, nowMs - longestWindowMs(rule))
+    layOut(this.#book.log, log, this.#rows)
   }
 
   /** What is too much to keep in mind stays charged. */

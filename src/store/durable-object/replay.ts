@@ -7,6 +7,8 @@ export interface Kept {
   /** Undefined: never charged, or all of it has run out. */
   readonly state: unknown
   readonly expiresAtMs: number
+  /** Units that its last charge has cost besides, as long as anything of it stays. */
+  readonly forfeited?: number
 }
 
 /** What has happened to a state, so that it can be told what it were without one of its charges. */
@@ -38,8 +40,9 @@ export function stateAt({ state, expiresAtMs }: Kept, nowMs: number): unknown {
   return expiresAtMs >= nowMs ? state : undefined
 }
 
-export function keep({ state, ttlMs }: Commit<unknown>, before: Kept, nowMs: number): Kept {
-  return { state, expiresAtMs: ttlMs === undefined ? before.expiresAtMs : nowMs + ttlMs }
+export function keep({ state, ttlMs, forfeited }: Commit<unknown>, before: Kept, nowMs: number): Kept {
+  const expiresAtMs = ttlMs === undefined ? before.expiresAtMs : nowMs + ttlMs
+  return { state, expiresAtMs, ...(forfeited && { forfeited }) }
 }
 
 export function apply(kept: Kept, { nowUs, units, leaseMs, rule, chargedAtMs, penalty }: Step): Kept {

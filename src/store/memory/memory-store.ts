@@ -8,16 +8,16 @@ import { ExpiringStates } from './expiring-states.ts'
 /**
  * Exact limits in this process's memory.
  * @param now milliseconds since the Unix epoch; may have a fraction
- * @param maxKeys keys remembered at most
+ * @param states what is known of each key: by default, of as many as an isolate can hold
  */
 export class MemoryStore implements Store {
   readonly kind = 'memory'
   readonly #states: ExpiringStates
   readonly #now: () => number
 
-  constructor(now: () => number, maxKeys?: number) {
+  constructor(now: () => number, states = new ExpiringStates()) {
     this.#now = now
-    this.#states = new ExpiringStates(maxKeys)
+    this.#states = states
   }
 
   async decide(request: DecisionRequest): Promise<Decision> {
