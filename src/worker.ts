@@ -196,7 +196,7 @@ async function openStore(
       return objectStore(env[OBJECTS] as ObjectNamespace, timeoutMs)
     }
     case 'memory': {
-      const message = 'neither UPSTASH_REDIS_REST_URL nor Durable Objects: limits hold per isolate only'
+      const message = 'no store that isolates share: limits hold in each by itself'
       consoleLog('warn', { event: 'in_memory_store', message })
       return new MemoryStore(now)
     }

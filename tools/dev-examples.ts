@@ -1,10 +1,14 @@
+import { SignJWT } from 'jose'
 import type { Config } from '../src/config/load-config.ts'
+import type { Source } from '../src/request/identity/source.ts'
 import type { Policy } from '../src/request/policy/policy.ts'
 import { type Match, PolicyFinder, priorityOf } from '../src/request/policy/policy-finder.ts'
 import { createPathReader } from '../src/request/policy/request-path.ts'
 
 /** More requests than these would be a load test, not a demonstration. */
 const MAX_REQUESTS = 1_000
+
+const TOKEN_LASTS = '1d'
 
 /** A shell command and what it shows. */
 export interface Example {
@@ -25,7 +29,10 @@ interface Candidate {
  * Commands by which one caller is admitted, passes the smallest limit that holds for it, and is admitted again. The
  * last two are missing if no request can be limited one after the other, e.g. in shadow mode.
  */
-export function examples(url: string, { policies, exempt }: Pick<Config, 'policies' | 'exempt'>): Example[] {
+export async function examples(
+  url: string,
+  { policies, exempt, jwt }: Pick<Config, 'policies' | 'exempt' | 'jwt'>,
+): Promise<Example[]> {
   const candidates = candidatesOf(policies, exempt)
   const limited = candidates.filter(({ admitted }) => admitted <= MAX_REQUESTS)
   // What needs the fewest requests, and of these the plainest.
@@ -33,14 +40,16 @@ export function examples(url: string, { policies, exempt }: Pick<Config, 'polici
   const { method, path, matches, admitted } = chosen ?? candidates[0] ?? ANYTHING
 
   const { flags, query } = identityOf(matches, method)
-  const curl = ['curl -s', ...flags].join(' ')
+  const token = await tokenOf(matches, jwt)
+  const curl = [`curl -s -H ${token.field}`, ...flags].join(' ')
   const target = (more: string) => quoted(url + path + asQuery([...query, ...(more ? [more] : [])]))
   const admit = { shows: 'admit', command: `${curl} -i ${target('')}` }
-  if (!chosen) return [admit]
+  if (!chosen) return [...token.before, admit]
   // In seconds, to the millisecond; 0 if the answer is not a refusal.
   const wait = `${curl} ${target('')} | awk -F'"retry_after_ms":' '{ printf "%.3f", $2 / 1000 }'`
   const many = target(`try=[1-${admitted + 2}]`)
   return [
+    ...token.before,
     admit,
     { shows: 'limit', command: `${curl} -o /dev/null -w '%{http_code}\\n' ${many} | uniq -c` },
     { shows: 'recovery', command: `sleep $(${wait}); ${curl} -i ${target('')}` },
@@ -82,27 +91,69 @@ function admittedBy(policy: Policy, priority: keyof Policy['reserved']): number 
   return Math.floor(units / (policy.cost.kind === 'fixed' ? policy.cost.units : 1))
 }
 
-/** What a request needs to have the identities that its policies count by. */
+/** The field that names the caller, and what is to be done before it can be sent. */
+async function tokenOf(
+  matches: readonly Match[],
+  jwt: Config['jwt'],
+): Promise<{ readonly field: string; readonly before: readonly Example[] }> {
+  const byClaim = matches.filter(({ policy }) => policy.by.some(({ kind }) => kind === 'claim'))
+  const claims = sourcesOf(byClaim, 'claim')
+  if (jwt && claims.length > 0 && jwt.keys.kind === 'secret') {
+    const signed = new SignJWT(membersOf(claims)).setProtectedHeader({ alg: 'HS256' }).setExpirationTime(TOKEN_LASTS)
+    if (jwt.issuer !== undefined) signed.setIssuer(jwt.issuer)
+    if (jwt.audience !== undefined) signed.setAudience(jwt.audience)
+    const token = await signed.sign(new TextEncoder().encode(jwt.keys.secret))
+    return { field: `'Authorization: Bearer ${token}'`, before: [] }
+  }
+  // Who has no token that can be verified may be counted by address.
+  if (jwt?.keys.kind !== 'jwks' || byClaim.every(({ policy }) => policy.missing.kind === 'ip')) {
+    return { field: "'Authorization: Bearer a'", before: [] }
+  }
+  const names = claims.map(({ name }) => name).join(', ')
+  const command = `read -r TOKEN  # paste one with ${names} that the keys at ${jwt.keys.url} verify`
+  return { field: '"Authorization: Bearer $TOKEN"', before: [{ shows: 'token', command }] }
+}
+
+/** What a request needs, beside a token, to have the identities that its policies count by. */
 function identityOf(matches: readonly Match[], method: string): { flags: string[]; query: string[] } {
-  const sources = matches.flatMap(({ policy }) => policy.by)
-  const fields = new Set(
-    sources.flatMap((source) => (source.kind === 'form' ? [`${encodeURIComponent(source.name)}=a`] : [])),
-  )
-  const headers = new Set(sources.flatMap((source) => (source.kind === 'header' ? [`${source.name}: a`] : [])))
-  headers.delete('authorization: a')
-  const query = new Set(
-    sources.flatMap((source) => (source.kind === 'query' ? [`${encodeURIComponent(source.name)}=a`] : [])),
-  )
-  const isPlain = method === 'GET' && fields.size === 0
+  const fields = sourcesOf(matches, 'form').map(({ name }) => `${encodeURIComponent(name)}=a`)
+  const members = sourcesOf(matches, 'json')
+  const headers = sourcesOf(matches, 'header').flatMap(({ name }) => (name === 'authorization' ? [] : [`${name}: a`]))
+  const cookies = sourcesOf(matches, 'cookie').map(({ name }) => `${name}=a`)
+  const isPlain = method === 'GET' && fields.length === 0 && members.length === 0
   return {
     flags: [
-      `-H 'Authorization: Bearer a'`,
-      ...[...headers].map((header) => `-H ${quoted(header)}`),
+      ...headers.map((header) => `-H ${quoted(header)}`),
+      ...(cookies.length > 0 ? [`-b ${quoted(cookies.join('; '))}`] : []),
       ...(isPlain ? [] : [`-X ${method}`]),
-      ...[...fields].map((field) => `-d ${quoted(field)}`),
+      ...fields.map((field) => `-d ${quoted(field)}`),
+      ...(members.length > 0 ? [`--json ${quoted(JSON.stringify(membersOf(members)))}`] : []),
     ],
-    query: [...query],
+    query: sourcesOf(matches, 'query').map(({ name }) => `${encodeURIComponent(name)}=a`),
   }
+}
+
+/** What is counted by of this kind, each once. */
+function sourcesOf<Kind extends Source['kind']>(matches: readonly Match[], kind: Kind) {
+  const sources = matches
+    .flatMap(({ policy }) => policy.by)
+    .filter((source): source is Extract<Source, { kind: Kind; name: string }> => source.kind === kind)
+  return [...new Map(sources.map((source) => [source.name, source])).values()]
+}
+
+/** An object in which each of these paths leads to a value. */
+function membersOf(sources: readonly { readonly path: readonly string[] }[]): Record<string, unknown> {
+  const whole: Record<string, unknown> = {}
+  // What is within another one comes first.
+  for (const { path } of sources.toSorted((a, b) => b.path.length - a.path.length)) {
+    let at = whole
+    for (const name of path.slice(0, -1)) {
+      at[name] ??= {}
+      at = at[name] as Record<string, unknown>
+    }
+    at[path.at(-1) ?? ''] ??= 'a'
+  }
+  return whole
 }
 
 function asQuery(parts: readonly string[]): string {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { parseArgs } from 'node:util'
-import { loadConfig, OBJECTS } from '../src/config/load-config.ts'
+import { loadConfig, OBJECTS, type StoreKind } from '../src/config/load-config.ts'
 import { examples } from './dev-examples.ts'
 import { readVariables } from './dev-variables.ts'
 import { startEchoUpstream } from './echo-upstream.ts'
@@ -14,10 +14,15 @@ async function start(): Promise<void> {
   const port = await portOf(options)
   const variables = readVariables({ shell: process.env })
   if (options.store !== undefined) variables.STORE = options.store
-  const { STORE: asked, ...others } = variables
+  const { STORE: asked, STORE_SHADOW: askedBeside } = variables
+  const isNamed = variables.UPSTASH_REDIS_REST_URL !== undefined || variables.UPSTASH_REDIS_REST_TOKEN !== undefined
+  // Whoever moves from one store to the other has both.
+  const mustBeRedis = asked === 'redis' || askedBeside !== undefined
+  const startsRedis = !isNamed && (mustBeRedis || asked === undefined)
   // Checked before anything starts; an upstream or a Redis that is missing here is started below.
   const present = { UPSTREAM_URL: 'http://127.0.0.1', [OBJECTS]: { idFromName() {} } }
-  const config = loadConfig({ ...present, ...(asked === 'redis' ? others : variables) })
+  const started = { UPSTASH_REDIS_REST_URL: 'http://127.0.0.1', UPSTASH_REDIS_REST_TOKEN: 'dev' }
+  loadConfig({ ...present, ...(startsRedis && started), ...variables })
 
   let upstream = `${variables.UPSTREAM_URL}`
   if (variables.UPSTREAM_URL === undefined) {
@@ -26,16 +31,18 @@ async function start(): Promise<void> {
     upstream = `${echo.url}  answers each request with the request itself`
   }
 
-  let command: string | undefined
-  let store = STORES[config.store] ?? `${config.redis?.url}`
-  if (config.redis === undefined && (asked === undefined || asked === 'redis')) {
-    const redis = await startRedis(asked === 'redis')
-    if (redis) {
-      variables.UPSTASH_REDIS_REST_URL = redis.url
-      variables.UPSTASH_REDIS_REST_TOKEN = redis.token
-      store = `${redis.url}  Upstash's REST protocol, token "${redis.token}", over redis-server on port ${redis.port}`
-      command = `npm run sluice -- top --redis redis://127.0.0.1:${redis.port}`
-    }
+  const redis = startsRedis ? await startRedis(mustBeRedis) : undefined
+  if (redis) {
+    variables.UPSTASH_REDIS_REST_URL = redis.url
+    variables.UPSTASH_REDIS_REST_TOKEN = redis.token
+  }
+  const config = loadConfig({ ...present, ...variables })
+  const stores: Readonly<Record<StoreKind, string>> = {
+    redis: redis
+      ? `${redis.url}  Upstash's REST protocol, token "${redis.token}", over redis-server on port ${redis.port}`
+      : `${config.redis?.url}`,
+    'durable-object': 'Durable Objects of this machine: counts are lost when dev ends',
+    memory: 'in memory: counts are lost when the Worker reloads',
   }
 
   // Each run has another one, which nobody can know from anywhere but the line printed below.
@@ -49,16 +56,20 @@ async function start(): Promise<void> {
   const operators = operatorsAt(url, config.admin?.host)
   // Without a database of its own to look at, the gateway can be asked.
   const asking = `npm run sluice -- usage a --gateway ${new URL(operators).origin}`
-  command ??= ownToken === undefined ? asking : `ADMIN_TOKEN=${ownToken} ${asking}`
+  const command =
+    redis && config.store === 'redis'
+      ? `npm run sluice -- top --redis redis://127.0.0.1:${redis.port}`
+      : `${ownToken === undefined ? '' : `ADMIN_TOKEN=${ownToken} `}${asking}`
   const lines = [
     ['Sluice', url],
     ['upstream', upstream],
-    ['store', store],
+    ['store', stores[config.store]],
+    ...(config.storeShadow ? [['beside', stores[config.storeShadow]]] : []),
     ['tiers', tiers.join(', ')],
     ['operators', `${operators}  token ${ownToken ?? 'as in ADMIN_TOKEN'}`],
     ['command', command],
     [],
-    ...examples(url, config).map(({ shows, command }) => [shows, command]),
+    ...(await examples(url, config)).map(({ shows, command }) => [shows, command]),
     [],
     ['Ctrl-C stops everything. A change of a source reloads the Worker.'],
   ].map(([label = '', text = '']) => `${label.padEnd(10)}${text}`.trimEnd())
@@ -70,12 +81,6 @@ function operatorsAt(url: string, host: string | undefined): string {
   return new URL('/_sluice/', host === undefined ? url : `http://${host}`).href
 }
 
-/** How stores other than Redis are shown. */
-const STORES: Readonly<Record<string, string>> = {
-  'durable-object': 'Durable Objects of this machine: counts are lost when dev ends',
-  memory: 'in memory: counts are lost when the Worker reloads',
-}
-
 /** Undefined if there is no Redis and none can be installed. @throws Error instead, if it must be Redis */
 async function startRedis(isRequired: boolean): Promise<{ url: string; token: string; port: number } | undefined> {
   let binary: string
@@ -83,7 +88,7 @@ async function startRedis(isRequired: boolean): Promise<{ url: string; token: st
     binary = await findRedisServer()
   } catch (error) {
     if (isRequired) throw error
-    console.warn(`No Redis: ${(error as Error).message}`)
+    console.warn(`${(error as Error).message}\nUntil then, Durable Objects of this machine take its place.`)
     return undefined
   }
   const redis = await startRedisServer({ binary })

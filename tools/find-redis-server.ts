@@ -91,5 +91,5 @@ async function findServer(path: string): Promise<string | undefined> {
 }
 
 function explain(reason: string): string {
-  return `no Redis is installed (${reason}). Install Redis 6.2 or newer: "apt-get install redis-tools", "brew install redis", or see https://redis.io/docs/latest/operate/oss_and_stack/install/`
+  return `No Redis is installed (${reason}). Install Redis 6.2 or newer: "apt-get install redis-tools", "brew install redis", or see https://redis.io/docs/latest/operate/oss_and_stack/install/`
 }

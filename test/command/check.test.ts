@@ -81,6 +81,15 @@ test('sluice check fails for warnings with --strict alone', async () => {
   expect((await check(files, ['--strict'])).code).toBe(1)
 })
 
+test('sluice check takes it that whoever moves has a database, known to Cloudflare alone', async () => {
+  const objects = '[[durable_objects.bindings]]\nname = "LIMITS"\nclass_name = "LimitObject"\n'
+  const codeOf = async (lines: string) => (await check({ 'wrangler.toml': `${GOOD}${lines}\n${objects}` })).code
+  expect(await codeOf('STORE = "redis"\nSTORE_SHADOW = "durable-object"')).toBe(0)
+  expect(await codeOf('STORE = "durable-object"\nSTORE_SHADOW = "redis"')).toBe(0)
+  expect(await codeOf('STORE_SHADOW = "durable-object"')).toBe(0)
+  expect(await codeOf('STORE_SHADOW = "redis"')).toBe(1)
+})
+
 test('sluice check says where a file is no TOML', async () => {
   const { code, stderr } = await check({ 'wrangler.toml': `${GOOD}MODE = shadow\n` })
   expect(code).toBe(2)

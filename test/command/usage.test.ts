@@ -55,6 +55,11 @@ afterAll(async () => {
   redis.destroy()
 })
 
+test('sluice usage looks into the database that is charged, also during a move', async () => {
+  const env = { STORE: 'redis', STORE_SHADOW: 'durable-object' }
+  expect(await runInside(['usage', '--ip', IP], { cwd, env })).toMatchObject({ code: 0, stderr: '' })
+})
+
 const CONNECTIONS = [
   ['Upstash REST', []],
   ['redis://', ['--redis', `redis://127.0.0.1:${inject('redisPort')}`]],

@@ -76,6 +76,6 @@ test.for([
     () => expect.unreachable(),
     (error) => error,
   )
-  expect(error.message).toContain(`no Redis is installed (${reason}). Install Redis`)
+  expect(error.message).toContain(`No Redis is installed (${reason}). Install Redis`)
   expect(error.message).not.toContain('\n')
 })

@@ -95,13 +95,17 @@ describe('a reservation that does not fit', () => {
 
   test('leads to a block only if no wait could have helped', () => {
     const rule = { ...RULE, block: { blockMs: 60_000, after: 1 } }
-    const blockedMs = () => {
-      const peek = machine.reserve({ mode: 'peek', permits: 1, rule }, START_US)
-      return peek?.usage[0]?.blockedMs
+    const ask = (overrides: Partial<Reservation>) => {
+      const { usage, isProvisional } = machine.reserve({ ...asked(3), rule, ...overrides }, START_US) as ObjectVote
+      return { blockedMs: usage[0]?.blockedMs, isProvisional }
     }
     for (const id of [1, 2]) reserve(id, 0, { rule })
-    expect([reserve(3, 0, { rule, patienceMs: 0 }), blockedMs()]).toEqual([0, undefined])
-    expect([reserve(4, 0, { rule, permits: 3 }), blockedMs()]).toEqual([0, 60_000])
+    for (const overrides of [{ patienceMs: 0 }, { mode: 'peek' }] as const) {
+      expect(ask(overrides)).toEqual({ blockedMs: undefined, isProvisional: true })
+    }
+    for (const overrides of [{ permits: 3 }, { mode: 'peek' }] as const) {
+      expect(ask(overrides)).toEqual({ blockedMs: 60_000, isProvisional: false })
+    }
   })
 
   test('writes nothing while it waits', () => {

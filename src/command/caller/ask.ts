@@ -20,6 +20,7 @@ export function environmentOf({ variables }: Settings): Environment {
   const {
     UPSTREAM_URL: _,
     STORE: _store,
+    STORE_SHADOW: _shadow,
     UPSTASH_REDIS_REST_URL: _url,
     UPSTASH_REDIS_REST_TOKEN: _token,
     ...others

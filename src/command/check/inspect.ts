@@ -49,7 +49,9 @@ function environmentOf({ variables, file, root }: Settings, view: 'deployed' | '
   if (isBound) env.UPSTREAM = { fetch() {} }
   const objects = file?.get(...root, 'durable_objects', 'bindings')
   if (Array.isArray(objects) && objects.some((object) => object?.name === OBJECTS)) env[OBJECTS] = { idFromName() {} }
-  if (view === 'deployed' && env.STORE === 'redis') env.UPSTASH_REDIS_REST_URL ??= 'https://known-to-cloudflare.invalid'
+  // Whoever moves from one store to the other has both.
+  const needsRedis = env.STORE === 'redis' || env.STORE_SHADOW !== undefined
+  if (view === 'deployed' && needsRedis) env.UPSTASH_REDIS_REST_URL ??= 'https://known-to-cloudflare.invalid'
   // One of the two is known here, the other only to Cloudflare.
   if (
     view === 'deployed' &&

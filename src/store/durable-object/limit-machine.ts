@@ -89,14 +89,11 @@ export class LimitMachine {
     const nowUs = this.#clock(readUs)
     const nowMs = Math.floor(nowUs / 1000)
     const state = this.#stateAt(nowMs)
-    const { usage, fitting, chargeable, changed } = voteOf(rule, { mode, permits }, state, nowUs)
-    const isNew = tellsNewIdentities(rule) && (state === undefined || this.#holdsNewcomersAlone(state))
-    // A block that runs already does not depend on what others do.
-    const isBlocked = !changed && (usage[0]?.blockedMs ?? 0) > 0
     const returnable = this.#returnable
-    const isProvisional = !isBlocked && returnable > 0
-    const wanted = rule.cost * (mode === 'partial' ? 1 : permits)
-    const isCertain = usage.some(({ remaining }) => remaining + returnable < wanted)
+    const { usage, fitting, chargeable, changed } = voteWithin(returnable, rule, { mode, permits }, state, nowUs)
+    const isNew = tellsNewIdentities(rule) && (state === undefined || this.#holdsNewcomersAlone(state))
+    // While it is blocked, it does not matter what is given back.
+    const isProvisional = returnable > 0 && usage[0]?.blockedMs === undefined
     const noCharge = { charged: 0, forfeited: 0 }
     const vote = { usage, fitting, chargeable, ...noCharge, nowMs, isNew, isProvisional, isVoid: false }
     const decided = shared && this.#decided(shared.id, nowMs)
@@ -107,8 +104,7 @@ export class LimitMachine {
       const isVoid = granted === 0
       return { ...vote, fitting: granted, chargeable: granted, charged: granted, isProvisional: false, isVoid }
     }
-    // What may be given back at any moment, and would then suffice, refuses nobody for longer.
-    if (changed && isCertain) this.#penalize(rule, nowUs, changed)
+    if (changed) this.#penalize(rule, nowUs, changed)
     // A shadow rule alone is not what limits a grant.
     const mayBePart = mode === 'partial' && (rule.enforced || shared !== undefined)
     const isCharged = mode !== 'peek' && (mayBePart || chargeable >= permits)
@@ -461,6 +457,24 @@ export class LimitMachine {
     if (book.alarmAtMs < nowMs - LATE_ALARM_MS) book.alarmAtMs = Math.max(this.#endsAtMs + 1, nowMs + LEAST_REST_MS)
     writeBook(this.#book, this.#rows)
   }
+}
+
+/**
+ * What a rule says. A refusal leads to no block if it would be none without what may be given back at any moment.
+ * @param returnable units of that
+ */
+function voteWithin(
+  returnable: number,
+  rule: Rule,
+  asked: Parameters<typeof voteOf>[1],
+  state: unknown,
+  nowUs: number,
+) {
+  const vote = voteOf(rule, asked, state, nowUs)
+  const wanted = rule.cost * (asked.mode === 'partial' ? 1 : asked.permits)
+  if (!vote.changed || vote.usage.some(({ remaining }) => remaining + returnable < wanted)) return vote
+  const { block: _, ...unblocked } = rule
+  return voteOf(unblocked, asked, state, nowUs)
 }
 
 /** How old a reservation is when its siblings are asked. */
