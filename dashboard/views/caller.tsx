@@ -161,7 +161,7 @@ function Found({ caller, who }: FoundProps) {
       {who ? (
         <Orders who={who} sure={sure.ask} onDone={follow} />
       ) : (
-        <p class="quiet">No rule can be about it: they are asked before a body is read.</p>
+        <p class="quiet">No rule can be about it: rules are looked up before a body is read.</p>
       )}
       <History caller={caller} done={done} />
       {sure.element}
