@@ -150,6 +150,7 @@ test('what both objects granted is never taken back, though they only ask each o
             const [object, other] = (index === 0 ? objects : objects.toReversed()) as [Clocked, Clocked]
             dueMs[index] = Number.POSITIVE_INFINITY
 
+            object.machine.reach(dueUs[index] ?? 0)
             for (const { id } of object.machine.overdue(object.nowUs)) {
               object.machine.learn(id, other.machine.inquire(id, other.nowUs), object.nowUs)
             }
