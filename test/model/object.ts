@@ -275,7 +275,7 @@ export class ObjectCode {
   #machine(rows: Rows, book: Book, waiting: readonly Reservation[]): LimitMachine {
     const machine = new LimitMachine(rows, book)
     // They find what they found before: nothing has happened since.
-    for (const reservation of waiting) machine.reserve(reservation, this.#startUs)
+    for (const reservation of waiting) machine.reserve(reservation, Math.max(this.#startUs, book.clockUs))
     return machine
   }
 

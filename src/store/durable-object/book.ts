@@ -30,7 +30,8 @@ export interface Book {
 }
 
 export interface Open {
-  readonly atMs: number
+  /** By the clock as it was read when it was charged, less what that has stepped back since. */
+  atMs: number
   readonly permits: number
   readonly cost: number
   /** Of the entry, in a log. */

@@ -39,6 +39,8 @@ export class LimitMachine {
   readonly #book: Book
   /** In memory only: what waits ends with the object. */
   readonly #line = new WaitingLine()
+  /** What the clock has shown last, or must show by now, in microseconds. */
+  #readUs: number
   /** Whether something may be given back, or stay, that was not certain when those who wait were asked last. */
   #isStirred = false
 
@@ -46,6 +48,7 @@ export class LimitMachine {
   constructor(rows: Rows, book = readBook(rows)) {
     this.#rows = rows
     this.#book = book
+    this.#readUs = book.clockUs
   }
 
   get book(): Book {
@@ -63,6 +66,7 @@ export class LimitMachine {
    * @param mayWait whether one may wait, if it is not too late by the clock
    */
   answers(readUs: number, mayWait?: (reservation: Reservation) => boolean): Answer[] {
+    this.#clock(readUs)
     const nowMs = Math.floor(readUs / 1000)
     const { untilMs } = this.#line
     if (untilMs === undefined || !(this.#isStirred || mayWait || untilMs <= nowMs)) return []
@@ -73,6 +77,11 @@ export class LimitMachine {
       nowMs,
       mayWait ?? (() => true),
     )
+  }
+
+  /** It is so late at least, whatever the clock will show: a timer has run out. */
+  reach(us: number): void {
+    this.#readUs = Math.max(this.#readUs, us)
   }
 
   /** Those that wait, in the order in which they came. */
@@ -154,7 +163,7 @@ export class LimitMachine {
     const nowMs = Math.floor(this.#clock(readUs) / 1000)
     const asked: { id: number; siblings: readonly string[] }[] = []
     for (const [id, open] of this.#book.open) {
-      const ageMs = nowMs - open.atMs
+      const ageMs = this.#readMs - open.atMs
       if (ageMs < ASK_AFTER_MS) continue
       // Nobody was let through before this object had heard so.
       if (open.isNew) this.#void(id, open, nowMs)
@@ -169,7 +178,7 @@ export class LimitMachine {
   learn(id: number, areGranted: boolean, readUs: number): void {
     const nowMs = Math.floor(this.#clock(readUs) / 1000)
     const open = this.#book.open.get(id)
-    if (!open || nowMs - open.atMs > ASK_UNTIL_MS) return
+    if (!open || this.#readMs - open.atMs > ASK_UNTIL_MS) return
     this.#isStirred = true
     if (areGranted) {
       open.isCertain = open.isGranted
@@ -205,7 +214,7 @@ export class LimitMachine {
   /** Whether nothing of this matters any more. If something does, there is a new alarm. */
   isOverAt(readUs: number): boolean {
     const nowMs = Math.floor(this.#clock(readUs) / 1000)
-    if (this.#endsAtMs < nowMs) return true
+    if (this.#endsAtMs < nowMs && this.#line.untilMs === undefined) return true
     this.#book.alarmAtMs = 0
     this.#write(nowMs)
     return false
@@ -238,7 +247,23 @@ export class LimitMachine {
 
   /** Never before the time of the last charge, whatever this machine's clock, or that of the one before it, shows. */
   #clock(readUs: number): number {
+    this.#ageBy(Math.ceil((this.#readUs - readUs) / 1000))
+    this.#readUs = readUs
     return Math.max(readUs, this.#book.clockUs)
+  }
+
+  /**
+   * By what the clock has stepped back, what waits is older than it shows: nobody waits for longer because of it, and
+   * siblings are asked before they forget.
+   */
+  #ageBy(ms: number): void {
+    if (ms <= 0) return
+    for (const open of this.#book.open.values()) open.atMs -= ms
+    this.#line.ageBy(ms)
+  }
+
+  get #readMs(): number {
+    return Math.floor(this.#readUs / 1000)
   }
 
   #stateAt(nowMs: number): unknown {
@@ -317,7 +342,7 @@ export class LimitMachine {
       const { cost, slot = 0 } = rule
       const isOfNewcomer = isNew && hasNewcomers
       const whose = { siblings, isNew: isOfNewcomer, isGranted: false, isCertain: false }
-      book.open.set(shared.id, { atMs: nowMs, permits, cost, dateMs, slot, rule: essential(rule), ...whose })
+      book.open.set(shared.id, { atMs: this.#readMs, permits, cost, dateMs, slot, rule: essential(rule), ...whose })
       this.#closeOldest()
       this.#compact()
       this.#remember(shared.id, permits, nowMs)

@@ -26,6 +26,8 @@ export interface ObjectEnvironment {
   readonly LIMITS: ObjectNamespace
 }
 
+type OpenMachine = (sql: ObjectDatabase) => LimitMachine
+
 /** What was counted is looked through for what is over at most this often. */
 const SWEEP_EVERY_MS = 600_000
 /** Between two questions to a sibling that did not answer. */
@@ -39,6 +41,7 @@ const ASK_AGAIN_MS = 1_000
 export class LimitObject {
   readonly #storage: ObjectState['storage']
   readonly #env: ObjectEnvironment
+  #openMachine: OpenMachine | undefined
   #machine: LimitMachine | undefined
   #timer: ReturnType<typeof setTimeout> | undefined
   #alarmAtMs = 0
@@ -74,13 +77,16 @@ export class LimitObject {
   /** Deletes what has run out. */
   async alarm(): Promise<void> {
     if (hasTable(this.#storage.sql, 'counted')) return this.#sweep()
-    const isOver = await this.#change((machine, nowUs) => machine.isOverAt(nowUs))
-    if (!isOver) return this.#storage.setAlarm(this.#alarmAtMs)
-    clearTimeout(this.#timer)
-    this.#timer = undefined
-    this.#machine = undefined
-    this.#alarmAtMs = 0
-    await this.#storage.deleteAll()
+    await this.#change((machine, nowUs) => {
+      // It has gone off.
+      this.#alarmAtMs = 0
+      if (!machine.isOverAt(nowUs)) return
+      this.#machine = undefined
+      clearTimeout(this.#timer)
+      this.#timer = undefined
+      // At once: what is charged by a call that comes now must stay.
+      return this.#storage.deleteAll()
+    })
   }
 
   async #answer(call: TableCall): Promise<unknown> {
@@ -102,7 +108,10 @@ export class LimitObject {
   }
 
   async #change<T>(change: (machine: LimitMachine, nowUs: number) => T): Promise<Awaited<T>> {
-    const machine = this.#machine ?? (await this.#opened())
+    // A Worker that asks no objects need not read all that they are made of.
+    this.#openMachine ??= (await import('./open-machine.ts')).openMachine
+    // From here on, no other call comes in between.
+    const machine = this.#machine ?? this.#open(this.#openMachine)
     let result: T
     try {
       const nowUs = Date.now() * 1000
@@ -112,6 +121,7 @@ export class LimitObject {
       this.#fail(error)
       throw error
     }
+    if (this.#machine !== machine) return await result
     if (machine.alarmAtMs !== this.#alarmAtMs) {
       this.#alarmAtMs = machine.alarmAtMs
       void this.#storage.setAlarm(this.#alarmAtMs)
@@ -147,21 +157,20 @@ export class LimitObject {
     }
     clearTimeout(this.#answerTimer)
     const { waitsUntilMs } = machine
-    this.#answerTimer =
-      waitsUntilMs === undefined
-        ? undefined
-        : setTimeout(() => void this.#change(() => {}).catch(() => {}), Math.max(1, waitsUntilMs - nowUs / 1000))
+    if (waitsUntilMs === undefined) {
+      this.#answerTimer = undefined
+      return
+    }
+    const dueMs = Math.max(nowUs / 1000 + 1, waitsUntilMs)
+    const wake = () => void this.#change((woken) => woken === machine && woken.reach(dueMs * 1000)).catch(() => {})
+    this.#answerTimer = setTimeout(wake, dueMs - nowUs / 1000)
   }
 
-  async #opened(): Promise<LimitMachine> {
-    // A Worker that asks no objects need not read all that they are made of.
-    const { openMachine } = await import('./open-machine.ts')
-    // Another call may have come meanwhile.
-    if (!this.#machine) {
-      this.#machine = openMachine(this.#storage.sql)
-      this.#alarmAtMs = this.#machine.alarmAtMs
-    }
-    return this.#machine
+  #open(openMachine: OpenMachine): LimitMachine {
+    const machine = openMachine(this.#storage.sql)
+    this.#machine = machine
+    this.#alarmAtMs = machine.alarmAtMs
+    return machine
   }
 
   #askLater(machine: LimitMachine): void {
@@ -170,11 +179,15 @@ export class LimitObject {
       clearTimeout(this.#timer)
       this.#timer = undefined
     } else if (this.#timer === undefined) {
-      const ask = () =>
+      const nowMs = Date.now()
+      const dueMs = Math.max(nowMs + ASK_AGAIN_MS, asksAtMs)
+      const ask = () => {
+        machine.reach(dueMs * 1000)
         this.#ask(machine).catch((error: unknown) => {
           if (this.#machine === machine) this.#fail(error)
         })
-      this.#timer = setTimeout(ask, Math.max(ASK_AGAIN_MS, asksAtMs - Date.now()))
+      }
+      this.#timer = setTimeout(ask, dueMs - nowMs)
     }
   }
 

@@ -9,7 +9,7 @@ export interface Answer {
 
 interface Waiting {
   readonly reservation: Reservation
-  readonly sinceMs: number
+  sinceMs: number
   /** If nothing happens until then, it is refused. */
   untilMs: number
 }
@@ -35,7 +35,7 @@ export class WaitingLine {
 
   /** Whether the answer to a reservation that has just come is held back. */
   takes(reservation: Reservation, vote: ObjectVote, open: Book['open'], nowMs: number): boolean {
-    const hope = hopeOf(reservation, vote, open, 0)
+    const hope = hopeOf(reservation, vote, open, nowMs, nowMs)
     if (!hope || this.#waiting.length >= MOST_WAITING || this.#units >= MOST_FOR_A_UNIT * hope.units) return false
     this.#waiting.push({ reservation, sinceMs: nowMs, untilMs: nowMs + hope.forMs })
     return true
@@ -56,12 +56,20 @@ export class WaitingLine {
     this.#waiting = this.#waiting.filter((waiting) => {
       const { reservation, sinceMs } = waiting
       const vote = decide(reservation)
-      const hope = mayWait(reservation) ? hopeOf(reservation, vote, open, nowMs - sinceMs) : undefined
+      const hope = mayWait(reservation) ? hopeOf(reservation, vote, open, sinceMs, nowMs) : undefined
       if (hope) waiting.untilMs = nowMs + hope.forMs
       else answers.push({ reservation, vote })
       return hope !== undefined
     })
     return answers
+  }
+
+  /** All have waited for longer than the clock shows. */
+  ageBy(ms: number): void {
+    for (const waiting of this.#waiting) {
+      waiting.sinceMs -= ms
+      waiting.untilMs -= ms
+    }
   }
 
   get reservations(): readonly Reservation[] {
@@ -85,7 +93,14 @@ export class WaitingLine {
   }
 }
 
-function hopeOf(reservation: Reservation, vote: ObjectVote, open: Book['open'], waitedMs: number): Hope | undefined {
+function hopeOf(
+  reservation: Reservation,
+  vote: ObjectVote,
+  open: Book['open'],
+  sinceMs: number,
+  nowMs: number,
+): Hope | undefined {
+  const waitedMs = nowMs - sinceMs
   const { mode, rule, shared, patienceMs = 0 } = reservation
   const permits = wantedPermits(reservation)
   const isRefused = rule.enforced && (mode === 'all' || mode === 'partial') && vote.fitting < permits
@@ -96,7 +111,7 @@ function hopeOf(reservation: Reservation, vote: ObjectVote, open: Book['open'], 
     // first, and the other gets what that one had.
     const worthMs = shared && id < shared.id ? patienceMs / 2 : patienceMs
     // Older ones are those of isolates that have died, or whose messages were lost.
-    const leftMs = atMs + worthMs - vote.nowMs
+    const leftMs = atMs + worthMs - nowMs
     if (isGranted || leftMs <= 0) continue
     units += permits * cost
     forMs = Math.max(forMs, leftMs)

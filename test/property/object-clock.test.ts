@@ -1,0 +1,191 @@
+/** An object whose clock steps, while messages are lost and its isolate comes and goes. */
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
+import type { Reservation } from '../../src/store/durable-object/messages.ts'
+import { START_MS } from '../support/arbitraries.ts'
+import { MemoryRows } from '../support/object-network.ts'
+import { expectProperty } from '../support/property.ts'
+import { ruleOf } from '../support/rules.ts'
+
+const PATIENCE_MS = 100
+const RULE = ruleOf('sliding-window', [{ limit: 2, windowMs: 3_600_000 }])
+const WIDE = { ...RULE, tiers: [{ limit: 1_000, windowMs: 2_000_000_000 }] }
+
+/** Steps by which clocks are set right, or wrong. */
+const anyBackMs = fc.oneof(fc.integer({ min: 1, max: 300 }), fc.integer({ min: 1_000, max: 900_000 }))
+
+function asked(id: number, sibling: string): Reservation {
+  const shared = { id, siblings: [sibling], hasNewcomers: false }
+  return { mode: 'all', permits: 1, rule: RULE, patienceMs: PATIENCE_MS, shared }
+}
+
+/** Clocks of two machines are this far apart at most; that of one machine may step back by any time. */
+const MOST_APART_MS = 60_000
+
+/** One object, which is woken as it asks for. */
+class Clocked {
+  readonly rows = new MemoryRows()
+  machine = new LimitMachine(this.rows)
+  elapsedMs = 0
+  backMs = 0
+
+  get nowUs(): number {
+    return (START_MS + this.elapsedMs - this.backMs) * 1000
+  }
+
+  restart(): void {
+    this.machine = new LimitMachine(this.rows)
+  }
+}
+
+test('nobody waits at an object for longer than its patience, but for a moment at each step back of its clock', async () => {
+  const anyStep = fc.record({
+    afterMs: fc.integer({ min: 0, max: 60 }),
+    what: fc.oneof(
+      fc.record({ kind: fc.constantFrom('ask' as const, 'keep' as const, 'cancel' as const) }),
+      fc.record({ kind: fc.constant('back' as const), ms: anyBackMs }),
+    ),
+  })
+  let waited = 0
+  await expectProperty(
+    fc.asyncProperty(fc.array(anyStep, { minLength: 20, maxLength: 60, size: 'max' }), async (steps) => {
+      const object = new Clocked()
+      /** By the number of the decision: since when, and what had been lost by then. */
+      const waiting = new Map<number, readonly [sinceMs: number, lostMs: number]>()
+      let lastReadMs = 0
+      /** At a step back, nobody can tell how much time has gone by since the clock was read last. */
+      let lostMs = 0
+      const expectPatience = ([sinceMs, lostBeforeMs]: readonly [number, number]) =>
+        expect(object.elapsedMs - sinceMs).toBeLessThanOrEqual(PATIENCE_MS + lostMs - lostBeforeMs)
+      const open: number[] = []
+      let wake: { readonly atMs: number; readonly us: number } | undefined
+      let id = 0
+      const answer = () => {
+        lastReadMs = object.elapsedMs
+        for (const { reservation, vote } of object.machine.answers(object.nowUs)) {
+          const number = reservation.shared?.id ?? 0
+          expectPatience(waiting.get(number) ?? [0, 0])
+          waiting.delete(number)
+          if (vote.charged > 0) open.push(number)
+        }
+        const { waitsUntilMs } = object.machine
+        const delayMs = waitsUntilMs === undefined ? undefined : Math.max(1, waitsUntilMs - object.nowUs / 1000)
+        wake =
+          delayMs === undefined ? undefined : { atMs: object.elapsedMs + delayMs, us: object.nowUs + delayMs * 1000 }
+      }
+      const passUntil = (ms: number) => {
+        while (wake && wake.atMs <= ms) {
+          object.elapsedMs = wake.atMs
+          object.machine.reach(wake.us)
+
+          answer()
+        }
+        object.elapsedMs = ms
+        for (const since of waiting.values()) expectPatience(since)
+      }
+      for (const { afterMs, what } of steps) {
+        passUntil(object.elapsedMs + afterMs)
+        switch (what.kind) {
+          case 'ask': {
+            const vote = object.machine.reserve(asked(++id, 'sibling'), object.nowUs)
+            if (!vote) {
+              waited++
+              waiting.set(id, [object.elapsedMs, lostMs])
+            } else if (vote.charged > 0) open.push(id)
+            break
+          }
+          case 'back':
+            object.backMs += what.ms
+            lostMs += Math.min(what.ms, object.elapsedMs - lastReadMs)
+            continue
+          default: {
+            const closed = open.shift()
+            if (closed === undefined) continue
+            object.machine.close({ id: closed, permits: what.kind === 'keep' ? 1 : 0 }, object.nowUs)
+          }
+        }
+        answer()
+      }
+      passUntil(object.elapsedMs + 2 * PATIENCE_MS)
+      expect(waiting.size).toBe(0)
+    }),
+    400,
+  )
+  expect(waited).toBeGreaterThan(0)
+})
+
+test('what both objects granted is never taken back, though they only ask each other, late by their clocks', async () => {
+  const anyStep = fc.record({
+    afterMs: fc.oneof(fc.integer({ min: 0, max: 8_000 }), fc.integer({ min: 0, max: 240_000 })),
+    object: fc.nat(1),
+    kind: fc.constantFrom('admit' as const, 'admit' as const, 'restart' as const, 'back' as const),
+    ms: anyBackMs,
+  })
+  await expectProperty(
+    fc.asyncProperty(
+      fc.boolean(),
+      fc.array(anyStep, { minLength: 5, maxLength: 40, size: 'max' }),
+      async (mayRestart, steps) => {
+        const objects = [new Clocked(), new Clocked()] as const
+        let admitted = 0
+        let id = 0
+        const dueMs = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY]
+        const dueUs = [0, 0]
+        const setTimers = () => {
+          objects.forEach(({ machine, nowUs, elapsedMs }, index) => {
+            if (machine.asksAtMs === undefined || dueMs[index] !== Number.POSITIVE_INFINITY) return
+            const delayMs = Math.max(1_000, machine.asksAtMs - nowUs / 1000)
+            dueMs[index] = elapsedMs + delayMs
+            dueUs[index] = nowUs + delayMs * 1000
+          })
+        }
+        const pass = (ms: number) => {
+          for (const object of objects) object.elapsedMs = ms
+        }
+        const passUntil = (ms: number) => {
+          for (let next = Math.min(...dueMs); next <= ms; next = Math.min(...dueMs)) {
+            pass(next)
+            const index = dueMs.indexOf(next)
+            const [object, other] = (index === 0 ? objects : objects.toReversed()) as [Clocked, Clocked]
+            dueMs[index] = Number.POSITIVE_INFINITY
+
+            object.machine.reach(dueUs[index] ?? 0)
+            for (const { id } of object.machine.overdue(object.nowUs)) {
+              object.machine.learn(id, other.machine.inquire(id, other.nowUs), object.nowUs)
+            }
+            setTimers()
+          }
+          pass(ms)
+        }
+        for (const { afterMs, object: index, kind, ms } of steps) {
+          const object = objects[index] as Clocked
+          passUntil(object.elapsedMs + afterMs)
+          if (kind === 'back')
+            object.backMs = Math.min(object.backMs + ms, mayRestart ? MOST_APART_MS : Number.POSITIVE_INFINITY)
+          if (kind === 'restart' && mayRestart) {
+            object.restart()
+            dueMs[index] = Number.POSITIVE_INFINITY
+            // Something is asked of it again.
+            object.machine.reserve({ mode: 'peek', permits: 1, rule: RULE }, object.nowUs)
+          }
+          if (kind === 'admit') {
+            id++
+            for (const one of objects) {
+              const vote = one.machine.reserve({ ...asked(id, 'other'), rule: WIDE }, one.nowUs)
+              expect(vote?.charged).toBe(1)
+            }
+            admitted++
+          }
+          setTimers()
+        }
+        passUntil((objects[0] as Clocked).elapsedMs + 3_600_000)
+        for (const { machine, nowUs } of objects) {
+          const vote = machine.reserve({ mode: 'peek', permits: 1, rule: WIDE }, nowUs)
+          expect(vote?.usage[0]?.remaining).toBe(1_000 - admitted)
+        }
+      },
+    ),
+    400,
+  )
+})
