@@ -41,9 +41,13 @@ export async function run({ bundle, store, requests, seed }: RunOptions): Promis
     const urls = site.gateways
     const part = (share: number) => Math.round(requests * share)
     const fromMs = Date.now()
-    const seen = [...(await sendTraffic(urls, part(0.5), seed))]
+    // One caller sends a quarter of them: more than its limit.
+    const seen = [...(await sendTraffic(urls, 150, seed + 5, 'login'))]
+    seen.push(...(await sendTraffic(urls, part(0.5), seed)))
     await site.withoutStore(async () => {
       seen.push(...(await sendTraffic(urls, part(0.1), seed + 1)))
+      // Of the requests that cannot be served, some more.
+      seen.push(...(await sendTraffic(urls, 20, seed + 4, 'closed')))
     })
     seen.push(...(await sendTraffic(urls, part(0.1), seed + 2, 'overload')))
     seen.push(...(await sendTraffic(urls, requests - seen.length, seed + 3)))
