@@ -1,5 +1,7 @@
 import type { Decision, DecisionRequest, Rule, TierUsage } from '../limit/rule.ts'
+import type { StoreError } from '../store/store.ts'
 import type { Standing } from './standing.ts'
+import { Strain } from './strain.ts'
 import type { Terms } from './terms.ts'
 
 /** A busy caller's permits are taken for about this much of its traffic. */
@@ -10,6 +12,9 @@ const FEWEST = 6
 const FEW = 32
 /** More permits are asked for this many round trips before they run out. */
 const AHEAD = 4
+/** Where calls are scarce: round trips ahead of running out, and requests expected meanwhile, from which more are asked for. */
+const BARELY_AHEAD = 1.5
+const LIKELY = 0.5
 /** Permits for requests that chance may bring on top of those expected, in standard deviations of their number. */
 const CHANCE = 1.25
 /** Leases that run at the same time at most: each is spent before the next, so there are seldom more than two. */
@@ -24,10 +29,22 @@ export interface Lease {
   readonly chargedAtMs: number
 }
 
+/** What was heard last of a hot identity that had nothing left, or that the store did not answer for. */
+export interface Held {
+  readonly outcome: Decision | StoreError
+  readonly sentAtMs: number
+  /** Until then it is not asked for again. */
+  readonly untilMs: number
+}
+
 /** What a caller has left of its leases, and how fast it spends. Plain data: all requests of an isolate share it. */
 export class Account {
   /** Until then, a call that brings more permits is under way. */
   replenishedUntilMs = 0
+  /** Until a call has brought permits. */
+  held: Held | undefined
+  /** That of the store, for this caller. */
+  readonly strain = new Strain()
   /** Those of the rules, in order. */
   standings: readonly Standing[] = []
   /** In the order in which they were taken. */
@@ -36,19 +53,19 @@ export class Account {
   #seenBefore = 0
 
   /** A request has come. */
-  see(nowMs: number, { usableMs }: Terms): void {
+  see(nowMs: number, { paceMs }: Terms): void {
     const elapsedMs = nowMs - this.#tick.startMs
-    if (elapsedMs < 0 || elapsedMs >= usableMs) {
+    if (elapsedMs < 0 || elapsedMs >= paceMs) {
       // After a pause, what was seen before it says nothing.
-      this.#seenBefore = elapsedMs >= 0 && elapsedMs < 2 * usableMs ? this.#tick.seen : 0
+      this.#seenBefore = elapsedMs >= 0 && elapsedMs < 2 * paceMs ? this.#tick.seen : 0
       this.#tick = { startMs: nowMs, seen: 0 }
     }
     this.#tick.seen++
   }
 
   /** Requests to expect within this much of a lease's time. */
-  expected(spanMs: number, { usableMs }: Terms): number {
-    return (Math.max(this.#seenBefore, this.#tick.seen) * spanMs) / usableMs
+  expected(spanMs: number, { paceMs }: Terms): number {
+    return (Math.max(this.#seenBefore, this.#tick.seen) * spanMs) / paceMs
   }
 
   /**
@@ -66,6 +83,13 @@ export class Account {
   isShort(nowMs: number, roundTripMs: number, terms: Terms): boolean {
     const spanMs = AHEAD * Math.max(1, roundTripMs)
     return this.left(nowMs + spanMs) <= this.expected(spanMs, terms)
+  }
+
+  /** As `isShort`, where calls are scarce: only if a request will come meanwhile that finds nothing. */
+  isNearlyOut(nowMs: number, roundTripMs: number, terms: Terms): boolean {
+    const spanMs = BARELY_AHEAD * Math.max(1, roundTripMs)
+    const expected = this.expected(spanMs, terms)
+    return expected >= LIKELY && this.left(nowMs + spanMs) <= expected
   }
 
   left(nowMs: number): number {
@@ -107,6 +131,18 @@ export function admission(
     return tiers.map((tier) => ({ ...tier, resetMs: Math.max(0, tier.resetMs - elapsedMs), retryAfterMs: 0 }))
   })
   return { granted: 1, nowMs: chargedAtMs, usage }
+}
+
+/** @throws {StoreError} if that is what was heard */
+export function recall({ outcome, sentAtMs, untilMs }: Held, nowMs: number): Decision {
+  if ('message' in outcome) throw outcome
+  const elapsedMs = Math.max(0, nowMs - sentAtMs)
+  const aged = ({ retryAfterMs, ...tier }: TierUsage): TierUsage => ({
+    ...tier,
+    resetMs: Math.max(0, tier.resetMs - elapsedMs),
+    retryAfterMs: retryAfterMs === 0 ? 0 : Math.max(1, retryAfterMs - elapsedMs, untilMs - nowMs),
+  })
+  return { ...outcome, nowMs: outcome.nowMs + elapsedMs, usage: outcome.usage.map((tiers) => tiers.map(aged)) }
 }
 
 /** What is leased and not spent is left too. */

@@ -1,11 +1,12 @@
-import type { Decision, DecisionRequest, Rule } from '../limit/rule.ts'
+import type { Decision, DecisionRequest, Rule, TierUsage } from '../limit/rule.ts'
 import type { CallContext } from '../store/call-context.ts'
 import { Generations } from '../store/generations.ts'
 import type { Store } from '../store/store.ts'
 import { StoreError } from '../store/store.ts'
-import { Account, admission, withLeft } from './account.ts'
+import { Account, admission, type Held, recall, withLeft } from './account.ts'
+import { HOT_PER_SECOND, hotPermits, hotSpan, permitsPerSecond, SERVED_PER_SECOND } from './hot.ts'
 import { Standings } from './standings.ts'
-import { affordable, type Terms, termsOf, usableMs } from './terms.ts'
+import { affordable, isFarFromLimits, type Span, type Terms, termsOf, usableMs } from './terms.ts'
 
 /** Callers whose permits are kept at most; those of others lapse. */
 const MAX_ACCOUNTS = 10_000
@@ -15,6 +16,25 @@ const LOST_AFTER_MS = 2_000
 const MAX_ROUND_TRIP_SHARE = 0.25
 /** Longer round trips count at once, shorter ones gradually. */
 const ROUND_TRIP_DECAY = 1 / 8
+
+/** Of a lease's term: how long a hot identity is not asked for again that had nothing left. */
+const HOLD_SHARE = 0.5
+
+/** A request, and what is known of who makes it. */
+interface Caller {
+  readonly request: DecisionRequest
+  readonly account: Account
+  readonly terms: Terms
+  readonly nowMs: number
+  /** Whether a call that brings more permits is under way. */
+  readonly isPaused: boolean
+  readonly context: CallContext
+}
+
+/** A lease to take. */
+interface Plan extends Span {
+  readonly permits: number
+}
 
 /** A number of permits to take at once at most, or as many as a caller is about to need. */
 export type LeaseSize = number | 'auto'
@@ -49,36 +69,70 @@ export class Leases {
   /** @throws {StoreError} whether a lease was charged is then unknown */
   async decide(request: DecisionRequest, context: CallContext): Promise<Decision> {
     const terms = termsOf(request)
-    if (!terms) return this.#ask(request, context)
+    return terms ? this.#decide({ request, ...this.#see(terms), context }) : this.#ask(request, context)
+  }
+
+  /** All permits lapse, those on their way too. */
+  clear(): void {
+    this.#accounts.clear()
+  }
+
+  #see(terms: Terms): Pick<Caller, 'account' | 'terms' | 'nowMs' | 'isPaused'> {
     const nowMs = this.#readClock()
     const account = this.#accountOf(terms)
     account.see(nowMs, terms)
-    const isPaused = nowMs < account.replenishedUntilMs
+    return { account, terms, nowMs, isPaused: nowMs < account.replenishedUntilMs }
+  }
+
+  async #decide(caller: Caller): Promise<Decision> {
+    const { request, account, nowMs, isPaused, context } = caller
     const lease = account.spend(nowMs)
     if (lease) {
       this.spent++
       const left = account.left(nowMs)
       // Before permits run out, so that nobody waits.
-      if (!isPaused && account.isShort(nowMs, this.#roundTripMs, terms)) {
-        const wanted = this.#wanted(account, request, terms)
-        if (wanted >= 2)
-          context.waitUntil(this.#take(account, request, terms, wanted, 0, context).catch(ignoreStoreError))
-      }
+      if (this.#isShort(caller)) this.#replenish(caller)
       return admission(request, account.standings, lease, left, nowMs)
     }
+    if (isHeld(caller)) return recall(account.held as Held, nowMs)
     // Others wait for the same answer, which cannot be shared: each asks for itself alone.
-    const wanted = isPaused ? 1 : this.#wanted(account, request, terms)
-    if (wanted < 2) return this.#ask(request, context)
-    const decision = await this.#take(account, request, terms, wanted, 1, context)
+    const plan = isPaused ? undefined : this.#planOf(caller)
+    if (!plan) return this.#listen(caller, this.#ask(request, context))
+    const decision = await this.#take(caller, plan, 1)
     if (decision.granted === 0) return decision
     const left = decision.granted - 1
     const usage = decision.usage.map((tiers, index) => withLeft(tiers, left * (request.rules[index] as Rule).cost))
     return { ...decision, granted: 1, usage }
   }
 
-  /** All permits lapse, those on their way too. */
-  clear(): void {
-    this.#accounts.clear()
+  #isShort({ request, account, terms, nowMs }: Caller): boolean {
+    const isShort = account.isShort(nowMs, this.#roundTripMs, terms)
+    return isShort && (!this.#hotPaceOf(request) || account.isNearlyOut(nowMs, this.#roundTripMs, terms))
+  }
+
+  #replenish(caller: Caller): void {
+    if (caller.isPaused || isHeld(caller)) return
+    const plan = this.#planOf(caller)
+    if (plan) caller.context.waitUntil(this.#take(caller, plan, 0).catch(ignoreStoreError))
+  }
+
+  /** @returns undefined if the request is to be asked for alone */
+  #planOf({ request, account, terms }: Caller): Plan | undefined {
+    const permits = this.#wanted(account, request, terms)
+    const perSecond = this.#hotPaceOf(request)
+    if (permits < perSecond / HOT_PER_SECOND) return this.#hotPlan(request, account, terms, perSecond)
+    return permits < 2 ? undefined : { ...terms, permits }
+  }
+
+  #hotPlan(request: DecisionRequest, account: Account, terms: Terms, perSecond: number): Plan | undefined {
+    const rule = request.rules[0] as Rule
+    const standing = this.#standings.of(rule)
+    const mustLease = perSecond > SERVED_PER_SECOND || account.strain.stretch > 1
+    if (!mustLease && !isFarFromLimits(rule, standing, terms, this.#latestMs)) return undefined
+    const span = hotSpan(account, terms, perSecond, this.#roundTripMs)
+    const spanMs = usableMs(request, [standing], span, this.#latestMs) - this.#roundTripMs
+    const permits = Math.min(terms.most, this.#size, hotPermits(account, terms, perSecond, spanMs))
+    return permits < 2 ? undefined : { ...span, permits }
   }
 
   #wanted(account: Account, request: DecisionRequest, terms: Terms): number {
@@ -87,6 +141,18 @@ export class Leases {
     const spanMs = usableMs(request, standings, terms, this.#latestMs) - this.#roundTripMs
     const wanted = Math.min(terms.most, this.#size, account.wanted(spanMs, terms))
     return wanted < 2 ? 1 : Math.min(wanted, affordable(request, standings, terms, this.#latestMs))
+  }
+
+  /** Permits a second, of all isolates, of the only rule of a request if that is hot; else 0. */
+  #hotPaceOf({ rules }: DecisionRequest): number {
+    const perSecond = rules.length === 1 ? this.#paceOf(rules[0] as Rule) : 0
+    return perSecond > HOT_PER_SECOND ? perSecond : 0
+  }
+
+  #paceOf(rule: Rule): number {
+    const pace = this.#standings.get(rule)?.pace
+    // Twice as long as until a lesser one replaces it, so that it lasts until the next reply.
+    return pace && this.#latestMs - pace.atMs < 2 * longestOf(rule) ? pace.perSecond : 0
   }
 
   #accountOf({ name }: Terms): Account {
@@ -99,24 +165,18 @@ export class Leases {
   }
 
   /** @param own permits that are spent already: the request that asks is admitted by the script itself */
-  async #take(
-    account: Account,
-    request: DecisionRequest,
-    terms: Terms,
-    permits: number,
-    own: 0 | 1,
-    context: CallContext,
-  ): Promise<Decision> {
+  async #take(caller: Caller, { permits, ...span }: Plan, own: 0 | 1): Promise<Decision> {
+    const { request, account, context } = caller
     const sentAtMs = this.#now()
     account.replenishedUntilMs = sentAtMs + LOST_AFTER_MS
     try {
-      const leased = { ...request, mode: 'partial', permits, leaseMs: terms.termMs } as const
-      const decision = await this.#ask(leased, context)
+      const leased = { ...request, mode: 'partial', permits, leaseMs: span.termMs } as const
+      const decision = await this.#listen(caller, this.#ask(leased, context))
       if (decision.granted > 0) {
         account.standings = request.rules.map((rule) => this.#standings.of(rule))
         // The store decided when it was sent, or later.
         const asDecided = decision.usage.map((usage) => ({ usage, sentAtMs }))
-        const expiresAtMs = sentAtMs + usableMs(request, asDecided, terms, sentAtMs)
+        const expiresAtMs = sentAtMs + usableMs(request, asDecided, span, sentAtMs)
         account.add({ permits: decision.granted - own, expiresAtMs, chargedAtMs: decision.nowMs })
         this.taken += decision.granted - own
       }
@@ -126,11 +186,37 @@ export class Leases {
     }
   }
 
+  /** Learns from how a call about one rule ends how loaded the store is, and whether to ask on. */
+  async #listen({ request, account, terms }: Caller, asked: Promise<Decision>): Promise<Decision> {
+    const sentAtMs = this.#now()
+    const perSecond = this.#hotPaceOf(request)
+    const hold = (outcome: Decision | StoreError) => {
+      const isMuch = account.strain.stretch > 1 || perSecond > SERVED_PER_SECOND
+      const untilMs = this.#now() + terms.termMs * account.strain.stretch * HOLD_SHARE
+      if (isMuch && perSecond > 0) account.held = { outcome, sentAtMs, untilMs }
+    }
+    try {
+      const decision = await asked
+      // A refusal may have been remembered: how long it took tells nothing.
+      if (decision.granted === 0) hold(decision)
+      else {
+        account.held = undefined
+        account.strain.hear(this.#now() - sentAtMs)
+      }
+      return decision
+    } catch (error) {
+      account.strain.fail()
+      if (error instanceof StoreError) hold(error)
+      throw error
+    }
+  }
+
   async #ask(request: DecisionRequest, context: CallContext): Promise<Decision> {
     const sentAtMs = this.#readClock()
     const heardBefore = this.#standings.heard
     const decision = await this.#store.decide(request, context)
     this.#standings.hear(request, decision, sentAtMs, heardBefore)
+    for (const [at, rule] of request.rules.entries()) this.#notePace(rule, decision.usage[at] ?? [], sentAtMs)
     const elapsedMs = this.#readClock() - sentAtMs
     // A refusal may have been remembered.
     if (decision.granted > 0 && elapsedMs >= 0) {
@@ -139,6 +225,15 @@ export class Leases {
         more < 0 && more > Number.NEGATIVE_INFINITY ? this.#roundTripMs + more * ROUND_TRIP_DECAY : elapsedMs
     }
     return decision
+  }
+
+  /** The greatest of the latest window: what a counted window tells when it has just begun is nothing. */
+  #notePace(rule: Rule, usage: readonly TierUsage[], atMs: number): void {
+    const standing = this.#standings.of(rule)
+    const perSecond = permitsPerSecond(rule, usage)
+    if (perSecond >= standing.pace.perSecond || atMs - standing.pace.atMs >= longestOf(rule)) {
+      standing.pace = { perSecond, atMs }
+    }
   }
 
   /**
@@ -157,6 +252,15 @@ export type CreateLeases = (store: Pick<Store, 'decide'>) => Leases
 /** @returns undefined if no permits are to be taken in advance */
 export function leasesOf(size: LeaseSize | undefined, now: () => number): CreateLeases | undefined {
   return size === undefined ? undefined : (store) => new Leases(store, now, size)
+}
+
+function longestOf({ tiers }: Rule): number {
+  return Math.max(...tiers.map(({ windowMs }) => windowMs))
+}
+
+/** Whether what was heard last is not asked for again yet, or just now. */
+function isHeld({ account: { held }, nowMs, isPaused }: Caller): boolean {
+  return held !== undefined && (isPaused || nowMs < held.untilMs)
 }
 
 /** The next request that finds nothing left asks for itself, and says so if it fails. */

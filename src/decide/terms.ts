@@ -3,29 +3,34 @@ import type { DecisionRequest, Rule, Tier } from '../limit/rule.ts'
 import type { Standing } from './standing.ts'
 import { nameOf } from './standings.ts'
 
+/** How long a lease lasts, in milliseconds. */
+export interface Span {
+  /** Until permits may be spent no more. */
+  readonly termMs: number
+  /** How much of that they are spent for. */
+  readonly usableMs: number
+}
+
 /** On what terms permits for a kind of request may be taken in advance. */
-export interface Terms {
+export interface Terms extends Span {
   /** Same for all requests that ask the same of the same rules. */
   readonly name: string
-  /** How long a lease lasts, in milliseconds. */
-  readonly termMs: number
-  /** How much of that it may be spent for. */
-  readonly usableMs: number
+  /** Over how long requests are counted, in milliseconds. */
+  readonly paceMs: number
   /** Permits of one lease at most. */
   readonly most: number
 }
 
 /** A longer lease makes fewer calls, but what lapses is lost for longer. */
-const MAX_TERM_MS = 6_000
-/**
- * Share of the shortest window: windows are in effect longer by as long as a lease lasts. `lua/sliding-window.lua`
- * relies on it.
- */
+export const MAX_TERM_MS = 6_000
+/** Share of the shortest window: windows are in effect longer by as long as a lease lasts. */
 const TERM_SHARE = 0.1
 /** Share of the smallest limit, so that no isolate keeps the others from theirs. */
 const MOST_SHARE = 0.1
+/** Requests are counted over this many terms of a lease, if it is short. */
+const PACE_TERMS = 2
 /** Below this, a lease has ended before it can be spent. */
-const MIN_TERM_MS = 20
+export const MIN_TERM_MS = 20
 /** Left of a lease unspent, as a share of it and at most: an isolate's clock stands still between inputs and outputs. */
 const MARGIN_SHARE = 0.1
 const MAX_MARGIN_MS = 100
@@ -60,7 +65,17 @@ export function termsOf({ mode, permits, rules }: DecisionRequest): Terms | unde
   }
   const termMs = Math.floor(Math.min(MAX_TERM_MS, shortestMs * TERM_SHARE))
   if (most < 2 || termMs < MIN_TERM_MS) return undefined
-  return { name, termMs, usableMs: termMs - Math.min(termMs * MARGIN_SHARE, MAX_MARGIN_MS), most }
+  return {
+    name,
+    termMs,
+    usableMs: usableOf(termMs),
+    paceMs: usableOf(Math.min(MAX_TERM_MS, PACE_TERMS * termMs)),
+    most,
+  }
+}
+
+export function usableOf(termMs: number): number {
+  return termMs - Math.min(termMs * MARGIN_SHARE, MAX_MARGIN_MS)
 }
 
 /**
@@ -71,7 +86,7 @@ export function termsOf({ mode, permits, rules }: DecisionRequest): Terms | unde
 export function usableMs(
   { rules }: DecisionRequest,
   standings: readonly (Pick<Standing, 'usage' | 'sentAtMs'> | undefined)[],
-  { termMs, usableMs }: Terms,
+  { termMs, usableMs }: Span,
   nowMs: number,
 ): number {
   let spanMs = usableMs
@@ -90,19 +105,22 @@ export function usableMs(
 export function affordable(
   { rules }: DecisionRequest,
   standings: readonly (Standing | undefined)[],
-  { termMs }: Terms,
+  terms: Terms,
   nowMs: number,
 ): number {
   let most = Number.POSITIVE_INFINITY
   for (const [index, rule] of rules.entries()) {
     const standing = standings[index]
-    if (!standing) return 0
+    if (!standing || !isFarFromLimits(rule, standing, terms, nowMs)) return 0
     for (const at of rule.tiers.keys()) {
-      if (!isFarFromLimit(rule, at, standing, termMs, nowMs)) return 0
       most = Math.min(most, Math.floor(((standing.usage[at]?.remaining ?? 0) * REMAINING_SHARE) / rule.cost))
     }
   }
   return most
+}
+
+export function isFarFromLimits(rule: Rule, standing: Standing, { termMs }: Terms, nowMs: number): boolean {
+  return rule.tiers.every((_, at) => isFarFromLimit(rule, at, standing, termMs, nowMs))
 }
 
 /** @param at which of its tiers */

@@ -64,7 +64,7 @@ export interface DecisionRequest {
   /** Permits asked for, an integer from 1. */
   readonly permits: number
   /**
-   * How long the permits may be spent after the decision, at most a tenth of the shortest window, and never after a
+   * How long the permits may be spent after the decision, less than half of the shortest window, and never after a
    * counted window (`fixed-window`, `quota`) has ended. The others count them as if spent when this has passed, a bucket by
    * giving up what it would gain meanwhile. Left out, they are spent at once.
    */
