@@ -39,6 +39,19 @@ function votes(atMs = 0): readonly { readonly reservation: Reservation; readonly
   return machine.answers(START_US + atMs * 1000)
 }
 
+/** What is looked at when a decision ends, by how many reservations are open and how many ask beside them. */
+test.each([
+  [25, 200],
+  [100, 200],
+  [400, 50],
+  [800, 25],
+])('of %i open reservations, %i that wait look when one ends, and no more', (open, most) => {
+  const rule = { ...RULE, tiers: [{ limit: open, windowMs: 3_600_000 }] }
+  for (let id = 1; id <= open + 300; id++) reserve(id, 0, { rule })
+  expect(machine.waiting.length).toBe(most)
+  expect(machine.waiting.length * open).toBeLessThanOrEqual(20_000)
+})
+
 describe('a reservation that does not fit', () => {
   test('is refused at once, if what stays charged refuses it', () => {
     for (const id of [1, 2]) {

@@ -26,8 +26,10 @@ interface Hope {
  * get it only if all of these were refused elsewhere. A flood thus waits for nothing.
  */
 const MOST_FOR_A_UNIT = 8
-/** All of them are decided again whenever one decision ends. */
+/** All of them are decided again whenever one decision ends … */
 const MOST_WAITING = 200
+/** … each by looking at all that may be given back: so often at most. */
+const MOST_LOOKS = 20_000
 
 /** Reservations that are refused only because of what others may still give back. Their answers are held back. */
 export class WaitingLine {
@@ -36,7 +38,8 @@ export class WaitingLine {
   /** Whether the answer to a reservation that has just come is held back. */
   takes(reservation: Reservation, vote: ObjectVote, open: Book['open'], nowMs: number): boolean {
     const hope = hopeOf(reservation, vote, open, nowMs, nowMs)
-    if (!hope || this.#waiting.length >= MOST_WAITING || this.#units >= MOST_FOR_A_UNIT * hope.units) return false
+    const most = Math.min(MOST_WAITING, MOST_LOOKS / open.size)
+    if (!hope || this.#waiting.length >= most || this.#units >= MOST_FOR_A_UNIT * hope.units) return false
     this.#waiting.push({ reservation, sinceMs: nowMs, untilMs: nowMs + hope.forMs })
     return true
   }
