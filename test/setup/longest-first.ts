@@ -9,7 +9,6 @@ const LONGEST = [
   '/test/model/',
   '/test/exactness/',
   '/test/tools/dev',
-  '/test/tools/api-docs',
   '/test/contract/',
   '/test/dodging/',
   '/test/simulation/',
