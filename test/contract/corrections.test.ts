@@ -5,7 +5,13 @@ import { STORES } from '../support/stores.ts'
 
 const HOUR_MS = 3_600_000
 
-describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
+/** Tries again with other keys until all came in time: a slow machine is no failure. @param attempt tells whether it did */
+async function untilInTime(attempt: () => Promise<boolean>): Promise<void> {
+  while (!(await attempt())) {}
+}
+
+// Together, because most of them wait.
+describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) => {
   const held = (limit: number, windowMs: number, overrides: Partial<Rule> = {}) =>
     ruleOf('concurrency', [{ limit, windowMs }], overrides)
 
@@ -61,16 +67,20 @@ describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
 
   test('renew() keeps a slot beyond its deadline, and no longer than a whole one more', async () => {
     const { store, advance } = createSubject()
-    const rule = held(1, 2_000)
-    const request = take([rule])
-    const { nowMs } = await store.decide(request)
-    await advance(200)
-    await store.renew(request.rules)
-    const renewed = await store.decide(take([rule]))
-    const deadlineMs = renewed.nowMs + (renewed.usage[0]?.[0]?.retryAfterMs ?? Number.NaN)
-    expect(deadlineMs - nowMs).toBeGreaterThanOrEqual(2_200)
-    await advance(deadlineMs - renewed.nowMs)
-    expect((await store.decide(take([rule]))).granted).toBe(1)
+    await untilInTime(async () => {
+      const rule = held(1, 2_000)
+      const request = take([rule])
+      const { nowMs } = await store.decide(request)
+      await advance(200)
+      await store.renew(request.rules)
+      const renewed = await store.decide(take([rule]))
+      if (renewed.nowMs - nowMs >= 2_000) return false
+      const deadlineMs = renewed.nowMs + (renewed.usage[0]?.[0]?.retryAfterMs ?? Number.NaN)
+      expect(deadlineMs - nowMs).toBeGreaterThanOrEqual(2_200)
+      await advance(deadlineMs - renewed.nowMs)
+      expect((await store.decide(take([rule]))).granted).toBe(1)
+      return true
+    })
   })
 
   test('renew() does not bring back a slot that was released', async () => {
@@ -129,12 +139,17 @@ describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
 
   test('settle() leaves alone a window that began after the charge', async () => {
     const { store, advance } = createSubject()
-    const rule = ruleOf('quota', [{ limit: 10, windowMs: 2_000 }])
-    const { nowMs } = await store.decide(take([{ ...rule, cost: 5 }]))
-    await advance(2_000)
-    await store.decide(take([{ ...rule, cost: 5 }]))
-    await store.settle([{ rule, units: -5 }], nowMs)
-    expect((await store.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining).toBe(5)
+    await untilInTime(async () => {
+      const rule = ruleOf('quota', [{ limit: 10, windowMs: 2_000 }])
+      const { nowMs } = await store.decide(take([{ ...rule, cost: 5 }]))
+      await advance(2_000)
+      const second = await store.decide(take([{ ...rule, cost: 5 }]))
+      await store.settle([{ rule, units: -5 }], nowMs)
+      const last = await store.decide(take([rule], { mode: 'peek' }))
+      if (last.nowMs - second.nowMs >= 2_000) return false
+      expect(last.usage[0]?.[0]?.remaining).toBe(5)
+      return true
+    })
   })
 
   test('settle() does not give a bucket back what was refilled since the charge', async () => {
@@ -151,13 +166,17 @@ describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
 
   test('settle() and renew() leave a state its whole life', async () => {
     const { store, advance } = createSubject()
-    const quota = ruleOf('quota', [{ limit: 1, windowMs: 4_000 }])
-    const { nowMs } = await store.decide(take([quota]))
-    await advance(2_000)
-    await store.settle([{ rule: quota, units: 1 }], nowMs)
-    await advance(1_000)
-    const { granted, usage } = await store.decide(take([quota]))
-    expect([granted, usage[0]?.[0]?.remaining]).toEqual([0, 0])
+    await untilInTime(async () => {
+      const quota = ruleOf('quota', [{ limit: 1, windowMs: 4_000 }])
+      const { nowMs } = await store.decide(take([quota]))
+      await advance(2_000)
+      await store.settle([{ rule: quota, units: 1 }], nowMs)
+      await advance(1_000)
+      const { granted, usage, nowMs: endMs } = await store.decide(take([quota]))
+      if (endMs - nowMs >= 4_000) return false
+      expect([granted, usage[0]?.[0]?.remaining]).toEqual([0, 0])
+      return true
+    })
   })
 
   test('settle() corrects several rules at once, each by its own difference', async () => {

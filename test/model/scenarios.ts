@@ -57,7 +57,6 @@ export const LONG: Readonly<Record<string, Scenario>> = {
 export const SHORT: Readonly<Record<string, Scenario>> = Object.fromEntries(
   [
     '3 deciders, 3 objects, asked in time: an object crashes',
-    '3 deciders, 2 objects: nothing goes wrong',
     '3 deciders, 2 objects: a message comes twice',
     '2 deciders, 2 objects: all of it',
   ].map((name) => [name, LONG[name] as Scenario]),

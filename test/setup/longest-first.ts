@@ -9,7 +9,6 @@ const LONGEST = [
   '/test/model/',
   '/test/exactness/',
   '/test/tools/dev',
-  '/test/tools/api-docs',
   '/test/contract/',
   '/test/dodging/',
   '/test/simulation/',
@@ -20,7 +19,7 @@ const LONGEST = [
 ]
 
 /** The same of those that run in workerd, where most are short. */
-const LONGEST_IN_WORKERD = ['/test/contract/', '/test/unit/limit-object']
+const LONGEST_IN_WORKERD = ['/test/contract/store', '/test/unit/limit-object', '/test/contract/']
 
 /** vitest learns from earlier runs which files take long; on a fresh machine there was none. */
 export class LongestFirst extends BaseSequencer {

@@ -24,7 +24,7 @@ interface Outcome {
 }
 
 /** The same traffic all along, while the upstream loses half of its workers for five minutes. */
-function simulate(isShedding: boolean, seed = 1) {
+function simulate(isShedding: boolean, { seed = 1, endMs = END_MS } = {}) {
   const timeline = new Timeline()
   const upstream = new SimulatedUpstream(timeline, {
     workersAt: (ms) => (ms >= WELL_UNTIL_MS && ms < DEGRADED_UNTIL_MS ? WORKERS / 2 : WORKERS),
@@ -57,10 +57,10 @@ function simulate(isShedding: boolean, seed = 1) {
     levels.push({ atMs, level: health.level })
     // Exponential gaps: independent callers.
     const next = atMs + (-Math.log(1 - random()) * SECOND) / REQUESTS_PER_SECOND
-    if (next < END_MS) timeline.at(next, arrive)
+    if (next < endMs) timeline.at(next, arrive)
   }
   timeline.at(0, arrive)
-  timeline.runUntil(END_MS + 10 * SECOND)
+  timeline.runUntil(endMs + 10 * SECOND)
   return { outcomes, levels }
 }
 
@@ -78,7 +78,7 @@ test('UpstreamHealth: at half of the capacity critical requests keep 99% success
 })
 
 test('UpstreamHealth: without shedding they would not', () => {
-  const { outcomes } = simulate(false)
+  const { outcomes } = simulate(false, { endMs: DEGRADED_UNTIL_MS })
   expect(successShare(outcomes, 'critical', WELL_UNTIL_MS, DEGRADED_UNTIL_MS)).toBeLessThan(0.7)
 })
 
@@ -96,7 +96,7 @@ test('UpstreamHealth: classes go one after the other, the critical never', () =>
 })
 
 test.each([1, 2, 3, 4, 5])('UpstreamHealth: the level settles and does not oscillate (traffic %d)', (seed) => {
-  const { levels } = simulate(true, seed)
+  const { levels } = simulate(true, { seed, endMs: DEGRADED_UNTIL_MS })
   const settled = levelsBetween(levels, WELL_UNTIL_MS + 60 * SECOND, DEGRADED_UNTIL_MS)
   // Less than half of a class is tried again, and that only now and then.
   expect(Math.max(...settled) - Math.min(...settled)).toBeLessThan(0.5)

@@ -2,6 +2,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { UpstreamHealth } from '../../src/limiter/shedding/upstream-health.ts'
+import { expectProperty } from '../support/property.ts'
 import { Timeline } from './upstream-model.ts'
 
 const SECOND = 1_000
@@ -45,18 +46,22 @@ function highestLevel(
 }
 
 test('UpstreamHealth: one caller, whatever becomes of his requests, brings about no shedding', () => {
-  fc.assert(
-    fc.property(fc.integer({ min: 0, max: 40 }), strangers, (others, { requestsPerSecond, answers, beginsMs }) => {
-      const well = Array.from({ length: others }, (_, index) => ({
-        name: `198.51.100.${index}`,
-        everyMs: 150,
-        fromMs: (37 * index) % 150,
-        answers: [{ latencyMs: 40 + index, isOverload: false }],
-      }))
-      const one = { name: '203.0.113.7', everyMs: SECOND / requestsPerSecond, fromMs: beginsMs, answers }
-      expect(highestLevel([...well, one])).toBe(0)
-    }),
-    { numRuns: 40 },
+  return expectProperty(
+    fc.asyncProperty(
+      fc.integer({ min: 0, max: 40 }),
+      strangers,
+      async (others, { requestsPerSecond, answers, beginsMs }) => {
+        const well = Array.from({ length: others }, (_, index) => ({
+          name: `198.51.100.${index}`,
+          everyMs: 150,
+          fromMs: (37 * index) % 150,
+          answers: [{ latencyMs: 40 + index, isOverload: false }],
+        }))
+        const one = { name: '203.0.113.7', everyMs: SECOND / requestsPerSecond, fromMs: beginsMs, answers }
+        expect(highestLevel([...well, one])).toBe(0)
+      },
+    ),
+    80,
   )
 })
 

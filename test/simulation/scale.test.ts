@@ -271,7 +271,7 @@ describe('simulate()', () => {
       oneIn: 1,
       callers: 50,
       warmUpMs: 4_000,
-      measuredMs: 8_000,
+      measuredMs: 4_000,
       seed: 1,
     }
   }
@@ -295,7 +295,7 @@ describe('simulate()', () => {
       for (const { fullest, admitted, refused, undecided, requests } of [without, withLeases]) {
         expect(fullest).toBeLessThanOrEqual(1)
         expect(admitted + refused + undecided).toBe(requests)
-        expect(requests).toBeGreaterThan(700)
+        expect(requests).toBeGreaterThan(350)
       }
       // Far from an object that refuses what another has reserved, two round trips can take too long.
       expect(without.undecided).toBeLessThan(0.01 * without.requests)

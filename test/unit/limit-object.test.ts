@@ -107,7 +107,8 @@ test('an object that is only looked at keeps nothing', async () => {
   })
 })
 
-test('what a decider has reserved and never closed lapses, if a sibling has not granted it', async () => {
+// Both wait, and no other test may end their objects meanwhile.
+test.concurrent('what a decider has reserved and never closed lapses, if a sibling has not granted it', async () => {
   const [held, free] = [
     ruleOf('quota', [{ limit: 3, windowMs: 3_600_000 }]),
     ruleOf('quota', [{ limit: 3, windowMs: 3_600_000 }]),
@@ -125,21 +126,7 @@ test('what a decider has reserved and never closed lapses, if a sibling has not 
   expect(await reserve(free, 2, held)).toMatchObject({ charged: 0, isVoid: true })
 })
 
-test('an answer that is held back comes when what others have reserved is given back, or when it has taken long', async () => {
-  const rule = ruleOf('quota', [{ limit: 1, windowMs: 3_600_000 }])
-  const reserve = (id: number, patienceMs: number) => {
-    const shared = { id, siblings: ['sibling'], hasNewcomers: false }
-    return objects.of(rule.key).reserve({ mode: 'all', permits: 1, rule, shared, patienceMs })
-  }
-  expect((await reserve(5, 60_000)).charged).toBe(1)
-  expect((await reserve(6, 1)).charged).toBe(0)
-  const waiting = reserve(4, 60_000)
-  await reserve(7, 1)
-  await objects.of(rule.key).close({ id: 5, permits: 0 })
-  expect((await waiting).charged).toBe(1)
-})
-
-test('what an object knew before it failed is never written over what it has counted since', async () => {
+test.concurrent('what an object knew before it failed is never written over what it has counted since', async () => {
   const [rule, sibling] = [1, 2].map(() => ruleOf('quota', [{ limit: 5, windowMs: 3_600_000 }])) as [Rule, Rule]
   const shared = { id: 1, siblings: [sibling.key], hasNewcomers: false }
   await objects.of(rule.key).reserve({ mode: 'all', permits: 1, rule, shared })
@@ -155,4 +142,18 @@ test('what an object knew before it failed is never written over what it has cou
   await sleep(7_000)
   await evictDurableObject(stubOf(rule))
   expect(await left(rule)).toBeLessThanOrEqual(2)
+})
+
+test('an answer that is held back comes when what others have reserved is given back, or when it has taken long', async () => {
+  const rule = ruleOf('quota', [{ limit: 1, windowMs: 3_600_000 }])
+  const reserve = (id: number, patienceMs: number) => {
+    const shared = { id, siblings: ['sibling'], hasNewcomers: false }
+    return objects.of(rule.key).reserve({ mode: 'all', permits: 1, rule, shared, patienceMs })
+  }
+  expect((await reserve(5, 60_000)).charged).toBe(1)
+  expect((await reserve(6, 1)).charged).toBe(0)
+  const waiting = reserve(4, 60_000)
+  await reserve(7, 1)
+  await objects.of(rule.key).close({ id: 5, permits: 0 })
+  expect((await waiting).charged).toBe(1)
 })

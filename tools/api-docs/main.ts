@@ -1,19 +1,44 @@
 /**
  * Writes the reference of the package's entries into docs/api, from the types and docstrings of the source:
- * `npm run docs:api`, or with `-- --out <folder>` into another.
+ * `npm run docs:api`. With --check, it only tells whether docs/api is as it would write it.
  */
 import { execFileSync } from 'node:child_process'
-import { join } from 'node:path'
-import { parseArgs } from 'node:util'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, relative } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import { installLocked } from '../install-locked.ts'
 
-const { values } = parseArgs({
-  options: { out: { type: 'string', default: join(import.meta.dirname, '../../docs/api') } },
-})
+const API = join(import.meta.dirname, '../../docs/api')
 
 installLocked(import.meta.dirname)
-const typedoc = join(import.meta.dirname, 'node_modules/.bin/typedoc')
-execFileSync(typedoc, ['--options', import.meta.dirname, '--logLevel', 'Error', '--out', values.out], {
-  cwd: import.meta.dirname,
-  stdio: 'inherit',
-})
+if (process.argv.includes('--check')) {
+  const out = mkdtempSync(join(tmpdir(), 'sluice-api-docs-'))
+  try {
+    writeInto(out)
+    if (!isDeepStrictEqual(textsIn(API), textsIn(out))) {
+      console.error('docs/api is not what the docstrings say: npm run docs:api')
+      process.exitCode = 1
+    }
+  } finally {
+    rmSync(out, { recursive: true })
+  }
+} else writeInto(API)
+
+function writeInto(folder: string): void {
+  const typedoc = join(import.meta.dirname, 'node_modules/.bin/typedoc')
+  execFileSync(typedoc, ['--options', import.meta.dirname, '--logLevel', 'Error', '--out', folder], {
+    cwd: import.meta.dirname,
+    stdio: 'inherit',
+  })
+}
+
+/** Text of each file in a folder, by its path there. */
+function textsIn(folder: string): Map<string, string> {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((file) => file.isFile())
+  return new Map(
+    files
+      .map(({ parentPath, name }) => join(parentPath, name))
+      .map((path) => [relative(folder, path), readFileSync(path, 'utf8')]),
+  )
+}

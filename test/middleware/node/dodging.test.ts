@@ -12,7 +12,7 @@ import { type SluiceOptions, sluice } from '../../../src/node.ts'
 import { dodgeAt } from '../../dodging/dodge.ts'
 import { policiesFor, ROUTES, type Router } from '../../dodging/routes.ts'
 
-const SPELLINGS = 2_000
+const SPELLINGS = 1_000
 
 let server: Server
 afterEach(() => {
