@@ -139,11 +139,13 @@ export class ScriptStore {
     keys.forEach((key, index) => {
       const [askedMs = -1, pttlMs = -1] = lifetimes.slice(2 * index)
       const expectedMs = MARK_MS + Math.max(askedMs, 0)
-      const isMissing = pttlMs === -2 && askedMs < 0
+      const isMissing = pttlMs === -2
       if (!isMissing && (pttlMs > expectedMs || pttlMs < expectedMs - MOST_DELAY_MS)) {
         throw new Error(`${key} has a TTL of ${pttlMs} ms, not ${expectedMs} ms`)
       }
-      if (askedMs >= 0) this.#expiresAtMs.set(key, nowMs + askedMs)
+      // What makes it anew has no TTL.
+      if (isMissing) this.#expiresAtMs.delete(key)
+      else if (askedMs >= 0) this.#expiresAtMs.set(key, nowMs + askedMs)
     })
     return reply
   }
