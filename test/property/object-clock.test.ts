@@ -54,16 +54,23 @@ test('nobody waits at an object for longer than its patience, but for a moment a
       /** By the number of the decision: since when, and what had been lost by then. */
       const waiting = new Map<number, readonly [sinceMs: number, lostMs: number]>()
       let lastReadMs = 0
-      /** At a step back, nobody can tell how much time has gone by since the clock was read last. */
-      let lostMs = 0
-      const expectPatience = ([sinceMs, lostBeforeMs]: readonly [number, number]) =>
-        expect(object.elapsedMs - sinceMs).toBeLessThanOrEqual(PATIENCE_MS + lostMs - lostBeforeMs)
+      let backMs = 0
+      let lostBeforeMs = 0
+      /** If the clock steps back between two readings, nobody can tell how much time has gone by between them. */
+      const lost = () => lostBeforeMs + Math.min(backMs, object.elapsedMs - lastReadMs)
+      const read = () => {
+        lostBeforeMs = lost()
+        backMs = 0
+        lastReadMs = object.elapsedMs
+        return object.nowUs
+      }
+      const expectPatience = ([sinceMs, lostMs]: readonly [number, number]) =>
+        expect(object.elapsedMs - sinceMs).toBeLessThanOrEqual(PATIENCE_MS + lost() - lostMs)
       const open: number[] = []
       let wake: { readonly atMs: number; readonly us: number } | undefined
       let id = 0
       const answer = () => {
-        lastReadMs = object.elapsedMs
-        for (const { reservation, vote } of object.machine.answers(object.nowUs)) {
+        for (const { reservation, vote } of object.machine.answers(read())) {
           const number = reservation.shared?.id ?? 0
           expectPatience(waiting.get(number) ?? [0, 0])
           waiting.delete(number)
@@ -88,21 +95,21 @@ test('nobody waits at an object for longer than its patience, but for a moment a
         passUntil(object.elapsedMs + afterMs)
         switch (what.kind) {
           case 'ask': {
-            const vote = object.machine.reserve(asked(++id, 'sibling'), object.nowUs)
+            const vote = object.machine.reserve(asked(++id, 'sibling'), read())
             if (!vote) {
               waited++
-              waiting.set(id, [object.elapsedMs, lostMs])
+              waiting.set(id, [object.elapsedMs, lost()])
             } else if (vote.charged > 0) open.push(id)
             break
           }
           case 'back':
             object.backMs += what.ms
-            lostMs += Math.min(what.ms, object.elapsedMs - lastReadMs)
+            backMs += what.ms
             continue
           default: {
             const closed = open.shift()
             if (closed === undefined) continue
-            object.machine.close({ id: closed, permits: what.kind === 'keep' ? 1 : 0 }, object.nowUs)
+            object.machine.close({ id: closed, permits: what.kind === 'keep' ? 1 : 0 }, read())
           }
         }
         answer()
