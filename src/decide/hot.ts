@@ -8,8 +8,13 @@ import { MAX_TERM_MS, MIN_TERM_MS, type Span, type Terms, usableOf } from './ter
  * one aim at.
  */
 export const HOT_PER_SECOND = 200
-/** As many calls as one object serves: beyond, permits are leased even to those who are near their limit. */
+/** As many calls as one object serves. */
 export const SERVED_PER_SECOND = 1_000
+/**
+ * Beyond this, permits are leased even to those who are near their limit, whose leases cost others what lapses of them.
+ * Below, only while calls fail or wait, which shows in time.
+ */
+export const CROWDED_PER_SECOND = 2 * SERVED_PER_SECOND
 
 /** Permits that a lease takes of traffic that lasts no longer than this, however few calls that would spare. */
 const HORIZON_MS = 200

@@ -4,7 +4,7 @@ import { Generations } from '../store/generations.ts'
 import type { Store } from '../store/store.ts'
 import { StoreError } from '../store/store.ts'
 import { Account, admission, type Held, recall, withLeft } from './account.ts'
-import { HOT_PER_SECOND, hotPermits, hotSpan, permitsPerSecond, SERVED_PER_SECOND } from './hot.ts'
+import { CROWDED_PER_SECOND, HOT_PER_SECOND, hotPermits, hotSpan, permitsPerSecond, SERVED_PER_SECOND } from './hot.ts'
 import { Standings } from './standings.ts'
 import { affordable, isFarFromLimits, type Span, type Terms, termsOf, usableMs } from './terms.ts'
 
@@ -127,7 +127,7 @@ export class Leases {
   #hotPlan(request: DecisionRequest, account: Account, terms: Terms, perSecond: number): Plan | undefined {
     const rule = request.rules[0] as Rule
     const standing = this.#standings.of(rule)
-    const mustLease = perSecond > SERVED_PER_SECOND || account.strain.stretch > 1
+    const mustLease = perSecond > CROWDED_PER_SECOND || account.strain.stretch > 1
     if (!mustLease && !isFarFromLimits(rule, standing, terms, this.#latestMs)) return undefined
     const span = hotSpan(account, terms, perSecond, this.#roundTripMs)
     const spanMs = usableMs(request, [standing], span, this.#latestMs) - this.#roundTripMs
