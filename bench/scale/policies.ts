@@ -14,7 +14,8 @@ export interface Limits {
 
 /** The longest window of all policies: after so long, windows are as full as they get. */
 export const LONGEST_MS = 30_000
-const ALL_MS = 10_000
+/** That of a limit for all. */
+export const ALL_MS = 10_000
 
 /** As many a second as in README's recipe for leases. */
 const PER_CALLER: Tier = { limit: 500, windowMs: LONGEST_MS }

@@ -1,4 +1,12 @@
-import { FLOODED_GLOBAL, HOT_GLOBAL, LONGEST_MS, PER_TOKEN, type ScalePolicies, TOKEN_AND_GLOBAL } from './policies.ts'
+import {
+  ALL_MS,
+  FLOODED_GLOBAL,
+  HOT_GLOBAL,
+  LONGEST_MS,
+  PER_TOKEN,
+  type ScalePolicies,
+  TOKEN_AND_GLOBAL,
+} from './policies.ts'
 import type { Scenario } from './simulate.ts'
 
 /** Some of the scenarios, by load. */
@@ -16,8 +24,8 @@ const VARIANTS = [
   { store: 'durable-object', leases: 'auto' },
 ] as const
 const ALL_POLICIES = [PER_TOKEN, TOKEN_AND_GLOBAL, HOT_GLOBAL, FLOODED_GLOBAL]
-/** Where all share a key, one in ten callers, places and isolates is simulated above this. */
-const SHARED_UP_TO = 300
+/** Where all share a key: a limit that is flooded fills and empties in waves, of a window each. */
+const SHARED_WINDOWS_MS = 2 * ALL_MS
 const LEAST_REQUESTS = 3_000
 /** Cloudflare speaks of "up to a few hundred milliseconds". */
 export const LOOK_MS = 300
@@ -51,7 +59,7 @@ export function besideRedis(seed: number): Scenario[] {
 
 /** One load, all of it simulated, and one in ten. */
 export function scaledDown(seed: number): Scenario[] {
-  const whole = scenarioOf(HOT_GLOBAL, { store: 'redis', leases: 'auto' }, 1_000, seed, false)
+  const whole = scenarioOf(PER_TOKEN, { store: 'redis', leases: 'auto' }, 1_000, seed, false)
   return [1, 10].map((oneIn) => ({ ...whole, oneIn }))
 }
 
@@ -62,16 +70,19 @@ function scenarioOf(
   seed: number,
   isQuick: boolean,
 ): Scenario {
-  const oneIn = policies === PER_TOKEN ? oneInOfCallers(perSecond) : perSecond > SHARED_UP_TO ? 10 : 1
+  // An identity that all share would seem a tenth as hot to one in ten isolates.
+  const isShared = policies !== PER_TOKEN
+  const oneIn = isShared ? 1 : isQuick ? 10 : oneInOfCallers(perSecond)
+  const leastMs = (LEAST_REQUESTS / (isQuick ? 10 : 1) / (perSecond / oneIn)) * 1_000
   // Whole windows: callers over their limits spend them at once and wait.
-  const windows = Math.ceil((LEAST_REQUESTS / (isQuick ? 10 : 1) / (perSecond / oneIn) / LONGEST_MS) * 1_000)
+  const windowsMs = policies.limitsOf(perSecond).perCaller ? LONGEST_MS : SHARED_WINDOWS_MS
   return {
     policies,
     ...variant,
     perSecond,
-    oneIn: isQuick ? 10 : oneIn,
-    warmUpMs: LONGEST_MS,
-    measuredMs: windows * LONGEST_MS,
+    oneIn,
+    warmUpMs: windowsMs,
+    measuredMs: Math.ceil(leastMs / windowsMs) * windowsMs,
     seed,
   }
 }
