@@ -24,7 +24,9 @@ const VARIANTS = [
   { store: 'durable-object', leases: 'auto' },
 ] as const
 const ALL_POLICIES = [PER_TOKEN, TOKEN_AND_GLOBAL, HOT_GLOBAL, FLOODED_GLOBAL]
-/** Where all share a key: a limit that is flooded fills and empties in waves, of a window each. */
+/** Where callers share a key beside their own, one in ten callers, places and isolates is simulated above this. */
+const SHARED_UP_TO = 300
+/** Where all share only a key: a limit that is flooded fills and empties in waves, of a window each. */
 const SHARED_WINDOWS_MS = 2 * ALL_MS
 const LEAST_REQUESTS = 3_000
 /** Cloudflare speaks of "up to a few hundred milliseconds". */
@@ -70,12 +72,12 @@ function scenarioOf(
   seed: number,
   isQuick: boolean,
 ): Scenario {
-  // An identity that all share would seem a tenth as hot to one in ten isolates.
-  const isShared = policies !== PER_TOKEN
-  const oneIn = isShared ? 1 : isQuick ? 10 : oneInOfCallers(perSecond)
+  const hasCallers = policies.limitsOf(perSecond).perCaller !== undefined
+  // An identity that all share would seem a tenth as hot to one in ten isolates. Beside limits of callers it is not leased.
+  const oneIn = hasCallers ? (isQuick ? 10 : oneInBesideCallers(policies, perSecond)) : 1
   const leastMs = (LEAST_REQUESTS / (isQuick ? 10 : 1) / (perSecond / oneIn)) * 1_000
   // Whole windows: callers over their limits spend them at once and wait.
-  const windowsMs = policies.limitsOf(perSecond).perCaller ? LONGEST_MS : SHARED_WINDOWS_MS
+  const windowsMs = hasCallers ? LONGEST_MS : SHARED_WINDOWS_MS
   return {
     policies,
     ...variant,
@@ -85,6 +87,11 @@ function scenarioOf(
     measuredMs: Math.ceil(leastMs / windowsMs) * windowsMs,
     seed,
   }
+}
+
+function oneInBesideCallers(policies: ScalePolicies, perSecond: number): number {
+  if (policies === PER_TOKEN) return oneInOfCallers(perSecond)
+  return perSecond > SHARED_UP_TO ? 10 : 1
 }
 
 /** One stands for no more than those who are all far over their limits, and cost the same whatever they send. */
