@@ -16,6 +16,9 @@ export const SERVED_PER_SECOND = 1_000
  */
 export const CROWDED_PER_SECOND = 2 * SERVED_PER_SECOND
 
+/** Isolates that may ask as often as they like, as long as the store is not seen to be loaded. */
+const FEW_ISOLATES = 20
+
 /** Permits that a lease takes of traffic that lasts no longer than this, however few calls that would spare. */
 const HORIZON_MS = 200
 /** Share of a window for which nothing is made of what was used in it: leased permits may be dated ahead. */
@@ -39,6 +42,11 @@ export function permitsPerSecond({ algorithm, tiers, cost }: Rule, usage: readon
     return ((limit - remaining) * 1_000) / spanMs / cost
   })
   return Math.max(0, ...paces)
+}
+
+/** Whether many isolates share what is taken of an identity. */
+export function isShared(account: Account, terms: Terms, perSecond: number): boolean {
+  return perSecond > FEW_ISOLATES * account.expected(1_000, terms)
 }
 
 /** Requests of the isolate's own traffic that a lease of a hot identity is for, if they come before it ends. */

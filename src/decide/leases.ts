@@ -4,7 +4,15 @@ import { Generations } from '../store/generations.ts'
 import type { Store } from '../store/store.ts'
 import { StoreError } from '../store/store.ts'
 import { Account, admission, type Held, recall, withLeft } from './account.ts'
-import { CROWDED_PER_SECOND, HOT_PER_SECOND, hotPermits, hotSpan, permitsPerSecond, SERVED_PER_SECOND } from './hot.ts'
+import {
+  CROWDED_PER_SECOND,
+  HOT_PER_SECOND,
+  hotPermits,
+  hotSpan,
+  isShared,
+  permitsPerSecond,
+  SERVED_PER_SECOND,
+} from './hot.ts'
 import { Standings } from './standings.ts'
 import { affordable, isFarFromLimits, type Span, type Terms, termsOf, usableMs } from './terms.ts'
 
@@ -127,7 +135,7 @@ export class Leases {
   #hotPlan(request: DecisionRequest, account: Account, terms: Terms, perSecond: number): Plan | undefined {
     const rule = request.rules[0] as Rule
     const standing = this.#standings.of(rule)
-    const mustLease = perSecond > CROWDED_PER_SECOND || account.strain.stretch > 1
+    const mustLease = isTooMuch(account, terms, perSecond, CROWDED_PER_SECOND)
     if (!mustLease && !isFarFromLimits(rule, standing, terms, this.#latestMs)) return undefined
     const span = hotSpan(account, terms, perSecond, this.#roundTripMs)
     const spanMs = usableMs(request, [standing], span, this.#latestMs) - this.#roundTripMs
@@ -191,7 +199,7 @@ export class Leases {
     const sentAtMs = this.#now()
     const perSecond = this.#hotPaceOf(request)
     const hold = (outcome: Decision | StoreError) => {
-      const isMuch = account.strain.stretch > 1 || perSecond > SERVED_PER_SECOND
+      const isMuch = isTooMuch(account, terms, perSecond, SERVED_PER_SECOND)
       const untilMs = this.#now() + terms.termMs * account.strain.stretch * HOLD_SHARE
       if (isMuch && perSecond > 0) account.held = { outcome, sentAtMs, untilMs }
     }
@@ -256,6 +264,11 @@ export function leasesOf(size: LeaseSize | undefined, now: () => number): Create
 
 function longestOf({ tiers }: Rule): number {
   return Math.max(...tiers.map(({ windowMs }) => windowMs))
+}
+
+/** Whether the store cannot be asked for each permit: it is seen to be loaded, or would be by so many isolates. */
+function isTooMuch(account: Account, terms: Terms, perSecond: number, mostPerSecond: number): boolean {
+  return account.strain.stretch > 1 || (perSecond > mostPerSecond && isShared(account, terms, perSecond))
 }
 
 /** Whether what was heard last is not asked for again yet, or just now. */
