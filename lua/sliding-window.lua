@@ -34,9 +34,9 @@ end
 local function peek(key, now_us, wanted, rule, reply)
   local now = (now_us - now_us % 1000) / 1000
   -- Eight: tiers that hold fewer need no read of their own. One, if each is going to need it anyway.
-  local expects_many = #rule % 2 == 1
-  local recent = redis.call('XREVRANGE', key, '+', '-', 'COUNT', expects_many and '1' or '8')
-  local is_all = #recent < (expects_many and 1 or 8)
+  local at_once = #rule % 2 == 1 and '1' or '8'
+  local recent = redis.call('XREVRANGE', key, '+', '-', 'COUNT', at_once)
+  local is_all = #recent < at_once + 0
   local count, newest_ms, total, last_ms = #recent, 0, 0, 0
   if count > 0 then
     newest_ms, total = ms_and_total(recent[1])

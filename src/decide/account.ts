@@ -43,6 +43,8 @@ export class Account {
   replenishedUntilMs = 0
   /** Until a call has brought permits. */
   held: Held | undefined
+  /** Permits a second that all isolates took of late, at most, and when it was told. */
+  pace: { readonly perSecond: number; readonly atMs: number } = { perSecond: 0, atMs: 0 }
   /** That of the store, for this caller. */
   readonly strain = new Strain()
   /** Those of the rules, in order. */

@@ -1,4 +1,4 @@
-import type { Decision, DecisionRequest, Rule, TierUsage } from '../limit/rule.ts'
+import type { Decision, DecisionRequest, Rule } from '../limit/rule.ts'
 import type { CallContext } from '../store/call-context.ts'
 import { Generations } from '../store/generations.ts'
 import type { Store } from '../store/store.ts'
@@ -113,9 +113,10 @@ export class Leases {
     return { ...decision, granted: 1, usage }
   }
 
-  #isShort({ request, account, terms, nowMs }: Caller): boolean {
+  #isShort(caller: Caller): boolean {
+    const { account, terms, nowMs } = caller
     const isShort = account.isShort(nowMs, this.#roundTripMs, terms)
-    return isShort && (!this.#hotPaceOf(request) || account.isNearlyOut(nowMs, this.#roundTripMs, terms))
+    return isShort && (!this.#hotPaceOf(caller) || account.isNearlyOut(nowMs, this.#roundTripMs, terms))
   }
 
   #replenish(caller: Caller): void {
@@ -125,9 +126,10 @@ export class Leases {
   }
 
   /** @returns undefined if the request is to be asked for alone */
-  #planOf({ request, account, terms }: Caller): Plan | undefined {
+  #planOf(caller: Caller): Plan | undefined {
+    const { request, account, terms } = caller
     const permits = this.#wanted(account, request, terms)
-    const perSecond = this.#hotPaceOf(request)
+    const perSecond = this.#hotPaceOf(caller)
     if (permits < perSecond / HOT_PER_SECOND) return this.#hotPlan(request, account, terms, perSecond)
     return permits < 2 ? undefined : { ...terms, permits }
   }
@@ -152,15 +154,10 @@ export class Leases {
   }
 
   /** Permits a second, of all isolates, of the only rule of a request if that is hot; else 0. */
-  #hotPaceOf({ rules }: DecisionRequest): number {
-    const perSecond = rules.length === 1 ? this.#paceOf(rules[0] as Rule) : 0
-    return perSecond > HOT_PER_SECOND ? perSecond : 0
-  }
-
-  #paceOf(rule: Rule): number {
-    const pace = this.#standings.get(rule)?.pace
+  #hotPaceOf({ request: { rules }, account: { pace } }: Pick<Caller, 'request' | 'account'>): number {
     // Twice as long as until a lesser one replaces it, so that it lasts until the next reply.
-    return pace && this.#latestMs - pace.atMs < 2 * longestOf(rule) ? pace.perSecond : 0
+    const isKnown = rules.length === 1 && this.#latestMs - pace.atMs < 2 * longestOf(rules[0] as Rule)
+    return isKnown && pace.perSecond > HOT_PER_SECOND ? pace.perSecond : 0
   }
 
   #accountOf({ name }: Terms): Account {
@@ -195,9 +192,10 @@ export class Leases {
   }
 
   /** Learns from how a call about one rule ends how loaded the store is, and whether to ask on. */
-  async #listen({ request, account, terms }: Caller, asked: Promise<Decision>): Promise<Decision> {
+  async #listen(caller: Caller, asked: Promise<Decision>): Promise<Decision> {
+    const { account, terms } = caller
     const sentAtMs = this.#now()
-    const perSecond = this.#hotPaceOf(request)
+    const perSecond = this.#hotPaceOf(caller)
     const hold = (outcome: Decision | StoreError) => {
       const isMuch = isTooMuch(account, terms, perSecond, SERVED_PER_SECOND)
       const untilMs = this.#now() + terms.termMs * account.strain.stretch * HOLD_SHARE
@@ -205,6 +203,7 @@ export class Leases {
     }
     try {
       const decision = await asked
+      notePace(caller, decision, sentAtMs)
       // A refusal may have been remembered: how long it took tells nothing.
       if (decision.granted === 0) hold(decision)
       else {
@@ -224,7 +223,6 @@ export class Leases {
     const heardBefore = this.#standings.heard
     const decision = await this.#store.decide(request, context)
     this.#standings.hear(request, decision, sentAtMs, heardBefore)
-    for (const [at, rule] of request.rules.entries()) this.#notePace(rule, decision.usage[at] ?? [], sentAtMs)
     const elapsedMs = this.#readClock() - sentAtMs
     // A refusal may have been remembered.
     if (decision.granted > 0 && elapsedMs >= 0) {
@@ -233,15 +231,6 @@ export class Leases {
         more < 0 && more > Number.NEGATIVE_INFINITY ? this.#roundTripMs + more * ROUND_TRIP_DECAY : elapsedMs
     }
     return decision
-  }
-
-  /** The greatest of the latest window: what a counted window tells when it has just begun is nothing. */
-  #notePace(rule: Rule, usage: readonly TierUsage[], atMs: number): void {
-    const standing = this.#standings.of(rule)
-    const perSecond = permitsPerSecond(rule, usage)
-    if (perSecond >= standing.pace.perSecond || atMs - standing.pace.atMs >= longestOf(rule)) {
-      standing.pace = { perSecond, atMs }
-    }
   }
 
   /**
@@ -264,6 +253,15 @@ export function leasesOf(size: LeaseSize | undefined, now: () => number): Create
 
 function longestOf({ tiers }: Rule): number {
   return Math.max(...tiers.map(({ windowMs }) => windowMs))
+}
+
+/** The greatest of the latest window: what a counted window tells when it has just begun is nothing. */
+function notePace({ request, account }: Caller, { usage }: Decision, atMs: number): void {
+  const rule = request.rules[0] as Rule
+  const perSecond = permitsPerSecond(rule, usage[0] ?? [])
+  if (perSecond >= account.pace.perSecond || atMs - account.pace.atMs >= longestOf(rule)) {
+    account.pace = { perSecond, atMs }
+  }
 }
 
 /** Whether the store cannot be asked for each permit: it is seen to be loaded, or would be by so many isolates. */

@@ -19,8 +19,6 @@ export class Standing {
   readonly refusedAtMs: number[] = []
   /** Changes with each sign that units were spent. */
   version = 1
-  /** Permits a second that all isolates took of late, at most, and when it was told. */
-  pace = { perSecond: 0, atMs: 0 }
   /** When the latest decision was made, by the store's clock. */
   nowMs = 0
   #heardAs = 0
