@@ -20,8 +20,8 @@ const SHARED = { isolate: false, unstubGlobals: true, restoreMocks: true }
 
 export default defineConfig({
   test: {
-    // More than there are cores: many tests wait for what goes on in other processes.
-    maxWorkers: 4,
+    // More than there are cores: many tests wait, for clocks or for other processes.
+    maxWorkers: 6,
     sequence: { sequencer: LongestFirst },
     reporters: ['default', './test/setup/summary-reporter.ts'],
     projects: [
