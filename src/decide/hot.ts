@@ -16,7 +16,7 @@ export const SERVED_PER_SECOND = 1_000
  */
 export const CROWDED_PER_SECOND = 2 * SERVED_PER_SECOND
 
-/** Isolates that may ask as often as they like, as long as the store is not seen to be loaded. */
+/** So many isolates know by their own pace what to lease. */
 const FEW_ISOLATES = 20
 
 /** Permits that a lease takes of traffic that lasts no longer than this, however few calls that would spare. */

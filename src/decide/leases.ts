@@ -137,7 +137,7 @@ export class Leases {
   #hotPlan(request: DecisionRequest, account: Account, terms: Terms, perSecond: number): Plan | undefined {
     const rule = request.rules[0] as Rule
     const standing = this.#standings.of(rule)
-    const mustLease = isTooMuch(account, terms, perSecond, CROWDED_PER_SECOND)
+    const mustLease = perSecond > CROWDED_PER_SECOND || account.strain.stretch > 1
     if (!mustLease && !isFarFromLimits(rule, standing, terms, this.#latestMs)) return undefined
     const span = hotSpan(account, terms, perSecond, this.#roundTripMs)
     const spanMs = usableMs(request, [standing], span, this.#latestMs) - this.#roundTripMs
@@ -153,11 +153,12 @@ export class Leases {
     return wanted < 2 ? 1 : Math.min(wanted, affordable(request, standings, terms, this.#latestMs))
   }
 
-  /** Permits a second, of all isolates, of the only rule of a request if that is hot; else 0. */
-  #hotPaceOf({ request: { rules }, account: { pace } }: Pick<Caller, 'request' | 'account'>): number {
+  /** Permits a second, of all isolates, of the only rule of a request if that is hot, and many share it; else 0. */
+  #hotPaceOf({ request: { rules }, account, terms }: Caller): number {
+    const { atMs, perSecond } = account.pace
     // Twice as long as until a lesser one replaces it, so that it lasts until the next reply.
-    const isKnown = rules.length === 1 && this.#latestMs - pace.atMs < 2 * longestOf(rules[0] as Rule)
-    return isKnown && pace.perSecond > HOT_PER_SECOND ? pace.perSecond : 0
+    const isKnown = rules.length === 1 && this.#latestMs - atMs < 2 * longestOf(rules[0] as Rule)
+    return isKnown && perSecond > HOT_PER_SECOND && isShared(account, terms, perSecond) ? perSecond : 0
   }
 
   #accountOf({ name }: Terms): Account {
@@ -197,7 +198,7 @@ export class Leases {
     const sentAtMs = this.#now()
     const perSecond = this.#hotPaceOf(caller)
     const hold = (outcome: Decision | StoreError) => {
-      const isMuch = isTooMuch(account, terms, perSecond, SERVED_PER_SECOND)
+      const isMuch = account.strain.stretch > 1 || perSecond > SERVED_PER_SECOND
       const untilMs = this.#now() + terms.termMs * account.strain.stretch * HOLD_SHARE
       if (isMuch && perSecond > 0) account.held = { outcome, sentAtMs, untilMs }
     }
@@ -262,11 +263,6 @@ function notePace({ request, account }: Caller, { usage }: Decision, atMs: numbe
   if (perSecond >= account.pace.perSecond || atMs - account.pace.atMs >= longestOf(rule)) {
     account.pace = { perSecond, atMs }
   }
-}
-
-/** Whether the store cannot be asked for each permit: it is seen to be loaded, or would be by so many isolates. */
-function isTooMuch(account: Account, terms: Terms, perSecond: number, mostPerSecond: number): boolean {
-  return account.strain.stretch > 1 || (perSecond > mostPerSecond && isShared(account, terms, perSecond))
 }
 
 /** Whether what was heard last is not asked for again yet, or just now. */
