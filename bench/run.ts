@@ -1,5 +1,5 @@
 /**
- * Sluice beside its peers, on one Redis and one workerd. About 23 minutes; with --quick, three.
+ * Sluice beside its peers, on one Redis and one workerd. About 27 minutes; with --quick, six.
  *
  *     npm run bench -- [--quick] [--only redis|gateway|stores|operate|accuracy|worst|library|rules]
  *
@@ -42,14 +42,14 @@ const FULL = {
   gateway: {
     repetitions: new Map([
       [HOT, 3],
-      [1_000, 2],
-      [100_000, 2],
+      [1_000, 1],
+      [100_000, 1],
     ]),
     seconds: 2,
   },
-  pairs: { repetitions: 2, slices: 5 },
-  stores: { callers: [HOT, 1_000, 100_000], repetitions: 3, seconds: 1, loads: 15 },
-  operate: { repetitions: 2, slices: 5 },
+  pairs: { repetitions: 2, slices: 3 },
+  stores: { callers: [HOT, 1_000, 100_000], repetitions: 2, seconds: 1, loads: 15 },
+  operate: { repetitions: 2, slices: 3 },
   accuracy: { targets: ALL_TARGETS, repetitions: 2, durationMs: 3_000 },
   worst: { seed: 1, candidates: 1_000, looks: 20, repetitions: 1_000 },
   library: { repetitions: 7, decisions: 200_000, calls: 1_000 },
