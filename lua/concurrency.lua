@@ -32,8 +32,8 @@ local function deadline_at(key, rank)
   return tonumber(redis.call('ZRANGE', key, rank, rank, 'WITHSCORES')[2])
 end
 
-local function peek(key, now_us, wanted, rule, reply)
-  local limit, window, slot = rule[1], rule[2], rule[3]
+local function peek(key, now_us, wanted, from, _, reply)
+  local limit, window, slot = ARGV[from] + 0, ARGV[from + 1] + 0, ARGV[from + 2]
   local now = math.floor(now_us / 1000)
   local earliest, used = deadline_at(key, 0), 0
   local is_missing = not earliest

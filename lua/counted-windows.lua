@@ -24,12 +24,12 @@ local function windows_not_ended(text, now)
 end
 
 return function(start_of)
-  local function peek(key, now_us, wanted, rule, reply)
+  local function peek(key, now_us, wanted, from, to, reply)
     local now = math.floor(now_us / 1000)
     local windows = windows_not_ended(redis.call('GET', key), now)
     local state = { now = now, windows = windows, available = math.huge, reply = reply }
-    for i = 1, #rule, 2 do
-      local limit, window = rule[i], rule[i + 1]
+    for i = from, to, 2 do
+      local limit, window = ARGV[i] + 0, ARGV[i + 1] + 0
       local count = windows[window] or { start = start_of(now, window), used = 0, is_unused = true }
       count.is_of_rule = true
       windows[window] = count
@@ -74,12 +74,12 @@ return function(start_of)
     write(key, state.windows, state.now)
   end
 
-  local function settle(key, now_us, charged_ms, difference, rule)
+  local function settle(key, now_us, charged_ms, difference, from, to)
     local now = math.floor(now_us / 1000)
     local windows = windows_not_ended(redis.call('GET', key), now)
     local is_settled = false
-    for i = 2, #rule, 2 do
-      local count = windows[rule[i]]
+    for i = from + 1, to, 2 do
+      local count = windows[ARGV[i] + 0]
       -- A window that began later knows nothing of the charge.
       if count and count.start <= charged_ms then
         count.used = math.max(0, count.used + difference)

@@ -20,78 +20,88 @@
 -- all entries by that window, whatever the clock does and however far ahead they are dated, and its TTL is only set
 -- once an epoch.
 
--- Redis runs this chunk again for each decision, so what it creates costs time: tables, functions, and locals that they
--- share. What only a refusal needs is created by it. An entry is read only if it is needed; `+ 0` makes a number of a
--- text faster than tonumber(), and `%d` prints one faster than `%.0f`, and as exactly wherever a C long has 64 bits.
--- Redis itself prints numbers that it is handed with `%.17g`, which takes longest.
+-- Redis runs this chunk again for each decision, and each step of Lua takes its time, so nothing is created, called or
+-- converted before it is needed. `+ 0` makes a number of a text faster than tonumber(), and `%d` prints one faster than
+-- `%.0f`, and as exactly wherever a C long has 64 bits. Redis itself prints numbers that it is handed with `%.17g`,
+-- which takes longest.
 
 local function ms_and_total(entry)
-  local id = entry[1]
-  local dash = id:find('-', 1, true)
-  return id:sub(1, dash - 1) + 0, id:sub(dash + 1) + 0
+  local ms, total = entry[1]:match('(%d+)-(%d+)')
+  return ms + 0, total + 0
 end
 
-local function peek(key, now_us, wanted, rule, reply)
+local function peek(key, now_us, wanted, from, to, reply, blocks)
+  local call, ARGV = redis.call, ARGV
   local now = (now_us - now_us % 1000) / 1000
   -- Eight: tiers that hold fewer need no read of their own. One, if each is going to need it anyway.
-  local at_once = #rule % 2 == 1 and '1' or '8'
-  local recent = redis.call('XREVRANGE', key, '+', '-', 'COUNT', at_once)
-  local is_all = #recent < at_once + 0
-  local count, newest_ms, total, last_ms = #recent, 0, 0, 0
-  if count > 0 then
-    newest_ms, total = ms_and_total(recent[1])
-    local last_id = recent[count][1]
-    last_ms = last_id:sub(1, last_id:find('-', 1, true) - 1) + 0
+  local at_once, is_all = '8', true
+  if (to - from) % 2 == 0 then
+    at_once, is_all, to = '1', false, to - 1
   end
-  local available, longest = math.huge, 0
-  for i = 1, #rule - 1, 2 do
-    local limit, window = rule[i], rule[i + 1]
+  local recent = call('XREVRANGE', key, '+', '-', 'COUNT', at_once)
+  local newest, count, newest_ms, total, last_ms = recent[1], 1, 0, 0, 0
+  if newest then
+    newest_ms, total = ms_and_total(newest)
+    last_ms = newest_ms
+    if recent[2] then
+      count = #recent
+      last_ms, is_all = ms_and_total(recent[count]), count < 8
+    end
+  end
+  local longest, available, kept_ms, trimmed = 0, nil, nil, nil
+  local first, first_ms, before, oldest, first_of = nil, 0, 0, nil, 0
+  local told = #reply + 1
+  for i = to - 1, from, -2 do
+    local limit, window = ARGV[i] + 0, ARGV[i + 1] + 0
     local since = now - window
-    local first, oldest
-    if last_ms > since then
-      first = recent[count]
-      if not is_all then
+    if window > longest then
+      longest, kept_ms, trimmed = window, ARGV[i + 1], nil
+    end
+    -- The first entry of a longer window is that of this one too, if it lies in it.
+    if not first or window > first_of or first_ms <= since then
+      first, oldest = nil, nil
+      if last_ms > since and not is_all then
         -- Not an exclusive "(since", which would only exclude since-0.
         local start = ('%d'):format(since + 1)
         -- A refusal needs `wanted` of them at most, to find the entry whose leaving admits that cost.
-        local at_most = wanted == 1 and '1' or math.min(wanted, 16)
-        if wanted == 1 and rule.blocks then
+        local at_most = '1'
+        if wanted > 1 then
+          at_most = math.min(wanted, 16)
+        elseif blocks then
           at_most = '2'
         end
-        oldest = redis.call('XRANGE', key, start, '+', 'COUNT', at_most)
+        oldest = call('XRANGE', key, start, '+', 'COUNT', at_most)
         first = oldest[1]
         if first[2][2] == '0' then
           if not oldest[2] then
-            oldest = redis.call('XRANGE', key, start, '+', 'COUNT', '2')
+            oldest = call('XRANGE', key, start, '+', 'COUNT', '2')
           end
           first = oldest[2]
         end
-      elseif first[2][2] == '0' then
-        first = recent[count - 1]
-      end
-    elseif newest_ms > since then
-      local younger, older = 1, count
-      while older - younger > 1 do
-        local middle = math.floor((younger + older) / 2)
-        if ms_and_total(recent[middle]) > since then
-          younger = middle
-        else
-          older = middle
+        if window == longest then
+          trimmed = start
+        end
+      elseif newest_ms > since then
+        local n = last_ms > since and count or 1
+        while n < count and ms_and_total(recent[n + 1]) > since do
+          n = n + 1
+        end
+        first = recent[n]
+        if first[2][2] == '0' then
+          first = recent[n - 1]
         end
       end
-      first = recent[younger]
-      if first[2][2] == '0' then
-        first = recent[younger - 1]
+      if first then
+        first_ms, before = ms_and_total(first)
+        before, first_of = before - first[2][2], window
       end
     end
     local left, reset_ms, retry_ms = limit, window, 0
     if first then
-      local first_ms, first_total = ms_and_total(first)
-      left = limit - (total - first_total + first[2][2])
+      left, reset_ms = limit - total + before, first_ms + window - now
       if left < 0 then
         left = 0
       end
-      reset_ms = first_ms + window - now
     end
     if wanted > limit then
       retry_ms = window -- It will never fit; configuration refuses such a cost.
@@ -116,7 +126,7 @@ local function peek(key, now_us, wanted, rule, reply)
         -- Totals grow with time, so halve the span: none up to `low` has reached the target, the last at `high` has.
         while oldest and high - low > 1 do
           local middle = math.floor((low + high) / 2)
-          local entry = redis.call('XREVRANGE', key, ('%d'):format(middle), '-', 'COUNT', '1')[1]
+          local entry = call('XREVRANGE', key, ('%d'):format(middle), '-', 'COUNT', '1')[1]
           local ms, reached = middle, 0
           if entry then
             ms, reached = ms_and_total(entry)
@@ -131,59 +141,62 @@ local function peek(key, now_us, wanted, rule, reply)
       end
       retry_ms = ms_of_total(total + wanted - limit) + window - now
     end
-    if window > longest then
-      longest = window
-    end
-    if left < available then
+    if not available or left < available then
       available = left
     end
-    local told = #reply
-    reply[told + 1], reply[told + 2], reply[told + 3] = left, reset_ms, retry_ms
+    local at = told + 1.5 * (i - from)
+    reply[at], reply[at + 1], reply[at + 2] = left, reset_ms, retry_ms
   end
-  local newest = recent[1]
-  local fields = newest and newest[2]
-  return available, { longest, total, newest_ms, newest }, count == 0, fields and fields[3], fields and fields[4]
+  local state = { newest, newest_ms, total, longest, kept_ms, trimmed }
+  if newest then
+    return available, state, false, newest[2][3], newest[2][4]
+  end
+  return available, state, true
 end
 
 local function commit(key, state, amount, now_us, lease_ms, refusals, until_ms)
-  local longest, newest_ms, newest = state[1], state[3], state[4]
-  local now = (now_us - now_us % 1000) / 1000
-  local ms, total = math.ceil(now_us / 1000) + lease_ms, state[2] + amount
+  local call = redis.call
+  local newest, newest_ms, longest, kept_ms = state[1], state[2], state[4], state[5]
+  local part = now_us % 1000
+  local now = (now_us - part) / 1000
+  local ms, total = now + lease_ms, state[3] + amount
+  if part > 0 then
+    ms = ms + 1
+  end
   -- IDs never go back: if the clock did, entries stay longer, never shorter.
   if ms < newest_ms then
     ms = newest_ms
   end
-  local kept_ms = newest and newest[2][1]
-  local is_kept_as_long = newest and kept_ms + 0 == longest
-  if not is_kept_as_long then
-    kept_ms = ('%d'):format(longest)
-  end
-  local is_refusal = until_ms
-  if is_refusal then
-    -- The total stays, so the date must grow.
-    if ms == newest_ms then
-      ms = ms + 1
+  local is_refusal, is_kept_as_long = until_ms, false
+  if newest then
+    local fields = newest[2]
+    is_kept_as_long = fields[1] == kept_ms
+    if is_refusal then
+      -- The total stays, so the date must grow.
+      if ms == newest_ms then
+        ms = ms + 1
+      end
+    elseif fields[4] and fields[4] + 0 > now then
+      refusals, until_ms = fields[3], fields[4] + 0
     end
-  elseif newest and newest[2][4] and newest[2][4] + 0 > now then
-    refusals, until_ms = newest[2][3], newest[2][4] + 0
   end
   local id, cost = ('%d-%d'):format(ms, total), amount == 1 and '1' or ('%d'):format(amount)
   if until_ms then
     local ends = ('%d'):format(until_ms)
-    redis.call('XADD', key, 'MINID', ('%d'):format(now - longest + 1), id, kept_ms, cost, refusals, ends)
+    call('XADD', key, 'MINID', ('%d'):format(now - longest + 1), id, kept_ms, cost, refusals, ends)
     if is_refusal and newest and newest[2][2] == '0' then
-      redis.call('XDEL', key, newest[1])
+      call('XDEL', key, newest[1])
     end
   elseif newest then
-    redis.call('XADD', key, 'MINID', ('%d'):format(now - longest + 1), id, kept_ms, cost)
+    call('XADD', key, 'MINID', state[6] or ('%d'):format(now - longest + 1), id, kept_ms, cost)
   else
-    redis.call('XADD', key, id, kept_ms, cost)
+    call('XADD', key, id, kept_ms, cost)
   end
   local epoch_ms = longest + -2 * longest % 1000
   local epoch_start = ms - ms % epoch_ms
   if not is_kept_as_long or newest_ms < epoch_start or is_refusal then
     local end_ms = math.max(epoch_start + epoch_ms + longest, until_ms or 0)
-    redis.call('EXPIRE', key, ('%d'):format(math.ceil((end_ms - now) / 1000)))
+    call('EXPIRE', key, ('%d'):format(math.ceil((end_ms - now) / 1000)))
   end
 end
 

@@ -33,19 +33,19 @@ local function unit_of(reply)
   return tonumber(reply[1]), tonumber(reply[2])
 end
 
-local function peek(key, now_us, wanted, rule, reply)
+local function peek(key, now_us, wanted, from, to, reply)
   local now = math.floor(now_us / 1000)
-  local newest = redis.call('ZREVRANGE', key, 0, rule.blocks and 1 or 0, 'WITHSCORES')
+  local newest = redis.call('ZREVRANGE', key, 0, 1, 'WITHSCORES')
   local refusals, until_ms
   if newest[1] == 'p' then
     refusals, until_ms = newest[2] % 1000, math.floor(newest[2] / 1000)
-    newest = rule.blocks and { newest[3], newest[4] } or redis.call('ZREVRANGE', key, 1, 1, 'WITHSCORES')
+    newest = { newest[3], newest[4] }
   end
   local last, last_ms = unit_of(newest)
   local state = { now = now, last = last or 0, longest = 0, available = math.huge, reply = reply }
   state.last_ms, state.until_ms = last_ms or 0, until_ms or 0
-  for i = 1, #rule, 2 do
-    local limit, window = rule[i], rule[i + 1]
+  for i = from, to, 2 do
+    local limit, window = ARGV[i] + 0, ARGV[i + 1] + 0
     local first, first_ms
     if last and last_ms > now - window then
       local since = '(' .. integer(now - window)

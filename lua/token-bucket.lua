@@ -45,8 +45,9 @@ local function lacking(bucket, burst, now_us)
   return ceil(((bucket.us - now_us) * bucket.limit + bucket.fraction) / bucket.window_us)
 end
 
-local function peek(key, now_us, wanted, rule, reply)
-  local limit, window, burst = rule[1], rule[2], rule[3] or rule[1]
+local function peek(key, now_us, wanted, from, to, reply)
+  local limit, window = ARGV[from] + 0, ARGV[from + 1] + 0
+  local burst = to > from + 1 and ARGV[from + 2] + 0 or limit
   local full = { us = now_us, fraction = 0, limit = limit, window_us = window * 1000 }
   local bucket = read_bucket(key)
   local refusals, until_ms

@@ -187,7 +187,7 @@ async function openStore(
       if (!redis) throw new Error('a store over Redis without Redis')
       const algorithms = new Set(policies.map(({ algorithm }) => algorithm))
       // Rules may bring any.
-      const isPlain = !rules && [...algorithms].every((name) => name === 'sliding-window')
+      const isPlain = !rules && policies.every(({ algorithm, block }) => algorithm === 'sliding-window' && !block)
       const moreLua = isPlain ? undefined : (await import('./store/redis/more-lua.ts')).LUA
       return upstashStore({ ...redis, algorithms, moreLua, timeoutMs })
     }

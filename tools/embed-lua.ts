@@ -1,8 +1,8 @@
 /**
  * Writes `lua/*.lua` into modules, which every bundler and runtime can import: `npm run embed-lua`.
  *
- * With `--check`, it fails if a module is not what the files say. Comments, indentation and empty lines are left out:
- * they would be a fifth of the Worker's bundle. What a chunk gets from others is read off its line `local … = ...`, where
+ * With `--check`, it fails if a module is not what the files say. Comments, indentation, empty lines and spaces around
+ * operators are left out: they would be a fifth of the Worker's bundle. What a chunk gets from others is read off its line `local … = ...`, where
  * `tier_usage` stands for `tier-usage.lua`.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -49,6 +49,7 @@ function moduleOf(folder: string, has: (chunk: string) => boolean = () => true):
       const lua = source
         .replace(/^ *--.*\n| -- .*$/gm, '')
         .replace(/^ +|\n(?=\n)/gm, '')
+        .replace(/('[^']*')|(,| [=+*/<>]| [=~<>]=) /g, (_, text, operator) => text ?? operator.trim())
         .trim()
       return `  ${JSON.stringify(basename(file, '.lua'))}: ${JSON.stringify({ lua, takes })},\n`
     })

@@ -11,7 +11,7 @@ export interface Penalized {
 const FREE: Penalized = { blockedMs: 0 }
 
 /**
- * Twin of the part of `lua/decide.lua` that blocks. A refusal by a block does not prolong it.
+ * Twin of `lua/penalize.lua`. A refusal by a block does not prolong it.
  * @param isRefusal whether the rule refuses by its limits, and is to remember it
  */
 export function penalize(

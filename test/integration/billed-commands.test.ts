@@ -49,8 +49,8 @@ describe('sliding-window', () => {
     const seen: Record<string, number>[] = []
     for (let i = 0; i < 100; i++) seen.push(await billed(request, START_MS + i * 15))
     expect(Math.max(...seen.map(total))).toBeLessThanOrEqual(4 + count)
-    // Busy by now: no window is covered by what is read with the last entry.
-    expect(seen.at(-1)).toEqual({ eval: 1, time: 1, xrevrange: 1, xrange: count, xadd: 1 })
+    // Busy by now: no window is covered by what is read with the last entry. The hour and the minute begin with the same.
+    expect(seen.at(-1)).toEqual({ eval: 1, time: 1, xrevrange: 1, xrange: Math.max(1, count - 1), xadd: 1 })
     // The TTL was set by the first decision and by no other.
     expect(seen.filter(({ expire }) => expire).length).toBe(1)
   })

@@ -136,7 +136,7 @@ test('RedisStore#decide() sends a bare command: no encoding, no telemetry, no sy
   expect([url, init.method]).toEqual([REST_URL, 'POST'])
   const headers = Object.fromEntries(new Headers(init.headers))
   expect(headers).toEqual({ 'content-type': 'application/json', authorization: `Bearer ${TOKEN}` })
-  const numbers = ['all', 1, 0, 'w', 'enforce', 'requests', 1, 0, 2, 5, 60_000]
+  const numbers = ['all', 1, 0, 'w', 2, 5, 60_000]
   expect(command).toEqual(['evalsha', await sha1(KEY_LOCKING + SCRIPTS.decide(ALGORITHMS)), 1, KEY, ...numbers])
 })
 

@@ -20,25 +20,16 @@ const request: DecisionRequest = { mode: 'partial', permits: 4, rules: [rule, sh
 test('scriptArguments() writes ARGV as decide.lua reads it', () => {
   expect(scriptArguments(request)).toEqual([
     ...['partial', 4, 0],
-    ...['w', 'enforce', 'requests', 2, 3, 4, 10, 1_000, 120, 60_000],
-    ...['w', 'shadow', 'requests', 1, 0, 2, 5, 1],
+    ...['w enforce requests 2 3', 4, 10, 1_000, 120, 60_000],
+    ...['w shadow requests 1 0', 2, 5, 1],
   ])
-  expect(scriptArguments({ ...request, rules: [rule] }, () => true)).toEqual([
-    'partial',
-    4,
-    0,
-    'w',
-    'enforce',
-    'requests',
-    2,
-    3,
-    5,
-    10,
-    1_000,
-    120,
-    60_000,
-    1,
+  const blocking: Rule = { ...rule, block: { blockMs: 9_000, after: 3 } }
+  expect(scriptArguments({ ...request, rules: [blocking] }, () => true)).toEqual([
+    ...['partial', 4, 0],
+    ...['w block requests 2 3 9000 3', 5, 10, 1_000, 120, 60_000, 1],
   ])
+  const usual: Rule = { ...rule, cost: 1, reserved: 0 }
+  expect(scriptArguments({ ...request, rules: [usual] })).toEqual(['partial', 4, 0, 'w', 4, 10, 1_000, 120, 60_000])
 })
 
 test('readDecision() reads how each tier of each rule stands', () => {

@@ -28,28 +28,39 @@ export function billedCommands(
     const isWritten = written.has(rule.key)
     const isCharged = isWritten && granted > 0
     const charged = isCharged ? rule.cost * granted : 0
-    // Before the charge.
-    const used = (usage[index] ?? []).map(({ remaining }, at) => (rule.tiers[at]?.limit ?? 0) - remaining - charged)
-    commands += commandsOf(rule, used, isCharged, isCharged && written.get(rule.key) === true)
+    const tiers = (usage[index] ?? []).map(({ remaining, resetMs }, at) => {
+      const { limit = 0, windowMs = 0 } = rule.tiers[at] ?? {}
+      return { used: limit - remaining - charged, sinceFirstMs: windowMs - resetMs }
+    })
+    commands += commandsOf(rule, tiers, isCharged, isCharged && written.get(rule.key) === true)
     // A refusal that counts towards a block: an entry and its time to live, or both in one.
     if (isWritten && !isCharged) commands += ALGORITHMS[rule.algorithm].isLog ? 2 : 1
   })
   return commands
 }
 
+interface UsedTier {
+  /** Units, before the charge. */
+  readonly used: number
+  /** How long ago the first of them was admitted. */
+  readonly sinceFirstMs: number
+}
+
 function commandsOf(
   { algorithm, cost }: Rule,
-  used: readonly number[],
+  tiers: readonly UsedTier[],
   isCharged: boolean,
   isRenewed: boolean,
 ): number {
   switch (algorithm) {
     case 'sliding-window': {
-      const busy = used.filter((units) => units >= READ_TOGETHER * cost).length
-      return 1 + busy + (isCharged ? 1 : 0) + (isRenewed ? 1 : 0)
+      const busy = tiers.filter(({ used }) => used >= READ_TOGETHER * cost)
+      // Tiers that begin with the same entry read it together.
+      const reads = new Set(busy.map(({ sinceFirstMs }) => sinceFirstMs)).size
+      return 1 + reads + (isCharged ? 1 : 0) + (isRenewed ? 1 : 0)
     }
     case 'sorted-set':
-      return 1 + used.filter((units) => units > 0).length + (isCharged ? 3 : 0)
+      return 1 + tiers.filter(({ used }) => used > 0).length + (isCharged ? 3 : 0)
     default:
       return 1 + (isCharged ? 1 : 0)
   }

@@ -1,6 +1,6 @@
 // Made of lua/upkeep/*.lua by `npm run embed-lua`. Do not edit.
 export const LUA = {
-  "by-ttl": {"lua":"local AT_ONCE = 32\nlocal function now_us()\nlocal time = redis.call('TIME')\nreturn time[1] * 1000000 + time[2]\nend\nreturn function(visit)\nlocal started, budget = now_us(), tonumber(ARGV[1])\nlocal bare, kept, gone = 0, 0, 0\nfor i, key in ipairs(KEYS) do\nlocal ttl = redis.call('PTTL', key)\nif ttl == -2 then\ngone = gone + 1\nelseif ttl == -1 then\nbare = bare + 1\nif visit then\nvisit(key)\nend\nelse\nkept = kept + 1\nend\nif i % AT_ONCE == 0 and now_us() - started > budget then\nbreak\nend\nend\nreturn { bare, kept, gone, math.max(now_us() - started, 0) }\nend","takes":[]},
-  "count": {"lua":"local by_ttl = ...\nreturn by_ttl()","takes":["by-ttl"]},
-  "expire": {"lua":"local by_ttl = ...\nreturn by_ttl(function(key)\nredis.call('PEXPIRE', key, ARGV[2])\nend)","takes":["by-ttl"]},
+  "by-ttl": {"lua":"local AT_ONCE=32\nlocal function now_us()\nlocal time=redis.call('TIME')\nreturn time[1]*1000000+time[2]\nend\nreturn function(visit)\nlocal started,budget=now_us(),tonumber(ARGV[1])\nlocal bare,kept,gone=0,0,0\nfor i,key in ipairs(KEYS) do\nlocal ttl=redis.call('PTTL',key)\nif ttl==-2 then\ngone=gone+1\nelseif ttl==-1 then\nbare=bare+1\nif visit then\nvisit(key)\nend\nelse\nkept=kept+1\nend\nif i % AT_ONCE==0 and now_us() - started>budget then\nbreak\nend\nend\nreturn { bare,kept,gone,math.max(now_us() - started,0) }\nend","takes":[]},
+  "count": {"lua":"local by_ttl=...\nreturn by_ttl()","takes":["by-ttl"]},
+  "expire": {"lua":"local by_ttl=...\nreturn by_ttl(function(key)\nredis.call('PEXPIRE',key,ARGV[2])\nend)","takes":["by-ttl"]},
 } as const

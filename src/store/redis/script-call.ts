@@ -14,15 +14,20 @@ export function scriptArguments(
 ): (string | number)[] {
   const args: (string | number)[] = [mode, permits, leaseMs]
   for (const rule of rules) {
-    const { algorithm, enforced, counts = 'requests', cost, reserved } = rule
     const numbers = ruleNumbers(rule)
     if (isLong(rule)) numbers.push(1)
-    const block = blockOf(rule)
-    const mode = block ? 'block' : enforced ? 'enforce' : 'shadow'
-    args.push(ALGORITHMS[algorithm].letter, mode, counts, cost, reserved, numbers.length, ...numbers)
-    if (block) args.push(block.blockMs, block.after)
+    args.push(termsOf(rule), numbers.length, ...numbers)
   }
   return args
+}
+
+/** In one argument, since each takes Redis as long as ten steps of Lua. */
+function termsOf(rule: Rule): string {
+  const { algorithm, enforced, counts = 'requests', cost, reserved } = rule
+  const block = blockOf(rule)
+  const power = block ? 'block' : enforced ? 'enforce' : 'shadow'
+  const terms = `${ALGORITHMS[algorithm].letter} ${power} ${counts} ${cost} ${reserved}`
+  return block ? `${terms} ${block.blockMs} ${block.after}` : terms.replace(' enforce requests 1 0', '')
 }
 
 /** ARGV of `lua/settle.lua`; KEYS are the keys of the rules, in order. */

@@ -11,7 +11,12 @@ export const KEY_LOCKING = '#!lua flags=allow-key-locking\n'
 export const SHEBANG_UNKNOWN = /Unexpected flag in script shebang|unexpected symbol near '#'/
 
 /** Parts of scripts, by the names of their files, and the names of what each takes. */
-export type Chunks = Readonly<Record<string, { readonly lua: string; readonly takes: readonly string[] }>>
+export type Chunks = Readonly<Record<string, Chunk>>
+
+interface Chunk {
+  readonly lua: string
+  readonly takes: readonly string[]
+}
 
 /** Joins chunks into scripts. */
 export class Scripts {
@@ -27,7 +32,7 @@ export class Scripts {
     this.#clock = clock
   }
 
-  /** `decide.lua` for rules of these algorithms. */
+  /** `decide.lua` for rules of these algorithms; with a block only if `penalize.lua` was handed in. */
   decide(algorithms: Iterable<AlgorithmName>): string {
     return this.#join('decide', algorithms)
   }
@@ -55,7 +60,7 @@ export class Scripts {
     const locals = new Map<string, string>()
     let definitions = ''
     const define = (name: string): string => {
-      const { lua, takes } = this.#chunk(name)
+      const { lua, takes } = this.#chunks[name] as Chunk
       const taken = takes.map((other) => locals.get(other) ?? define(other))
       const local = `chunk_${locals.size + 1}`
       locals.set(name, local)
@@ -63,13 +68,11 @@ export class Scripts {
       return local
     }
     const modules = [...algorithms].map((name) => `${ALGORITHMS[name].letter} = ${define(name)}`)
-    return `${definitions}return ${call(this.#chunk(main).lua, [`{ ${modules.join(', ')} }`, call(this.#clock)])}`
-  }
-
-  #chunk(name: string): Chunks[string] {
-    const chunk = this.#chunks[name]
-    if (!chunk) throw new Error(`no Lua was handed in for ${name}`)
-    return chunk
+    const { lua, takes } = this.#chunks[main] as Chunk
+    const taken = takes.map((name) => (name in this.#chunks ? define(name) : 'nil'))
+    const values = [`{ ${modules.join(', ')} }`, call(this.#clock), ...taken].join(', ')
+    // In no function of its own, which Redis would make for each call.
+    return definitions + lua.replace('...', () => values)
   }
 }
 
