@@ -30,6 +30,9 @@ export interface SlidingWindowState {
 /** Entries that are dropped at once, at least. */
 const BULK = 8
 
+/** Where the longest window holds as many units, what has left it is forgotten when the total passes a multiple of them. */
+const TRIMMED_TOGETHER = 64
+
 export const slidingWindow: Algorithm<SlidingWindowState> = {
   peek(log = NOTHING, rule, nowUs, wanted) {
     const now = Math.floor(nowUs / 1000)
@@ -43,6 +46,8 @@ export const slidingWindow: Algorithm<SlidingWindowState> = {
     const now = Math.floor(nowUs / 1000)
     const keptMs = longestWindowMs(rule)
     const newestMs = newestMsOf(log)
+    const total = totalAt(log, log.totals.length - 1)
+    const held = total - totalAt(log, firstAbove(log.dates, log.head, now - keptMs) - 1)
     // Rounded up, so that it stays its whole window. Time never goes back: if the clock did, entries stay longer.
     let dateMs = Math.max(Math.ceil(nowUs / 1000) + leaseMs, newestMs)
     if (penalty) {
@@ -54,7 +59,8 @@ export const slidingWindow: Algorithm<SlidingWindowState> = {
       add(log, dateMs, units)
       if (log.penalty && log.penalty.untilMs <= now) log.penalty = undefined
     }
-    trim(log, now - keptMs)
+    const isBusy = held >= TRIMMED_TOGETHER && (total % TRIMMED_TOGETHER) + units < TRIMMED_TOGETHER
+    if (!isBusy || log.penalty) trim(log, now - keptMs)
 
     const epochMs = wholeSeconds(2 * keptMs) - keptMs
     const epoch = Math.floor(dateMs / epochMs)
