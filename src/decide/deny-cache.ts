@@ -81,10 +81,13 @@ export class DenyCache {
   }
 
   #refusalOf(rule: Rule, units: number, nowMs: number): Refusal | undefined {
-    const refusal = mayLast(rule) ? this.#refusals.get(refusalName(rule, units)) : undefined
+    const standing = mayLast(rule) ? this.#standings.get(rule) : undefined
+    // Most callers have none, and to look for it takes a name to be put together.
+    if (!standing || standing.refusedAs !== standing.version) return undefined
+    const refusal = this.#refusals.get(refusalName(rule, units))
     // A clock that stepped back says nothing about how much time has passed.
     if (!refusal || nowMs >= refusal.untilMs || nowMs < refusal.receivedAtMs) return undefined
-    return refusal.version === this.#standings.get(rule)?.version ? refusal : undefined
+    return refusal.version === standing.version ? refusal : undefined
   }
 
   /**
@@ -103,8 +106,10 @@ export class DenyCache {
       const tiers = usage[index] ?? []
       // The tier that holds longest. Before it gives back anything, nothing of this can change for the better.
       const decisive = tiers.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs)[0]
-      const version = this.#standings.get(rule)?.version
-      if (!decisive || !isLasting(rule, decisive) || !areCertain[index] || !version) return
+      const standing = this.#standings.get(rule)
+      if (!decisive || !isLasting(rule, decisive) || !areCertain[index] || !standing) return
+      const { version } = standing
+      standing.refusedAs = version
       // While it is blocked, nothing that it gives back is of use.
       const { blockedMs = decisive.resetMs } = decisive
       const untilMs = sentAtMs + Math.min(blockedMs, decisive.retryAfterMs, MAX_AGE_MS)

@@ -75,7 +75,7 @@ export class Leases {
   }
 
   /** @throws {StoreError} whether a lease was charged is then unknown */
-  async decide(request: DecisionRequest, context: CallContext): Promise<Decision> {
+  decide(request: DecisionRequest, context: CallContext): Promise<Decision> {
     const terms = termsOf(request)
     return terms ? this.#decide({ request, ...this.#see(terms), context }) : this.#ask(request, context)
   }

@@ -19,6 +19,8 @@ export class Standing {
   readonly refusedAtMs: number[] = []
   /** Changes with each sign that units were spent. */
   version = 1
+  /** The version with which a refusal was last remembered. */
+  refusedAs = 0
   /** When the latest decision was made, by the store's clock. */
   nowMs = 0
   #heardAs = 0

@@ -1,4 +1,4 @@
-import { Hono } from 'hono/tiny'
+import { HonoBase as Hono } from 'hono/hono-base'
 import type { Log } from '../decide/log.ts'
 import type { Observer } from '../http/observer.ts'
 import { ambiguousTarget, NOT_SERVED, noTarget, type Problem, problemResponse } from '../http/problem.ts'
@@ -19,6 +19,7 @@ import type { Store } from '../store/store.ts'
 import { createHealthReader, type Health, healthResponse } from './health.ts'
 import { isConnectionStray } from './hop-by-hop.ts'
 import { IncomingRequest } from './incoming-request.ts'
+import { OneRoute } from './one-route.ts'
 import { createProxy, type ProxyOptions } from './proxy.ts'
 import { ReceivedFields } from './received-fields.ts'
 import { hasPassed, loopDetected, viaName } from './via.ts'
@@ -108,7 +109,7 @@ export function createApp({
   const operate = createOperate?.({ ...composed, governed, store, readHealth, now, log })
 
   // Routed by the canonical path, as policies are, so that no spelling of /_sluice reaches the upstream.
-  const app = new Hono({ getPath: () => '/' })
+  const app = new Hono({ getPath: () => '/', router: new OneRoute() })
   app.all('/', async (c) => {
     const { raw } = c.req
     const refuse = (response: Response) => {

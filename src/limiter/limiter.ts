@@ -73,7 +73,8 @@ export class Limiter {
 
   async decide(request: ReceivedRequest, path: RequestPath, context: CallContext, beside?: Beside): Promise<Verdict> {
     const charges = await this.ask(request, path, context, beside)
-    return 'kind' in charges ? charges : this.charge(charges, context)
+    // Awaited, because to resolve a promise by another one takes two turns more.
+    return 'kind' in charges ? charges : await this.charge(charges, context)
   }
 
   /**
@@ -97,7 +98,8 @@ export class Limiter {
     const charges: Charge[] = []
     for (const match of matches) {
       if (match.policy.tiers.length === 0) continue
-      const asked = await this.#rules.make(match, request, path.canonical, priority, context)
+      const made = this.#rules.make(match, request, path.canonical, priority, context)
+      const asked = made instanceof Promise ? await made : made
       if (asked.kind === 'rule') charges.push({ match, rule: asked.rule })
       else if (asked.kind !== 'skip') return asked
     }

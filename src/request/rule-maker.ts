@@ -2,6 +2,7 @@ import { randomSlot } from '../decide/slot.ts'
 import { ALGORITHMS } from '../limit/algorithm-table.ts'
 import type { Rule } from '../limit/rule.ts'
 import type { CallContext } from '../store/call-context.ts'
+import { readAuthorization } from './identity/authorization.ts'
 import type { ClaimReader } from './identity/claims.ts'
 import { createDigest, type Digest } from './identity/digest.ts'
 import { identify, read, type Subject } from './identity/identify.ts'
@@ -73,7 +74,27 @@ export class RuleMaker {
    * @param path canonical: what `route` stands for in a policy without patterns
    * @param context the request's, the same for all of its policies
    */
-  async make(
+  make(
+    match: Match,
+    request: ReceivedRequest,
+    path: string,
+    priority: Priority,
+    context: Pick<CallContext, 'waitUntil'>,
+  ): Asked | Promise<Asked> {
+    return this.#makeAtOnce(match, request, priority) ?? this.#make(match, request, path, priority, context)
+  }
+
+  /** @returns undefined if something is to be waited for, or may be */
+  #makeAtOnce({ policy }: Match, request: ReceivedRequest, priority: Priority): Asked | undefined {
+    if (policy.cost.kind !== 'fixed' || policy.plans) return undefined
+    const prepared = this.#prepared.get(policy) as Prepared
+    const digest = this.#digestOfToken(prepared, request)
+    return digest === undefined
+      ? undefined
+      : asked(policy, prepared, prepared.rule, digest, policy.cost.units, priority)
+  }
+
+  async #make(
     { policy, route }: Match,
     request: ReceivedRequest,
     path: string,
@@ -87,36 +108,41 @@ export class RuleMaker {
       ipv6Prefix: this.#ipv6Prefix,
       readClaim: (claim) => this.#readClaim?.(claim, request.headers.get('Authorization'), context) ?? SPOILT,
     })
-    const digest = this.#knownDigest(prepared, request) ?? (await this.#digestOf(policy, prepared, subject()))
+    const digest = this.#digestOfToken(prepared, request) ?? (await this.#digestOf(policy, prepared, subject()))
     if (typeof digest !== 'string') return digest
-    const asked = costOf(policy.cost, request, policy.enforced)
-    const cost = asked instanceof Promise ? await asked : asked
+    const told = costOf(policy.cost, request, policy.enforced)
+    const cost = told instanceof Promise ? await told : told
     if (typeof cost !== 'number') return cost
-    const key = `${prepared.keyPrefix}{${digest}}`
     const limits = policy.plans ? await limitsOf(policy.plans, prepared, subject()) : prepared.rule
-    const rule: Rule = { ...limits, key, cost, reserved: policy.reserved[priority] }
-    return { kind: 'rule', rule: ALGORITHMS[policy.algorithm].holdsSlots ? { ...rule, slot: randomSlot() } : rule }
+    return asked(policy, prepared, limits, digest, cost, priority)
   }
 
-  /** For a caller that was here before, the token is neither read nor hashed again. */
-  #knownDigest({ isByTokenOnly }: Prepared, { headers }: ReceivedRequest): string | undefined {
-    const token = isByTokenOnly ? headers.get('Authorization') : null
-    return token === null ? undefined : this.#digestsOfTokens.get(token)
+  /**
+   * Of a caller that is known by its token alone. If it was here before, the token is neither read nor hashed again.
+   * @returns undefined if it is to be known by something else, such as its address because the token is unreadable
+   */
+  #digestOfToken({ isByTokenOnly }: Prepared, { headers }: ReceivedRequest): string | undefined {
+    const field = isByTokenOnly ? headers.get('Authorization') : null
+    if (field === null) return undefined
+    const known = this.#digestsOfTokens.get(field)
+    if (known !== undefined) return known
+    const reading = readAuthorization(field)
+    if (reading.kind !== 'value') return undefined
+    const digest = this.#digest(['token', reading.value])
+    this.#digestsOfTokens.set(field, digest)
+    return digest
   }
 
-  async #digestOf(policy: Policy, { isByTokenOnly, missing }: Prepared, subject: Subject): Promise<string | NoRule> {
+  async #digestOf(policy: Policy, { missing }: Prepared, subject: Subject): Promise<string | NoRule> {
     const identity = await identify(policy.by, subject, missing)
     if ('kind' in identity) {
       return identity.kind === 'skip' ? identity : { kind: 'unidentified', status: identity.status, policy }
     }
-    // Callers counted by address because their token is unreadable are not remembered by it.
-    const isByToken = isByTokenOnly && identity[0] === 'token'
-    const memory = isByToken ? this.#digestsOfTokens : this.#digestsOfOthers
-    const text = isByToken ? (subject.request.headers.get('Authorization') ?? '') : JSON.stringify(identity)
-    const known = memory.get(text)
+    const text = JSON.stringify(identity)
+    const known = this.#digestsOfOthers.get(text)
     if (known !== undefined) return known
     const digest = this.#digest(identity)
-    memory.set(text, digest)
+    this.#digestsOfOthers.set(text, digest)
     return digest
   }
 }
@@ -149,6 +175,18 @@ function prepare(policy: Policy, keyPrefix: string, edition: string | undefined)
     rule: ruleOf(policy, plans?.byDefault),
     rulesByPlan: new Map(Object.entries(plans?.limits ?? {}).map(([plan, limits]) => [plan, ruleOf(limits, plan)])),
   }
+}
+
+function asked(
+  policy: Policy,
+  { keyPrefix }: Prepared,
+  limits: RuleOfPolicy,
+  digest: string,
+  cost: number,
+  priority: Priority,
+): Asked {
+  const rule: Rule = { ...limits, key: `${keyPrefix}{${digest}}`, cost, reserved: policy.reserved[priority] }
+  return { kind: 'rule', rule: ALGORITHMS[policy.algorithm].holdsSlots ? { ...rule, slot: randomSlot() } : rule }
 }
 
 /** HEAD counts as GET, which it is to an API. */

@@ -46,27 +46,29 @@ export class RedisCalls {
   }
 
   /** @param deadlines of the request, if it has any yet to come @throws {StoreError} */
-  async evaluate(script: Script, keys: string[], args: (string | number)[], deadlines?: Deadlines): Promise<unknown> {
+  evaluate(script: Script, keys: string[], args: (string | number)[], deadlines?: Deadlines): Promise<unknown> {
     const deadline: Deadline = { hasPassed: false }
-    try {
-      return await this.#within(this.#send(script, keys, args, deadline), deadline, deadlines)
-    } catch (error) {
-      this.#fail(error, keys)
-    }
+    return this.#within(this.#send(script, keys, args, deadline), keys, deadline, deadlines)
   }
 
   /** @param keys that the server may repeat @throws {StoreError} */
-  async call<T>(send: (client: RedisClient) => Promise<T>, keys: readonly string[] = []): Promise<T> {
+  call<T>(send: (client: RedisClient) => Promise<T>, keys: readonly string[] = []): Promise<T> {
+    const call = async () => send(this.#client)
+    return this.#within(call(), keys, { hasPassed: false })
+  }
+
+  async #within<T>(
+    call: Promise<T>,
+    keys: readonly string[],
+    deadline: Deadline,
+    deadlines = Deadlines.ofOne(),
+  ): Promise<T> {
     try {
-      return await this.#within(send(this.#client), { hasPassed: false })
+      const answer = await deadlines.within(this.#timeoutMs, call)
+      if (answer !== TOO_LATE) return answer
     } catch (error) {
       this.#fail(error, keys)
     }
-  }
-
-  async #within<T>(call: Promise<T>, deadline: Deadline, deadlines = Deadlines.ofOne()): Promise<T> {
-    const answer = await deadlines.within(this.#timeoutMs, call)
-    if (answer !== TOO_LATE) return answer
     deadline.hasPassed = true
     throw new StoreError('Redis did not answer within the deadline')
   }
