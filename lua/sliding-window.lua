@@ -16,9 +16,9 @@
 -- A window is half-open, (now - window, now]: an entry exactly `window` old has gone. Because dates are rounded up and
 -- now is rounded down, none goes a microsecond early.
 --
--- What has left the longest window is trimmed by each admission, but where that window holds 64 units or more, only when
--- the total passes a multiple of 64: for each single entry, Redis would walk over all that it has marked as deleted,
--- which takes as long as a third of the decision.
+-- What has left the longest window is trimmed by each admission, but where that window holds 64 units or more, only
+-- when the total passes a multiple of 64: for each single entry, Redis would walk over all that it has marked as
+-- deleted, which takes as long as a third of the decision.
 --
 -- The key lives until a longest window after the end of the epoch in which its newest entry is dated. So it outlasts
 -- all entries by that window, whatever the clock does and however far ahead they are dated, and its TTL is only set
