@@ -60,9 +60,9 @@ end
 
 local TERMS = '^(%a) (%a+) (%a+) (%d+) (%d+) ?(%d*) ?(%d*)$'
 
--- What each rule has said: how many permits fit, what its commit needs, its algorithm, what a permit costs, and between
--- which places of the reply its tiers are.
-local votes = { nil, nil, nil, nil }
+-- What each rule has said: how many permits fit, what its commit needs, what a permit costs, and where in the reply its
+-- tiers are.
+local votes = {}
 local granted, at, has_new_identity = permits, 4, false
 for i = 1, #KEYS do
   local terms, from, to = ARGV[at], at + 2, at + 1 + ARGV[at + 1]
@@ -112,7 +112,7 @@ for i = 1, #KEYS do
       reply[left], reply[left + 1], reply[left + 2] = ARGV[limit] + 0, ARGV[limit + 1] + 0, 0
     end
   end
-  votes[i] = { fits, state, algorithm, cost, told + 1, #reply }
+  votes[i] = { fits = fits, state = state, algorithm = algorithm, cost = cost, from = told + 1, to = #reply }
   if power == 'block' then
     reply[#reply + 1] = blocked_ms
   end
@@ -125,12 +125,12 @@ end
 reply[1] = granted
 if granted > 0 and mode ~= 'peek' then
   for i = 1, #KEYS do
-    local fits, state, algorithm, cost, from, to = unpack(votes[i], 1, 6)
+    local vote = votes[i]
     -- A shadow rule that would have refused is left as it was, as an enforced one is.
-    if granted <= fits then
-      local amount = granted * cost
-      amount = amount + (algorithm.commit(KEYS[i], state, amount, now_us, lease_ms) or 0)
-      for left = from, to, 3 do
+    if granted <= vote.fits then
+      local amount = granted * vote.cost
+      amount = amount + (vote.algorithm.commit(KEYS[i], vote.state, amount, now_us, lease_ms) or 0)
+      for left = vote.from, vote.to, 3 do
         local units = reply[left] - amount
         reply[left] = units > 0 and units or 0
       end
