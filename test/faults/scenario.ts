@@ -56,9 +56,9 @@ export const SHORT: Length = {
   upstreamDelayMs: 5,
   upstreamTimeoutMs: 10_000,
   inFlight: 1,
-  before: { ms: 0, requests: 24 },
-  during: { ms: 0, requests: 40 },
-  after: { ms: 0, requests: 24 },
+  before: { ms: 0, requests: 11 },
+  during: { ms: 0, requests: 33 },
+  after: { ms: 0, requests: 11 },
   crowd: 12,
 }
 

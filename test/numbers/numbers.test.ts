@@ -4,7 +4,7 @@ import { run } from './run.ts'
 const seed = Number(process.env.NUMBERS_SEED ?? Math.floor(Math.random() * 2 ** 32))
 
 test.each([
-  ['redis', 1_500],
+  ['redis', 1_000],
   // Each key is an object of its own, with a file of its own here.
   ['durable-object', 600],
 ] as const)(

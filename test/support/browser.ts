@@ -21,10 +21,11 @@ interface Violation {
  * @param rules those to check; default: all
  */
 export async function seriousViolations(page: Page, rules?: readonly string[]): Promise<readonly string[]> {
-  const source = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+  if (!(await page.evaluate('window.axe !== undefined'))) {
+    await page.evaluate(await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8'))
+  }
   const options = JSON.stringify({ resultTypes: ['violations'], ...(rules && { runOnly: rules }) })
-  const run = `window.axe.run(${options}).then((r) => r.violations)`
-  const violations = (await page.evaluate(`window.axe || (() => { ${source} })()\n${run}`)) as Violation[]
+  const violations = (await page.evaluate(`window.axe.run(${options}).then((r) => r.violations)`)) as Violation[]
   return violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
     .map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(' ')}`)

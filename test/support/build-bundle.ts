@@ -1,8 +1,6 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { unstable_readConfig as readConfig } from 'wrangler'
-import { buildWorker, gzippedBytes } from '../../tools/build-worker.ts'
 
 /** What `wrangler deploy` would upload. */
 export interface Bundle {
@@ -17,6 +15,9 @@ export interface Bundle {
 
 /** Builds the production bundle into a folder of its own, which is the caller's to remove. */
 export async function buildBundle(): Promise<Bundle> {
+  // Most tests are given what was built once for all of them: they load neither the bundler nor Wrangler.
+  const { buildWorker, gzippedBytes } = await import('../../tools/build-worker.ts')
+  const { unstable_readConfig: readConfig } = await import('wrangler')
   const folder = await mkdtemp(join(tmpdir(), 'sluice-bundle-'))
   const { script, lazy } = await buildWorker('src/worker.ts', folder)
   const { compatibility_date = '', compatibility_flags } = readConfig(

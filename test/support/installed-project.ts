@@ -34,7 +34,7 @@ export interface InstalledProject extends Project {
 
 /** Copies files into a new project, and installs packages there. */
 export async function installProject({ from, packed, packages }: ProjectOptions): Promise<InstalledProject> {
-  const project = await copyProject(from)
+  const project = await copyProject({ from, packed })
   const { folder, run } = project
   await writeFile(join(folder, 'package.json'), '{ "private": true, "type": "module" }')
   await cp(packed, join(folder, basename(packed)))
@@ -50,7 +50,7 @@ export async function installProject({ from, packed, packages }: ProjectOptions)
  * @throws Error if it has others
  */
 export async function linkProject({ from, packed }: Omit<ProjectOptions, 'packages'>): Promise<Project> {
-  const project = await copyProject(from)
+  const project = await copyProject({ from, packed })
   const modules = join(project.folder, 'node_modules')
   const { dependencies, devDependencies } = await manifestIn(from)
   const { sluice, ...others } = { ...dependencies, ...devDependencies }
@@ -63,14 +63,14 @@ export async function linkProject({ from, packed }: Omit<ProjectOptions, 'packag
   return project
 }
 
-async function copyProject(from: string): Promise<Project> {
+async function copyProject({ from, packed }: Omit<ProjectOptions, 'packages'>): Promise<Project> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-project-'))
   await cp(from, folder, { recursive: true, filter: (file) => basename(file) !== 'node_modules' })
   return {
     folder,
     async run(command, args, env) {
-      // What is compiled here is never seen again: no other project has its paths.
-      const variables = { ...process.env, NODE_COMPILE_CACHE: undefined, ...env }
+      // What is compiled here, processes of this run see again, but no later run, which has other paths.
+      const variables = { ...process.env, NODE_COMPILE_CACHE: join(dirname(packed), 'compiled'), ...env }
       const running = promisify(execFile)(command, args, { cwd: folder, env: variables })
       const { stdout } = await running.catch(({ stdout, stderr }) => {
         throw new Error(`${[command, ...args].join(' ')}\n${stdout}${stderr}`)

@@ -7,11 +7,11 @@ const { scale } = inject('fuzz')
 const TIME_LIMIT_MS = 150_000
 
 /** Cases tried for each that a law asks for: each run draws others, so that the short form may do with fewer. */
-const SHARE = { short: 0.15, long: 10 }
+const SHARE = { short: 0.1, long: 10 }
 
 /**
  * Asserts that a law holds for random cases.
- * @param numRuns cases to try; the short form takes about a seventh of them, FUZZ=long ten times as many
+ * @param numRuns cases to try; the short form takes a tenth of them, FUZZ=long ten times as many
  * @param shortShare of those that the short form takes
  */
 export function expectProperty<Values>(

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { createClient } from '@redis/client'
 import type { Decision, DecisionRequest, Rule } from '../../src/limit/rule.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
@@ -51,10 +52,20 @@ end
 return { reply, lifetimes }`
 }
 
+interface Script {
+  readonly text: string
+  readonly sha1: string
+}
+
+function scriptOf(joined: string): Script {
+  const text = recording(joined)
+  return { text, sha1: createHash('sha1').update(text).digest('hex') }
+}
+
 const SCRIPTS = new Scripts(LUA, ARGUMENT_CLOCK)
-const DECIDE = recording(SCRIPTS.decide(EVERY_ALGORITHM))
-const RELEASE = recording(SCRIPTS.release())
-const RENEW = recording(SCRIPTS.renew())
+const DECIDE = scriptOf(SCRIPTS.decide(EVERY_ALGORITHM))
+const RELEASE = scriptOf(SCRIPTS.release())
+const RENEW = scriptOf(SCRIPTS.renew())
 
 /** Longer than a test takes. */
 const MOST_DELAY_MS = 600_000
@@ -129,7 +140,7 @@ export class ScriptStore {
     return scriptArguments(request, ({ algorithm }) => expectsMany && algorithm === 'sliding-window')
   }
 
-  async #change(script: string, keys: readonly string[], args: readonly (string | number)[], nowUs: number) {
+  async #change(script: Script, keys: readonly string[], args: readonly (string | number)[], nowUs: number) {
     const nowMs = Math.floor(nowUs / 1000)
     const expired = keys.filter((key) => this.expiresAtMs(key) < nowMs)
     for (const key of expired) this.#expiresAtMs.delete(key)
@@ -150,10 +161,14 @@ export class ScriptStore {
     return reply
   }
 
-  async #run(script: string, keys: readonly string[], args: readonly (string | number)[], nowUs: number) {
+  async #run(script: Script, keys: readonly string[], args: readonly (string | number)[], nowUs: number) {
     const remainingMs = keys.map((key) => Math.max(-1, this.expiresAtMs(key) - Math.floor(nowUs / 1000)))
     const all = [...args, ...remainingMs, nowUs].map(String)
-    const answer = await this.#redis.eval(script, { keys: [...keys], arguments: all })
+    const options = { keys: [...keys], arguments: all }
+    const answer = await this.#redis.evalSha(script.sha1, options).catch((error: Error) => {
+      if (!error.message.startsWith('NOSCRIPT')) throw error
+      return this.#redis.eval(script.text, options)
+    })
     const [reply, lifetimes] = answer as unknown as [unknown, number[]]
     return { reply, lifetimes }
   }

@@ -97,17 +97,13 @@ test('dev holds limits, and follows rules, in Durable Objects, without any Redis
   await expect.poll(() => ask('b')).toBe(403)
 })
 
-test('dev runs both stores, one beside the other, for whoever tries a move', async () => {
-  const { printed, ready } = startDev({ STORE: 'durable-object', STORE_SHADOW: 'redis', ...PATIENT })
+test('dev runs both stores, one beside the other, for whoever tries a move, and ends with a message if Redis does', async () => {
+  const { printed, exited, ready } = startDev({ STORE: 'durable-object', STORE_SHADOW: 'redis', ...PATIENT })
   await ready
   expect(rowOf(printed.text, 'store')).toContain('Durable Objects')
   expect(rowOf(printed.text, 'beside')).toContain('over redis-server')
   expect((await fetch(rowOf(printed.text, 'Sluice'))).status).toBe(200)
-})
 
-test('dev ends with a message if Redis does', async () => {
-  const { printed, exited, ready } = startDev({})
-  await ready
   await run('redis-cli', ['-p', /on port (\d+)/.exec(printed.text)?.[1] ?? '', 'SHUTDOWN'])
   expect(await exited).toBe(1)
   await told(printed).toContain('redis-server ended unexpectedly')
