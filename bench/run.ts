@@ -47,7 +47,7 @@ const FULL = {
     ]),
     seconds: 2,
   },
-  pairs: { repetitions: 2, slices: 3 },
+  pairs: { repetitions: 3, slices: 3 },
   stores: { callers: [HOT, 1_000, 100_000], repetitions: 2, seconds: 1, loads: 15 },
   operate: { repetitions: 2, slices: 3 },
   accuracy: { targets: ALL_TARGETS, repetitions: 2, durationMs: 3_000 },

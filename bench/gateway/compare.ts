@@ -6,7 +6,7 @@ import { type Gateway, startGateway } from './workerd.ts'
 import { load } from './wrk.ts'
 
 /** Before anything is counted: what is hot is still being compiled. */
-const WARM_UP_S = 3
+const WARM_UP_S = 8
 /** A gateway begins each slice as after a pause, with no leases. Of a short slice, that would be a large part. */
 const SLICE_S = 2
 
@@ -16,13 +16,13 @@ export interface Pace {
   readonly us: number
 }
 
-/** Two gateways that were loaded in short turns; each figure is the median of all turns. */
+/** Two gateways that were loaded at the same time; each figure is the median of all slices of it. */
 export interface Comparison {
   readonly first: Pace
   readonly second: Pace
   /** Requests a second, first ÷ second. */
   readonly ofSpeed: number
-  /** Between these lies the middle half of the turns. */
+  /** Between these lies the middle half of the slices. */
   readonly ofSpeedMiddle: readonly [low: number, high: number]
   /** Requests by the same processor time, first ÷ second. */
   readonly ofProcessor: number
@@ -35,53 +35,48 @@ export interface CompareOptions {
   readonly callers: number
   /** Pairs of processes: two of the same gateway can differ for as long as they live. */
   readonly repetitions: number
-  /** How often each of them is loaded for a moment, in turns with the other. */
+  /** How often both are loaded for a moment. */
   readonly slices: number
 }
 
 export type Compared = Pick<Variant, 'source' | 'bindings'>
 
-interface Turn {
-  readonly first: Pace
-  readonly second: Pace
-}
+/** Of both gateways, in the same moments. */
+type Slice = readonly [first: Pace, second: Pace]
 
 /**
- * How two gateways compare on a machine that is not as fast in one minute as in the next: both live at the same time, and
- * what else the machine does hits both.
+ * How two gateways compare on a machine that is not as fast in one second as in the next: both are loaded at the same
+ * time, so that what else the machine does hits both alike.
  */
 export async function compare(first: Compared, second: Compared, options: CompareOptions): Promise<Comparison> {
-  const turns: Turn[] = []
+  const slices: Slice[] = []
   for (let repetition = 0; repetition < options.repetitions; repetition++) {
-    turns.push(...(await takeTurns(first, second, options)))
+    slices.push(...(await loadBoth(first, second, options)))
   }
-  const middle = (of: (turn: Turn) => number) => median(turns.map(of))
-  const pace = (of: (turn: Turn) => Pace): Pace => {
-    return { perSecond: middle((turn) => of(turn).perSecond), us: middle((turn) => of(turn).us) }
+  const middle = (of: (slice: Slice) => number) => median(slices.map(of))
+  const pace = (at: 0 | 1): Pace => {
+    return { perSecond: middle((slice) => slice[at].perSecond), us: middle((slice) => slice[at].us) }
   }
-  const speeds = turns.map((turn) => turn.first.perSecond / turn.second.perSecond)
+  const speeds = slices.map(([one, other]) => one.perSecond / other.perSecond)
   return {
-    first: pace((turn) => turn.first),
-    second: pace((turn) => turn.second),
+    first: pace(0),
+    second: pace(1),
     ofSpeed: median(speeds),
     ofSpeedMiddle: quartiles(speeds),
-    ofProcessor: middle((turn) => turn.second.us / turn.first.us),
+    ofProcessor: middle(([one, other]) => other.us / one.us),
   }
 }
 
-async function takeTurns(one: Compared, other: Compared, options: CompareOptions): Promise<Turn[]> {
-  await using first = await start(one, options)
-  await using second = await start(other, options)
-  const { callers, slices } = options
-  await slice(first, callers, WARM_UP_S)
-  await slice(second, callers, WARM_UP_S)
-  const turns: Turn[] = []
-  for (let turn = 0; turn < slices; turn++) {
-    // Neither is always the first.
-    if (turn % 2 === 0) turns.push({ first: await slice(first, callers), second: await slice(second, callers) })
-    else turns.push({ second: await slice(second, callers), first: await slice(first, callers) })
+async function loadBoth(first: Compared, second: Compared, options: CompareOptions): Promise<Slice[]> {
+  await using one = await start(first, options)
+  await using other = await start(second, options)
+  const loadFor = (seconds: number): Promise<Slice> => {
+    return Promise.all([paceOf(one, options.callers, seconds), paceOf(other, options.callers, seconds)])
   }
-  return turns
+  await loadFor(WARM_UP_S)
+  const slices: Slice[] = []
+  while (slices.length < options.slices) slices.push(await loadFor(SLICE_S))
+  return slices
 }
 
 async function start(
@@ -94,9 +89,10 @@ async function start(
   return { ...gateway, [Symbol.asyncDispose]: gateway.stop }
 }
 
-async function slice(gateway: Gateway, callers: number, seconds = SLICE_S): Promise<Pace> {
-  const beforeUs = runUs(gateway.pid)
-  const { requestsPerSecond, sent, failed } = await load({ url: gateway.url, name: 'compared', callers, seconds })
+async function paceOf({ url, pid }: Gateway, callers: number, seconds: number): Promise<Pace> {
+  const beforeUs = runUs(pid)
+  // Callers of its own, so that no gateway reads what the other has written.
+  const { requestsPerSecond, sent, failed } = await load({ url, name: `compared-${pid}`, callers, seconds })
   if (failed > 0) throw new Error(`${failed} requests failed`)
-  return { perSecond: requestsPerSecond, us: (runUs(gateway.pid) - beforeUs) / sent }
+  return { perSecond: requestsPerSecond, us: (runUs(pid) - beforeUs) / sent }
 }

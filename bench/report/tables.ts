@@ -36,7 +36,7 @@ export function printTables({
     print('Through the gateway', gateway.map(gatewayRow))
     print('Cost of a million requests', gateway.filter(({ restLatencyMs }) => restLatencyMs === 0).map(costRow))
   }
-  if (pairs) print('Side by side: two gateways, in short turns', pairs.map(pairRow))
+  if (pairs) print('Side by side: two gateways, loaded at the same time', pairs.map(pairRow))
   if (stores)
     print(
       'The same gateway over each store',

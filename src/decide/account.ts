@@ -127,10 +127,12 @@ export function admission(
   left: number,
   nowMs: number,
 ): Decision {
-  const usage = standings.map((standing, index) => {
-    const tiers = withLeft(standing.usage, left * (rules[index] as Rule).cost)
-    const elapsedMs = Math.max(0, nowMs - standing.sentAtMs)
-    return tiers.map((tier) => ({ ...tier, resetMs: Math.max(0, tier.resetMs - elapsedMs), retryAfterMs: 0 }))
+  const usage = standings.map(({ usage, sentAtMs }, index) => {
+    const units = left * (rules[index] as Rule).cost
+    const elapsedMs = Math.max(0, nowMs - sentAtMs)
+    return usage.map(({ remaining, resetMs }) => {
+      return { remaining: remaining + units, resetMs: Math.max(0, resetMs - elapsedMs), retryAfterMs: 0 }
+    })
   })
   return { granted: 1, nowMs: chargedAtMs, usage }
 }

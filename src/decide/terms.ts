@@ -56,7 +56,8 @@ export function termsOf({ mode, permits, rules }: DecisionRequest): Terms | unde
   let shortestMs = Number.POSITIVE_INFINITY
   for (const rule of rules) {
     const { cost, tiers, burst } = rule
-    name += `${nameOf(rule)} ${cost} `
+    // The name of most is that of their only rule, which need not be put together and hashed again.
+    name = name === '' && cost === 1 ? nameOf(rule) : `${name} ${nameOf(rule)} ${cost}`
     for (const { limit, windowMs } of tiers) {
       most = Math.min(most, Math.floor((Math.min(limit, burst ?? limit) * MOST_SHARE) / cost))
       // Of a small bucket, the time in which it is filled.

@@ -3,6 +3,7 @@ export const TOO_LATE = Symbol('too late')
 interface Wait {
   readonly timeoutMs: number
   dueAtMs: number
+  isOver: boolean
   readonly giveUp: () => void
 }
 
@@ -12,7 +13,8 @@ interface Wait {
  * requests cannot share it: the timer of one must not resume another.
  */
 export class Deadlines {
-  readonly #waits = new Set<Wait>()
+  /** Those that are over too: a request has few, and a set would have to number each. */
+  readonly #waits: Wait[] = []
   #timer: ReturnType<typeof setTimeout> | undefined
   #firesAtMs = 0
   #isOver = false
@@ -31,16 +33,17 @@ export class Deadlines {
    */
   within<T>(timeoutMs: number, work: Promise<T>): Promise<T | typeof TOO_LATE> {
     return new Promise((resolve, reject) => {
-      const wait: Wait = { timeoutMs, dueAtMs: Date.now() + timeoutMs, giveUp: () => resolve(TOO_LATE) }
-      this.#waits.add(wait)
+      const giveUp = () => resolve(TOO_LATE)
+      const wait: Wait = { timeoutMs, dueAtMs: Date.now() + timeoutMs, isOver: false, giveUp }
+      this.#waits.push(wait)
       this.#arm(timeoutMs, wait.dueAtMs)
       work.then(
         (value) => {
-          this.#remove(wait)
+          this.#leave(wait)
           resolve(value)
         },
         (error) => {
-          this.#remove(wait)
+          this.#leave(wait)
           reject(error)
         },
       )
@@ -66,23 +69,24 @@ export class Deadlines {
     this.#timer = undefined
     const nowMs = Date.now()
     for (const wait of this.#waits) {
+      if (wait.isOver) continue
       // A clock that was set back must not keep it waiting.
       wait.dueAtMs = Math.min(wait.dueAtMs, nowMs + wait.timeoutMs)
       if (wait.dueAtMs > nowMs) this.#arm(wait.dueAtMs - nowMs, wait.dueAtMs)
       else {
-        this.#waits.delete(wait)
+        this.#leave(wait)
         wait.giveUp()
       }
     }
   }
 
-  #remove(wait: Wait): void {
-    this.#waits.delete(wait)
+  #leave(wait: Wait): void {
+    wait.isOver = true
     if (this.#isOver) this.#disarmIfIdle()
   }
 
   #disarmIfIdle(): void {
-    if (this.#waits.size > 0) return
+    if (this.#waits.some(({ isOver }) => !isOver)) return
     clearTimeout(this.#timer)
     this.#timer = undefined
   }
