@@ -21,8 +21,8 @@ export function addRateLimitFields(
   if (tiers.length === 0 || dialect === 'off') return
   if (dialect === 'draft-11') {
     // Lists: what the upstream said about its own limits stays, and ours is appended.
-    headers.append('RateLimit-Policy', listOf(tiers, policyItem))
-    headers.append('RateLimit', listOf(tiers, limitItem))
+    headers.append('RateLimit-Policy', tiers.map(policyItem).join(', '))
+    headers.append('RateLimit', tiers.map(limitItem).join(', '))
     return
   }
   // These fields have no word for failures, so a client would take them for requests. A refusal is about requests in
@@ -48,12 +48,6 @@ export function addRateLimitFields(
       })
       return
   }
-}
-
-function listOf(tiers: readonly TierReport[], itemOf: (tier: TierReport) => string): string {
-  let list = ''
-  for (const tier of tiers) list += list === '' ? itemOf(tier) : `, ${itemOf(tier)}`
-  return list
 }
 
 /**

@@ -17,14 +17,14 @@ export function createDigest(secret: string | undefined): Digest {
     // As JSON, so that no value can be mistaken for two.
     const letters = hash.update(JSON.stringify(parts)).digest('base64url')
     // Cutting its bytes would make two more buffers, which take longer than all the rest.
-    return letters.slice(0, WHOLE_LETTERS) + withTwoBits(letters.charCodeAt(WHOLE_LETTERS))
+    return letters.slice(0, WHOLE_LETTERS) + withTwoBits(letters.charAt(WHOLE_LETTERS))
   }
 }
 
 /** … and of the next, only the first two of six bits. */
-function withTwoBits(letter: number): string {
+function withTwoBits(letter: string): string {
   // The 64 letters are A to Z, a to z, 0 to 9, "-" and "_".
-  if (letter < 65 || letter === 95 || letter > 118) return 'w'
-  if (letter > 102) return 'g'
-  return letter > 80 ? 'Q' : 'A'
+  if (letter < 'A' || letter === '_' || letter > 'v') return 'w'
+  if (letter > 'f') return 'g'
+  return letter > 'P' ? 'Q' : 'A'
 }
