@@ -3,7 +3,6 @@ import type { ReceivedRequest } from '../received-request.ts'
 import { callerAddress } from './address.ts'
 import { readAuthorization } from './authorization.ts'
 import { readCookie } from './cookie.ts'
-import { readFormField } from './form.ts'
 import { readParameter } from './parameters.ts'
 import { NONE, type Reading, readText, SPOILT } from './reading.ts'
 import type { Source } from './source.ts'
@@ -55,11 +54,11 @@ export function read(source: Source, { request, route, ipv6Prefix, readClaim }: 
     case 'query':
       return readParameter(new URL(request.url).search.slice(1), source.name)
     case 'form':
-      return readFormField(request, source.name)
+      // Loaded when a policy asks for it, as few do.
+      return import('./form.ts').then(({ readFormField }) => readFormField(request, source.name))
     case 'cookie':
       return readCookie(request.headers.get('Cookie'), source.name)
     case 'json':
-      // Few policies need it, and it is not small.
       return import('./json.ts').then(({ readMember }) => readMember(request, source.path))
     case 'claim':
       return readClaim?.(source.path) ?? SPOILT
