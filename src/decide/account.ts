@@ -1,3 +1,4 @@
+import { listOf } from '../limit/list-of.ts'
 import type { Decision, DecisionRequest, Rule, TierUsage } from '../limit/rule.ts'
 import type { StoreError } from '../store/store.ts'
 import type { Standing } from './standing.ts'
@@ -127,10 +128,10 @@ export function admission(
   left: number,
   nowMs: number,
 ): Decision {
-  const usage = standings.map(({ usage, sentAtMs }, index) => {
+  const usage = listOf(standings, ({ usage, sentAtMs }, index) => {
     const units = left * (rules[index] as Rule).cost
     const elapsedMs = Math.max(0, nowMs - sentAtMs)
-    return usage.map(({ remaining, resetMs }) => {
+    return listOf(usage, ({ remaining, resetMs }) => {
       return { remaining: remaining + units, resetMs: Math.max(0, resetMs - elapsedMs), retryAfterMs: 0 }
     })
   })

@@ -1,3 +1,4 @@
+import { listOf } from '../limit/list-of.ts'
 import type { Decision, DecisionRequest, Rule } from '../limit/rule.ts'
 import type { CallContext } from '../store/call-context.ts'
 import { type Difference, type Store, StoreError } from '../store/store.ts'
@@ -117,7 +118,7 @@ export class Decider {
 
   /** @param asking one permit if left out; a `peek` is always answered by the store itself */
   decide(charges: readonly Charge[], context: CallContext, { mode, permits }: Asking = ONE_PERMIT): Promise<Decided> {
-    const rules = charges.map(({ rule }) => rule)
+    const rules = listOf(charges, ({ rule }) => rule)
     return this.#ask(charges, { mode, permits, rules }, context)
   }
 

@@ -1,5 +1,6 @@
 import { type Decided, type Decider, isCharged } from '../decide/decider.ts'
 import type { Log } from '../decide/log.ts'
+import { listOf } from '../limit/list-of.ts'
 import { usable } from '../limit/penalize.ts'
 import type { Rule, Tier, TierUsage } from '../limit/rule.ts'
 import { callerIn } from '../request/caller-in-key.ts'
@@ -110,7 +111,7 @@ export class Limiter {
   }
 
   async charge(charges: readonly Charge[], context: CallContext): Promise<Verdict> {
-    const asked = charges.map(({ match, rule }) => ({ rule, onStoreError: match.policy.onStoreError }))
+    const asked = listOf(charges, ({ match, rule }) => ({ rule, onStoreError: match.policy.onStoreError }))
     const decided = await this.#decider.decide(asked, context)
     const verdict = this.#verdict(charges, decided, context)
     return decided.degraded === undefined ? verdict : { ...verdict, degraded: decided.degraded }

@@ -1,4 +1,5 @@
 import type { AlgorithmName } from '../../limit/algorithm-table.ts'
+import { listOf } from '../../limit/list-of.ts'
 import type { Decision, DecisionRequest, Rule } from '../../limit/rule.ts'
 import type { CallContext } from '../call-context.ts'
 import type { Difference, Release, Store } from '../store.ts'
@@ -69,7 +70,7 @@ export class RedisStore implements Store {
   }
 
   async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
-    const keys = request.rules.map(({ key }) => key)
+    const keys = listOf(request.rules, ({ key }) => key)
     const reply = await this.#prompt.evaluate(
       this.#decide,
       keys,

@@ -1,5 +1,6 @@
 /** The arguments and replies of the scripts. */
 import { ALGORITHMS } from '../../limit/algorithm-table.ts'
+import { listOf } from '../../limit/list-of.ts'
 import type { Block, Decision, DecisionRequest, Rule, TierUsage } from '../../limit/rule.ts'
 import type { Difference, Release } from '../store.ts'
 import { StoreError } from '../store.ts'
@@ -80,8 +81,8 @@ export function readDecision(reply: unknown, request: DecisionRequest): Decision
   const granted = next()
   if (granted > permits) throw new StoreError('Redis granted a number of permits that was not asked for')
   const nowMs = next()
-  const usage = rules.map((rule) => {
-    const tiers = rule.tiers.map((): TierUsage => ({ remaining: next(), resetMs: next(), retryAfterMs: next() }))
+  const usage = listOf(rules, (rule) => {
+    const tiers = listOf(rule.tiers, (): TierUsage => ({ remaining: next(), resetMs: next(), retryAfterMs: next() }))
     const blockedMs = blockOf(rule) ? next() : 0
     return blockedMs === 0 ? tiers : tiers.map((tier) => ({ ...tier, blockedMs }))
   })
