@@ -125,10 +125,9 @@ export function createApp({
     if (canonical === '/_sluice/health' && /^(?:GET|HEAD)$/.test(request.method)) {
       return healthResponse(await readHealth())
     }
+    const context = requestContext((work) => c.executionCtx.waitUntil(work), log)
     if (canonical === '/_sluice' || canonical.startsWith('/_sluice/')) {
-      if (!operate) return notServed()
-      const context = requestContext((work) => c.executionCtx.waitUntil(work), log)
-      return (await operate(raw, target, context)) ?? notServed()
+      return (await operate?.(raw, target, context)) ?? problemResponse(NOT_SERVED)
     }
     if (ambiguity && ((hasBasePath && ambiguity.mayGoUp) || OWN_PATH.test(ambiguity.decoded))) {
       return refuse(ambiguousTarget())
@@ -138,7 +137,6 @@ export function createApp({
       return refuse(problemResponse({ status: 400, title: 'Bad Request', detail }))
     }
     if (hasPassed(fields.get('Via'), name)) return refuse(loopDetected())
-    const context = requestContext((work) => c.executionCtx.waitUntil(work), log)
     try {
       return await protect(request, target.path, context, {
         next: (_, signal) => proxy(request, target, context.deadlines, signal),
@@ -154,10 +152,6 @@ export function createApp({
     return problemResponse({ status: 500, title: 'Internal Server Error', detail })
   })
   return app
-}
-
-function notServed(): Response {
-  return problemResponse(NOT_SERVED)
 }
 
 const TOO_MANY_FIELDS: Problem = {

@@ -127,10 +127,7 @@ export class RuleMaker {
     const known = this.#digestsOfTokens.get(field)
     if (known !== undefined) return known
     const reading = readAuthorization(field)
-    if (reading.kind !== 'value') return undefined
-    const digest = this.#digest(['token', reading.value])
-    this.#digestsOfTokens.set(field, digest)
-    return digest
+    return reading.kind === 'value' ? this.#hash(['token', reading.value], this.#digestsOfTokens, field) : undefined
   }
 
   async #digestOf(policy: Policy, { missing }: Prepared, subject: Subject): Promise<string | NoRule> {
@@ -139,10 +136,12 @@ export class RuleMaker {
       return identity.kind === 'skip' ? identity : { kind: 'unidentified', status: identity.status, policy }
     }
     const text = JSON.stringify(identity)
-    const known = this.#digestsOfOthers.get(text)
-    if (known !== undefined) return known
+    return this.#digestsOfOthers.get(text) ?? this.#hash(identity, this.#digestsOfOthers, text)
+  }
+
+  #hash(identity: readonly string[], memory: Remembered<string>, text: string): string {
     const digest = this.#digest(identity)
-    this.#digestsOfOthers.set(text, digest)
+    memory.set(text, digest)
     return digest
   }
 }
