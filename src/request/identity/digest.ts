@@ -16,7 +16,7 @@ export function createDigest(secret: string | undefined): Digest {
     const hash = key ? createHmac('sha256', key) : createHash('sha256')
     // As JSON, so that no value can be mistaken for two.
     const letters = hash.update(JSON.stringify(parts)).digest('base64url')
-    // Cutting its bytes would make two more buffers, which take longer than all the rest.
+    // Cutting its bytes would make two more buffers.
     return letters.slice(0, WHOLE_LETTERS) + withTwoBits(letters.charAt(WHOLE_LETTERS))
   }
 }
