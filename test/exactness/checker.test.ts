@@ -231,7 +231,7 @@ describe('RecordReader', () => {
     for (const line of lines) reader.read(line)
     return decisions
   }
-  const asked = `"1" "${KEY}" "all" "1" "0" "w" "enforce" "requests" "3" "0" "2" "10" "1000"`
+  const asked = `"1" "${KEY}" "all" "1" "0" "w enforce requests 3 0" "2" "10" "1000"`
   const admitted = [
     `+1700000000.123900 [0 127.0.0.1:1] "evalsha" "abc" ${asked}`,
     '+1700000000.124010 [0 lua] "TIME"',
@@ -264,7 +264,7 @@ describe('RecordReader', () => {
   })
 
   test('reads several keys', () => {
-    const two = `"2" "a" "b" "all" "1" "0" "w" "enforce" "requests" "3" "0" "2" "10" "1000" "w" "enforce" "requests" "1" "0" "4" "5" "1" "6" "2"`
+    const two = `"2" "a" "b" "all" "1" "0" "w enforce requests 3 0" "2" "10" "1000" "w" "4" "5" "1" "6" "2"`
     const call = `+1700000000.123900 [0 127.0.0.1:1] "evalsha" "abc" ${two}`
     expect(read([call, admitted[1] as string, next])).toMatchObject([
       {

@@ -91,8 +91,9 @@ function chargesOf([, , count, ...args]: readonly string[]): Charge[] {
   const keys = args.slice(0, Number(count))
   let cursor = keys.length + 3
   return keys.map((key) => {
-    const [, , , cost, , numbers] = args.slice(cursor)
-    cursor += 6 + Number(numbers)
+    const [terms = '', numbers] = args.slice(cursor)
+    cursor += 2 + Number(numbers)
+    const [, , , cost = 1] = terms.split(' ')
     return { key, cost: Number(cost) }
   })
 }
