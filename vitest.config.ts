@@ -48,6 +48,8 @@ export default defineConfig({
       {
         test: {
           name: 'node',
+          // Node reads TypeScript itself, and keeps what it has compiled.
+          experimental: { viteModuleRunner: false },
           ...SHARED,
           include: [
             'test/{command,contract,library,property,simulation,model,integration,e2e,tools,exactness,fuzz,faults,dodging,numbers,rules-spread}/**/*.test.ts',

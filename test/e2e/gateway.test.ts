@@ -2,12 +2,14 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
-import { version } from '../../package.json'
+import manifest from '../../package.json' with { type: 'json' }
 import { startRestFront } from '../../tools/rest-front.ts'
 import { type DirectGateway, startDirectGateway } from '../support/direct-gateway.ts'
 import { type Answer, json, type Sent, send } from '../support/http-client.ts'
 import { connectRedis } from '../support/script-store.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
+
+const { version } = manifest
 
 /** What the upstream has been asked for, as `METHOD /path`. */
 const asked: string[] = []

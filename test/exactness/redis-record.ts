@@ -92,8 +92,8 @@ function chargesOf([, , count, ...args]: readonly string[]): Charge[] {
   let cursor = keys.length + 3
   return keys.map((key) => {
     const [terms = '', numbers] = args.slice(cursor)
-    const [, , , cost = 1] = terms.split(' ')
     cursor += 2 + Number(numbers)
+    const [, , , cost = 1] = terms.split(' ')
     return { key, cost: Number(cost) }
   })
 }

@@ -17,7 +17,7 @@ import {
   START_MS,
   satisfiable,
 } from '../support/arbitraries.ts'
-import { EVERY_ALGORITHM, take } from '../support/rules.ts'
+import { EVERY_ALGORITHM, ruleOf, take } from '../support/rules.ts'
 import { TIMED_STORES } from '../support/timed-stores.ts'
 
 const SUBJECTS = aloneAndMixed(EVERY_ALGORITHM, anyConfigured)
@@ -122,6 +122,24 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectPrope
   })
 
   describe.each(EVERY_ALGORITHM)('%s', (name) => {
+    test('it and its twin agree on what a shorter window has let go of while it was busy', async () => {
+      const wide = ruleOf(name, [{ limit: 300, windowMs: 1_000 }])
+      const narrow = { ...wide, tiers: [{ limit: 300, windowMs: 10 }] }
+      let nowUs = START_MS * 1000
+      const store = open()
+      const twin = new MemoryStore(() => nowUs / 1000)
+      for (const [afterMs, rule, cost] of [
+        [0, wide, 100],
+        [5, wide, 70],
+        [12, narrow, 1],
+        [13, wide, 1],
+      ] as const) {
+        nowUs = (START_MS + afterMs) * 1000
+        const request = take([{ ...rule, cost }])
+        expect(await store.decide(request, nowUs)).toEqual(await twin.decide(request))
+      }
+    })
+
     test('a key lives until it says what a missing one does, whatever clocks, limits and leases did', async () => {
       const action = fc.record({
         gapUs,

@@ -3,12 +3,14 @@ import { createClient } from '@redis/client'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { version } from '../../../package.json'
+import manifest from '../../../package.json' with { type: 'json' }
 import { startGateway } from '../../support/gateway.ts'
 import { json, send } from '../../support/http-client.ts'
 import { ADMIN_TOKEN, type OperatorRequest, operate } from '../../support/operator.ts'
 import type { PointOfPresence } from '../../support/point-of-presence.ts'
 import { startUpstream, type Upstream } from '../../support/upstream.ts'
+
+const { version } = manifest
 
 const KEY_PREFIX = `admin-${randomUUID()}`
 const POLICIES = [
