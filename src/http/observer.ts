@@ -15,7 +15,7 @@ export interface Observer {
   /** What was decided. It is told before anything answers, because the client may go away meanwhile. */
   decided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void
   /** The status of the response to a request that was admitted. */
-  answered(observed: Observed, status: number): void
+  answered(observed: Observed, status: number, context: Pick<CallContext, 'waitUntil'>): void
   /** The request was refused because it cannot be read, or the gateway itself has failed on it. */
   undecided(outcome: 'bad_request' | 'failed', context: Pick<CallContext, 'waitUntil'>): void
 }

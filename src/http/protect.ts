@@ -71,7 +71,7 @@ export function createProtect(options: ProtectOptions): Protect {
       verdict.kind === 'admitted'
         ? await goOn(request, verdict, context, answers)
         : { response: await (answers.refuse ?? refusal)(verdict), verdict }
-    if (observed && verdict.kind === 'admitted') observer?.answered(observed, answered.response.status)
+    if (observed && verdict.kind === 'admitted') observer?.answered(observed, answered.response.status, context)
     tellLimits(answered.response.headers, answered.verdict, dialect, now)
     return answered.response
   }

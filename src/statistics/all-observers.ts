@@ -13,8 +13,8 @@ export class AllObservers implements Observer {
     for (const observer of this.#observers) observer.decided(observed, context)
   }
 
-  answered(observed: Observed, status: number): void {
-    for (const observer of this.#observers) observer.answered(observed, status)
+  answered(observed: Observed, status: number, context: Pick<CallContext, 'waitUntil'>): void {
+    for (const observer of this.#observers) observer.answered(observed, status, context)
   }
 
   undecided(outcome: 'bad_request' | 'failed', context: Pick<CallContext, 'waitUntil'>): void {

@@ -85,8 +85,12 @@ export class Recorder implements Observer {
     } else if (label !== undefined) minute.label(unlabelled, label)
   }
 
-  answered(_observed: Observed, status: number): void {
-    if (status >= 500) this.#minuteAt(this.#options.now()).countUpstream5xx()
+  answered(_observed: Observed, status: number, context: Pick<CallContext, 'waitUntil'>): void {
+    if (status < 500) return
+    const nowMs = this.#options.now()
+    this.#minuteAt(nowMs).countUpstream5xx()
+    // What was counted of the request before may have been sent meanwhile.
+    this.#schedule(nowMs, context)
   }
 
   undecided(outcome: 'bad_request' | 'failed', context: Pick<CallContext, 'waitUntil'>): void {

@@ -89,6 +89,15 @@ function subject(readLabel = createLabelReader({ kind: 'header', name: 'x-accoun
 
 const ADMITTED: Verdict = { kind: 'admitted', tiers: [tier(login), tier(trial)] }
 
+test('Recorder sends what it counts of an answer that comes after the rest of its request was sent', async () => {
+  const { recorder, context, wake, read } = subject()
+  recorder.decided(observed(ADMITTED), context)
+  await wake()
+  recorder.answered(observed(ADMITTED), 502, context)
+  await wake()
+  expect((await read()).total.upstream5xx).toBe(1)
+})
+
 test('Recorder counts requests by outcome, and by policy and its pattern', async () => {
   const { recorder, context, wake, read } = subject()
   const limited: Verdict = {
@@ -111,7 +120,7 @@ test('Recorder counts requests by outcome, and by policy and its pattern', async
   recorder.decided({ ...observed({ kind: 'ambiguous' }), findings: { matches: [], charges: [] } }, context)
   recorder.undecided('bad_request', context)
   recorder.undecided('failed', context)
-  for (const status of [200, 500, 502]) recorder.answered(observed(ADMITTED), status)
+  for (const status of [200, 500, 502]) recorder.answered(observed(ADMITTED), status, context)
   await wake()
   const { total, refused } = await read()
   expect(total.requests).toEqual({
