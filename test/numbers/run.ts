@@ -51,7 +51,7 @@ export async function run({ bundle, store, requests, seed }: RunOptions): Promis
     })
     seen.push(...(await sendTraffic(urls, part(0.1), seed + 2, 'overload')))
     seen.push(...(await sendTraffic(urls, requests - seen.length, seed + 3)))
-    await arrived(counters, seen.length)
+    await arrived(counters, seen)
     const query = { resolution: 'minute', fromMs, toMs: Date.now() + 60_000 } as const
     const statistics = await readStatistics(counters, query)
     const hours = await readStatistics(counters, { ...query, resolution: 'hour' })
@@ -71,10 +71,13 @@ export async function run({ bundle, store, requests, seed }: RunOptions): Promis
   }
 }
 
-async function arrived(counters: Counters, requests: number): Promise<void> {
+/** How a request was answered may be sent after how it was decided. */
+async function arrived(counters: Counters, seen: readonly Seen[]): Promise<void> {
+  const failed = seen.filter(({ isUpstream5xx }) => isUpstream5xx).length
   const untilMs = Date.now() + PATIENCE_MS
   while (Date.now() < untilMs) {
-    if (sumOf((await readTotals(counters)).requests) >= requests) return
+    const { requests, upstream5xx } = await readTotals(counters)
+    if (sumOf(requests) >= seen.length && upstream5xx >= failed) return
     await new Promise((resolve) => setTimeout(resolve, 250))
   }
 }
