@@ -2,8 +2,8 @@
  * Writes `lua/*.lua` into modules, which every bundler and runtime can import: `npm run embed-lua`.
  *
  * With `--check`, it fails if a module is not what the files say. Comments, indentation, empty lines and spaces around
- * operators are left out: they would be a fifth of the Worker's bundle. What a chunk gets from others is read off its line `local … = ...`, where
- * `tier_usage` stands for `tier-usage.lua`.
+ * operators are left out: they would be a fifth of the Worker's bundle. What a chunk gets from others is read off its
+ * line `local … = ...`, where `tier_usage` stands for `tier-usage.lua`.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename } from 'node:path'

@@ -81,34 +81,32 @@ export class RuleMaker {
     priority: Priority,
     context: Pick<CallContext, 'waitUntil'>,
   ): Asked | Promise<Asked> {
-    return this.#makeAtOnce(match, request, priority) ?? this.#make(match, request, path, priority, context)
-  }
-
-  /** @returns undefined if something is to be waited for, or may be */
-  #makeAtOnce({ policy }: Match, request: ReceivedRequest, priority: Priority): Asked | undefined {
-    if (policy.cost.kind !== 'fixed' || policy.plans) return undefined
+    const { policy } = match
     const prepared = this.#prepared.get(policy) as Prepared
     const digest = this.#digestOfToken(prepared, request)
-    return digest === undefined
-      ? undefined
-      : asked(policy, prepared, prepared.rule, digest, policy.cost.units, priority)
+    // Nothing is to be waited for.
+    if (digest !== undefined && policy.cost.kind === 'fixed' && !policy.plans) {
+      return asked(policy, prepared, prepared.rule, digest, policy.cost.units, priority)
+    }
+    return this.#make(match, prepared, digest, request, path, priority, context)
   }
 
   async #make(
     { policy, route }: Match,
+    prepared: Prepared,
+    digestOfToken: string | undefined,
     request: ReceivedRequest,
     path: string,
     priority: Priority,
     context: Pick<CallContext, 'waitUntil'>,
   ): Promise<Asked> {
-    const prepared = this.#prepared.get(policy) as Prepared
     const subject = (): Subject => ({
       request,
       route: route ?? `${methodOf(request)} ${policy.ignoresCase ? foldCase(path) : path}`,
       ipv6Prefix: this.#ipv6Prefix,
       readClaim: (claim) => this.#readClaim?.(claim, request.headers.get('Authorization'), context) ?? SPOILT,
     })
-    const digest = this.#digestOfToken(prepared, request) ?? (await this.#digestOf(policy, prepared, subject()))
+    const digest = digestOfToken ?? (await this.#digestOf(policy, prepared, subject()))
     if (typeof digest !== 'string') return digest
     const told = costOf(policy.cost, request, policy.enforced)
     const cost = told instanceof Promise ? await told : told

@@ -1,7 +1,7 @@
-import { createHash } from 'node:crypto'
 import { createClient } from '@redis/client'
 import type { Decision, DecisionRequest, Rule } from '../../src/limit/rule.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
+import { type Script, toScript } from '../../src/store/redis/redis-calls.ts'
 import { Scripts } from '../../src/store/redis/script.ts'
 import { readDecision, releaseArguments, renewArguments, scriptArguments } from '../../src/store/redis/script-call.ts'
 import type { Release } from '../../src/store/store.ts'
@@ -52,20 +52,10 @@ end
 return { reply, lifetimes }`
 }
 
-interface Script {
-  readonly text: string
-  readonly sha1: string
-}
-
-function scriptOf(joined: string): Script {
-  const text = recording(joined)
-  return { text, sha1: createHash('sha1').update(text).digest('hex') }
-}
-
 const SCRIPTS = new Scripts(LUA, ARGUMENT_CLOCK)
-const DECIDE = scriptOf(SCRIPTS.decide(EVERY_ALGORITHM))
-const RELEASE = scriptOf(SCRIPTS.release())
-const RENEW = scriptOf(SCRIPTS.renew())
+const DECIDE = toScript(recording(SCRIPTS.decide(EVERY_ALGORITHM)))
+const RELEASE = toScript(recording(SCRIPTS.release()))
+const RENEW = toScript(recording(SCRIPTS.renew()))
 
 /** Longer than a test takes. */
 const MOST_DELAY_MS = 600_000
@@ -161,13 +151,13 @@ export class ScriptStore {
     return reply
   }
 
-  async #run(script: Script, keys: readonly string[], args: readonly (string | number)[], nowUs: number) {
+  async #run({ plain }: Script, keys: readonly string[], args: readonly (string | number)[], nowUs: number) {
     const remainingMs = keys.map((key) => Math.max(-1, this.expiresAtMs(key) - Math.floor(nowUs / 1000)))
     const all = [...args, ...remainingMs, nowUs].map(String)
     const options = { keys: [...keys], arguments: all }
-    const answer = await this.#redis.evalSha(script.sha1, options).catch((error: Error) => {
+    const answer = await this.#redis.evalSha(plain.sha1, options).catch((error: Error) => {
       if (!error.message.startsWith('NOSCRIPT')) throw error
-      return this.#redis.eval(script.text, options)
+      return this.#redis.eval(plain.text, options)
     })
     const [reply, lifetimes] = answer as unknown as [unknown, number[]]
     return { reply, lifetimes }
