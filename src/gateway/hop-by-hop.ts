@@ -1,16 +1,13 @@
+/** The runtime writes its own of these, or none, into what it sends, whatever it is given. */
+const OF_THE_RUNTIME = ['connection', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade']
+const OF_RESPONSES = ['proxy-authenticate', 'proxy-connection']
+const OF_REQUESTS = ['http2-settings', 'proxy-authorization']
+
 /** Fields about one connection only (RFC 9110 §7.6.1, RFC 9112 §9, RFC 7540 §3.2.1), and one that old clients send to proxies. */
-export const HOP_BY_HOP: ReadonlySet<string> = new Set([
-  'connection',
-  'http2-settings',
-  'keep-alive',
-  'proxy-authenticate',
-  'proxy-authorization',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-])
+export const HOP_BY_HOP: ReadonlySet<string> = new Set([...OF_THE_RUNTIME, ...OF_RESPONSES, ...OF_REQUESTS])
+
+/** Most say just this, and to take it apart takes longer than to delete a field. */
+const NAMES_NOTHING = /^(?:keep-alive|close)$/i
 
 /** More than any client or proxy needs: a longer field is not read. */
 const MAX_CHARACTERS = 500
@@ -22,17 +19,17 @@ const MAX_CHARACTERS = 500
  */
 export function isConnectionStray(headers: Pick<Headers, 'get' | 'has'>): boolean {
   const connection = headers.get('Connection')
-  if (connection === null) return false
+  if (connection === null || NAMES_NOTHING.test(connection)) return false
   if (connection.length > MAX_CHARACTERS) return true
   return namedBy(connection).some((name) => !HOP_BY_HOP.has(name) && headers.has(name))
 }
 
-/** Removes the fields that a proxy must not pass on, and those that `Connection` names. */
+/** Removes from a response what a proxy must not pass on and the runtime would, such as fields that `Connection` names. */
 export function removeHopByHop(headers: Headers): void {
   const connection = headers.get('connection')
   // Whether or not they are there: to find out from the runtime which are takes longer.
-  for (const name of HOP_BY_HOP) headers.delete(name)
-  if (connection === null) return
+  for (const name of OF_RESPONSES) headers.delete(name)
+  if (connection === null || NAMES_NOTHING.test(connection)) return
   for (const name of namedBy(connection)) headers.delete(name)
 }
 

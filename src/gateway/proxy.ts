@@ -94,6 +94,5 @@ function toClient(response: Response): Response {
     ? new Response(null, { status: 101, webSocket, headers: response.headers })
     : new Response(response.body, response)
   removeHopByHop(outgoing.headers)
-  if (webSocket) outgoing.headers.set('Upgrade', 'websocket')
   return outgoing
 }

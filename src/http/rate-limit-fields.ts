@@ -21,8 +21,8 @@ export function addRateLimitFields(
   if (tiers.length === 0 || dialect === 'off') return
   if (dialect === 'draft-11') {
     // Lists: what the upstream said about its own limits stays, and ours is appended.
-    headers.append('RateLimit-Policy', tiers.map(policyItem).join(', '))
-    headers.append('RateLimit', tiers.map(limitItem).join(', '))
+    headers.append('RateLimit-Policy', listed(tiers, policyItem))
+    headers.append('RateLimit', listed(tiers, limitItem))
     return
   }
   // These fields have no word for failures, so a client would take them for requests. A refusal is about requests in
@@ -48,6 +48,13 @@ export function addRateLimitFields(
       })
       return
   }
+}
+
+/** Put together at once: an array of the items in between costs more than all of them. */
+function listed(tiers: readonly TierReport[], itemOf: (tier: TierReport) => string): string {
+  let list = ''
+  for (const tier of tiers) list += list === '' ? itemOf(tier) : `, ${itemOf(tier)}`
+  return list
 }
 
 /**

@@ -18,6 +18,8 @@ export interface Match {
 export class PolicyFinder {
   /** The methods that patterns name. Among all others, it makes no difference which one a request has. */
   readonly methods: readonly string[]
+  /** What is found of every request; undefined if that depends on it. */
+  readonly #always: readonly Match[] | undefined
   readonly #policies = new PatternRouter<Match>()
   readonly #exempt = new PatternRouter<true>()
 
@@ -28,8 +30,13 @@ export class PolicyFinder {
     if (named.has('GET')) named.add('HEAD')
     this.methods = [...named]
     for (const pattern of exempt) this.#exempt.add(pattern, true)
+    const always: Match[] = []
     for (const policy of policies) {
-      if (!policy.match) this.#policies.add({ method: '*', path: '/*' }, { policy, route: undefined, isCertain: true })
+      if (!policy.match) {
+        const match = { policy, route: undefined, isCertain: true }
+        always.push(match)
+        this.#policies.add({ method: '*', path: '/*' }, match)
+      }
       for (const pattern of policy.match ?? []) {
         this.#policies.add(
           pattern,
@@ -38,6 +45,7 @@ export class PolicyFinder {
         )
       }
     }
+    this.#always = patterns.length === 0 ? always : undefined
   }
 
   /**
@@ -46,6 +54,7 @@ export class PolicyFinder {
    */
   find({ meant, isCertain }: RequestMethods, path: RequestPath): Found {
     const { canonical, withSlash, ambiguity } = path
+    if (this.#always && !ambiguity) return this.#always
     const [method = ''] = meant
     // A policy holds for every method that a request may mean, an exemption only if there is just one.
     if (isCertain && !ambiguity && this.#isExempt(method, path)) return 'exempt'
