@@ -43,7 +43,8 @@ test('Deadlines#within() lets work that fails too late fail unheard', async () =
 })
 
 test('Deadlines#within() keeps the deadline of a later wait with the timer of an earlier one', async () => {
-  const set = vi.spyOn(globalThis, 'setTimeout')
+  // Taken away before the timers become real again: else those that it was put in place of would come back after that.
+  using set = vi.spyOn(globalThis, 'setTimeout')
   const deadlines = new Deadlines()
   await deadlines.within(500, Promise.resolve())
   await vi.advanceTimersByTimeAsync(100)
