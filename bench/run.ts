@@ -1,5 +1,5 @@
 /**
- * Sluice beside its peers, on one Redis and one workerd. About 27 minutes; with --quick, six.
+ * Sluice beside its peers, on one Redis and one workerd. About 32 minutes; with --quick, six.
  *
  *     npm run bench -- [--quick] [--only redis|gateway|stores|operate|accuracy|worst|library|rules]
  *
