@@ -6,7 +6,7 @@ const OF_REQUESTS = ['http2-settings', 'proxy-authorization']
 /** Fields about one connection only (RFC 9110 §7.6.1, RFC 9112 §9, RFC 7540 §3.2.1), and one that old clients send to proxies. */
 export const HOP_BY_HOP: ReadonlySet<string> = new Set([...OF_THE_RUNTIME, ...OF_RESPONSES, ...OF_REQUESTS])
 
-/** Most say just this, and to take it apart takes longer than to delete a field. */
+/** What most say. It names nothing but a field of the runtime's, and to take it apart takes longer than to delete one. */
 const NAMES_NOTHING = /^(?:keep-alive|close)$/i
 
 /** More than any client or proxy needs: a longer field is not read. */
@@ -24,7 +24,7 @@ export function isConnectionStray(headers: Pick<Headers, 'get' | 'has'>): boolea
   return namedBy(connection).some((name) => !HOP_BY_HOP.has(name) && headers.has(name))
 }
 
-/** Removes from a response what a proxy must not pass on and the runtime would, such as fields that `Connection` names. */
+/** Removes from a response what a proxy must not pass on and the runtime would, fields that `Connection` names too. */
 export function removeHopByHop(headers: Headers): void {
   const connection = headers.get('connection')
   // Whether or not they are there: to find out from the runtime which are takes longer.
