@@ -1,6 +1,6 @@
 import { isIPv6 } from 'node:net'
 import fc from 'fast-check'
-import { describe, expect } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
 import { isConnectionStray, removeHopByHop } from '../../src/gateway/hop-by-hop.ts'
 import { hasPassed } from '../../src/gateway/via.ts'
@@ -223,6 +223,12 @@ describe('readMethods()', () => {
     ),
   )
   const KNOWN = ['GET', 'PUT', 'DELETE']
+
+  test('readMethods() finds a method before a letter of which upper case makes two', () => {
+    const headers = { 'X-HTTP-Method-Override': 'deleteß' }
+    const { meant, isCertain } = readMethods(new Request('https://gateway.example/', { headers }), KNOWN)
+    expect([meant, isCertain]).toEqual([['GET', 'DELETE'], false])
+  })
 
   fuzz(
     "readMethods() answers the request's own method first, and after it those known that it names",

@@ -1,5 +1,7 @@
 import type fc from 'fast-check'
 import { inject } from 'vitest'
+import { ALGORITHMS } from '../../src/limit/algorithm-table.ts'
+import { longestWindowMs } from '../../src/limit/algorithms/sliding-window.ts'
 import type { Decision, DecisionRequest, Rule } from '../../src/limit/rule.ts'
 import type { Release } from '../../src/store/store.ts'
 import { backAndForthUs, type Configured, forwardUs } from './arbitraries.ts'
@@ -35,15 +37,23 @@ export interface Trial {
   readonly gapUs: fc.Arbitrary<number>
   /**
    * The rules of a decision, before and after a change of their limits. What several objects take back may leave a key
-   * that lives for as long as other limits had it: it then counts what the script has forgotten.
+   * that lives for as long as other limits had it: it then counts what the script has forgotten. Of a log, an object
+   * forgets at once what has left the longest window; the script may not have, when that window grows.
    */
   configured(rules: Configured[]): Configured[]
   readonly expectProperty: typeof expectProperty
 }
 
 const asTheyAre = (rules: Configured[]) => rules
-const unchangedIfSeveral = (rules: Configured[]) =>
-  rules.length === 1 ? rules : rules.map(({ before }) => ({ before, after: before }))
+const ofObjects = (rules: Configured[]) =>
+  rules.map(({ before, after }) => ({
+    before,
+    after: rules.length === 1 && isKeptAsLong(before, after) ? after : before,
+  }))
+
+function isKeptAsLong(before: Rule, after: Rule): boolean {
+  return !ALGORITHMS[before.algorithm].isLog || longestWindowMs(before) === longestWindowMs(after)
+}
 
 const redis = await connectRedis(inject('redisPort'))
 // It lives as long as the worker, which runs several files.
@@ -65,7 +75,7 @@ export const REDIS: Trial = {
 export const OBJECTS: Trial = {
   open: () => new ObjectScript(),
   gapUs: forwardUs,
-  configured: unchangedIfSeveral,
+  configured: ofObjects,
   expectProperty: (property, numRuns) => expectProperty(property, numRuns, 1 / 3),
 }
 

@@ -42,6 +42,9 @@ test.each([
   ['/a/.%2Fb', '/a/'],
   ['/a/caf%E9', '/a/caf'],
   ['/a%E9;b//c', '/a'],
+  ['/login%20', '/login'],
+  ['/a/%20/./%3F/login', '/a/'],
+  ['/a%20/%20./%3Fb', '/a'],
 ])('the path reader tells what %s begins with, whoever reads it: %s', (path, prefix) => {
   expect(read(path).ambiguity).toMatchObject({ prefix, mayGoUp: false })
 })

@@ -50,9 +50,15 @@ export function readMethods(
   if (values.length === 0) return { meant: [method], isCertain: true }
 
   const isReadable = values.length <= MOST_PARAMETERS && values.every((value) => value.length <= MOST_CHARACTERS)
-  const named = isReadable ? values.flatMap((value) => value.toUpperCase().match(/[A-Z]+/g) ?? []) : known
+  const named = isReadable ? values.flatMap(wordsIn) : known
   const meant = new Set([method, ...known.filter((each) => named.includes(each))])
   return { meant: [...meant], isCertain: isReadable && named.every((each) => each === method) }
+}
+
+/** In upper case, and also as they are before that: it makes letters of "ß", which then belong to a word. */
+function wordsIn(value: string): string[] {
+  const words = `${value} ${value.toUpperCase()}`.match(/[A-Za-z]+/g) ?? []
+  return words.map((word) => word.toUpperCase())
 }
 
 /** An escape of a character, itself escaped or not. */

@@ -44,8 +44,8 @@ const UP = /[/\\][\0-\x20\x7f]*\.[\0-\x20\x7f]*\.(?:$|[\0-\x20\x7f/\\;?#])/
  */
 export function createPathReader(literals: readonly Sign[] = []): PathReader {
   const signs = [...SIGNS.filter((sign) => !literals.includes(sign)), CONTROL].join('|')
-  // Some cut off spaces at the end.
-  const sign = new RegExp(`${signs}|(?<!%20)(?:%20)+(?=$|${signs})`)
+  // Some cut off spaces at the end, and some before that a slash, or a dot with its slash.
+  const sign = new RegExp(`${signs}|(?<!%20[/.]*)%20(?:%20|[/.])*(?=$|${signs})`)
 
   return function readPath(pathname) {
     const canonical = canonicalPath(pathname)
