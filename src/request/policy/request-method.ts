@@ -55,7 +55,7 @@ export function readMethods(
   return { meant: [...meant], isCertain: isReadable && named.every((each) => each === method) }
 }
 
-/** In upper case, and also as they are before that: it makes letters of "ß", which then belong to a word. */
+/** In upper case. Read before and after that, because it makes two letters of "ß", which then belong to a word. */
 function wordsIn(value: string): string[] {
   const words = `${value} ${value.toUpperCase()}`.match(/[A-Za-z]+/g) ?? []
   return words.map((word) => word.toUpperCase())
