@@ -19,7 +19,7 @@ const MAX_CHARACTERS = 500
  */
 export function isConnectionStray(headers: Pick<Headers, 'get' | 'has'>): boolean {
   const connection = headers.get('Connection')
-  if (connection === null || NAMES_NOTHING.test(connection)) return false
+  if (connection === null) return false
   if (connection.length > MAX_CHARACTERS) return true
   return namedBy(connection).some((name) => !HOP_BY_HOP.has(name) && headers.has(name))
 }
@@ -29,11 +29,12 @@ export function removeHopByHop(headers: Headers): void {
   const connection = headers.get('connection')
   // Whether or not they are there: to find out from the runtime which are takes longer.
   for (const name of OF_RESPONSES) headers.delete(name)
-  if (connection === null || NAMES_NOTHING.test(connection)) return
+  if (connection === null) return
   for (const name of namedBy(connection)) headers.delete(name)
 }
 
 function namedBy(connection: string): readonly string[] {
+  if (NAMES_NOTHING.test(connection)) return []
   const names = connection.split(',').map((name) => name.trim().toLowerCase())
   return names.filter((name) => /^[!#$%&'*+.^_`|~\w-]+$/.test(name))
 }

@@ -33,7 +33,7 @@ export function addRateLimitFields(
   switch (dialect) {
     case 'draft-6':
       addUnlessSent(headers, {
-        'RateLimit-Policy': told.map(({ limit, windowMs }) => `${limit}${windowParameter(windowMs)}`).join(', '),
+        'RateLimit-Policy': listed(told, ({ limit, windowMs }) => `${limit}${windowParameter(windowMs)}`),
         'RateLimit-Limit': String(tightest.limit),
         'RateLimit-Remaining': String(tightest.remaining),
         'RateLimit-Reset': String(wholeSeconds(tightest.resetMs)),

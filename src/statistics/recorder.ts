@@ -61,10 +61,8 @@ export class Recorder implements Observer {
   }
 
   decided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void {
-    const nowMs = this.#options.now()
-    const minute = this.#minuteAt(nowMs)
+    const minute = this.#minuteSentBy(context)
     this.#label(minute, minute.countDecided(observed), observed, context)
-    this.#schedule(nowMs, context)
   }
 
   /** A caller's token is verified for it once a minute at most, so that its flood does not pay for that. */
@@ -86,24 +84,17 @@ export class Recorder implements Observer {
   }
 
   answered(_observed: Observed, status: number, context: Pick<CallContext, 'waitUntil'>): void {
-    if (status < 500) return
-    const nowMs = this.#options.now()
-    this.#minuteAt(nowMs).countUpstream5xx()
-    // What was counted of the request before may have been sent meanwhile.
-    this.#schedule(nowMs, context)
+    // Scheduled again: what was counted of the request before may have been sent meanwhile.
+    if (status >= 500) this.#minuteSentBy(context).countUpstream5xx()
   }
 
   undecided(outcome: 'bad_request' | 'failed', context: Pick<CallContext, 'waitUntil'>): void {
-    const nowMs = this.#options.now()
-    this.#minuteAt(nowMs).countUndecided(outcome)
-    this.#schedule(nowMs, context)
+    this.#minuteSentBy(context).countUndecided(outcome)
   }
 
   /** Policies in shadow have decided a request, after those in force. */
   shadowCompared(differs: Differs, context: Pick<CallContext, 'waitUntil'>): void {
-    const nowMs = this.#options.now()
-    this.#minuteAt(nowMs).countShadow(differs)
-    this.#schedule(nowMs, context)
+    this.#minuteSentBy(context).countShadow(differs)
   }
 
   /** The store has answered. */
@@ -113,6 +104,13 @@ export class Recorder implements Observer {
 
   storeFailed(): void {
     this.#minuteAt(this.#options.now()).countStoreFailure()
+  }
+
+  /** The minute to count in; the request sees to it that what is counted is sent. */
+  #minuteSentBy(context: Pick<CallContext, 'waitUntil'>): Minute {
+    const nowMs = this.#options.now()
+    this.#schedule(nowMs, context)
+    return this.#minuteAt(nowMs)
   }
 
   #minuteAt(nowMs: number): Minute {

@@ -30,13 +30,8 @@ export class PolicyFinder {
     if (named.has('GET')) named.add('HEAD')
     this.methods = [...named]
     for (const pattern of exempt) this.#exempt.add(pattern, true)
-    const always: Match[] = []
     for (const policy of policies) {
-      if (!policy.match) {
-        const match = { policy, route: undefined, isCertain: true }
-        always.push(match)
-        this.#policies.add({ method: '*', path: '/*' }, match)
-      }
+      if (!policy.match) this.#policies.add({ method: '*', path: '/*' }, everywhere(policy))
       for (const pattern of policy.match ?? []) {
         this.#policies.add(
           pattern,
@@ -45,7 +40,7 @@ export class PolicyFinder {
         )
       }
     }
-    this.#always = patterns.length === 0 ? always : undefined
+    this.#always = patterns.length === 0 ? policies.filter(({ match }) => !match).map(everywhere) : undefined
   }
 
   /**
@@ -83,6 +78,10 @@ export class PolicyFinder {
     const [those, these] = [canonical, withSlash].map((path) => this.#policies.match(method, path).length)
     return isParameterExempt || those === these
   }
+}
+
+function everywhere(policy: Policy): Match {
+  return { policy, route: undefined, isCertain: true }
 }
 
 export type Found = readonly Match[] | 'exempt' | 'ambiguous'
