@@ -21,7 +21,7 @@ const EARTH_KM = 6_371
 /**
  * From one place to another in the same metro and back, and what each 1,000 km add. Fitted to the round trips between
  * regions that Microsoft's client of Cosmos DB for .NET carries (`RegionProximityUtil`, a copy of 2026), such as 80 ms
- * from Paris to Virginia and 238 ms to Sydney; `test/simulation/scale.test.ts` compares.
+ * from Paris to Virginia and 238 ms to Sydney; `test/system/simulation/scale.test.ts` compares.
  */
 const LEAST_MS = 2
 const MS_PER_1000_KM = 15

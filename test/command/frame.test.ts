@@ -40,7 +40,7 @@ test.each(['bash', 'zsh', 'fish'])('sluice completion %s prints a script for it'
   expect(stdout).toContain('sluice complete --')
 })
 
-test('the script for bash completes', async () => {
+test('the script for bash completes', { tags: ['slow'] }, async () => {
   const { stdout: script } = await runCommand(['completion', 'bash'])
   // What bash-completion has, and the command itself, which is not on the PATH.
   const setUp = `_get_comp_words_by_ref() { cur=che prev=sluice words=(sluice che) cword=1; }

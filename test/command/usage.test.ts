@@ -20,7 +20,7 @@ const IP = '203.0.113.7'
 const POLICIES = [
   { name: 'login', limits: '5/1h', by: 'ip', match: 'POST /login' },
   { name: 'key', limits: '7/1h', by: 'header:x-api-key', missing: 'skip', algorithm: 'quota' },
-  { name: 'route', limits: '9/1h', by: 'token+route', match: 'GET /a, GET /b', algorithm: 'fixed-window' },
+  { name: 'route', limits: '9/53w', by: 'token+route', match: 'GET /a, GET /b', algorithm: 'fixed-window' },
   { name: 'bucket', limits: '1/1h', burst: 20, algorithm: 'token-bucket' },
   { name: 'ban', limits: '3/1h', by: 'cookie:sid', missing: 'skip', match: 'GET /ban', block: '1d' },
 ]
@@ -111,8 +111,8 @@ describe.each(CONNECTIONS)('over %s', (kind, where) => {
       'default-1d': 3,
       'login-1h': 1,
       'key-1h': 3,
-      'route-1h GET /a': 2,
-      'route-1h GET /b': 0,
+      'route-53w GET /a': 2,
+      'route-53w GET /b': 0,
       'bucket-1h': 3,
     })
     expect(JSON.parse(outcome.stdout).leftOut).toMatchObject([{ policy: 'ban' }])

@@ -1,6 +1,6 @@
 /** Policies by claims of verified tokens, in the production bundle, with a site that publishes keys. */
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { editRules } from '../../src/rules/editor.ts'
 import { withEntry } from '../../src/rules/edits.ts'
 import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
@@ -94,9 +94,13 @@ test('a new key is found when the first token names it, and one that was withdra
   expect(site.asked).toBe(2)
 })
 
-test.each(['away', 'broken', 'silent'] as const)(
-  'while the site with the keys is %s, tokens are as none; those that are known still hold',
-  async (mood) => {
+describe.each([
+  { mood: 'away', tags: [] },
+  { mood: 'broken', tags: [] },
+  // It is waited for two seconds.
+  { mood: 'silent', tags: ['slow'] },
+] as const)('while the site with the keys is $mood', ({ mood, tags }) => {
+  test('tokens are as none; those that are known still hold', { tags: [...tags] }, async () => {
     const site = await publishedKeys(first)
     site.mood = mood
     const call = await subject({}, site)
@@ -108,8 +112,8 @@ test.each(['away', 'broken', 'silent'] as const)(
     site.mood = mood
     expect(await call(tokens[0] as string)).toEqual([200, 0])
     expect(await call(tokens[1] as string)).toEqual([200, 1])
-  },
-)
+  })
+})
 
 test('tokens that a shared secret has signed need no site', async () => {
   const call = await subject({ JWT_SECRET: SECRET, JWT_ISSUER: 'me', JWT_AUDIENCE: 'api' })

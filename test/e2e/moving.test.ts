@@ -148,7 +148,7 @@ describe.each([
   })
 })
 
-test('a move is counted, and an outage of the other store changes nothing', async () => {
+test('a move is counted, and an outage of the other store changes nothing', { tags: ['slow'] }, async () => {
   const token = randomUUID()
   await site.withoutObjects(async () => {
     expect(await statuses(BEFORE, 6, token)).toEqual([200, 200, 200, 200, 200, 429])

@@ -121,7 +121,7 @@ describe('gateways that share Durable Objects, and no Redis', () => {
     expect(await statuses(2, 'blocked-1')).toEqual([403, 403])
   })
 
-  test('tell what all of them have counted', async () => {
+  test('tell what all of them have counted', { tags: ['slow'] }, async () => {
     const read = async (at: number, path: string, token: string) => {
       const url = new URL(`/_sluice/${path}`, site.urls[at])
       return (await fetch(url, { headers: { Authorization: `Bearer ${token}` } })).text()

@@ -272,7 +272,9 @@ test('reserve keeps the last fifth of a budget for critical requests: others get
   expect(await statuses(1, () => call('/'))).toEqual([429])
 })
 
-test('fixed-window lets twice its limit pass around the end of a window, sliding-window does not', async () => {
+test('fixed-window lets twice its limit pass around the end of a window, sliding-window does not', {
+  tags: ['slow'],
+}, async () => {
   // A machine too slow for one window may do with a longer one.
   const windowsMs = [1_000, 2_000, 4_000, 8_000, 16_000]
   const call = await gatewayWith(
@@ -321,7 +323,9 @@ test('fixed-window lets twice its limit pass around the end of a window, sliding
   ])
 })
 
-test('SHEDDING refuses sheddable requests while the upstream is overloaded, and no critical one', async () => {
+test('SHEDDING refuses sheddable requests while the upstream is overloaded, and no critical one', {
+  tags: ['slow'],
+}, async () => {
   const call = await gatewayWith(
     [
       { name: 'pay', match: '/pay', priority: 'critical' },
@@ -343,7 +347,7 @@ test('SHEDDING refuses sheddable requests while the upstream is overloaded, and 
   for (let i = 0; i < 50; i++) expect(await (await call('/pay')).text()).toBe('upstream')
 })
 
-test('SHEDDING takes what the API answers to one caller for no overload', async () => {
+test('SHEDDING takes what the API answers to one caller for no overload', { tags: ['slow'] }, async () => {
   const call = await gatewayWith([{ name: 'export', match: '/export', priority: 'sheddable' }], { SHEDDING: 'on' })
   respond = (response, _, url) => {
     if (url.endsWith('?often')) response.writeHead(429, { 'Retry-After': '1' })
@@ -412,7 +416,9 @@ test('concurrency: a slot is free again at its deadline', async () => {
   expect((await call('/')).status).toBe(200)
 })
 
-test('concurrency: a WebSocket holds its slot until it is closed, beyond the deadline', async () => {
+test('concurrency: a WebSocket holds its slot until it is closed, beyond the deadline', {
+  tags: ['slow'],
+}, async () => {
   const echo = await startEchoUpstream()
   const policies = [{ name: 'open', limits: '1', algorithm: 'concurrency', deadline: '3s' }]
   const call = await gatewayWith(policies, { UPSTREAM_URL: echo.url })

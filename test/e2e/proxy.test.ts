@@ -386,7 +386,7 @@ describe('an upstream', () => {
   })
 
   test('that does not begin to answer in time is a 504, and hears that nobody waits any more', async () => {
-    const own = await startOwnGateway({ UPSTREAM_URL: upstream.url, UPSTREAM_TIMEOUT_MS: 2_000 })
+    const own = await startOwnGateway({ UPSTREAM_URL: upstream.url, UPSTREAM_TIMEOUT_MS: 1_000 })
     const answer = send(own.url)
     const { response } = await upstream.next()
     const closed = once(response, 'close')
@@ -394,7 +394,7 @@ describe('an upstream', () => {
     await closed
   })
 
-  test('may take its time once it has begun to answer', async () => {
+  test('may take its time once it has begun to answer', { tags: ['slow'] }, async () => {
     const timeoutMs = 3_000
     const own = await startOwnGateway({ UPSTREAM_URL: upstream.url, UPSTREAM_TIMEOUT_MS: timeoutMs })
     const client = openRequest(own.url, {})

@@ -84,7 +84,9 @@ async function statuses(token: string, count: number): Promise<number[]> {
 
 const callerOf = (token: string) => ({ by: 'token', digest: digest(['token', token]) })
 
-test('four points of presence block a caller within twice the refresh, without an error, and go on when Redis is killed', async () => {
+test('four points of presence block a caller within twice the refresh, without an error, and go on when Redis is killed', {
+  tags: ['slow'],
+}, async () => {
   const REFRESH_MS = 500
   await startPoints(4, { RATE_LIMITS: '100000/1m', RULES_REFRESH_MS: REFRESH_MS, ON_STORE_ERROR: 'local' })
   const [victim, other] = [randomUUID(), randomUUID()]

@@ -22,7 +22,7 @@ const BUDGET = [
 ]
 
 /** What grows with each admission shows after a hundred; 10,000 are for the long form. */
-const ADMISSIONS = inject('fuzz').scale > 1 ? 10_000 : 1_500
+const ADMISSIONS = inject('fuzz').isLong ? 10_000 : 1_500
 
 test(`a quota, a fixed window and a token bucket take as many bytes after 10 admissions as after ${ADMISSIONS}`, async () => {
   const script = new ScriptStore(redis)

@@ -1,11 +1,15 @@
 import type { UserConsoleLog } from 'vitest'
-import type { Reporter, TestModule } from 'vitest/node'
+import type { Reporter, TestCase, TestModule } from 'vitest/node'
 import { SecretWatch } from './secret-watch.ts'
+
+/** The last line of a run. */
+export const CLOSING_LINE = /^(\d+) passed, (\d+) failed(?:, (\d+) inconclusive)?$/m
 
 /**
  * Ends a run with the line `N passed, M failed`. A file that could not be run, and an error outside of any test, count
- * as failed, and so does each planted secret that the run's output or a Worker's log shows; a skipped test is neither
- * and is told apart.
+ * as failed, and so does each planted secret that the run's output or a Worker's log shows. A test that the machine did
+ * not let come to a verdict is told with what was seen, and counted apart; any other that was skipped has failed, unless
+ * its tag left it to another run.
  */
 export default class SummaryReporter implements Reporter {
   readonly #watch: SecretWatch
@@ -24,10 +28,26 @@ export default class SummaryReporter implements Reporter {
     const broken = modules.filter((module) => module.errors().length > 0).length + unhandledErrors.length
     const leaks = this.#watch.end()
     for (const leak of leaks) console.error(`a secret was shown: ${leak}`)
-    if (leaks.length > 0) process.exitCode = 1
-    const skipped = count('skipped')
-    console.log(
-      `\n${count('passed')} passed, ${count('failed') + broken + leaks.length} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`,
-    )
+    const skipped = tests.filter((test) => test.result().state === 'skipped' && !isLeftToAnotherRun(test))
+    const inconclusive = skipped.filter((test) => noteOf(test) !== undefined)
+    for (const test of inconclusive) console.log(`inconclusive: ${test.fullName}: ${noteOf(test)}`)
+    const unasked = skipped.filter((test) => noteOf(test) === undefined)
+    for (const test of unasked) console.error(`skipped without a reason: ${test.fullName}`)
+    if (leaks.length + unasked.length > 0) process.exitCode = 1
+    const failed = count('failed') + broken + leaks.length + unasked.length
+    const apart = inconclusive.length > 0 ? `, ${inconclusive.length} inconclusive` : ''
+    console.log(`\n${count('passed')} passed, ${failed} failed${apart}`)
   }
+}
+
+function noteOf(test: TestCase): string | undefined {
+  const result = test.result()
+  return result.state === 'skipped' ? result.note : undefined
+}
+
+/** `npm test` leaves slow tests to `npm run test:system`, which leaves it all others. */
+function isLeftToAnotherRun({ options, project }: TestCase): boolean {
+  const filter = project.vitest.config.tagsFilter?.join() ?? ''
+  if (filter === '') return false
+  return (options.tags ?? []).includes('slow') === filter.startsWith('!')
 }

@@ -52,10 +52,10 @@ export class VirtualClock implements Clock {
   async #fire(goesOn: (dueMs: number) => boolean): Promise<void> {
     for (;;) {
       await settled()
-      const next = [...this.#timers].reduce<Timer | undefined>(
-        (first, timer) => (first && first.dueMs <= timer.dueMs ? first : timer),
-        undefined,
-      )
+      let next: Timer | undefined
+      for (const timer of this.#timers) {
+        if (!next || timer.dueMs < next.dueMs) next = timer
+      }
       if (!next || !goesOn(next.dueMs)) return
       this.#timers.delete(next)
       this.#nowMs = Math.max(this.#nowMs, next.dueMs)

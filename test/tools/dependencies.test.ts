@@ -15,7 +15,7 @@ async function readJson(...path: readonly string[]) {
   return JSON.parse(await readFile(join(import.meta.dirname, '../..', ...path), 'utf8'))
 }
 
-describe.each(['.', 'bench', 'test/dodging', 'tools/api-docs'])('dependencies of %s', (folder) => {
+describe.each(['.', 'bench', 'test/system/dodging', 'tools/api-docs'])('dependencies of %s', (folder) => {
   test('are pinned to one version each, the one that is locked', async () => {
     const { dependencies, devDependencies } = await readJson(folder, 'package.json')
     const { packages } = await readJson(folder, 'package-lock.json')

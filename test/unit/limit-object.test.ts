@@ -108,7 +108,9 @@ test('an object that is only looked at keeps nothing', async () => {
 })
 
 // Both wait, and no other test may end their objects meanwhile.
-test.concurrent('what a decider has reserved and never closed lapses, if a sibling has not granted it', async () => {
+test.concurrent('what a decider has reserved and never closed lapses, if a sibling has not granted it', {
+  tags: ['slow'],
+}, async () => {
   const [held, free] = [
     ruleOf('quota', [{ limit: 3, windowMs: 3_600_000 }]),
     ruleOf('quota', [{ limit: 3, windowMs: 3_600_000 }]),
@@ -126,7 +128,9 @@ test.concurrent('what a decider has reserved and never closed lapses, if a sibli
   expect(await reserve(free, 2, held)).toMatchObject({ charged: 0, isVoid: true })
 })
 
-test.concurrent('what an object knew before it failed is never written over what it has counted since', async () => {
+test.concurrent('what an object knew before it failed is never written over what it has counted since', {
+  tags: ['slow'],
+}, async () => {
   const [rule, sibling] = [1, 2].map(() => ruleOf('quota', [{ limit: 5, windowMs: 3_600_000 }])) as [Rule, Rule]
   const shared = { id: 1, siblings: [sibling.key], hasNewcomers: false }
   await objects.of(rule.key).reserve({ mode: 'all', permits: 1, rule, shared })

@@ -363,7 +363,7 @@ describe('keys', () => {
     expect(await of(sign({ sub: 'alice' }))).toEqual(ALICE)
   })
 
-  test('of a site that never answers are waited for no longer than two seconds', async () => {
+  test('of a site that never answers are waited for no longer than two seconds', { tags: ['slow'] }, async () => {
     const { read, sub, site } = subject()
     site.answer = () => new Promise(() => {})
     const [one, two] = [`Bearer ${await sign({ sub: 'alice' })}`, `Bearer ${await sign({ sub: 'bob' })}`]

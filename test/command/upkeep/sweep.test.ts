@@ -217,7 +217,7 @@ describe('over REST', () => {
     await plain.stop()
   })
 
-  test('sweep() waits until a server that went away is back', async () => {
+  test('sweep() waits until a server that went away is back', { tags: ['slow'] }, async () => {
     const port = await freePort()
     let gone = await startRestFront({ redisPort: server.port, token: front.token, port })
     await fill(redis, 'a', 3_000)
@@ -254,7 +254,7 @@ describe('over REST', () => {
 })
 
 describe('over redis://', () => {
-  test('sweep() goes on after its connections were cut', async () => {
+  test('sweep() goes on after its connections were cut', { tags: ['slow'] }, async () => {
     await fill(redis, 'a', 5_000)
     let cuts = 0
     const { tally, isComplete, restarts } = await sweep({
@@ -272,7 +272,9 @@ describe('over redis://', () => {
     expect((await expiries(redis, keys)).filter((at) => at <= 0)).toEqual([])
   })
 
-  test('sweep() begins anew when another process of Redis answers, for which its cursor means nothing', async () => {
+  test('sweep() begins anew when another process of Redis answers, for which its cursor means nothing', {
+    tags: ['slow'],
+  }, async () => {
     const port = await freePort()
     let other = await startRedisServer({ port })
     let client = await connectBytes(port)
@@ -356,7 +358,7 @@ describe('over redis://', () => {
     expect(waitedMs).toBeGreaterThan(0)
   })
 
-  test('sweep() gives a server up that stays away for a minute', async () => {
+  test('sweep() gives a server up that stays away for a minute', { tags: ['slow'] }, async () => {
     let nowMs = 0
     const other = await startRedisServer()
     const database = await openRedisDatabase(`redis://127.0.0.1:${other.port}`)

@@ -1,0 +1,53 @@
+import { randomUUID } from 'node:crypto'
+import { createClient } from '@redis/client'
+import { inject } from 'vitest'
+import { COUNT_NAMES } from '../../src/statistics/count-names.ts'
+import { startOf } from '../../src/store/counters.ts'
+import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
+import { RedisCounters } from '../../src/store/redis/counters/redis-counters.ts'
+import { PLANTED } from '../setup/secret-watch.ts'
+import { startGateway } from './gateway.ts'
+import { ADMIN_TOKEN } from './operator.ts'
+import type { PointOfPresence } from './point-of-presence.ts'
+import { startUpstream } from './upstream.ts'
+
+export const METRICS_TOKEN = `${PLANTED}-of-metrics-0123456789abcdef`
+
+/** What isolates have counted; a pattern may hold signs that the text must escape. */
+const COUNTS = new Map([
+  [COUNT_NAMES.requests.admitted, 900],
+  [COUNT_NAMES.requests.limited, 100],
+  [COUNT_NAMES.degraded('local, open'), 3],
+  [COUNT_NAMES.upstream5xx, 4],
+  [COUNT_NAMES.policy('login', 'limited', 'POST /a\\b"c'), 100],
+  [COUNT_NAMES.tier('login-1m'), 100],
+  [COUNT_NAMES.storeCalls, 800],
+  [COUNT_NAMES.storeFailures, 1],
+  [COUNT_NAMES.latency(0), 600],
+  [COUNT_NAMES.latency(3), 190],
+  [COUNT_NAMES.latency(12), 9],
+  [COUNT_NAMES.latencyMs, 71_500],
+  [COUNT_NAMES.savedByDenyCache, 60],
+  [COUNT_NAMES.savedByLeases, 140],
+  [COUNT_NAMES.permitsLeased, 150],
+])
+
+/** A gateway with statistics, whose isolates have counted this already. */
+export async function startCountedGateway(): Promise<Pick<PointOfPresence, 'url' | 'stop'>> {
+  const keyPrefix = `metrics-${randomUUID()}`
+  const redis = await createClient({ url: `redis://127.0.0.1:${inject('redisPort')}` }).connect()
+  const counters = new RedisCounters({ client: nodeRedisClient(redis), keyPrefix, timeoutMs: 60_000 })
+  const minute = { startMs: startOf('minute', Date.now()), counts: COUNTS, sketches: new Map() }
+  await counters.add({ source: 'test', number: 1, minutes: [minute] })
+  redis.destroy()
+  const upstream = await startUpstream((_request, response) => response.end())
+  const gateway = await startGateway({
+    ...{ UPSTREAM_URL: upstream.url, STATISTICS: 'on', METRICS_TOKEN, ADMIN_TOKEN, KEY_PREFIX: keyPrefix },
+  })
+  return {
+    url: gateway.url,
+    async stop() {
+      await Promise.all([gateway.stop(), upstream.stop()])
+    },
+  }
+}

@@ -1,0 +1,48 @@
+/**
+ * The long form: `npm run test:dodging`; `-- --only express5,h3v1` for some. DODGING_SEED replays the same spellings.
+ */
+import { parseArgs } from 'node:util'
+import { buildBundle, removeBundle } from '../../support/build-bundle.ts'
+import { dodge } from './dodge.ts'
+import { FRAMEWORKS, installFrameworks, versionOf } from './frameworks.ts'
+
+/** Of each framework, as many as tell what kinds there are. */
+const SHOWN_BYPASSES = 10
+
+const { values } = parseArgs({
+  options: { spellings: { type: 'string', default: '30000' }, only: { type: 'string' } },
+})
+const spellings = Number(values.spellings)
+const only = values.only?.split(',')
+const seed = Number(process.env.DODGING_SEED ?? Math.floor(Math.random() * 2 ** 32))
+console.log(`DODGING_SEED=${seed}`)
+
+installFrameworks()
+const bundle = await buildBundle()
+const rows: Record<string, string | number>[] = []
+try {
+  for (const framework of FRAMEWORKS.filter(({ name }) => only?.includes(name) ?? true)) {
+    const { name } = framework
+    const version = await versionOf(framework)
+    if (version === undefined) {
+      console.log(`${name} is left out: this machine's Python does not have it`)
+      continue
+    }
+    const { reached, refused, bypasses } = await dodge(framework, { bundle, seed, spellings })
+    rows.push({
+      framework: name,
+      version,
+      spellings,
+      'reached a handler': reached,
+      'refused 400': refused,
+      bypasses: bypasses.length,
+    })
+    for (const { handler, bytes } of bypasses.slice(0, SHOWN_BYPASSES)) {
+      console.error(`${name}: ${handler} was served uncharged to ${JSON.stringify(bytes)}`)
+    }
+    if (bypasses.length > 0) process.exitCode = 1
+  }
+} finally {
+  await removeBundle(bundle)
+}
+console.table(rows)

@@ -1,0 +1,107 @@
+import type { Recorded } from '../../../support/object-site.ts'
+import type { Admission, Tier } from '../windows.ts'
+
+/** What one object was asked to charge, and what became of it. */
+interface Asked {
+  readonly id: number
+  readonly key: string
+  /** Place among all that this object was asked. */
+  readonly place: number
+  /** By the object's clock. */
+  readonly ms: number
+  readonly cost: number
+  /** Whether there was room, as far as the object knew. */
+  readonly isGranted: boolean
+  isKept: boolean
+}
+
+/** One decision, as its objects saw it. */
+export interface ObjectDecision {
+  /** In the order in which the objects answered. */
+  readonly asked: readonly Asked[]
+  readonly isAdmitted: boolean
+}
+
+/** What all objects did, in order. */
+export class ObjectRecord {
+  /** Calls to objects. */
+  calls = 0
+  /** Those of them that are not the one in which each rule of a request is asked. */
+  extraCalls = 0
+  readonly #asked = new Map<string, Asked[]>()
+  readonly #decisions = new Map<number, Asked[]>()
+
+  add(recorded: readonly Recorded[]): void {
+    this.calls += recorded.length
+    for (const { key, call, answer } of recorded) {
+      if (call[0] !== 'reserve') this.extraCalls++
+      if (call[0] === 'reserve')
+        this.#reserve(key, call[1], answer as Extract<Recorded, { call: typeof call }>['answer'])
+      else if (call[0] === 'close' && call[1].permits === 0) {
+        const asked = this.#decisions.get(call[1].id)?.find((one) => one.key === key)
+        if (asked) asked.isKept = false
+      }
+    }
+  }
+
+  get keys(): readonly string[] {
+    return [...this.#asked.keys()]
+  }
+
+  /** In the order in which they began. */
+  get decisions(): readonly ObjectDecision[] {
+    return [...this.#decisions.values()].map((asked) => ({ asked, isAdmitted: asked.every(({ isKept }) => isKept) }))
+  }
+
+  /** What stayed charged under a key, oldest first. */
+  kept(key: string): readonly Admission[] {
+    const own = (this.#asked.get(key) ?? []).filter(({ isKept }) => isKept)
+    return own.map(({ ms, cost }) => ({ earliestMs: ms, latestMs: ms, cost }))
+  }
+
+  /** Refusals by an object although what stayed charged before left room in every tier. */
+  undue(tiersOf: (key: string) => readonly Tier[]): number {
+    return this.decisions.filter(({ asked }) => {
+      const refusing = asked.filter(({ isGranted }) => !isGranted)
+      return refusing.length > 0 && refusing.every((one) => this.#hadRoom(one, tiersOf(one.key)))
+    }).length
+  }
+
+  #hadRoom({ key, place, ms, cost }: Asked, tiers: readonly Tier[]): boolean {
+    const own = this.#asked.get(key) ?? []
+    const longestMs = Math.max(...tiers.map(({ windowMs }) => windowMs))
+    const used = tiers.map(() => 0)
+    for (let i = place - 1; i >= 0; i--) {
+      const before = own[i] as Asked
+      if (before.ms <= ms - longestMs) break
+      if (!before.isKept) continue
+      tiers.forEach(({ windowMs }, tier) => {
+        if (before.ms > ms - windowMs) used[tier] = (used[tier] ?? 0) + before.cost
+      })
+    }
+    return tiers.every(({ limit }, tier) => (used[tier] ?? 0) + cost <= limit)
+  }
+
+  #reserve(
+    key: string,
+    { rule: { cost }, shared, mode }: Extract<Recorded, { call: readonly ['reserve', unknown] }>['call'][1],
+    { nowMs, charged, fitting }: { readonly nowMs: number; readonly charged: number; readonly fitting: number },
+  ): void {
+    if (!shared || mode === 'peek') return
+    const own = this.#asked.get(key) ?? []
+    this.#asked.set(key, own)
+    const asked = {
+      id: shared.id,
+      key,
+      place: own.length,
+      ms: nowMs,
+      cost,
+      isGranted: fitting > 0,
+      isKept: charged > 0,
+    }
+    own.push(asked)
+    const decision = this.#decisions.get(shared.id)
+    if (decision) decision.push(asked)
+    else this.#decisions.set(shared.id, [asked])
+  }
+}

@@ -1,0 +1,159 @@
+import type { Bundle } from '../../../support/build-bundle.ts'
+import { startObjectSite } from '../../../support/object-site.ts'
+import { startUpstream } from '../../../support/upstream.ts'
+import {
+  MAX_COST,
+  POLICIES,
+  POLICY_NAMES,
+  type Policies,
+  policyOf,
+  policyTables,
+  stretched,
+  teamsOf,
+  tiersOf,
+} from '../policies.ts'
+import { type Outcome, sendTraffic } from '../traffic.ts'
+import { checkWindows, type Tier, type WindowCheck } from '../windows.ts'
+import { ObjectRecord } from './object-record.ts'
+
+const POINTS = 4
+/** Between two readings of what the objects did. */
+const READ_EVERY_MS = 1_000
+
+export interface ObjectRunOptions {
+  readonly bundle: Bundle
+  readonly requests: number
+  readonly callers: number
+  readonly seed: number
+  /** All objects are ended at once every so many readings; 0 for never. */
+  readonly abortEvery: number
+  /** Windows are so many times as long, for a machine too slow to fill shorter ones. */
+  readonly stretch?: number
+}
+
+export interface ObjectFindings {
+  readonly outcomes: readonly Outcome[]
+  readonly record: ObjectRecord
+  readonly policies: Policies
+  /** Objects that were ended. */
+  readonly aborted: number
+  readonly tiers: readonly {
+    readonly policy: string
+    readonly tier: Tier
+    readonly check: WindowCheck
+    readonly byClients: WindowCheck
+  }[]
+  /** Refusals by reservations that were then taken back. */
+  readonly undue: number
+  /** Units that callers were let through with, less those that stayed charged to them: above 0, something was lost. */
+  readonly lostUnits: number
+  /** Units that stayed charged and let nobody through. */
+  readonly leakedUnits: number
+}
+
+/** Sends the traffic through four gateways that share Durable Objects, and checks each window. */
+export async function runOverObjects({
+  bundle,
+  requests,
+  callers,
+  seed,
+  abortEvery,
+  stretch = 1,
+}: ObjectRunOptions): Promise<ObjectFindings> {
+  const policies = stretched(POLICIES, stretch)
+  const upstream = await startUpstream((_, response) => response.setHeader('X-Arrived-Ms', Date.now()).end('hello'))
+  const variables = {
+    UPSTREAM_URL: upstream.url,
+    STORE: 'durable-object',
+    POLICIES: policyTables(policies),
+    STORE_TIMEOUT_MS: 30_000,
+    ON_STORE_ERROR: 'closed',
+  }
+  const site = await startObjectSite(bundle, variables, POINTS, true)
+  try {
+    const record = new ObjectRecord()
+    let [readings, aborted, isOver] = [0, 0, false]
+    const reading = (async () => {
+      while (!isOver) {
+        await new Promise((resolve) => setTimeout(resolve, READ_EVERY_MS))
+        record.add(await site.record())
+        if (abortEvery > 0 && ++readings % abortEvery === 0 && !isOver) aborted += await site.abort()
+      }
+    })()
+    const [teams, windowMs] = [teamsOf(policies, callers), Math.min(...policies.caller.map(({ windowMs }) => windowMs))]
+    const traffic = { gateways: site.urls, requests, callers, teams, maxCost: MAX_COST, windowMs, seed }
+    const outcomes = await sendTraffic(traffic)
+    isOver = true
+    await reading
+    record.add(await site.record())
+    return { outcomes, record, policies, aborted, ...examine(outcomes, record, policies) }
+  } finally {
+    await site.stop()
+    await upstream.stop()
+  }
+}
+
+function examine(
+  outcomes: readonly Outcome[],
+  record: ObjectRecord,
+  policies: Policies,
+): Pick<ObjectFindings, 'tiers' | 'undue' | 'lostUnits' | 'leakedUnits'> {
+  const admitted = outcomes.filter(({ status }) => status === 200)
+  const tiers = POLICY_NAMES.flatMap((policy) =>
+    policies[policy].map((tier) => {
+      const keys = record.keys.filter((key) => policyOf(key) === policy)
+      return {
+        policy,
+        tier,
+        check: sum(keys.map((key) => checkWindows(tier, record.kept(key)))),
+        byClients: byClients(admitted, policy, tier),
+      }
+    }),
+  )
+  const [spent, charged] = [unitsOfCallers(admitted), chargedToCallers(record)]
+  const differences = spent.map((units, caller) => units - (charged[caller] ?? 0))
+  return {
+    tiers,
+    undue: record.undue((key) => tiersOf(policies, key)),
+    lostUnits: total(differences.filter((units) => units > 0)),
+    leakedUnits: total(differences.filter((units) => units < 0).map(Math.abs)),
+  }
+}
+
+function unitsOfCallers(admitted: readonly Outcome[]): number[] {
+  const units: number[] = []
+  for (const { caller, cost } of admitted) units[caller] = (units[caller] ?? 0) + cost
+  return Array.from(units, (each) => each ?? 0)
+}
+
+/** Callers come one after the other first, which tells whose key is whose. */
+function chargedToCallers(record: ObjectRecord): number[] {
+  const own = record.keys.filter((key) => policyOf(key) === 'caller')
+  return own.map((key) => total(record.kept(key).map(({ cost }) => cost)))
+}
+
+function byClients(admitted: readonly Outcome[], policy: 'caller' | 'team', tier: Tier): WindowCheck {
+  const groups = Map.groupBy(admitted, (outcome) => outcome[policy])
+  return sum(
+    [...groups.values()].map((own) =>
+      checkWindows(
+        tier,
+        own.map(({ sentMs, decidedByMs, cost }) => {
+          return { earliestMs: sentMs, latestMs: decidedByMs, cost: policy === 'caller' ? cost : 1 }
+        }),
+      ),
+    ),
+  )
+}
+
+function sum(checks: readonly WindowCheck[]): WindowCheck {
+  return {
+    windows: total(checks.map(({ windows }) => windows)),
+    over: total(checks.map(({ over }) => over)),
+    fullest: Math.max(0, ...checks.map(({ fullest }) => fullest)),
+  }
+}
+
+function total(numbers: readonly number[]): number {
+  return numbers.reduce((all, one) => all + one, 0)
+}

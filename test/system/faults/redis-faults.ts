@@ -1,0 +1,84 @@
+import { FAULTS } from '../../../tools/faults.ts'
+import { type RestFront, startRestFront } from '../../../tools/rest-front.ts'
+import { PLANTED } from './callers.ts'
+import { findLibfaketime, shiftedClock } from './find-libfaketime.ts'
+import type { Scenario } from './scenario.ts'
+import { storeFault } from './store-fault.ts'
+
+/** How far the replica's clock is behind, seconds. */
+const BEHIND_S = 5
+
+/** Redis itself, broken in earnest. */
+export const REDIS_FAULTS: readonly Scenario[] = [
+  storeFault({
+    fault: 'Redis: killed (SIGKILL), restarted empty',
+    decides: 'alone',
+    forgets: true,
+    during: ({ name, during }) => (name === 'long' ? { ...during, ms: 10_000 } : during),
+    ratePerS: ({ name, ratePerS }) => (name === 'long' ? 500 : ratePerS),
+    begin: ({ redis }) => redis.kill(),
+    end: ({ redis }) => redis.restart(),
+  }),
+  storeFault({
+    fault: 'Redis: stopped (SIGSTOP)',
+    decides: 'alone',
+    isOfTime: true,
+    begin: ({ redis }) => redis.freeze(),
+    end: ({ redis }) => redis.thaw(),
+  }),
+  storeFault({
+    fault: 'Redis: maxmemory reached (noeviction)',
+    decides: 'alone',
+    async begin({ redis }) {
+      await redis.client.configSet({ 'maxmemory-policy': 'noeviction', maxmemory: '1' })
+    },
+    async end({ redis }) {
+      await redis.client.configSet('maxmemory', '0')
+    },
+  }),
+  storeFault({
+    fault: 'Redis: SCRIPT FLUSH',
+    decides: 'shared',
+    async begin({ redis }) {
+      await redis.client.scriptFlush()
+    },
+    end() {},
+  }),
+  storeFault({
+    fault: 'Redis: FLUSHALL',
+    decides: 'shared',
+    forgets: true,
+    async begin({ redis }) {
+      await redis.client.flushAll()
+    },
+    end() {},
+  }),
+  failover(),
+]
+
+/** Planned: the replica has all that the primary had. */
+function failover(): Scenario {
+  let rest: RestFront | undefined
+  return storeFault({
+    fault: `Redis: failover to a replica ${BEHIND_S} s behind`,
+    decides: 'alone',
+    async prepare({ redis }) {
+      await redis.replicate(shiftedClock(await findLibfaketime(), -BEHIND_S))
+      const offsetS = await redis.replicaOffsetS()
+      if (Math.abs(offsetS + BEHIND_S) > 1) throw new Error(`the replica's clock is off by ${offsetS} s`)
+    },
+    begin({ front }) {
+      front.inject(FAULTS['status 503'])
+    },
+    async end({ front, redis }) {
+      rest = await startRestFront({ redisPort: await redis.failOver(), token: PLANTED.restToken })
+      front.forwardTo(rest.url)
+      front.inject(undefined)
+    },
+    async restore({ front, redis, rest: first }) {
+      await redis.restart()
+      front.forwardTo(first.url)
+      await rest?.stop()
+    },
+  })
+}

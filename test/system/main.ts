@@ -1,0 +1,74 @@
+/**
+ * Runs what depends on the machine, part by part: `npm run test:system`, or with the names of parts. A part that cannot
+ * have what it needs has failed. What a slow machine never let happen is told as inconclusive, neither passed nor failed.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { parseArgs } from 'node:util'
+import { CLOSING_LINE } from '../setup/summary-reporter.ts'
+import { describeNeeds, PARTS, type Part, prepare } from './parts.ts'
+
+/** Several times what the longest part takes on two cores. */
+const BOUND_MS = 600_000
+
+interface Result {
+  readonly part: string
+  readonly passed: number
+  readonly failed: number
+  readonly inconclusive: number
+  readonly seconds: number
+}
+
+async function runPart(part: Part): Promise<Result> {
+  const { name, shows, vitest } = part
+  console.log(`\n── ${name}: ${shows}. Needs ${describeNeeds(part)}.`)
+  const startMs = performance.now()
+  const end = (passed: number, failed: number, inconclusive = 0): Result => {
+    return { part: name, passed, failed, inconclusive, seconds: (performance.now() - startMs) / 1000 }
+  }
+  const missing = await prepare(part)
+  for (const line of missing) console.error(line)
+  if (missing.length > 0) return end(0, missing.length)
+
+  const args = vitest ?? ['--config', 'vitest.system.config.ts', '--project', name]
+  const child = spawn('vitest', ['run', ...args], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { FUZZ: 'system', ...process.env, FORCE_COLOR: process.stdout.isTTY ? '1' : '0' },
+  })
+  const timer = setTimeout(() => {
+    console.error(`${name} has not ended within ${BOUND_MS / 60_000} minutes`)
+    child.kill('SIGKILL')
+  }, BOUND_MS)
+  let output = ''
+  child.stdout.on('data', (chunk: Buffer) => {
+    output += chunk
+    process.stdout.write(chunk)
+  })
+  const [code] = (await once(child, 'close')) as [number | null]
+  clearTimeout(timer)
+  const [, passed = 0, failed = 0, inconclusive = 0] = (CLOSING_LINE.exec(output) ?? []).map(Number)
+  return end(passed, code === 0 ? failed : Math.max(failed, 1), inconclusive)
+}
+
+const { positionals } = parseArgs({ allowPositionals: true })
+const unknown = positionals.filter((name) => !PARTS.some((part) => part.name === name))
+if (unknown.length > 0) {
+  console.error(`no part is called ${unknown.join(', ')}; expected ${PARTS.map(({ name }) => name).join(', ')}`)
+  process.exit(2)
+}
+
+const results: Result[] = []
+for (const part of PARTS) {
+  if (positionals.length === 0 || positionals.includes(part.name)) results.push(await runPart(part))
+}
+
+const sum = (count: 'passed' | 'failed' | 'inconclusive') => results.reduce((all, result) => all + result[count], 0)
+console.log('\npart          passed  failed  inconclusive  seconds')
+for (const { part, passed, failed, inconclusive, seconds } of results) {
+  const cells = [passed, failed, inconclusive, seconds.toFixed(0)].map(String)
+  const widths = [8, 8, 14, 9]
+  console.log(part.padEnd(12) + cells.map((cell, index) => cell.padStart(widths[index] as number)).join(''))
+}
+if (sum('inconclusive') > 0) console.log(`\n${sum('inconclusive')} inconclusive: what was seen stands with each part`)
+console.log(`\n${sum('passed')} passed, ${sum('failed')} failed`)
+process.exitCode = sum('failed') > 0 ? 1 : 0

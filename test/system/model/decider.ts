@@ -1,0 +1,166 @@
+import type { Rule } from '../../../src/limit/rule.ts'
+import type { Closing, ObjectVote, Reservation } from '../../../src/store/durable-object/messages.ts'
+import { Negotiation, type To } from '../../../src/store/durable-object/negotiation.ts'
+import { Numbered } from './numbered.ts'
+import { type Asking, PATIENCE_MS, type PlainVote } from './object.ts'
+
+export type Phase = 'first' | 'second' | 'confirming' | 'admitted' | 'refused' | 'dead'
+
+/** What one decider knows. */
+export interface Decider {
+  readonly phase: Phase
+  /** By object; null if it has not answered, or was not asked, and `failed` if it has ended instead. */
+  readonly votes: readonly (PlainVote | null | 'failed')[]
+  /** Objects that have not answered what was asked last, a bit for each. */
+  readonly awaited: number
+}
+
+/** A message to an object. */
+export interface Sent {
+  readonly to: number
+  readonly kind: Asking | 'keep' | 'cancel'
+}
+
+export interface Act {
+  readonly state: number
+  readonly sent: readonly Sent[]
+}
+
+/** The code of a decider, as a function from one state to the next. All are the same. */
+export class DeciderCode {
+  readonly #rules: readonly Rule[]
+  readonly #deciders = new Numbered<Decider>()
+  readonly #teach: (object: number, asking: Asking, reservation: Reservation) => void
+  readonly #heard = new Map<string, number>()
+  readonly #acts = new Map<string, Act>()
+
+  /** @param teach is told what each object is asked */
+  constructor(rules: readonly Rule[], teach: DeciderCode['teach']) {
+    this.#rules = rules
+    this.#teach = teach
+  }
+
+  get teach(): (object: number, asking: Asking, reservation: Reservation) => void {
+    return this.#teach
+  }
+
+  begin(): Act {
+    const sent = this.#ask(this.#negotiation([]).first())
+    return {
+      state: this.#numberOf({ phase: 'first', votes: this.#rules.map(() => null), awaited: awaitedOf(sent) }),
+      sent,
+    }
+  }
+
+  get(state: number): Decider {
+    return this.#deciders.get(state)
+  }
+
+  /** One that has ended, and will not be heard of again. */
+  ended(state: number, phase: 'admitted' | 'refused' | 'dead'): number {
+    // Whom it has asked matters for what it was let through with.
+    const votes = phase === 'admitted' ? this.get(state).votes : []
+    return this.#numberOf({ phase, votes, awaited: 0 })
+  }
+
+  /** @param vote of an object; undefined if it has ended */
+  hear(state: number, object: number, vote: PlainVote | undefined): number {
+    const name = `${state} ${object} ${vote ? JSON.stringify(vote) : ''}`
+    let next = this.#heard.get(name)
+    if (next === undefined) {
+      const { phase, votes, awaited } = this.get(state)
+      const isAwaited = (phase === 'first' || phase === 'second') && (awaited & (1 << object)) !== 0
+      next = isAwaited
+        ? this.#numberOf({ phase, votes: votes.with(object, vote ?? 'failed'), awaited: awaited & ~(1 << object) })
+        : state
+      this.#heard.set(name, next)
+    }
+    return next
+  }
+
+  /** An object has acknowledged that something stays. */
+  acknowledge(state: number, object: number): number {
+    const { phase, votes, awaited } = this.get(state)
+    if (phase !== 'confirming') return state
+    return this.#numberOf({ phase, votes, awaited: awaited & ~(1 << object) })
+  }
+
+  /** All that was asked is answered. @param isLate nothing more can be asked */
+  goOn(state: number, isLate: boolean): Act {
+    return this.#act(`${state} ${isLate}`, () => this.#goOn(state, isLate))
+  }
+
+  giveUp(state: number): Act {
+    return this.#act(`${state}`, () => {
+      const sent = this.#close(this.#negotiationOf(state).cancel())
+      return { state: this.ended(state, 'refused'), sent }
+    })
+  }
+
+  #goOn(state: number, isLate: boolean): Act {
+    const { phase, votes } = this.get(state)
+    if (votes.includes('failed')) return this.giveUp(state)
+    const negotiation = this.#negotiationOf(state)
+    if (phase === 'confirming') {
+      return { state: this.ended(state, 'admitted'), sent: this.#close(negotiation.conclude().kept) }
+    }
+    const second = phase === 'first' ? negotiation.second() : []
+    if (second.length > 0) {
+      if (isLate) return this.giveUp(state)
+      const sent = this.#ask(second)
+      return { state: this.#numberOf({ phase: 'second', votes, awaited: awaitedOf(sent) }), sent }
+    }
+    if (negotiation.isVoid) return this.giveUp(state)
+    const { decision, givenBack, awaited, kept } = negotiation.conclude()
+    if (awaited.length > 0) {
+      const confirming = { phase: 'confirming', votes, awaited: awaitedOf(this.#close(awaited)) } as const
+      return { state: this.#numberOf(confirming), sent: this.#close([...givenBack, ...awaited]) }
+    }
+    const phaseAfter = decision.granted > 0 ? 'admitted' : 'refused'
+    return { state: this.ended(state, phaseAfter), sent: this.#close([...givenBack, ...kept]) }
+  }
+
+  #act(name: string, act: () => Act): Act {
+    let done = this.#acts.get(name)
+    if (!done) {
+      done = act()
+      this.#acts.set(name, done)
+    }
+    return done
+  }
+
+  #numberOf({ phase, votes, awaited }: Decider): number {
+    return this.#deciders.numberOf({ phase, votes, awaited })
+  }
+
+  #negotiationOf(state: number): Negotiation {
+    return this.#negotiation(this.get(state).votes)
+  }
+
+  #negotiation(votes: Decider['votes']): Negotiation {
+    const negotiation = new Negotiation({ mode: 'all', permits: 1, rules: this.#rules }, 1, PATIENCE_MS)
+    votes.forEach((vote, object) => {
+      if (vote === null || vote === 'failed') return
+      const whole: ObjectVote = { ...vote, forfeited: 0, usage: [], nowMs: 0, isProvisional: false }
+      negotiation.hear(object, whole)
+    })
+    return negotiation
+  }
+
+  #ask(reservations: readonly To<Reservation>[]): Sent[] {
+    return reservations.map(({ index, message }) => {
+      const isSecond = this.#rules[index]?.counts === 'identities'
+      const kind = message.mode === 'peek' ? 'look' : isSecond ? 'second' : 'first'
+      this.#teach(index, kind, message)
+      return { to: index, kind }
+    })
+  }
+
+  #close(closings: readonly To<Closing>[]): Sent[] {
+    return closings.map(({ index, message: { permits } }) => ({ to: index, kind: permits > 0 ? 'keep' : 'cancel' }))
+  }
+}
+
+function awaitedOf(sent: readonly Sent[]): number {
+  return sent.reduce((bits, { to }) => bits | (1 << to), 0)
+}

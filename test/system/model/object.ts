@@ -1,0 +1,368 @@
+import { deepStrictEqual } from 'node:assert/strict'
+import { deserialize, serialize } from 'node:v8'
+import type { Rule } from '../../../src/limit/rule.ts'
+import type { Book } from '../../../src/store/durable-object/book.ts'
+import { LimitMachine } from '../../../src/store/durable-object/limit-machine.ts'
+import type { ObjectVote, Reservation } from '../../../src/store/durable-object/messages.ts'
+import type { Row, Rows } from '../../../src/store/durable-object/rows.ts'
+import { Numbered } from './numbered.ts'
+
+/** What an object can be told, each about one decider. `overdue` and `crash` are about none: its number is then 0. */
+export const CALLS = [
+  'first',
+  'second',
+  'look',
+  'keep',
+  'cancel',
+  'inquire',
+  'learn granted',
+  'learn void',
+  /** One that waits has waited too long. */
+  'refuse',
+  'overdue',
+  /** It loses what it has not written. */
+  'crash',
+] as const
+export type CallKind = (typeof CALLS)[number]
+/** Those that ask for a charge, or for how it stands. */
+export type Asking = 'first' | 'second' | 'look'
+
+/** Faults of the protocol that an exploration must find. */
+export type PlantedBug = 'counts late' | 'forgets what it granted' | 'admits those who have waited'
+
+/** New names of deciders, by the old ones. Both count from 0. */
+export type Names = readonly number[]
+
+/** What of a vote decides anything. */
+export type PlainVote = Pick<ObjectVote, 'fitting' | 'chargeable' | 'charged' | 'isNew' | 'isVoid'>
+
+export interface Outcome {
+  readonly state: number
+  /** Of a reservation; undefined if it waits. */
+  readonly vote?: PlainVote | undefined
+  /** Whether what was reserved stands, or was granted. */
+  readonly isGranted?: boolean
+  /** Deciders whose reservations are to be asked about. */
+  readonly asked?: readonly number[]
+  /** Deciders that have waited and are answered now; without a vote if the object has crashed. */
+  readonly released: readonly { readonly decider: number; readonly vote?: PlainVote }[]
+}
+
+/** What matters of an object: the same of objects that answer alike whatever comes. Deciders are counted from 0. */
+interface Normal {
+  readonly memory: Knowledge
+  /** What a crash leaves; missing where there is none any more. */
+  readonly written?: Knowledge
+  readonly waiting: readonly (readonly [decider: number, asking: Asking])[]
+}
+
+interface Knowledge {
+  /** Tick of the last charge. */
+  readonly clock: number
+  readonly used: number
+  readonly isMissing: boolean
+  readonly open: readonly (readonly [decider: number, tick: number, permits: number, flags: number])[]
+  readonly decided: readonly (readonly [decider: number, permits: number])[]
+}
+
+/** Facts about a state, each a bit for each decider. */
+export interface Facts {
+  readonly used: number
+  readonly granted: number
+  readonly void: number
+  readonly open: number
+  readonly waiting: number
+}
+
+interface Stored {
+  readonly rows: readonly Row[]
+  readonly book: Book
+  readonly waiting: readonly Reservation[]
+  readonly mayCrash: boolean
+}
+
+/** Nobody is refused by the clock alone: that a wait is over is a call of its own, at any moment. */
+export const PATIENCE_MS = 1e12
+
+/**
+ * The code of one object, as a function from one state to the next. States are numbers; what has been answered once is
+ * remembered. A state that is another one with other names for the deciders is told from that one.
+ */
+export class ObjectCode {
+  readonly #rule: Rule
+  readonly #names: readonly Names[]
+  readonly #ticksUs: readonly number[]
+  readonly #bug: PlantedBug | undefined
+  /** As decider 0 sends them. */
+  readonly #reservations = new Map<Asking, Reservation>()
+  readonly #normals = new Numbered<Normal>()
+  /** By the number of a state. */
+  readonly #stored: (Buffer | undefined)[] = []
+  /** Another one that is taken for the same: it must answer alike. */
+  readonly #others: (Buffer | undefined)[] = []
+  readonly #renamedFrom: ({ readonly state: number; readonly way: number } | undefined)[] = []
+  readonly #facts: Facts[] = []
+  readonly #outcomes = new Map<number, Outcome>()
+  /** By the place of the names, and by state. */
+  readonly #renamed: readonly (number | undefined)[][]
+  readonly #unwritten: number[] = []
+
+  /** @param names all ways to name the deciders: new names by the old ones */
+  constructor(rule: Rule, names: readonly Names[], ticksUs: readonly number[], bug: PlantedBug | undefined) {
+    this.#rule = rule
+    this.#names = names
+    this.#renamed = names.map(() => [])
+    this.#ticksUs = ticksUs
+    this.#bug = bug
+  }
+
+  get #startUs(): number {
+    return this.#ticksUs[0] as number
+  }
+
+  /** @returns the number of one that was never asked */
+  fresh(mayCrash: boolean): number {
+    const rows = new PlainRows([])
+    return this.#numberOf(rows, new LimitMachine(rows), mayCrash)
+  }
+
+  /** Tells what is sent in a call. */
+  teach(asking: Asking, reservation: Reservation): void {
+    if (!this.#reservations.has(asking)) this.#reservations.set(asking, reservation)
+  }
+
+  run(state: number, kind: CallKind, decider: number, tick: number): Outcome {
+    const name = ((state * 4 + tick) * 8 + decider) * 16 + CALLS.indexOf(kind)
+    let outcome = this.#outcomes.get(name)
+    if (!outcome) {
+      outcome = this.#run(state, kind, decider, tick)
+      this.#outcomes.set(name, outcome)
+    }
+    return outcome
+  }
+
+  /** The same with other names for the deciders. @param way place of the names among all ways */
+  renamed(state: number, way: number): number {
+    const known = this.#renamed[way] as (number | undefined)[]
+    let number = known[state]
+    if (number === undefined) {
+      number = this.#rename(state, way)
+      known[state] = number
+    }
+    return number
+  }
+
+  /** The same where no crash will come: what is written does not matter. */
+  withoutRows(state: number): number {
+    let number = this.#unwritten[state]
+    if (number === undefined) {
+      const origin = this.#stored[state] ? undefined : this.#renamedFrom[state]
+      if (origin) number = this.renamed(this.withoutRows(origin.state), origin.way)
+      else {
+        const { book, waiting }: Stored = deserialize(this.#stored[state] as Buffer)
+        const rows = new PlainRows([])
+        number = this.#numberOf(rows, this.#machine(rows, book, waiting), false)
+      }
+      this.#unwritten[state] = number
+    }
+    return number
+  }
+
+  factsOf(state: number): Facts {
+    let facts = this.#facts[state]
+    if (!facts) {
+      const { memory, waiting } = this.#normals.get(state)
+      const bits = (deciders: readonly number[]) => deciders.reduce((all, decider) => all | (1 << decider), 0)
+      facts = {
+        used: memory.used,
+        granted: bits(memory.decided.filter(([, permits]) => permits > 0).map(([decider]) => decider)),
+        void: bits(memory.decided.filter(([, permits]) => permits === 0).map(([decider]) => decider)),
+        open: bits(memory.open.map(([decider]) => decider)),
+        waiting: bits(waiting.map(([decider]) => decider)),
+      }
+      this.#facts[state] = facts
+    }
+    return facts
+  }
+
+  #run(state: number, kind: CallKind, decider: number, tick: number): Outcome {
+    const origin = this.#renamedFrom[state]
+    const stored = this.#stored[state]
+    if (stored) {
+      const outcome = this.#runStored(stored, kind, decider, tick)
+      const other = this.#others[state]
+      if (other) deepStrictEqual(this.#runStored(other, kind, decider, tick), outcome)
+      return outcome
+    }
+    if (!origin) throw new Error(`there is no object ${state}`)
+    const { way } = origin
+    const names = this.#names[way] as Names
+    const outcome = this.run(origin.state, kind, names.indexOf(decider), tick)
+    return {
+      ...outcome,
+      state: this.renamed(outcome.state, way),
+      released: outcome.released.map((released) => ({ ...released, decider: names[released.decider] as number })),
+      ...(outcome.asked && { asked: outcome.asked.map((asked) => names[asked] as number) }),
+    }
+  }
+
+  #runStored(stored: Buffer, kind: CallKind, decider: number, tick: number): Outcome {
+    const { rows: written, book, waiting, mayCrash }: Stored = deserialize(stored)
+    const rows = new PlainRows(written)
+    const nowUs = this.#ticksUs[tick] as number
+    if (kind === 'crash') {
+      const released = waiting.map((reservation) => ({ decider: deciderOf(reservation) }))
+      return { state: this.#numberOf(rows, new LimitMachine(rows), mayCrash), released }
+    }
+    const machine = this.#machine(rows, book, waiting)
+    const told = this.#tell(machine, kind, decider, nowUs)
+    const mayWait = kind === 'refuse' ? (reservation: Reservation) => deciderOf(reservation) !== decider : undefined
+    const released = machine.answers(nowUs, mayWait).map(({ reservation, vote }) => {
+      const isWrong = this.#bug === 'admits those who have waited'
+      const told = isWrong ? { ...vote, fitting: 1, chargeable: 1, charged: 1 } : vote
+      return { decider: deciderOf(reservation), vote: plain(told) }
+    })
+    return { ...told, state: this.#numberOf(rows, machine, mayCrash), released }
+  }
+
+  #tell(machine: LimitMachine, kind: CallKind, decider: number, nowUs: number): Partial<Outcome> {
+    const id = decider + 1
+    switch (kind) {
+      case 'first':
+      case 'second':
+      case 'look': {
+        const vote = this.#reserve(machine, this.#reservation(kind, decider), nowUs)
+        return { vote: vote && plain(vote) }
+      }
+      case 'keep':
+      case 'cancel': {
+        const isGranted = machine.close({ id, permits: kind === 'keep' ? 1 : 0 }, nowUs)
+        if (this.#bug === 'forgets what it granted') machine.book.decisions.delete(id)
+        return { isGranted }
+      }
+      case 'inquire':
+        return { isGranted: machine.inquire(id, nowUs) }
+      case 'learn granted':
+      case 'learn void':
+        machine.learn(id, kind === 'learn granted', nowUs)
+        return {}
+      case 'overdue':
+        // All at once: their order is no matter.
+        return {
+          asked: machine
+            .overdue(nowUs)
+            .map(({ id }) => id - 1)
+            .toSorted((a, b) => a - b),
+        }
+      default:
+        return {}
+    }
+  }
+
+  #reserve(machine: LimitMachine, reservation: Reservation, nowUs: number): ObjectVote | undefined {
+    if (this.#bug !== 'counts late') return machine.reserve(reservation, nowUs)
+    // It says that it charges, and does nothing of the kind: it would have to be asked again when all have agreed.
+    const vote = machine.reserve({ ...reservation, mode: 'peek' }, nowUs) as ObjectVote
+    return { ...vote, charged: vote.chargeable >= reservation.permits ? reservation.permits : 0 }
+  }
+
+  #reservation(asking: Asking, decider: number): Reservation {
+    const reservation = this.#reservations.get(asking) as Reservation
+    const { shared } = reservation
+    return shared ? { ...reservation, shared: { ...shared, id: decider + 1 } } : reservation
+  }
+
+  #machine(rows: Rows, book: Book, waiting: readonly Reservation[]): LimitMachine {
+    const machine = new LimitMachine(rows, book)
+    // They find what they found before: nothing has happened since.
+    for (const reservation of waiting) machine.reserve(reservation, Math.max(this.#startUs, book.clockUs))
+    return machine
+  }
+
+  #rename(state: number, way: number): number {
+    const names = this.#names[way] as Names
+    const { memory, written, waiting } = this.#normals.get(state)
+    const of = (decider: number) => names[decider] as number
+    const renameKnown = (known: Knowledge): Knowledge => ({
+      ...known,
+      open: known.open.map(([id, ...rest]) => [of(id), ...rest] as const).toSorted(byDecider),
+      decided: known.decided.map(([id, permits]) => [of(id), permits] as const).toSorted(byDecider),
+    })
+    const normal = {
+      memory: renameKnown(memory),
+      ...(written && { written: renameKnown(written) }),
+      waiting: waiting.map(([decider, asking]) => [of(decider), asking] as const),
+    }
+    const number = this.#normals.numberOf(normal)
+    if (!this.#stored[number]) this.#renamedFrom[number] ??= { state, way }
+    return number
+  }
+
+  #numberOf(rows: PlainRows, machine: LimitMachine, mayCrash: boolean): number {
+    const { book, waiting } = machine
+    const normal = {
+      memory: this.#knowledge(book),
+      ...(mayCrash && { written: this.#knowledge(new LimitMachine(rows).book) }),
+      waiting: waiting.map((reservation) => [deciderOf(reservation), this.#askingOf(reservation)] as const),
+    }
+    const number = this.#normals.numberOf(normal)
+    const stored = serialize({ rows: rows.all(), book, waiting, mayCrash } satisfies Stored)
+    this.#stored[number] ??= stored
+    if (!this.#stored[number]?.equals(stored)) this.#others[number] ??= stored
+    return number
+  }
+
+  #knowledge(book: Book): Knowledge {
+    const tickOf = (ms: number) => this.#ticksUs.indexOf(ms * 1000)
+    // A copy, because a look may change how a state is kept.
+    const machine = new LimitMachine(new PlainRows([]), structuredClone(book))
+    const vote = machine.reserve({ mode: 'peek', permits: 1, rule: this.#rule }, this.#startUs) as ObjectVote
+    const open = [...book.open].map(([id, { atMs, permits, isNew, isGranted, isCertain }]) => {
+      return [id - 1, tickOf(atMs), permits, (isNew ? 1 : 0) + (isGranted ? 2 : 0) + (isCertain ? 4 : 0)] as const
+    })
+    const decided = [...book.decisions].map(([id, { permits }]) => [id - 1, permits] as const)
+    return {
+      clock: tickOf(book.clockUs / 1000),
+      used: (this.#rule.tiers[0]?.limit ?? 0) - (vote.usage[0]?.remaining ?? 0),
+      isMissing: book.kept.state === undefined,
+      open: open.toSorted(byDecider),
+      decided: decided.toSorted(byDecider),
+    }
+  }
+
+  #askingOf({ mode }: Reservation): Asking {
+    return mode === 'peek' ? 'look' : this.#rule.counts === 'identities' ? 'second' : 'first'
+  }
+}
+
+class PlainRows implements Rows {
+  readonly rows: Map<string, Row>
+
+  constructor(rows: readonly Row[]) {
+    this.rows = new Map(rows.map((row) => [`${row.kind} ${row.n}`, row]))
+  }
+
+  all(): Row[] {
+    return [...this.rows.values()]
+  }
+
+  put(kind: number, n: number, body: string): void {
+    this.rows.set(`${kind} ${n}`, { kind, n, body })
+  }
+
+  delete(kind: number, n: number): void {
+    this.rows.delete(`${kind} ${n}`)
+  }
+}
+
+function plain({ fitting, chargeable, charged, isNew, isVoid }: ObjectVote): PlainVote {
+  return { fitting, chargeable, charged, isNew, isVoid }
+}
+
+function deciderOf({ shared }: Reservation): number {
+  return (shared?.id ?? 0) - 1
+}
+
+function byDecider(a: readonly [number, ...unknown[]], b: readonly [number, ...unknown[]]): number {
+  return a[0] - b[0]
+}

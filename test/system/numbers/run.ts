@@ -1,0 +1,148 @@
+import { createDigest } from '../../../src/request/identity/digest.ts'
+import { OUTCOMES } from '../../../src/statistics/outcomes.ts'
+import { readStatistics, readTotals, type Statistics } from '../../../src/statistics/read-statistics.ts'
+import type { Counters } from '../../../src/store/counters.ts'
+import { PLANTED } from '../../setup/secret-watch.ts'
+import type { Bundle } from '../../support/build-bundle.ts'
+import { IDENTITY_SECRET, type Site, startSite } from './site.ts'
+import { KINDS, type Seen, sendTraffic } from './traffic.ts'
+
+export interface RunOptions {
+  readonly bundle: Bundle
+  readonly store: 'redis' | 'durable-object'
+  readonly requests: number
+  readonly seed: number
+}
+
+/** A number that clients have seen, and what the statistics say. */
+export interface Compared {
+  readonly what: string
+  readonly seen: number
+  readonly counted: number
+}
+
+export interface Findings {
+  readonly compared: readonly Compared[]
+  /** Callers refused most that were not counted within their bounds. */
+  readonly miscounted: readonly string[]
+  /** Where a token, an address or a secret shows. */
+  readonly leaks: readonly string[]
+  readonly statistics: Statistics
+}
+
+/** Flushes come ten seconds after what they hold, or after the next request. */
+const PATIENCE_MS = 60_000
+
+/** Sends the traffic through two points of presence, the store away for a tenth of it, and compares what both sides counted. */
+export async function run({ bundle, store, requests, seed }: RunOptions): Promise<Findings> {
+  const site = await startSite(bundle, store)
+  const { counters } = site
+  try {
+    const urls = site.gateways
+    const part = (share: number) => Math.round(requests * share)
+    const fromMs = Date.now()
+    // One caller sends a quarter of them: more than its limit.
+    const seen = [...(await sendTraffic(urls, 150, seed + 5, 'login'))]
+    seen.push(...(await sendTraffic(urls, part(0.5), seed)))
+    await site.withoutStore(async () => {
+      seen.push(...(await sendTraffic(urls, part(0.1), seed + 1)))
+      // Of the requests that cannot be served, some more.
+      seen.push(...(await sendTraffic(urls, 20, seed + 4, 'closed')))
+    })
+    seen.push(...(await sendTraffic(urls, part(0.1), seed + 2, 'overload')))
+    seen.push(...(await sendTraffic(urls, requests - seen.length, seed + 3)))
+    await arrived(counters, seen)
+    const query = { resolution: 'minute', fromMs, toMs: Date.now() + 60_000 } as const
+    const statistics = await readStatistics(counters, query)
+    const hours = await readStatistics(counters, { ...query, resolution: 'hour' })
+    const totals = await readTotals(counters)
+    const sums = [
+      { what: 'by hour', seen: sumOf(statistics.total.requests), counted: sumOf(hours.total.requests) },
+      { what: 'in all', seen: sumOf(statistics.total.requests), counted: sumOf(totals.requests) },
+    ]
+    return {
+      compared: [...compare(seen, statistics), ...sums],
+      miscounted: miscounted(seen, statistics),
+      leaks: await leaks(site),
+      statistics,
+    }
+  } finally {
+    await site.stop()
+  }
+}
+
+/** How a request was answered may be sent after how it was decided. */
+async function arrived(counters: Counters, seen: readonly Seen[]): Promise<void> {
+  const failed = seen.filter(({ isUpstream5xx }) => isUpstream5xx).length
+  const untilMs = Date.now() + PATIENCE_MS
+  while (Date.now() < untilMs) {
+    const { requests, upstream5xx } = await readTotals(counters)
+    if (sumOf(requests) >= seen.length && upstream5xx >= failed) return
+    await new Promise((resolve) => setTimeout(resolve, 250))
+  }
+}
+
+function compare(seen: readonly Seen[], { total }: Statistics): Compared[] {
+  const count = (is: (one: Seen) => boolean) => seen.filter(is).length
+  const outcomes = OUTCOMES.map((outcome) => ({
+    what: outcome,
+    seen: count((one) => one.outcome === outcome),
+    counted: total.requests[outcome],
+  }))
+  const degraded = Object.entries(total.degraded).map(([how, counted]) => ({
+    what: `degraded: ${how}`,
+    seen: count((one) => one.degraded === how),
+    counted,
+  }))
+  const tierNames = new Set(seen.flatMap(({ violated }) => violated))
+  const tiers = [...tierNames].map((name) => ({
+    what: `tier ${name}`,
+    seen: count(({ violated }) => violated.includes(name)),
+    counted: total.tiers.find(({ tier }) => tier === name)?.limited ?? 0,
+  }))
+  const policyNames = new Set(Object.values(KINDS).flatMap(({ policies }) => policies ?? []))
+  const policies = [...policyNames].map((name) => ({
+    what: `policy ${name}`,
+    seen: count(({ kind }) => (KINDS[kind].policies as readonly string[] | undefined)?.includes(name) ?? false),
+    counted: total.policies
+      .filter(({ policy }) => policy === name)
+      .reduce((sum, { requests }) => sum + sumOf(requests), 0),
+  }))
+  const upstream = { what: 'upstream 5xx', seen: count((one) => one.isUpstream5xx), counted: total.upstream5xx }
+  return [...outcomes, ...degraded, upstream, ...policies, ...tiers]
+}
+
+/** Compares the callers whom the policy `items` has refused most. */
+function miscounted(seen: readonly Seen[], { refused }: Statistics): string[] {
+  const digest = createDigest(IDENTITY_SECRET)
+  const really = new Map<string, number>()
+  for (const { violated, token } of seen) {
+    if (token === undefined || !violated.some((tier) => tier.startsWith('items-'))) continue
+    const caller = digest(['token', token])
+    really.set(caller, (really.get(caller) ?? 0) + 1)
+  }
+  const told = refused.callers.filter(({ policy }) => policy === 'items')
+  const wrong = told.filter(({ digest, atLeast, atMost }) => {
+    const times = really.get(digest) ?? 0
+    return times < atLeast || times > atMost
+  })
+  const missing = [...really].filter(([caller, times]) => {
+    return times > refused.othersAtMost && !told.some(({ digest }) => digest === caller)
+  })
+  return [...wrong.map(({ digest }) => digest), ...missing.map(([caller]) => caller)]
+}
+
+async function leaks({ keys, log, counters }: Site): Promise<string[]> {
+  const periods = await Promise.all([
+    counters.read('minute', 0, Date.now() + 60_000),
+    counters.read('hour', 0, Date.now() + 60_000),
+  ])
+  const counted = periods.flat().map(({ counts, sketches }) => JSON.stringify([...counts, ...sketches]))
+  const kept = [...log, ...(await keys()), ...counted]
+  const secrets = new RegExp(`.{0,60}(?:${PLANTED}|203\\.0\\.113\\.|198\\.51\\.100\\.7).{0,20}`)
+  return kept.flatMap((text) => secrets.exec(text)?.[0] ?? [])
+}
+
+function sumOf(numbers: Readonly<Record<string, number>>): number {
+  return Object.values(numbers).reduce((sum, number) => sum + number, 0)
+}

@@ -1,0 +1,132 @@
+import { rulesKey } from '../../../src/rules/gateway-rules.ts'
+import type { Counters } from '../../../src/store/counters.ts'
+import type { Documents } from '../../../src/store/documents.ts'
+import { ObjectCounters } from '../../../src/store/durable-object/tables/object-counters.ts'
+import { ObjectDocuments } from '../../../src/store/durable-object/tables/object-documents.ts'
+import { nodeRedisClient } from '../../../src/store/redis/clients/node-redis.ts'
+import { RedisCounters } from '../../../src/store/redis/counters/redis-counters.ts'
+import { RedisDocuments } from '../../../src/store/redis/documents/redis-documents.ts'
+import { startRedisServer } from '../../../tools/redis-server.ts'
+import { type RestFront, startRestFront } from '../../../tools/rest-front.ts'
+import { PLANTED } from '../../setup/secret-watch.ts'
+import type { Bundle } from '../../support/build-bundle.ts'
+import { startDirectGateway } from '../../support/direct-gateway.ts'
+import { startObjectSite } from '../../support/object-site.ts'
+import { type Adding, type Part, startParts } from '../../support/parts.ts'
+import { connectRedis } from '../../support/script-store.ts'
+import { startUpstream } from '../../support/upstream.ts'
+
+export const IDENTITY_SECRET = `${PLANTED}-of-identities`
+export const KEY_PREFIX = 'numbers'
+const REST_TOKEN = `${PLANTED}-rest-token`
+
+const VARIABLES = {
+  IDENTITY_SECRET,
+  KEY_PREFIX,
+  RATE_LIMITS: '50000/1m',
+  POLICIES: [
+    { name: 'items', limits: '20/1s, 100/1m', match: 'GET /items/:id' },
+    // Longer than any run: that it refuses some does not depend on how fast they come.
+    { name: 'login', limits: '20/1h', by: 'ip', match: 'POST /login/:realm' },
+    { name: 'account', limits: '100000/1m', missing: 'deny:401', match: 'GET /account' },
+    { name: 'costly', limits: '300/1m', cost: 'header:X-Cost', max_cost: 9, match: 'GET /costly' },
+    {
+      name: 'shared',
+      limits: '200/1m',
+      algorithm: 'quota',
+      by: 'global',
+      reserve: { default: 0.5 },
+      match: 'GET /bulk',
+    },
+    { name: 'bulk', priority: 'sheddable', match: 'GET /bulk, GET /overload' },
+    { name: 'closed', limits: '100000/1m', on_store_error: 'closed', match: 'GET /closed' },
+    { name: 'open', limits: '100000/1m', on_store_error: 'open', match: 'GET /open' },
+    { name: 'trial', limits: '30/1m', mode: 'shadow', match: 'GET /items/:id' },
+  ],
+  SHEDDING: 'on',
+  LEASES: 'auto',
+  STORE_TIMEOUT_MS: 30_000,
+  STATISTICS: 'on',
+  LOG_LIMITED: '0.1',
+  CALLER_LABEL: 'header:X-Account-Name',
+  RULES: 'on',
+}
+
+/** Nobody else comes from there. */
+export const BLOCKED_ADDRESS = '198.51.100.7'
+const RULES = { blocks: [{ cidr: '198.51.100.0/24', status: 404 }] }
+
+export interface Site extends Part {
+  readonly gateways: readonly URL[]
+  /** Lines of their log so far. */
+  readonly log: readonly string[]
+  /** What they have counted. */
+  readonly counters: Counters
+  /** All keys, or names of objects. */
+  keys(): Promise<readonly string[]>
+  /** The store is out of reach while this runs. */
+  withoutStore(work: () => Promise<void>): Promise<void>
+}
+
+/** Two points of presence that count in this store, before an API that fails where it is asked to. */
+export async function startSite(bundle: Bundle, store: 'redis' | 'durable-object'): Promise<Site> {
+  return startParts(async (add) => {
+    const upstream = await add(
+      startUpstream(({ url }, response) => {
+        if (url === '/failing') response.statusCode = 500
+        if (url === '/overload') response.writeHead(503, { 'Retry-After': '1', 'X-From-Api': 'yes' })
+        else response.setHeader('X-From-Api', 'yes')
+        response.end('hello')
+      }),
+    )
+    const bindings = { ...VARIABLES, UPSTREAM_URL: upstream.url }
+    return (store === 'redis' ? startOverRedis : startOverObjects)(bundle, bindings, add)
+  })
+}
+
+type Start = (bundle: Bundle, bindings: Readonly<Record<string, unknown>>, add: Adding) => Promise<Omit<Site, 'stop'>>
+
+const startOverRedis: Start = async (bundle, bindings, add) => {
+  const server = await add(startRedisServer())
+  let front: RestFront = await startRestFront({ redisPort: server.port, token: REST_TOKEN })
+  await add({ stop: () => front.stop() })
+  const redis = await connectRedis(server.port)
+  await add({ stop: () => redis.close() })
+  const options = { client: nodeRedisClient(redis), timeoutMs: 10_000 }
+  await writeRules(new RedisDocuments({ ...options, key: rulesKey(KEY_PREFIX) }))
+  const database = { UPSTASH_REDIS_REST_URL: front.url, UPSTASH_REDIS_REST_TOKEN: REST_TOKEN }
+  const startOne = () => add(startDirectGateway({ bundle, bindings: { ...bindings, ...database } }))
+  const gateways = await Promise.all([startOne(), startOne()])
+  const port = Number(new URL(front.url).port)
+  return {
+    gateways: gateways.map(({ url }) => url),
+    get log() {
+      return gateways.flatMap(({ log }) => log)
+    },
+    counters: new RedisCounters({ ...options, keyPrefix: KEY_PREFIX }),
+    keys: () => redis.keys(`${KEY_PREFIX}:*`),
+    async withoutStore(work) {
+      await front.stop()
+      await work()
+      front = await startRestFront({ redisPort: server.port, token: REST_TOKEN, port })
+    },
+  }
+}
+
+const startOverObjects: Start = async (bundle, bindings, add) => {
+  const site = await add(startObjectSite(bundle, bindings, 2))
+  const { namespace, urls, log } = site
+  const options = { namespace, timeoutMs: 10_000 }
+  await writeRules(new ObjectDocuments({ ...options, key: rulesKey(KEY_PREFIX) }))
+  return {
+    gateways: urls,
+    log,
+    counters: new ObjectCounters({ ...options, keyPrefix: KEY_PREFIX }),
+    keys: () => site.names(),
+    withoutStore: (work) => site.withoutObjects(work),
+  }
+}
+
+async function writeRules(documents: Documents): Promise<void> {
+  await documents.write({ text: JSON.stringify(RULES), expectedVersion: 0, by: 'test', why: 'test' })
+}

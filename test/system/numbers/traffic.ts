@@ -1,0 +1,175 @@
+import { Agent, request as startRequest } from 'node:http'
+import { text } from 'node:stream/consumers'
+import type { Outcome } from '../../../src/statistics/outcomes.ts'
+import { PLANTED } from '../../setup/secret-watch.ts'
+import { Random } from '../exactness/random.ts'
+import { BLOCKED_ADDRESS } from './site.ts'
+
+/** What a client has seen of one request. */
+export interface Seen {
+  readonly kind: Kind
+  readonly outcome: Outcome
+  readonly degraded: string | undefined
+  readonly isUpstream5xx: boolean
+  /** Tiers that have refused it. */
+  readonly violated: readonly string[]
+  readonly token: string | undefined
+}
+
+/** Kinds of requests, the policies with tiers that apply to each, and how many of a hundred there are. */
+export const KINDS = {
+  plain: { share: 13, policies: ['default'] },
+  item: { share: 25, policies: ['default', 'items', 'trial'] },
+  login: { share: 12, policies: ['default', 'login'] },
+  account: { share: 8, policies: ['default', 'account'] },
+  stranger: { share: 3, policies: ['default', 'account'] },
+  costly: { share: 8, policies: ['default', 'costly'] },
+  unpriced: { share: 3, policies: ['default', 'costly'] },
+  bulk: { share: 8, policies: ['default', 'shared'] },
+  closed: { share: 5, policies: ['default', 'closed'] },
+  open: { share: 5, policies: ['default', 'open'] },
+  failing: { share: 5, policies: ['default'] },
+  unclear: { share: 2, policies: undefined },
+  blocked: { share: 2, policies: undefined },
+  long: { share: 1, policies: undefined },
+  overload: { share: 0, policies: ['default'] },
+} as const satisfies Record<string, { readonly share: number; readonly policies: readonly string[] | undefined }>
+export type Kind = keyof typeof KINDS
+
+const CALLERS = 200
+const SOCKETS = 24
+
+export function tokenOf(caller: number): string {
+  return `${PLANTED}-caller-${caller}`
+}
+
+export function addressOf(caller: number): string {
+  return `203.0.113.${caller}`
+}
+
+/** Sends so many requests, of one kind or of all, and tells what became of each. */
+export async function sendTraffic(
+  gateways: readonly URL[],
+  requests: number,
+  seed: number,
+  only?: Kind,
+): Promise<readonly Seen[]> {
+  const random = new Random(seed)
+  const agent = new Agent({ keepAlive: true, maxSockets: SOCKETS })
+  const seen: Seen[] = []
+  let left = requests
+  async function client(): Promise<void> {
+    while (left > 0) {
+      left--
+      // A few callers send most of it.
+      const caller = Math.floor(CALLERS * random.share() ** 4)
+      seen.push(
+        await send(
+          gateways[random.between(0, gateways.length - 1)] as URL,
+          agent,
+          only ?? anyKind(random),
+          caller,
+          random,
+        ),
+      )
+    }
+  }
+  try {
+    await Promise.all(Array.from({ length: SOCKETS }, client))
+  } finally {
+    agent.destroy()
+  }
+  return seen
+}
+
+function anyKind(random: Random): Kind {
+  let at = random.share() * 100
+  for (const [kind, { share }] of Object.entries(KINDS)) {
+    at -= share
+    if (at < 0) return kind as Kind
+  }
+  return 'item'
+}
+
+interface Asked {
+  readonly method?: string
+  readonly path: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly isAnonymous?: boolean
+  readonly address?: string
+}
+
+function askedBy(kind: Kind, random: Random): Asked {
+  switch (kind) {
+    case 'item':
+      return { path: `/items/${random.between(1, 1_000)}?at=${random.between(1, 1_000)}` }
+    case 'login':
+      return { method: 'POST', path: `/login/${random.between(1, 50)}` }
+    case 'stranger':
+      return { path: '/account', isAnonymous: true }
+    case 'costly':
+      return { path: '/costly', headers: { 'X-Cost': String(random.between(1, 9)) } }
+    case 'unpriced':
+      return { path: '/costly', headers: { 'X-Cost': 'much' } }
+    case 'unclear':
+      return { method: 'POST', path: '/login%2F1' }
+    case 'blocked':
+      return { path: '/items/1', address: BLOCKED_ADDRESS }
+    case 'long':
+      return { path: `/items/${'1'.repeat(9_000)}` }
+    default:
+      return { path: `/${kind}` }
+  }
+}
+
+function send(gateway: URL, agent: Agent, kind: Kind, caller: number, random: Random): Promise<Seen> {
+  const { method = 'GET', path, headers, isAnonymous, address = addressOf(caller) } = askedBy(kind, random)
+  const token = isAnonymous ? undefined : tokenOf(caller)
+  const { hostname, port } = gateway
+  return new Promise((resolve, reject) => {
+    const request = startRequest({
+      ...{ hostname, port, agent, method, path },
+      headers: {
+        'CF-Connecting-IP': address,
+        'X-Account-Name': `Account ${caller} <b>`,
+        ...(token !== undefined && { Authorization: `Bearer ${token}` }),
+        ...headers,
+      },
+    })
+    request.once('error', reject)
+    request.once('response', (response) => {
+      text(response).then((body) => {
+        const { statusCode: status = 0, headers } = response
+        const isFromApi = headers['x-from-api'] !== undefined
+        resolve({
+          kind,
+          outcome: isFromApi ? 'admitted' : outcomeOf(status, body),
+          degraded: headers['sluice-degraded']?.toString(),
+          isUpstream5xx: isFromApi && status >= 500,
+          violated: status === 429 && !isFromApi ? JSON.parse(body)['violated-policies'] : [],
+          token,
+        })
+      }, reject)
+    })
+    request.end()
+  })
+}
+
+function outcomeOf(status: number, body: string): Outcome {
+  switch (status) {
+    case 429:
+      return 'limited'
+    case 401:
+      return 'unidentified'
+    case 404:
+      return 'blocked'
+    case 400:
+    case 414:
+      return 'bad_request'
+    case 503:
+      if (body.includes('is reserved')) return 'reserved'
+      return body.includes('overloaded') ? 'shed' : 'unavailable'
+    default:
+      throw new Error(`an answer that was not expected: ${status} ${body}`)
+  }
+}

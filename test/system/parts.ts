@@ -1,0 +1,72 @@
+import { findChromium } from '../../tools/find-chromium.ts'
+import { findPrometheus } from '../../tools/find-prometheus.ts'
+import { findRedisServer } from '../../tools/find-redis-server.ts'
+import { findLibfaketime } from './faults/find-libfaketime.ts'
+
+/** What a part cannot do without: how it is called, and what finds or installs it, or throws a line that says why not. */
+const NEEDS = {
+  redis: { name: 'Redis', find: findRedisServer },
+  chromium: { name: 'Chromium', find: findChromium },
+  prometheus: { name: 'Prometheus', find: findPrometheus },
+  libfaketime: { name: 'libfaketime', find: findLibfaketime },
+  npm: { name: 'the npm registry', find: async () => {} },
+} as const satisfies Record<string, { name: string; find: () => Promise<unknown> }>
+
+export type Need = keyof typeof NEEDS
+
+export interface Part {
+  readonly name: string
+  /** What it shows. */
+  readonly shows: string
+  readonly needs: readonly Need[]
+  /** Arguments of `vitest run` in place of the project of this name. */
+  readonly vitest?: readonly string[]
+}
+
+/** In the order in which they run. */
+export const PARTS: readonly Part[] = [
+  {
+    name: 'slow',
+    shows: 'promises that take seconds to see, and megabytes through WebSockets',
+    needs: ['redis'],
+    vitest: ['--config', 'vitest.config.ts', '--tags-filter=slow'],
+  },
+  {
+    name: 'laws',
+    shows: 'every law on twice the cases of npm test, and on new ones each time',
+    needs: ['redis'],
+    vitest: ['--config', 'vitest.config.ts', '--project', 'node', 'test/property', 'test/fuzz'],
+  },
+  { name: 'model', shows: 'every order of messages between isolates and Durable Objects', needs: [] },
+  { name: 'simulation', shows: 'leases, stores and shedding over hours of virtual time', needs: ['redis'] },
+  { name: 'exactness', shows: 'no window above its limit, under load at four points of presence', needs: ['redis'] },
+  { name: 'numbers', shows: 'statistics that equal what the clients saw', needs: ['redis'] },
+  { name: 'spread', shows: 'a block in effect everywhere, while Redis lives and after it died', needs: ['redis'] },
+  { name: 'faults', shows: 'what is promised while things break', needs: ['redis', 'libfaketime'] },
+  {
+    name: 'dodging',
+    shows: 'no spelling of a path or method that a framework serves uncharged',
+    needs: ['redis', 'npm'],
+  },
+  { name: 'package', shows: 'the packed package and the examples, as others install them', needs: ['redis', 'npm'] },
+  { name: 'dev', shows: 'npm run dev, as strangers use it', needs: ['redis'] },
+  { name: 'dashboard', shows: 'the dashboard in a browser', needs: ['redis', 'chromium'] },
+  { name: 'prometheus', shows: 'a real Prometheus that reads the metrics', needs: ['redis', 'prometheus'] },
+]
+
+/** The parts that have a project of their own in vitest.system.config.ts. */
+export const PROJECTS = PARTS.filter(({ vitest }) => !vitest)
+
+/** Finds or installs what a part needs. @returns a line for each thing that cannot be had */
+export async function prepare({ needs }: Part): Promise<readonly string[]> {
+  const missing: string[] = []
+  for (const need of needs) {
+    await NEEDS[need].find().catch((error: Error) => missing.push(`${NEEDS[need].name}: ${error.message}`))
+  }
+  return missing
+}
+
+/** What a part needs, in words. */
+export function describeNeeds({ needs }: Part): string {
+  return needs.length === 0 ? 'nothing' : needs.map((need) => NEEDS[need].name).join(', ')
+}

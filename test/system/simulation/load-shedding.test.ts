@@ -1,0 +1,139 @@
+import { expect, test } from 'vitest'
+import { UpstreamHealth } from '../../../src/limiter/shedding/upstream-health.ts'
+import type { Priority } from '../../../src/request/policy/priority.ts'
+import { SimulatedUpstream, Timeline } from './upstream-model.ts'
+
+const SECOND = 1_000
+const WELL_UNTIL_MS = 30 * SECOND
+const DEGRADED_UNTIL_MS = 330 * SECOND
+const END_MS = 700 * SECOND
+const REQUESTS_PER_SECOND = 200
+/** 24 workers of 100 ms serve 240 a second: 200 is what they bear well. */
+const WORKERS = 24
+const SERVICE_MS = 100
+/** Each asks for all classes. */
+const CALLERS = 31
+
+/** One in five requests is critical, two are sheddable. */
+const MIX: readonly Priority[] = ['critical', 'default', 'sheddable', 'default', 'sheddable']
+
+interface Outcome {
+  readonly atMs: number
+  readonly priority: Priority
+  readonly status: 200 | 503 | 'shed'
+}
+
+/** The same traffic all along, while the upstream loses half of its workers for five minutes. */
+function simulate(isShedding: boolean, { seed = 1, endMs = END_MS } = {}) {
+  const timeline = new Timeline()
+  const upstream = new SimulatedUpstream(timeline, {
+    workersAt: (ms) => (ms >= WELL_UNTIL_MS && ms < DEGRADED_UNTIL_MS ? WORKERS / 2 : WORKERS),
+    serviceMs: SERVICE_MS,
+    queueLimit: 100,
+  })
+  const health = new UpstreamHealth(() => timeline.nowMs)
+  const outcomes: Outcome[] = []
+  const levels: { atMs: number; level: number }[] = []
+  let state = seed
+  const random = () => {
+    // Numerical Recipes' generator: the same traffic in each run.
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return state / 2 ** 32
+  }
+
+  let count = 0
+  const arrive = () => {
+    const atMs = timeline.nowMs
+    const priority = MIX[count % MIX.length] as Priority
+    const caller = `caller ${count++ % CALLERS}`
+    if (isShedding && health.sheds(priority)) outcomes.push({ atMs, priority, status: 'shed' })
+    else {
+      const end = health.begin(caller)
+      upstream.request((status) => {
+        outcomes.push({ atMs, priority, status })
+        end(status === 503)
+      })
+    }
+    levels.push({ atMs, level: health.level })
+    // Exponential gaps: independent callers.
+    const next = atMs + (-Math.log(1 - random()) * SECOND) / REQUESTS_PER_SECOND
+    if (next < endMs) timeline.at(next, arrive)
+  }
+  timeline.at(0, arrive)
+  timeline.runUntil(endMs + 10 * SECOND)
+  return { outcomes, levels }
+}
+
+function successShare(outcomes: readonly Outcome[], priority: Priority, fromMs: number, toMs: number): number {
+  const own = outcomes.filter((o) => o.priority === priority && o.atMs >= fromMs && o.atMs < toMs)
+  return own.filter(({ status }) => status === 200).length / own.length
+}
+
+const shedding = simulate(true)
+const levelsBetween = (levels: typeof shedding.levels, fromMs: number, toMs: number) =>
+  levels.filter(({ atMs }) => atMs >= fromMs && atMs < toMs).map(({ level }) => level)
+
+test('UpstreamHealth: at half of the capacity critical requests keep 99% success, from the first second', () => {
+  expect(successShare(shedding.outcomes, 'critical', WELL_UNTIL_MS, DEGRADED_UNTIL_MS)).toBeGreaterThanOrEqual(0.99)
+})
+
+test('UpstreamHealth: without shedding they would not', () => {
+  const { outcomes } = simulate(false, { endMs: DEGRADED_UNTIL_MS })
+  expect(successShare(outcomes, 'critical', WELL_UNTIL_MS, DEGRADED_UNTIL_MS)).toBeLessThan(0.7)
+})
+
+test('UpstreamHealth: nothing is shed while the upstream is well', () => {
+  expect(shedding.outcomes.filter(({ atMs, status }) => atMs < WELL_UNTIL_MS && status === 'shed')).toEqual([])
+})
+
+test('UpstreamHealth: classes go one after the other, the critical never', () => {
+  for (const { priority, status } of shedding.outcomes) {
+    if (priority === 'critical') expect(status).not.toBe('shed')
+  }
+  const settled = DEGRADED_UNTIL_MS - 60 * SECOND
+  expect(successShare(shedding.outcomes, 'sheddable', settled, DEGRADED_UNTIL_MS)).toBeLessThan(0.1)
+  expect(successShare(shedding.outcomes, 'default', settled, DEGRADED_UNTIL_MS)).toBeGreaterThan(0.3)
+})
+
+test.each([1, 2, 3, 4, 5])('UpstreamHealth: the level settles and does not oscillate (traffic %d)', (seed) => {
+  const { levels } = simulate(true, { seed, endMs: DEGRADED_UNTIL_MS })
+  const settled = levelsBetween(levels, WELL_UNTIL_MS + 60 * SECOND, DEGRADED_UNTIL_MS)
+  // Less than half of a class is tried again, and that only now and then.
+  expect(Math.max(...settled) - Math.min(...settled)).toBeLessThan(0.5)
+  // A swing is a rise after a fall.
+  let swings = 0
+  let isFalling = false
+  settled.forEach((level, index) => {
+    const before = settled[index - 1] ?? level
+    if (level > before && isFalling) swings++
+    if (level !== before) isFalling = level < before
+  })
+  expect(swings).toBeLessThanOrEqual(5)
+})
+
+test('UpstreamHealth: it falls back gradually when the upstream is well again', () => {
+  const after = levelsBetween(shedding.levels, DEGRADED_UNTIL_MS, END_MS)
+  expect(after.at(-1)).toBe(0)
+  const steepest = Math.max(...after.map((level, index) => (after[index - 1] ?? level) - level))
+  expect(steepest).toBeLessThanOrEqual(0.011)
+  expect(successShare(shedding.outcomes, 'critical', DEGRADED_UNTIL_MS, END_MS)).toBeGreaterThanOrEqual(0.99)
+})
+
+test('UpstreamHealth: traffic of one class comes back when the upstream is well, though all of it was shed', () => {
+  let nowMs = 0
+  const health = new UpstreamHealth(() => nowMs)
+  const shedIn = (seconds: number, isOverload: boolean) => {
+    let shed = 0
+    for (const endMs = nowMs + seconds * SECOND; nowMs < endMs; nowMs += 10) {
+      if (health.sheds('default')) shed++
+      else health.begin(`caller ${nowMs % 7}`)(isOverload)
+    }
+    return shed
+  }
+  expect(shedIn(5, false)).toBe(0)
+  shedIn(10, true)
+  // Not quite: what little is still let through is now and then one caller's alone.
+  expect(health.level).toBeGreaterThan(1.9)
+  shedIn(300, false)
+  expect(shedIn(5, false)).toBe(0)
+})

@@ -1,0 +1,164 @@
+import { Agent, request as startRequest } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { startRedisServer } from '../../../tools/redis-server.ts'
+import { startRestFront } from '../../../tools/rest-front.ts'
+import { runInside } from '../../command/run-command.ts'
+import { PLANTED } from '../../setup/secret-watch.ts'
+import type { Bundle } from '../../support/build-bundle.ts'
+import { startDirectGateway } from '../../support/direct-gateway.ts'
+import { startUpstream } from '../../support/upstream.ts'
+
+export interface SpreadOptions {
+  readonly bundle: Bundle
+  readonly pointsOfPresence: number
+  /** Requests a second, all points of presence together. */
+  readonly rate: number
+  readonly refreshMs: number
+}
+
+export interface Spread {
+  /** Requests a second that were sent, and answered. */
+  readonly reached: number
+  readonly requests: number
+  /** How long the command ran. */
+  readonly commandMs: number
+  /** For each point of presence, milliseconds from the command's start to the last request that it let in; infinity: it never stopped. */
+  readonly inForceAfterMs: readonly number[]
+  /** Requests of the blocked caller that were let in while Redis was dead. */
+  readonly letInWithoutRedis: number
+  /** Its requests that were refused then: the rules stayed. */
+  readonly refusedWithoutRedis: number
+  /** Statuses that nobody should have got, and connections that failed, by how often. */
+  readonly errors: ReadonlyMap<string, number>
+}
+
+const BLOCKED = `${PLANTED}-blocked`
+/** One request of so many is the blocked caller's. */
+const BLOCKED_SHARE = 5
+const WARM_UP_MS = 1_000
+/** Refreshes after which a block that is not in force is not waited for any more: a busy machine may be late. */
+const PATIENCE_REFRESHES = 10
+
+interface Seen {
+  readonly at: number
+  readonly isBlocked: boolean
+  readonly sentMs: number
+  readonly doneMs: number
+  readonly outcome: string
+}
+
+/** Blocks a caller by the command while all points of presence are busy, then ends Redis. */
+export async function run({ bundle, pointsOfPresence, rate, refreshMs }: SpreadOptions): Promise<Spread> {
+  const stops: (() => Promise<unknown>)[] = []
+  try {
+    const server = await startRedisServer()
+    stops.unshift(() => server.stop())
+    const token = `${PLANTED}-rest-token`
+    const front = await startRestFront({ redisPort: server.port, token })
+    stops.unshift(() => front.stop())
+    const upstream = await startUpstream((_, response) => response.end('hello'))
+    stops.unshift(() => upstream.stop())
+    const shared = {
+      ...{ UPSTREAM_URL: upstream.url, UPSTASH_REDIS_REST_URL: front.url, UPSTASH_REDIS_REST_TOKEN: token },
+      ...{ KEY_PREFIX: 'spread', RATE_LIMITS: '100000/1m', RULES: 'on', RULES_REFRESH_MS: String(refreshMs) },
+    }
+    const urls: URL[] = []
+    for (let at = 0; at < pointsOfPresence; at++) {
+      // Late answers of a busy machine are no errors.
+      const gateway = await startDirectGateway({ bundle, bindings: { ...shared, STORE_TIMEOUT_MS: '30000' } })
+      stops.unshift(() => gateway.stop())
+      urls.push(gateway.url)
+    }
+    const seen: Seen[] = []
+    const load = startLoad(urls, rate, seen)
+    stops.unshift(() => load.stop())
+    const startedMs = performance.now()
+    await sleep(WARM_UP_MS)
+
+    const beganMs = performance.now()
+    const { code, stderr } = await runInside(['block', BLOCKED, '--reason', 'a test'], { env: shared })
+    if (code !== 0) throw new Error(`sluice block: ${stderr}`)
+    const pushedMs = performance.now()
+    const isKeptOut = () => urls.every((_, at) => refusedSince(seen, at, pushedMs))
+    for (let waited = 0; waited < PATIENCE_REFRESHES && !isKeptOut(); waited++) await sleep(refreshMs)
+    const quietMs = performance.now()
+
+    await server.stop()
+    const endedMs = performance.now()
+    await sleep(3 * refreshMs)
+    await load.stop()
+    const reached = (seen.length / (performance.now() - startedMs)) * 1_000
+
+    const blocked = seen.filter(({ isBlocked }) => isBlocked)
+    const without = blocked.filter(({ sentMs }) => sentMs > endedMs)
+    const lastLetIn = (at: number) =>
+      Math.max(
+        0,
+        ...blocked.filter((one) => one.at === at && one.outcome === '200').map(({ sentMs }) => sentMs - beganMs),
+      )
+    return {
+      ...{ reached, requests: seen.length, commandMs: pushedMs - beganMs },
+      inForceAfterMs: urls.map((_, at) =>
+        lastLetIn(at) < quietMs - beganMs ? lastLetIn(at) : Number.POSITIVE_INFINITY,
+      ),
+      letInWithoutRedis: without.filter(({ outcome }) => outcome === '200').length,
+      refusedWithoutRedis: without.filter(({ outcome }) => outcome === '403').length,
+      errors: errorsIn(seen, beganMs),
+    }
+  } finally {
+    for (const stop of stops) await stop()
+  }
+}
+
+/** Whether the last request of the blocked caller was refused there. */
+function refusedSince(seen: readonly Seen[], at: number, sinceMs: number): boolean {
+  const last = seen.findLast((one) => one.at === at && one.isBlocked && one.sentMs > sinceMs)
+  return last?.outcome === '403'
+}
+
+/** A block that nobody had set yet, or of somebody else, is an error, too. */
+function errorsIn(seen: readonly Seen[], beganMs: number): Map<string, number> {
+  const errors = new Map<string, number>()
+  for (const { outcome, isBlocked, doneMs } of seen) {
+    const isMeant = outcome === '200' || (outcome === '403' && isBlocked && doneMs > beganMs)
+    if (!isMeant) errors.set(outcome, (errors.get(outcome) ?? 0) + 1)
+  }
+  return errors
+}
+
+/** Sends at this rate whether or not answers come; after a pause of the machine, no more than it. */
+function startLoad(urls: readonly URL[], rate: number, seen: Seen[]) {
+  const agent = new Agent({ keepAlive: true, maxSockets: 32 })
+  const open = new Set<Promise<void>>()
+  let count = 0
+  const timer = setInterval(() => {
+    for (let due = 0; due < Math.round(rate / 50); due++, count++) {
+      const [at, isBlocked] = [count % urls.length, Math.floor(count / urls.length) % BLOCKED_SHARE === 0]
+      const sentMs = performance.now()
+      const answered = ask(urls[at] as URL, isBlocked ? BLOCKED : `caller-${count % 100}`, agent).then((outcome) => {
+        seen.push({ at, isBlocked, sentMs, doneMs: performance.now(), outcome })
+        open.delete(answered)
+      })
+      open.add(answered)
+    }
+  }, 20)
+  let ended: Promise<unknown> | undefined
+  return {
+    stop() {
+      clearInterval(timer)
+      ended ??= Promise.all(open).then(() => agent.destroy())
+      return ended
+    },
+  }
+}
+
+function ask({ hostname, port }: URL, token: string, agent: Agent): Promise<string> {
+  return new Promise((resolve) => {
+    const headers = { Authorization: `Bearer ${token}` }
+    const client = startRequest({ hostname, port, path: '/things', headers, agent }, (response) => {
+      response.resume().on('end', () => resolve(String(response.statusCode)))
+    })
+    client.on('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.name))
+    client.end()
+  })
+}
