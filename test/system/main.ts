@@ -46,8 +46,10 @@ async function runPart(part: Part): Promise<Result> {
   })
   const [code] = (await once(child, 'close')) as [number | null]
   clearTimeout(timer)
-  const [, passed = 0, failed = 0, inconclusive = 0] = (CLOSING_LINE.exec(output) ?? []).map(Number)
-  return end(passed, code === 0 ? failed : Math.max(failed, 1), inconclusive)
+  const [, passed, failed, inconclusive] = (CLOSING_LINE.exec(output) ?? []).map((digits) => Number(digits ?? 0))
+  // A run that told nothing has failed, too.
+  const isGreen = code === 0 && passed !== undefined
+  return end(passed ?? 0, isGreen ? (failed ?? 0) : Math.max(failed ?? 0, 1), inconclusive)
 }
 
 const { positionals } = parseArgs({ allowPositionals: true })

@@ -18,7 +18,7 @@ interface Answer {
   readonly isAdmitted: boolean
 }
 
-test('token-bucket: four processes hammering 5/1s get all of it, and never more', async () => {
+test('token-bucket: four processes hammering 5/1s get all of it, and never more', async ({ skip }) => {
   const upstream = await startUpstream((_request, response) => response.end())
   const bindings = {
     UPSTREAM_URL: upstream.url,
@@ -47,7 +47,9 @@ test('token-bucket: four processes hammering 5/1s get all of it, and never more'
   for (const [index, { atMs }] of admitted.entries()) {
     expect(index + 1).toBeLessThanOrEqual(BURST + (RATE * atMs) / 1000)
   }
-  const [first, last] = refusalsThroughWhichNothingWasLost(answers.filter(({ isAdmitted }) => !isAdmitted))
+  const refusals = answers.filter(({ isAdmitted }) => !isAdmitted)
+  if (refusals.length === 0) skip(`all ${answers.length} requests were so slow that none was refused`)
+  const [first, last] = refusalsThroughWhichNothingWasLost(refusals)
   const between = admitted.filter(({ sentMs, atMs }) => atMs >= first.sentMs && sentMs <= last.atMs)
   expect(between.length).toBeGreaterThanOrEqual(Math.floor((RATE * (last.sentMs - first.atMs)) / 1000) - 1)
   await Promise.all(points.map((point) => point.stop()))

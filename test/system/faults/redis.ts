@@ -63,11 +63,15 @@ export class FaultyRedis {
     while (!(await this.#replica.client.info('replication')).includes('master_link_status:up')) await wait(10)
   }
 
-  /** How far the replica's clock is ahead of this machine's, seconds. */
-  async replicaOffsetS(): Promise<number> {
+  /** How far the replica's clock is ahead of this machine's, seconds: no less than the first, and no more than the second. */
+  async replicaOffsetS(): Promise<readonly [atLeast: number, atMost: number]> {
     if (!this.#replica) throw new Error('there is no replica')
-    const [seconds] = (await this.#replica.client.sendCommand(['TIME'])) as unknown as [string]
-    return Number(seconds) - Date.now() / 1_000
+    const beforeMs = Date.now()
+    const time = (await this.#replica.client.sendCommand(['TIME'])) as unknown as [string, string]
+    const [seconds, us] = time.map(Number) as [number, number]
+    const atS = seconds + us / 1e6
+    // This clock tells whole milliseconds.
+    return [atS - (Date.now() + 1) / 1_000, atS - beforeMs / 1_000]
   }
 
   /**

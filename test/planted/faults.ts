@@ -1,0 +1,72 @@
+export interface Fault {
+  readonly name: string
+  readonly file: string
+  /** Stands in the file once. */
+  readonly find: string
+  readonly replace: string
+}
+
+/** Mistakes that somebody could make, one of each kind that would hurt most. */
+export const FAULTS: readonly Fault[] = [
+  {
+    name: 'window-off-by-one',
+    file: 'lua/sliding-window.lua',
+    find: 'local since = now - window',
+    replace: 'local since = now - window + 1',
+  },
+  {
+    name: 'lost-ttl',
+    file: 'lua/sliding-window.lua',
+    find: "    call('EXPIRE', key, ('%d'):format(math.ceil((end_ms - now) / 1000)))",
+    replace: '    local _ = end_ms',
+  },
+  {
+    name: 'charged-twice',
+    file: 'lua/decide.lua',
+    find: 'plain.commit(key, state, granted, now_us, lease_ms)',
+    replace: 'plain.commit(key, state, 2 * granted, now_us, lease_ms)',
+  },
+  {
+    name: 'refusal-charges',
+    file: 'lua/decide.lua',
+    find: "if granted > 0 and mode ~= 'peek' then\n  for i = 1, #KEYS do",
+    replace: "if mode ~= 'peek' then\n  granted = math.max(granted, 1)\n  for i = 1, #KEYS do",
+  },
+  {
+    name: 'lease-too-long',
+    file: 'src/decide/leases.ts',
+    find: 'const expiresAtMs = sentAtMs + usableMs(request, asDecided, span, sentAtMs)',
+    replace: 'const expiresAtMs = sentAtMs + usableMs(request, asDecided, span, sentAtMs) + 1',
+  },
+  {
+    name: 'case-not-folded',
+    file: 'src/request/policy/canonical-path.ts',
+    find: "return decodeLetters(path).toLowerCase().toUpperCase().replaceAll('\\u0307', '')",
+    replace: 'return decodeLetters(path)',
+  },
+  {
+    name: 'override-ignored',
+    file: 'src/rules/rulebook.ts',
+    find: 'if (tiers) return { rule: withLimits(rule, tiers) }',
+    replace: 'if (tiers) return { rule }',
+  },
+  {
+    name: 'slot-kept',
+    file: 'src/http/hold-until-end.ts',
+    find: 'context.waitUntil(ended.then(() => hold.release()))',
+    replace: 'context.waitUntil(ended)',
+  },
+  {
+    name: 'token-logged',
+    file: 'src/gateway/proxy.ts',
+    find: "log('error', { event: 'upstream_unreachable', error: error instanceof Error ? error.name : 'unknown' })",
+    replace: "log('error', { event: 'upstream_unreachable', error: `${request.raw.headers.get('Authorization')}` })",
+  },
+  {
+    name: 'counter-off-by-one',
+    file: 'src/statistics/minute.ts',
+    find: 'count(this.#requests, outcomeOf(verdict))',
+    replace:
+      "count(this.#requests, outcomeOf(verdict))\n    if (verdict.kind === 'limited') count(this.#requests, outcomeOf(verdict))",
+  },
+]
