@@ -60,7 +60,7 @@ export const FAULTS: readonly Fault[] = [
     name: 'token-logged',
     file: 'src/gateway/proxy.ts',
     find: "log('error', { event: 'upstream_unreachable', error: error instanceof Error ? error.name : 'unknown' })",
-    replace: "log('error', { event: 'upstream_unreachable', error: `${request.raw.headers.get('Authorization')}` })",
+    replace: "log('error', { event: 'upstream_unreachable', error: String(request.raw.headers.get('Authorization')) })",
   },
   {
     name: 'counter-off-by-one',
