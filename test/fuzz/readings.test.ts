@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
+import { readFormField } from '../../src/request/identity/form.ts'
 import { canonicalPath } from '../../src/request/policy/canonical-path.ts'
 import { PolicyFinder } from '../../src/request/policy/policy-finder.ts'
 import { createPathReader } from '../../src/request/policy/request-path.ts'
@@ -143,5 +144,89 @@ fuzz(
     fc.pre(!ambiguity?.mayGoUp)
     const steps = api.filter((name) => !/as a URL|for a host/.test(name))
     expect(servedBy(steps, `/base${pathname}`), steps.join()).toMatch(/^\/base(?:$|[^\w])/)
+  }),
+)
+
+/** Which bodies some APIs read a form from: by what they look at in a Content-Type, and as what they read it. */
+const FORM_READERS: Readonly<Record<string, (type: string, body: string) => string | undefined>> = {
+  'Rack: urlencoded, or no type': (type, body) => {
+    return /^(?:|application\/x-www-form-urlencoded)$/.test(mediaType(type)) ? fieldIn(body) : undefined
+  },
+  'Rack: form-data, mixed and related': (type, body) => {
+    return /^multipart\/(?:form-data|mixed|related)$/.test(mediaType(type)) ? partIn(body) : undefined
+  },
+  'koa-body: multipart of any kind': (type, body) => (/^multipart\//.test(mediaType(type)) ? partIn(body) : undefined),
+  'Werkzeug 2.2: x-url-encoded': (type, body) => {
+    return mediaType(type) === 'application/x-url-encoded' ? fieldIn(body) : undefined
+  },
+  'Bottle: all but multipart': (type, body) => (mediaType(type).startsWith('multipart/') ? undefined : fieldIn(body)),
+  'formidable: multipart anywhere': (type, body) => (/multipart/i.test(type) ? partIn(body) : undefined),
+  'formidable: urlencoded anywhere': (type, body) => (/urlencoded/i.test(type) ? fieldIn(body) : undefined),
+  'one that looks for a boundary': (type, body) => (/boundary=/i.test(type) ? partIn(body) : undefined),
+  'one that takes the last of several types': (type, body) => {
+    return /,\s*application\/x-www-form-urlencoded$/i.test(type) ? fieldIn(body) : undefined
+  },
+}
+
+function mediaType(type: string): string {
+  return (type.split(/[;,]/, 1)[0] ?? '').trim().toLowerCase()
+}
+
+function fieldIn(body: string): string | undefined {
+  return new URLSearchParams(body).get('user') ?? undefined
+}
+
+function partIn(body: string): string | undefined {
+  return /name="?user"?\r\n\r\n([^\r]*)\r\n/.exec(body)?.[1]
+}
+
+const contentType = fc
+  .tuple(
+    fc.constantFrom(
+      ...['application/x-www-form-urlencoded', 'Application/X-WWW-Form-URLEncoded', 'application/x-url-encoded', ''],
+      ...['multipart/form-data', 'multipart/mixed', 'Multipart/Related', 'multipart/alternative', 'multipart/x'],
+      ...[
+        'text/plain',
+        'application/json',
+        'image/png',
+        'application/octet-stream',
+        'application/x-none',
+        'form',
+        '*/*',
+      ],
+    ),
+    fc.constantFrom(
+      ...['', '', '; boundary=b', ';charset=utf-8', '; charset=utf-7', ', application/x-www-form-urlencoded'],
+      ...['; x=multipart; boundary=b', '; urlencoded'],
+    ),
+  )
+  .map((parts) => parts.join(''))
+const PART = '--b\r\nContent-Disposition: form-data; name="user"\r\n\r\nada\r\n--b--\r\n'
+const formBody = fc.constantFrom(
+  ...[
+    'user=ada',
+    'n=1&user=ada',
+    '%75ser=ada',
+    `n=${'x'.repeat(9_000)}&user=ada`,
+    '{"user":"ada"}',
+    '{"a":"&user=ada"}',
+  ],
+  ...[PART, `${'x'.repeat(9_000)}\r\n${PART}`, 'x', '{}'],
+)
+
+fuzz(
+  'whatever an API takes for a form: its field is the one that counts, or the body is spoilt',
+  600,
+  fc.asyncProperty(contentType, formBody, async (type, body) => {
+    const request = new Request('https://gateway.example/', { method: 'POST', body: new TextEncoder().encode(body) })
+    if (type !== '') request.headers.set('Content-Type', type)
+    const reading = await readFormField(request, 'user')
+    for (const [name, read] of Object.entries(FORM_READERS)) {
+      const value = read(type, body)
+      if (value === undefined) continue
+      expect(reading, `by ${name}, in ${body.slice(0, 100)} of type "${type}"`).toEqual(
+        reading.kind === 'value' ? { kind: 'value', value } : { kind: 'spoilt' },
+      )
+    }
   }),
 )

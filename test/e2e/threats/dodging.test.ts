@@ -130,6 +130,7 @@ test.each([
   ['_method in the query, escaped', {}, '?%5fm%65thod=DELETE'],
   ['.method in the query, as PHP takes it', {}, '?a=1&.method=DELETE'],
   ['_method after a space, as PHP takes it', {}, '?+_method=DELETE'],
+  ['_method with a NUL and more after it, as PHP takes it', {}, `?_method%00${'x'.repeat(40)}=DELETE`],
   ['_method after an escaped question mark', {}, '%3F_method=DELETE'],
   ['_method with more than a name', {}, '?_method=DELETE%00,x'],
   ['X-HTTP-Method-Override with more than a name', { 'X-HTTP-Method-Override': 'DELETE;q=1' }, ''],
