@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import { ConfigError, HIDDEN } from '../config/config-error.ts'
 import { type JwtNames, jwksUrl, jwtName, jwtSecret, jwtSettingsOf } from '../config/jwt.ts'
-import type { Names, PolicyDefaults } from '../config/policies.ts'
+import { DENY, type Names, type PolicyDefaults } from '../config/policies.ts'
 import { MISSING_EXPECTED, type PolicyInput, parseMissing, policyList } from '../config/policy-schema.ts'
 import { policiesOf } from '../config/policy-set.ts'
 import { configErrorOf, integer, limits, matching, oneOf, parsed, patternList, share, signs } from '../config/schema.ts'
@@ -50,7 +50,10 @@ export interface SharedOptions<C> {
   readonly cost?: ((context: C) => number | Promise<number>) | undefined
   /** Lets a request pass unlimited. */
   readonly skip?: ((context: C) => boolean | Promise<boolean>) | undefined
-  /** For a caller without identity: `ip` counts by address, `skip` does not count, `deny` answers 401; `ip` if left out. */
+  /**
+   * For a caller without identity: `ip` counts by address, `skip` does not count, `deny` answers 401. If left out, `deny`
+   * where `form:` or `json:` is counted by, else `ip`.
+   */
   readonly missing?: string | undefined
   /** How tokens are verified; needed where a policy counts by a claim, or a claim says the plan. */
   readonly jwt?: JwtOptions | undefined
@@ -138,7 +141,7 @@ const entries = {
   identify: aFunction,
   cost: aFunction,
   skip: aFunction,
-  missing: v.optional(parsed(MISSING_EXPECTED, parseMissing), 'ip'),
+  missing: v.optional(parsed(MISSING_EXPECTED, parseMissing)),
   jwt: v.optional(
     v.strictObject(
       {
@@ -199,7 +202,8 @@ export function readOptions<C>(options: SharedOptions<C>, ignoresCase: boolean):
     cost,
     ignoresCase,
     isShadow,
-    missing: values.missing,
+    missing: values.missing ?? { kind: 'ip' },
+    missingInBody: values.missing ?? DENY,
     onStoreError: values.onStoreError,
   }
   if (!values.limits && !values.policies && !values.shedding)

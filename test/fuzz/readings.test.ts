@@ -3,8 +3,11 @@ import { expect } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
 import { readFormField } from '../../src/request/identity/form.ts'
 import { canonicalPath } from '../../src/request/policy/canonical-path.ts'
+import type { Policy } from '../../src/request/policy/policy.ts'
 import { PolicyFinder } from '../../src/request/policy/policy-finder.ts'
 import { createPathReader } from '../../src/request/policy/request-path.ts'
+import { RuleMaker } from '../../src/request/rule-maker.ts'
+import { callContext } from '../support/call-context.ts'
 import { fuzz } from './fuzz.ts'
 
 /** What an API may do to a path, in any order and number, before it looks for who serves it. */
@@ -227,6 +230,40 @@ fuzz(
       expect(reading, `by ${name}, in ${body.slice(0, 100)} of type "${type}"`).toEqual(
         reading.kind === 'value' ? { kind: 'value', value } : { kind: 'spoilt' },
       )
+    }
+  }),
+)
+
+const BY_BODY = loadConfig({
+  UPSTREAM_URL: 'https://api.example.com',
+  ANONYMOUS: 'ip',
+  POLICIES: ['form:user', 'json:/user', 'form:user+route'].map((by, index) => ({
+    name: `p${index}`,
+    limits: '5/1h',
+    by,
+  })),
+})
+const BY_BODY_MAKER = new RuleMaker(BY_BODY)
+
+fuzz(
+  'whatever the body, and from whatever address: an account has one key, or the request is refused',
+  300,
+  fc.asyncProperty(contentType, formBody, fc.ipV4(), async (type, body, address) => {
+    // That of another account.
+    fc.pre((fieldIn(body) ?? 'ada') === 'ada')
+    const keyOf = async (index: number, type: string, body: string, address: string) => {
+      const request = new Request('https://gateway.example/', { method: 'POST', body: new TextEncoder().encode(body) })
+      if (type !== '') request.headers.set('Content-Type', type)
+      request.headers.set('CF-Connecting-IP', address)
+      const match = { policy: BY_BODY.policies[index] as Policy, route: 'POST /', isCertain: true }
+      const asked = await BY_BODY_MAKER.make(match, request, '/', 'default', callContext())
+      return asked.kind === 'rule' ? asked.rule.key : asked.kind
+    }
+    for (const index of BY_BODY.policies.keys()) {
+      const own = index === 1 ? '{"user":"ada"}' : 'user=ada'
+      const known = await keyOf(index, 'application/x-www-form-urlencoded', own, '192.0.2.1')
+      expect(known).toContain('{')
+      expect([known, 'unidentified']).toContain(await keyOf(index, type, body, address))
     }
   }),
 )

@@ -222,6 +222,17 @@ describe('loadConfig() makes policies', () => {
     expect(loadPolicy(missing === undefined ? {} : { missing })?.missing).toEqual(expected)
   })
 
+  test('that deny whoever sends no body that says what they count by, unless they say otherwise', () => {
+    const table = { limits: '5/1m', missing: undefined }
+    const tables = ['form:user', 'json:/user', 'route+form:user', 'ip'].map((by) => ({ ...table, name: by[0], by }))
+    const { policies } = load({
+      ANONYMOUS: 'ip',
+      POLICIES: [...tables, { ...table, name: 'x', by: 'form:u', missing: 'ip' }],
+    })
+    const denied = { kind: 'deny', status: 401 }
+    expect(policies.map(({ missing }) => missing)).toEqual([denied, denied, denied, { kind: 'ip' }, { kind: 'ip' }])
+  })
+
   test('that deny whoever lacks what they count by, with ANONYMOUS=deny', () => {
     const { policies } = load({ ANONYMOUS: 'deny', RATE_LIMITS: '5/1m', POLICIES: [{ ...A, missing: 'ip' }] })
     expect(policies.map(({ missing }) => missing)).toEqual([{ kind: 'deny', status: 401 }, { kind: 'ip' }])

@@ -11,6 +11,11 @@ export type Source =
   /** A function of the application says who it is, or returns undefined if it does not know. */
   | { readonly kind: 'application'; readonly tell: (context: never) => unknown }
 
+/** Whether it is read from the body, which a client can write so that nobody reads it for certain. */
+export function isInBody({ kind }: Source): boolean {
+  return kind === 'form' || kind === 'json'
+}
+
 export const BY_EXPECTED =
   '"token", "ip", "route", "global", "header:<name>", "query:<name>", "form:<name>", "cookie:<name>", "json:</pointer>" or "claim:<name or /pointer>", joined with "+"'
 
