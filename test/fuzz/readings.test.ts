@@ -1,12 +1,15 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
+import { createDigest } from '../../src/request/identity/digest.ts'
 import { readFormField } from '../../src/request/identity/form.ts'
 import { canonicalPath } from '../../src/request/policy/canonical-path.ts'
 import type { Policy } from '../../src/request/policy/policy.ts'
 import { PolicyFinder } from '../../src/request/policy/policy-finder.ts'
 import { createPathReader } from '../../src/request/policy/request-path.ts'
 import { RuleMaker } from '../../src/request/rule-maker.ts'
+import { readRules } from '../../src/rules/document.ts'
+import { Rulebook } from '../../src/rules/rulebook.ts'
 import { callContext } from '../support/call-context.ts'
 import { fuzz } from './fuzz.ts'
 
@@ -264,6 +267,50 @@ fuzz(
       const known = await keyOf(index, 'application/x-www-form-urlencoded', own, '192.0.2.1')
       expect(known).toContain('{')
       expect([known, 'unidentified']).toContain(await keyOf(index, type, body, address))
+    }
+  }),
+)
+
+const COUNTED = loadConfig({
+  UPSTREAM_URL: 'https://api.example.com',
+  POLICIES: ['form:user', 'json:/user', 'ip+form:user'].flatMap((by, index) =>
+    ['ip', 'skip'].map((missing) => ({ name: `${missing}${index}`, limits: '5/1h', by, missing })),
+  ),
+})
+const COUNTED_MAKER = new RuleMaker(COUNTED)
+const digest = createDigest(undefined)
+const BLOCKS = [
+  ['form:user', 'ada'],
+  ['json:/user', 'ada'],
+  ['ip', '192.0.2.1', 'form:user', 'ada'],
+]
+const BLOCKED_BOOK = new Rulebook(readRules({ blocks: BLOCKS.map((parts) => ({ digest: digest(parts) })) }), COUNTED)
+
+fuzz(
+  'whatever API finds a blocked account in a body: the request is refused, also if only its digest is blocked',
+  300,
+  fc.asyncProperty(contentType, formBody, async (type, body) => {
+    const readers = Object.values(FORM_READERS).map((read) => read(type, body))
+    const inJson = /^\{"user"/.test(body)
+    for (const [index, policy] of COUNTED.policies.entries()) {
+      const isJson = policy.by[0]?.kind === 'json'
+      if (isJson ? !inJson : !readers.includes('ada')) continue
+      const request = new Request('https://gateway.example/', { method: 'POST', body: new TextEncoder().encode(body) })
+      if (type !== '') request.headers.set('Content-Type', type)
+      request.headers.set('CF-Connecting-IP', '192.0.2.1')
+      const made = await COUNTED_MAKER.make(
+        { policy, route: 'POST /', isCertain: true },
+        request,
+        '/',
+        'default',
+        callContext(),
+      )
+      if (made.kind !== 'rule') throw new Error(`${policy.name} (${index}) is not asked: ${made.kind}`)
+      const orders = await BLOCKED_BOOK.ordersFor(request, 0, callContext())
+      if (!orders || 'kind' in orders) throw new Error('expected orders')
+      const what = `${policy.name}: ${body.slice(0, 100)} of type "${type}"`
+      expect(await orders.apply([{ policy, rule: made.rule }]), what).toMatchObject({ kind: 'blocked', status: 403 })
+      expect(await request.text()).toBe(body)
     }
   }),
 )
