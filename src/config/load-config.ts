@@ -146,7 +146,6 @@ export function loadConfig(given: Environment): Config {
     name: 'default',
     by: [{ kind: 'token' }],
     cost: undefined,
-    ignoresCase: false,
     isShadow: values.MODE === 'shadow',
     missing: values.ANONYMOUS === 'deny' ? DENY : { kind: 'ip' },
     missingInBody: DENY,

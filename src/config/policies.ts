@@ -29,8 +29,6 @@ export interface PolicyDefaults {
   readonly by: readonly Source[]
   /** Gives the cost if a policy does not; undefined: it is 1. */
   readonly cost: Extract<Cost, { kind: 'application' }>['tell'] | undefined
-  /** For policies that do not say it. */
-  readonly ignoresCase: boolean
   readonly isShadow: boolean
   /** For a caller that lacks what a policy counts by. */
   readonly missing: Missing
@@ -63,7 +61,7 @@ export function defaultPolicy(tiers: readonly Tier[], defaults: PolicyDefaults):
     tiers: named(name, 'sliding-window', tiers),
     by,
     match: undefined,
-    ignoresCase: false,
+    ignoresCase: true,
     cost: toldCost(defaults, Math.min(...tiers.map(({ limit }) => limit))) ?? ONE,
     missing: missingFor(by, defaults),
     burst: undefined,
@@ -115,7 +113,7 @@ export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyD
     tiers,
     by,
     match,
-    ignoresCase: table.ignore_case ?? defaults.ignoresCase,
+    ignoresCase: table.ignore_case,
     cost: (table.cost === undefined && isUnits && toldCost(defaults, smallest - reserved.sheddable)) || cost,
     missing: table.missing ?? missingFor(by, defaults),
     burst: burstOf(table, tiers),

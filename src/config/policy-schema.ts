@@ -45,7 +45,7 @@ export const entries = {
   algorithm: v.optional(oneOf(...ALGORITHM_NAMES), 'sliding-window'),
   by: v.optional(by),
   match: v.optional(patternList),
-  ignore_case: v.optional(v.boolean('true or false')),
+  ignore_case: v.optional(v.boolean('true or false'), true),
   cost: v.optional(v.union([integer(1, 1_000_000_000), header], COST_EXPECTED)),
   max_cost: v.optional(integer(1, 1_000_000_000)),
   burst: v.optional(integer(1, 1_000_000_000)),

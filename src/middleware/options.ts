@@ -179,10 +179,9 @@ const schema = v.strictObject(entries, ({ expected }) =>
 
 /**
  * Checks the options of a middleware.
- * @param ignoresCase whether policies match in any case of a path unless they say otherwise
  * @throws {ConfigError} on the first that is not as expected
  */
-export function readOptions<C>(options: SharedOptions<C>, ignoresCase: boolean): Settings<C> {
+export function readOptions<C>(options: SharedOptions<C>): Settings<C> {
   const result = v.safeParse(schema, options, { abortEarly: true })
   if (!result.success) {
     const [issue] = result.issues
@@ -200,7 +199,6 @@ export function readOptions<C>(options: SharedOptions<C>, ignoresCase: boolean):
     name: values.name,
     by: identify ? [{ kind: 'application', tell: identify }] : (values.by ?? BY_TOKEN),
     cost,
-    ignoresCase,
     isShadow,
     missing: values.missing ?? { kind: 'ip' },
     missingInBody: values.missing ?? DENY,

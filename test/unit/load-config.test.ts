@@ -61,7 +61,7 @@ test('loadConfig() has a default for everything but the upstream', () => {
         ...PLAIN,
         cost: { kind: 'fixed', units: 1 },
         enforced: true,
-        ignoresCase: false,
+        ignoresCase: true,
       },
     ],
     ipv6Prefix: 64,
@@ -152,7 +152,7 @@ describe('loadConfig() makes policies', () => {
       ...PLAIN,
       cost: { kind: 'fixed', units: 2 },
       enforced: false,
-      ignoresCase: false,
+      ignoresCase: true,
     },
     {
       name: 'search',
@@ -166,7 +166,7 @@ describe('loadConfig() makes policies', () => {
       ...PLAIN,
       cost: { kind: 'fixed', units: 10 },
       enforced: true,
-      ignoresCase: false,
+      ignoresCase: true,
     },
   ]
 

@@ -109,11 +109,8 @@ test('what the API keeps as data is not ambiguous', async () => {
   expect(await post('/x/..%2Fusers/@me/login')).toBe(400)
 })
 
-test('cannot by the case of the path, where the policy says that the API does not mind it', async () => {
-  const policies = [
-    ...LOGIN.map((policy) => ({ ...policy, ignore_case: true })),
-    { name: 'case', limits: '9/1h', match: '/login' },
-  ]
+test('cannot by the case of the path, which many APIs do not mind', async () => {
+  const policies = [...LOGIN, { name: 'case', limits: '9/1h', match: '/login' }]
   const gateway = await startOwnThreatenedGateway({ POLICIES: policies })
   const statuses: number[] = []
   for (const path of ['/users/@me/login', '/Users/@ME/LogIn', '/USERS/%40me/login', '/users/@me/other']) {

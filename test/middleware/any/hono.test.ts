@@ -405,6 +405,20 @@ describe('onStoreError', () => {
   })
 })
 
+test('policies do not mind the case of a path, unless they say so', async () => {
+  const policies = [
+    { name: 'login', limits: '1/1m', match: '/login' },
+    { name: 'exact', limits: '1/1m', match: '/exact', ignore_case: false },
+  ]
+  const paths = ['/login', '/LOGIN', '/exact', '/EXACT']
+  expect(
+    await statuses(
+      appWith({ policies }),
+      paths.map((path) => [path, X]),
+    ),
+  ).toEqual([200, 429, 200, 200])
+})
+
 describe('a form', () => {
   const form = (text: string): RequestInit => ({
     method: 'POST',
