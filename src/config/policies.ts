@@ -5,7 +5,7 @@ import { readBlock } from '../limit/read-block.ts'
 import { MAX_LOG_ENTRIES, readTiers, refuseMisplaced, tierName } from '../limit/read-tiers.ts'
 import type { Block, Tier } from '../limit/rule.ts'
 import { formatWindow, LIMITS_EXPECTED } from '../limit/tiers.ts'
-import { isInBody, parseHeaderSource, type Source } from '../request/identity/source.ts'
+import { isFoldable, isInBody, parseHeaderSource, type Source } from '../request/identity/source.ts'
 import type { Cost, Missing, Plans, Policy, PolicyTier } from '../request/policy/policy.ts'
 import { PRIORITIES, type Priority } from '../request/policy/priority.ts'
 import { ConfigError } from './config-error.ts'
@@ -27,6 +27,8 @@ export interface PolicyDefaults {
   readonly name: string
   /** What is counted by where a policy does not say it. */
   readonly by: readonly Source[]
+  /** What is folded of that. */
+  readonly fold?: string | undefined
   /** Gives the cost if a policy does not; undefined: it is 1. */
   readonly cost: Extract<Cost, { kind: 'application' }>['tell'] | undefined
   readonly isShadow: boolean
@@ -60,6 +62,7 @@ export function defaultPolicy(tiers: readonly Tier[], defaults: PolicyDefaults):
     algorithm: 'sliding-window',
     tiers: named(name, 'sliding-window', tiers),
     by,
+    fold: defaults.fold,
     match: undefined,
     ignoresCase: true,
     cost: toldCost(defaults, Math.min(...tiers.map(({ limit }) => limit))) ?? ONE,
@@ -112,6 +115,7 @@ export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyD
     algorithm,
     tiers,
     by,
+    fold: foldOf(table, by, defaults, fail),
     match,
     ignoresCase: table.ignore_case,
     cost: (table.cost === undefined && isUnits && toldCost(defaults, smallest - reserved.sheddable)) || cost,
@@ -127,6 +131,13 @@ export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyD
     block: blockOf(table, tiers, fail),
     enforced,
   }
+}
+
+export const FOLD_EXPECTED = 'by "header:", "query:", "form:", "cookie:", "json:" or "claim:" with it'
+
+function foldOf({ by, fold }: PolicyTable, sources: readonly Source[], defaults: PolicyDefaults, fail: Fail) {
+  if (fold !== undefined && !sources.some(isFoldable)) fail('fold', FOLD_EXPECTED)
+  return fold ?? (by ? undefined : defaults.fold)
 }
 
 /** Who could choose to be counted by address would have a limit for each address that it comes from. */

@@ -1,8 +1,8 @@
 import * as v from 'valibot'
 import { ConfigError, HIDDEN } from '../config/config-error.ts'
 import { type JwtNames, jwksUrl, jwtName, jwtSecret, jwtSettingsOf } from '../config/jwt.ts'
-import { DENY, type Names, type PolicyDefaults } from '../config/policies.ts'
-import { MISSING_EXPECTED, type PolicyInput, parseMissing, policyList } from '../config/policy-schema.ts'
+import { DENY, FOLD_EXPECTED, type Names, type PolicyDefaults } from '../config/policies.ts'
+import { fold, MISSING_EXPECTED, type PolicyInput, parseMissing, policyList } from '../config/policy-schema.ts'
 import { policiesOf } from '../config/policy-set.ts'
 import { configErrorOf, integer, limits, matching, oneOf, parsed, patternList, share, signs } from '../config/schema.ts'
 import { ON_STORE_ERROR, type OnStoreError } from '../decide/decider.ts'
@@ -15,7 +15,7 @@ import type { LimiterConfig } from '../limiter/compose-limiter.ts'
 import { UpstreamHealth } from '../limiter/shedding/upstream-health.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import { lazyVerifier } from '../request/identity/jwt/lazy-verifier.ts'
-import { BY_EXPECTED, parseBy, type Source } from '../request/identity/source.ts'
+import { BY_EXPECTED, isFoldable, parseBy, type Source } from '../request/identity/source.ts'
 import type { Sign } from '../request/policy/request-path.ts'
 import type { Store } from '../store/store.ts'
 import { openStore } from './stores.ts'
@@ -34,6 +34,11 @@ export interface SharedOptions<C> {
   readonly name?: string | undefined
   /** What makes two requests the same caller's, e.g. `token`, `ip`, `header:x-api-key`, `token+route`; `token` if left out. */
   readonly by?: string | undefined
+  /**
+   * Which spellings of what people type are one caller: `lower`, `trim` or `lower trim`, for the limits here and for policies
+   * without a `by` of their own; none if left out.
+   */
+  readonly fold?: string | undefined
   /** Policies as in the gateway, with the same keys: https://github.com/sluice/sluice/blob/main/docs/configuration.md#policies */
   readonly policies?: readonly PolicyInput[] | string | undefined
   /** Requests that pass unlimited, e.g. `OPTIONS *, GET /healthz`. */
@@ -136,6 +141,7 @@ const entries = {
   limits: v.optional(limits),
   name: v.optional(matching(/^[\w-]{1,64}$/, 'up to 64 letters, digits, "-" or "_"'), 'default'),
   by: v.optional(parsed(BY_EXPECTED, parseBy)),
+  fold: v.optional(fold),
   policies: v.optional(policyList),
   exempt: v.optional(patternList),
   identify: aFunction,
@@ -193,11 +199,14 @@ export function readOptions<C>(options: SharedOptions<C>): Settings<C> {
   const values = result.output
   const { identify, cost, skip, trustProxy, now = () => Date.now() } = options
   if (identify && values.by) throw new ConfigError('by', 'no "by" beside the function "identify"', options.by)
+  const by = identify ? [{ kind: 'application' as const, tell: identify }] : (values.by ?? BY_TOKEN)
+  if (values.fold && !by.some(isFoldable)) throw new ConfigError('fold', FOLD_EXPECTED, values.fold)
   const isShadow = values.mode === 'shadow'
   const defaults: PolicyDefaults = {
     names: NAMES,
     name: values.name,
-    by: identify ? [{ kind: 'application', tell: identify }] : (values.by ?? BY_TOKEN),
+    by,
+    fold: values.fold,
     cost,
     isShadow,
     missing: values.missing ?? { kind: 'ip' },

@@ -129,7 +129,7 @@ export class RuleMaker {
   }
 
   async #digestOf(policy: Policy, { missing }: Prepared, subject: Subject): Promise<string | NoRule> {
-    const identity = await identify(policy.by, subject, missing)
+    const identity = await identify(policy.by, subject, missing, policy.fold)
     if ('kind' in identity) {
       return identity.kind === 'skip' ? identity : { kind: 'unidentified', status: identity.status, policy }
     }

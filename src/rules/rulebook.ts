@@ -4,6 +4,7 @@ import { callerIn } from '../request/caller-in-key.ts'
 import { callerAddress } from '../request/identity/address.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import { createDigest } from '../request/identity/digest.ts'
+import { foldReading } from '../request/identity/fold.ts'
 import { read } from '../request/identity/identify.ts'
 import { type Reading, SPOILT } from '../request/identity/reading.ts'
 import { isInBody, type Source } from '../request/identity/source.ts'
@@ -214,14 +215,17 @@ export class Rulebook {
   }
 
   /** Where a policy counts by one value, and that is spoilt. */
-  #bareBlocksIn({ by }: Policy, request: ReceivedRequest): readonly Entry[] {
+  #bareBlocksIn({ by, fold }: Policy, request: ReceivedRequest): readonly Entry[] {
     const [source] = by
     if (!source || by.length > 1 || !isInFields(source)) return NOTHING
     if (source.kind === 'token' && this.#knownDigest(request) !== undefined) return NOTHING
     const reading = read(source, { request, route: '', ipv6Prefix: this.#ipv6Prefix })
     if (!('kind' in reading) || reading.kind !== 'spoilt') return NOTHING
     const name = nameOfSource(source)
-    const entries = valuesIn(source, request).flatMap((value) => this.#bare.get(this.#digest([name, value])) ?? [])
+    const entries = valuesIn(source, request).flatMap((value) => {
+      const folded = fold === undefined ? undefined : foldReading(source, value, fold)
+      return this.#bare.get(this.#digest([name, folded?.kind === 'value' ? folded.value : value])) ?? NOTHING
+    })
     return entries.filter(isBlock)
   }
 

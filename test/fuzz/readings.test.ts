@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { expect } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
+import { foldValue } from '../../src/request/identity/fold.ts'
 import { readFormField } from '../../src/request/identity/form.ts'
 import { canonicalPath } from '../../src/request/policy/canonical-path.ts'
 import type { Policy } from '../../src/request/policy/policy.ts'
@@ -312,5 +313,102 @@ fuzz(
       expect(await orders.apply([{ policy, rule: made.rule }]), what).toMatchObject({ kind: 'blocked', status: 403 })
       expect(await request.text()).toBe(body)
     }
+  }),
+)
+
+/** What people and their keyboards make of an address, and an API takes for the same one. */
+const TYPINGS: Readonly<Record<string, (text: string) => string>> = {
+  'in capitals': (text) => text.toUpperCase(),
+  'with a capital': (text) => text.slice(0, 1).toUpperCase() + text.slice(1),
+  'with spaces around': (text) => ` ${text}\t `,
+  // In a cookie, "+" is a space.
+  'in letters of full width': (text) =>
+    text.replace(/[!-*,-~]/g, (letter) => String.fromCharCode(letter.charCodeAt(0) + 0xfee0)),
+  'with accents apart': (text) => text.normalize('NFD'),
+  'with a space that does not break': (text) => `${text}\u00a0`,
+  'with a long s': (text) => text.replace('s', 'ſ'),
+}
+const typed = fc.array(fc.constantFrom(...Object.keys(TYPINGS)), { maxLength: 5 })
+const address = fc.constantFrom(
+  'ada@example.com',
+  'sœur.é+1@example.com',
+  'straße@example.com',
+  'ι.σας@example.com',
+  'kiss@x.test',
+)
+
+/** How each kind of identity is sent. */
+const CARRIERS: Readonly<Record<string, (text: string) => Readonly<Record<string, string>>>> = {
+  'query:email': (text) => ({ query: new URLSearchParams({ email: text }).toString() }),
+  'form:email': (text) => ({
+    type: 'application/x-www-form-urlencoded',
+    body: `${new URLSearchParams({ email: text })}`,
+  }),
+  'json:/email': (text) => ({ type: 'application/json', body: JSON.stringify({ email: text }) }),
+  'cookie:email': (text) => ({ cookie: `email=${encodeURIComponent(text)}` }),
+  'claim:email': (text) => ({ claim: JSON.stringify(text) }),
+  'header:x-email': (text) => ({ field: /^[\t -~]*$/.test(text) ? text : '' }),
+}
+const FOLDED = loadConfig({
+  UPSTREAM_URL: 'https://api.example.com',
+  JWT_SECRET: 'planted-secret-'.padEnd(40, 'x'),
+  POLICIES: Object.keys(CARRIERS).flatMap((by, index) =>
+    [by, `token+${by}`].map((by, each) => ({
+      name: `p${index}-${each}`,
+      limits: '5/1h',
+      by,
+      missing: 'deny',
+      fold: 'lower trim',
+    })),
+  ),
+})
+let claimed = ''
+const FOLDED_MAKER = new RuleMaker({ ...FOLDED, readClaim: () => ({ kind: 'value', value: claimed }) })
+
+fuzz(
+  'however people type an address: where identities are folded, it is one caller by every kind of them',
+  100,
+  fc.asyncProperty(address, typed, async (address, steps) => {
+    const spelling = steps.reduce((text, name) => (TYPINGS[name] as (text: string) => string)(text), address)
+    for (const [index, policy] of FOLDED.policies.entries()) {
+      const carry = Object.values(CARRIERS)[index >> 1] as (text: string) => Readonly<Record<string, string>>
+      const keyOf = async (text: string, token = 'Token') => {
+        const { query = '', type = '', body, cookie, claim, field } = carry(text)
+        const headers = new Headers({ Authorization: token, 'Content-Type': type })
+        if (cookie !== undefined) headers.set('Cookie', cookie)
+        if (field) headers.set('X-Email', field)
+        const url = `https://gateway.example/?${query}`
+        const request = new Request(url, { method: 'POST', headers, ...(body !== undefined && { body }) })
+        claimed = claim ?? ''
+        const asked = await FOLDED_MAKER.make(
+          { policy, route: undefined, isCertain: true },
+          request,
+          '/',
+          'default',
+          callContext(),
+        )
+        return asked.kind === 'rule' ? asked.rule.key : asked.kind
+      }
+      const known = await keyOf(address)
+      // A field holds ASCII only.
+      if (known === 'unidentified') continue
+      expect([known, 'unidentified'], `${policy.name}: ${spelling}`).toContain(await keyOf(spelling))
+      expect(await keyOf(`x${address}`)).not.toBe(known)
+      // Tokens are as they are, whatever people type beside them.
+      expect((await keyOf(address, 'tOKEN')) === known).toBe(index % 2 === 0)
+    }
+  }),
+)
+
+fuzz(
+  'foldValue() makes one text of all that differ in case, and leaves it as it is from then on',
+  500,
+  fc.property(fc.string({ unit: 'grapheme', maxLength: 20 }), (text) => {
+    const folded = foldValue(text, 'lower trim')
+    expect(foldValue(folded, 'lower trim')).toBe(folded)
+    for (const other of [text.toUpperCase(), text.toLowerCase(), text.normalize('NFKD'), ` ${text}`]) {
+      expect(foldValue(other, 'lower trim')).toBe(folded)
+    }
+    expect(foldValue(text, 'trim')).toBe(text.normalize('NFKC').trim())
   }),
 )

@@ -222,6 +222,14 @@ describe('loadConfig() makes policies', () => {
     expect(loadPolicy(missing === undefined ? {} : { missing })?.missing).toEqual(expected)
   })
 
+  test.each(['lower', 'trim', 'lower trim'])('with fold %j', (fold) => {
+    expect(loadPolicy({ by: 'token+json:/email', fold })?.fold).toBe(fold)
+    expect(() => loadPolicy({ by: 'token', fold })).toThrow(
+      `POLICIES[0].fold: expected by "header:", "query:", "form:", "cookie:", "json:" or "claim:" with it, got "${fold}"`,
+    )
+    expect(() => loadPolicy({ by: 'query:q', fold: `${fold},` })).toThrow('expected "lower", "trim" or "lower trim"')
+  })
+
   test('that deny whoever sends no body that says what they count by, unless they say otherwise', () => {
     const table = { limits: '5/1m', missing: undefined }
     const tables = ['form:user', 'json:/user', 'route+form:user', 'ip'].map((by) => ({ ...table, name: by[0], by }))
@@ -266,7 +274,7 @@ const PASSED =
   'header fields that go on to the API: of letters, digits and "-", and none that a proxy replaces (X-Forwarded-… and the like)'
 const ALGORITHMS = '"sliding-window" or "token-bucket" or "fixed-window" or "quota" or "sorted-set" or "concurrency"'
 const KEYS =
-  'name, limits, plan, default_plan, algorithm, by, match, ignore_case, cost, max_cost, burst, deadline, missing, priority, reserve, settle, on_store_error, counts, failures, block, after, exact, mode'
+  'name, limits, plan, default_plan, algorithm, by, fold, match, ignore_case, cost, max_cost, burst, deadline, missing, priority, reserve, settle, on_store_error, counts, failures, block, after, exact, mode'
 const LIST = 'a list of tables, or JSON of one'
 
 function withPolicy(policy: unknown): Environment {

@@ -16,6 +16,11 @@ export function isInBody({ kind }: Source): boolean {
   return kind === 'form' || kind === 'json'
 }
 
+/** Whether people may type it, each time in another case. */
+export function isFoldable(source: Source): boolean {
+  return 'name' in source || source.kind === 'application'
+}
+
 export const BY_EXPECTED =
   '"token", "ip", "route", "global", "header:<name>", "query:<name>", "form:<name>", "cookie:<name>", "json:</pointer>" or "claim:<name or /pointer>", joined with "+"'
 

@@ -44,6 +44,8 @@ export interface Policy {
   readonly tiers: readonly PolicyTier[]
   /** What makes two requests the same caller's: the same value of each of these. */
   readonly by: readonly Source[]
+  /** Spellings of one value that are the same: `lower`, `trim` or both; undefined: none. */
+  readonly fold: string | undefined
   /** Where it applies; undefined: everywhere. */
   readonly match: readonly Pattern[] | undefined
   /** Whether its patterns match whatever the case of the path. */
