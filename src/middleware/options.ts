@@ -15,6 +15,7 @@ import type { LimiterConfig } from '../limiter/compose-limiter.ts'
 import { UpstreamHealth } from '../limiter/shedding/upstream-health.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import { lazyVerifier } from '../request/identity/jwt/lazy-verifier.ts'
+import { NONE, type Reading } from '../request/identity/reading.ts'
 import { BY_EXPECTED, isFoldable, parseBy, type Source } from '../request/identity/source.ts'
 import type { Sign } from '../request/policy/request-path.ts'
 import type { Store } from '../store/store.ts'
@@ -199,7 +200,7 @@ export function readOptions<C>(options: SharedOptions<C>): Settings<C> {
   const values = result.output
   const { identify, cost, skip, trustProxy, now = () => Date.now() } = options
   if (identify && values.by) throw new ConfigError('by', 'no "by" beside the function "identify"', options.by)
-  const by = identify ? [{ kind: 'application' as const, tell: identify }] : (values.by ?? BY_TOKEN)
+  const by = identify ? [{ kind: 'application' as const, tell: createIdentify(identify) }] : (values.by ?? BY_TOKEN)
   if (values.fold && !by.some(isFoldable)) throw new ConfigError('fold', FOLD_EXPECTED, values.fold)
   const isShadow = values.mode === 'shadow'
   const defaults: PolicyDefaults = {
@@ -207,7 +208,7 @@ export function readOptions<C>(options: SharedOptions<C>): Settings<C> {
     name: values.name,
     by,
     fold: values.fold,
-    cost,
+    cost: cost && createCost(cost),
     isShadow,
     missing: values.missing ?? { kind: 'ip' },
     missingInBody: values.missing ?? DENY,
@@ -244,3 +245,24 @@ export function readOptions<C>(options: SharedOptions<C>): Settings<C> {
 }
 
 const BY_TOKEN: readonly Source[] = [{ kind: 'token' }]
+
+/** @throws {TypeError} for a mistake of the application, which must not let anybody pass as a caller without an identity */
+function createIdentify<C>(identify: (context: C) => unknown): (context: C) => Promise<Reading> {
+  return async (context) => {
+    const value = await identify(context)
+    if (value === undefined || value === '') return NONE
+    if (typeof value === 'string') return { kind: 'value', value }
+    throw new TypeError(
+      `identify: expected a string or undefined, got ${value === null ? 'null' : `a ${typeof value}`}`,
+    )
+  }
+}
+
+/** @throws {RangeError} for a mistake of the application: if it were charged as something else, nobody would notice */
+function createCost<C>(cost: (context: C) => unknown): (context: C, max: number) => Promise<number> {
+  return async (context, max) => {
+    const units = await cost(context)
+    if (typeof units === 'number' && Number.isInteger(units) && units >= 1 && units <= max) return units
+    throw new RangeError(`cost: expected an integer from 1 to ${max}, got ${String(units)}`)
+  }
+}

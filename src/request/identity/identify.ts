@@ -69,18 +69,8 @@ export function read(source: Source, { request, route, ipv6Prefix, readClaim }: 
     case 'claim':
       return readClaim?.(source.path) ?? SPOILT
     case 'application':
-      return readTold(source.tell(request.context as never))
+      return source.tell(request.context as never)
   }
-}
-
-/**
- * @throws {TypeError} for a mistake of the application, which must not let anybody pass as a caller without an identity
- */
-async function readTold(said: unknown): Promise<Reading> {
-  const value = await said
-  if (value === undefined || value === '') return NONE
-  if (typeof value === 'string') return { kind: 'value', value }
-  throw new TypeError(`identify: expected a string or undefined, got ${value === null ? 'null' : `a ${typeof value}`}`)
 }
 
 /** With a comma it may be several fields that the runtime has joined, of which APIs take the first or the last. */

@@ -1,4 +1,5 @@
 import { parsePointer } from './json-pointer.ts'
+import type { Reading } from './reading.ts'
 
 /** One thing that tells requests apart. */
 export type Source =
@@ -8,8 +9,8 @@ export type Source =
   | { readonly kind: 'json'; readonly name: string; readonly path: readonly string[] }
   /** Of a verified token. `name` is the name of the claim or, for a claim within others, the pointer to it. */
   | { readonly kind: 'claim'; readonly name: string; readonly path: readonly string[] }
-  /** A function of the application says who it is, or returns undefined if it does not know. */
-  | { readonly kind: 'application'; readonly tell: (context: never) => unknown }
+  /** A function of the application says who it is. */
+  | { readonly kind: 'application'; readonly tell: (context: never) => Promise<Reading> }
 
 /** Whether it is read from the body, which a client can write so that nobody reads it for certain. */
 export function isInBody({ kind }: Source): boolean {

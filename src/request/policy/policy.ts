@@ -15,8 +15,12 @@ export type Cost =
   | { readonly kind: 'fixed'; readonly units: number }
   /** As a request header says, 1 without it. */
   | { readonly kind: 'header'; readonly name: string; readonly max: number }
-  /** A function of the application says it. */
-  | { readonly kind: 'application'; readonly tell: (context: never) => unknown; readonly max: number }
+  /** A function of the application says it, which is given the maximum. */
+  | {
+      readonly kind: 'application'
+      readonly tell: (context: never, max: number) => Promise<number>
+      readonly max: number
+    }
 
 /** What happens to a caller that lacks what a policy counts by. */
 export type Missing =
