@@ -10,7 +10,7 @@ import type { JwtSettings } from '../request/identity/jwt/settings.ts'
 import { ConfigError, HIDDEN } from './config-error.ts'
 import { type JwtNames, jwksUrl, jwtName, jwtSecret, jwtSettingsOf } from './jwt.ts'
 import { meantVariable } from './misspelt.ts'
-import type { Names, PolicyDefaults } from './policies.ts'
+import { DENY, type Names, type PolicyDefaults } from './policies.ts'
 import { type PolicyTable, policyList } from './policy-schema.ts'
 import { policiesOf } from './policy-set.ts'
 import {
@@ -146,9 +146,9 @@ export function loadConfig(given: Environment): Config {
     name: 'default',
     by: [{ kind: 'token' }],
     cost: undefined,
-    ignoresCase: false,
     isShadow: values.MODE === 'shadow',
-    missing: values.ANONYMOUS === 'deny' ? { kind: 'deny', status: 401 } : { kind: 'ip' },
+    missing: values.ANONYMOUS === 'deny' ? DENY : { kind: 'ip' },
+    missingInBody: DENY,
     onStoreError: values.ON_STORE_ERROR,
   }
   const tables = values.POLICIES

@@ -5,7 +5,7 @@ import { readBlock } from '../limit/read-block.ts'
 import { MAX_LOG_ENTRIES, readTiers, refuseMisplaced, tierName } from '../limit/read-tiers.ts'
 import type { Block, Tier } from '../limit/rule.ts'
 import { formatWindow, LIMITS_EXPECTED } from '../limit/tiers.ts'
-import { parseHeaderSource, type Source } from '../request/identity/source.ts'
+import { isFoldable, isInBody, parseHeaderSource, type Source } from '../request/identity/source.ts'
 import type { Cost, Missing, Plans, Policy, PolicyTier } from '../request/policy/policy.ts'
 import { PRIORITIES, type Priority } from '../request/policy/priority.ts'
 import { ConfigError } from './config-error.ts'
@@ -27,16 +27,19 @@ export interface PolicyDefaults {
   readonly name: string
   /** What is counted by where a policy does not say it. */
   readonly by: readonly Source[]
+  /** What is folded of that. */
+  readonly fold?: string | undefined
   /** Gives the cost if a policy does not; undefined: it is 1. */
   readonly cost: Extract<Cost, { kind: 'application' }>['tell'] | undefined
-  /** For policies that do not say it. */
-  readonly ignoresCase: boolean
   readonly isShadow: boolean
   /** For a caller that lacks what a policy counts by. */
   readonly missing: Missing
+  /** The same for policies that count by something in the body. */
+  readonly missingInBody: Missing
   readonly onStoreError: OnStoreError
 }
 
+export const DENY: Missing = { kind: 'deny', status: 401 }
 const ONE: Cost = { kind: 'fixed', units: 1 }
 const NO_RESERVE: Readonly<Record<Priority, number>> = { critical: 0, default: 0, sheddable: 0 }
 
@@ -45,7 +48,7 @@ const NO_RESERVE: Readonly<Record<Priority, number>> = { critical: 0, default: 0
  * @throws {ConfigError} if the log of one caller could become huge
  */
 export function defaultPolicy(tiers: readonly Tier[], defaults: PolicyDefaults): Policy {
-  const { names, name, by, isShadow, missing, onStoreError } = defaults
+  const { names, name, by, isShadow, onStoreError } = defaults
   const largest = tiers.find(({ limit }) => limit > MAX_LOG_ENTRIES)
   if (largest) {
     throw new ConfigError(
@@ -59,10 +62,11 @@ export function defaultPolicy(tiers: readonly Tier[], defaults: PolicyDefaults):
     algorithm: 'sliding-window',
     tiers: named(name, 'sliding-window', tiers),
     by,
+    fold: defaults.fold,
     match: undefined,
-    ignoresCase: false,
+    ignoresCase: true,
     cost: toldCost(defaults, Math.min(...tiers.map(({ limit }) => limit))) ?? ONE,
-    missing,
+    missing: missingFor(by, defaults),
     burst: undefined,
     plans: undefined,
     priority: undefined,
@@ -81,7 +85,7 @@ export function defaultPolicy(tiers: readonly Tier[], defaults: PolicyDefaults):
  * @throws {ConfigError} naming the key to fix
  */
 export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults): Policy {
-  const { name, algorithm, by, match, priority, counts } = table
+  const { name, algorithm, by = defaults.by, match, priority, counts } = table
   const { names } = defaults
   const fail = (key: keyof PolicyTable, expected: string): never => {
     throw new ConfigError(names.policies, expected, table[key], [index, key])
@@ -110,11 +114,12 @@ export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyD
     name,
     algorithm,
     tiers,
-    by: by ?? defaults.by,
+    by,
+    fold: foldOf(table, by, defaults, fail),
     match,
-    ignoresCase: table.ignore_case ?? defaults.ignoresCase,
+    ignoresCase: table.ignore_case,
     cost: (table.cost === undefined && isUnits && toldCost(defaults, smallest - reserved.sheddable)) || cost,
-    missing: table.missing ?? defaults.missing,
+    missing: table.missing ?? missingFor(by, defaults),
     burst: burstOf(table, tiers),
     plans,
     priority,
@@ -126,6 +131,18 @@ export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyD
     block: blockOf(table, tiers, fail),
     enforced,
   }
+}
+
+export const FOLD_EXPECTED = 'by "header:", "query:", "form:", "cookie:", "json:" or "claim:" with it'
+
+function foldOf({ by, fold }: PolicyTable, sources: readonly Source[], defaults: PolicyDefaults, fail: Fail) {
+  if (fold !== undefined && !sources.some(isFoldable)) fail('fold', FOLD_EXPECTED)
+  return fold ?? (by ? undefined : defaults.fold)
+}
+
+/** Who could choose to be counted by address would have a limit for each address that it comes from. */
+function missingFor(by: readonly Source[], { missing, missingInBody }: PolicyDefaults): Missing {
+  return by.some(isInBody) ? missingInBody : missing
 }
 
 type Fail = (key: keyof PolicyTable, expected: string) => never

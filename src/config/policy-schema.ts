@@ -34,6 +34,7 @@ const by = v.pipe(
   parsed(BY_EXPECTED, parseBy),
 )
 
+export const fold = matching(/^(?:lower|trim)(?: +(?:lower|trim))?$/, '"lower", "trim" or "lower trim"')
 const planName = matching(/^[\w-]{1,64}$/, 'the name of a plan, up to 64 letters, digits, "-" or "_"')
 const plan = parsed(PLAN_EXPECTED, parsePlan)
 
@@ -44,8 +45,9 @@ export const entries = {
   default_plan: v.optional(planName),
   algorithm: v.optional(oneOf(...ALGORITHM_NAMES), 'sliding-window'),
   by: v.optional(by),
+  fold: v.optional(fold),
   match: v.optional(patternList),
-  ignore_case: v.optional(v.boolean('true or false')),
+  ignore_case: v.optional(v.boolean('true or false'), true),
   cost: v.optional(v.union([integer(1, 1_000_000_000), header], COST_EXPECTED)),
   max_cost: v.optional(integer(1, 1_000_000_000)),
   burst: v.optional(integer(1, 1_000_000_000)),

@@ -105,7 +105,7 @@ export class Limiter {
       else if (asked.kind !== 'skip') return asked
     }
     if (charges.length === 0) return ADMITTED
-    const ordered = orders ? orderedBy(orders, charges) : charges
+    const ordered = orders ? await orderedBy(orders, charges) : charges
     if (findings && !('kind' in ordered)) findings.charges = ordered
     return ordered
   }
@@ -156,8 +156,8 @@ export class Limiter {
   }
 }
 
-function orderedBy(orders: Orders, charges: readonly Charge[]): readonly Charge[] | Blocked {
-  const ordered = orders.apply(charges.map(({ match: { policy }, rule }) => ({ policy, rule })))
+async function orderedBy(orders: Orders, charges: readonly Charge[]): Promise<readonly Charge[] | Blocked> {
+  const ordered = await orders.apply(charges.map(({ match: { policy }, rule }) => ({ policy, rule })))
   return 'kind' in ordered ? ordered : charges.map(({ match }, at) => ({ match, ...(ordered[at] as Ordered) }))
 }
 

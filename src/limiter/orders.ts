@@ -28,6 +28,6 @@ export interface Blocked {
 export interface Orders {
   /** Its caller is never limited, though counted; nor is the request shed. */
   readonly isAllowed: boolean
-  /** @returns for each of the asked what takes its place, in order */
-  apply(asked: readonly Asked[]): readonly Ordered[] | Blocked
+  /** @returns for each of the asked what takes its place, in order; later, if the body of the request is to be read */
+  apply(asked: readonly Asked[]): readonly Ordered[] | Blocked | Promise<readonly Ordered[] | Blocked>
 }

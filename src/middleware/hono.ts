@@ -39,7 +39,7 @@ export function sluice<E extends Env = Env>(
   options: SluiceOptions<E>,
 ): MiddlewareHandler<{ Variables: RateLimitVariables }> {
   const { config, store, createLeases, readClaim, health, dialect, literalInPaths, skip, trustProxy, log, now } =
-    readOptions(options, false)
+    readOptions(options)
   const { onLimited } = options
   const { limiter } = composeLimiter(config, { store, now, log, createLeases, readClaim, health })
   const protect = createProtect({ limiter, health, holdUntilEnd, dialect, ipv6Prefix: config.ipv6Prefix, now })

@@ -43,9 +43,8 @@ export type NodeMiddleware<Req extends IncomingMessage> = (
 export function sluice<Req extends IncomingMessage = IncomingMessage>(
   options: SluiceOptions<Req>,
 ): NodeMiddleware<Req> {
-  // Express takes `/LOGIN` for `/login`, and other frameworks can be told to.
   const { config, store, createLeases, readClaim, health, dialect, literalInPaths, skip, trustProxy, log, now } =
-    readOptions(options, true)
+    readOptions(options)
   const { ipv6Prefix } = config
   const { onLimited } = options
   const { limiter } = composeLimiter(config, { store, now, log, createLeases, readClaim, health })

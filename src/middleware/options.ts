@@ -1,8 +1,8 @@
 import * as v from 'valibot'
 import { ConfigError, HIDDEN } from '../config/config-error.ts'
 import { type JwtNames, jwksUrl, jwtName, jwtSecret, jwtSettingsOf } from '../config/jwt.ts'
-import type { Names, PolicyDefaults } from '../config/policies.ts'
-import { MISSING_EXPECTED, type PolicyInput, parseMissing, policyList } from '../config/policy-schema.ts'
+import { DENY, FOLD_EXPECTED, type Names, type PolicyDefaults } from '../config/policies.ts'
+import { fold, MISSING_EXPECTED, type PolicyInput, parseMissing, policyList } from '../config/policy-schema.ts'
 import { policiesOf } from '../config/policy-set.ts'
 import { configErrorOf, integer, limits, matching, oneOf, parsed, patternList, share, signs } from '../config/schema.ts'
 import { ON_STORE_ERROR, type OnStoreError } from '../decide/decider.ts'
@@ -15,7 +15,8 @@ import type { LimiterConfig } from '../limiter/compose-limiter.ts'
 import { UpstreamHealth } from '../limiter/shedding/upstream-health.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import { lazyVerifier } from '../request/identity/jwt/lazy-verifier.ts'
-import { BY_EXPECTED, parseBy, type Source } from '../request/identity/source.ts'
+import { NONE, type Reading } from '../request/identity/reading.ts'
+import { BY_EXPECTED, isFoldable, parseBy, type Source } from '../request/identity/source.ts'
 import type { Sign } from '../request/policy/request-path.ts'
 import type { Store } from '../store/store.ts'
 import { openStore } from './stores.ts'
@@ -34,6 +35,11 @@ export interface SharedOptions<C> {
   readonly name?: string | undefined
   /** What makes two requests the same caller's, e.g. `token`, `ip`, `header:x-api-key`, `token+route`; `token` if left out. */
   readonly by?: string | undefined
+  /**
+   * Which spellings of what people type are one caller: `lower`, `trim` or `lower trim`, for the limits here and for policies
+   * without a `by` of their own; none if left out.
+   */
+  readonly fold?: string | undefined
   /** Policies as in the gateway, with the same keys: https://github.com/sluice/sluice/blob/main/docs/configuration.md#policies */
   readonly policies?: readonly PolicyInput[] | string | undefined
   /** Requests that pass unlimited, e.g. `OPTIONS *, GET /healthz`. */
@@ -50,7 +56,10 @@ export interface SharedOptions<C> {
   readonly cost?: ((context: C) => number | Promise<number>) | undefined
   /** Lets a request pass unlimited. */
   readonly skip?: ((context: C) => boolean | Promise<boolean>) | undefined
-  /** For a caller without identity: `ip` counts by address, `skip` does not count, `deny` answers 401; `ip` if left out. */
+  /**
+   * For a caller without identity: `ip` counts by address, `skip` does not count, `deny` answers 401. If left out, `deny`
+   * where `form:` or `json:` is counted by, else `ip`.
+   */
   readonly missing?: string | undefined
   /** How tokens are verified; needed where a policy counts by a claim, or a claim says the plan. */
   readonly jwt?: JwtOptions | undefined
@@ -133,12 +142,13 @@ const entries = {
   limits: v.optional(limits),
   name: v.optional(matching(/^[\w-]{1,64}$/, 'up to 64 letters, digits, "-" or "_"'), 'default'),
   by: v.optional(parsed(BY_EXPECTED, parseBy)),
+  fold: v.optional(fold),
   policies: v.optional(policyList),
   exempt: v.optional(patternList),
   identify: aFunction,
   cost: aFunction,
   skip: aFunction,
-  missing: v.optional(parsed(MISSING_EXPECTED, parseMissing), 'ip'),
+  missing: v.optional(parsed(MISSING_EXPECTED, parseMissing)),
   jwt: v.optional(
     v.strictObject(
       {
@@ -176,10 +186,9 @@ const schema = v.strictObject(entries, ({ expected }) =>
 
 /**
  * Checks the options of a middleware.
- * @param ignoresCase whether policies match in any case of a path unless they say otherwise
  * @throws {ConfigError} on the first that is not as expected
  */
-export function readOptions<C>(options: SharedOptions<C>, ignoresCase: boolean): Settings<C> {
+export function readOptions<C>(options: SharedOptions<C>): Settings<C> {
   const result = v.safeParse(schema, options, { abortEarly: true })
   if (!result.success) {
     const [issue] = result.issues
@@ -191,15 +200,18 @@ export function readOptions<C>(options: SharedOptions<C>, ignoresCase: boolean):
   const values = result.output
   const { identify, cost, skip, trustProxy, now = () => Date.now() } = options
   if (identify && values.by) throw new ConfigError('by', 'no "by" beside the function "identify"', options.by)
+  const by = identify ? [{ kind: 'application' as const, tell: createIdentify(identify) }] : (values.by ?? BY_TOKEN)
+  if (values.fold && !by.some(isFoldable)) throw new ConfigError('fold', FOLD_EXPECTED, values.fold)
   const isShadow = values.mode === 'shadow'
   const defaults: PolicyDefaults = {
     names: NAMES,
     name: values.name,
-    by: identify ? [{ kind: 'application', tell: identify }] : (values.by ?? BY_TOKEN),
-    cost,
-    ignoresCase,
+    by,
+    fold: values.fold,
+    cost: cost && createCost(cost),
     isShadow,
-    missing: values.missing,
+    missing: values.missing ?? { kind: 'ip' },
+    missingInBody: values.missing ?? DENY,
     onStoreError: values.onStoreError,
   }
   if (!values.limits && !values.policies && !values.shedding)
@@ -233,3 +245,24 @@ export function readOptions<C>(options: SharedOptions<C>, ignoresCase: boolean):
 }
 
 const BY_TOKEN: readonly Source[] = [{ kind: 'token' }]
+
+/** @throws {TypeError} for a mistake of the application, which must not let anybody pass as a caller without an identity */
+function createIdentify<C>(identify: (context: C) => unknown): (context: C) => Promise<Reading> {
+  return async (context) => {
+    const value = await identify(context)
+    if (value === undefined || value === '') return NONE
+    if (typeof value === 'string') return { kind: 'value', value }
+    throw new TypeError(
+      `identify: expected a string or undefined, got ${value === null ? 'null' : `a ${typeof value}`}`,
+    )
+  }
+}
+
+/** @throws {RangeError} for a mistake of the application: if it were charged as something else, nobody would notice */
+function createCost<C>(cost: (context: C) => unknown): (context: C, max: number) => Promise<number> {
+  return async (context, max) => {
+    const units = await cost(context)
+    if (typeof units === 'number' && Number.isInteger(units) && units >= 1 && units <= max) return units
+    throw new RangeError(`cost: expected an integer from 1 to ${max}, got ${String(units)}`)
+  }
+}

@@ -129,7 +129,7 @@ export class RuleMaker {
   }
 
   async #digestOf(policy: Policy, { missing }: Prepared, subject: Subject): Promise<string | NoRule> {
-    const identity = await identify(policy.by, subject, missing)
+    const identity = await identify(policy.by, subject, missing, policy.fold)
     if ('kind' in identity) {
       return identity.kind === 'skip' ? identity : { kind: 'unidentified', status: identity.status, policy }
     }
@@ -193,20 +193,10 @@ function methodOf({ method }: ReceivedRequest): string {
 
 function costOf(cost: Cost, request: ReceivedRequest, enforced: boolean): number | Refused | Promise<number> {
   if (cost.kind === 'fixed') return cost.units
-  if (cost.kind === 'application') return toldCost(cost, request)
+  if (cost.kind === 'application') return cost.tell(request.context as never, cost.max)
   const text = request.headers.get(cost.name)?.trim()
   if (text === undefined) return 1
   const units = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN
   if (units >= 1 && units <= cost.max) return units
   return enforced ? { kind: 'bad-cost', header: cost.name, max: cost.max } : 1
-}
-
-/** @throws {RangeError} for a mistake of the application: if it were charged as something else, nobody would notice */
-async function toldCost(
-  { tell, max }: Extract<Cost, { kind: 'application' }>,
-  { context }: ReceivedRequest,
-): Promise<number> {
-  const units = await tell(context as never)
-  if (typeof units === 'number' && Number.isInteger(units) && units >= 1 && units <= max) return units
-  throw new RangeError(`cost: expected an integer from 1 to ${max}, got ${String(units)}`)
 }

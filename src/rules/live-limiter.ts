@@ -4,6 +4,7 @@ import { ALGORITHMS } from '../limit/algorithm-table.ts'
 import type { ComposedLimiter, LimiterConfig } from '../limiter/compose-limiter.ts'
 import type { RulesState, WatchShadow } from '../limiter/governed.ts'
 import { type Beside, Limiter } from '../limiter/limiter.ts'
+import type { Blocked } from '../limiter/orders.ts'
 import type { Verdict } from '../limiter/verdict.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import type { Policy } from '../request/policy/policy.ts'
@@ -125,11 +126,24 @@ export class LiveLimiter implements Pick<Limiter, 'decide'> {
     return shadow ? shadow.decideBeside(decide, request, path, context, orders) : decide()
   }
 
+  /** Under MODE=shadow, without what would block a caller. */
   #ordersOf(found: Found): Found {
-    if (!found || !('kind' in found) || !this.#options.isShadow) return found
-    const { status, reason } = found
-    this.#options.log('warn', { event: 'shadow_blocked', status, reason })
-    return undefined
+    if (!found || !this.#options.isShadow) return found
+    const logBlock = ({ status, reason }: Blocked) =>
+      this.#options.log('warn', { event: 'shadow_blocked', status, reason })
+    if ('kind' in found) {
+      logBlock(found)
+      return undefined
+    }
+    return {
+      isAllowed: found.isAllowed,
+      async apply(asked) {
+        const ordered = await found.apply(asked)
+        if (!('kind' in ordered)) return ordered
+        logBlock(ordered)
+        return asked
+      },
+    }
   }
 
   #isDue(nowMs: number): boolean {

@@ -29,7 +29,7 @@ export async function ordersOfCaller(
   const orders = await rulebook.ordersFor(requestOf(caller), nowMs, NO_RESPONSE)
   const plain = asked.map(({ policy, rule }) => ({ policy, rule }))
   if (!orders) return { blocked: undefined, ordered: plain }
-  const ordered = 'kind' in orders ? orders : orders.apply(plain)
+  const ordered = 'kind' in orders ? orders : await orders.apply(plain)
   return 'kind' in ordered ? { blocked: ordered, ordered: plain } : { blocked: undefined, ordered }
 }
 

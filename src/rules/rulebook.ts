@@ -4,9 +4,10 @@ import { callerIn } from '../request/caller-in-key.ts'
 import { callerAddress } from '../request/identity/address.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import { createDigest } from '../request/identity/digest.ts'
+import { foldReading } from '../request/identity/fold.ts'
 import { read } from '../request/identity/identify.ts'
 import { type Reading, SPOILT } from '../request/identity/reading.ts'
-import type { Source } from '../request/identity/source.ts'
+import { isInBody, type Source } from '../request/identity/source.ts'
 import type { Policy } from '../request/policy/policy.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import { Remembered } from '../request/remembered.ts'
@@ -214,14 +215,17 @@ export class Rulebook {
   }
 
   /** Where a policy counts by one value, and that is spoilt. */
-  #bareBlocksIn({ by }: Policy, request: ReceivedRequest): readonly Entry[] {
+  #bareBlocksIn({ by, fold }: Policy, request: ReceivedRequest): readonly Entry[] {
     const [source] = by
     if (!source || by.length > 1 || !isInFields(source)) return NOTHING
     if (source.kind === 'token' && this.#knownDigest(request) !== undefined) return NOTHING
     const reading = read(source, { request, route: '', ipv6Prefix: this.#ipv6Prefix })
     if (!('kind' in reading) || reading.kind !== 'spoilt') return NOTHING
     const name = nameOfSource(source)
-    const entries = valuesIn(source, request).flatMap((value) => this.#bare.get(this.#digest([name, value])) ?? [])
+    const entries = valuesIn(source, request).flatMap((value) => {
+      const folded = fold === undefined ? undefined : foldReading(source, value, fold)
+      return this.#bare.get(this.#digest([name, folded?.kind === 'value' ? folded.value : value])) ?? NOTHING
+    })
     return entries.filter(isBlock)
   }
 
@@ -232,16 +236,38 @@ export class Rulebook {
     isAllowed: boolean,
     overrides: readonly OverrideEntry[],
     nowMs: number,
-  ): readonly Ordered[] | Blocked {
+  ): ReturnType<Orders['apply']> {
     let found = NOTHING
     for (const { policy, rule } of asked) {
       found = withCurrent(found, this.#bare.get(callerIn(rule.key)) ?? NOTHING, nowMs)
       if (this.#hasBareBlocks && !isAllowed) found = withCurrent(found, this.#bareBlocksIn(policy, request), nowMs)
     }
-    if (found.length === 0 && overrides.length === 0 && !isAllowed) return asked
     const decided = isAllowed ? undefined : decisive(found)
     if (decided?.kind === 'block') return blocked(decided.block, decided.untilMs)
-    return applied(asked, isAllowed || decided !== undefined, [...overridesOf(found), ...overrides])
+    const isLetIn = isAllowed || decided !== undefined
+    const ordered = isLetIn || found.length > 0 || overrides.length > 0
+    const result = ordered ? applied(asked, isLetIn, [...overridesOf(found), ...overrides]) : asked
+    const inBodies = isLetIn ? [] : asked.flatMap(({ policy }) => policy.by.filter(isInBody))
+    return inBodies.length > 0 && this.#holdsBareBlock(nowMs) ? this.#unlessSpoilt(result, inBodies, request) : result
+  }
+
+  #holdsBareBlock(nowMs: number): boolean {
+    if (!this.#hasBareBlocks) return false
+    return [...this.#bare.values()].some((entries) => entries.some((entry) => isBlock(entry) && nowMs < entry.untilMs))
+  }
+
+  /** A caller that is blocked may be in a body that only some APIs can read, and nobody can look it up there. */
+  async #unlessSpoilt(
+    ordered: readonly Ordered[],
+    sources: readonly Source[],
+    request: ReceivedRequest,
+  ): Promise<readonly Ordered[] | Blocked> {
+    for (const source of sources) {
+      const reading = await read(source, { request, route: '', ipv6Prefix: this.#ipv6Prefix })
+      // Whose block it is, if anybody's, is not known, and so neither is its reason.
+      if (reading.kind === 'spoilt') return { kind: 'blocked', status: 403 }
+    }
+    return ordered
   }
 }
 

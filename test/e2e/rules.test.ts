@@ -193,7 +193,7 @@ test("a customer's limit is raised, and policies are replaced by others of anoth
 
 test('policies in shadow refuse nothing, count under keys of their own, and leave the body to the API', async () => {
   const shadow = [
-    { name: 'account', limits: '1/1h', by: 'json:/email' },
+    { name: 'account', limits: '1/1h', by: 'json:/email', missing: 'ip' },
     { name: 'slots', limits: '1', algorithm: 'concurrency' },
   ]
   await edit((rules) => withPolicies(rules, shadow, true, Date.now()))

@@ -53,6 +53,7 @@ const policy = fc.record(
       fc.constantFrom('claim:sub', 'claim:/a/b', 'claim:a.b', 'claim:'),
       anyText,
     ),
+    fold: fc.constantFrom('lower', 'trim', 'lower trim', 'trim lower', 'upper', ''),
     match: patterns,
     cost: fc.oneof(count, header),
     max_cost: count,

@@ -1,9 +1,17 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
+import { createDigest } from '../../src/request/identity/digest.ts'
+import { foldValue } from '../../src/request/identity/fold.ts'
+import { readFormField } from '../../src/request/identity/form.ts'
 import { canonicalPath } from '../../src/request/policy/canonical-path.ts'
+import type { Policy } from '../../src/request/policy/policy.ts'
 import { PolicyFinder } from '../../src/request/policy/policy-finder.ts'
 import { createPathReader } from '../../src/request/policy/request-path.ts'
+import { RuleMaker } from '../../src/request/rule-maker.ts'
+import { readRules } from '../../src/rules/document.ts'
+import { Rulebook } from '../../src/rules/rulebook.ts'
+import { callContext } from '../support/call-context.ts'
 import { fuzz } from './fuzz.ts'
 
 /** What an API may do to a path, in any order and number, before it looks for who serves it. */
@@ -143,5 +151,264 @@ fuzz(
     fc.pre(!ambiguity?.mayGoUp)
     const steps = api.filter((name) => !/as a URL|for a host/.test(name))
     expect(servedBy(steps, `/base${pathname}`), steps.join()).toMatch(/^\/base(?:$|[^\w])/)
+  }),
+)
+
+/** Which bodies some APIs read a form from: by what they look at in a Content-Type, and as what they read it. */
+const FORM_READERS: Readonly<Record<string, (type: string, body: string) => string | undefined>> = {
+  'Rack: urlencoded, or no type': (type, body) => {
+    return /^(?:|application\/x-www-form-urlencoded)$/.test(mediaType(type)) ? fieldIn(body) : undefined
+  },
+  'Rack: form-data, mixed and related': (type, body) => {
+    return /^multipart\/(?:form-data|mixed|related)$/.test(mediaType(type)) ? partIn(body) : undefined
+  },
+  'koa-body: multipart of any kind': (type, body) => (/^multipart\//.test(mediaType(type)) ? partIn(body) : undefined),
+  'Werkzeug 2.2: x-url-encoded': (type, body) => {
+    return mediaType(type) === 'application/x-url-encoded' ? fieldIn(body) : undefined
+  },
+  'Bottle: all but multipart': (type, body) => (mediaType(type).startsWith('multipart/') ? undefined : fieldIn(body)),
+  'formidable: multipart anywhere': (type, body) => (/multipart/i.test(type) ? partIn(body) : undefined),
+  'formidable: urlencoded anywhere': (type, body) => (/urlencoded/i.test(type) ? fieldIn(body) : undefined),
+  'one that looks for a boundary': (type, body) => (/boundary=/i.test(type) ? partIn(body) : undefined),
+  'one that takes the last of several types': (type, body) => {
+    return /,\s*application\/x-www-form-urlencoded$/i.test(type) ? fieldIn(body) : undefined
+  },
+}
+
+function mediaType(type: string): string {
+  return (type.split(/[;,]/, 1)[0] ?? '').trim().toLowerCase()
+}
+
+function fieldIn(body: string): string | undefined {
+  return new URLSearchParams(body).get('user') ?? undefined
+}
+
+function partIn(body: string): string | undefined {
+  return /name="?user"?\r\n\r\n([^\r]*)\r\n/.exec(body)?.[1]
+}
+
+const contentType = fc
+  .tuple(
+    fc.constantFrom(
+      ...['application/x-www-form-urlencoded', 'Application/X-WWW-Form-URLEncoded', 'application/x-url-encoded', ''],
+      ...['multipart/form-data', 'multipart/mixed', 'Multipart/Related', 'multipart/alternative', 'multipart/x'],
+      ...[
+        'text/plain',
+        'application/json',
+        'image/png',
+        'application/octet-stream',
+        'application/x-none',
+        'form',
+        '*/*',
+      ],
+    ),
+    fc.constantFrom(
+      ...['', '', '; boundary=b', ';charset=utf-8', '; charset=utf-7', ', application/x-www-form-urlencoded'],
+      ...['; x=multipart; boundary=b', '; urlencoded'],
+    ),
+  )
+  .map((parts) => parts.join(''))
+const PART = '--b\r\nContent-Disposition: form-data; name="user"\r\n\r\nada\r\n--b--\r\n'
+const formBody = fc.constantFrom(
+  ...[
+    'user=ada',
+    'n=1&user=ada',
+    '%75ser=ada',
+    `n=${'x'.repeat(9_000)}&user=ada`,
+    '{"user":"ada"}',
+    '{"a":"&user=ada"}',
+  ],
+  ...[PART, `${'x'.repeat(9_000)}\r\n${PART}`, 'x', '{}'],
+)
+
+fuzz(
+  'whatever an API takes for a form: its field is the one that counts, or the body is spoilt',
+  600,
+  fc.asyncProperty(contentType, formBody, async (type, body) => {
+    const request = new Request('https://gateway.example/', { method: 'POST', body: new TextEncoder().encode(body) })
+    if (type !== '') request.headers.set('Content-Type', type)
+    const reading = await readFormField(request, 'user')
+    for (const [name, read] of Object.entries(FORM_READERS)) {
+      const value = read(type, body)
+      if (value === undefined) continue
+      expect(reading, `by ${name}, in ${body.slice(0, 100)} of type "${type}"`).toEqual(
+        reading.kind === 'value' ? { kind: 'value', value } : { kind: 'spoilt' },
+      )
+    }
+  }),
+)
+
+const BY_BODY = loadConfig({
+  UPSTREAM_URL: 'https://api.example.com',
+  ANONYMOUS: 'ip',
+  POLICIES: ['form:user', 'json:/user', 'form:user+route'].map((by, index) => ({
+    name: `p${index}`,
+    limits: '5/1h',
+    by,
+  })),
+})
+const BY_BODY_MAKER = new RuleMaker(BY_BODY)
+
+fuzz(
+  'whatever the body, and from whatever address: an account has one key, or the request is refused',
+  300,
+  fc.asyncProperty(contentType, formBody, fc.ipV4(), async (type, body, address) => {
+    // That of another account.
+    fc.pre((fieldIn(body) ?? 'ada') === 'ada')
+    const keyOf = async (index: number, type: string, body: string, address: string) => {
+      const request = new Request('https://gateway.example/', { method: 'POST', body: new TextEncoder().encode(body) })
+      if (type !== '') request.headers.set('Content-Type', type)
+      request.headers.set('CF-Connecting-IP', address)
+      const match = { policy: BY_BODY.policies[index] as Policy, route: 'POST /', isCertain: true }
+      const asked = await BY_BODY_MAKER.make(match, request, '/', 'default', callContext())
+      return asked.kind === 'rule' ? asked.rule.key : asked.kind
+    }
+    for (const index of BY_BODY.policies.keys()) {
+      const own = index === 1 ? '{"user":"ada"}' : 'user=ada'
+      const known = await keyOf(index, 'application/x-www-form-urlencoded', own, '192.0.2.1')
+      expect(known).toContain('{')
+      expect([known, 'unidentified']).toContain(await keyOf(index, type, body, address))
+    }
+  }),
+)
+
+const COUNTED = loadConfig({
+  UPSTREAM_URL: 'https://api.example.com',
+  POLICIES: ['form:user', 'json:/user', 'ip+form:user'].flatMap((by, index) =>
+    ['ip', 'skip'].map((missing) => ({ name: `${missing}${index}`, limits: '5/1h', by, missing })),
+  ),
+})
+const COUNTED_MAKER = new RuleMaker(COUNTED)
+const digest = createDigest(undefined)
+const BLOCKS = [
+  ['form:user', 'ada'],
+  ['json:/user', 'ada'],
+  ['ip', '192.0.2.1', 'form:user', 'ada'],
+]
+const BLOCKED_BOOK = new Rulebook(readRules({ blocks: BLOCKS.map((parts) => ({ digest: digest(parts) })) }), COUNTED)
+
+fuzz(
+  'whatever API finds a blocked account in a body: the request is refused, also if only its digest is blocked',
+  300,
+  fc.asyncProperty(contentType, formBody, async (type, body) => {
+    const readers = Object.values(FORM_READERS).map((read) => read(type, body))
+    const inJson = /^\{"user"/.test(body)
+    for (const [index, policy] of COUNTED.policies.entries()) {
+      const isJson = policy.by[0]?.kind === 'json'
+      if (isJson ? !inJson : !readers.includes('ada')) continue
+      const request = new Request('https://gateway.example/', { method: 'POST', body: new TextEncoder().encode(body) })
+      if (type !== '') request.headers.set('Content-Type', type)
+      request.headers.set('CF-Connecting-IP', '192.0.2.1')
+      const made = await COUNTED_MAKER.make(
+        { policy, route: 'POST /', isCertain: true },
+        request,
+        '/',
+        'default',
+        callContext(),
+      )
+      if (made.kind !== 'rule') throw new Error(`${policy.name} (${index}) is not asked: ${made.kind}`)
+      const orders = await BLOCKED_BOOK.ordersFor(request, 0, callContext())
+      if (!orders || 'kind' in orders) throw new Error('expected orders')
+      const what = `${policy.name}: ${body.slice(0, 100)} of type "${type}"`
+      expect(await orders.apply([{ policy, rule: made.rule }]), what).toMatchObject({ kind: 'blocked', status: 403 })
+      expect(await request.text()).toBe(body)
+    }
+  }),
+)
+
+/** What people and their keyboards make of an address, and an API takes for the same one. */
+const TYPINGS: Readonly<Record<string, (text: string) => string>> = {
+  'in capitals': (text) => text.toUpperCase(),
+  'with a capital': (text) => text.slice(0, 1).toUpperCase() + text.slice(1),
+  'with spaces around': (text) => ` ${text}\t `,
+  // In a cookie, "+" is a space.
+  'in letters of full width': (text) =>
+    text.replace(/[!-*,-~]/g, (letter) => String.fromCharCode(letter.charCodeAt(0) + 0xfee0)),
+  'with accents apart': (text) => text.normalize('NFD'),
+  'with a space that does not break': (text) => `${text}\u00a0`,
+  'with a long s': (text) => text.replace('s', 'ſ'),
+}
+const typed = fc.array(fc.constantFrom(...Object.keys(TYPINGS)), { maxLength: 5 })
+const address = fc.constantFrom(
+  'ada@example.com',
+  'sœur.é+1@example.com',
+  'straße@example.com',
+  'ι.σας@example.com',
+  'kiss@x.test',
+)
+
+/** How each kind of identity is sent. */
+const CARRIERS: Readonly<Record<string, (text: string) => Readonly<Record<string, string>>>> = {
+  'query:email': (text) => ({ query: new URLSearchParams({ email: text }).toString() }),
+  'form:email': (text) => ({
+    type: 'application/x-www-form-urlencoded',
+    body: `${new URLSearchParams({ email: text })}`,
+  }),
+  'json:/email': (text) => ({ type: 'application/json', body: JSON.stringify({ email: text }) }),
+  'cookie:email': (text) => ({ cookie: `email=${encodeURIComponent(text)}` }),
+  'claim:email': (text) => ({ claim: JSON.stringify(text) }),
+  'header:x-email': (text) => ({ field: /^[\t -~]*$/.test(text) ? text : '' }),
+}
+const FOLDED = loadConfig({
+  UPSTREAM_URL: 'https://api.example.com',
+  JWT_SECRET: 'planted-secret-'.padEnd(40, 'x'),
+  POLICIES: Object.keys(CARRIERS).flatMap((by, index) =>
+    [by, `token+${by}`].map((by, each) => ({
+      name: `p${index}-${each}`,
+      limits: '5/1h',
+      by,
+      missing: 'deny',
+      fold: 'lower trim',
+    })),
+  ),
+})
+let claimed = ''
+const FOLDED_MAKER = new RuleMaker({ ...FOLDED, readClaim: () => ({ kind: 'value', value: claimed }) })
+
+fuzz(
+  'however people type an address: where identities are folded, it is one caller by every kind of them',
+  100,
+  fc.asyncProperty(address, typed, async (address, steps) => {
+    const spelling = steps.reduce((text, name) => (TYPINGS[name] as (text: string) => string)(text), address)
+    for (const [index, policy] of FOLDED.policies.entries()) {
+      const carry = Object.values(CARRIERS)[index >> 1] as (text: string) => Readonly<Record<string, string>>
+      const keyOf = async (text: string, token = 'Token') => {
+        const { query = '', type = '', body, cookie, claim, field } = carry(text)
+        const headers = new Headers({ Authorization: token, 'Content-Type': type })
+        if (cookie !== undefined) headers.set('Cookie', cookie)
+        if (field) headers.set('X-Email', field)
+        const url = `https://gateway.example/?${query}`
+        const request = new Request(url, { method: 'POST', headers, ...(body !== undefined && { body }) })
+        claimed = claim ?? ''
+        const asked = await FOLDED_MAKER.make(
+          { policy, route: undefined, isCertain: true },
+          request,
+          '/',
+          'default',
+          callContext(),
+        )
+        return asked.kind === 'rule' ? asked.rule.key : asked.kind
+      }
+      const known = await keyOf(address)
+      // A field holds ASCII only.
+      if (known === 'unidentified') continue
+      expect([known, 'unidentified'], `${policy.name}: ${spelling}`).toContain(await keyOf(spelling))
+      expect(await keyOf(`x${address}`)).not.toBe(known)
+      // Tokens are as they are, whatever people type beside them.
+      expect((await keyOf(address, 'tOKEN')) === known).toBe(index % 2 === 0)
+    }
+  }),
+)
+
+fuzz(
+  'foldValue() makes one text of all that differ in case, and leaves it as it is from then on',
+  500,
+  fc.property(fc.string({ unit: 'grapheme', maxLength: 20 }), (text) => {
+    const folded = foldValue(text, 'lower trim')
+    expect(foldValue(folded, 'lower trim')).toBe(folded)
+    for (const other of [text.toUpperCase(), text.toLowerCase(), text.normalize('NFKD'), ` ${text}`]) {
+      expect(foldValue(other, 'lower trim')).toBe(folded)
+    }
+    expect(foldValue(text, 'trim')).toBe(text.normalize('NFKC').trim())
   }),
 )

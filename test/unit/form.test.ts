@@ -33,8 +33,9 @@ test.each([
   [`${FORM}; charset=UTF-8`, 'X'],
   [`${FORM};charset="utf-8"`, 'X'],
   [`${FORM};`, 'X'],
-  ['text/plain', 'none'],
-  ['application/json', 'none'],
+  // Bottle asks for no type.
+  ['text/plain', 'spoilt'],
+  ['application/json', 'spoilt'],
   // An API may take these for forms, in another charset or whole.
   [`${FORM}; charset=utf-7`, 'spoilt'],
   [`${FORM}; charset=utf-8; charset=utf-16`, 'spoilt'],
@@ -45,6 +46,16 @@ test.each([
 ])('readFormField() reads a form of type "%s" as %s', async (type, expected) => {
   expect(await reading('a=1&caller=X', { 'Content-Type': type })).toBe(expected)
   expect(await reading('a=1&caller=X', { 'Content-Type': type }, 'PUT')).toBe(expected)
+})
+
+test.each([
+  ['text/plain', 'note'],
+  ['application/json; charset=utf-8', '{"caller":"X"}'],
+  ['application/vnd.api+json', '{"data":{"caller":"X"}}'],
+  ['image/png', '\x89PNG'],
+  ['application/octet-stream', 'x=y'],
+])('readFormField() finds nothing in a body of type "%s" that holds no such field', async (type, body) => {
+  expect(await reading(body, { 'Content-Type': type })).toBe('none')
 })
 
 test('readFormField() does not read what only an API can decode', async () => {

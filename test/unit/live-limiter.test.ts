@@ -218,9 +218,12 @@ describe('LiveLimiter reads the rules', () => {
     expect(await site.kind()).toBe('admitted')
   })
 
-  test('and does not hold under MODE=shadow: it logs whom it would block', async () => {
+  test.each([
+    ['by what it sends', TOKEN],
+    ['by its digest alone', { digest: TOKEN.digest }],
+  ])('and does not hold under MODE=shadow %s: it logs whom it would block', async (_, target) => {
     const site = new Site({ MODE: 'shadow' })
-    await site.edit(block)
+    await site.edit((rules) => withEntry('blocks', rules, target, START_MS))
     expect(await site.kind()).toBe('admitted')
     expect(site.log).toContainEqual({ level: 'warn', event: 'shadow_blocked', status: 403, reason: undefined })
   })

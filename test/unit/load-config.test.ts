@@ -61,7 +61,7 @@ test('loadConfig() has a default for everything but the upstream', () => {
         ...PLAIN,
         cost: { kind: 'fixed', units: 1 },
         enforced: true,
-        ignoresCase: false,
+        ignoresCase: true,
       },
     ],
     ipv6Prefix: 64,
@@ -152,7 +152,7 @@ describe('loadConfig() makes policies', () => {
       ...PLAIN,
       cost: { kind: 'fixed', units: 2 },
       enforced: false,
-      ignoresCase: false,
+      ignoresCase: true,
     },
     {
       name: 'search',
@@ -166,7 +166,7 @@ describe('loadConfig() makes policies', () => {
       ...PLAIN,
       cost: { kind: 'fixed', units: 10 },
       enforced: true,
-      ignoresCase: false,
+      ignoresCase: true,
     },
   ]
 
@@ -222,6 +222,25 @@ describe('loadConfig() makes policies', () => {
     expect(loadPolicy(missing === undefined ? {} : { missing })?.missing).toEqual(expected)
   })
 
+  test.each(['lower', 'trim', 'lower trim'])('with fold %j', (fold) => {
+    expect(loadPolicy({ by: 'token+json:/email', fold })?.fold).toBe(fold)
+    expect(() => loadPolicy({ by: 'token', fold })).toThrow(
+      `POLICIES[0].fold: expected by "header:", "query:", "form:", "cookie:", "json:" or "claim:" with it, got "${fold}"`,
+    )
+    expect(() => loadPolicy({ by: 'query:q', fold: `${fold},` })).toThrow('expected "lower", "trim" or "lower trim"')
+  })
+
+  test('that deny whoever sends no body that says what they count by, unless they say otherwise', () => {
+    const table = { limits: '5/1m', missing: undefined }
+    const tables = ['form:user', 'json:/user', 'route+form:user', 'ip'].map((by) => ({ ...table, name: by[0], by }))
+    const { policies } = load({
+      ANONYMOUS: 'ip',
+      POLICIES: [...tables, { ...table, name: 'x', by: 'form:u', missing: 'ip' }],
+    })
+    const denied = { kind: 'deny', status: 401 }
+    expect(policies.map(({ missing }) => missing)).toEqual([denied, denied, denied, { kind: 'ip' }, { kind: 'ip' }])
+  })
+
   test('that deny whoever lacks what they count by, with ANONYMOUS=deny', () => {
     const { policies } = load({ ANONYMOUS: 'deny', RATE_LIMITS: '5/1m', POLICIES: [{ ...A, missing: 'ip' }] })
     expect(policies.map(({ missing }) => missing)).toEqual([{ kind: 'deny', status: 401 }, { kind: 'ip' }])
@@ -255,7 +274,7 @@ const PASSED =
   'header fields that go on to the API: of letters, digits and "-", and none that a proxy replaces (X-Forwarded-… and the like)'
 const ALGORITHMS = '"sliding-window" or "token-bucket" or "fixed-window" or "quota" or "sorted-set" or "concurrency"'
 const KEYS =
-  'name, limits, plan, default_plan, algorithm, by, match, ignore_case, cost, max_cost, burst, deadline, missing, priority, reserve, settle, on_store_error, counts, failures, block, after, exact, mode'
+  'name, limits, plan, default_plan, algorithm, by, fold, match, ignore_case, cost, max_cost, burst, deadline, missing, priority, reserve, settle, on_store_error, counts, failures, block, after, exact, mode'
 const LIST = 'a list of tables, or JSON of one'
 
 function withPolicy(policy: unknown): Environment {

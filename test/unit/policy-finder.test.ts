@@ -148,13 +148,13 @@ test('PolicyFinder#find() exempts no request that names a second method', () => 
   expect(matches).toMatchObject([{ policy: { name: 'all' } }, { policy: { name: 'removals' } }])
 })
 
-test('PolicyFinder#find() minds the case of a path, unless a policy does not', () => {
+test('PolicyFinder#find() does not mind the case of a path, unless a policy does, or an exemption', () => {
   const config = loadConfig({
     UPSTREAM_URL: 'https://api.example.com',
     EXEMPT: '/healthz',
     POLICIES: [
-      { name: 'exactly', limits: '5/1m', match: '/login/%C3%A9' },
-      { name: 'anyhow', limits: '5/1m', match: '/login/%C3%A9', ignore_case: true },
+      { name: 'exactly', limits: '5/1m', match: '/login/%C3%A9', ignore_case: false },
+      { name: 'anyhow', limits: '5/1m', match: '/login/%C3%A9' },
     ],
   })
   const finder = new PolicyFinder(config.policies, config.exempt)
@@ -185,6 +185,10 @@ test('priorityOf() lets no request rise by a path that some API may read otherwi
   // To most APIs, the list and not one of its items.
   expect(['/orders/1', '/orders/1/', '/orders/', '/orders', '/reports/', '/pay/'].map(priority)).toEqual([
     ...['critical', 'critical', 'default', 'default', 'sheddable', 'critical'],
+  ])
+  // To an API that minds the case, another path.
+  expect(['/Pay', '/PAY/', '/Orders/a', '/orders/A', '/Reports/1'].map(priority)).toEqual([
+    ...['default', 'default', 'default', 'critical', 'sheddable'],
   ])
 })
 
@@ -243,10 +247,10 @@ test('PolicyFinder#find() refuses a target that may be another route, where rout
   expect(found(finder, 'GET', '/b/c%2F1')).toEqual([['routes', '* /b/*']])
 })
 
-test('PolicyFinder#find() folds the letters that some API folds, where case is ignored', () => {
+test('PolicyFinder#find() folds the letters that some API folds', () => {
   const { policies, exempt } = loadConfig({
     UPSTREAM_URL: 'https://api.example.com',
-    POLICIES: [{ name: 'p', limits: '5/1m', match: '/:id/kiss', ignore_case: true }],
+    POLICIES: [{ name: 'p', limits: '5/1m', match: '/:id/kiss' }],
   })
   const finder = new PolicyFinder(policies, exempt)
   for (const path of ['/É/kiss', '/1/Kiss', '/1/kiſſ', '/1/kıss', '/1/KİSS', '/1/kiß', '/1/KIẞ']) {

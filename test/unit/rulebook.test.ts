@@ -61,7 +61,8 @@ function askedOf(name: string, identity = ''): Asked {
 /** The rule in place of one policy's. */
 function ruled(found: ReturnType<typeof ordersFor>, name: string, identity?: string) {
   if (!found || 'kind' in found) throw new Error(`expected orders, got ${JSON.stringify(found)}`)
-  const ordered = (found as Orders).apply([askedOf(name, identity)])
+  const ordered = found.apply([askedOf(name, identity)])
+  if (ordered instanceof Promise) throw new Error('no source takes time')
   if ('kind' in ordered) throw new Error('blocked')
   return ordered[0]
 }

@@ -8,7 +8,8 @@ import { policyPlace } from './policy-place.ts'
 export function exemptionMistakes({ policies, exempt }: Config, settings: Settings): readonly Finding[] {
   return policies.flatMap((policy): Finding[] => {
     const covered = (policy.match ?? [EVERYTHING]).flatMap((pattern) => {
-      const exemption = exempt.find((each) => covers(each, pattern, policy.ignoresCase))
+      // An exemption minds the case; nobody writes a policy for the other spellings alone.
+      const exemption = exempt.find((each) => covers(each, pattern))
       return exemption ? [{ pattern, exemption }] : []
     })
     const [first] = covered

@@ -187,7 +187,9 @@ function whyOf({ match: patterns }: Policy, { route, isCertain }: Match, method:
   if (patterns === undefined) return 'applies to every request'
   const named = route?.split(' ', 1)[0]
   const isNamed = named === '*' || named === method || (named === 'GET' && method === 'HEAD')
-  const certainty = isCertain ? '' : ', if the API takes what follows the last slash for an empty parameter'
+  const certainty = isCertain
+    ? ''
+    : ', if the API takes what follows the last slash for an empty parameter, or does not mind the case'
   return `matches ${route}${isNamed ? '' : ', the method that a field or the query names'}${certainty}`
 }
 

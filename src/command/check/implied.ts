@@ -79,7 +79,8 @@ function isStronger(other: Policy, policy: Policy): boolean {
   )
   const isCoarser = other.by.every((source) => source.kind === 'global' || policy.by.some((own) => isSame(own, source)))
   const isAlike = other.missing.kind === policy.missing.kind && other.onStoreError === policy.onStoreError
-  return isExact && isWindow && isPlain && isCoarser && isAlike && holdsForAllOf(other, policy)
+  const isAsCoarse = policy.fold === undefined || other.fold === policy.fold
+  return isAsCoarse && isExact && isWindow && isPlain && isCoarser && isAlike && holdsForAllOf(other, policy)
 }
 
 function isSame(one: Policy['by'][number], other: Policy['by'][number]): boolean {

@@ -1,5 +1,6 @@
 import type { Config } from '../../config/load-config.ts'
 import type { Settings } from '../settings/settings.ts'
+import { bodyMistakes } from './bodies.ts'
 import { claimMistakes } from './claims.ts'
 import { effectMistakes } from './effects.ts'
 import { exemptionMistakes } from './exemptions.ts'
@@ -22,5 +23,6 @@ export const MISTAKES_OF_POLICIES: readonly Mistakes[] = [
   unlimitedMistakes,
   impliedMistakes,
   reserveMistakes,
+  bodyMistakes,
   claimMistakes,
 ]

@@ -23,6 +23,7 @@ export const RULES = {
   'leases-without-effect': ['warning', 'LEASES, where no policy can use them'],
   'local-share-without-effect': ['warning', 'LOCAL_SHARE, where no policy is "local" while Redis is away'],
   'label-without-effect': ['warning', 'CALLER_LABEL, where nobody is counted or logged'],
+  'ambiguous-body': ['warning', 'a limit by form: or json: that a body which nobody can read for certain gets around'],
   'keys-elsewhere': ['note', 'policies by claims, and no keys that are known here'],
   'any-audience': ['note', 'policies by claims, and no JWT_AUDIENCE'],
   shadow: ['note', 'MODE is "shadow": nothing is ever refused'],

@@ -20,16 +20,22 @@ export interface Subject {
 
 /**
  * The values that tell this caller from others, each under its kind, so that no value of one kind passes for another.
+ * @param fold what spellings of one value are the same, as in a policy
  * @returns what `missing` says of a caller that lacks one of them, unless it is to be counted by address
  */
 export async function identify(
   sources: readonly Source[],
   subject: Subject,
   missing: Missing,
+  fold?: string,
 ): Promise<readonly string[] | Exclude<Missing, { kind: 'ip' }>> {
   const parts: string[] = []
   for (const source of sources) {
-    const reading = await read(source, subject)
+    let reading = await read(source, subject)
+    if (fold && reading.kind === 'value') {
+      const { foldReading } = await import('./fold.ts')
+      reading = foldReading(source, reading.value, fold)
+    }
     if (reading.kind === 'value')
       parts.push('name' in source ? `${source.kind}:${source.name}` : source.kind, reading.value)
     else if (missing.kind === 'deny' || (missing.kind === 'skip' && reading.kind === 'none')) return missing
@@ -63,18 +69,8 @@ export function read(source: Source, { request, route, ipv6Prefix, readClaim }: 
     case 'claim':
       return readClaim?.(source.path) ?? SPOILT
     case 'application':
-      return readTold(source.tell(request.context as never))
+      return source.tell(request.context as never)
   }
-}
-
-/**
- * @throws {TypeError} for a mistake of the application, which must not let anybody pass as a caller without an identity
- */
-async function readTold(said: unknown): Promise<Reading> {
-  const value = await said
-  if (value === undefined || value === '') return NONE
-  if (typeof value === 'string') return { kind: 'value', value }
-  throw new TypeError(`identify: expected a string or undefined, got ${value === null ? 'null' : `a ${typeof value}`}`)
 }
 
 /** With a comma it may be several fields that the runtime has joined, of which APIs take the first or the last. */

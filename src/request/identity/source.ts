@@ -1,4 +1,5 @@
 import { parsePointer } from './json-pointer.ts'
+import type { Reading } from './reading.ts'
 
 /** One thing that tells requests apart. */
 export type Source =
@@ -8,8 +9,18 @@ export type Source =
   | { readonly kind: 'json'; readonly name: string; readonly path: readonly string[] }
   /** Of a verified token. `name` is the name of the claim or, for a claim within others, the pointer to it. */
   | { readonly kind: 'claim'; readonly name: string; readonly path: readonly string[] }
-  /** A function of the application says who it is, or returns undefined if it does not know. */
-  | { readonly kind: 'application'; readonly tell: (context: never) => unknown }
+  /** A function of the application says who it is. */
+  | { readonly kind: 'application'; readonly tell: (context: never) => Promise<Reading> }
+
+/** Whether it is read from the body, which a client can write so that nobody reads it for certain. */
+export function isInBody({ kind }: Source): boolean {
+  return kind === 'form' || kind === 'json'
+}
+
+/** Whether people may type it, each time in another case. */
+export function isFoldable(source: Source): boolean {
+  return 'name' in source || source.kind === 'application'
+}
 
 export const BY_EXPECTED =
   '"token", "ip", "route", "global", "header:<name>", "query:<name>", "form:<name>", "cookie:<name>", "json:</pointer>" or "claim:<name or /pointer>", joined with "+"'

@@ -10,7 +10,10 @@ export interface Match {
   readonly policy: Policy
   /** The pattern that matched, as `METHOD /path`; undefined if the policy applies everywhere. */
   readonly route: string | undefined
-  /** False if it matches only where the API takes what follows a slash at the end for an empty parameter. */
+  /**
+   * False if it matches only where the API takes what follows a slash at the end for an empty parameter or, of a policy
+   * that gives a class, does not mind the case.
+   */
   readonly isCertain: boolean
 }
 
@@ -21,6 +24,8 @@ export class PolicyFinder {
   /** What is found of every request; undefined if that depends on it. */
   readonly #always: readonly Match[] | undefined
   readonly #policies = new PatternRouter<Match>()
+  /** Those that give a class, in the case in which their patterns are written. */
+  readonly #classes = new PatternRouter<Policy>()
   readonly #exempt = new PatternRouter<true>()
 
   constructor(policies: readonly Policy[], exempt: readonly Pattern[]) {
@@ -33,6 +38,7 @@ export class PolicyFinder {
     for (const policy of policies) {
       if (!policy.match) this.#policies.add({ method: '*', path: '/*' }, everywhere(policy))
       for (const pattern of policy.match ?? []) {
+        if (policy.priority) this.#classes.add(pattern, policy)
         this.#policies.add(
           pattern,
           { policy, route: `${pattern.method} ${pattern.path}`, isCertain: true },
@@ -59,7 +65,9 @@ export class PolicyFinder {
       const certain = withSlash === canonical ? matches : this.#policies.match(method, canonical)
       for (const match of matches) {
         if (found.has(match.policy)) continue
-        const isCertain = certain === matches || certain.some(({ policy }) => policy === match.policy)
+        const isCertain =
+          (certain === matches || certain.some(({ policy }) => policy === match.policy)) &&
+          (!match.policy.priority || !match.route || this.#classes.match(method, canonical).includes(match.policy))
         found.set(match.policy, isCertain ? match : { ...match, isCertain })
       }
     }

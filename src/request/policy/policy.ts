@@ -15,8 +15,12 @@ export type Cost =
   | { readonly kind: 'fixed'; readonly units: number }
   /** As a request header says, 1 without it. */
   | { readonly kind: 'header'; readonly name: string; readonly max: number }
-  /** A function of the application says it. */
-  | { readonly kind: 'application'; readonly tell: (context: never) => unknown; readonly max: number }
+  /** A function of the application says it, which is given the maximum. */
+  | {
+      readonly kind: 'application'
+      readonly tell: (context: never, max: number) => Promise<number>
+      readonly max: number
+    }
 
 /** What happens to a caller that lacks what a policy counts by. */
 export type Missing =
@@ -44,6 +48,8 @@ export interface Policy {
   readonly tiers: readonly PolicyTier[]
   /** What makes two requests the same caller's: the same value of each of these. */
   readonly by: readonly Source[]
+  /** Spellings of one value that are the same: `lower`, `trim` or both; undefined: none. */
+  readonly fold: string | undefined
   /** Where it applies; undefined: everywhere. */
   readonly match: readonly Pattern[] | undefined
   /** Whether its patterns match whatever the case of the path. */

@@ -4,8 +4,8 @@ import type { ReceivedRequest } from '../received-request.ts'
 const FIELDS = ['X-HTTP-Method-Override', 'X-HTTP-Method', 'X-Method-Override']
 
 /**
- * `_method` as a parameter and its value: as PHP reads it, which takes other characters for the `_` and drops spaces
- * before it, and wherever an escaped character may begin the query or a parameter.
+ * `_method` as a parameter, and all that follows it there: as PHP reads it, which takes other characters for the `_`, drops
+ * spaces before it and ends it at a NUL, and wherever an escaped character may begin the query or a parameter.
  */
 const PARAMETER = new RegExp(
   `(?:[?&;]|${escapeOf('3F')}|${escapeOf('26')}|${escapeOf('3B')})(?:\\+|${escapeOf('20')})*` +
@@ -13,7 +13,7 @@ const PARAMETER = new RegExp(
     [...'method']
       .map((letter) => `(?:${letter}|${escapeOf(hexOf(letter))}|${escapeOf(hexOf(letter.toUpperCase()))})`)
       .join('') +
-    '[^=&;]{0,30}=([^&;]*)',
+    '([^&;]*)',
   'gi',
 )
 

@@ -24,6 +24,8 @@ const POLICIES = [
   { name: 'cookie', limits, by: 'cookie:sid', match: '/cookie', missing: 'skip' },
   { name: 'json', limits, by: 'json:/user/id', match: '/json', missing: 'skip' },
   { name: 'form-deny', limits, by: 'form:key', match: '/form-deny', missing: 'deny' },
+  { name: 'form', limits, by: 'form:key', match: '/form', missing: 'skip' },
+  { name: 'account', limits, by: 'json:/email', match: '/account', fold: 'lower trim' },
 ]
 
 beforeAll(async () => {
@@ -203,6 +205,35 @@ test('is not one more caller by another spelling of a JSON body, which reaches t
   }
   expect(statuses).toEqual([200, 429, 200, 429, 429, 429])
   expect(gateway.upstream.take().map(({ body }) => body)).toEqual([bodies[0], bodies[2]])
+})
+
+test('does not leave a policy by the type of a form, as frameworks read more types than one', async () => {
+  const statuses: number[] = []
+  const types = ['multipart/mixed; boundary=b', 'multipart/x; boundary=b', 'application/x-url-encoded', 'text/plain']
+  for (const [index, type] of types.entries()) {
+    const headers = { ...IP, Authorization: `Bearer form-${index}`, 'Content-Type': type }
+    statuses.push((await send(gateway.url, { method: 'POST', path: '/form', headers, body: 'key=X' })).status)
+  }
+  const headers = { ...IP, Authorization: 'Bearer form', 'Content-Type': 'application/json' }
+  statuses.push((await send(gateway.url, { method: 'POST', path: '/form', headers, body: '{"key":"X"}' })).status)
+  expect(statuses).toEqual([200, 429, 429, 429, 200])
+})
+
+test('is one account by all spellings of an address, and none by a body that not all read alike', async () => {
+  const statuses: number[] = []
+  const bodies = [
+    '"ada@x.test"',
+    '" ADA@X.test "',
+    '"ａｄａ@x.test"',
+    '"ada@x.test","email":1',
+    `"ada@x.test","n":"${'x'.repeat(9_000)}"`,
+  ]
+  for (const [index, body] of bodies.entries()) {
+    const headers = { 'CF-Connecting-IP': newAddress(), Authorization: `Bearer account-${index}` }
+    const request = { method: 'POST', path: '/account', headers, body: `{"email":${body}}` }
+    statuses.push((await send(gateway.url, request)).status)
+  }
+  expect(statuses).toEqual([200, 429, 429, 401, 401])
 })
 
 /** As long as Node's own client lets a field be. */

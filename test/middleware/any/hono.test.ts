@@ -405,6 +405,31 @@ describe('onStoreError', () => {
   })
 })
 
+test('policies do not mind the case of a path, unless they say so', async () => {
+  const policies = [
+    { name: 'login', limits: '1/1m', match: '/login' },
+    { name: 'exact', limits: '1/1m', match: '/exact', ignore_case: false },
+  ]
+  const paths = ['/login', '/LOGIN', '/exact', '/EXACT']
+  expect(
+    await statuses(
+      appWith({ policies }),
+      paths.map((path) => [path, X]),
+    ),
+  ).toEqual([200, 429, 200, 200])
+})
+
+test('fold takes what people type in another case for one caller, also if the application says who it is', async () => {
+  const paths = ['/?user=Ada', '/?user=%20aDA', '/?user=eve'].map((path) => [path] as const)
+  const told = appWith({ limits: '1/1m', fold: 'lower trim', identify: (c) => c.req.query('user') })
+  expect(await statuses(told, paths)).toEqual([200, 429, 200])
+  expect(await statuses(appWith({ limits: '1/1m', fold: 'lower', by: 'query:user' }), paths)).toEqual([200, 429, 200])
+  const policies = [{ name: 'own', limits: '1/1m', by: 'query:user' }]
+  expect(await statuses(appWith({ policies, fold: 'lower', by: 'header:x' }), paths)).toEqual([200, 200, 200])
+  const expected = 'fold: expected by "header:", "query:", "form:", "cookie:", "json:" or "claim:" with it, got "lower"'
+  expect(() => appWith({ limits: '1/1m', fold: 'lower' })).toThrow(expected)
+})
+
 describe('a form', () => {
   const form = (text: string): RequestInit => ({
     method: 'POST',

@@ -17,17 +17,17 @@ export interface Framework extends Router {
 }
 
 export const FRAMEWORKS: readonly Framework[] = [
-  { name: 'express4', source: { npm: 'express4' }, ignoresCase: true, takesNothing: false },
-  { name: 'express5', source: { npm: 'express5' }, ignoresCase: true, takesNothing: false },
-  { name: 'fastify4', source: { npm: 'fastify4' }, ignoresCase: false, takesNothing: true },
-  { name: 'fastify5', source: { npm: 'fastify5' }, ignoresCase: false, takesNothing: true },
-  { name: 'koa', source: { npm: '@koa/router' }, ignoresCase: true, takesNothing: false },
-  { name: 'h3v1', source: { npm: 'h3-1' }, ignoresCase: false, takesNothing: false },
-  { name: 'h3v2', source: { npm: 'h3-2' }, ignoresCase: false, takesNothing: false },
-  { name: 'hono', source: { npm: 'hono' }, ignoresCase: false, takesNothing: false },
-  { name: 'flask', source: { python: 'flask' }, ignoresCase: false, takesNothing: false },
-  { name: 'fastapi', source: { python: 'fastapi' }, ignoresCase: false, takesNothing: false },
-  { name: 'django', source: { python: 'django' }, ignoresCase: false, takesNothing: false },
+  { name: 'express4', source: { npm: 'express4' }, takesNothing: false },
+  { name: 'express5', source: { npm: 'express5' }, takesNothing: false },
+  { name: 'fastify4', source: { npm: 'fastify4' }, takesNothing: true },
+  { name: 'fastify5', source: { npm: 'fastify5' }, takesNothing: true },
+  { name: 'koa', source: { npm: '@koa/router' }, takesNothing: false },
+  { name: 'h3v1', source: { npm: 'h3-1' }, takesNothing: false },
+  { name: 'h3v2', source: { npm: 'h3-2' }, takesNothing: false },
+  { name: 'hono', source: { npm: 'hono' }, takesNothing: false },
+  { name: 'flask', source: { python: 'flask' }, takesNothing: false },
+  { name: 'fastapi', source: { python: 'fastapi' }, takesNothing: false },
+  { name: 'django', source: { python: 'django' }, takesNothing: false },
 ]
 
 /**

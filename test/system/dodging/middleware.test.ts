@@ -32,8 +32,7 @@ const routes = Object.entries(ROUTES).map(([name, route]) => [name, ...route.spl
 const FRAMEWORKS: Readonly<Record<string, () => Promise<Server>>> = {
   'Express 5, which ignores the case of paths'() {
     const app = express()
-    // Policies ignore it by themselves.
-    app.use(sluice(optionsFor({ ignoresCase: false, takesNothing: false })))
+    app.use(sluice(optionsFor({ takesNothing: false })))
     app.use((req, _, next) => {
       // As method-override does it.
       if (req.method === 'POST') req.method = req.get('X-HTTP-Method-Override')?.split(',')[0]?.toUpperCase() ?? 'POST'
@@ -52,7 +51,7 @@ const FRAMEWORKS: Readonly<Record<string, () => Promise<Server>>> = {
         socket.end('HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n')
       },
     })
-    const limit = sluice(optionsFor({ ignoresCase: false, takesNothing: true }))
+    const limit = sluice(optionsFor({ takesNothing: true }))
     app.addHook('onRequest', (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) =>
       limit(request.raw, reply.raw, done),
     )
@@ -64,7 +63,7 @@ const FRAMEWORKS: Readonly<Record<string, () => Promise<Server>>> = {
   },
   Hono() {
     const app = new Hono()
-    app.use(honoSluice(optionsFor({ ignoresCase: false, takesNothing: false }) as unknown as HonoOptions))
+    app.use(honoSluice(optionsFor({ takesNothing: false }) as unknown as HonoOptions))
     for (const [name, method, path] of routes) app.on(method, path, (c) => c.text(name, 200, { 'X-Handler': name }))
     return listening(getRequestListener(app.fetch))
   },

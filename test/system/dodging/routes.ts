@@ -9,14 +9,12 @@ export const ROUTES = {
 export type RouteName = keyof typeof ROUTES
 
 export interface Router {
-  /** Whether it takes paths for the same that differ in case only, unless told otherwise. */
-  readonly ignoresCase: boolean
   /** Whether its `:id` stands for nothing as well, so that it serves `/users/` as `/users/:id`. */
   readonly takesNothing: boolean
 }
 
 /** The policies of an operator who does as docs/configuration.md says about such a router. */
-export function policiesFor({ ignoresCase, takesNothing }: Router): readonly Readonly<Record<string, unknown>>[] {
+export function policiesFor({ takesNothing }: Router): readonly Readonly<Record<string, unknown>>[] {
   return Object.entries(ROUTES).map(([name, route]) => ({
     name,
     match: takesNothing ? [route, route.replace(/\/:id$/, '')] : [route],
@@ -24,6 +22,5 @@ export function policiesFor({ ignoresCase, takesNothing }: Router): readonly Rea
     // Nothing is to be refused: what counts is what was charged.
     limits: '1000000000/1h',
     by: 'global',
-    ...(ignoresCase && { ignore_case: true }),
   }))
 }
