@@ -10,7 +10,6 @@ import { consoleLog, type Log, throttle } from './decide/log.ts'
 import type { ShadowStoreCounts } from './decide/shadowed-store.ts'
 import { type AppOptions, createApp } from './gateway/app.ts'
 import type { OpenStatistics } from './gateway/statistics.ts'
-import { upstashStore } from './gateway/upstash-store.ts'
 import { problemResponse } from './http/problem.ts'
 import { ALGORITHMS } from './limit/algorithm-table.ts'
 import type { GatewayRulesOptions } from './rules/gateway-rules.ts'
@@ -189,6 +188,7 @@ async function openStore(
       // Rules may bring any.
       const isPlain = !rules && policies.every(({ algorithm, block }) => algorithm === 'sliding-window' && !block)
       const moreLua = isPlain ? undefined : (await import('./store/redis/more-lua.ts')).LUA
+      const { upstashStore } = await import('./gateway/upstash-store.ts')
       return upstashStore({ ...redis, algorithms, moreLua, timeoutMs })
     }
     case 'durable-object': {
