@@ -8,6 +8,7 @@ import { judgeReadings, type Row } from '../support/judge-readings.ts'
 import { KINDS } from '../support/lenient-readings.ts'
 import { dodge } from './dodge.ts'
 import { FRAMEWORKS, installFrameworks, versionOf } from './frameworks.ts'
+import { dodgeIdentities } from './identities.ts'
 
 /** Of each framework, as many as tell what kinds there are. */
 const SHOWN_BYPASSES = 10
@@ -45,10 +46,17 @@ try {
     }
     if (bypasses.length > 0) process.exitCode = 1
   }
+  const kinds = KINDS.filter((kind) => only?.includes(kind) ?? true)
+  if (rows.length > 0) console.table(rows)
+  const findings = kinds.length > 0 ? await dodgeIdentities({ bundle, seed, spellings, kinds }) : []
+  for (const { kind, dodges } of findings) {
+    for (const dodge of dodges.slice(0, SHOWN_BYPASSES)) console.error(`${kind}: was served: ${dodge}`)
+    if (dodges.length > 0) process.exitCode = 1
+  }
+  if (kinds.length > 0) console.table(findings.map(({ dodges, ...rest }) => ({ ...rest, dodges: dodges.length })))
 } finally {
   await removeBundle(bundle)
 }
-if (rows.length > 0) console.table(rows)
 
 const readings: Row[] = []
 for (const kind of KINDS.filter((kind) => only?.includes(kind) ?? true)) {

@@ -17,7 +17,7 @@ import { type Kind, plainSpellingOf, readersOf, SOURCES, type Spelt, sentAs, spe
 import { signToken } from './tokens.ts'
 
 const ADDRESS = '203.0.113.7'
-const SECRET = 'planted-secret of thirty-two characters'
+export const JWT_SECRET = 'planted-secret of thirty-two characters'
 
 /** What blocks can name, and what a digest alone holds for. */
 const BLOCKED_BY_VALUE: ReadonlySet<Kind> = new Set(['token', 'claim', 'cookie', 'header', 'query'])
@@ -52,9 +52,10 @@ export interface Judged {
 /** Of a session of Flask that is compressed: payload, time and signature. */
 const FLASK_SESSION = '.eJyrVkosLcmIz8nPS1WyUkrMyy_JKEpVqgUAZIEIdg.aSJmZQ.cGxhbnRlZC1zZWNyZXQtc2lnbmE'
 
-async function valuesOf(kind: Kind): Promise<readonly string[]> {
+/** The callers that are to be found, as they are plainly sent. */
+export async function valuesOf(kind: Kind): Promise<readonly string[]> {
   const opaque = 'planted-secret.k1~x'
-  const token = await signToken({ sub: 'alice' }, { secret: SECRET })
+  const token = await signToken({ sub: 'alice' }, { secret: JWT_SECRET })
   switch (kind) {
     case 'token':
       return [opaque, btoa('alice:planted-secret'), token]
@@ -116,7 +117,7 @@ async function createJudge(kind: Kind, value: string): Promise<(request: Receive
   const by = SOURCES[kind]
   const config = loadConfig({
     UPSTREAM_URL: 'https://api.example.com',
-    ...(kind === 'claim' && { JWT_SECRET: SECRET }),
+    ...(kind === 'claim' && { JWT_SECRET }),
     // Who has no value at all is not counted: no spelling of a value may look like that.
     POLICIES: [{ name: 'p', limits: '5/1h', by, missing: 'skip' }],
   })
@@ -157,7 +158,7 @@ async function createJudge(kind: Kind, value: string): Promise<(request: Receive
 }
 
 function verifier(): ClaimReader {
-  const settings: JwtSettings = { keys: { kind: 'secret', secret: SECRET }, issuer: undefined, audience: undefined }
+  const settings: JwtSettings = { keys: { kind: 'secret', secret: JWT_SECRET }, issuer: undefined, audience: undefined }
   return createTokenVerifier(jose, settings, { now: Date.now, log() {}, fetch: () => Promise.reject(new Error('no')) })
 }
 
