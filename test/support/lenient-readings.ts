@@ -16,7 +16,7 @@ export const SOURCES: Readonly<Record<Kind, string>> = {
   json: 'json:/api_key',
 }
 
-/** Where a spelling stands: the fields Authorization, Cookie and X-Api-Key, the query, or a body. */
+/** What an API reads in a field, a query or a body; undefined if it finds nothing. */
 export type Read = (text: string) => string | undefined
 
 export interface LenientReader {
@@ -41,10 +41,10 @@ const TOKEN: Readers = [
   ["replace('Bearer ', ''), Python", (text) => text.replaceAll('Bearer ', '')],
   ["split('Bearer ')[1]", (text) => text.split('Bearer ')[1]],
   ["split('Bearer')[1].trim()", (text) => text.split('Bearer')[1]?.trim()],
-  ['Laravel (InteractsWithContentTypes, bearerToken)', laravelToken],
+  ['Laravel (InteractsWithInput.php, bearerToken)', laravelToken],
   ['Guardian (VerifyHeader)', (text) => /bearer:? +(.*)$/i.exec(text)?.[1]],
   ['Rails (http_authentication.rb, Token)', (text) => railsToken(text, /(?:,|;|\t)/)],
-  ['Rails before 6.1.3 (the same)', (text) => railsToken(text, /(?:,|;|\t+)/)],
+  ['Rails before 6.1.3.2 (the same)', (text) => railsToken(text, /(?:,|;|\t+)/)],
   ['Rack (auth/abstract/request.rb, params)', (text) => text.replace(/^\S+ +/, '')],
   ['firebase/php-jwt (JWT.php, urlsafeB64Decode), of the signature', (text) => signedToken(wordsOf(text)[1])],
   ['parameters in quotes (RFC 9110 §11.4; Werkzeug, parse_dict_header)', tokenParameter],
