@@ -54,7 +54,9 @@ export function tokensIn(field: string): readonly string[] {
 function credentialsIn(field: string): readonly string[] {
   const bare = field.replace(/bearer\s?|\\/gi, '')
   const pieces = [field, bare, bare.replaceAll('"', '')].flatMap((text) => piecesOf(text, /[\s\p{Cc},;"]+|bearer/iu))
-  const credentials = pieces
+  // Whatever of it decoders of base64 skip: words, and all that follows the scheme.
+  const wholes = [...piecesOf(field, /\s+/), field.replace(/^\s*\S+\s+/, '')]
+  const credentials = [...pieces, ...wholes]
     .filter(({ length }) => length <= MAX_CHARACTERS)
     .map((piece) => piece.replace(/^(?:(?:token)?=)+/i, ''))
   return [...new Set([...new Set(credentials)].flatMap(decodedAlike))]

@@ -4,7 +4,7 @@ import { judgeReadings } from '../support/judge-readings.ts'
 import { KINDS } from '../support/lenient-readings.ts'
 
 const { seed, scale } = inject('fuzz')
-const SPELLINGS = 2_000 * scale
+const SPELLINGS = 1_000 * scale
 
 test.each(KINDS)(
   `a %s that some API reads as the caller's is never another caller's (${SPELLINGS} spellings)`,

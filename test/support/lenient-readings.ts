@@ -46,7 +46,7 @@ const TOKEN: Readers = [
   ['Rails (http_authentication.rb, Token)', (text) => railsToken(text, /(?:,|;|\t)/)],
   ['Rails before 6.1.3.2 (the same)', (text) => railsToken(text, /(?:,|;|\t+)/)],
   ['Rack (auth/abstract/request.rb, params)', (text) => text.replace(/^\S+ +/, '')],
-  ['firebase/php-jwt (JWT.php, urlsafeB64Decode), of the signature', (text) => signedToken(wordsOf(text)[1])],
+  ['firebase/php-jwt (JWT.php, urlsafeB64Decode), of the signature', (text) => signedToken(text.replace(/^\S+ /, ''))],
   ['parameters in quotes (RFC 9110 §11.4; Werkzeug, parse_dict_header)', tokenParameter],
 ]
 
@@ -55,11 +55,11 @@ function wordsOf(text: string): readonly string[] {
   return text.split(/[\s\p{Cc}]+/u).filter(Boolean)
 }
 
-function base64Of(word = ''): string {
+function base64Of(word: string): string {
   return Buffer.from(word.replace(/[^A-Za-z\d+/]/g, ''), 'base64').toString('base64')
 }
 
-function signedToken(word = ''): string | undefined {
+function signedToken(word: string): string | undefined {
   const [header, payload, signature, ...others] = word.split('.')
   if (signature === undefined || others.length > 0) return undefined
   return [header, payload, Buffer.from(signature.replace(/[^\w-]/g, ''), 'base64url').toString('base64url')].join('.')
@@ -263,7 +263,7 @@ function membersOf(text: string): Pairs {
 }
 
 const READERS: Readonly<Record<Kind, Readers>> = {
-  token: [...TOKEN, ['base64_decode() of PHP, of Basic', (text) => base64Of(wordsOf(text)[1])]],
+  token: [...TOKEN, ['base64_decode() of PHP, of Basic', (text) => base64Of(text.replace(/^\S+ /, ''))]],
   claim: TOKEN,
   cookie: COOKIE,
   header: HEADER,
