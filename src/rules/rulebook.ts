@@ -16,7 +16,7 @@ import type { Block, Override, Rules } from './document.ts'
 import { KnownBy } from './known-by.ts'
 import { Networks } from './networks.ts'
 import { otherLimits, withLimits } from './other-limits.ts'
-import { isInFields, tokensIn, valuesIn } from './spoilt.ts'
+import { isInFields, readAtOnce, tokensIn, valuesIn } from './spoilt.ts'
 import { nameOfSource, parseKnownBy, type Target } from './target.ts'
 
 export interface RulebookOptions {
@@ -118,14 +118,16 @@ export class Rulebook {
     const { source } = knownBy
     const digest = source.kind === 'token' ? this.#knownDigest(request) : undefined
     if (digest !== undefined) return knownBy.ofDigest(digest)
-    const reading = read(source, {
+    const reading = readAtOnce(source, {
       ...{ request, route: '', ipv6Prefix: this.#ipv6Prefix },
       readClaim: (path) => this.#readClaim?.(path, request.headers.get('Authorization'), context) ?? SPOILT,
     })
-    if (reading instanceof Promise) return reading.then((later) => ofValue(knownBy, later))
-    if (reading.kind !== 'spoilt') return ofValue(knownBy, reading)
-    if (source.kind === 'claim') return this.#blocksInTokens(knownBy, source.path, request, context)
-    return this.#blocksIn(knownBy, request)
+    const ofReading = (reading: Reading) => {
+      if (reading.kind !== 'spoilt') return ofValue(knownBy, reading)
+      if (source.kind === 'claim') return this.#blocksInTokens(knownBy, source.path, request, context)
+      return this.#blocksIn(knownBy, request)
+    }
+    return reading instanceof Promise ? reading.then(ofReading) : ofReading(reading)
   }
 
   /** Of a token that the limiter has read before. */
@@ -184,7 +186,7 @@ export class Rulebook {
     return valuesIn(knownBy.source, request).flatMap((value) => knownBy.of(value).filter(isBlock))
   }
 
-  /** The same for claims, where the field is not that of one token. Each token is verified. */
+  /** The same for claims, where the field is not that of one token, or that is none. Each token is verified. */
   async #blocksInTokens(
     knownBy: KnownBy<Entry>,
     path: readonly string[],
@@ -193,7 +195,11 @@ export class Rulebook {
   ): Promise<readonly Entry[]> {
     let found = NOTHING
     if (!this.#readClaim || !this.#keepsOut.has(knownBy)) return found
-    for (const token of tokensIn(headers.get('Authorization') ?? '')) {
+    const field = headers.get('Authorization') ?? ''
+    const words = field.trim().split(/\s+/, 3)
+    for (const token of tokensIn(field)) {
+      // What stands where a token belongs has been verified before.
+      if (words.length < 3 && token === words.at(-1)) continue
       // Of one context, one token is verified.
       const own: Context = { waitUntil: (work) => context.waitUntil(work) }
       const reading = await this.#readClaim(path, `Bearer ${token}`, own)
@@ -219,7 +225,7 @@ export class Rulebook {
     const [source] = by
     if (!source || by.length > 1 || !isInFields(source)) return NOTHING
     if (source.kind === 'token' && this.#knownDigest(request) !== undefined) return NOTHING
-    const reading = read(source, { request, route: '', ipv6Prefix: this.#ipv6Prefix })
+    const reading = readAtOnce(source, { request, route: '', ipv6Prefix: this.#ipv6Prefix })
     if (!('kind' in reading) || reading.kind !== 'spoilt') return NOTHING
     const name = nameOfSource(source)
     const entries = valuesIn(source, request).flatMap((value) => {

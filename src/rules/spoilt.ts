@@ -1,6 +1,7 @@
 import { readAuthorization } from '../request/identity/authorization.ts'
-import { readCookie } from '../request/identity/cookie.ts'
-import { alike, readParameter } from '../request/identity/parameters.ts'
+import { cookiesAlike, readCookie, readCookieValue } from '../request/identity/cookie.ts'
+import { read, type Subject } from '../request/identity/identify.ts'
+import { alike, decodeU, readParameter } from '../request/identity/parameters.ts'
 import { MAX_CHARACTERS, type Reading, readText } from '../request/identity/reading.ts'
 import type { Source } from '../request/identity/source.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
@@ -13,6 +14,13 @@ export function isInFields({ kind }: Source): boolean {
   return kind === 'token' || kind === 'header' || kind === 'query' || kind === 'cookie'
 }
 
+/** Reads at once what else is read after its code has been loaded. */
+export function readAtOnce(source: Source, subject: Subject): Reading | Promise<Reading> {
+  return source.kind === 'cookie'
+    ? readCookie(subject.request.headers.get('Cookie'), source.name)
+    : read(source, subject)
+}
+
 /**
  * What some API may take a spoilt value for. A caller that is kept out must not get in by sending another value, or
  * anything else, beside the one that it is known by; whoever is let in is known by one value only.
@@ -20,17 +28,13 @@ export function isInFields({ kind }: Source): boolean {
 export function valuesIn(source: Source, { headers, url }: ReceivedRequest): readonly string[] {
   switch (source.kind) {
     case 'token':
-      return valuesOf(piecesOf(headers.get('Authorization') ?? '', /[\s,]+/).flatMap(readCredential))
+      return valuesOf(credentialsIn(headers.get('Authorization') ?? '').flatMap(readCredential))
     case 'header':
       return valuesOf(piecesOf(headers.get(source.name) ?? '', /,/).map(readText))
     case 'query':
-      return valuesOf(ends(parametersOf(url, source.name)).map((part) => readParameter(`k=${valueIn(part)}`, 'k')))
+      return valuesOf(ends(parametersOf(url, source.name)).map(readValue))
     case 'cookie':
-      return valuesOf(
-        piecesOf(headers.get('Cookie') ?? '', /[;,\s]+/, (part) => part.startsWith(`${source.name}=`)).map((part) =>
-          readCookie(part, source.name),
-        ),
-      )
+      return valuesOf(cookieValuesIn(headers.get('Cookie') ?? '', source.name))
     default:
       return []
   }
@@ -38,14 +42,75 @@ export function valuesIn(source: Source, { headers, url }: ReceivedRequest): rea
 
 /** The tokens that some API may read in an Authorization field, as far as they may be signed ones. */
 export function tokensIn(field: string): readonly string[] {
-  const tokens = piecesOf(field, /[\s,]+/, (piece) => piece.includes('.')).map((piece) =>
-    // Padding, and what follows the signature, some libraries ignore.
-    piece
-      .split('.', 3)
-      .map((part) => part.split('=', 1)[0])
-      .join('.'),
+  // What follows the signature, some libraries ignore.
+  const tokens = credentialsIn(field).map((piece) => piece.split('.', 3).join('.'))
+  return [...new Set(tokens)].filter((token) => /^[\w-]+\.[\w-]+\.[\w-]+$/.test(token)).slice(0, 2 * MOST_OF_EACH)
+}
+
+/**
+ * What some API may take for a credential: it may end at ";" as well, stand in quotes with escapes after `token=`, and
+ * "Bearer " may be cut out wherever it stands.
+ */
+function credentialsIn(field: string): readonly string[] {
+  const bare = field.replace(/bearer\s?|\\/gi, '')
+  const pieces = [field, bare, bare.replaceAll('"', '')].flatMap((text) => piecesOf(text, /[\s\p{Cc},;"]+|bearer/iu))
+  // Whatever of it decoders of base64 skip: words, and all that follows the scheme.
+  const wholes = [...piecesOf(field, /\s+/), field.replace(/^\s*\S+\s+/, '')]
+  const credentials = [...pieces, ...wholes]
+    .filter(({ length }) => length <= MAX_CHARACTERS)
+    .map((piece) => piece.replace(/^(?:(?:token)?=)+/i, ''))
+  return [...new Set([...new Set(credentials)].flatMap(decodedAlike))]
+}
+
+/** What some decoder of base64 may take for the same: at padding they stop, or go on; what is no letter they skip. */
+function decodedAlike(piece: string): readonly string[] {
+  const letters = piece.replace(/[^\w.+/=-]+/g, '')
+  const ended = letters
+    .split('.')
+    .map((part) => part.split('=', 1)[0])
+    .join('.')
+  return [piece, ended, letters.replaceAll('=', '')]
+}
+
+/** Where some parser begins another cookie. */
+const COOKIE_SEPARATORS = [/;/, /[;,]/, /[;,\s"]+/]
+/** A cookie as Python finds it, at any space. */
+const COOKIE = /(?<![^\s;,="])[^\s;,="]+=(?:"(?:[^\\"]|\\.)*"|[^\s;,"]*)/g
+
+/** All that some parser finds in a field under a name. White space around "=" means nothing to most. */
+function cookieValuesIn(field: string, name: string): readonly Reading[] {
+  const tight = field
+    .split('=')
+    .map((part) => part.trim())
+    .join('=')
+  const isMeant = (part: string) => part.trim().startsWith(`${name}=`)
+  const cookies = [...new Set([field, tight])].flatMap((text) => [
+    ...COOKIE_SEPARATORS.flatMap((separators) =>
+      // More than are read: the name as it is spelled has to do.
+      ends(cookiesAlike(text, separators, name) ?? text.split(separators).filter(isMeant)),
+    ),
+    ...ends((text.match(COOKIE) ?? []).filter(isMeant)),
+  ])
+  const values = ends([...new Set(cookies.map(valueIn))].filter(({ length }) => length <= MAX_CHARACTERS))
+  return [...new Set(values.flatMap(meaningsOf))].map(readCookieValue)
+}
+
+/** With its quotes, without them, and without the escapes that Python and RFC 2109 have in them; whole, or its beginning. */
+function meaningsOf(value: string): readonly string[] {
+  const bytes = value.replace(/[\x80-\uffff]/g, (letter) => `%${letter.charCodeAt(0).toString(16)}`)
+  const bare = bytes.replace(/^"|"$/g, '')
+  const unescaped = bare.replace(/\\([0-3][0-7]{2}|.)/g, (_, said: string) =>
+    said.length > 1 ? String.fromCharCode(Number.parseInt(said, 8)) : said,
   )
-  return [...new Set(tokens)]
+  // Some end a value where it has spaces or control characters.
+  const meanings = [bytes, bare, unescaped].flatMap((text) => [text, text.split(/[\s,]|%[01]/, 1)[0] ?? ''])
+  return unescaped.split('.', 3).length < 3 ? meanings : [...meanings, ...meanings.map(lettersOf)]
+}
+
+/** Of a signed token, what is left of it where decoders skip the rest. */
+function lettersOf(text: string): string {
+  const decoded = text.replace(/%([\da-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+  return decoded.replace(/[^\w.-]+/g, '')
 }
 
 /** Whatever comes before it: another scheme, or none. */
@@ -60,6 +125,12 @@ function parametersOf(url: string, name: string): readonly string[] {
   const parts = new URL(url).search.slice(1).split(/[&;]/)
   // More than are read: the name as it is spelled has to do.
   return alike(parts, name) ?? parts.filter((part) => part.startsWith(`${name}=`))
+}
+
+/** Some end a value at a control character. */
+function readValue(parameter: string): Reading {
+  const [value = ''] = decodeU(valueIn(parameter)).split(/%(?:[01]|7f)/i, 1)
+  return readParameter(`k=${value}`, 'k')
 }
 
 function valueIn(parameter: string): string {

@@ -158,8 +158,9 @@ test('who is blocked by a token does not get in by sending something beside it',
   const token = randomUUID()
   await edit((rules) => withEntry('blocks', rules, callerOf(token), Date.now()))
   await startPoints(1, { RULES_REFRESH_MS: 3_600_000 })
-  const spoilt = [`${token} x`, `x ${token}`, `x, Bearer ${token}`, `${token}, Bearer x`]
-  for (const text of spoilt) expect((await call(text)).status).toBe(403)
+  const beside = [`${token} x`, `x ${token}`, `x, Bearer ${token}`, `${token}, Bearer x`]
+  const asRailsReadsIt = [`${token};1`, `;${token}`, `"${token}"`, `token="${token}"`, `token=${token};n="1"`]
+  for (const text of [...beside, ...asRailsReadsIt]) expect((await call(text)).status).toBe(403)
   expect((await call(`${randomUUID()} x`)).status).toBe(200)
 })
 

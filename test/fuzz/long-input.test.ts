@@ -5,6 +5,7 @@ import { hasPassed } from '../../src/gateway/via.ts'
 import { parseDuration, parseLimits } from '../../src/limit/tiers.ts'
 import { callerAddress } from '../../src/request/identity/address.ts'
 import { readAuthorization } from '../../src/request/identity/authorization.ts'
+import { readCookie } from '../../src/request/identity/cookie.ts'
 import { readParameter } from '../../src/request/identity/parameters.ts'
 import { parseBy } from '../../src/request/identity/source.ts'
 import { canonicalPath } from '../../src/request/policy/canonical-path.ts'
@@ -12,6 +13,7 @@ import { type Pattern, parsePattern } from '../../src/request/policy/pattern.ts'
 import { PatternRouter } from '../../src/request/policy/pattern-router.ts'
 import { readMethods } from '../../src/request/policy/request-method.ts'
 import { createPathReader } from '../../src/request/policy/request-path.ts'
+import { tokensIn, valuesIn } from '../../src/rules/spoilt.ts'
 import { fuzz } from './fuzz.ts'
 
 // What takes time by the square of its input would be at it for minutes here: a stranger must not be able to ask for that.
@@ -26,6 +28,10 @@ for (const text of ['/a/*/b/*/c/*', '/:a/:b/:c/:d/x', '*', '/a/a/a/*', 'GET /(a+
 }
 
 const readPath = createPathReader()
+const fieldsOf = (text: string) => ({
+  ...{ method: 'GET', url: 'http://gateway.example/', body: null, clone: () => ({ body: null }) },
+  headers: { get: () => text, has: () => true },
+})
 const READERS: Record<string, (text: string) => unknown> = {
   parsePattern,
   parseLimits,
@@ -34,6 +40,11 @@ const READERS: Record<string, (text: string) => unknown> = {
   readAuthorization,
   'readAuthorization of one word': (text) => readAuthorization(`Bearer ${text.replaceAll(/\s/g, '')}`),
   readParameter: (text) => readParameter(text, 'a'),
+  readCookie: (text) => readCookie(`a=${text.slice(0, 8_000)}`, 'a'),
+  'valuesIn() of a token': (text) => valuesIn({ kind: 'token' }, fieldsOf(text)),
+  'valuesIn() of a cookie': (text) => valuesIn({ kind: 'cookie', name: 'a' }, fieldsOf(text)),
+  'valuesIn() of a header': (text) => valuesIn({ kind: 'header', name: 'a' }, fieldsOf(text)),
+  tokensIn,
   'PatternRouter#match': (text) => router.match('GET', `/${text}`),
   canonicalPath: (text) => canonicalPath(`/${encodeURI(text)}`),
   'the path reader': (text) => readPath(`/${encodeURI(text).replaceAll('%25', '%')}`),
@@ -51,7 +62,7 @@ const piece = fc.constantFrom(
   ...[' ', '\t', '/', 'a', '/a', 'a/', '%', '%41', '.', '/.', ',', ', ', '1', '1/1s', '1/1s,', ':', ':1', '::', '0:'],
   ...['?_method', '&_method=', '_method=a', '+', '%20', '%25', '%252'],
   ...['GET ', '*', '/*', ';', ';a', '%2F', '%5c', '%00', 'header:x+', 'token+', '+', '-', '"', 'x-one,', '1 ', ' /'],
-  ...['=', '==', 'eyJ.', 'YTpi', '_', '&a=', '[', ']'],
+  ...['=', '==', 'eyJ.', 'YTpi', '_', '&a=', '[', ']', 'a="', ';a=', '\\', '\\1', 'bearer', '.e'],
 )
 const text = fc
   .tuple(piece, fc.tuple(piece, piece), piece)

@@ -22,6 +22,18 @@ test.each([
   ...['Basic YTpi.', 'Basic =', 'Basic YTpi=YTpi', 'Basic YTpiY', 'Basic YTp_', 'Basic a:b'],
   ...['Bearer YTpi!', 'Bearer YT.pi', 'YTpi=junk', 'Bearer Y=TpiYQ=!=junk', `Bearer a${'=a'.repeat(10)}`],
   ...['Bearer eyJ.e30.!c2ln', 'Bearer eyJh.e30.c2lnc', 'Bearer eyJh=a.e30.c2ln'],
+  // Rails ends a token at ";", and takes off quotes and `token=`.
+  ...[
+    'Bearer X;1',
+    'Bearer ;X',
+    'Token token="X";n=1',
+    'Bearer "X',
+    'Bearer token=token=X',
+    'Bearer "a\\b"',
+    'Bearer =X',
+  ],
+  // Programs that look for "Bearer", or cut it out, find it anywhere.
+  ...['BearerX', 'bearerX', 'xBearerX', 'secBearer ret', 'Junk xBearerX'],
 ])('readAuthorization() finds %j spoilt', (field) => {
   expect(readAuthorization(field)).toEqual({ kind: 'spoilt' })
 })
@@ -32,6 +44,7 @@ test.each([
   ['Bearer a-b', 'Bearer ab'],
   ['Bearer user10', 'Bearer user11'],
   ['Token token="abc"', 'Token token="abd"'],
+  ['Bearer my-bearer-x', 'Bearer my-bearer-y'],
   ['Basic YTpi', 'Basic YTpj'],
   ['Bearer eyJh.e30.c2ln', 'Bearer eyJh.e30.c2lo'],
   ['Bearer eyJh.eyJhIjoxfQ.c2ln', 'Bearer eyJh.eyJhIjoyfQ.c2ln'],
@@ -49,6 +62,7 @@ test.each([
     'Basic YTpiYw==',
     ['basic YTpiYw', 'Basic YTpiYw=', 'Basic YTpiYw====', 'Basic YTpiYx==', 'Bearer YTpiYw', 'YTpiYx'],
   ],
+  ['Bearer X', ['Token token="X"', 'Bearer "X"', 'token=X', 'Bearer: X']],
   ['Bearer eyJh.e30.c2ln', ['Bearer eyJh.e30.c2ln=', 'JWT eyJh.e30.c2ln==', 'eyJh=.e30=.c2ln']],
   // Spare bits, and another half of an ECDSA signature.
   [`Bearer eyJh.e30.${SIGNATURE}`, [`Bearer eyJh.e30.${SIGNATURE.slice(1)}B`, `Bearer eyJh.e30.${SIGNATURE}ZZZZZ`]],

@@ -41,7 +41,7 @@ test.each([
   ...['a="x; sid=Y"', 'a="1; sid=Y; b=2"; sid=X', 'a=1 sid=Y; sid=X', 'a="\\"; sid=Y"; sid=X', 'sid=X Y', 'sid=X\tY'],
   // Under a name that some API may take for it.
   ...['SID=X', 'Sid=X; sid=Y', 's%69d=X', 'sid[]=X', 'sid[a]=X; sid=Y', '=sid=X', '==sid=X', '$sid=X', 's.i.d=X'],
-  ...['sid =X', 'sid= X', 'sid = X', '"sid"=X', 'sid\t=X'],
+  ...['sid =X', 'sid= X', 'sid = X', '"sid"=X', 'sid\t=X', 's id=X', 'a=1; s.id=X', 's[id=X', 'sid=j:{}', 'sid=j:1'],
   // Values that are cut off, or read in different ways.
   ...['sid="X', 'sid=X"', 'sid="X"Y', 'sid="X\\"Y"', 'sid="\\130"', 'sid=X,Y', 'sid=X\\', 'sid=é', 'sid=%', 'sid=%zz'],
   ...['sid=%ff', 'sid=X%00', 'sid=X%0aY', `sid=${'X'.repeat(8_190)}`, 'a=1; '.repeat(1_001)],
@@ -50,7 +50,8 @@ test.each([
 })
 
 test.each([
-  ['X', '"X"', '%58', '"%58"'],
+  ['X', '"X"', '%58', '"%58"', 'j:%22X%22', 'j:%22%5cu0058%22%20'],
+  ['.eJx.aSJm.c2ln', '.eJx.aSJm.c2ln=', '%2EeJx.aSJm.c2ln'],
   ['a b', 'a+b', 'a%20b', 'a%2Bb'].slice(1),
   [JWT, `"${JWT}"`, JWT.replace('J', '%4A'), `${JWT}=`, JWT.replace(/Q$/, 'R'), `${JWT.slice(0, -4)}AAAA`],
 ])('readCookie() takes all spellings of a value for one: %j', (...spellings) => {

@@ -7,9 +7,8 @@ let latest: { readonly field: string | null; readonly reading: Reading } | undef
 /**
  * The credential of an Authorization field, whatever its scheme: many APIs look only at the second word. Spellings that
  * decode to the same credential, even with a lenient decoder, are one credential or none.
- * @returns spoilt for a field that is too long, and for anything but one visible word without a comma, alone or after a
- * scheme: a comma may separate two fields (the runtime joins them with it), and of several words some APIs take the
- * first
+ * @returns spoilt for a field that is too long, and for anything but one visible word, alone or after a scheme: of several
+ * words some APIs take the first, and a comma may separate two fields (the runtime joins them with it)
  */
 export function readAuthorization(field: string | null): Reading {
   if (latest?.field !== field) latest = { field, reading: readField(field) }
@@ -23,16 +22,29 @@ function readField(field: string | null): Reading {
   if (scheme === '') return NONE
   const isBasic = /^basic$/i.test(scheme)
   if (words.length === 1 && (isBasic || /^bearer$/i.test(scheme))) return NONE
-  // Visible ASCII: at other characters, some APIs split or trim.
-  if (words.length > 2 || !/^[\x21-\x2b\x2d-\x7e]+$/.test(scheme + credential)) return SPOILT
-  const value = canonicalCredential(credential, isBasic)
+  const [, quote, bare = ''] = PARAMETER.exec(credential) ?? []
+  const text = words.join(' ')
+  if (words.length > 2 || text.includes('Bearer', 1) || BEARER_GLUED.test(text)) return SPOILT
+  if (words.length > 1 && !/^[\w.:+-]+$/.test(scheme)) return SPOILT
+  // In quotes, a backslash escapes the next character to some. No decoder of Basic takes anything off.
+  if (quote && (isBasic || bare.includes('\\'))) return SPOILT
+  const value = bare && canonicalCredential(isBasic ? credential : bare, isBasic)
   return value ? { kind: 'value', value } : SPOILT
 }
 
+/**
+ * A credential as Rails writes it, `token="secret"`, or bare, in visible ASCII. Rails ends it at ";" and ",", and does
+ * without the name and the quotes; at other characters, some APIs split or trim.
+ */
+const PARAMETER = /^(?:token=)?("?)(?!token=|=)([!#-+\--:<-~]+)\1$/i
+
+/** Many programs cut "Bearer " out, or split at it, wherever it stands, some of them without the space or in any case. */
+const BEARER_GLUED = /^bearer\S+$|^\S+bearer /i
+
 /** @returns undefined for what decoders read in different ways */
 export function canonicalCredential(word: string, isBasic: boolean): string | undefined {
-  // `{"` in base64url, or `{` and white space.
-  if (!isBasic && /^e[wy]/.test(word) && word.split('.', 3).length === 3) return canonicalToken(word)
+  // `{"` in base64url, or `{` and white space; or, after a dot, what zlib has compressed (itsdangerous).
+  if (!isBasic && /^(?:e[wy]|\.e)[^.]*\.[^.]*\./.test(word)) return canonicalToken(word.replace(/^\./, ''))
   const unpadded = withoutPadding(word)
   if (isTooDivided(unpadded)) return undefined
   if (isBasic || isUserAndPassword(unpadded)) return canonicalBase64(unpadded)

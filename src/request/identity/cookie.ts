@@ -16,27 +16,38 @@ const VALUE = /^(?:([!#-+\--:<-[\]-~]*)|"([!#-+\--:<-[\]-~]*)")$/
 export function readCookie(field: string | null, name: string): Reading {
   if (field === null) return NONE
   if (field.length > MAX_CHARACTERS) return SPOILT
-  // A nameless cookie, "=name=value", is one with a name to some.
-  const parts = field.split(SEPARATORS).map((part) => part.replace(/^=+/, '').replaceAll('&', '.'))
-  const found = alike(parts, name)
-  if (found?.length === 0) return NONE
+  const found = cookiesAlike(field, SEPARATORS, name)
+  // To PHP, `my sid` is `my_sid`.
+  const foundWhole = cookiesAlike(field, /;/, name)
+  if (found?.length === 0 && foundWhole?.length === 0) return NONE
   const [cookie, ...others] = field
     .split(';')
     .map((part) => part.trim())
     .filter((part) => part.startsWith(`${name}=`))
   const [, bare, quoted = bare] = VALUE.exec(cookie?.slice(name.length + 1) ?? ' ') ?? []
-  if (found?.length !== 1 || others.length > 0 || quoted === undefined) return SPOILT
-  const value = canonicalValue(quoted)
-  return value === undefined ? SPOILT : readText(value)
+  if (found?.length !== 1 || foundWhole?.length !== 1 || others.length > 0 || quoted === undefined) return SPOILT
+  return readCookieValue(quoted)
 }
 
-/** @returns undefined for escapes that make no text, and for a JWT that decoders read in different ways */
-function canonicalValue(value: string): string | undefined {
+/** The cookies that some parser may take for this one; undefined if that cannot be told. */
+export function cookiesAlike(field: string, separators: RegExp, name: string): readonly string[] | undefined {
+  // A nameless cookie, "=name=value", is one with a name to some.
+  const parts = field.split(separators).map((part) => part.trim().replace(/^=+/, ''))
+  return alike(parts, name)
+}
+
+/** @returns spoilt for what makes no text, and for a signed token that decoders read in different ways */
+export function readCookieValue(value: string): Reading {
   try {
     const decoded = decodeURIComponent(value)
-    const canonical = /^e[wy][^.]*\.[^.]*\./.test(decoded) ? canonicalCredential(decoded, false) : decoded
-    return canonical?.replaceAll('+', ' ')
+    // Express's parser: JSON, of which a string is what the cookie says.
+    const text: unknown = decoded.startsWith('j:') ? JSON.parse(decoded.slice(2)) : decoded
+    if (typeof text !== 'string') return SPOILT
+    const said = text.trim()
+    const isSigned = /^(?:e[wy]|\.e)[^.]*\.[^.]*\./.test(said)
+    const canonical = isSigned ? canonicalCredential(said, false) : said
+    return canonical === undefined ? SPOILT : readText(canonical.replaceAll('+', ' '))
   } catch {
-    return undefined
+    return SPOILT
   }
 }

@@ -2,7 +2,6 @@ import type { Missing } from '../policy/policy.ts'
 import type { ReceivedRequest } from '../received-request.ts'
 import { callerAddress } from './address.ts'
 import { readAuthorization } from './authorization.ts'
-import { readCookie } from './cookie.ts'
 import { readParameter } from './parameters.ts'
 import { NONE, type Reading, readText, SPOILT } from './reading.ts'
 import type { Source } from './source.ts'
@@ -63,7 +62,7 @@ export function read(source: Source, { request, route, ipv6Prefix, readClaim }: 
       // Loaded when a policy asks for it, as few do.
       return import('./form.ts').then(({ readFormField }) => readFormField(request, source.name))
     case 'cookie':
-      return readCookie(request.headers.get('Cookie'), source.name)
+      return import('./cookie.ts').then(({ readCookie }) => readCookie(request.headers.get('Cookie'), source.name))
     case 'json':
       return import('./json.ts').then(({ readMember }) => readMember(request, source.path))
     case 'claim':

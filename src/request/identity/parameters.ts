@@ -13,10 +13,15 @@ export function readParameter(text: string, name: string): Reading {
   const byAmpersand = alike(text.split('&', MAX_PARAMETERS + 1), name)
   const bySemicolon = text.includes(';') ? alike(text.split(/[&;]/, MAX_PARAMETERS + 1), name) : byAmpersand
   if (byAmpersand?.length === 0 && bySemicolon?.length === 0) return NONE
-  const [part] = byAmpersand ?? []
+  const [part = ''] = byAmpersand ?? []
   if (byAmpersand?.length !== 1 || bySemicolon?.length !== 1 || bySemicolon[0] !== part) return SPOILT
   const [[spelling, value] = []] = new URLSearchParams(`?${part}`)
-  return spelling === name && value !== undefined ? readText(value) : SPOILT
+  return spelling === name && value !== undefined && !/%u/i.test(part) ? readText(value) : SPOILT
+}
+
+/** ASP.NET and other decoders take `%u0041` for `%41`. */
+export function decodeU(text: string): string {
+  return text.replace(/%u00/gi, '%')
 }
 
 /** The parameters that some API may take for this one; undefined if that cannot be told. */
@@ -24,7 +29,8 @@ export function alike(parts: readonly string[], name: string): readonly string[]
   if (parts.length > MAX_PARAMETERS) return undefined
   const given = parts.filter((part) => part !== '')
   // All names at once, one on each line: one by one, a thousand would take a millisecond.
-  const names = new URLSearchParams(`?=${given.map((part) => part.split('=', 1)[0]).join('\n')}`).get('') ?? ''
+  const all = given.map((part) => part.split('=', 1)[0]).join('\n')
+  const names = new URLSearchParams(`?=${decodeU(all.replaceAll('&', '.'))}`).get('') ?? ''
   const [folded, folded2, own] = [fold(names), fold(names.replace(INDEXES, '$1')), fold(name)[0]]
   if (folded.length !== Math.max(given.length, 1)) return undefined
   return given.filter((_, index) => folded[index] === own || folded2[index] === own)

@@ -22,6 +22,7 @@ const POLICIES = [
   { name: 'query', limits, by: 'query:api_key', match: '/query', missing: 'skip' },
   { name: 'query-deny', limits, by: 'query:key', match: '/query-deny', missing: 'deny' },
   { name: 'cookie', limits, by: 'cookie:sid', match: '/cookie', missing: 'skip' },
+  { name: 'php', limits, by: 'cookie:my_sid', match: '/php', missing: 'skip' },
   { name: 'json', limits, by: 'json:/user/id', match: '/json', missing: 'skip' },
   { name: 'form-deny', limits, by: 'form:key', match: '/form-deny', missing: 'deny' },
   { name: 'form', limits, by: 'form:key', match: '/form', missing: 'skip' },
@@ -164,6 +165,20 @@ test('is not one more caller by a key that is there twice, or by another spellin
   expect(asked).toEqual([200, 429, 429, 429, 429])
 })
 
+test('is not one more caller by what Rails cuts off a token, or takes off it', async () => {
+  const statuses: number[] = []
+  const fields = [
+    'Bearer tail',
+    'Token token="tail"',
+    'Bearer "tail"',
+    ...['Bearer tail;1', 'Bearer tail;2', 'BearerTail'],
+  ]
+  for (const Authorization of fields)
+    statuses.push((await send(gateway.url, { headers: { ...IP, Authorization } })).status)
+  // The first that is spoilt is counted by address.
+  expect(statuses).toEqual([200, 429, 429, 200, 429, 429])
+})
+
 test('is not one more caller by another spelling of a cookie, or a second one', async () => {
   const statuses: number[] = []
   const cookies = [
@@ -182,6 +197,15 @@ test('is not one more caller by another spelling of a cookie, or a second one', 
   }
   // The first that is spoilt is counted by address.
   expect(statuses).toEqual([200, 429, 429, 200, 429, 429, 429])
+})
+
+test('is not out of a policy by a name that PHP takes for that of the cookie', async () => {
+  const statuses: number[] = []
+  for (const Cookie of ['my sid=X', 'my.sid=X', 'my[sid=X', 'a=1; my sid=Y']) {
+    const headers = { ...IP, Authorization: `Bearer php-${statuses.length}`, Cookie }
+    statuses.push((await send(gateway.url, { path: '/php', headers })).status)
+  }
+  expect(statuses).toEqual([200, 429, 429, 429])
 })
 
 test('is not one more caller by another spelling of a JSON body, which reaches the API as it was', async () => {

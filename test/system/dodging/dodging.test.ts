@@ -1,7 +1,12 @@
-/** The short form of `npm run test:dodging`: real frameworks, spelt paths and methods, and what was charged for them. */
+/**
+ * The short form of `npm run test:dodging`: real frameworks, spelt paths and methods, and what was charged for them; and an
+ * API that reads callers in all lenient ways.
+ */
 import { beforeAll, expect, inject, test } from 'vitest'
+import { KINDS } from '../../support/lenient-readings.ts'
 import { dodge } from './dodge.ts'
 import { FRAMEWORKS, installFrameworks } from './frameworks.ts'
+import { dodgeIdentities } from './identities.ts'
 
 beforeAll(installFrameworks)
 
@@ -14,3 +19,9 @@ test.each(FRAMEWORKS.filter(({ name }) => ['express5', 'fastify5', 'h3v1'].inclu
     expect(reached).toBeGreaterThan(100)
   },
 )
+
+test('a caller who has nothing left is not served by any spelling that some API takes for its identity', async () => {
+  const { seed } = inject('fuzz')
+  const findings = await dodgeIdentities({ bundle: inject('bundle'), seed, spellings: 300 })
+  expect(findings.map(({ kind, dodges }) => [kind, dodges])).toEqual(KINDS.map((kind) => [kind, []]))
+})

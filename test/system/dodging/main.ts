@@ -1,10 +1,14 @@
 /**
- * The long form: `npm run test:dodging`; `-- --only express5,h3v1` for some. DODGING_SEED replays the same spellings.
+ * The long form: `npm run test:dodging`; `-- --only express5,cookie` for some frameworks and kinds of identities.
+ * DODGING_SEED replays the same spellings.
  */
 import { parseArgs } from 'node:util'
 import { buildBundle, removeBundle } from '../../support/build-bundle.ts'
+import { judgeReadings, type Row } from '../../support/judge-readings.ts'
+import { KINDS } from '../../support/lenient-readings.ts'
 import { dodge } from './dodge.ts'
 import { FRAMEWORKS, installFrameworks, versionOf } from './frameworks.ts'
+import { dodgeIdentities } from './identities.ts'
 
 /** Of each framework, as many as tell what kinds there are. */
 const SHOWN_BYPASSES = 10
@@ -42,7 +46,23 @@ try {
     }
     if (bypasses.length > 0) process.exitCode = 1
   }
+  const kinds = KINDS.filter((kind) => only?.includes(kind) ?? true)
+  if (rows.length > 0) console.table(rows)
+  const findings = kinds.length > 0 ? await dodgeIdentities({ bundle, seed, spellings, kinds }) : []
+  for (const { kind, dodges } of findings) {
+    for (const dodge of dodges.slice(0, SHOWN_BYPASSES)) console.error(`${kind}: was served: ${dodge}`)
+    if (dodges.length > 0) process.exitCode = 1
+  }
+  if (kinds.length > 0) console.table(findings.map(({ dodges, ...rest }) => ({ ...rest, dodges: dodges.length })))
 } finally {
   await removeBundle(bundle)
 }
-console.table(rows)
+
+const readings: Row[] = []
+for (const kind of KINDS.filter((kind) => only?.includes(kind) ?? true)) {
+  const { rows, dodges } = await judgeReadings(kind, { seed, spellings })
+  readings.push(...rows)
+  for (const dodge of dodges.slice(0, SHOWN_BYPASSES)) console.error(JSON.stringify(dodge))
+  if (dodges.length > 0) process.exitCode = 1
+}
+if (readings.length > 0) console.table(readings)

@@ -1,0 +1,192 @@
+import fc from 'fast-check'
+import * as jose from 'jose'
+import { loadConfig } from '../../src/config/load-config.ts'
+import { callerIn } from '../../src/request/caller-in-key.ts'
+import type { ClaimReader } from '../../src/request/identity/claims.ts'
+import { createDigest } from '../../src/request/identity/digest.ts'
+import type { JwtSettings } from '../../src/request/identity/jwt/settings.ts'
+import { createTokenVerifier } from '../../src/request/identity/jwt/verify-tokens.ts'
+import type { Policy } from '../../src/request/policy/policy.ts'
+import type { ReceivedRequest } from '../../src/request/received-request.ts'
+import { RuleMaker } from '../../src/request/rule-maker.ts'
+import { readRules } from '../../src/rules/document.ts'
+import { Rulebook } from '../../src/rules/rulebook.ts'
+import { targetOf } from '../../src/rules/target.ts'
+import { callContext } from './call-context.ts'
+import { type Kind, plainSpellingOf, readersOf, SOURCES, type Spelt, sentAs, spellingsOf } from './lenient-readings.ts'
+import { signToken } from './tokens.ts'
+
+const ADDRESS = '203.0.113.7'
+export const JWT_SECRET = 'planted-secret of thirty-two characters'
+
+/** What blocks can name, and what a digest alone holds for. */
+const BLOCKED_BY_VALUE: ReadonlySet<Kind> = new Set(['token', 'claim', 'cookie', 'header', 'query'])
+const BLOCKED_BY_DIGEST: ReadonlySet<Kind> = new Set(['token', 'cookie', 'header', 'query'])
+
+/** What becomes of requests in which one reader finds the caller. */
+export interface Row {
+  readonly kind: Kind
+  readonly reader: string
+  /** Spellings in which it finds the caller; the rest is none of its business. */
+  found: number
+  'the same caller': number
+  'no identity': number
+  'another caller': number
+  /** While the caller is blocked: `undefined` where no block can name it. */
+  'blocked: refused': number | undefined
+  'blocked: let in': number | undefined
+}
+
+export interface Dodge {
+  readonly kind: Kind
+  readonly reader: string
+  readonly spelling: string
+  readonly outcome: string
+}
+
+export interface Judged {
+  readonly rows: readonly Row[]
+  readonly dodges: readonly Dodge[]
+}
+
+/** Of a session of Flask that is compressed: payload, time and signature. */
+const FLASK_SESSION = '.eJyrVkosLcmIz8nPS1WyUkrMyy_JKEpVqgUAZIEIdg.aSJmZQ.cGxhbnRlZC1zZWNyZXQtc2lnbmE'
+
+/** The callers that are to be found, as they are plainly sent. */
+export async function valuesOf(kind: Kind): Promise<readonly string[]> {
+  const opaque = 'planted-secret.k1~x'
+  const token = await signToken({ sub: 'alice' }, { secret: JWT_SECRET })
+  switch (kind) {
+    case 'token':
+      return [opaque, btoa('alice:planted-secret'), token]
+    case 'claim':
+      return [token]
+    case 'cookie':
+      return [opaque, FLASK_SESSION, token]
+    default:
+      return [opaque]
+  }
+}
+
+/** Tries generated spellings of one kind of identity on its readers, and asks the gateway's own code who each of them is. */
+export async function judgeReadings(
+  kind: Kind,
+  { seed, spellings }: { readonly seed: number; readonly spellings: number },
+): Promise<Judged> {
+  const readers = readersOf(kind)
+  const isBlockable = BLOCKED_BY_VALUE.has(kind)
+  const blocked = isBlockable ? 0 : undefined
+  const rows = readers.map(
+    ({ name }): Row => ({
+      ...{ kind, reader: name, found: 0, 'the same caller': 0, 'no identity': 0, 'another caller': 0 },
+      ...{ 'blocked: refused': blocked, 'blocked: let in': blocked },
+    }),
+  )
+  const dodges: Dodge[] = []
+  const values = await valuesOf(kind)
+  for (const value of values) {
+    const judge = await createJudge(kind, value)
+    const numRuns = Math.ceil(spellings / values.length)
+    for (const spelling of fc.sample(spellingsOf(kind, value), { seed, numRuns })) {
+      const received = receive(sentAs(kind, spelling))
+      const text = textFor(kind, spelling, received)
+      const finders = rows.filter((_, index) => readers[index]?.read(text)?.trim() === value)
+      if (finders.length === 0) continue
+      const { outcome, isBlocked } = await judge(received)
+      const whileBlocked = isBlocked ? 'blocked: refused' : 'blocked: let in'
+      for (const row of finders) {
+        const { reader } = row
+        row.found++
+        row[outcome]++
+        if (outcome === 'another caller') dodges.push({ kind, reader, spelling, outcome })
+        if (row[whileBlocked] === undefined) continue
+        row[whileBlocked]++
+        if (!isBlocked) dodges.push({ kind, reader, spelling, outcome: whileBlocked })
+      }
+    }
+  }
+  return { rows, dodges }
+}
+
+interface Judgement {
+  readonly outcome: 'the same caller' | 'no identity' | 'another caller'
+  readonly isBlocked: boolean
+}
+
+async function createJudge(kind: Kind, value: string): Promise<(request: ReceivedRequest) => Promise<Judgement>> {
+  const by = SOURCES[kind]
+  const config = loadConfig({
+    UPSTREAM_URL: 'https://api.example.com',
+    ...(kind === 'claim' && { JWT_SECRET }),
+    // Who has no value at all is not counted: no spelling of a value may look like that.
+    POLICIES: [{ name: 'p', limits: '5/1h', by, missing: 'skip' }],
+  })
+  const readClaim = kind === 'claim' ? verifier() : undefined
+  const maker = new RuleMaker({ ...config, readClaim })
+  const [policy] = config.policies as readonly [Policy]
+  const options = { ...config, readClaim }
+  const ask = (request: ReceivedRequest) =>
+    maker.make({ policy, route: undefined, isCertain: true }, request, '/', 'default', callContext())
+  const plain = receive(sentAs(kind, plainSpellingOf(kind, value)))
+  const known = await ask(plain)
+  if (known.kind !== 'rule') throw new Error(`${by}: the plain spelling says nobody`)
+  const caller = callerIn(known.rule.key)
+  const target = BLOCKED_BY_VALUE.has(kind)
+    ? await targetOf(by, plain, {
+        ...options,
+        readClaim: readClaim && ((path) => readClaim(path, `Bearer ${value}`, callContext())),
+      })
+    : undefined
+  const blocks = (entry: object) => new Rulebook(readRules({ blocks: [entry] }), options)
+  const byValue = target && blocks(target)
+  const byDigest = BLOCKED_BY_DIGEST.has(kind) ? blocks({ digest: caller }) : undefined
+  const nobody = createDigest(config.identitySecret)(['ip', ADDRESS])
+
+  return async function judge(request) {
+    const asked = await ask(request)
+    const digest = asked.kind === 'rule' ? callerIn(asked.rule.key) : undefined
+    const outcome = digest === caller ? 'the same caller' : digest === nobody ? 'no identity' : 'another caller'
+    const found = await byValue?.ordersFor(request, 0, callContext())
+    let isBlocked = found !== undefined && 'kind' in found
+    if (isBlocked && byDigest && asked.kind === 'rule') {
+      const orders = await byDigest.ordersFor(request, 0, callContext())
+      const ordered = orders && ('kind' in orders ? orders : orders.apply([{ policy, rule: asked.rule }]))
+      isBlocked = ordered !== undefined && 'kind' in ordered
+    }
+    return { outcome, isBlocked }
+  }
+}
+
+function verifier(): ClaimReader {
+  const settings: JwtSettings = { keys: { kind: 'secret', secret: JWT_SECRET }, issuer: undefined, audience: undefined }
+  return createTokenVerifier(jose, settings, { now: Date.now, log() {}, fetch: () => Promise.reject(new Error('no')) })
+}
+
+/** As the runtime hands it over. */
+function receive({ query, headers, body }: Spelt): ReceivedRequest {
+  const url = new URL(`https://gateway.example/?${query.replaceAll('#', '%23')}`).href
+  const method = body === undefined ? 'GET' : 'POST'
+  const request = new Request(url, { method, ...(body !== undefined && { body }) })
+  return {
+    ...{ method, url, body: request.body, clone: () => request.clone() },
+    headers: new Headers({ 'CF-Connecting-IP': ADDRESS, ...headers }),
+  }
+}
+
+/** As the API gets it. */
+function textFor(kind: Kind, spelling: string, { headers, url }: ReceivedRequest): string {
+  switch (kind) {
+    case 'token':
+    case 'claim':
+      return headers.get('Authorization') ?? ''
+    case 'cookie':
+      return headers.get('Cookie') ?? ''
+    case 'header':
+      return headers.get('X-Api-Key') ?? ''
+    case 'query':
+      return new URL(url).search.slice(1)
+    case 'form':
+    case 'json':
+      return spelling
+  }
+}

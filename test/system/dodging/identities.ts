@@ -1,0 +1,116 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { text as textOf } from 'node:stream/consumers'
+import fc from 'fast-check'
+import type { Bundle } from '../../support/build-bundle.ts'
+import { startDirectGateway } from '../../support/direct-gateway.ts'
+import { JWT_SECRET, valuesOf } from '../../support/judge-readings.ts'
+import {
+  KINDS,
+  type Kind,
+  plainSpellingOf,
+  readersOf,
+  SOURCES,
+  type Spelt,
+  sentAs,
+  spellingsOf,
+} from '../../support/lenient-readings.ts'
+import { RawConnection } from './connection.ts'
+
+export interface IdentityFindings {
+  readonly kind: Kind
+  readonly spellings: number
+  /** Requests that came to the API as somebody else's, or nobody's who may come. */
+  readonly admitted: number
+  readonly refused: number
+  /** Spellings in which a reader found the caller, who had nothing left. */
+  readonly dodges: readonly string[]
+}
+
+/** Sends spellings of callers who have used up their limit through the gateway, to an API that reads in all lenient ways. */
+export async function dodgeIdentities(options: {
+  readonly bundle: Bundle
+  readonly seed: number
+  readonly spellings: number
+  readonly kinds?: readonly Kind[]
+}): Promise<readonly IdentityFindings[]> {
+  const { bundle, seed, spellings, kinds = KINDS } = options
+  const all = await Promise.all(KINDS.map(async (kind) => [kind, await valuesOf(kind)] as const))
+  const values = new Map(all)
+  const api = await startLenientApi(values)
+  const gateway = await startDirectGateway({
+    bundle,
+    bindings: {
+      UPSTREAM_URL: api.url,
+      JWT_SECRET,
+      POLICIES: KINDS.map((kind) => ({
+        ...{ name: kind, match: `/${kind}`, by: SOURCES[kind], limits: '1/1h', missing: 'deny' },
+      })),
+    },
+  })
+  const connection = new RawConnection(gateway.url)
+  const ask = (kind: Kind, spelling: string) => connection.ask(bytesOf(kind, sentAs(kind, spelling)), true)
+  const findings: IdentityFindings[] = []
+  try {
+    for (const kind of kinds) {
+      const dodges: string[] = []
+      let admitted = 0
+      for (const value of values.get(kind) ?? []) {
+        const plain = await ask(kind, plainSpellingOf(kind, value))
+        if (!plain.headers.has('x-found')) throw new Error(`${kind}: the API does not find the caller`)
+        const numRuns = Math.ceil(spellings / (values.get(kind)?.length ?? 1))
+        for (const spelling of fc.sample(spellingsOf(kind, value), { seed, numRuns })) {
+          const { status, headers } = await ask(kind, spelling)
+          if (status === 200) admitted++
+          if (headers.has('x-found')) dodges.push(`${spelling} (${headers.get('x-found')})`)
+        }
+        const { status } = await ask(kind, plainSpellingOf(kind, value))
+        if (status !== 429) throw new Error(`${kind}: the caller was forgotten`)
+      }
+      findings.push({ kind, spellings, admitted, refused: spellings - admitted, dodges })
+    }
+    return findings
+  } finally {
+    connection.end()
+    await gateway.stop()
+    api.stop()
+  }
+}
+
+/** Says in X-Found which reader finds one of the callers. */
+async function startLenientApi(
+  values: ReadonlyMap<Kind, readonly string[]>,
+): Promise<{ readonly url: string; stop(): void }> {
+  const server = createServer(async (request, response) => {
+    const { pathname, search } = new URL(request.url ?? '', 'http://api.example')
+    const kind = pathname.slice(1) as Kind
+    const body = await textOf(request)
+    const { authorization = '', cookie = '', 'x-api-key': key = '' } = request.headers
+    const texts: Readonly<Record<Kind, string>> = {
+      ...{ token: authorization, claim: authorization, cookie, header: String(key) },
+      ...{ query: search.slice(1), form: body, json: body },
+    }
+    const finder = readersOf(kind).find(({ read }) => values.get(kind)?.includes(read(texts[kind])?.trim() ?? ''))
+    if (finder) response.setHeader('X-Found', encodeURI(finder.name))
+    response.end()
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    stop() {
+      server.close()
+      server.closeAllConnections()
+    },
+  }
+}
+
+/** One character for each byte. */
+function bytesOf(kind: Kind, { query, headers, body }: Spelt): string {
+  const bytes = body === undefined ? undefined : Buffer.from(body).toString('latin1')
+  const target = `/${kind}?${query.replace(/[^!-~]|#/g, encodeURIComponent)}`
+  const fields = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
+  const length = bytes === undefined ? '' : `Content-Length: ${bytes.length}\r\n`
+  const method = bytes === undefined ? 'GET' : 'POST'
+  return `${method} ${target} HTTP/1.1\r\nHost: gateway.example\r\n${fields.join('')}${length}\r\n${bytes ?? ''}`
+}
