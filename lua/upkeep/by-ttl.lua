@@ -2,8 +2,8 @@
 --
 -- KEYS   names, some of which may have gone.
 -- ARGV   µs after which it begins no more keys.
--- Reply  keys that have no time to live, keys that have one or are to have none, keys that have gone, µs taken (0: the clock stands
---        still during a script). Keys beyond the sum of the first three have not been looked at.
+-- Reply  keys that have no time to live, keys that have one or are to have none, keys that have gone, µs taken (0:
+--        the clock stands still during a script). Keys beyond the sum of the first three have not been looked at.
 --
 -- A script holds up everything else, and how long keys take is not known before, so it looks at the clock; not
 -- often, as each look is a command that some servers charge for.
