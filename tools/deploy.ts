@@ -8,13 +8,22 @@ const args = process.argv.slice(2)
 const { values } = parseArgs({
   args,
   strict: false,
-  options: { env: { type: 'string', short: 'e' }, config: { type: 'string', short: 'c' } },
+  options: {
+    env: { type: 'string', short: 'e' },
+    config: { type: 'string', short: 'c' },
+    'dry-run': { type: 'boolean' },
+  },
 })
 const named = (['env', 'config'] as const).flatMap((name) =>
   typeof values[name] === 'string' ? [`--${name}`, values[name]] : [],
 )
+// What is still that of an example may be built, and not be put in front of callers; `--var` puts another in its place.
+const isFinal = values['dry-run'] !== true && !args.some((arg) => arg.includes('UPSTREAM_URL:'))
 
-await run(process.execPath, [join(import.meta.dirname, '../src/cli.ts'), 'check', ...named])
+await run(process.execPath, [
+  join(import.meta.dirname, '../src/cli.ts'),
+  ...['check', ...named, ...(isFinal ? ['--deploy'] : [])],
+])
 await run('wrangler', ['deploy', ...args])
 
 /** Ends this process if the other one fails. */

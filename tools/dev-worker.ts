@@ -1,5 +1,5 @@
 import './wrangler-switches.ts'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { unstable_DevEnv as DevEnv, unstable_readConfig as readConfig } from 'wrangler'
 import { WRANGLER_TOML } from './dev-variables.ts'
 
@@ -12,7 +12,7 @@ export interface DevWorkerOptions {
 
 /** In place of the build for production, which writes where other processes may read. */
 const FROM_SOURCES = {
-  main: join(dirname(WRANGLER_TOML), 'src/worker.ts'),
+  main: join(import.meta.dirname, 'dev-entry.ts'),
   build: { watch_dir: './src' },
   no_bundle: false,
   find_additional_modules: false,

@@ -1,6 +1,9 @@
 import { randomBytes } from 'node:crypto'
+import { setTimeout } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { loadConfig, OBJECTS, type StoreKind } from '../src/config/load-config.ts'
+import { formatWindow } from '../src/limit/tiers.ts'
+import type { Policy } from '../src/request/policy/policy.ts'
 import { examples } from './dev-examples.ts'
 import { readVariables } from './dev-variables.ts'
 import { startEchoUpstream } from './echo-upstream.ts'
@@ -9,8 +12,20 @@ import { freePort } from './free-port.ts'
 import { startRedisServer } from './redis-server.ts'
 import { startRestFront } from './rest-front.ts'
 
+const HELP = `npm run dev [-- options]
+
+Starts Redis, a REST front that speaks Upstash's protocol, an API that answers each request with the request, and the Worker.
+Variables come from the shell, .dev.vars and wrangler.toml, in this order.
+
+  --port <port>      port of the Worker, 0 for any; default: PORT, else 8787
+  --store <store>    redis, durable-object or memory; default: STORE, else Redis if there is one
+  --away <seconds>   for so long Redis stays away once it has ended, to try what happens then; default: 10
+  --help             show this`
+
 async function start(): Promise<void> {
   const options = readOptions()
+  if (options.help) return console.log(HELP)
+  const awayMs = awayMsOf(options)
   const port = await portOf(options)
   const variables = readVariables({ shell: process.env })
   if (options.store !== undefined) variables.STORE = options.store
@@ -31,7 +46,7 @@ async function start(): Promise<void> {
     upstream = `${echo.url}  answers each request with the request itself`
   }
 
-  const redis = startsRedis ? await startRedis(mustBeRedis) : undefined
+  const redis = startsRedis ? await startRedis(mustBeRedis, awayMs) : undefined
   if (redis) {
     variables.UPSTASH_REDIS_REST_URL = redis.url
     variables.UPSTASH_REDIS_REST_TOKEN = redis.token
@@ -52,7 +67,7 @@ async function start(): Promise<void> {
   // Wrangler takes a second or more to load: what is wrong without it is said before.
   const { startDevWorker } = await import('./dev-worker.ts')
   const url = await startDevWorker({ port, variables })
-  const tiers = config.policies.flatMap((policy) => policy.tiers.map(({ name, limit }) => `${limit} per ${name}`))
+  const tiers = config.policies.filter((policy) => policy.tiers.length > 0).map(limitsInWords)
   const operators = operatorsAt(url, config.admin?.host)
   // Without a database of its own to look at, the gateway can be asked.
   const asking = `npm run sluice -- usage a --gateway ${new URL(operators).origin}`
@@ -65,7 +80,7 @@ async function start(): Promise<void> {
     ['upstream', upstream],
     ['store', stores[config.store]],
     ...(config.storeShadow ? [['beside', stores[config.storeShadow]]] : []),
-    ['tiers', tiers.join(', ')],
+    ['tiers', tiers.join('; ')],
     ['operators', `${operators}  token ${ownToken ?? 'as in ADMIN_TOKEN'}`],
     ['command', command],
     [],
@@ -76,13 +91,25 @@ async function start(): Promise<void> {
   console.log(`\n${lines.join('\n')}\n`)
 }
 
+/** A policy's limits, such as "login: 5 per 1m, 20 per 1h". */
+function limitsInWords({ name, tiers }: Policy): string {
+  // Slots have no window.
+  const words = tiers.map(
+    (tier) => `${tier.limit} ${tier.name === name ? 'at once' : `per ${formatWindow(tier.windowMs)}`}`,
+  )
+  return `${name}: ${words.join(', ')}`
+}
+
 /** The dashboard's address. @param host the only one that serves it, if there is one */
 function operatorsAt(url: string, host: string | undefined): string {
   return new URL('/_sluice/', host === undefined ? url : `http://${host}`).href
 }
 
 /** Undefined if there is no Redis and none can be installed. @throws Error instead, if it must be Redis */
-async function startRedis(isRequired: boolean): Promise<{ url: string; token: string; port: number } | undefined> {
+async function startRedis(
+  isRequired: boolean,
+  awayMs: number,
+): Promise<{ url: string; token: string; port: number } | undefined> {
   let binary: string
   try {
     binary = await findRedisServer()
@@ -91,22 +118,44 @@ async function startRedis(isRequired: boolean): Promise<{ url: string; token: st
     console.warn(`${(error as Error).message}\nUntil then, Durable Objects of this machine take its place.`)
     return undefined
   }
-  const redis = await startRedisServer({ binary })
+  let redis = await startRedisServer({ binary })
+  const { port } = redis
   // Its guard would end it just after this process; this is just before.
-  process.once('exit', redis.stop)
-  redis.exited.then((log) => fail(new Error(`redis-server ended unexpectedly:\n${log}`)))
-  const front = await startRestFront({ redisPort: redis.port, token: 'dev' })
-  return { url: front.url, token: front.token, port: redis.port }
+  process.once('exit', () => redis.stop())
+  const front = await startRestFront({ redisPort: port, token: 'dev' })
+  keepRunning().catch(fail)
+  return { url: front.url, token: front.token, port }
+
+  /** Starts it again, some time after it has ended. */
+  async function keepRunning(): Promise<never> {
+    for (;;) {
+      await redis.exited
+      console.error(`redis-server has ended. Redis is away for ${awayMs / 1_000} s, and ON_STORE_ERROR decides.`)
+      await setTimeout(awayMs)
+      redis = await startRedisServer({ binary, port })
+      console.log(`redis-server runs again on port ${port}, and all counts begin anew.`)
+    }
+  }
 }
 
 interface Options {
   readonly port?: string
   readonly store?: string
+  readonly away?: string
+  readonly help?: boolean
 }
 
 /** @throws Error if there is another option */
 function readOptions(): Options {
-  return parseArgs({ options: { port: { type: 'string' }, store: { type: 'string' } } }).values
+  const value = { type: 'string' } as const
+  return parseArgs({ options: { port: value, store: value, away: value, help: { type: 'boolean', short: 'h' } } })
+    .values
+}
+
+/** @throws Error if it is no number of seconds */
+function awayMsOf({ away = '10' }: Options): number {
+  if (/^\d{1,5}(?:\.\d+)?$/.test(away)) return Number(away) * 1_000
+  throw new Error(`--away: expected seconds, got "${away}"`)
 }
 
 /**
@@ -114,14 +163,16 @@ function readOptions(): Options {
  * @throws Error if it is not a port, or if that port is taken on 127.0.0.1.
  */
 async function portOf(options: Options): Promise<number> {
-  const name = options.port === undefined ? 'PORT' : '--port'
+  const name = options.port === undefined && process.env.PORT !== undefined ? 'PORT' : '--port'
   const text = options.port ?? process.env.PORT ?? '8787'
   const port = Number(text)
   if (text === '' || !Number.isInteger(port) || port < 0 || port > 65_535) {
     throw new Error(`${name}: expected 0 to 65535, got "${text}"`)
   }
   await freePort(port).catch((error: NodeJS.ErrnoException) => {
-    throw new Error(`${name}: expected one that is free, got ${port} (${error.code})`)
+    throw new Error(
+      `${name}: expected one that is free, got ${port} (${error.code}); another one: npm run dev -- --port ${port + 1}`,
+    )
   })
   return port
 }

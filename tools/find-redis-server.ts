@@ -48,7 +48,7 @@ export async function findRedisServer({
 export interface InstallRedisOptions {
   /** Where to look for the package manager, and then for what it installed. */
   path?: string
-  /** Whether the process may install for the whole system; without it passwordless sudo is tried. */
+  /** Whether the process may install for the whole system; sudo is left to whoever may decide that. */
   isRoot?: boolean
   log?: (line: string) => void
 }
@@ -62,15 +62,16 @@ export async function installRedis({
   isRoot = process.getuid?.() === 0,
   log = console.error,
 }: InstallRedisOptions = {}): Promise<string> {
+  let reason = 'no package manager that could install it'
   for (const { tool, packageName, command, asRoot } of PACKAGE_MANAGERS) {
     if (!(await findExecutable(tool, path))) continue
-
-    const how = asRoot && !isRoot ? `${tool}, by sudo` : tool
-    log(`No Redis is installed: installing the package "${packageName}" with ${how} …`)
-    const shell = ['env', 'DEBIAN_FRONTEND=noninteractive', `PATH=${path}`, 'sh', '-c', command]
-    const [file = '', ...args] = asRoot && !isRoot ? ['sudo', '-n', ...shell] : shell
+    if (asRoot && !isRoot) {
+      reason = `only root may install the package "${packageName}" with ${tool}`
+      continue
+    }
+    log(`No Redis is installed: installing the package "${packageName}" with ${tool} …`)
     try {
-      await run(file, args, { env: { ...process.env, PATH: path } })
+      await run('sh', ['-c', command], { env: { ...process.env, PATH: path, DEBIAN_FRONTEND: 'noninteractive' } })
     } catch (error) {
       throw new Error(explain(`${tool} failed: ${lastLine(error)}`))
     }
@@ -79,7 +80,7 @@ export async function installRedis({
     if (found) return found
     throw new Error(explain(`${tool} installed no server`))
   }
-  throw new Error(explain('no package manager that could install it'))
+  throw new Error(explain(reason))
 }
 
 async function findServer(path: string): Promise<string | undefined> {
@@ -91,5 +92,5 @@ async function findServer(path: string): Promise<string | undefined> {
 }
 
 function explain(reason: string): string {
-  return `No Redis is installed (${reason}). Install Redis 6.2 or newer: "apt-get install redis-tools", "brew install redis", or see https://redis.io/docs/latest/operate/oss_and_stack/install/`
+  return `No Redis is installed (${reason}). Install Redis 6.2 or newer: "sudo apt-get install redis-tools", "brew install redis", or see https://redis.io/docs/latest/operate/oss_and_stack/install/`
 }

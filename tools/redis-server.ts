@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -51,12 +51,22 @@ export async function startRedisServer(options: RedisServerOptions = {}): Promis
   }
 }
 
+/** Folders of servers, which go with this process if it ends in between. */
+const folders = new Set<string>()
+process.once('exit', () => folders.forEach(removeFolder))
+
+function removeFolder(folder: string): void {
+  rmSync(folder, { recursive: true, force: true })
+  folders.delete(folder)
+}
+
 async function launch(
   binary: string,
   port: number,
   { args: extraArgs = [], env }: RedisServerOptions,
 ): Promise<RedisServer> {
-  const directory = await mkdtemp(join(tmpdir(), 'sluice-redis-'))
+  const directory = mkdtempSync(join(tmpdir(), 'sluice-redis-'))
+  folders.add(directory)
   const args = ['--bind', HOST, '--protected-mode', 'yes', '--save', '', '--appendonly', 'no', '--dir', directory]
   // Options that this function itself relies on come last, where they win.
   const fixedArgs = ['--port', `${port}`, '--daemonize', 'no', '--logfile', '', '--loglevel', 'notice']
@@ -81,9 +91,9 @@ async function launch(
   child.once('error', (error) => closed.resolve(error.message))
   child.once('close', () => closed.resolve(log))
   const removeGuard = child.pid === undefined ? undefined : endTogether(child.pid, directory)
-  const exited = closed.promise.then(async (lastWords) => {
+  const exited = closed.promise.then((lastWords) => {
     removeGuard?.()
-    await rm(directory, { recursive: true, force: true })
+    removeFolder(directory)
     return lastWords
   })
   const stop = async () => {

@@ -124,7 +124,7 @@ async function expire(
   env: Readonly<Record<string, string>>,
 ): Promise<number> {
   const { exitCode, stdout, stderr } = await runCommand(
-    ['expire', '--match', MATCH, '--ttl', `${TTL_MS}ms`, '--json', ...database],
+    ['expire', '--match', MATCH, '--ttl', `${TTL_MS}ms`, '--yes', '--json', ...database],
     { stateFolder, env },
   )
   if (exitCode !== 0) throw new Error(`sluice expire ended with ${exitCode}: ${stderr}`)

@@ -14,7 +14,7 @@ export async function killAndResume(
   stateFolder: string,
   env: Readonly<Record<string, string>> = {},
 ): Promise<Runs> {
-  const command = ['expire', ...args, '--json']
+  const command = ['expire', ...args, '--yes', '--json']
   const killed = await runCommand(command, { stateFolder, env, end: { signal: 'SIGKILL', atShare: 0.25 } })
   const stopped = await runCommand([...command, '--resume'], {
     ...{ stateFolder, env, end: { signal: 'SIGINT', atShare: 0.55 } },

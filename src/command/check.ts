@@ -31,7 +31,8 @@ export const check = defineCommand({
     ok: 'true if the exit code is 0',
     file: 'the file that was read',
     environment: 'the environment of it; null for the top of the file',
-    'findings[].level': '"error" (the Worker would refuse to start), "warning" (surely a mistake) or "note"',
+    'findings[].level':
+      '"error" (the Worker would refuse to start, or does not get what the file holds), "warning" (surely a mistake) or "note"',
     'findings[].rule': 'what was looked for, see above',
     'findings[].message': 'what is wrong, in one line',
     'findings[].hint': 'what to do; may be missing',
@@ -64,6 +65,9 @@ export const check = defineCommand({
       .addOption(CONFIG)
       .addOption(ENV)
       .addOption(new Option('--dev', 'check what `npm run dev` would use: the shell and .dev.vars win over that file'))
+      .addOption(
+        new Option('--deploy', 'as `npm run deploy`: an UPSTREAM_URL that is still that of an example is an error'),
+      )
       .addOption(new Option('--strict', 'exit with 1 for warnings, too')),
   async run({ terminal, env, cwd }, options, words) {
     const view = options.dev ? 'development' : 'deployed'
@@ -74,7 +78,12 @@ export const check = defineCommand({
         hint: 'Name it with --config.',
       })
     }
-    const { findings, config } = inspect(settings, view)
+    const inspected = inspect(settings, view)
+    const { config } = inspected
+    const findings = inspected.findings.map(
+      (finding): Located =>
+        options.deploy && finding.rule === 'example-upstream' ? { ...finding, level: 'error' } : finding,
+    )
     const count = (level: Located['level']) => findings.filter((finding) => finding.level === level).length
     const isOk = count('error') === 0 && (!options.strict || count('warning') === 0)
     const route = words.join(' ')

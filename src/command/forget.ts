@@ -1,15 +1,11 @@
-import { Option } from '@commander-js/extra-typings'
-import { CommandError } from './command-error.ts'
 import { CONFIG, ENV, REDIS } from './settings/options.ts'
 import { readSettings } from './settings/settings.ts'
-import { type Context, defineCommand } from './subcommand.ts'
-import type { Database } from './upkeep/database.ts'
+import { defineCommand } from './subcommand.ts'
+import { isMeant, refuseEverything } from './upkeep/confirm.ts'
 import { countAll, forget as forgetJob } from './upkeep/jobs.ts'
 import { openDatabase } from './upkeep/open-database.ts'
-import { COUNT, DRY_RUN, MATCH, RESUME } from './upkeep/options.ts'
-import { estimate, jobFor, lookAround, number, runSweep, SWEEP_FIELDS, toCommandError } from './upkeep/run-sweep.ts'
-
-const YES = new Option('-y, --yes', 'do not ask; needed for a pattern that names no part of a key, such as *')
+import { COUNT, DRY_RUN, MATCH, RESUME, YES } from './upkeep/options.ts'
+import { jobFor, number, runSweep, SWEEP_FIELDS } from './upkeep/run-sweep.ts'
 
 /** `sluice forget` */
 export const forget = defineCommand({
@@ -40,15 +36,13 @@ export const forget = defineCommand({
       .addOption(ENV),
   async run(context, { match, count, dryRun, yes, resume, redis, config, env }) {
     const mode = dryRun ? 'dry-run' : 'apply'
-    if (mode === 'apply' && !yes && namesNothing(match)) {
-      throw new CommandError(`--match ${JSON.stringify(match)} names no part of a key`, {
-        hint: 'It would remove whatever there is. --yes says that this is meant.',
-      })
-    }
+    const asks = mode === 'apply' && !yes
+    if (asks) refuseEverything(match, 'remove whatever there is')
     const settings = readSettings({ cwd: context.cwd, shell: context.env, config, env, view: 'development' })
     const { database, name } = await openDatabase(settings, context.env, redis)
     try {
-      if (mode === 'apply' && !yes && !(await isMeant(context, database, name, match))) return 'interrupted'
+      const question = { database, match, job: countAll, ask: (keys: string) => `Remove ${keys} of ${name}` }
+      if (asks && !(await isMeant(context, question))) return 'interrupted'
       return await runSweep(context, {
         ...{ database, databaseName: name, match, count, mode },
         job: jobFor(forgetJob, mode, countAll),
@@ -64,30 +58,3 @@ export const forget = defineCommand({
     }
   },
 })
-
-/** Whether a pattern holds nothing that a key's name must hold. */
-function namesNothing(match: string): boolean {
-  return match.replace(/\[(?:\\.|[^\]])*\]?|[*?]/g, '') === ''
-}
-
-async function isMeant(
-  { terminal, signal }: Context,
-  database: Database,
-  name: string,
-  match: string,
-): Promise<boolean> {
-  const sample = await lookAround(database, match, signal).catch((error: unknown) => {
-    throw toCommandError(error)
-  })
-  const { tally, isComplete, examples } = sample
-  const amount = isComplete ? number(tally.seen) : `about ${number(estimate(tally.seen, sample))}`
-  const such = examples.length > 0 ? `, such as ${examples.map((each) => JSON.stringify(each)).join(', ')}` : ''
-  const answer = await terminal.confirm(`Remove ${amount} keys of ${name}${such}?`, signal)
-  if (answer === undefined) {
-    throw new CommandError('there is nobody to ask whether this is meant', {
-      hint: 'Give --yes, or see with --dry-run.',
-    })
-  }
-  if (!answer) terminal.note('nothing was removed')
-  return answer
-}

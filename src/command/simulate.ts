@@ -133,17 +133,18 @@ export const simulate = defineCommand({
         ),
       )
       .addOption(new Option('-o, --out <file>', 'draw it into a file, too: .html, with tables, or .svg'))
+      .addOption(new Option('--force', 'replace the file that --out names'))
       .addOption(new Option('--show-callers', 'what the log has of callers, in place of digests'))
       .addOption(CONFIG)
       .addOption(ENV),
-  async run(context, { traffic, seed, fields, out, showCallers, config, env, ...tried }, files) {
+  async run(context, { traffic, seed, fields, out, force = false, showCallers, config, env, ...tried }, files) {
     const { terminal, signal } = context
     if (files.length > 0 === (traffic !== undefined)) {
       throw new CommandError('expected either logs or --traffic', {
         hint: 'For example: sluice simulate access.log',
       })
     }
-    if (out !== undefined) checkOutFile(out, context.cwd)
+    if (out !== undefined) checkOutFile(out, context.cwd, force)
     const settings = readSettings({ cwd: context.cwd, shell: context.env, config, env, view: 'development' })
     const runs = variantsOf(tried).map((variant) => runOf(settings, variant))
     const note = showCallers ? undefined : digestNote(settings)
@@ -200,7 +201,11 @@ export const simulate = defineCommand({
     const between = result.from === null ? '' : ` from ${result.from} to ${result.to}`
     const requests = `${result.complete ? '' : 'stopped early: '}${amount(seen.requests, 'request')}${between}`
     if (out !== undefined) {
-      await writeOutFile(out, context.cwd, { title: 'What limits would do', lines: [requests, ...notes], results })
+      await writeOutFile(out, context.cwd, force, {
+        title: 'What limits would do',
+        lines: [requests, ...notes],
+        results,
+      })
     }
     terminal.show(result, () => {
       const took = `${seconds.toFixed(1)} s, ${number(result.requestsPerSecond)} a second`

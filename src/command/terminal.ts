@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto'
 import { createInterface } from 'node:readline/promises'
 import { text } from 'node:stream/consumers'
 import { styleText } from 'node:util'
@@ -23,7 +24,14 @@ export interface Progress {
   end(): void
 }
 
-/** Where results and messages go. Colours are there only on a terminal, and not with NO_COLOR. */
+/** Controls, signs that reorder what stands beside them, and separators of lines: nobody else may write these to a terminal. */
+const CONTROLS = String.raw`[^\P{Cc}\n\t]|[\p{Bidi_Control}\p{Zl}\p{Zp}]`
+
+/** Marks styles as the command's own until they are written: nobody who writes a log or an answer can guess it. */
+const OWN = Array.from({ length: 3 }, () => randomInt(1_000, 10_000)).join(';')
+const OWN_STYLE_OR_CONTROL = new RegExp(String.raw`(\x1b\[[\d;]+);${OWN}m|${CONTROLS}`, 'gu')
+
+/** Where results and messages go: the only place that writes to the terminal. Colours are there only on a terminal, and not with NO_COLOR. */
 export class Terminal {
   readonly #options: TerminalOptions
 
@@ -42,7 +50,8 @@ export class Terminal {
 
   /** A result: one line of JSON if that was asked for, else text. */
   show(value: object, toText: () => string): void {
-    this.#options.stdout.write(`${this.isJson ? JSON.stringify(value) : toText()}\n`)
+    const text = this.isJson ? escapeControls(JSON.stringify(value)) : withOwnStyles(replaceControls(toText()))
+    this.#options.stdout.write(`${text}\n`)
   }
 
   /** The same, in place of what this has shown before if somebody is watching. */
@@ -51,13 +60,15 @@ export class Terminal {
     this.show(value, toText)
   }
 
-  /** A message to the operator, not a result. */
+  /** A message to the operator, not a result: one line. */
   note(text: string): void {
-    this.#options.stderr.write(`${text}\n`)
+    this.#options.stderr.write(`${toLine(text)}\n`)
   }
 
+  /** Text in this style, if it is handed on to `show()`. */
   style(format: Style, text: string): string {
-    return styleText(format, text, { stream: this.#options.stdout })
+    const [before = '', after = ''] = styleText(format, '|', { stream: this.#options.stdout }).split('|')
+    return `${marked(before)}${text}${marked(after)}`
   }
 
   /** Columns side by side, without lines around them. Numbers stand to the right. */
@@ -66,12 +77,13 @@ export class Terminal {
       (_, at) => rows.length > 0 && rows.every((row) => /^-?[\d.,]+[%a-z]*$|^$|^–$/.test(`${row[at] ?? ''}`)),
     )
     const table = new Table({
-      head: header.map((text) => this.style('bold', text)),
+      head: header.map((text) => this.style('bold', toLine(text))),
       chars: NO_LINES,
       colAligns: isNumeric.map((numeric) => (numeric ? 'right' : 'left')),
       style: { head: [], border: [], 'padding-left': 0, 'padding-right': 2 },
     })
-    table.push(...rows.map((row) => [...row]))
+    // Before it measures them.
+    table.push(...rows.map((row) => row.map((cell) => (typeof cell === 'string' ? toLine(cell) : cell))))
     return table
       .toString()
       .split('\n')
@@ -123,7 +135,9 @@ export class Terminal {
     const gone = new AbortController()
     for (const event of ['SIGINT', 'close']) prompt.once(event, () => gone.abort())
     try {
-      const answer = await prompt.question(`${question} [y/N] `, { signal: AbortSignal.any([signal, gone.signal]) })
+      const answer = await prompt.question(`${toLine(question)} [y/N] `, {
+        signal: AbortSignal.any([signal, gone.signal]),
+      })
       return /^y(?:es)?$/i.test(answer.trim())
     } catch {
       throw new CommandError('ended without an answer: nothing was done', { exit: 'interrupted' })
@@ -131,6 +145,28 @@ export class Terminal {
       prompt.close()
     }
   }
+}
+
+function marked(style: string): string {
+  return style.replace(/m/g, `;${OWN}m`)
+}
+
+function withOwnStyles(text: string): string {
+  return text.replaceAll(`;${OWN}m`, 'm')
+}
+
+/** Leaves nothing in a text that a terminal obeys, but the command's own styles. */
+function replaceControls(text: string): string {
+  return text.replace(OWN_STYLE_OR_CONTROL, (found, own) => (own === undefined ? '\ufffd' : found))
+}
+
+function toLine(text: string): string {
+  return replaceControls(text).replace(/[\n\t]/g, '\ufffd')
+}
+
+/** JSON that stays the same value. */
+function escapeControls(json: string): string {
+  return json.replace(new RegExp(CONTROLS, 'gu'), (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
 const NO_LINES = Object.fromEntries(

@@ -14,6 +14,7 @@ export interface Problems {
 /** In place of limits and tables that are wrong, so that they are not reported as missing. */
 const STAND_IN_LIMITS = '1/1m'
 const MOST_PROBLEMS = 1_000
+const JWT_VARIABLES: ReadonlySet<string> = new Set(['JWKS_URL', 'JWT_SECRET', 'JWT_ISSUER', 'JWT_AUDIENCE'])
 
 /** Finds everything for which `loadConfig` would refuse the configuration, not only the first. */
 export function findProblems(given: Environment): Problems {
@@ -23,8 +24,8 @@ export function findProblems(given: Environment): Problems {
   const isSaid = ({ variable, path }: ConfigError) =>
     problems.some((other) => other.variable === variable && `${other.path}` === `${path}`)
   let rest = env
-  for (const issue of issues) {
-    const problem = configErrorOf(issue)
+  // A table that is left out for another mistake would no longer share its name.
+  for (const problem of [...issues.map(configErrorOf), ...repeatedNames(env)]) {
     if (isSaid(problem)) continue
     problems.push(problem)
     rest = without(rest, problem)
@@ -35,7 +36,8 @@ export function findProblems(given: Environment): Problems {
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error
       if (isSaid(error)) break
-      problems.push(error)
+      // Whoever asks for claims may be left out already.
+      if (!(JWT_VARIABLES.has(error.variable) && asksForClaims(env) && !asksForClaims(rest))) problems.push(error)
       rest = without(rest, error)
     }
   }
@@ -56,22 +58,42 @@ function without(env: Environment, { variable, path }: ConfigError): Environment
     case 'JWKS_URL':
     case 'JWT_SECRET': {
       const { JWKS_URL: _url, JWT_SECRET: _secret, ...others } = rest
-      const isUsed = JSON.stringify(env.POLICIES ?? '').includes('claim:')
-      return isUsed ? { ...others, JWKS_URL: 'https://stand-in.invalid' } : others
+      return asksForClaims(env) ? { ...others, JWKS_URL: 'https://stand-in.invalid' } : others
     }
     case 'RATE_LIMITS':
       return { ...rest, RATE_LIMITS: STAND_IN_LIMITS }
     case 'POLICIES':
-      return { ...rest, POLICIES: withoutTable(env.POLICIES, path[0]) }
+      return { ...rest, POLICIES: withoutTable(env.POLICIES, path) }
     default:
       return rest
   }
 }
 
-function withoutTable(value: unknown, index: string | number | undefined): unknown {
+function withoutTable(value: unknown, [index, key]: ConfigError['path']): unknown {
   const tables = typeof value === 'string' ? parseTables(value) : value
   if (!Array.isArray(tables)) return [{ name: 'stand-in', limits: STAND_IN_LIMITS }]
-  return tables.map((table, at) => (at === index ? { name: nameOf(tables, at), limits: STAND_IN_LIMITS } : table))
+  return tables.map((table, at) => {
+    if (at !== index) return table
+    if (key === 'name') return { ...table, name: `stand-in-${at}` }
+    return { name: nameOf(tables, at), limits: STAND_IN_LIMITS }
+  })
+}
+
+/** Names of tables that another one before has, or that RATE_LIMITS makes. */
+function repeatedNames({ RATE_LIMITS: limits, POLICIES: value }: Environment): readonly ConfigError[] {
+  const tables = typeof value === 'string' ? parseTables(value) : value
+  if (!Array.isArray(tables)) return []
+  const names = tables.map((table) => (table as { name?: unknown } | null)?.name)
+  const isMade = limits !== undefined && limits !== 'off'
+  return names.flatMap((name, at) => {
+    const expected = isMade && name === 'default' ? 'another name: RATE_LIMITS makes "default"' : 'a name used once'
+    const isRepeated = names.indexOf(name) < at || (isMade && name === 'default')
+    return typeof name === 'string' && isRepeated ? [new ConfigError('POLICIES', expected, name, [at, 'name'])] : []
+  })
+}
+
+function asksForClaims({ POLICIES: value, CALLER_LABEL: label }: Environment): boolean {
+  return JSON.stringify([value, label]).includes('claim:')
 }
 
 /** The table's own name, if it is one and no other table has it. */

@@ -29,12 +29,19 @@ export interface ShadowStoreCounts {
   readonly refusedByShadowOnly: number
   /** … and those that it would have admitted, and that were refused. */
   readonly refusedByStoreOnly: number
-  /** Calls that got no usable answer: what they were to charge may be missing there. */
+  /** Calls that got no usable answer, or could not be sent in time: what they were to charge may be missing there. */
   readonly failures: number
 }
 
 const NONE: ShadowStoreCounts = { decisions: 0, refusedByShadowOnly: 0, refusedByStoreOnly: 0, failures: 0 }
 const LOG_INTERVAL_MS = 60_000
+
+/** A charge that was not sent, as the shadow is left alone for a moment, is tried again after about so long … */
+const PAUSE_MS = 250
+/** … and for five seconds: a Worker is stopped 30 s after its response. */
+const MAX_ATTEMPTS = 20
+/** Charges that may wait at once, a few MB. */
+const MAX_KEPT = 1_000
 
 /** Refusals are counted beside, but who is blocked is up to the store: an earlier block would not be prolonged by its own. */
 const UNBLOCKED: Block = { blockMs: 1, after: MAX_AFTER }
@@ -63,6 +70,8 @@ export class ShadowedStore extends StoreAround {
   /** By the rules of the request, which no other request has. */
   readonly #charged = new WeakMap<Rule, Charged>()
   #counts = NONE
+  /** Charges that wait. */
+  #kept = 0
   #toldMs: number
   #told = NONE
 
@@ -138,7 +147,7 @@ export class ShadowedStore extends StoreAround {
       rules: rules.map((rule) => (rule.counts === 'identities' ? { ...rule, counts: 'requests' } : rule)),
       ...(leaseMs !== undefined && { leaseMs }),
     }
-    const answered = this.#guarded.decide(asked, besideOf(context))
+    const answered = this.#send(asked, context)
     const atMs = answered.then(
       ({ nowMs }) => nowMs,
       () => undefined,
@@ -165,7 +174,34 @@ export class ShadowedStore extends StoreAround {
       await this.#compareRefusal(request, context)
     } finally {
       const rules = penaltiesOf(request, decision, this.#now() - refusedAtMs)
-      if (rules.length > 0) await this.#guarded.decide({ mode: 'all', permits: 1, rules }, besideOf(context))
+      if (rules.length > 0) await this.#send({ mode: 'all', permits: 1, rules }, context)
+    }
+  }
+
+  /** Changes what the shadow counts: a little later, if it is left alone now. What may have run is not repeated. */
+  async #send(asked: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
+    try {
+      return await this.#guarded.decide(asked, besideOf(context))
+    } catch (error) {
+      if (!isUnsent(error) || this.#kept >= MAX_KEPT) throw error
+    }
+    this.#kept++
+    try {
+      return await this.#sendLater(asked, context)
+    } finally {
+      this.#kept--
+    }
+  }
+
+  /** Each request waits for its own: on Workers, none may await a promise of another. */
+  async #sendLater(asked: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
+    for (let attempt = 1; ; attempt++) {
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS * (0.75 + Math.random() / 2)))
+      try {
+        return await this.#guarded.decide(asked, besideOf(context))
+      } catch (error) {
+        if (!isUnsent(error) || attempt === MAX_ATTEMPTS) throw error
+      }
     }
   }
 
@@ -205,6 +241,10 @@ export class ShadowedStore extends StoreAround {
     this.#told = this.#counts
     this.#toldMs = nowMs
   }
+}
+
+function isUnsent(error: unknown): boolean {
+  return error instanceof StoreError && !error.mayHaveRun
 }
 
 /** Not those that only say how they stand: failures are charged when they have happened, newcomers' rules for a newcomer. */

@@ -45,8 +45,7 @@ export function refusal(verdict: Exclude<Verdict, { kind: 'admitted' }>): Respon
         status: verdict.status,
         title: verdict.status === 401 ? 'Unauthorized' : 'Caller Unknown',
         detail: `This API counts requests by ${verdict.policy.by.map(sourceInWords).join(' and ')}, and this one lacks it.`,
-        // RFC 9110 §15.5.2: a 401 must name a way to authenticate.
-        ...(verdict.status === 401 && { headers: { 'WWW-Authenticate': 'Bearer' } }),
+        ...(verdict.status === 401 && { headers: { 'WWW-Authenticate': challenge(verdict.policy.by) } }),
       })
     case 'bad-cost':
       return problemResponse({
@@ -91,6 +90,12 @@ function overLimits(violated: readonly TierReport[]): string {
 function limitInWords({ policy, limit, windowMs }: TierReport): string {
   if (ALGORITHMS[policy.algorithm].holdsSlots) return `${limit} at once`
   return `${limit} ${policy.counts === 'failures' ? 'failures ' : ''}per ${formatWindow(windowMs)}`
+}
+
+/** RFC 9110 §15.5.2: a 401 must name a way to authenticate. No scheme is registered for keys in other fields. */
+function challenge(by: readonly Source[]): string {
+  const isToken = (source: Source) => /^(?:the field )?authorization$|^claim$/i.test(sourceInWords(source))
+  return by.some(isToken) ? 'Bearer' : 'APIKey'
 }
 
 function sourceInWords(source: Source): string {

@@ -41,8 +41,8 @@ export class RefusalLog implements Observer {
     log('info', {
       event: 'refused',
       kind: verdict.kind,
-      policies: findings.matches.map(({ policy }) => policy.name),
-      routes: findings.matches.map(({ route }) => route ?? EVERYWHERE),
+      policies: [...new Set(findings.matches.map(({ policy }) => policy.name))],
+      routes: [...new Set(findings.matches.map(({ route }) => route ?? EVERYWHERE))],
       tiers: refusingTiers(verdict).map(({ name }) => name),
       callers: Object.fromEntries(callers.map(({ policy, digest }) => [policy, digest])),
       ...('retryAfterMs' in verdict && { retryAfterMs: verdict.retryAfterMs }),

@@ -120,6 +120,18 @@ test('sluice check goes by what is deployed, or with --dev by what `npm run dev`
   expect(stdout).toMatch(/^RATE_LIMITS of the shell: error: RATE_LIMITS: /m)
 })
 
+test('sluice check --dev says nothing of what `npm run dev` replaces', async () => {
+  const files = (lines: string, vars = '') => ({ 'wrangler.toml': `[vars]\n${lines}\n`, '.dev.vars': vars })
+  const dev = async (...given: Parameters<typeof files>) => (await check(files(...given), ['--dev', '--strict'])).stdout
+  const clean = 'wrangler.toml: 1 policy, 0 errors, 0 warnings\n'
+  expect(await dev('UPSTREAM_URL = "https://api.example.com"')).toBe(clean)
+  expect(await dev('UPSTREAM_URL = "not used"')).toBe(clean)
+  expect(await dev('STORE = "redis"')).toBe(clean)
+  // What it does not replace.
+  expect(await dev('', 'UPSTREAM_URL=https://api.example.com')).toContain('[example-upstream]')
+  expect(await dev('STORE = "redis"', 'UPSTASH_REDIS_REST_TOKEN=x')).toContain('UPSTASH_REDIS_REST_URL: expected')
+})
+
 test('sluice check shows no secret', async () => {
   const secret = 'hunter2'
   const files = { 'wrangler.toml': `${GOOD}IDENTITY_SECRT = "${secret}"\n`, '.dev.vars': `IDENTITY_SECRET=${secret}\n` }

@@ -55,11 +55,17 @@ test('npm run deploy stops at a configuration that the Worker would refuse, and 
   onTestFinished(() => rm(directory, { recursive: true }))
   await writeFile(join(directory, 'wrangler'), '#!/bin/sh\necho deployed "$@"\n', { mode: 0o755 })
   const env = { ...process.env, PATH: `${directory}:${process.env.PATH}` }
-  const deploy = (config: string) =>
-    promisify(execFile)(process.execPath, ['tools/deploy.ts', '--config', config], { env, cwd: ROOT })
+  const deploy = (config: string, ...args: string[]) =>
+    promisify(execFile)(process.execPath, ['tools/deploy.ts', '--config', config, ...args], { env, cwd: ROOT })
   const bad = await deploy('test/command/config/limits-in-words.toml').catch((error) => error)
   expect(bad).toMatchObject({ code: 1, stdout: expect.not.stringContaining('deployed') })
   expect(bad.stdout).toContain('RATE_LIMITS')
+  const example = 'test/command/config/example-upstream.toml'
+  const early = await deploy(example).catch((error) => error)
+  expect(early).toMatchObject({ code: 1, stdout: expect.not.stringContaining('deployed') })
+  expect(early.stdout).toContain('error: UPSTREAM_URL is still that of an example')
+  expect((await deploy(example, '--dry-run')).stdout).toContain('deployed deploy')
+  expect((await deploy(example, '--var', 'UPSTREAM_URL:https://api.acme.test')).stdout).toContain('deployed deploy')
   const { stdout } = await deploy('test/command/config/shadow.toml')
   expect(stdout).toContain('deployed deploy --config test/command/config/shadow.toml')
 })

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { createClient } from '@redis/client'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
@@ -207,6 +207,8 @@ limits = "5/1m"
     await said(['block', '--asn', '64500', '--why', 'one\n[[policies]]\u001b[2J'])
     expect((await run(['policies', 'show'])).stdout).toContain(': one [[policies]] [2J\n')
     expect((await run(['policies', 'versions'])).stdout).not.toContain('\u001b')
+    // Without $USER and --as, it is whose account it is.
+    expect((await said(['policies', 'versions'])).versions[0].by).toBe(userInfo().username)
     const back = await said(['policies', 'rollback', `${before.version}`, '--yes'])
     expect(back).toMatchObject({ changed: true, version: before.version + 3 })
     expect((await said(['block', '--list'])).entries).toEqual([])

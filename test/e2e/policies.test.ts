@@ -199,10 +199,26 @@ test('missing says what becomes of a caller without the header', async () => {
   })
   const call = await gatewayWith(policies)
   const denied = await call('/0')
-  expect([denied.status, denied.headers.get('WWW-Authenticate')]).toEqual([401, 'Bearer'])
+  expect([denied.status, denied.headers.get('WWW-Authenticate')]).toEqual([401, 'APIKey'])
   expect((await call('/1')).status).toBe(403)
   expect(await statuses(3, () => call('/2'))).toEqual([200, 200, 200])
   expect(await statuses(2, () => call('/3'))).toEqual([200, 429])
+})
+
+test('a caller that is not known is told by what kind of credential it would be', async () => {
+  const kinds = {
+    APIKey: ['header:x-api-key', 'ip+header:x-api-key', 'query:key', 'cookie:sid', 'form:user', 'json:/user'],
+    Bearer: ['token', 'token+header:x-tenant', 'header:authorization', 'ip+route+token'],
+  }
+  const sources = Object.values(kinds).flat()
+  const policies = sources.map((by, at) => ({ name: `p${at}`, limits: '1/1h', by, missing: 'deny', match: `/${at}` }))
+  const call = await gatewayWith(policies)
+  for (const [kind, all] of Object.entries(kinds)) {
+    for (const by of all) {
+      const { status, headers } = await call(`/${sources.indexOf(by)}`)
+      expect([by, status, headers.get('WWW-Authenticate')]).toEqual([by, 401, kind])
+    }
+  }
 })
 
 test('cost is read from a header within its bound, and anything else is a 400', async () => {

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
+import { findProblems } from '../../src/config/all-problems.ts'
 import { ConfigError } from '../../src/config/config-error.ts'
 import { type Config, type Environment, loadConfig } from '../../src/config/load-config.ts'
 import { VARIABLES } from '../../src/config/variables.ts'
@@ -21,6 +22,63 @@ fuzz(
   'loadConfig() answers one line, or a whole configuration, to any policies',
   600,
   fc.property(environmentOfPolicies, expectAnswer),
+)
+
+type Table = Readonly<Record<string, unknown>>
+
+const TABLES: readonly Table[] = [
+  { name: 'users', limits: '5/1m', by: 'claim:sub' },
+  { name: 'login', limits: '5/1m', by: 'ip' },
+  { name: 'search', limits: '9/1m', by: 'ip+claim:sub' },
+]
+const ofTable = fc.constantFrom<Table>(
+  ...[{ limits: 'often' }, { algorithm: 'leaky' }, { cost: 99 }, { burst: 3 }, { max_cost: 2 }, { limit: '1/1s' }],
+)
+const ofVariables = fc.constantFrom<Table>(
+  ...[
+    { ANONYMOUS: 'allow' },
+    { STORE_TIMEOUT_MS: 0 },
+    { EXEMPT: 'x y z' },
+    { RATE_LIMITS: 'often' },
+    { JWT_ISSUER: ' ' },
+  ],
+)
+
+/** A right configuration with mistakes, and where each of them is. */
+const mistaken = fc
+  .record({
+    keys: fc.constantFrom<Table>({ JWT_SECRET: 'x'.repeat(32) }, { JWKS_URL: 'https://id.example.com/keys' }),
+    tables: fc.array(fc.option(ofTable), { minLength: TABLES.length, maxLength: TABLES.length }),
+    name: fc.option(fc.constantFrom([1, 'users'], [2, 'users'], [2, 'login'], [0, 'default'], [2, 'default'])),
+    variables: fc.option(ofVariables),
+    isJson: fc.boolean(),
+  })
+  .map(({ keys, tables, name, variables, isJson }) => {
+    const list = TABLES.map((table, at) => ({ ...table, ...tables[at], ...(name?.[0] === at && { name: name[1] }) }))
+    const places = tables.flatMap((table, at) => Object.keys(table ?? {}).map((key) => `POLICIES,${at},${key}`))
+    return {
+      env: {
+        ...{
+          UPSTREAM_URL: 'https://api.example.com',
+          RATE_LIMITS: '10/1s',
+          JWT_AUDIENCE: 'api',
+          ...keys,
+          ...variables,
+        },
+        POLICIES: isJson ? JSON.stringify(list) : list,
+      },
+      places: [...places, ...(name ? [`POLICIES,${name[0]},name`] : []), ...Object.keys(variables ?? {})],
+    }
+  })
+
+fuzz(
+  'findProblems() finds each mistake, whatever else is wrong, and blames nothing else',
+  300,
+  fc.property(mistaken, ({ env, places }) => {
+    const { problems, config } = findProblems(env)
+    expect(problems.map(({ variable, path }) => `${[variable, ...path]}`).toSorted()).toEqual(places.toSorted())
+    expect(config).toBeDefined()
+  }),
 )
 
 function expectAnswer(env: Environment): void {

@@ -1,10 +1,10 @@
 import fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { ShadowedStore } from '../../src/decide/shadowed-store.ts'
 import { ALGORITHMS, type AlgorithmName } from '../../src/limit/algorithm-table.ts'
 import type { Decision, DecisionRequest, Rule } from '../../src/limit/rule.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import type { Store } from '../../src/store/store.ts'
+import { type Store, StoreError } from '../../src/store/store.ts'
 import { type Admission, expectNoWindowOver } from '../support/admissions.ts'
 import {
   anyBlock,
@@ -23,7 +23,7 @@ import {
 } from '../support/arbitraries.ts'
 import { callContext } from '../support/call-context.ts'
 import { expectProperty } from '../support/property.ts'
-import { capacityOf, EVERY_ALGORITHM, EXACT_ALGORITHMS, take } from '../support/rules.ts'
+import { capacityOf, EVERY_ALGORITHM, EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
 import { OBJECTS, REDIS, type TimedStore } from '../support/timed-stores.ts'
 
 /** A store that decides at the time of the test. */
@@ -252,4 +252,70 @@ test('what is charged beside from the start stands as in the store, whatever is 
     }),
     60,
   )
+})
+
+const PLENTY = ruleOf('quota', [{ limit: 1_000_000, windowMs: 3_600_000 }])
+
+/** A shadow that keeps silent at times, and how many charges have reached it. */
+function silentAt(isSilent: () => boolean, timeoutMs: number) {
+  const memory = new MemoryStore(() => Date.now())
+  const seen = { charges: 0 }
+  const decide = async (request: DecisionRequest): Promise<Decision> => {
+    if (request.mode === 'charge') seen.charges++
+    if (!isSilent()) return memory.decide(request)
+    await new Promise((resolve) => setTimeout(resolve, timeoutMs))
+    throw new StoreError('no answer in time')
+  }
+  return { seen, store: { kind: 'silent', decide } as Partial<Store> as Store }
+}
+
+test('every charge is sent beside, however often the shadow keeps silent for some seconds', async () => {
+  vi.useFakeTimers()
+  onTestFinished(() => void vi.useRealTimers())
+  const traffic = fc.array(fc.integer({ min: 0, max: 40 }), { minLength: 50, maxLength: 300, size: 'max' })
+  const silences = fc.array(fc.tuple(fc.integer({ min: 0, max: 5_000 }), fc.integer({ min: 1, max: 1_300 })), {
+    minLength: 1,
+    maxLength: 3,
+  })
+  await expectProperty(
+    fc.asyncProperty(traffic, silences, async (gapsMs, silences) => {
+      const startMs = Date.now()
+      const isSilent = () =>
+        silences.some(([from, lasts]) => Date.now() >= startMs + from && Date.now() < startMs + from + lasts)
+      const { seen, store: shadow } = silentAt(isSilent, 100)
+      const store = new MemoryStore(() => Date.now())
+      const beside = new ShadowedStore({ store, shadow, now: () => Date.now(), timeoutMs: 100, log: () => {} })
+      const background: Promise<unknown>[] = []
+      for (const gapMs of gapsMs) {
+        await vi.advanceTimersByTimeAsync(gapMs)
+        await beside.decide(take([PLENTY]), callContext(background))
+      }
+      await vi.advanceTimersByTimeAsync(20_000)
+      await Promise.all(background)
+      expect(seen.charges).toBe(gapsMs.length)
+    }),
+    200,
+  )
+})
+
+test('charges that cannot be sent for long are given up, and so are those that are too many to keep', async () => {
+  vi.useFakeTimers()
+  onTestFinished(() => void vi.useRealTimers())
+  const { seen, store: shadow } = silentAt(() => true, 100)
+  const store = new MemoryStore(() => Date.now())
+  const beside = new ShadowedStore({ store, shadow, now: () => Date.now(), timeoutMs: 100, log: () => {} })
+  const background: Promise<unknown>[] = []
+  const ask = () => beside.decide(take([PLENTY]), callContext(background))
+  for (let i = 0; i < 5; i++) await ask()
+  await vi.advanceTimersByTimeAsync(101)
+  expect(beside.counts.failures).toBe(5)
+  // The circuit is open, and a thousand may wait.
+  for (let i = 0; i < 1_200; i++) await ask()
+  await vi.advanceTimersByTimeAsync(0)
+  expect(beside.counts.failures).toBe(205)
+  await vi.advanceTimersByTimeAsync(10_000)
+  await Promise.all(background)
+  expect(beside.counts.failures).toBe(1_205)
+  // One at a time finds out whether the shadow is back.
+  expect(seen.charges).toBeLessThan(40)
 })

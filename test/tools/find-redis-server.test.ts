@@ -1,4 +1,4 @@
-import { chmod, readFile } from 'node:fs/promises'
+import { chmod, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { findRedisServer, installRedis } from '../../tools/find-redis-server.ts'
@@ -50,8 +50,8 @@ test('installRedis() answers the server that apt-get brought', async () => {
 test('installRedis() says what it installs, and how, before it does', async () => {
   const said: string[] = []
   const path = await folderOfPrograms({ 'apt-get': 'echo "E: locked" >&2; exit 100' })
-  await installRedis({ path, isRoot: false, log: (line) => said.push(line) }).catch(() => {})
-  expect(said).toEqual(['No Redis is installed: installing the package "redis-tools" with apt-get, by sudo …'])
+  await installRedis({ path, isRoot: true, log: (line) => said.push(line) }).catch(() => {})
+  expect(said).toEqual(['No Redis is installed: installing the package "redis-tools" with apt-get …'])
 })
 
 test('installRedis() fetches the package lists if apt-get does not know the package', async () => {
@@ -61,9 +61,16 @@ test('installRedis() fetches the package lists if apt-get does not know the pack
   await expect(installRedis({ path, isRoot: true, log: silent })).resolves.toBe(join(path, 'redis-check-rdb'))
 })
 
-test('installRedis() goes through sudo, which must not ask, if it is not root', async () => {
-  const path = await folderOfPrograms({ 'apt-get': INSTALL, sudo: '[ "$1" = -n ] && shift && exec "$@"' })
-  await expect(installRedis({ path, isRoot: false, log: silent })).resolves.toBe(join(path, 'redis-check-rdb'))
+test('installRedis() never goes through sudo: it says what to run, or takes a package manager that needs no root', async () => {
+  const asRoot = { 'apt-get': INSTALL, sudo: 'touch "$(dirname "$0")/asked"; shift; exec "$@"' }
+  const path = await folderOfPrograms(asRoot)
+  await expect(installRedis({ path, isRoot: false, log: silent })).rejects.toThrow(
+    /only root may install the package "redis-tools" with apt-get\)\. Install Redis .*"sudo apt-get install redis-tools"/,
+  )
+  expect(await readdir(path)).not.toContain('asked')
+  const alsoBrew = await folderOfPrograms({ ...asRoot, brew: INSTALL })
+  await expect(installRedis({ path: alsoBrew, isRoot: false, log: silent })).resolves.toContain(alsoBrew)
+  expect(await readdir(alsoBrew)).not.toContain('asked')
 })
 
 test.for([

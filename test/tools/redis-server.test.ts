@@ -1,6 +1,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { type RedisServerOptions, startRedisServer } from '../../tools/redis-server.ts'
@@ -64,6 +66,24 @@ test('startRedisServer() takes the port of a server that was killed', async () =
   expect(await exited).toContain('Ready to accept connections')
   const next = await start({ port })
   expect(next.port).toBe(port)
+})
+
+test('startRedisServer() leaves no folder if its process ends while it starts', async () => {
+  const tmp = await mkdtemp(join(tmpdir(), 'sluice-interrupted-'))
+  onTestFinished(() => rm(tmp, { recursive: true }))
+  // At the first moment at which there is a folder.
+  const program = `
+    import { readdirSync } from 'node:fs'
+    import { startRedisServer } from ${JSON.stringify(join(import.meta.dirname, '../../tools/redis-server.ts'))}
+    startRedisServer()
+    for (;;) {
+      await new Promise(setImmediate)
+      if (readdirSync(${JSON.stringify(tmp)}).length > 0) process.exit(0)
+    }`
+  const args = ['--input-type=module', '--eval', program]
+  const child = spawn(process.execPath, args, { stdio: 'inherit', env: { ...process.env, TMPDIR: tmp } })
+  expect(await once(child, 'exit')).toEqual([0, null])
+  expect(await readdir(tmp)).toEqual([])
 })
 
 test.for(['SIGINT', 'SIGTERM', 'SIGKILL'] as const)(

@@ -1,4 +1,6 @@
 import type { Config } from '../../config/load-config.ts'
+import { meantVariable } from '../../config/misspelt.ts'
+import { VARIABLES } from '../../config/variables.ts'
 import { ALGORITHMS } from '../../limit/algorithm-table.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Finding } from './finding.ts'
@@ -6,7 +8,7 @@ import type { Finding } from './finding.ts'
 /** Variables that change nothing, or everything. */
 export function effectMistakes(
   { policies, leases, localShare, statistics }: Config,
-  { variables }: Settings,
+  { variables, sources }: Settings,
 ): readonly Finding[] {
   const limiting = policies.filter(({ tiers }) => tiers.length > 0)
   const findings: Finding[] = []
@@ -39,5 +41,22 @@ export function effectMistakes(
       variable: 'MODE',
     })
   }
-  return findings
+  return [...findings, ...[...sources.keys()].filter(isUnknown).map(unknownVariable)]
+}
+
+/** Whether it looks like a variable. One that is close to a name that we know is refused. */
+function isUnknown(name: string): boolean {
+  const isKnown = (VARIABLES as readonly string[]).includes(name) || meantVariable(name) !== undefined
+  return !isKnown && /^[A-Z][A-Z\d_]*$/.test(name)
+}
+
+function unknownVariable(name: string): Finding {
+  const meant = VARIABLES.find((variable) => variable.startsWith(name.slice(0, 4)))
+  return {
+    rule: 'unknown-variable',
+    message: `${name} is no variable of Sluice, which ignores it`,
+    ...(meant && { hint: `Did you mean ${meant}?` }),
+    variable: name,
+    isName: true,
+  }
 }

@@ -1,7 +1,7 @@
 import type { Path } from '../settings/wrangler-file.ts'
 import type { Rule } from './rules.ts'
 
-/** `error`: the Worker would refuse to start. `warning`: surely a mistake. `note`: worth knowing. */
+/** `error`: the Worker would refuse to start, or does not get what the file holds. `warning`: surely a mistake. `note`: worth knowing. */
 export type Level = 'error' | 'warning' | 'note'
 
 /** Something that `sluice check` has to say. */

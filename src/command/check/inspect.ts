@@ -25,7 +25,8 @@ export interface Inspection {
 }
 
 /** Finds what is wrong with a configuration. */
-export function inspect(settings: Settings, view: 'deployed' | 'development'): Inspection {
+export function inspect(given: Settings, view: 'deployed' | 'development'): Inspection {
+  const settings = view === 'development' ? withoutReplaced(given) : given
   const { problems, config } = findProblems(environmentOf(settings, view))
   const areRight = !problems.some(({ variable }) => /^(?:RATE_LIMITS|POLICIES|EXEMPT)$/.test(variable))
   const mistakes = [...MISTAKES, ...(areRight ? MISTAKES_OF_POLICIES : [])]
@@ -41,6 +42,16 @@ export function inspect(settings: Settings, view: 'deployed' | 'development'): I
   return { findings: findings.toSorted(byPlace), config, isAccepted: problems.length === 0 }
 }
 
+/** Without what `npm run dev` replaces: requests of a development server do not go to the API of the deploy. */
+function withoutReplaced(settings: Settings): Settings {
+  const sources = new Map(settings.sources)
+  const { UPSTREAM_URL: url, ...variables } = settings.variables
+  const isKept = url !== undefined && sources.get('UPSTREAM_URL') !== 'wrangler'
+  if (isKept) return settings
+  sources.delete('UPSTREAM_URL')
+  return { ...settings, sources, variables: { ...variables, UPSTREAM_URL: 'http://127.0.0.1' } }
+}
+
 /** What the Worker would be handed, its bindings included. */
 function environmentOf({ variables, file, root }: Settings, view: 'deployed' | 'development'): Record<string, unknown> {
   const env: Record<string, unknown> = { ...variables }
@@ -51,14 +62,11 @@ function environmentOf({ variables, file, root }: Settings, view: 'deployed' | '
   if (Array.isArray(objects) && objects.some((object) => object?.name === OBJECTS)) env[OBJECTS] = { idFromName() {} }
   // Whoever moves from one store to the other has both.
   const needsRedis = env.STORE === 'redis' || env.STORE_SHADOW !== undefined
-  if (view === 'deployed' && needsRedis) env.UPSTASH_REDIS_REST_URL ??= 'https://known-to-cloudflare.invalid'
-  // One of the two is known here, the other only to Cloudflare.
-  if (
-    view === 'deployed' &&
-    (env.UPSTASH_REDIS_REST_URL === undefined) !== (env.UPSTASH_REDIS_REST_TOKEN === undefined)
-  ) {
-    env.UPSTASH_REDIS_REST_URL ??= 'https://known-to-cloudflare.invalid'
-    env.UPSTASH_REDIS_REST_TOKEN ??= 'known-to-cloudflare'
+  const knows = env.UPSTASH_REDIS_REST_URL !== undefined || env.UPSTASH_REDIS_REST_TOKEN !== undefined
+  // What is not known here is known to Cloudflare; `npm run dev` starts a Redis of its own where none is named.
+  if (view === 'deployed' ? knows || needsRedis : needsRedis && !knows) {
+    env.UPSTASH_REDIS_REST_URL ??= 'https://known-elsewhere.invalid'
+    env.UPSTASH_REDIS_REST_TOKEN ??= 'known-elsewhere'
   }
   return view === 'deployed' ? withKnownKeys(env) : env
 }

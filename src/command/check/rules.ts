@@ -4,10 +4,11 @@ import type { Level } from './finding.ts'
 export const RULES = {
   refused: ['error', 'the Worker would refuse to start'],
   json: ['error', 'JSON that cannot be read'],
-  'misplaced-variable': ['warning', 'a variable that stands outside of [vars], where the Worker does not get it'],
+  'misplaced-variable': ['error', 'a variable that stands outside of [vars], where the Worker does not get it'],
+  'unknown-variable': ['warning', 'a name in capitals that is no variable: the Worker ignores it'],
   'secret-in-file': ['warning', 'a secret in Wrangler’s file'],
   'not-inherited': ['note', 'variables of [vars] that do not hold in the environment'],
-  'example-upstream': ['warning', 'UPSTREAM_URL is still that of an example'],
+  'example-upstream': ['warning', 'UPSTREAM_URL is still that of an example; an error with --deploy'],
   'secret-in-clear': ['warning', 'UPSTREAM_SECRET, where UPSTREAM_URL is not https'],
   'upstream-is-route': ['warning', 'UPSTREAM_URL leads back to the gateway'],
   'store-timeout': ['warning', 'STORE_TIMEOUT_MS is above UPSTREAM_TIMEOUT_MS'],

@@ -13,8 +13,7 @@ export function problemError({ status, detail, place = '' }: Told): CommandError
   const prefix = `${place}: `
   const isPlaced = place !== '' && detail.startsWith(prefix)
   const option = optionAt(place)
-  // Whatever answers at that address, it must not write into the terminal.
-  const words = (isPlaced ? detail.slice(prefix.length) : detail).replace(/\.$/, '').replace(/\p{Cc}/gu, '\ufffd')
+  const words = (isPlaced ? detail.slice(prefix.length) : detail).replace(/\.$/, '')
   const sentence = words.replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase())
   const hint = hintOf(status, place)
   return new CommandError(isPlaced && option !== undefined ? `--${option}: ${words}` : sentence, {

@@ -5,7 +5,7 @@ import { COUNT, EXPIRE, type Script } from './scripts.ts'
 export interface Done {
   /** Keys that were changed; of a count, those that would be. */
   readonly changed: number
-  /** Keys that were left as they are. */
+  /** Keys that were left as they are: they have a time to live, or are rules or a history of Sluice. */
   readonly kept: number
   /** Keys that were no longer there. */
   readonly gone: number

@@ -13,6 +13,7 @@ export const COUNT = new Option(
 ).argParser(parseCount)
 export const DRY_RUN = new Option('--dry-run', 'change nothing, and tell what would be changed')
 export const SAMPLE = new Option('--sample', 'the same for some 10,000 keys, with an estimate of the whole')
+export const YES = new Option('-y, --yes', 'do not ask; needed for a pattern that names no part of a key, such as *')
 export const RESUME = new Option('--resume', 'go on where the last run of the same command was stopped or killed')
 
 export function parseTtl(text: string): number {

@@ -3,7 +3,7 @@ import type { Exit } from '../exit-codes.ts'
 import type { Context, Fields } from '../subcommand.ts'
 import type { Terminal } from '../terminal.ts'
 import { type Database, DatabaseError } from './database.ts'
-import { countAll, countBare, type Job } from './jobs.ts'
+import { countBare, type Job } from './jobs.ts'
 import { ResumeFile } from './resume-file.ts'
 import { type Progress, type Summary, sweep } from './sweep.ts'
 
@@ -120,11 +120,6 @@ export async function runSweep({ terminal, env, signal }: Context, run: SweepRun
 /** What the whole database holds, by what was found in a part of it. */
 export function estimate(found: number, { share }: Pick<Summary, 'share'>): number {
   return Math.round(found / Math.max(share, Number.EPSILON))
-}
-
-/** Looks at some keys that match. */
-export function lookAround(database: Database, match: string, signal: AbortSignal): Promise<Summary> {
-  return sweep({ database, job: countAll, match, signal, sampleKeys: 1_000 })
 }
 
 /** The job, or one in its place that writes nothing. */

@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { lstat, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -246,6 +246,34 @@ test('--out draws a page that holds all it needs, or an SVG, and lets nobody wri
   expect(page).toContain('<html lang="en"')
   expect(page).toContain('<caption>The variants in numbers</caption>')
   expect(page.match(/<td>&lt;script&gt;/g)?.length).toBe(2)
+})
+
+test('--out replaces nothing that is there, be it a file or a link to one, unless --force says so', async () => {
+  const other = join(folder, 'other.svg')
+  const run = (...args: string[]) =>
+    runInside(['simulate', '-', '--out', ...args], { env: ENV, cwd: folder, input: COMMON.join('\n') })
+  await writeFile(other, 'mine')
+  await symlink(other, join(folder, 'link.svg'))
+  await symlink(join(folder, 'not-yet.svg'), join(folder, 'dangling.svg'))
+  for (const name of ['other.svg', 'link.svg', 'dangling.svg']) {
+    const { code, stderr } = await run(name)
+    expect([code, stderr]).toEqual([2, expect.stringContaining(`--out: ${name} is there already`)])
+  }
+  expect((await run('link.svg', '--force')).code).toBe(0)
+  expect((await lstat(join(folder, 'link.svg'))).isFile()).toBe(true)
+  expect(await readFile(other, 'utf8')).toBe('mine')
+  expect((await run('other.svg', '--force')).code).toBe(0)
+  expect(await readFile(other, 'utf8')).toContain('<svg')
+  await expect(lstat(join(folder, 'not-yet.svg'))).rejects.toThrow('ENOENT')
+})
+
+test('--show-callers shows a caller whose token writes escapes, and lets it write none', async () => {
+  const token = '\x1b[2J\x9b31m\u202etxt\nroot refused 0'
+  const row = JSON.stringify({ time: 1_767_225_600_000, ip: '198.18.0.1', path: '/', token })
+  const args = ['simulate', '-', '--limits', '1/1m', '--show-callers', '--fields', 'token=token']
+  const { stdout } = await runInside(args, { env: ENV, cwd: folder, input: `${row}\n${row}\n\x1b[2J\x9b` })
+  expect(stdout).toContain('default  \ufffd[2J\ufffd31m\ufffdtxt\ufffdroot refused 0')
+  expect(stdout).not.toMatch(/[^\P{Cc}\n]|\u202e/u)
 })
 
 test('--traffic describes it in words: the same for the same seed, about as much as it says', async () => {

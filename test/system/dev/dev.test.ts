@@ -1,8 +1,11 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { createServer as createHttpServer, request } from 'node:http'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
+import { buffer } from 'node:stream/consumers'
 import { promisify } from 'node:util'
+import { gunzipSync, gzipSync } from 'node:zlib'
 import { expect, onTestFinished, test } from 'vitest'
 import { ofNode } from '../../support/of-node.ts'
 
@@ -97,29 +100,62 @@ test('dev holds limits, and follows rules, in Durable Objects, without any Redis
   await expect.poll(() => ask('b')).toBe(403)
 })
 
-test('dev runs both stores, one beside the other, for whoever tries a move, and ends with a message if Redis does', async () => {
-  const { printed, exited, ready } = startDev({ STORE: 'durable-object', STORE_SHADOW: 'redis', ...PATIENT })
+test('dev runs both stores, one beside the other, for whoever tries a move, and goes on when Redis ends, which comes back', async () => {
+  const stores = { STORE: 'durable-object', STORE_SHADOW: 'redis' }
+  const { printed, ready } = startDev({ ...stores, ...PATIENT }, ['--away', '0.5'])
   await ready
   expect(rowOf(printed.text, 'store')).toContain('Durable Objects')
   expect(rowOf(printed.text, 'beside')).toContain('over redis-server')
-  expect((await fetch(rowOf(printed.text, 'Sluice'))).status).toBe(200)
+  const ask = async () => (await fetch(rowOf(printed.text, 'Sluice'))).status
+  expect(await ask()).toBe(200)
 
-  await run('redis-cli', ['-p', /on port (\d+)/.exec(printed.text)?.[1] ?? '', 'SHUTDOWN'])
-  expect(await exited).toBe(1)
-  await told(printed).toContain('redis-server ended unexpectedly')
+  const port = /on port (\d+)/.exec(printed.text)?.[1] ?? ''
+  await run('redis-cli', ['-p', port, 'SHUTDOWN'])
+  await told(printed).toContain('redis-server has ended. Redis is away for 0.5 s')
+  expect(await ask()).toBe(200)
+  await told(printed).toContain(`redis-server runs again on port ${port}`)
+  // It is charged again as soon as the gateway asks it again.
+  const keys = async () => {
+    expect(await ask()).toBe(200)
+    return Number((await run('redis-cli', ['-p', port, 'DBSIZE'])).stdout)
+  }
+  await expect.poll(keys, { timeout: 20_000 }).toBeGreaterThan(0)
 })
 
-test('dev uses the services it is given', async () => {
+test('dev --help says what there is', async () => {
+  const { printed, exited } = startDev({}, ['--help'])
+  expect(await exited).toBe(0)
+  await told(printed).toMatch(/^ {2}--port <port> .*\n {2}--store <store> .*\n {2}--away <seconds> .*\n {2}--help /m)
+})
+
+test('dev uses the services it is given, and unpacks what a client has not asked to have packed', async () => {
+  const upstream = createHttpServer((_request, response) => {
+    response.writeHead(200, { 'content-encoding': 'gzip', 'content-type': 'text/plain' }).end(gzipSync('hello'))
+  }).listen(0, '127.0.0.1')
+  onTestFinished(() => void upstream.close())
+  await once(upstream, 'listening')
   const given = {
-    UPSTREAM_URL: 'http://127.0.0.1:1',
+    UPSTREAM_URL: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`,
     UPSTASH_REDIS_REST_URL: 'http://127.0.0.1:2',
     UPSTASH_REDIS_REST_TOKEN: 'token',
+    RATE_LIMITS: '5/1m, 9/1h',
+    POLICIES: '[{"name":"slots","algorithm":"concurrency","limits":"3"}]',
   }
   const { printed, ready } = startDev({ ...given, ADMIN_TOKEN: 'x'.repeat(32), ADMIN_HOST: 'admin.localhost:1' })
   await ready
   expect(rowOf(printed.text, 'operators')).toBe('http://admin.localhost:1/_sluice/  token as in ADMIN_TOKEN')
   expect(rowOf(printed.text, 'upstream')).toBe(given.UPSTREAM_URL)
   expect(rowOf(printed.text, 'store')).toBe(given.UPSTASH_REDIS_REST_URL)
+  expect(rowOf(printed.text, 'tiers')).toBe('default: 5 per 1m, 9 per 1h; slots: 3 at once')
+  // As they come: Node's fetch would ask for gzip, and unpack it.
+  const get = async (headers: Record<string, string>) => {
+    const [response] = await once(request(rowOf(printed.text, 'Sluice'), { headers }).end(), 'response')
+    return [response.headers['content-encoding'], await buffer(response)]
+  }
+  expect(await get({})).toEqual([undefined, Buffer.from('hello')])
+  expect(await get({ 'accept-encoding': 'identity' })).toEqual([undefined, Buffer.from('hello')])
+  const [encoding, packed] = await get({ 'accept-encoding': 'gzip' })
+  expect([encoding, `${gunzipSync(packed)}`]).toEqual(['gzip', 'hello'])
 })
 
 test.for([
@@ -143,5 +179,7 @@ test('dev refuses a port that is taken with one line', async () => {
   const { port } = server.address() as AddressInfo
   const { printed, exited } = startDev({ PORT: `${port}` })
   expect(await exited).toBe(1)
-  await told(printed).toBe(`PORT: expected one that is free, got ${port} (EADDRINUSE)\n`)
+  await told(printed).toMatch(
+    new RegExp(`^PORT: expected one that is free, got ${port} \\(EADDRINUSE\\); .*--port ${port + 1}\\n$`),
+  )
 })

@@ -69,7 +69,7 @@ describe('sluice expire', () => {
     const sampled = await runInside([...args, '--sample'], { env: env() })
     const counted = await runInside([...args, '--dry-run', '--json'], { env: env() })
     expect(await expiries(redis, ['a 2'])).toEqual([-1])
-    const done = await runInside(args, { env: env() })
+    const done = await runInside([...args, '--yes'], { env: env() })
 
     expect(sampled.stdout).toContain('30 keys seen: 29 have none, and would be given 5m, 1 had a time to live, 0 gone')
     expect(sampled.stdout).toMatch(/e\.g\. "a \d+", /)
@@ -85,9 +85,41 @@ describe('sluice expire', () => {
     expect([sampled, counted, done].map(({ code }) => code)).toEqual([0, 0, 0])
   })
 
+  test('asks first, and will not change everything unless told twice', async () => {
+    await fill(redis, 'a', 20)
+    const args = ['expire', ...overRedis, '--ttl', '5m', '--match']
+    for (const [match, error] of [
+      ['*', '--match "*" names no part of a key'],
+      ['a*', 'there is nobody to ask whether this is meant'],
+    ] as const) {
+      const { code, stderr } = await runInside([...args, match], { env: env() })
+      expect([code, stderr.split('\n')[0]]).toEqual([2, `error: ${error}`])
+    }
+    const refused = await answering('n\n', [...args, 'a*'])
+    expect(refused.stderr).toMatch(/Give 5m to 20 keys of 127\.0\.0\.1:\d+, such as "a\d+", .*\? \[y\/N\]/)
+    expect(refused.stderr).toContain('nothing was changed')
+    expect(await expiries(redis, ['a1', 'a19'])).toEqual([-1, -1])
+    expect((await answering('yes\n', [...args, 'a*'])).stdout).toContain('20 keys seen: 20 given 5m')
+  })
+
+  test('leaves out rules and histories of Sluice, of whichever prefix, and takes what only bears such a name', async () => {
+    for (const prefix of ['sluice', 'edge.v2']) {
+      const env = { KEY_PREFIX: prefix }
+      expect((await runInside(['block', '--ip', '203.0.113.7', ...overRedis], { env })).code).toBe(0)
+    }
+    const documents = ['sluice:rules', 'sluice:journal', 'edge.v2:rules', 'edge.v2:journal']
+    await redis.sendCommand(['SET', 'game:rules', 'x'])
+    await redis.sendCommand(['HSET', 'chess:rules', 'version', '1'])
+    const { stdout } = await runInside(['expire', ...overRedis, '--match', '*', '--ttl', '5m', '--yes', '--json'], {
+      env: env(),
+    })
+    expect(JSON.parse(stdout)).toMatchObject({ seen: 6, set: 2, had: 4 })
+    expect(await expiries(redis, documents)).toEqual([-1, -1, -1, -1])
+  })
+
   test('says in one line that there is no server, and goes on later', async () => {
     const { code, stderr } = await runInside(
-      ['expire', '--redis', 'redis://:planted-secret-pass@127.0.0.1:1', '--match', 'a', '--ttl', '1s'],
+      ['expire', '--redis', 'redis://:planted-secret-pass@127.0.0.1:1', '--match', 'a', '--ttl', '1s', '--yes'],
       { env: env() },
     )
     expect(code).toBe(3)
@@ -95,7 +127,7 @@ describe('sluice expire', () => {
   })
 
   test('says that a token is wrong, and not which', async () => {
-    const { code, stderr } = await runInside(['expire', '--redis', front.url, '--match', 'a', '--ttl', '1s'], {
+    const { code, stderr } = await runInside(['expire', '--redis', front.url, '--match', 'a', '--ttl', '1s', '--yes'], {
       env: { ...env(), UPSTASH_REDIS_REST_TOKEN: 'planted-secret-wrong' },
     })
     expect(code).toBe(3)
@@ -123,7 +155,7 @@ describe('sluice forget', () => {
     expect(results[3]?.stdout).toContain('50 keys would be removed')
     expect(JSON.parse(results[4]?.stdout ?? '')).toMatchObject({ complete: true, seen: 50, forgotten: 50, gone: 0 })
     expect(await redis.sendCommand(['DBSIZE'])).toBe(50)
-    expect((await answering('n\n', ['forget', ...overRedis, '--match', 'b*'])).stderr).toContain('nothing was removed')
+    expect((await answering('n\n', ['forget', ...overRedis, '--match', 'b*'])).stderr).toContain('nothing was changed')
     expect(await redis.sendCommand(['DBSIZE'])).toBe(50)
     const everything = await runInside(['forget', ...overRedis, '--match', '*', '--yes'], { env: env() })
     expect(everything.stdout).toContain('50 keys seen: 50 removed')

@@ -61,6 +61,18 @@ test('RefusalLog says who was refused by what, and nothing that callers have sen
   ])
 })
 
+test('RefusalLog names each policy and each route once, however many patterns and policies match', () => {
+  const { log, lines } = refusalLog(1)
+  const { findings, ...rest } = observed(LIMITED)
+  const [match] = findings.matches
+  const all = { policy: { ...login, name: 'all' }, route: undefined, isCertain: true }
+  const matches = match ? [all, { ...all, policy: { ...login, name: 'rest' } }, match, match] : []
+  log.decided({ ...rest, findings: { ...findings, matches } }, CONTEXT)
+  expect(lines).toEqual([
+    expect.objectContaining({ policies: ['all', 'rest', 'login'], routes: ['*', 'POST /login/:realm'] }),
+  ])
+})
+
 test('RefusalLog logs a share of refusals, and no admissions', () => {
   const drawn = [0, 0.009, 0.01, 0.5, 0.99]
   const { log, lines } = refusalLog(0.01, () => drawn.shift() ?? 1)
