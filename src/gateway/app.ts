@@ -1,7 +1,7 @@
 import { HonoBase as Hono } from 'hono/hono-base'
 import type { Log } from '../decide/log.ts'
 import type { Observer } from '../http/observer.ts'
-import { ambiguousTarget, NOT_SERVED, noTarget, type Problem, problemResponse } from '../http/problem.ts'
+import { ambiguousTarget, NOT_SERVED, noTarget, problemResponse } from '../http/problem.ts'
 import { createProtect, type ProtectOptions } from '../http/protect.ts'
 import type { Dialect } from '../http/rate-limit-fields.ts'
 import { requestContext } from '../http/request-context.ts'
@@ -16,13 +16,14 @@ import { createPathReader, type Sign } from '../request/policy/request-path.ts'
 import { createTargetReader, type Target } from '../request/target.ts'
 import type { CallContext } from '../store/call-context.ts'
 import type { Store } from '../store/store.ts'
+import type { BadRequest } from './bad-request.ts'
 import { createHealthReader, type Health, healthResponse } from './health.ts'
 import { isConnectionStray } from './hop-by-hop.ts'
 import { IncomingRequest } from './incoming-request.ts'
 import { OneRoute } from './one-route.ts'
 import { createProxy, type ProxyOptions } from './proxy.ts'
 import { ReceivedFields } from './received-fields.ts'
-import { hasPassed, loopDetected, viaName } from './via.ts'
+import { hasPassed, viaName } from './via.ts'
 
 /** How a gateway behaves. */
 export interface GatewayConfig extends LimiterConfig {
@@ -112,13 +113,14 @@ export function createApp({
   const app = new Hono({ getPath: () => '/', router: new OneRoute() })
   app.all('/', async (c) => {
     const { raw } = c.req
-    const refuse = (response: Response) => {
+    const refuse = async (reason: BadRequest | Response) => {
       observer?.undecided('bad_request', c.executionCtx)
-      return response
+      return reason instanceof Response ? reason : (await import('./bad-request.ts')).badRequest(reason)
     }
     const fields = ReceivedFields.of(raw.headers)
-    if (!fields) return refuse(problemResponse(TOO_MANY_FIELDS))
-    const request = new IncomingRequest(raw, fields)
+    if (!fields) return refuse('headers')
+    let request = new IncomingRequest(raw, fields)
+    if (/^TRAC[EK]$/.test(request.method)) return refuse('method')
     const target = targetOf(request.url)
     if (typeof target === 'string') return refuse(noTarget(target))
     const { canonical, ambiguity } = target.path
@@ -132,11 +134,13 @@ export function createApp({
     if (ambiguity && ((hasBasePath && ambiguity.mayGoUp) || OWN_PATH.test(ambiguity.decoded))) {
       return refuse(ambiguousTarget())
     }
-    if (isConnectionStray(fields)) {
-      const detail = 'The field Connection names a field that is not about the connection, or too many.'
-      return refuse(problemResponse({ status: 400, title: 'Bad Request', detail }))
+    if (isConnectionStray(fields)) return refuse('connection')
+    if (hasPassed(fields.get('Via'), name)) return refuse('loop')
+    if (request.method === 'OPTIONS' && fields.has('Max-Forwards')) {
+      const counted = (await import('./max-forwards.ts')).countDown(request)
+      if (counted instanceof Response) return counted
+      request = counted
     }
-    if (hasPassed(fields.get('Via'), name)) return refuse(loopDetected())
     try {
       return await protect(request, target.path, context, {
         next: (_, signal) => proxy(request, target, context.deadlines, signal),
@@ -152,10 +156,4 @@ export function createApp({
     return problemResponse({ status: 500, title: 'Internal Server Error', detail })
   })
   return app
-}
-
-const TOO_MANY_FIELDS: Problem = {
-  status: 431,
-  title: 'Request Header Fields Too Large',
-  detail: 'The request has too many fields.',
 }
