@@ -80,6 +80,9 @@ export interface OperatedGateway extends ComposedLimiter {
 /** Where the gateway itself answers; no spelling of it is asked of the upstream. */
 const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
 
+/** A host and port (RFC 9110 §7.2), as they occur: a name is of letters, digits, "-", "." and "_". */
+const HOST = /^(?:[\w.-]+|\[[\da-f:.]+\])(?::\d*)?$/i
+
 /** Puts the gateway together. Everything that does I/O is handed in. */
 export function createApp({
   config,
@@ -123,6 +126,8 @@ export function createApp({
     if (/^TRAC[EK]$/.test(request.method)) return refuse('method')
     const target = targetOf(request.url)
     if (typeof target === 'string') return refuse(noTarget(target))
+    // An absolute target has a host of its own, beside which Host must still be one (RFC 9112 §3.2).
+    if (!HOST.test(target.host) || !HOST.test(fields.get('Host') ?? target.host)) return refuse('host')
     const { canonical, ambiguity } = target.path
     if (canonical === '/_sluice/health' && /^(?:GET|HEAD)$/.test(request.method)) {
       return healthResponse(await readHealth())

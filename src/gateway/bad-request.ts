@@ -1,7 +1,7 @@
 import { type Problem, problemResponse } from '../http/problem.ts'
 
 /** Why a request can be neither decided nor forwarded. */
-export type BadRequest = 'connection' | 'headers' | 'loop' | 'method'
+export type BadRequest = 'connection' | 'headers' | 'host' | 'loop' | 'method'
 
 /** The methods that every API may know. */
 export const ALLOW = { Allow: 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS' }
@@ -13,6 +13,8 @@ const PROBLEMS: Readonly<Record<BadRequest, Problem>> = {
     detail: 'The field Connection names a field that is not about the connection, or too many.',
   },
   headers: { status: 431, title: 'Request Header Fields Too Large', detail: 'The request has too many fields.' },
+  // RFC 9112 §3.2
+  host: { status: 400, title: 'Bad Request', detail: 'Invalid request target or Host header.' },
   // RFC 5842 §7.2: the upstream has sent the request back, and it would go round forever.
   loop: {
     status: 508,
