@@ -1,5 +1,6 @@
 /** Readers of single values. Each message says what was expected; `ConfigError` makes a line of it. */
 import * as v from 'valibot'
+import { canPass } from '../gateway/passed-fields.ts'
 import { LIMITS_EXPECTED, parseLimits } from '../limit/tiers.ts'
 import { parseClaimSource, parseHeaderSource } from '../request/identity/source.ts'
 import { type Pattern, parsePattern, patternExpected } from '../request/policy/pattern.ts'
@@ -76,6 +77,18 @@ export const httpUrl = parsed('an http or https URL without credentials, query o
 /** A host as URLs have it: in lower case, with its port unless that is the scheme's default. */
 export const host = parsed('a host such as "admin.example.com"', (text) =>
   /^[a-z\d](?:[a-z\d.-]*[a-z\d])?(?::\d{1,5})?$/i.test(text) ? text.toLowerCase() : undefined,
+)
+
+/** Names of headers, in lower case. The gateway sets those about its own way by itself. */
+export const headerNames = parsed(
+  'names of headers with commas between, e.g. "X-Remote-User, CF-Pseudo-IPv4"',
+  (text) => {
+    const names = text
+      .toLowerCase()
+      .split(/[\s,]+/)
+      .filter(Boolean)
+    return names.every((name) => canPass(name) && !/^x-forwarded-(?:for|host|proto)$/.test(name)) ? names : undefined
+  },
 )
 
 /** The URL of a REST endpoint, as its client takes it. */

@@ -1,4 +1,4 @@
-import { ALLOW } from './bad-request.ts'
+import { ALLOW } from './gateway-problem.ts'
 import { IncomingRequest } from './incoming-request.ts'
 import { ReceivedFields } from './received-fields.ts'
 
