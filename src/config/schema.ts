@@ -80,16 +80,13 @@ export const host = parsed('a host such as "admin.example.com"', (text) =>
 )
 
 /** Names of headers, in lower case. The gateway sets those about its own way by itself. */
-export const headerNames = parsed(
-  'names of headers with commas between, e.g. "X-Remote-User, CF-Pseudo-IPv4"',
-  (text) => {
-    const names = text
-      .toLowerCase()
-      .split(/[\s,]+/)
-      .filter(Boolean)
-    return names.every((name) => canPass(name) && !/^x-forwarded-(?:for|host|proto)$/.test(name)) ? names : undefined
-  },
-)
+export const headerNames = parsed('names of headers, e.g. "X-Remote-User, CF-Pseudo-IPv4"', (text) => {
+  const names = text
+    .toLowerCase()
+    .split(/[\s,]+/)
+    .filter(Boolean)
+  return names.every((name) => canPass(name) && !/^x-forwarded-(?:for|host|proto)$/.test(name)) ? names : undefined
+})
 
 /** The URL of a REST endpoint, as its client takes it. */
 export const restUrl = v.pipe(

@@ -164,10 +164,9 @@ export function createApp({
       context.deadlines.end()
     }
   })
-  app.onError((error) => {
+  app.onError(async (error) => {
     log('error', { event: 'unexpected_error', error: error.name })
-    const detail = 'The gateway failed on this request.'
-    return problemResponse({ status: 500, title: 'Internal Server Error', detail })
+    return (await import('./gateway-problem.ts')).gatewayProblem('failed')
   })
   return app
 }

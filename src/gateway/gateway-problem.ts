@@ -8,6 +8,7 @@ export type Reason =
   | 'ambiguous'
   | 'client-gone'
   | 'connection'
+  | 'failed'
   | 'headers'
   | 'host'
   | 'loop'
@@ -26,6 +27,7 @@ const PROBLEMS: Readonly<Record<Exclude<Reason, NoTarget | 'ambiguous'>, Problem
     title: 'Bad Request',
     detail: 'The field Connection names a field that is not about the connection, or too many.',
   },
+  failed: { status: 500, title: 'Internal Server Error', detail: 'The gateway failed on this request.' },
   headers: { status: 431, title: 'Request Header Fields Too Large', detail: 'The request has too many fields.' },
   // RFC 9112 §3.2
   host: { status: 400, title: 'Bad Request', detail: 'Invalid request target or Host header.' },

@@ -1,10 +1,13 @@
 /** WebSockets through the gateway: with a slot, which it then holds, they are the same as without. */
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { type ClientOptions, type RawData, WebSocket, WebSocketServer } from 'ws'
+import { PLANTED } from '../setup/secret-watch.ts'
 import { type DirectGateway, startDirectGateway } from '../support/direct-gateway.ts'
 import { send } from '../support/http-client.ts'
+import { ADMIN_TOKEN, operate } from '../support/operator.ts'
+import { signToken } from '../support/tokens.ts'
 
 const MIB = 2 ** 20
 
@@ -44,14 +47,16 @@ interface Joined {
   readonly server: WebSocket
 }
 
-const urlOf = (path: string) => `ws://${gateway.url.host}${path}`
+const JWT = { secret: `${PLANTED}-of-tokens-0123456789abcdef` }
+const bearer = (token: string) => ({ Authorization: `Bearer ${token}` })
 
 async function join(
   path: string,
   { protocols = [], ...options }: ClientOptions & { readonly protocols?: string[] } = {},
+  through = gateway,
 ): Promise<Joined> {
   const connected = once(upstream, 'connection')
-  const client = new WebSocket(urlOf(path), protocols, options)
+  const client = new WebSocket(`ws://${through.url.host}${path}`, protocols, options)
   // A refusal rejects the second.
   const [[server]] = (await Promise.all([connected, once(client, 'open')])) as [[WebSocket], unknown]
   return { client, server }
@@ -254,6 +259,76 @@ test('many clients that read nothing hold no more than an isolate has, and those
   again.server.send(bytes(32 * MIB))
   expect((await whole)[0]?.data.length).toBe(32 * MIB)
   again.client.terminate()
+})
+
+/** Renewed three times a second. */
+const renewed = { algorithm: 'concurrency', limits: '50', deadline: '1s' }
+const UNTIL_REFUSED = [
+  { name: 'own-slot', match: '/refused', by: 'token', ...renewed },
+  { name: 'patience', match: '/refused', by: 'header:x-key', limits: '1/1h', block: '1h', missing: 'skip' },
+  { name: 'users', match: '/users', by: 'claim:sub', missing: 'deny', ...renewed },
+]
+
+describe('a WebSocket with a slot whose caller', () => {
+  let own: DirectGateway
+
+  beforeAll(async () => {
+    own = await startDirectGateway({
+      bundle: inject('bundle'),
+      bindings: {
+        UPSTREAM_URL: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`,
+        POLICIES: UNTIL_REFUSED,
+        ...{ ADMIN_TOKEN, RULES: 'on', RULES_REFRESH_MS: 100, JWT_SECRET: JWT.secret },
+      },
+    })
+  })
+  afterAll(() => own.stop())
+
+  /** @returns the codes by which both sides end, later */
+  async function open(path: string, headers: Record<string, string>) {
+    const { client, server } = await join(path, { headers }, own)
+    const codes = Promise.all([client, server].map(async (side) => (await once(side, 'close'))[0]))
+    return { client, server, codes }
+  }
+
+  const block = (token: string) => operate(own.url, '/block', { body: { who: { token }, why: 'test', by: 'test' } })
+
+  test('is blocked ends with 1008, and that of another does not', async () => {
+    const [blocked, other] = [await open('/refused', bearer('a')), await open('/refused', bearer('b'))]
+    const answer = await block('Bearer a')
+    expect([answer.status, String(answer.body)]).toEqual([200, expect.anything()])
+    expect(await blocked.codes).toEqual([1008, 1008])
+    const heard = messages(other.client, 1)
+    other.server.send('still there')
+    expect(await heard).toHaveLength(1)
+    other.client.terminate()
+  })
+
+  test('runs into a penalty ends with 1008', async () => {
+    const headers = { ...bearer('c'), 'X-Key': 'c' }
+    const { codes } = await open('/refused', headers)
+    expect((await send(own.url, { path: '/refused', headers })).status).toBe(429)
+    expect(await codes).toEqual([1008, 1008])
+  })
+
+  test('has used up its limits goes on', async () => {
+    const { client, server } = await open('/refused', { ...bearer('d'), 'X-Key': 'd' })
+    const { codes } = await open('/refused', { ...bearer('e') })
+    expect((await block('Bearer e')).status).toBe(200)
+    // By then, the other has been asked about as well.
+    expect(await codes).toEqual([1008, 1008])
+    const heard = messages(client, 1)
+    server.send('still there')
+    expect(await heard).toHaveLength(1)
+    client.terminate()
+  })
+
+  test('has a token that expires ends with 1008', async () => {
+    // Six seconds from now: a token counts for 30 seconds longer, for clocks that differ.
+    const exp = Math.floor(Date.now() / 1_000) - 24
+    const token = await signToken({ sub: 'alice', exp }, JWT)
+    expect(await (await open('/users', bearer(token))).codes).toEqual([1008, 1008])
+  })
 })
 
 /** Asks until a slot is given; it goes back at once, as the upstream answers no plain request for long. */

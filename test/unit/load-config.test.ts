@@ -326,7 +326,7 @@ test.each<[string, Environment]>([
     { ...withPolicy({ ...A, by: 'header:X-Remote-User' }), FORWARD_HEADERS: 'X-Remote-Email' },
   ],
   ...['X_Key', 'Connection', 'Sluice-Secret', 'X-Forwarded-For', 'X-A;X-B', 'é'].map((name): [string, Environment] => [
-    `FORWARD_HEADERS: expected names of headers with commas between, e.g. "X-Remote-User, CF-Pseudo-IPv4", got "X-IP, ${name}"`,
+    `FORWARD_HEADERS: expected names of headers, e.g. "X-Remote-User, CF-Pseudo-IPv4", got "X-IP, ${name}"`,
     { UPSTREAM_URL, FORWARD_HEADERS: `X-IP, ${name}` },
   ]),
   [
