@@ -38,14 +38,15 @@ export class Gate {
   /** @returns undefined if an operator has sent this, else what to answer */
   refuse(request: Request): Response | undefined {
     const field = request.headers.get('Authorization')
-    if (field !== null) {
-      const [, token] = /^Bearer +(\S+) *$/i.exec(field) ?? []
-      return this.refuseToken(request, token)
-    }
+    const [, token] = /^Bearer +(\S+) *$/i.exec(field ?? '') ?? []
     const session = this.sessions.read(request.headers.get('Cookie'))
+    // A browser that is logged in makes no attempts, whatever else it sends: Basic credentials of the API, for example.
+    if (session === 'valid' && !(token !== undefined && this.#isToken(token))) {
+      return isOwn(request) ? undefined : notOwn()
+    }
+    if (field !== null) return this.refuseToken(request, token)
     if (session === 'forged') return this.#judge(request, false) ?? unauthorized()
-    if (session !== 'valid') return unauthorized()
-    return isOwn(request) ? undefined : notOwn()
+    return unauthorized()
   }
 
   /**

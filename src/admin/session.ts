@@ -10,7 +10,7 @@ export interface Sessions {
   begin(): string
   /** `Set-Cookie` that ends it in the browser. */
   readonly end: string
-  /** What a request's `Cookie` field says. */
+  /** What a request's `Cookie` header says: a page of a sibling host can set more cookies of this name. */
   read(cookies: string | null): 'valid' | 'forged' | 'over' | 'none'
 }
 
@@ -31,16 +31,20 @@ export function createSessions(token: string, now: () => number): Sessions {
     },
     end: cookie('', 0),
     read(cookies) {
-      const value = cookieIn(cookies)
-      if (value === undefined) return 'none'
-      const [, text = '', expiresMs = '', signature = ''] = /^((\d{1,15})\.[\w-]{16})\.([\w-]{43})$/.exec(value) ?? []
-      if (!createTokenCheck(sign(text))(signature)) return 'forged'
-      return Number(expiresMs) > now() ? 'valid' : 'over'
+      const states = new Set(readCookies(cookies).map(judge))
+      return (['valid', 'forged', 'over'] as const).find((state) => states.has(state)) ?? 'none'
     },
+  }
+
+  function judge(value: string): 'valid' | 'forged' | 'over' {
+    const [, text, expiresMs, signature] = /^((\d{1,15})\.[\w-]{16})\.([\w-]{43})$/.exec(value) ?? []
+    if (text === undefined || signature === undefined) return 'forged'
+    if (!createTokenCheck(sign(text))(signature)) return 'forged'
+    return Number(expiresMs) > now() ? 'valid' : 'over'
   }
 }
 
-function cookieIn(cookies: string | null): string | undefined {
-  const [, value] = /(?:^|;)\s*sluice_session=([^;]*)/.exec(cookies ?? '') ?? []
-  return value?.trim() || undefined
+function readCookies(cookies: string | null): readonly string[] {
+  const found = (cookies ?? '').matchAll(/(?:^|[;,])\s*sluice_session=([^;,]*)/g)
+  return [...found].map(([, value = '']) => value.trim()).filter(Boolean)
 }

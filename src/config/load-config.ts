@@ -2,6 +2,7 @@ import * as v from 'valibot'
 import { ON_STORE_ERROR } from '../decide/decider.ts'
 import type { LeaseSize } from '../decide/leases.ts'
 import type { GatewayConfig } from '../gateway/app.ts'
+import { createPassedTest } from '../gateway/passed-fields.ts'
 import type { StatisticsConfig } from '../gateway/statistics.ts'
 import { DIALECTS } from '../http/rate-limit-fields.ts'
 import type { Tier } from '../limit/rule.ts'
@@ -15,6 +16,7 @@ import { type PolicyTable, policyList } from './policy-schema.ts'
 import { policiesOf } from './policy-set.ts'
 import {
   configErrorOf,
+  headerNames,
   host,
   httpUrl,
   integer,
@@ -83,6 +85,7 @@ export const environment = v.object({
   UPSTREAM_URL: v.optional(httpUrl),
   UPSTREAM_TIMEOUT_MS: v.optional(integer(1, 3_600_000), 30_000),
   UPSTREAM_SECRET: v.optional(longSecret),
+  FORWARD_HEADERS: v.optional(headerNames),
   UPSTASH_REDIS_REST_URL: v.optional(restUrl),
   UPSTASH_REDIS_REST_TOKEN: v.optional(matching(/^[\x21-\x7e]+$/, 'the REST token of the database')),
   STORE: v.optional(oneOf(...STORE_KINDS)),
@@ -141,6 +144,7 @@ export function loadConfig(given: Environment): Config {
   if (values.UPSTREAM_URL === undefined && !isFetcher(env.UPSTREAM)) {
     throw new ConfigError('UPSTREAM_URL', 'the origin of your API (or a service binding named UPSTREAM)', undefined)
   }
+  const forwardHeaders = values.FORWARD_HEADERS ?? []
   const defaults: PolicyDefaults = {
     names: NAMES,
     name: 'default',
@@ -150,6 +154,7 @@ export function loadConfig(given: Environment): Config {
     missing: values.ANONYMOUS === 'deny' ? DENY : { kind: 'ip' },
     missingInBody: DENY,
     onStoreError: values.ON_STORE_ERROR,
+    isPassed: createPassedTest(forwardHeaders),
   }
   const tables = values.POLICIES
   const policies = policiesOf(tiersOf(values.RATE_LIMITS, tables), tables, defaults, values.SHEDDING === 'on')
@@ -159,6 +164,7 @@ export function loadConfig(given: Environment): Config {
     upstreamUrl: isFetcher(env.UPSTREAM) ? undefined : values.UPSTREAM_URL,
     upstreamTimeoutMs: values.UPSTREAM_TIMEOUT_MS,
     upstreamSecret: values.UPSTREAM_SECRET,
+    forwardHeaders,
     store,
     storeShadow: shadowOf(values.STORE_SHADOW, store, redis !== undefined, isNamespace(env[OBJECTS])),
     redis,

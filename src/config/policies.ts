@@ -1,5 +1,5 @@
 import type { OnStoreError } from '../decide/decider.ts'
-import { isPassed, PASSED_EXPECTED } from '../gateway/passed-fields.ts'
+import { type IsPassed, PASSED_EXPECTED } from '../gateway/passed-fields.ts'
 import { ALGORITHMS, type AlgorithmName } from '../limit/algorithm-table.ts'
 import { readBlock } from '../limit/read-block.ts'
 import { MAX_LOG_ENTRIES, readTiers, refuseMisplaced, tierName } from '../limit/read-tiers.ts'
@@ -37,6 +37,8 @@ export interface PolicyDefaults {
   /** The same for policies that count by something in the body. */
   readonly missingInBody: Missing
   readonly onStoreError: OnStoreError
+  /** Tells the headers that the API gets to see: no other identifies a caller to it, or names a cost. */
+  readonly isPassed: IsPassed
 }
 
 export const DENY: Missing = { kind: 'deny', status: 401 }
@@ -92,13 +94,17 @@ export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyD
   }
   // MODE=shadow refuses nothing, whatever a policy says of itself.
   const enforced = !defaults.isShadow && table.mode !== 'shadow'
+  const hidden = by?.find((source) => source.kind === 'header' && !defaults.isPassed(source.name))
+  if (hidden?.kind === 'header') {
+    throw new ConfigError(names.policies, PASSED_EXPECTED, `header:${hidden.name}`, [index, 'by'])
+  }
   const plans = plansOf(table, fail, (plan, expected) => {
     throw new ConfigError(names.policies, expected, plan[1], [index, 'limits', plan[0]])
   })
   const tiers = plans?.limits[plans.byDefault]?.tiers ?? tiersOf(table, table.limits as string | undefined, fail)
   const allTiers = plans ? Object.values(plans.limits).flatMap((limits) => limits.tiers) : tiers
   const smallest = Math.min(...allTiers.map(({ limit }) => limit), table.burst ?? Number.POSITIVE_INFINITY)
-  const cost = costOf(table, fail)
+  const cost = costOf(table, defaults.isPassed, fail)
   const dearest = cost.kind === 'fixed' ? cost.units : cost.max
   const dearestKey = cost.kind === 'fixed' ? 'cost' : 'max_cost'
   if (dearest > smallest) fail(dearestKey, `at most the smallest limit of the policy, ${smallest}`)
@@ -192,7 +198,7 @@ function toldCost({ cost: tell }: PolicyDefaults, max: number): Cost | undefined
   return tell && { kind: 'application', tell, max }
 }
 
-function costOf({ cost = 1, max_cost }: PolicyTable, fail: Fail): Cost {
+function costOf({ cost = 1, max_cost }: PolicyTable, isPassed: IsPassed, fail: Fail): Cost {
   if (typeof cost === 'number') {
     if (max_cost !== undefined) fail('max_cost', 'cost = "header:<name>" with it')
     return { kind: 'fixed', units: cost }

@@ -1,6 +1,5 @@
 import * as v from 'valibot'
 import { ON_STORE_ERROR } from '../decide/decider.ts'
-import { isPassed, PASSED_EXPECTED } from '../gateway/passed-fields.ts'
 import { ALGORITHM_NAMES } from '../limit/algorithm-table.ts'
 import { MAX_AFTER } from '../limit/read-block.ts'
 import { COUNTS } from '../limit/rule.ts'
@@ -24,15 +23,6 @@ const header = v.pipe(
   parsed(HEADER_EXPECTED, parseHeaderSource),
   v.transform((name) => ({ header: name })),
 )
-/** A field that the API does not get to see identifies nobody to it. */
-const by = v.pipe(
-  v.string(BY_EXPECTED),
-  v.check(
-    (text) => parseBy(text)?.every((source) => source.kind !== 'header' || isPassed(source.name)) ?? true,
-    PASSED_EXPECTED,
-  ),
-  parsed(BY_EXPECTED, parseBy),
-)
 
 export const fold = matching(/^(?:lower|trim)(?: +(?:lower|trim))?$/, '"lower", "trim" or "lower trim"')
 const planName = matching(/^[\w-]{1,64}$/, 'the name of a plan, up to 64 letters, digits, "-" or "_"')
@@ -44,7 +34,7 @@ export const entries = {
   plan: v.optional(plan),
   default_plan: v.optional(planName),
   algorithm: v.optional(oneOf(...ALGORITHM_NAMES), 'sliding-window'),
-  by: v.optional(by),
+  by: v.optional(parsed(BY_EXPECTED, parseBy)),
   fold: v.optional(fold),
   match: v.optional(patternList),
   ignore_case: v.optional(v.boolean('true or false'), true),

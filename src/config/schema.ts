@@ -1,5 +1,6 @@
 /** Readers of single values. Each message says what was expected; `ConfigError` makes a line of it. */
 import * as v from 'valibot'
+import { canPass } from '../gateway/passed-fields.ts'
 import { LIMITS_EXPECTED, parseLimits } from '../limit/tiers.ts'
 import { parseClaimSource, parseHeaderSource } from '../request/identity/source.ts'
 import { type Pattern, parsePattern, patternExpected } from '../request/policy/pattern.ts'
@@ -77,6 +78,15 @@ export const httpUrl = parsed('an http or https URL without credentials, query o
 export const host = parsed('a host such as "admin.example.com"', (text) =>
   /^[a-z\d](?:[a-z\d.-]*[a-z\d])?(?::\d{1,5})?$/i.test(text) ? text.toLowerCase() : undefined,
 )
+
+/** Names of headers, in lower case. The gateway sets those about its own way by itself. */
+export const headerNames = parsed('names of headers, e.g. "X-Remote-User, CF-Pseudo-IPv4"', (text) => {
+  const names = text
+    .toLowerCase()
+    .split(/[\s,]+/)
+    .filter(Boolean)
+  return names.every((name) => canPass(name) && !/^x-forwarded-(?:for|host|proto)$/.test(name)) ? names : undefined
+})
 
 /** The URL of a REST endpoint, as its client takes it. */
 export const restUrl = v.pipe(

@@ -1,7 +1,7 @@
 import { HonoBase as Hono } from 'hono/hono-base'
 import type { Log } from '../decide/log.ts'
 import type { Observer } from '../http/observer.ts'
-import { ambiguousTarget, NOT_SERVED, noTarget, type Problem, problemResponse } from '../http/problem.ts'
+import { NOT_SERVED, problemResponse } from '../http/problem.ts'
 import { createProtect, type ProtectOptions } from '../http/protect.ts'
 import type { Dialect } from '../http/rate-limit-fields.ts'
 import { requestContext } from '../http/request-context.ts'
@@ -16,13 +16,15 @@ import { createPathReader, type Sign } from '../request/policy/request-path.ts'
 import { createTargetReader, type Target } from '../request/target.ts'
 import type { CallContext } from '../store/call-context.ts'
 import type { Store } from '../store/store.ts'
-import { createHealthReader, type Health, healthResponse } from './health.ts'
+import type { Reason } from './gateway-problem.ts'
+import type { Health } from './health.ts'
 import { isConnectionStray } from './hop-by-hop.ts'
 import { IncomingRequest } from './incoming-request.ts'
 import { OneRoute } from './one-route.ts'
+import { createPassedTest } from './passed-fields.ts'
 import { createProxy, type ProxyOptions } from './proxy.ts'
 import { ReceivedFields } from './received-fields.ts'
-import { hasPassed, loopDetected, viaName } from './via.ts'
+import { hasPassed, viaName } from './via.ts'
 
 /** How a gateway behaves. */
 export interface GatewayConfig extends LimiterConfig {
@@ -32,6 +34,8 @@ export interface GatewayConfig extends LimiterConfig {
   readonly upstreamTimeoutMs: number
   /** Added to requests that go to the upstream; undefined: nothing is. */
   readonly upstreamSecret: string | undefined
+  /** Names of headers that go on to the upstream although they claim an address, a user or a URL; in lower case. */
+  readonly forwardHeaders: readonly string[]
   /** What the upstream is known to keep as data in a path. */
   readonly literalInPaths: readonly Sign[]
   readonly dialect: Dialect
@@ -79,6 +83,9 @@ export interface OperatedGateway extends ComposedLimiter {
 /** Where the gateway itself answers; no spelling of it is asked of the upstream. */
 const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
 
+/** A host and port (RFC 9110 §7.2), as they occur: a name is of letters, digits, "-", "." and "_". */
+const HOST = /^(?:[\w.-]+|\[[\da-f:.]+\])(?::\d*)?$/i
+
 /** Puts the gateway together. Everything that does I/O is handed in. */
 export function createApp({
   config,
@@ -102,41 +109,52 @@ export function createApp({
   const observer = createObserver?.(composed)
   const protect = createProtect({ limiter, health, holdUntilEnd, dialect, ipv6Prefix, now, observer })
   const name = viaName(config)
-  const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, secret: config.upstreamSecret, name, log })
+  const isPassed = createPassedTest(config.forwardHeaders)
+  const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, secret: config.upstreamSecret, isPassed, name, log })
   const targetOf = createTargetReader(createPathReader(config.literalInPaths))
   const hasBasePath = upstreamUrl !== undefined && new URL(upstreamUrl).pathname !== '/'
-  const readHealth = createHealthReader(decider, now)
+  let readKnownHealth: (() => Promise<Health>) | undefined
+  const readHealth = async () => {
+    const { createHealthReader } = await import('./health.ts')
+    readKnownHealth ??= createHealthReader(decider, now)
+    return readKnownHealth()
+  }
   const operate = createOperate?.({ ...composed, governed, store, readHealth, now, log })
 
   // Routed by the canonical path, as policies are, so that no spelling of /_sluice reaches the upstream.
   const app = new Hono({ getPath: () => '/', router: new OneRoute() })
   app.all('/', async (c) => {
     const { raw } = c.req
-    const refuse = (response: Response) => {
+    const refuse = async (reason: Reason) => {
       observer?.undecided('bad_request', c.executionCtx)
-      return response
+      return (await import('./gateway-problem.ts')).gatewayProblem(reason)
     }
     const fields = ReceivedFields.of(raw.headers)
-    if (!fields) return refuse(problemResponse(TOO_MANY_FIELDS))
-    const request = new IncomingRequest(raw, fields)
+    if (!fields) return refuse('headers')
+    let request = new IncomingRequest(raw, fields)
+    if (/^TRAC[EK]$/.test(request.method)) return refuse('method')
     const target = targetOf(request.url)
-    if (typeof target === 'string') return refuse(noTarget(target))
+    if (typeof target === 'string') return refuse(target)
+    // An absolute target has a host of its own, beside which Host must still be one (RFC 9112 §3.2).
+    if (!HOST.test(target.host) || !HOST.test(fields.get('Host') ?? target.host)) return refuse('host')
     const { canonical, ambiguity } = target.path
     if (canonical === '/_sluice/health' && /^(?:GET|HEAD)$/.test(request.method)) {
-      return healthResponse(await readHealth())
+      return (await import('./health.ts')).healthResponse(await readHealth())
     }
     const context = requestContext((work) => c.executionCtx.waitUntil(work), log)
     if (canonical === '/_sluice' || canonical.startsWith('/_sluice/')) {
       return (await operate?.(raw, target, context)) ?? problemResponse(NOT_SERVED)
     }
     if (ambiguity && ((hasBasePath && ambiguity.mayGoUp) || OWN_PATH.test(ambiguity.decoded))) {
-      return refuse(ambiguousTarget())
+      return refuse('ambiguous')
     }
-    if (isConnectionStray(fields)) {
-      const detail = 'The field Connection names a field that is not about the connection, or too many.'
-      return refuse(problemResponse({ status: 400, title: 'Bad Request', detail }))
+    if (isConnectionStray(fields)) return refuse('connection')
+    if (hasPassed(fields.get('Via'), name)) return refuse('loop')
+    if (request.method === 'OPTIONS' && fields.has('Max-Forwards')) {
+      const counted = (await import('./max-forwards.ts')).countDown(request)
+      if (counted instanceof Response) return counted
+      request = counted
     }
-    if (hasPassed(fields.get('Via'), name)) return refuse(loopDetected())
     try {
       return await protect(request, target.path, context, {
         next: (_, signal) => proxy(request, target, context.deadlines, signal),
@@ -146,16 +164,9 @@ export function createApp({
       context.deadlines.end()
     }
   })
-  app.onError((error) => {
+  app.onError(async (error) => {
     log('error', { event: 'unexpected_error', error: error.name })
-    const detail = 'The gateway failed on this request.'
-    return problemResponse({ status: 500, title: 'Internal Server Error', detail })
+    return (await import('./gateway-problem.ts')).gatewayProblem('failed')
   })
   return app
-}
-
-const TOO_MANY_FIELDS: Problem = {
-  status: 431,
-  title: 'Request Header Fields Too Large',
-  detail: 'The request has too many fields.',
 }

@@ -1,32 +1,48 @@
 import { HOP_BY_HOP } from './hop-by-hop.ts'
 
 /**
- * What a client says about the way it came, and about the URL that it asked for, cannot be checked: it is replaced, not
- * continued. Because of some of these fields, an API would serve another path than the one that policies were matched
- * on, or take the client for another one. `Proxy` becomes HTTP_PROXY in CGI (CVE-2016-5385).
+ * What a client claims about its address, its user, the way it came and the URL that it asked for cannot be checked: it
+ * is replaced, not continued. Because of some of these headers, an API would serve another path than the one that
+ * policies were matched on, skip checks of its own (CVE-2025-29927), or take the client for another one. `Proxy`
+ * becomes HTTP_PROXY in CGI (CVE-2016-5385). Proxies make up names by the same few patterns, so they are told by
+ * prefix and kind. Clients of their own accord send `X-HTTP-Method…` and `X-Middleware-Prefetch`.
  */
-const CLAIMS = [
-  ...['forwarded', 'forwarded-for', 'client-ip', 'true-client-ip', 'fastly-client-ip', 'x-azure-clientip'],
-  ...['x-client-ip', 'x-cluster-client-ip', 'x-originating-ip', 'x-proxyuser-ip', 'x-real-ip', 'x-real-port'],
-  ...['x-remote-addr', 'x-remote-ip', 'cf-worker', 'front-end-https', 'x-host', 'x-http-host-override', 'proxy'],
-  ...['script-name', 'x-scheme', 'x-script-name', 'x-url-scheme'],
-]
+const CLAIM = new RegExp(
+  [
+    '^(?:x-)?(?:forwarded|original-|rewrite-|envoy-|proxy|http-(?!method)|middleware-(?!prefetch$)|invoke-|matched-path|accel-|sendfile-|(?:url-)?scheme$|script-name|wl-|consumer-(?:custom|group|id|user))',
+    '^(?:x-host|cf-worker|front-end-https$)',
+    '(?:^|-)(?:request|override)-ur[il]$',
+    '(?:^|-|client|real|remote|socket|source|user)ip(?:v?[46])?$',
+    '(?:^|-)(?:client|ip|peer|source)-?(?:addr(?:ess)?|host|port)$',
+    '^(?:x-)?(?:real|remote|webauth|authenticated|auth-request|userinfo|ssl)(?:-|$)',
+    '(?:^|-)(?:auth|logon|sso)-?user(?:name)?$',
+    '-(?:authenticated|client-principal|iap|mtls|oidc)(?:-|$)',
+    '(?:^|-)client-?(?:cert|dn|ssl|tls|verify)',
+  ].join('|'),
+)
 
-/** The field by which the API knows this gateway, if it has a secret for it. */
+/** The header by which the API knows this gateway, if it has a secret for it. */
 export const SECRET_FIELD = 'sluice-secret'
-
-const DROPPED: ReadonlySet<string> = new Set([...HOP_BY_HOP, ...CLAIMS, SECRET_FIELD])
 
 /**
  * Letters, digits and "-" only, as in nginx by default: CGI and what descends from it (PHP, WSGI, Rack) write
  * `X_API_KEY` and `X-API-Key` alike, so one could pass for the other.
  */
-const PASSED = /^(?!x-forwarded|x-original-|x-rewrite-|x-envoy-)[a-z\d-]+$/
+const FORM = /^[a-z\d-]+$/
 
 export const PASSED_EXPECTED =
   'header fields that go on to the API: of letters, digits and "-", and none that a proxy replaces (X-Forwarded-… and the like)'
 
-/** Whether a field of a request goes on to the API. @param name in lower case */
-export function isPassed(name: string): boolean {
-  return PASSED.test(name) && !DROPPED.has(name)
+/** @param name in lower case */
+export type IsPassed = (name: string) => boolean
+
+/** Whether a header of a request can be forwarded at all, and does not stand for what the gateway itself says. */
+export const canPass: IsPassed = (name) => FORM.test(name) && !HOP_BY_HOP.has(name) && name !== SECRET_FIELD
+
+/**
+ * Makes the test for the headers of a request that go on to the API.
+ * @param claims that are forwarded all the same, in lower case
+ */
+export function createPassedTest(claims: readonly string[]): IsPassed {
+  return (name) => canPass(name) && (name === 'cf-connecting-ip' || claims.includes(name) || !CLAIM.test(name))
 }

@@ -1,11 +1,11 @@
 import type { Log } from '../decide/log.ts'
-import { problemResponse } from '../http/problem.ts'
 import { unanswered } from '../http/unanswered.ts'
 import type { Target } from '../request/target.ts'
 import { type Deadlines, TOO_LATE } from '../store/deadlines.ts'
+import type { Reason } from './gateway-problem.ts'
 import { removeHopByHop } from './hop-by-hop.ts'
 import type { IncomingRequest } from './incoming-request.ts'
-import { isPassed, SECRET_FIELD } from './passed-fields.ts'
+import { type IsPassed, SECRET_FIELD } from './passed-fields.ts'
 
 export interface ProxyOptions {
   /** Origin and base path, without a trailing slash; undefined to keep the request's own URL (service binding). */
@@ -15,6 +15,8 @@ export interface ProxyOptions {
   readonly fetch: (request: Request | string, init: RequestInit) => Promise<Response>
   /** Tells the upstream that a request comes from here; undefined: nothing does. */
   readonly secret: string | undefined
+  /** Tells the headers that go on to the upstream. */
+  readonly isPassed: IsPassed
   /** How this deployment enters itself in `Via`. */
   readonly name: string
   readonly log: Log
@@ -32,26 +34,28 @@ export type ProxyHandler = (
  * Makes the proxy: method, path, query, body, cookies, redirects and WebSockets pass as they are, both bodies as
  * streams. An upstream out of reach is a 502, one that does not begin to answer in time a 504.
  */
-export function createProxy({ upstreamUrl, timeoutMs, fetch, secret, name, log }: ProxyOptions): ProxyHandler {
+export function createProxy({
+  upstreamUrl,
+  timeoutMs,
+  fetch,
+  secret,
+  isPassed,
+  name,
+  log,
+}: ProxyOptions): ProxyHandler {
   return async function proxy(request, target, deadlines, signal) {
     const url = upstreamUrl === undefined ? request.url : upstreamUrl + target.pathAndQuery
-    const headers = toUpstream(request, target, name)
+    const headers = toUpstream(request, target, name, isPassed)
     if (secret !== undefined) headers.set(SECRET_FIELD, secret)
     try {
       const response = await deadlines.within(timeoutMs, send(request, url, headers, signal))
       if (response !== TOO_LATE) return toClient(response)
       log('error', { event: 'upstream_timeout', timeoutMs })
-      const detail = 'The API behind this gateway did not answer in time.'
-      return unanswered(problemResponse({ status: 504, title: 'Gateway Timeout', detail }))
+      return withoutAnswer('upstream-timeout')
     } catch (error) {
-      if (request.signal.aborted) {
-        // Nobody reads this; it says that the upstream is not to blame.
-        const detail = 'The client went away.'
-        return unanswered(problemResponse({ status: 499, title: 'Client Closed Request', detail }))
-      }
+      if (request.signal.aborted) return withoutAnswer('client-gone')
       log('error', { event: 'upstream_unreachable', error: error instanceof Error ? error.name : 'unknown' })
-      const detail = 'The API behind this gateway could not be reached.'
-      return unanswered(problemResponse({ status: 502, title: 'Bad Gateway', detail }))
+      return withoutAnswer('unreachable')
     }
   }
 
@@ -70,7 +74,16 @@ export function createProxy({ upstreamUrl, timeoutMs, fetch, secret, name, log }
   }
 }
 
-function toUpstream({ headers: received }: IncomingRequest, { host, scheme }: Target, name: string): Headers {
+async function withoutAnswer(reason: Reason): Promise<Response> {
+  return unanswered((await import('./gateway-problem.ts')).gatewayProblem(reason))
+}
+
+function toUpstream(
+  { headers: received }: IncomingRequest,
+  { host, scheme }: Target,
+  name: string,
+  isPassed: IsPassed,
+): Headers {
   const headers = new Headers(received.raw)
   // Only names: reading a value costs as much again. Fields that Connection names need no check: a request that names
   // one of these was refused.

@@ -10,7 +10,7 @@ export class ReceivedFields implements Pick<Headers, 'get' | 'has'> {
   readonly names: ReadonlySet<string>
   readonly raw: Headers
 
-  private constructor(raw: Headers, names: ReadonlySet<string>) {
+  constructor(raw: Headers, names: ReadonlySet<string>) {
     this.raw = raw
     this.names = names
   }

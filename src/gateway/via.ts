@@ -1,4 +1,3 @@
-import { problemResponse } from '../http/problem.ts'
 import { createDigest } from '../request/identity/digest.ts'
 
 const ID_CHARACTERS = 8
@@ -24,10 +23,4 @@ export function hasPassed(via: string | null, name: string): boolean {
   const text = via?.toLowerCase()
   // Even if only a comment names it: a request that claims to have been here may have been.
   return text?.includes(name) === true && text.split(/[\s,()]+/).includes(name)
-}
-
-/** For a request that its upstream has sent back here (RFC 5842 §7.2), and that would go round forever. */
-export function loopDetected(): Response {
-  const detail = 'This request has passed this gateway before: the API behind it leads back to it.'
-  return problemResponse({ status: 508, title: 'Loop Detected', detail })
 }

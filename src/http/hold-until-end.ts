@@ -1,23 +1,36 @@
 import type { Hold } from '../decide/hold.ts'
+import type { Limiter } from '../limiter/limiter.ts'
+import type { RequestPath } from '../request/policy/request-path.ts'
+import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../store/call-context.ts'
+import { Deadlines } from '../store/deadlines.ts'
 import { joinWebSockets } from './join-web-sockets.ts'
 
 export type HoldUntilEnd = typeof holdUntilEnd
 
+/** RFC 6455 §7.4.1. */
+const POLICY_VIOLATION = 1008
+
 /**
  * Keeps a request's slots until its response has ended, was cancelled or broke off; a WebSocket's until its client has
- * closed it or is gone.
+ * closed it or is gone. When the slots of a WebSocket are renewed, a caller that would no longer be admitted for what it
+ * is (a block, a penalty, a token that no longer counts) is closed with 1008.
  * @param request its signal is aborted when the client has gone away
  * @param now milliseconds since the Unix epoch
  */
 export function holdUntilEnd(
   response: Response,
   hold: Hold,
-  request: Pick<Request, 'method' | 'signal'>,
+  request: ReceivedRequest & Pick<Request, 'signal'>,
   context: CallContext,
   now: () => number,
+  limiter: Pick<Limiter, 'ask' | 'charge'>,
+  path: RequestPath,
 ): Response {
-  if (response.webSocket) return holdWebSocket(response, response.webSocket, hold, context, now)
+  if (response.webSocket) {
+    const isRefused = () => isRefusedNow(limiter, request, path, context)
+    return holdWebSocket(response, response.webSocket, hold, context, now, isRefused)
+  }
   // The body of a response to HEAD is never read.
   if (!response.body || request.method === 'HEAD') {
     context.waitUntil(hold.release())
@@ -47,9 +60,17 @@ function holdWebSocket(
   hold: Hold,
   context: CallContext,
   now: () => number,
+  isRefused: () => Promise<boolean>,
 ): Response {
   const { 0: outgoing, 1: client } = new WebSocketPair()
-  const renewal = setInterval(() => context.waitUntil(hold.renew()), hold.deadlineMs / 3)
+  const endIfRefused = async () => {
+    if (!(await isRefused())) return
+    for (const side of [client, upstream]) side.close(POLICY_VIOLATION, 'No longer admitted')
+  }
+  const renewal = setInterval(() => {
+    context.waitUntil(hold.renew())
+    context.waitUntil(endIfRefused())
+  }, hold.deadlineMs / 3)
   let isHeld = true
   const onEnd = () => {
     if (!isHeld) return
@@ -59,4 +80,20 @@ function holdWebSocket(
   }
   joinWebSockets({ upstream, client, now, onEnd })
   return new Response(null, { status: 101, webSocket: outgoing, headers: response.headers })
+}
+
+/** Whether the caller would be refused for what it is or has done before, and not only because a limit is used up. */
+async function isRefusedNow(
+  limiter: Pick<Limiter, 'ask' | 'charge'>,
+  request: ReceivedRequest,
+  path: RequestPath,
+  { waitUntil }: CallContext,
+): Promise<boolean> {
+  // A new context: tokens are verified once in each, and the deadlines of the request are over.
+  const context: CallContext = { waitUntil, deadlines: Deadlines.ofOne() }
+  const asked = await limiter.ask(request, path, context)
+  if ('kind' in asked) return asked.kind === 'blocked' || asked.kind === 'unidentified'
+  if (!asked.some(({ rule }) => rule.block)) return false
+  const verdict = await limiter.charge(asked, context, { mode: 'peek', permits: 1 })
+  return verdict.kind === 'limited' && verdict.violated.some(({ blockedMs }) => blockedMs !== undefined)
 }

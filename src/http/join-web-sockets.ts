@@ -1,10 +1,5 @@
-/**
- * At most about twice this may wait for a side that reads nothing: a message is sent if no more than this is ahead of
- * it, and the runtime takes messages of at most this size.
- */
-const AHEAD_BYTES = 32 * 2 ** 20
-/** The least that each side is assumed to receive: 2 Mbit/s. */
-const RECEIVED_BYTES_PER_MS = (256 * 2 ** 10) / 1_000
+import { Buffer } from 'node:buffer'
+import { Backlog } from './backlog.ts'
 
 /** RFC 6455 §7.4.1 and the registry it founded. */
 const GOING_AWAY = 1001
@@ -25,10 +20,8 @@ export interface JoinedSides {
 }
 
 /**
- * Sends each message of one side to the other as it is, text or binary, and the end with its code and reason.
- *
- * This runtime's `send` queues without a bound, and nothing tells what was received. So each side is assumed to receive
- * 256 KiB/s, and if more than 32 MiB are then still ahead of a message, both sides are closed with 1013.
+ * Sends each message of one side to the other as it is, text or binary, and the end with its code and reason. If too
+ * much is ahead of a message, for its side or in the isolate, both sides are closed with 1013.
  */
 export function joinWebSockets({ upstream, client, now, onEnd }: JoinedSides): void {
   for (const side of [upstream, client]) {
@@ -44,20 +37,16 @@ export function joinWebSockets({ upstream, client, now, onEnd }: JoinedSides): v
 
 /** @param lost the code for `to` if `from` breaks off without one */
 function connect(from: WebSocket, to: WebSocket, lost: number, now: () => number): void {
-  let aheadBytes = 0
-  let countedAt = now()
+  const backlog = new Backlog(now())
   from.addEventListener('message', ({ data }) => {
     if (to.readyState !== WebSocket.READY_STATE_OPEN) return
-    const at = now()
-    aheadBytes = Math.max(0, aheadBytes - (at - countedAt) * RECEIVED_BYTES_PER_MS)
-    countedAt = at
-    if (aheadBytes > AHEAD_BYTES) {
-      for (const side of [from, to]) side.close(TRY_AGAIN_LATER, 'More was sent than is received')
+    if (backlog.add(typeof data === 'string' ? Buffer.byteLength(data) : data.byteLength, now())) {
+      to.send(data)
       return
     }
-    aheadBytes += typeof data === 'string' ? data.length : data.byteLength
-    to.send(data)
+    for (const side of [from, to]) side.close(TRY_AGAIN_LATER, 'More was sent than is received')
   })
+  for (const event of ['close', 'error'] as const) to.addEventListener(event, () => backlog.remove())
   from.addEventListener('close', ({ code, reason }) => {
     // Neither may be sent: one stands for a close without a code, the other for an end without a close.
     if (code === NO_STATUS) to.close()

@@ -1,5 +1,3 @@
-import type { NoTarget } from '../request/target.ts'
-
 /** The registered problem types of draft-ietf-httpapi-ratelimit-headers-11, §6. */
 const REGISTRY = 'https://iana.org/assignments/http-problem-types'
 export const QUOTA_EXCEEDED = `${REGISTRY}#quota-exceeded`
@@ -34,16 +32,6 @@ export function ambiguousTarget(): Response {
       'The path of this request can be read in more than one way. Write it without doubled slashes, without ";", and ' +
       'without escaped slashes, backslashes, control characters, "%", "?" and "#".',
   })
-}
-
-/** For a request of which nobody can say what it asks for. */
-export function noTarget(reason: NoTarget): Response {
-  return problemResponse(NO_TARGET[reason])
-}
-
-const NO_TARGET: Readonly<Record<NoTarget, Problem>> = {
-  malformed: { status: 400, title: 'Bad Request', detail: 'Target and Host of the request make no URL.' },
-  'too-long': { status: 414, title: 'URI Too Long', detail: 'The URL of the request is too long.' },
 }
 
 /** For a path of the gateway's own, where nothing is. */

@@ -12,7 +12,7 @@ import type { Dialect } from './rate-limit-fields.ts'
 import { refusal } from './refusal.ts'
 
 export interface ProtectOptions {
-  readonly limiter: Pick<Limiter, 'decide'>
+  readonly limiter: Pick<Limiter, 'decide' | 'ask' | 'charge'>
   /** Undefined: what answers is not watched. */
   readonly health: UpstreamHealth | undefined
   /** Undefined: no policy can make a request hold slots. */
@@ -69,7 +69,7 @@ export function createProtect(options: ProtectOptions): Protect {
     if (observed) observer?.decided(observed, context)
     const answered =
       verdict.kind === 'admitted'
-        ? await goOn(request, verdict, context, answers)
+        ? await goOn(request, path, verdict, context, answers)
         : { response: await (answers.refuse ?? refusal)(verdict), verdict }
     if (observed && verdict.kind === 'admitted') observer?.answered(observed, answered.response.status, context)
     tellLimits(answered.response.headers, answered.verdict, dialect, now)
@@ -78,6 +78,7 @@ export function createProtect(options: ProtectOptions): Protect {
 
   async function goOn(
     request: AbortableRequest,
+    path: RequestPath,
     verdict: Admitted,
     context: CallContext,
     answers: Answers,
@@ -85,13 +86,14 @@ export function createProtect(options: ProtectOptions): Protect {
     // If the client goes away, the platform ends a request and all that belongs to it.
     if (!isAwaited(verdict, health)) return { response: await answers.next(verdict), verdict }
     // This must not end then: what was taken must be given back, and what was begun must be counted to its end.
-    const answered = followUp(request, verdict, context, answers)
+    const answered = followUp(request, path, verdict, context, answers)
     context.waitUntil(answered)
     return answered
   }
 
   async function followUp(
     request: AbortableRequest,
+    path: RequestPath,
     verdict: Admitted,
     context: CallContext,
     answers: Answers,
@@ -105,7 +107,10 @@ export function createProtect(options: ProtectOptions): Protect {
       // Nobody reads the body, so the sender may stop.
       if (failures && request.signal.aborted) context.waitUntil(response.body?.cancel() ?? Promise.resolve())
       return {
-        response: told.hold && holdUntilEnd ? holdUntilEnd(response, told.hold, request, context, now) : response,
+        response:
+          told.hold && holdUntilEnd
+            ? holdUntilEnd(response, told.hold, request, context, now, limiter, path)
+            : response,
         verdict: told,
       }
     } catch (error) {

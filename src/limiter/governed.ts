@@ -33,7 +33,7 @@ export interface RulesState {
 /** Limits that operators change without a deploy. */
 export interface Governed {
   /** Follows the rules. */
-  readonly limiter: Pick<Limiter, 'decide'>
+  readonly limiter: Pick<Limiter, 'decide' | 'ask' | 'charge'>
   /** Where the rules are. */
   readonly documents: Documents
   /** Where it is noted what was done about single callers. */

@@ -1,4 +1,4 @@
-import { type Decided, type Decider, isCharged } from '../decide/decider.ts'
+import { type Asking, type Decided, type Decider, isCharged } from '../decide/decider.ts'
 import type { Log } from '../decide/log.ts'
 import { listOf } from '../limit/list-of.ts'
 import { usable } from '../limit/penalize.ts'
@@ -110,9 +110,10 @@ export class Limiter {
     return ordered
   }
 
-  async charge(charges: readonly Charge[], context: CallContext): Promise<Verdict> {
+  /** @param asking one permit if left out */
+  async charge(charges: readonly Charge[], context: CallContext, asking?: Asking): Promise<Verdict> {
     const asked = listOf(charges, ({ match, rule }) => ({ rule, onStoreError: match.policy.onStoreError }))
-    const decided = await this.#decider.decide(asked, context)
+    const decided = await this.#decider.decide(asked, context, asking)
     const verdict = this.#verdict(charges, decided, context)
     return decided.degraded === undefined ? verdict : { ...verdict, degraded: decided.degraded }
   }

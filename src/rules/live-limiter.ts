@@ -3,7 +3,7 @@ import type { Log } from '../decide/log.ts'
 import { ALGORITHMS } from '../limit/algorithm-table.ts'
 import type { ComposedLimiter, LimiterConfig } from '../limiter/compose-limiter.ts'
 import type { RulesState, WatchShadow } from '../limiter/governed.ts'
-import { type Beside, Limiter } from '../limiter/limiter.ts'
+import { type Beside, type Charge, Limiter } from '../limiter/limiter.ts'
 import type { Blocked } from '../limiter/orders.ts'
 import type { Verdict } from '../limiter/verdict.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
@@ -59,7 +59,7 @@ interface Arrival extends Pick<Beside, 'findings'> {
 }
 
 /** A limiter that follows the rules as they are written, between requests. */
-export class LiveLimiter implements Pick<Limiter, 'decide'> {
+export class LiveLimiter implements Pick<Limiter, 'decide' | 'ask' | 'charge'> {
   readonly #options: LiveLimiterOptions
   #inForce: InForce
   /** That of the newest rules, which may be wrong. */
@@ -97,15 +97,39 @@ export class LiveLimiter implements Pick<Limiter, 'decide'> {
   ): Promise<Verdict> {
     const nowMs = this.#options.now()
     const asked = { request, path, context, findings, nowMs }
-    if (this.#isDue(nowMs)) {
-      const reading = this.#read(nowMs)
-      const { documents } = this.#options
-      if (documents.afterRead) context.waitUntil(reading.then(() => documents.afterRead?.()))
+    const reading = this.#refresh(nowMs, context)
+    if (reading) {
       // Nobody has read them for so long that a change may have been in force elsewhere for a while.
       if (this.#mustWait(nowMs)) return reading.then(() => this.#decideBy(asked))
       context.waitUntil(reading)
     }
     return this.#decideBy(asked)
+  }
+
+  /** What is to be charged for a request by the newest rules; policies in shadow are not asked. */
+  async ask(
+    request: ReceivedRequest,
+    path: RequestPath,
+    context: Pick<CallContext, 'waitUntil'>,
+  ): Promise<readonly Charge[] | Verdict> {
+    const nowMs = this.#options.now()
+    await this.#refresh(nowMs, context)
+    const { rulebook, limiter } = this.#inForce
+    const orders = this.#ordersOf(await rulebook?.ordersFor(request, nowMs, context))
+    return orders && 'kind' in orders ? orders : limiter.ask(request, path, context, { orders })
+  }
+
+  charge(...asked: Parameters<Limiter['charge']>): Promise<Verdict> {
+    return this.#inForce.limiter.charge(...asked)
+  }
+
+  /** @returns undefined if the rules need not be read yet */
+  #refresh(nowMs: number, context: Pick<CallContext, 'waitUntil'>): Promise<void> | undefined {
+    if (!this.#isDue(nowMs)) return undefined
+    const reading = this.#read(nowMs)
+    const { documents } = this.#options
+    if (documents.afterRead) context.waitUntil(reading.then(() => documents.afterRead?.()))
+    return reading
   }
 
   #decideBy(asked: Arrival): Promise<Verdict> {

@@ -3,10 +3,13 @@ import type { AddressInfo } from 'node:net'
 import { createServer } from 'node:net'
 import { buffer, text } from 'node:stream/consumers'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
+import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
 import { type DirectGateway, type DirectGatewayOptions, startDirectGateway } from '../support/direct-gateway.ts'
 import { type Answer, json, openRequest, responseTo, type Sent, send } from '../support/http-client.ts'
+import { expectProperty } from '../support/property.ts'
+import { exchange, statusesOf } from '../support/raw-http.ts'
 import { type SteeredUpstream, startSteeredUpstream } from '../support/steered-upstream.ts'
 
 let upstream: SteeredUpstream
@@ -199,6 +202,72 @@ describe('a request', () => {
       'x-forwarded-proto': 'http',
       'x-forwarded-host': gateway.url.host,
     })
+  })
+})
+
+describe('TRACE', () => {
+  const path = fc.constantFrom('/', '/x?y=1', '/_sluice/health', '/_sluice/admin/status', '/%2F', '*')
+  const method = fc.constantFrom('TRACE', 'TRACK', 'trace', 'Track')
+  const field = fc.constantFrom(
+    ...['Max-Forwards: 0', 'Max-Forwards: 5', 'X-HTTP-Method-Override: GET', 'Connection: X-A', 'Cookie: a=1'],
+    ...['Content-Length: 0', 'Host: h', 'Expect: 100-continue', 'Upgrade: websocket'],
+  )
+
+  test('and its like are never forwarded', async () => {
+    const before = upstream.requests
+    await expectProperty(
+      fc.asyncProperty(method, path, fc.uniqueArray(field, { maxLength: 3 }), async (method, path, fields) => {
+        const host = fields.some((line) => line.startsWith('Host')) ? [] : ['Host: gateway.example']
+        const head = [`${method} ${path} HTTP/1.1`, ...host, ...fields, 'Connection: close', '', ''].join('\r\n')
+        const answer = await exchange(gateway.url, head)
+        // What is no method of HTTP to the runtime is answered by it.
+        expect(statusesOf(answer).at(-1)).toBe(method === 'TRACE' ? 405 : 501)
+        if (method === 'TRACE') expect(answer).toMatch(/^Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r$/m)
+      }),
+      100,
+    )
+    expect(upstream.requests).toBe(before)
+  })
+
+  test('is a problem like other refusals', async () => {
+    expectProblem(await send(gateway.url, { method: 'TRACE' }), 405, 'Method Not Allowed')
+  })
+})
+
+// RFC 9110 §7.6.2.
+describe('Max-Forwards', () => {
+  const options = (value: string | string[], method = 'OPTIONS') => ({ method, headers: { 'Max-Forwards': value } })
+
+  test.each(['0', '00', '0000000000000000000000000'])('of %s ends OPTIONS here', async (value) => {
+    const before = upstream.requests
+    const answer = await send(gateway.url, options(value))
+    expect([answer.status, answer.headers.allow]).toEqual([204, 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'])
+    expect(upstream.requests).toBe(before)
+  })
+
+  test.each([
+    ['1', '0'],
+    ['007', '6'],
+    ['256', '255'],
+    ['99999999999999999999999', '255'],
+  ])('of %s is forwarded as %s', async (value, forwarded) => {
+    const { method, headers } = await passed({ ...options(value), body: 'x' })
+    expect([method, headers['max-forwards']]).toEqual(['OPTIONS', forwarded])
+  })
+
+  test.each(['', 'x', '-1', '0x0', '1.5', '0, 5', '0;a'])('that is no number is not forwarded: %j', async (value) => {
+    expect((await passed(options(value))).headers).not.toHaveProperty('max-forwards')
+  })
+
+  test('means nothing with other methods', async () => {
+    expect((await passed(options('0', 'GET'))).headers['max-forwards']).toBe('0')
+  })
+
+  test('changes nothing else of a request', async () => {
+    const headers = { 'X-A': '1', 'Max-Forwards': '3', 'CF-Connecting-IP': '203.0.113.7', 'Content-Length': '6' }
+    const { body, headers: received } = await passed({ method: 'OPTIONS', path: '/x', headers, body: 'a body' })
+    expect(body).toBe('a body')
+    expect(received).toMatchObject({ 'x-a': '1', 'x-forwarded-for': '203.0.113.7', 'max-forwards': '2' })
   })
 })
 

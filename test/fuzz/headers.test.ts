@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
 import { isConnectionStray, removeHopByHop } from '../../src/gateway/hop-by-hop.ts'
+import { canPass, createPassedTest } from '../../src/gateway/passed-fields.ts'
 import { hasPassed } from '../../src/gateway/via.ts'
 import { callerAddress } from '../../src/request/identity/address.ts'
 import { readAuthorization } from '../../src/request/identity/authorization.ts'
@@ -172,6 +173,105 @@ describe('removeHopByHop()', () => {
       headers.delete('connection')
       expect([...headers.keys()].sort()).toEqual(expected.sort())
     }),
+  )
+})
+
+describe('createPassedTest()', () => {
+  const isPassed = createPassedTest([])
+  const pick = (...names: readonly string[]) => fc.constantFrom(...names)
+  const join = (...parts: readonly fc.Arbitrary<string>[]) =>
+    fc.tuple(...parts).map((names) => names.filter(Boolean).join('-'))
+  const vendor = pick('', 'x', 'wl-proxy', 'fly', 'x-acme', 'x-azure', 'fastly', 'cf-pseudo', 'x-original', 'proxy')
+  const peer = pick('client', 'true-client', 'cluster-client', 'real', 'remote', 'connecting', 'source', 'user', 'peer')
+  const rest = pick('', 'id', 'email', 'name', 'groups', 'x5', 'preferred-username')
+
+  const address = join(vendor, peer, pick('ip', 'ipv4', 'ipv6', 'ip4')).filter((name) => name !== 'cf-connecting-ip')
+  const joined = join(pick('x', 'x-azure', ''), pick('clientip', 'remoteip', 'sourceip', 'client-addr', 'peer-address'))
+  const user = join(
+    pick('', 'x'),
+    pick('remote-user', 'auth-request', 'webauth-user', 'authenticated-user', 'auth-user', 'logon-user', 'sso-user'),
+  )
+  const userOfVendor = join(
+    pick('x-goog-authenticated-user', 'cf-access-authenticated-user', 'x-ms-client-principal', 'x-amzn-oidc'),
+    rest.filter(Boolean),
+  )
+  const certificate = join(
+    pick('ssl-client', 'x-ssl-client', 'x-client-cert', 'client-cert', 'x-amzn-mtls-clientcert', 'x-client-verify'),
+    pick('', 'dn', 'serial', 's-dn', 'chain'),
+  )
+  const way = join(
+    pick(
+      'x-forwarded',
+      'forwarded',
+      'x-original',
+      'x-rewrite',
+      'x-envoy',
+      'x-http',
+      'proxy',
+      'x-proxy',
+      'x-middleware',
+    ),
+    pick('url', 'uri', 'path', 'host', 'destinationurl', 'subrequest', 'rewrite', 'for', 'proto'),
+  )
+  const listed = pick(
+    ...[
+      'wl-proxy-client-ip',
+      'proxy-client-ip',
+      'x-true-client-ip',
+      'true-client-ip',
+      'fly-client-ip',
+      'cf-pseudo-ipv4',
+    ],
+    ...['remote-user', 'x-remote-user', 'x-auth-request-user', 'x-auth-request-email', 'x-webauth-user', 'x-real-ip'],
+    ...['ssl-client-cert', 'ssl-client-s-dn', 'x-http-destinationurl', 'x-middleware-subrequest', 'x-scheme', 'x-host'],
+    ...['x-originating-ip', 'x-proxyuser-ip', 'x-remote-addr', 'x-real-port', 'cf-worker', 'front-end-https', 'proxy'],
+    ...[
+      'x-http-host-override',
+      'script-name',
+      'x-script-name',
+      'x-url-scheme',
+      'x-azure-clientip',
+      'cf-connecting-ipv6',
+    ],
+    ...['client-ip', 'ip', 'x-ip', 'x-userinfo', 'x-consumer-username', 'x-request-uri', 'x-sendfile-type'],
+  )
+  const claim = fc.oneof(address, joined, user, userOfVendor, certificate, way, listed)
+
+  fuzz(
+    'createPassedTest() drops what claims an address, a user, a certificate, a way or a URL, unless it is let through',
+    1_000,
+    fc.property(claim, (name) => {
+      expect([name, isPassed(name)]).toEqual([name, false])
+      expect(createPassedTest(['x-a', name])(name)).toBe(canPass(name))
+    }),
+  )
+
+  test('createPassedTest() passes what clients and Cloudflare send for the API', () => {
+    const names = [
+      ...['accept', 'accept-language', 'authorization', 'content-type', 'cookie', 'host', 'origin', 'referer', 'via'],
+      ...['user-agent', 'if-none-match', 'range', 'destination', 'depth', 'dpop', 'expect', 'prefer', 'max-forwards'],
+      ...['idempotency-key', 'traceparent', 'x-request-id', 'x-correlation-id', 'x-amzn-trace-id', 'x-csrf-token'],
+      ...['x-api-key', 'x-auth-token', 'x-auth-key', 'x-auth-email', 'x-user-id', 'x-account-name', 'x-requested-with'],
+      ...['x-client-id', 'x-client-version', 'x-client-secret', 'x-client-name', 'x-zip', 'x-tip', 'x-membership'],
+      ...['x-shipping-address', 'x-ship-address', 'x-email-address', 'x-user', 'x-username', 'x-realm', 'x-remotely'],
+      ...['x-http-method', 'x-http-method-override', 'x-method-override', 'x-middleware-prefetch', 'x-nextjs-data'],
+      ...['cf-connecting-ip', 'cf-ray', 'cf-ipcountry', 'cf-visitor', 'cf-access-jwt-assertion', 'cf-access-client-id'],
+      ...['cf-access-client-secret', 'x-ghost', 'sec-websocket-key', 'sec-fetch-site'],
+      ...['upgrade-insecure-requests', 'x-hasura-admin-secret', 'x-authorization', 'x-authentication', 'authenticate'],
+    ]
+    expect(names.filter((name) => !isPassed(name))).toEqual([])
+  })
+
+  fuzz(
+    'createPassedTest() lets through by name neither what is about one connection nor what could be another name',
+    200,
+    fc.property(
+      fc.oneof(fc.string(), pick('te', 'upgrade', 'sluice-secret', 'x_remote_user', 'x.a', 'X-A')),
+      (name) => {
+        const isName = /^[a-z\d-]+$/.test(name) && !/^(?:te|trailer|upgrade|connection|sluice-secret)$/.test(name)
+        expect(createPassedTest([name])(name)).toBe(isName && canPass(name))
+      },
+    ),
   )
 })
 

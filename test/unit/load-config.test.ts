@@ -49,6 +49,7 @@ test('loadConfig() has a default for everything but the upstream', () => {
     statistics: { isOn: false, logShare: 0, label: undefined },
     store: 'memory',
     upstreamSecret: undefined,
+    forwardHeaders: [],
     redis: undefined,
     jwt: undefined,
     policies: [
@@ -337,8 +338,16 @@ test.each<[string, Environment]>([
   [`POLICIES[0].limits: expected ${LIMITS}, got "5 per minute"`, withPolicy({ name: 'a', limits: '5 per minute' })],
   [`POLICIES[0].algorithm: expected ${ALGORITHMS}, got "leaky"`, withPolicy({ ...A, algorithm: 'leaky' })],
   [`POLICIES[0].by: expected ${BY}, got "cookies:sid"`, withPolicy({ ...A, by: 'cookies:sid' })],
-  [`POLICIES[0].by: expected ${PASSED}, got "ip+header:X_Key"`, withPolicy({ ...A, by: 'ip+header:X_Key' })],
-  [`POLICIES[0].by: expected ${PASSED}, got "header:X-Real-IP"`, withPolicy({ ...A, by: 'header:X-Real-IP' })],
+  [`POLICIES[0].by: expected ${PASSED}, got "header:x_key"`, withPolicy({ ...A, by: 'ip+header:X_Key' })],
+  [`POLICIES[0].by: expected ${PASSED}, got "header:x-real-ip"`, withPolicy({ ...A, by: 'header:X-Real-IP' })],
+  [
+    `POLICIES[0].by: expected ${PASSED}, got "header:x-remote-user"`,
+    { ...withPolicy({ ...A, by: 'header:X-Remote-User' }), FORWARD_HEADERS: 'X-Remote-Email' },
+  ],
+  ...['X_Key', 'Connection', 'Sluice-Secret', 'X-Forwarded-For', 'X-A;X-B', 'é'].map((name): [string, Environment] => [
+    `FORWARD_HEADERS: expected names of headers, e.g. "X-Remote-User, CF-Pseudo-IPv4", got "X-IP, ${name}"`,
+    { UPSTREAM_URL, FORWARD_HEADERS: `X-IP, ${name}` },
+  ]),
   [
     `POLICIES[0].cost: expected ${PASSED}, got {"header":"x-forwarded-cost"}`,
     withPolicy({ ...A, cost: 'header:X-Forwarded-Cost', max_cost: 2 }),

@@ -89,6 +89,35 @@ test('changed anywhere, it is none', async () => {
   )
 })
 
+const tossed = fc.oneof(
+  fc.constantFrom('x', '1.2.3', '', `${'9'.repeat(13)}.${'A'.repeat(16)}.${'A'.repeat(43)}`),
+  fc.nat().map((nr) => `${nr}.${'B'.repeat(16)}.${'-'.repeat(43)}`),
+)
+test('cookies that another page has set beside it neither hide it nor count as attempts', async () => {
+  await expectProperty(
+    fc.asyncProperty(fc.array(tossed, { minLength: 1 }), fc.nat(9), fc.boolean(), async (values, at, hasBasic) => {
+      const cookies = values.map((value) => `sluice_session=${value}`)
+      cookies.splice(at, 0, cookie)
+      const ip = anyAddress()
+      const headers: Record<string, string> = { Cookie: cookies.join('; '), 'CF-Connecting-IP': ip }
+      if (hasBasic) headers.Authorization = 'Basic YTpi'
+      for (let times = 0; times < 12; times++) {
+        expect((await send(gateway.url, { path: '/_sluice/admin/status', headers })).status).toBe(200)
+      }
+      const bearer = { Authorization: `Bearer ${ADMIN_TOKEN}`, 'CF-Connecting-IP': ip }
+      expect((await send(gateway.url, { path: '/_sluice/admin/status', headers: bearer })).status).toBe(200)
+    }),
+    30,
+  )
+})
+
+test('without a valid one beside them, they are attempts like all others', async () => {
+  const ip = anyAddress()
+  const statuses: number[] = []
+  for (let at = 0; at < 12; at++) statuses.push((await status(`sluice_session=x; sluice_session=${at}`, ip)).status)
+  expect(statuses).toEqual([...Array(10).fill(401), 429, 429])
+})
+
 test('it ends with the token that it was made with', async () => {
   const renewed = await startThreatenedGateway({ ADMIN_TOKEN: `${ADMIN_TOKEN}-new` })
   const answer = await send(renewed.url, { path: '/_sluice/admin/status', headers: { Cookie: cookie } })

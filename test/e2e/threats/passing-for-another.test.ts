@@ -4,7 +4,11 @@ import { afterAll, beforeAll, beforeEach, expect, inject, onTestFinished, test }
 import { send } from '../../support/http-client.ts'
 import { exchange, statusesOf } from '../../support/raw-http.ts'
 import { connectRedis } from '../../support/script-store.ts'
-import { startThreatenedGateway, type ThreatenedGateway } from '../../support/threatened-gateway.ts'
+import {
+  startOwnThreatenedGateway,
+  startThreatenedGateway,
+  type ThreatenedGateway,
+} from '../../support/threatened-gateway.ts'
 
 /** One request an hour for each caller, also by the policies. */
 let gateway: ThreatenedGateway
@@ -103,7 +107,17 @@ test('cannot tell the API another way, URL or address than those that count', as
   const names = [
     ...[...claims, 'X-Forwarded', 'Forwarded', 'X-Real-IP', 'X-Client-IP', 'True-Client-IP', 'X-Cluster-Client-IP'],
     ...['X-Original-URL', 'X-Original-URI', 'X-Original-Host', 'X-Rewrite-URL', 'X-Envoy-Original-Path', 'CF-Worker'],
-    ...['Script-Name', 'Proxy', 'X-Url-Scheme', 'Front-End-Https'],
+    ...[
+      'Script-Name',
+      'Proxy',
+      'X-Url-Scheme',
+      'Front-End-Https',
+      'WL-Proxy-Client-IP',
+      'Fly-Client-IP',
+      'CF-Pseudo-IPv4',
+    ],
+    ...['Remote-User', 'X-Auth-Request-Email', 'X-WebAuth-User', 'SSL-Client-Cert', 'X-HTTP-DestinationURL'],
+    ...['X-Middleware-Subrequest', 'X-MS-Client-Principal'],
     // What CGI and its descendants take for a field with hyphens.
     ...['SCRIPT_NAME', 'PATH_INFO', 'X_Forwarded_For', 'CF_Connecting_IP', 'X_API_Key', 'X-API_Key', 'X.API.Key'],
   ]
@@ -119,6 +133,26 @@ test('cannot tell the API another way, URL or address than those that count', as
     'x-forwarded-host': gateway.url.host,
     'x-forwarded-proto': 'http',
   })
+})
+
+test('what an API needs is let through by name, also to count by', async () => {
+  const own = await startOwnThreatenedGateway({
+    FORWARD_HEADERS: 'X-Remote-User, cf-pseudo-ipv4',
+    POLICIES: [{ name: 'users', limits: '1/1h', by: 'header:X-Remote-User' }],
+  })
+  const headers = {
+    ...IP,
+    'X-Remote-User': 'alice',
+    'Remote-User': 'bob',
+    'CF-Pseudo-IPv4': '240.0.0.1',
+    'X-IP': '::1',
+  }
+  expect((await send(own.url, { headers })).status).toBe(200)
+  expect((await send(own.url, { headers })).status).toBe(429)
+  const [recorded] = own.upstream.take()
+  expect(recorded?.headers).toMatchObject({ 'x-remote-user': 'alice', 'cf-pseudo-ipv4': '240.0.0.1' })
+  expect(recorded?.headers).not.toHaveProperty('remote-user')
+  expect(recorded?.headers).not.toHaveProperty('x-ip')
 })
 
 test.each([

@@ -1,9 +1,11 @@
 /** Whatever a request says, it reaches the upstream, once, or nobody. */
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server } from 'node:net'
+import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, expect, inject, onTestFinished, test } from 'vitest'
 import { startDirectGateway } from '../../support/direct-gateway.ts'
 import { json, send } from '../../support/http-client.ts'
+import { expectProperty } from '../../support/property.ts'
 import { exchange, LAST, statusesOf } from '../../support/raw-http.ts'
 import {
   startOwnThreatenedGateway,
@@ -79,23 +81,63 @@ test.each([
   expect(visits).toBe(0)
 })
 
-test.each(['evil.example:1', 'user@evil.example:1', 'evil.example:1/x?', 'evil.example:1#', '[::1]:1', 'localhost'])(
-  'a Host cannot lead elsewhere: %s',
-  async (host) => {
-    const bytes = inPlace(`GET /x HTTP/1.1\r\nHost: ${host}\r\nX-Forwarded-Host: ${EVIL}\r\nConnection: close\r\n\r\n`)
-    expect(statusesOf(await exchange(gateway.url, bytes))).toEqual([200])
-    const recorded = gateway.upstream.take()
-    expect([recorded.length, visits]).toEqual([1, 0])
-    expect(recorded[0]?.headers.host).toBe(new URL(gateway.upstream.url).host)
-  },
-)
+test.each([EVIL, '[::1]:1', 'localhost'])('a Host cannot lead elsewhere: %s', async (host) => {
+  const bytes = inPlace(`GET /x HTTP/1.1\r\nHost: ${host}\r\nX-Forwarded-Host: ${EVIL}\r\nConnection: close\r\n\r\n`)
+  expect(statusesOf(await exchange(gateway.url, bytes))).toEqual([200])
+  const recorded = gateway.upstream.take()
+  expect([recorded.length, visits]).toEqual([1, 0])
+  expect(recorded[0]?.headers.host).toBe(new URL(gateway.upstream.url).host)
+})
 
-test.each(['a b', '[::1', 'gateway.example:port', '%', '<x>', 'gateway.example, evil.example'])(
-  'a Host that is none is a 400: %j',
-  async (host) => {
-    const answer = await exchange(gateway.url, `GET /x HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)
-    expect(statusesOf(answer)).toEqual([400])
-    expect(answer).toContain('Content-Type: application/problem+json')
+const INVALID_HOSTS = [
+  ...['a b', '[::1', 'gateway.example:port', '%', '<x>', 'gateway.example, evil.example'],
+  ...['user@evil.example:1', 'evil.example:1/x?', 'evil.example:1#', 'h/login?', 'u:p@h', '*', '*.example', 'h\\x'],
+]
+test.each(INVALID_HOSTS)('a Host that is none is a 400: %j', async (host) => {
+  const answer = await exchange(gateway.url, `GET /x HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)
+  expect(statusesOf(answer)).toEqual([400])
+  expect(answer).toContain('Content-Type: application/problem+json')
+  expect(gateway.upstream.take()).toEqual([])
+})
+
+const hostPiece = fc.constantFrom(
+  ...['h', 'EVIL.example', '127.0.0.1', '_x-y', '[::1]', '[', ']', ':', ':1', ':0080', '.', 'é', '\u3002'],
+  ...['/login', '?', '#', '@', 'u:p@', '\\', '*', '%', '%2F', '%40', ';', ',', ' ', '\t', '&', '=', '"', '<', '~', '!'],
+)
+const inLatin = (text: string) => Buffer.from(text).toString('latin1')
+test('whatever Host says, it changes neither the path nor the host that the upstream is told', async () => {
+  await expectProperty(
+    fc.asyncProperty(fc.array(hostPiece, { minLength: 1, maxLength: 4 }), async (pieces) => {
+      const host = inLatin(pieces.join(''))
+      const answer = await exchange(gateway.url, `GET /x HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)
+      const [status] = statusesOf(answer)
+      const recorded = gateway.upstream.take()
+      // A port of more than 16 bits, or a name of digits that is no address, is no URL.
+      const isHost = /^(?:[\w.-]+|\[::1\])(?::\d*)?$/.test(host.replaceAll(/^[ \t]+|[ \t]+$/g, ''))
+      if (!isHost) {
+        expect([status, recorded]).toEqual([400, []])
+        return
+      }
+      expect([200, 400]).toContain(status)
+      for (const { line, headers } of recorded) {
+        expect(line).toBe('GET /x')
+        expect(headers['x-forwarded-host']).toMatch(/^(?:[\w.-]+|\[::1\])(?::\d+)?$/)
+      }
+    }),
+    200,
+  )
+})
+
+test.each(['http://h', 'https://h:1', 'http://*', 'http://u@h'])(
+  'an absolute target does not excuse a Host that is none: %s',
+  async (origin) => {
+    for (const host of INVALID_HOSTS) {
+      const answer = await exchange(
+        gateway.url,
+        `GET ${origin}/x HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`,
+      )
+      expect([host, ...statusesOf(answer)]).toEqual([host, 400])
+    }
     expect(gateway.upstream.take()).toEqual([])
   },
 )

@@ -1,0 +1,61 @@
+import { noTarget } from '../http/no-target.ts'
+import { ambiguousTarget, type Problem, problemResponse } from '../http/problem.ts'
+import type { NoTarget } from '../request/target.ts'
+
+/** Why the gateway has nothing to forward: the request is bad, or the upstream has not answered. */
+export type Reason =
+  | NoTarget
+  | 'ambiguous'
+  | 'client-gone'
+  | 'connection'
+  | 'failed'
+  | 'headers'
+  | 'host'
+  | 'loop'
+  | 'method'
+  | 'unreachable'
+  | 'upstream-timeout'
+
+/** The methods that every API may know. */
+export const ALLOW = { Allow: 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS' }
+
+const PROBLEMS: Readonly<Record<Exclude<Reason, NoTarget | 'ambiguous'>, Problem>> = {
+  // The client does not read this: it shows that the upstream is not to blame.
+  'client-gone': { status: 499, title: 'Client Closed Request', detail: 'The client went away.' },
+  connection: {
+    status: 400,
+    title: 'Bad Request',
+    detail: 'The field Connection names a field that is not about the connection, or too many.',
+  },
+  failed: { status: 500, title: 'Internal Server Error', detail: 'The gateway failed on this request.' },
+  headers: { status: 431, title: 'Request Header Fields Too Large', detail: 'The request has too many fields.' },
+  // RFC 9112 §3.2
+  host: { status: 400, title: 'Bad Request', detail: 'Invalid request target or Host header.' },
+  // RFC 5842 §7.2: the upstream has sent the request back, and it would go round forever.
+  loop: {
+    status: 508,
+    title: 'Loop Detected',
+    detail: 'This request has passed this gateway before: the API behind it leads back to it.',
+  },
+  // A server that reflects what it receives would show the client UPSTREAM_SECRET.
+  method: { status: 405, title: 'Method Not Allowed', detail: 'TRACE is not forwarded.', headers: ALLOW },
+  unreachable: { status: 502, title: 'Bad Gateway', detail: 'The API behind this gateway could not be reached.' },
+  'upstream-timeout': {
+    status: 504,
+    title: 'Gateway Timeout',
+    detail: 'The API behind this gateway did not answer in time.',
+  },
+}
+
+/** The gateway's own response. */
+export function gatewayProblem(reason: Reason): Response {
+  switch (reason) {
+    case 'malformed':
+    case 'too-long':
+      return noTarget(reason)
+    case 'ambiguous':
+      return ambiguousTarget()
+    default:
+      return problemResponse(PROBLEMS[reason])
+  }
+}
