@@ -9,6 +9,7 @@
  */
 import { randomSlot } from '../decide/slot.ts'
 import type { Decision, Rule, Tier } from '../limit/rule.ts'
+import { ExpiringStates } from '../store/memory/expiring-states.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import type { Store } from '../store/store.ts'
 import type { Clock } from './clock.ts'
@@ -29,6 +30,12 @@ const CLOCK_RATE_SHARE = 1 / 1_000
 const LATENESS_SHARE = 1 / 50
 const LEAST_LATENESS_MS = 1_000
 
+/**
+ * Keys that the memory of one identity holds: several times the limits known of a server. One that names new limits in
+ * each response pushes out its own counts, and nobody else's.
+ */
+const MAX_LOCAL_KEYS = 100
+
 /** How long others wait at most, once the first call of all has been answered. */
 const TRIAL_MS = 500
 
@@ -36,7 +43,8 @@ const TRIAL_MS = 500
 const HEARSAY_MS = 1_000
 
 export interface LearnedLimitsOptions {
-  readonly store: Store
+  /** Where calls of all processes are counted; undefined: in this process's memory. */
+  readonly store: Store | undefined
   /** Left out, what is learned stays in this process. */
   readonly notes: Notes | undefined
   /** The key of the state that goes by a name. */
@@ -68,6 +76,7 @@ interface Charge {
 export class LearnedLimits {
   readonly #options: LearnedLimitsOptions
   readonly #clock: Clock
+  readonly #store: Store
   /** For the time when the store gives no answer. */
   readonly #local: MemoryStore
   readonly #tiers = new KnownTiers()
@@ -88,7 +97,8 @@ export class LearnedLimits {
   constructor(options: LearnedLimitsOptions) {
     this.#options = options
     this.#clock = options.clock
-    this.#local = new MemoryStore(() => options.clock.now())
+    this.#local = new MemoryStore(() => options.clock.now(), new ExpiringStates(MAX_LOCAL_KEYS))
+    this.#store = options.store ?? this.#local
   }
 
   /** Whether too little is known to make more than one call at a time. */
@@ -245,10 +255,9 @@ export class LearnedLimits {
   async #decide(mode: 'all' | 'partial' | 'peek', permits: number, rules: Charge['rules']): Promise<Charge> {
     const request = { mode, permits, rules: [...rules.values()] }
     try {
-      const { store } = this.#options
-      const decision = await store.decide(request)
+      const decision = await this.#store.decide(request)
       this.#aheadMs = decision.nowMs - this.#clock.now()
-      return { store, decision, rules }
+      return { store: this.#store, decision, rules }
     } catch {
       // Without the store, each process holds the limits by itself, and learns of those that it exceeds by a 429.
       return { store: this.#local, decision: await this.#local.decide(request), rules }

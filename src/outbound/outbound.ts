@@ -1,7 +1,6 @@
 import { checkInteger, checkNames, OptionError } from '../library/option-error.ts'
 import type { LimiterStore } from '../library/stores.ts'
 import { createDigest } from '../request/identity/digest.ts'
-import { MemoryStore } from '../store/memory/memory-store.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { LEARNED_ALGORITHMS, LearnedLimits } from './learned-limits.ts'
 import type { OutboundLimiter } from './limiter.ts'
@@ -106,7 +105,7 @@ export function outbound(fetch: typeof globalThis.fetch, options: OutboundOption
 function createPartitions(options: OutboundOptions, clock: Clock): Partitions {
   const { limiter, countedWithinMs = Number.POSITIVE_INFINITY, maxQueued = 1_000, random = Math.random } = options
   const { notes, prefix = 'sluice' }: Partial<Learned> = options.learned ?? {}
-  const store = options.learned?.store.open(LEARNED_ALGORITHMS) ?? new MemoryStore(() => clock.now())
+  const store = options.learned?.store.open(LEARNED_ALGORITHMS)
   const digest = createDigest(undefined)
   return new Partitions((identity) => {
     // One tag for all keys of an identity: they are decided together.

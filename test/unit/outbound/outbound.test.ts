@@ -2,9 +2,11 @@ import { describe, expect, test } from 'vitest'
 import { createLimiter, memoryStore } from '../../../src/index.ts'
 import type { DecisionRequest, Rule } from '../../../src/limit/rule.ts'
 import { type Notes, type OutboundOptions, outbound } from '../../../src/outbound.ts'
+import { MAX_KEYS } from '../../../src/store/memory/expiring-states.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { settled, VirtualClock } from '../../support/virtual-clock.ts'
 
+const START_MS = 1_700_000_000_000
 const THINGS = 'https://api.example/things'
 
 interface Arrival {
@@ -87,13 +89,33 @@ test('countedWithinMs: a call is counted from then on, however long its answer t
   const clock = new VirtualClock()
   const times: number[] = []
   const slow = async () => {
-    times.push(clock.now() - 1_700_000_000_000)
+    times.push(clock.now() - START_MS)
     await clock.sleep(times.length === 1 ? 10 : 5_000)
     return new Response(null, { headers: { 'RateLimit-Policy': '"a";q=1;w=1' } })
   }
   const call = outbound(slow as typeof fetch, { clock, countedWithinMs: 200 })
   await clock.finish(Promise.all([1, 2, 3].map(() => call(THINGS))))
   expect(times).toEqual([0, 1_012, 2_214])
+})
+
+test('a server that names new limits in each response pushes no count of another server out', async () => {
+  const clock = new VirtualClock()
+  const honest: number[] = []
+  let count = 0
+  const travel = async (input: RequestInfo | URL) => {
+    if (String(input) === THINGS) {
+      honest.push(clock.now() - START_MS)
+      return new Response(null, { headers: { 'RateLimit-Policy': '"a";q=2;w=60' } })
+    }
+    const policies = Array.from({ length: 16 }, () => `"${count++}";q=9;w=86400`)
+    return new Response(null, { headers: { 'RateLimit-Policy': policies.join(', ') } })
+  }
+  const call = outbound(travel as typeof fetch, { clock, atMostMs: Number.POSITIVE_INFINITY })
+  await clock.finish(Promise.all([call(THINGS), call(THINGS)]))
+  // More than the memory of a process holds.
+  while (count < MAX_KEYS) await call('https://hostile.example/')
+  await clock.finish(call(THINGS))
+  expect(honest.map((ms) => Math.round(ms / 1_000))).toEqual([0, 0, 60])
 })
 
 test('a limit of thousands is kept with some time to spare', async () => {
@@ -297,7 +319,7 @@ describe('several processes', () => {
   test('what others have noted is not believed if it cannot be read', async () => {
     for (const text of ['{}', 'sluice-outbound {', 'sluice-outbound {"tiers":[{"limit":0}],"pausedUntilMs":0}', 7]) {
       const notes = { read: async () => text, write: async () => {} }
-      const learned = { store: memoryStore({ now: () => 1_700_000_000_000 }), notes }
+      const learned = { store: memoryStore({ now: () => START_MS }), notes }
       const { clock, call, times } = site(() => OK, { learned })
       await clock.finish(Promise.all([call(THINGS), call(THINGS)]))
       expect(times()).toEqual([0, 10])
