@@ -2,6 +2,7 @@ import * as v from 'valibot'
 import { ON_STORE_ERROR } from '../decide/decider.ts'
 import type { LeaseSize } from '../decide/leases.ts'
 import type { GatewayConfig } from '../gateway/app.ts'
+import { isPassed, PASSED_EXPECTED } from '../gateway/passed-fields.ts'
 import type { StatisticsConfig } from '../gateway/statistics.ts'
 import { DIALECTS } from '../http/rate-limit-fields.ts'
 import type { Tier } from '../limit/rule.ts'
@@ -11,7 +12,7 @@ import { ConfigError, HIDDEN } from './config-error.ts'
 import { type JwtNames, jwksUrl, jwtName, jwtSecret, jwtSettingsOf } from './jwt.ts'
 import { meantVariable } from './misspelt.ts'
 import type { Names, PolicyDefaults } from './policies.ts'
-import { type PolicyTable, policyList } from './policy-schema.ts'
+import { createPolicyList, type PolicyTable } from './policy-schema.ts'
 import { policiesOf } from './policy-set.ts'
 import {
   configErrorOf,
@@ -88,7 +89,8 @@ export const environment = v.object({
   STORE: v.optional(oneOf(...STORE_KINDS)),
   STORE_SHADOW: v.optional(oneOf('redis', 'durable-object')),
   RATE_LIMITS: v.optional(v.union([v.literal('off'), limits], LIMITS_EXPECTED)),
-  POLICIES: v.optional(policyList),
+  // A field that the API does not get to see identifies nobody to it.
+  POLICIES: v.optional(createPolicyList({ isReadable: isPassed, expected: PASSED_EXPECTED })),
   ANONYMOUS: v.optional(oneOf('ip', 'deny'), 'ip'),
   IPV6_PREFIX: v.optional(integer(16, 128), 64),
   EXEMPT: v.optional(patternList),

@@ -1,5 +1,4 @@
 import type { OnStoreError } from '../decide/decider.ts'
-import { isPassed, PASSED_EXPECTED } from '../gateway/passed-fields.ts'
 import { ALGORITHMS, type AlgorithmName } from '../limit/algorithm-table.ts'
 import { readBlock } from '../limit/read-block.ts'
 import { MAX_LOG_ENTRIES, readTiers, refuseMisplaced, tierName } from '../limit/read-tiers.ts'
@@ -180,7 +179,6 @@ function costOf({ cost = 1, max_cost }: PolicyTable, fail: Fail): Cost {
     if (max_cost !== undefined) fail('max_cost', 'cost = "header:<name>" with it')
     return { kind: 'fixed', units: cost }
   }
-  if (!isPassed(cost.header)) fail('cost', PASSED_EXPECTED)
   return {
     kind: 'header',
     name: cost.header,

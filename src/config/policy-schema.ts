@@ -1,6 +1,5 @@
 import * as v from 'valibot'
 import { ON_STORE_ERROR } from '../decide/decider.ts'
-import { isPassed, PASSED_EXPECTED } from '../gateway/passed-fields.ts'
 import { ALGORITHM_NAMES } from '../limit/algorithm-table.ts'
 import { MAX_AFTER } from '../limit/read-block.ts'
 import { COUNTS } from '../limit/rule.ts'
@@ -24,29 +23,42 @@ const header = v.pipe(
   parsed(HEADER_EXPECTED, parseHeaderSource),
   v.transform((name) => ({ header: name })),
 )
-/** A field that the API does not get to see identifies nobody to it. */
-const by = v.pipe(
-  v.string(BY_EXPECTED),
-  v.check(
-    (text) => parseBy(text)?.every((source) => source.kind !== 'header' || isPassed(source.name)) ?? true,
-    PASSED_EXPECTED,
-  ),
-  parsed(BY_EXPECTED, parseBy),
-)
-
 const planName = matching(/^[\w-]{1,64}$/, 'the name of a plan, up to 64 letters, digits, "-" or "_"')
 const plan = parsed(PLAN_EXPECTED, parsePlan)
 
-export const entries = {
+/** Header fields that policies may count by and take costs from. */
+export interface ReadableFields {
+  /** @param name in lower case */
+  readonly isReadable: (name: string) => boolean
+  readonly expected: string
+}
+
+const ANY_FIELD: ReadableFields = { isReadable: () => true, expected: '' }
+
+const createEntries = ({ isReadable, expected }: ReadableFields) => ({
   name: matching(/^[\w-]{1,64}$/, 'up to 64 letters, digits, "-" or "_"'),
   limits: v.optional(v.union([v.string(), v.record(planName, v.string())], LIMITS_EXPECTED)),
   plan: v.optional(plan),
   default_plan: v.optional(planName),
   algorithm: v.optional(oneOf(...ALGORITHM_NAMES), 'sliding-window'),
-  by: v.optional(by),
+  by: v.optional(
+    v.pipe(
+      v.string(BY_EXPECTED),
+      v.check(
+        (text) => parseBy(text)?.every((source) => source.kind !== 'header' || isReadable(source.name)) ?? true,
+        expected,
+      ),
+      parsed(BY_EXPECTED, parseBy),
+    ),
+  ),
   match: v.optional(patternList),
   ignore_case: v.optional(v.boolean('true or false')),
-  cost: v.optional(v.union([integer(1, 1_000_000_000), header], COST_EXPECTED)),
+  cost: v.optional(
+    v.pipe(
+      v.union([integer(1, 1_000_000_000), header], COST_EXPECTED),
+      v.check((cost) => typeof cost === 'number' || isReadable(cost.header), expected),
+    ),
+  ),
   max_cost: v.optional(integer(1, 1_000_000_000)),
   burst: v.optional(integer(1, 1_000_000_000)),
   deadline: v.optional(v.string(DURATION_EXPECTED)),
@@ -65,35 +77,44 @@ export const entries = {
   after: v.optional(integer(1, MAX_AFTER)),
   exact: v.optional(v.boolean('true or false'), false),
   mode: v.optional(oneOf('enforce', 'shadow')),
-}
-
-const table = v.strictObject(entries, ({ expected, input }) => {
-  if (expected === 'never') return `no such name (but ${Object.keys(entries).join(', ')})`
-  return input === undefined ? 'a value' : 'a table'
 })
+
+export const entries = createEntries(ANY_FIELD)
+
+const createTable = (fields: ReadableFields) => {
+  return v.strictObject(createEntries(fields), ({ expected, input }) => {
+    if (expected === 'never') return `no such name (but ${Object.keys(entries).join(', ')})`
+    return input === undefined ? 'a value' : 'a table'
+  })
+}
 
 const LIST_EXPECTED = 'a list of tables, or JSON of one'
 
-/** The variable POLICIES: a list, or a string that holds one as JSON. */
-export const policyList = v.pipe(
-  v.unknown(),
-  v.rawTransform<unknown, unknown>(({ dataset: { value }, addIssue }) => {
-    if (typeof value !== 'string') return value
-    const list = parseJson(value)
-    const repeated = list === value ? undefined : repeatedName(value)
-    // JSON.parse would silently keep the last one.
-    if (repeated)
-      addIssue({ message: `each name once in a table, but "${repeated[1]}" is there twice in [${repeated[0]}]` })
-    return list
-  }),
-  v.pipe(v.array(table, LIST_EXPECTED), v.minLength(1, LIST_EXPECTED)),
-)
+/** Policies: a list, or a string that holds one as JSON. @param fields all if left out */
+export const createPolicyList = (fields = ANY_FIELD) =>
+  v.pipe(
+    v.unknown(),
+    v.rawTransform<unknown, unknown>(({ dataset: { value }, addIssue }) => {
+      if (typeof value !== 'string') return value
+      const list = parseJson(value)
+      const repeated = list === value ? undefined : repeatedName(value)
+      // JSON.parse would silently keep the last one.
+      if (repeated)
+        addIssue({ message: `each name once in a table, but "${repeated[1]}" is there twice in [${repeated[0]}]` })
+      return list
+    }),
+    v.pipe(v.array(createTable(fields), LIST_EXPECTED), v.minLength(1, LIST_EXPECTED)),
+  )
+
+export const policyList = createPolicyList()
+
+type Table = ReturnType<typeof createTable>
 
 /** A table as it is written. */
-export type PolicyInput = Omit<v.InferInput<typeof table>, 'match'> & { readonly match?: string | readonly string[] }
+export type PolicyInput = Omit<v.InferInput<Table>, 'match'> & { readonly match?: string | readonly string[] }
 
 /** A table of POLICIES, each of its values checked by itself. */
-export type PolicyTable = v.InferOutput<typeof table>
+export type PolicyTable = v.InferOutput<Table>
 
 function parsePlan(text: string): Source | undefined {
   const [source, ...others] = parseBy(text) ?? []

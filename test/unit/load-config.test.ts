@@ -321,7 +321,7 @@ test.each<[string, Environment]>([
   [`POLICIES[0].by: expected ${PASSED}, got "ip+header:X_Key"`, withPolicy({ ...A, by: 'ip+header:X_Key' })],
   [`POLICIES[0].by: expected ${PASSED}, got "header:X-Real-IP"`, withPolicy({ ...A, by: 'header:X-Real-IP' })],
   [
-    `POLICIES[0].cost: expected ${PASSED}, got {"header":"x-forwarded-cost"}`,
+    `POLICIES[0].cost: expected ${PASSED}, got "header:X-Forwarded-Cost"`,
     withPolicy({ ...A, cost: 'header:X-Forwarded-Cost', max_cost: 2 }),
   ],
   [`POLICIES[0].match: expected ${PATTERNS}, got "login"`, withPolicy({ ...A, match: 'login' })],
