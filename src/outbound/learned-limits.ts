@@ -215,6 +215,7 @@ export class LearnedLimits {
 
   #hold(cost: number, charge: Charge | undefined, askedAtMs: number, terms: HoldTerms = {}): Hold {
     const { isTrial = false, probed = [] } = terms
+    const waitingSinceMs = this.#waitingSinceMs
     this.#waitingSinceMs = undefined
     const slots = [...(charge?.rules.values() ?? [])].filter(({ algorithm }) => algorithm === 'concurrency')
     const lastsMs = Math.min(...slots.map(({ tiers }) => tiers[0]?.windowMs ?? 0))
@@ -242,6 +243,7 @@ export class LearnedLimits {
       isCurrent: () => isTrial || this.#clock.now() < heldFromMs + lastsMs,
       release: async () => {
         stop()
+        this.#waitingSinceMs ??= waitingSinceMs
         if (charge) await this.#release(charge)
       },
       sent: () => {
