@@ -9,6 +9,7 @@ export type { PerCall, QueueOptions } from './outbound/options.ts'
 export {
   type Learned,
   type OutboundCall,
+  type OutboundFetch,
   type OutboundOptions,
   outbound,
 } from './outbound/outbound.ts'

@@ -44,6 +44,12 @@ export interface PartialDecision extends Outcome {
 /** How soon to ask again when the store is away and nothing is granted meanwhile: it is probed about once a second. */
 const UNAVAILABLE_RETRY_MS = 1_000
 
+/** The refusal where the store takes too long to wait for it. @param nowMs milliseconds since the Unix epoch */
+export function refuseUnanswered(nowMs: number): Decision {
+  const retryAfterMs = UNAVAILABLE_RETRY_MS
+  return { granted: false, tiers: [], retryAfterMs, decidedAtMs: nowMs, charged: 0, degraded: 'closed' }
+}
+
 /** @param charged units */
 export function outcomeOf(policies: readonly Policy[], decided: Decided, charged: number): Outcome {
   const { usage, rules, degraded, granted, nowMs } = decided

@@ -7,12 +7,12 @@ import { Deadlines } from '../store/deadlines.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import { StoreError } from '../store/store.ts'
 import { Charges, type Identities } from './charges.ts'
-import { type Decision, outcomeOf, type PartialDecision } from './decision.ts'
+import { type Decision, outcomeOf, type PartialDecision, refuseUnanswered } from './decision.ts'
 import { type Slot, slotOf } from './held-slot.ts'
 import { checkFunction, checkInteger, checkNames, checkOneOf, OptionError } from './option-error.ts'
 import { checked, type Policy, type PolicyOptions, readPolicies } from './policies.ts'
 import { checkPrefix, checkSecret } from './shared-options.ts'
-import { sleep } from './sleep.ts'
+import { sleep, waitAtMost } from './sleep.ts'
 import { checkStore, type LimiterStore, memoryStore } from './stores.ts'
 
 export interface LimiterOptions {
@@ -58,7 +58,7 @@ export interface TakeOptions {
 export interface WaitOptions extends TakeOptions {
   /** Ends the wait: `waitFor` then throws its reason. */
   readonly signal?: AbortSignal
-  /** Waits no longer than this, in milliseconds. Default: without end. */
+  /** Waits no longer than this, in milliseconds, and for the store's answer at least 100. Default: without end. */
   readonly atMostMs?: number
 }
 
@@ -72,7 +72,8 @@ export interface Limiter {
   peek(identity: Identities, options?: TakeOptions): Promise<Decision>
   /**
    * Takes as soon as it is granted: sleeps as long as it is told to, then takes again. If it would have to wait beyond
-   * `atMostMs`, it answers the refusal at once.
+   * `atMostMs`, it answers the refusal at once. If the store takes too long, it answers a refusal with `degraded`. What
+   * is granted after that, or after the signal, is given back by policies that can (see `refund`).
    */
   waitFor(identity: Identities, options?: WaitOptions): Promise<Decision>
   /** Takes a slot of every `concurrency` policy, and what it costs of the others. */
@@ -87,6 +88,9 @@ export interface Limiter {
   /** Forgets what an identity has used, at once. @throws {StoreError} if the store gives no answer */
   reset(identity: Identities): Promise<void>
 }
+
+/** How long `waitFor` waits for the store at least: its answer may grant at once. */
+const ANSWER_MS = 100
 
 const NAMES: readonly (keyof LimiterOptions)[] = [
   'limits',
@@ -120,11 +124,13 @@ class PolicyLimiter implements Limiter {
   readonly #hasSlots: boolean
   readonly #unsettled: Policy | undefined
   readonly #context: CallContext
+  readonly #now: () => number
 
   constructor(options: LimiterOptions) {
     checkOptions(options)
     const { now = () => Date.now(), store = memoryStore({ now }), onStoreError = 'local', leases = 'off' } = options
     const { prefix = 'sluice', secret, localShare = 1, denyCache = store.isRemote, breaker = store.isRemote } = options
+    this.#now = now
     this.#policies = readPolicies(policiesOf(options), onStoreError)
     this.#charges = new Charges({ policies: this.#policies, prefix, secret })
     this.#maxCost = Math.min(...this.#policies.map(({ maxCost }) => maxCost))
@@ -168,7 +174,7 @@ class PolicyLimiter implements Limiter {
     const startMs = performance.now()
     for (;;) {
       signal?.throwIfAborted()
-      const decision = await this.take(identity, { cost })
+      const decision = await this.#takeWithin(atMostMs - (performance.now() - startMs), identity, cost, signal)
       if (decision.granted || performance.now() - startMs + decision.retryAfterMs > atMostMs) return decision
       await sleep(decision.retryAfterMs, signal)
     }
@@ -189,18 +195,41 @@ class PolicyLimiter implements Limiter {
         `${name}: ${algorithm}`,
       )
     }
-    const { charged, decidedAtMs, degraded } = decision
+    const { charged } = decision
     if (charged === 0) return
     checkInteger('units', units, 1, charged)
-    const differences = this.#charges
-      .of(identity, 1)
-      .filter((_, index) => wasCharged(decision, this.#policies[index]))
-      .map(({ rule }) => ({ rule, units: -units }))
-    if (differences.length > 0) await this.#decider.settle(differences, decidedAtMs, degraded !== undefined)
+    await this.#giveBack(identity, decision, units)
   }
 
   async reset(identity: Identities): Promise<void> {
     await this.#decider.forget(this.#charges.of(identity, 1).map(({ rule }) => rule.key))
+  }
+
+  /**
+   * Takes, and gives up when that takes too long. What is granted after that is given back.
+   * @throws the signal's reason, as soon as it is aborted
+   */
+  async #takeWithin(leftMs: number, identity: Identities, cost: number, signal: AbortSignal | undefined) {
+    const taking = this.take(identity, { cost })
+    let decision: Decision | undefined
+    try {
+      decision = await waitAtMost(taking, Math.max(ANSWER_MS, leftMs), signal)
+      return decision ?? refuseUnanswered(this.#now())
+    } finally {
+      const giveBack = (late: Decision) => this.#giveBack(identity, late, late.charged)
+      if (!decision) this.#context.waitUntil(taking.then(giveBack, () => {}))
+    }
+  }
+
+  /** Gives units back to the policies that can take them. */
+  async #giveBack(identity: Identities, decision: Decision | PartialDecision, units: number): Promise<void> {
+    const differences = this.#charges
+      .of(identity, 1)
+      .filter((_, index) => wasCharged(decision, this.#policies[index]))
+      .filter(({ rule }) => units > 0 && ALGORITHMS[rule.algorithm].twin.settle)
+      .map(({ rule }) => ({ rule, units: -units }))
+    const { decidedAtMs, degraded } = decision
+    if (differences.length > 0) await this.#decider.settle(differences, decidedAtMs, degraded !== undefined)
   }
 
   #decide(identity: Identities, cost: number, mode: 'all' | 'partial' | 'peek' = 'all', permits = 1): Promise<Decided> {

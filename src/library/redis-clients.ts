@@ -14,11 +14,23 @@ export type AnyRedis = UpstashRedis | NodeRedis | IoRedis | RedisClient
 export function adaptRedis(client: AnyRedis): RedisClient {
   if (typeof client === 'object' && client !== null) {
     if ('serverWords' in client) return client
+    refuseClusters(client)
     if ('evalSha' in client) return nodeRedisClient(client)
     if ('defineCommand' in client) return ioRedisClient(safeIoRedis(client))
     if ('createScript' in client) return upstashClient(safeUpstash(client))
   }
   throw new OptionError('redisStore', 'a client of @upstash/redis, @redis/client or ioredis', typeof client)
+}
+
+/**
+ * Clients of a cluster or of sentinels send a call again by themselves when a node is lost, which charges twice.
+ * @throws {OptionError} if it is one of them
+ */
+function refuseClusters(client: object): void {
+  const isCluster = ('isCluster' in client && client.isCluster === true) || 'nodeByAddress' in client
+  if (!isCluster && !('getSentinelNode' in client)) return
+  const kind = isCluster ? 'a client of a cluster' : 'a client of sentinels'
+  throw new OptionError('redisStore', 'a client of one Redis server (clusters are not supported)', kind)
 }
 
 /** @throws {OptionError} if it may send a call twice, or several calls as one, as far as can be seen from outside */

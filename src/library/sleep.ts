@@ -26,3 +26,31 @@ function sleepOnce(durationMs: number, signal: AbortSignal | undefined): Promise
     signal?.addEventListener('abort', onAbort, { once: true })
   })
 }
+
+/**
+ * Waits for work, but no longer than `durationMs`.
+ * @returns undefined if it takes longer
+ * @throws the signal's reason, as soon as it is aborted; what the work throws
+ */
+export function waitAtMost<T>(
+  work: Promise<T>,
+  durationMs: number,
+  signal: AbortSignal | undefined,
+): Promise<T | undefined> {
+  if (durationMs === Number.POSITIVE_INFINITY && !signal) return work
+  return new Promise((resolve, reject) => {
+    const end = (settle: () => void) => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', abort)
+      settle()
+    }
+    const giveUp = () => end(() => resolve(undefined))
+    const abort = () => end(() => reject(signal?.reason))
+    const timer = durationMs <= LONGEST_MS ? setTimeout(giveUp, Math.ceil(durationMs)) : undefined
+    signal?.addEventListener('abort', abort)
+    work.then(
+      (value) => end(() => resolve(value)),
+      (error) => end(() => reject(error)),
+    )
+  })
+}

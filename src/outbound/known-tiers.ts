@@ -18,6 +18,14 @@ export class KnownTiers {
   /** In the order in which they were last mentioned. */
   readonly #tiers = new Map<string, KnownTier>()
 
+  get size(): number {
+    return this.#tiers.size
+  }
+
+  clear(): void {
+    this.#tiers.clear()
+  }
+
   get(name: string): LearnedTier | undefined {
     return this.#tiers.get(name)
   }

@@ -9,6 +9,7 @@
  */
 import { randomSlot } from '../decide/slot.ts'
 import type { Decision, Rule, Tier } from '../limit/rule.ts'
+import { ExpiringStates } from '../store/memory/expiring-states.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import type { Store } from '../store/store.ts'
 import type { Clock } from './clock.ts'
@@ -29,6 +30,12 @@ const CLOCK_RATE_SHARE = 1 / 1_000
 const LATENESS_SHARE = 1 / 50
 const LEAST_LATENESS_MS = 1_000
 
+/**
+ * Keys that the memory of one identity holds: several times the limits known of a server. One that names new limits in
+ * each response pushes out its own counts, and nobody else's.
+ */
+const MAX_LOCAL_KEYS = 100
+
 /** How long others wait at most, once the first call of all has been answered. */
 const TRIAL_MS = 500
 
@@ -36,13 +43,16 @@ const TRIAL_MS = 500
 const HEARSAY_MS = 1_000
 
 export interface LearnedLimitsOptions {
-  readonly store: Store
+  /** Where calls of all processes are counted; undefined: in this process's memory. */
+  readonly store: Store | undefined
   /** Left out, what is learned stays in this process. */
   readonly notes: Notes | undefined
   /** The key of the state that goes by a name. */
   readonly keyOf: (name: string, letter: 'c' | 'w' | 'n') => string
   /** See `OutboundOptions.countedWithinMs`. */
   readonly countedWithinMs: number
+  /** See `OutboundOptions.maxPauseMs`. */
+  readonly maxPauseMs: number
   readonly clock: Clock
 }
 
@@ -54,8 +64,22 @@ export interface Hold {
   release(): Promise<void>
   /** The call is sent now. */
   sent(): void
-  /** @param limits what the response says; undefined if there was none */
-  ended(limits: readonly ServerLimit[] | undefined): Promise<void>
+  /** @param answer undefined if there was none */
+  ended(answer: Heard | undefined): Promise<void>
+}
+
+/** What is learned from of a response. */
+interface Heard {
+  readonly isRefusal: boolean
+  readonly limits: readonly ServerLimit[]
+}
+
+/** Why a call may go without a unit of some limits. */
+interface HoldTerms {
+  /** Nothing is known yet. */
+  readonly isTrial?: boolean
+  /** Limits that had kept calls back for too long. */
+  readonly probed?: readonly LearnedTier[]
 }
 
 /** Rules that were charged for a call, by tier. */
@@ -68,6 +92,7 @@ interface Charge {
 export class LearnedLimits {
   readonly #options: LearnedLimitsOptions
   readonly #clock: Clock
+  readonly #store: Store
   /** For the time when the store gives no answer. */
   readonly #local: MemoryStore
   readonly #tiers = new KnownTiers()
@@ -80,6 +105,8 @@ export class LearnedLimits {
   /** What others have noted, by the clock of the store. */
   #pauseNotedUntilMs = 0
   #readAtMs: number | undefined
+  /** Since when no call was let through, if one has been kept back. */
+  #waitingSinceMs: number | undefined
   /** What the store's clock is ahead of ours. */
   #aheadMs = 0
   /** One response after the other, so that no two make up for the same difference. */
@@ -88,12 +115,18 @@ export class LearnedLimits {
   constructor(options: LearnedLimitsOptions) {
     this.#options = options
     this.#clock = options.clock
-    this.#local = new MemoryStore(() => options.clock.now())
+    this.#local = new MemoryStore(() => options.clock.now(), new ExpiringStates(MAX_LOCAL_KEYS))
+    this.#store = options.store ?? this.#local
   }
 
   /** Whether too little is known to make more than one call at a time. */
   get isOnTrial(): boolean {
     return this.#isUnknown || this.#isVague
+  }
+
+  /** Whether the server is known to have any limit. */
+  get hasLimits(): boolean {
+    return this.#tiers.size > 0
   }
 
   /** Until when no call may be made, by this process's clock; a moment that has passed if there is no pause. */
@@ -106,10 +139,56 @@ export class LearnedLimits {
     await this.#read()
     if (this.#isUnknown && this.#options.notes) return this.#acquireTrial(cost)
     const askedAtMs = this.#clock.now()
-    const rules = new Map([...this.#tiers].map((tier) => [tier.name, this.#ruleOf(tier, cost)]))
-    if (rules.size === 0) return this.#hold(cost, undefined, askedAtMs)
-    const charge = await this.#decide('all', 1, rules)
-    return charge.decision.granted > 0 ? this.#hold(cost, charge, askedAtMs) : retryAfterMs(charge.decision)
+    const tiers = [...this.#tiers]
+    const charge = await this.#charge(tiers, cost)
+    if (!charge || charge.decision.granted > 0) return this.#hold(cost, charge, askedAtMs)
+    this.#waitingSinceMs ??= askedAtMs
+    const { maxPauseMs } = this.#options
+    const waitMs = retryAfterMs(charge.decision)
+    const stalled = this.#findStalled(tiers, charge)
+    const probeMs = this.#waitingSinceMs + maxPauseMs - askedAtMs
+    if (stalled.length === 0 || waitMs <= probeMs) return waitMs
+    if (probeMs > 0) return probeMs
+    const others = await this.#charge(
+      tiers.filter((tier) => !stalled.includes(tier)),
+      cost,
+    )
+    if (others?.decision.granted === 0) return retryAfterMs(others.decision)
+    return this.#hold(cost, others, askedAtMs, { probed: stalled })
+  }
+
+  /** Limits that may keep calls back beyond the longest pause: by their windows, or by those that they once had. */
+  #findStalled(tiers: readonly LearnedTier[], { decision, rules }: Charge): readonly LearnedTier[] {
+    return tiers.filter(({ name, windowMs }, index) => {
+      const heldMs = rules.get(name)?.tiers[0]?.windowMs ?? 0
+      return windowMs > this.#options.maxPauseMs || (decision.usage[index]?.[0]?.retryAfterMs ?? 0) > heldMs
+    })
+  }
+
+  /** Forgets all that was learned, also where others find it. */
+  async forget(): Promise<void> {
+    const tiers = [...this.#tiers]
+    this.#tiers.clear()
+    this.#isUnknown = true
+    this.#isVague = false
+    this.#pausedUntilMs = 0
+    this.#pauseNotedUntilMs = 0
+    await this.#forgetCounts(tiers)
+    await this.#write()
+  }
+
+  async #charge(tiers: readonly LearnedTier[], cost: number): Promise<Charge | undefined> {
+    if (tiers.length === 0) return undefined
+    return this.#decide('all', 1, new Map(tiers.map((tier) => [tier.name, this.#ruleOf(tier, cost)])))
+  }
+
+  async #forgetCounts(tiers: readonly LearnedTier[]): Promise<void> {
+    const { keyOf } = this.#options
+    const keys = tiers.flatMap(({ name }) => [keyOf(name, 'c'), keyOf(name, 'w')])
+    if (keys.length === 0) return
+    await this.#local.forget(keys)
+    // Without an answer, they last for their window.
+    await this.#store.forget(keys).catch(() => {})
   }
 
   /** Lets no process call before a moment of this process's clock. */
@@ -134,7 +213,10 @@ export class LearnedLimits {
     return this.acquire(cost)
   }
 
-  #hold(cost: number, charge: Charge | undefined, askedAtMs: number, { isTrial = false } = {}): Hold {
+  #hold(cost: number, charge: Charge | undefined, askedAtMs: number, terms: HoldTerms = {}): Hold {
+    const { isTrial = false, probed = [] } = terms
+    const waitingSinceMs = this.#waitingSinceMs
+    this.#waitingSinceMs = undefined
     const slots = [...(charge?.rules.values() ?? [])].filter(({ algorithm }) => algorithm === 'concurrency')
     const lastsMs = Math.min(...slots.map(({ tiers }) => tiers[0]?.windowMs ?? 0))
     let stopKeeping = () => {}
@@ -161,6 +243,7 @@ export class LearnedLimits {
       isCurrent: () => isTrial || this.#clock.now() < heldFromMs + lastsMs,
       release: async () => {
         stop()
+        this.#waitingSinceMs ??= waitingSinceMs
         if (charge) await this.#release(charge)
       },
       sent: () => {
@@ -172,7 +255,9 @@ export class LearnedLimits {
           void renew()
         })
       },
-      ended: async (limits) => {
+      ended: async (answer) => {
+        const limits = answer?.limits
+        if (answer && !answer.isRefusal) await this.#forgetCounts(probed)
         const isNews = limits?.map((limit) => this.#tiers.hear(limit, cost, this.#clock.now())).some(Boolean)
         const counted = isTrial || isCounted ? undefined : renew()
         if (limits) {
@@ -215,7 +300,9 @@ export class LearnedLimits {
     // What is thought now: all that the server had counted by then was held before, so with no others it has more left.
     const { decision } = await this.#decide('peek', 1, new Map([[tier.name, this.#ruleOf(tier, 1)]]))
     const left = decision.usage[0]?.[0]?.remaining ?? 0
-    if (remaining < left) await this.#chargeLate(tier, left - remaining, resetMs ?? tier.windowMs)
+    const longestMs = Math.max(tier.windowMs, this.#options.maxPauseMs)
+    const lastsMs = Math.min(resetMs ?? tier.windowMs, longestMs)
+    if (remaining < left) await this.#chargeLate(tier, left - remaining, lastsMs)
   }
 
   async #chargeLate(tier: LearnedTier, units: number, lastsMs: number): Promise<void> {
@@ -245,10 +332,9 @@ export class LearnedLimits {
   async #decide(mode: 'all' | 'partial' | 'peek', permits: number, rules: Charge['rules']): Promise<Charge> {
     const request = { mode, permits, rules: [...rules.values()] }
     try {
-      const { store } = this.#options
-      const decision = await store.decide(request)
+      const decision = await this.#store.decide(request)
       this.#aheadMs = decision.nowMs - this.#clock.now()
-      return { store, decision, rules }
+      return { store: this.#store, decision, rules }
     } catch {
       // Without the store, each process holds the limits by itself, and learns of those that it exceeds by a 429.
       return { store: this.#local, decision: await this.#local.decide(request), rules }

@@ -1,7 +1,6 @@
 import { checkInteger, checkNames, OptionError } from '../library/option-error.ts'
 import type { LimiterStore } from '../library/stores.ts'
 import { createDigest } from '../request/identity/digest.ts'
-import { MemoryStore } from '../store/memory/memory-store.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { LEARNED_ALGORITHMS, LearnedLimits } from './learned-limits.ts'
 import type { OutboundLimiter } from './limiter.ts'
@@ -60,9 +59,33 @@ export interface OutboundOptions extends QueueOptions<[OutboundCall]> {
    * body can be sent again. 2 if left out.
    */
   readonly retries?: number
+  /**
+   * The longest pause in milliseconds that a server can impose, 0 or more, or `Infinity`: then one call finds out
+   * whether it still refuses. The same holds for limits with longer windows. An hour if left out.
+   */
+  readonly maxPauseMs?: number
 }
 
-const OWN_OPTIONS: readonly (keyof OutboundOptions)[] = ['limiter', 'identity', 'learned', 'countedWithinMs', 'retries']
+/** A `fetch` that keeps limits. */
+export interface OutboundFetch {
+  (...call: Parameters<typeof globalThis.fetch>): ReturnType<typeof globalThis.fetch>
+  /**
+   * Ends pauses at once, and forgets what servers have said.
+   * @param identity whose; of all identities if left out
+   */
+  resume(identity?: string): Promise<void>
+}
+
+const OWN_OPTIONS: readonly (keyof OutboundOptions)[] = [
+  'limiter',
+  'identity',
+  'learned',
+  'countedWithinMs',
+  'retries',
+  'maxPauseMs',
+]
+
+const MAX_PAUSE_MS = 3_600_000
 const MAX_RETRIES = 100
 
 /**
@@ -74,12 +97,12 @@ const MAX_RETRIES = 100
  * call was not made, with the reason of its signal, with whatever the limiter throws, and as `fetch` does.
  * @throws {OptionError} for a wrong option
  */
-export function outbound(fetch: typeof globalThis.fetch, options: OutboundOptions = {}): typeof globalThis.fetch {
+export function outbound(fetch: typeof globalThis.fetch, options: OutboundOptions = {}): OutboundFetch {
   const { retries = 2, clock = systemClock, identity: identityOf = ({ url }) => url.origin } = options
   check(options)
   const partitions = createPartitions(options, clock)
 
-  return async function limitedFetch(input: RequestInfo | URL, init?: RequestInit) {
+  async function limitedFetch(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
     const call = describe(input, init)
     const { identity, atMostMs, ...place } = termsOf(options, identityOf, [call])
     const partition = partitions.of(identity)
@@ -100,31 +123,38 @@ export function outbound(fetch: typeof globalThis.fetch, options: OutboundOption
       // Its connection is needed for what comes.
       await response.body?.cancel()
     }
-  } as typeof globalThis.fetch
+  }
+  return Object.assign(limitedFetch as typeof globalThis.fetch, {
+    async resume(identity?: string) {
+      await Promise.all(partitions.known(identity).map((partition) => partition.resume()))
+    },
+  })
 }
 
 function createPartitions(options: OutboundOptions, clock: Clock): Partitions {
   const { limiter, countedWithinMs = Number.POSITIVE_INFINITY, maxQueued = 1_000, random = Math.random } = options
+  const { maxPauseMs = MAX_PAUSE_MS } = options
   const { notes, prefix = 'sluice' }: Partial<Learned> = options.learned ?? {}
-  const store = options.learned?.store.open(LEARNED_ALGORITHMS) ?? new MemoryStore(() => clock.now())
+  const store = options.learned?.store.open(LEARNED_ALGORITHMS)
   const digest = createDigest(undefined)
   return new Partitions((identity) => {
     // One tag for all keys of an identity: they are decided together.
     const tag = digest([identity])
     const keyOf = (name: string, letter: string) => `${prefix}:outbound-${digest([name])}:${letter}:{${tag}}`
-    const learned = new LearnedLimits({ store, notes, keyOf, countedWithinMs, clock })
-    return new Partition({ identity, limiter, learned, maxQueued, clock, random })
+    const learned = new LearnedLimits({ store, notes, keyOf, countedWithinMs, maxPauseMs, clock })
+    return new Partition({ identity, limiter, learned, maxQueued, maxPauseMs, clock, random })
   })
 }
 
 function check(options: OutboundOptions): void {
   checkNames('outbound', options, [...QUEUE_OPTIONS, ...OWN_OPTIONS])
-  const { limiter, retries, countedWithinMs, learned } = options
+  const { limiter, retries, countedWithinMs, maxPauseMs, learned } = options
   if (limiter !== undefined) checkLimiter(limiter)
   checkQueueOptions(options)
   if (learned !== undefined) checkLearned(learned)
   if (retries !== undefined) checkInteger('retries', retries, 0, MAX_RETRIES)
   if (countedWithinMs !== undefined) checkDuration('countedWithinMs', countedWithinMs)
+  if (maxPauseMs !== undefined) checkDuration('maxPauseMs', maxPauseMs)
 }
 
 function checkLearned(learned: Learned): void {

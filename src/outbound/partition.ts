@@ -7,6 +7,7 @@ import type { Clock } from './clock.ts'
 import type { Hold, LearnedLimits } from './learned-limits.ts'
 import type { OutboundLimiter } from './limiter.ts'
 import { OutboundError } from './outbound-error.ts'
+import { Pace } from './pace.ts'
 import type { ServerLimit } from './server-limit.ts'
 
 /** Pauses where a server refuses without saying for how long: doubled by each refusal in a row. */
@@ -28,6 +29,8 @@ export interface PartitionOptions {
   readonly learned: LearnedLimits | undefined
   /** Calls that may wait at once, an integer from 1. */
   readonly maxQueued: number
+  /** The longest pause, whatever the server says. */
+  readonly maxPauseMs: number
   readonly clock: Clock
   /** From 0 to below 1. */
   readonly random: () => number
@@ -86,11 +89,13 @@ export class Partition {
   #pausedAtMs = Number.NEGATIVE_INFINITY
   #refusalsInARow = 0
   #lapsesInARow = 0
+  readonly #pace: Pace
 
   constructor(options: PartitionOptions) {
     this.#options = options
     this.#clock = options.clock
     this.#queue = new CallQueue(options.maxQueued)
+    this.#pace = new Pace(options.maxPauseMs)
   }
 
   /** Nothing waits, nothing is under way. */
@@ -102,6 +107,17 @@ export class Partition {
   get pausedMs(): number {
     const { learned } = this.#options
     return Math.max(0, this.#pausedUntilMs - this.#clock.now(), (learned?.pausedUntilMs ?? 0) - this.#clock.now())
+  }
+
+  /** Ends a pause, and forgets what the server has said. */
+  async resume(): Promise<void> {
+    this.#pausedUntilMs = 0
+    this.#refusalsInARow = 0
+    this.#isResuming = false
+    this.#pace.forget()
+    await this.#options.learned?.forget()
+    this.#block = undefined
+    this.#wake()
   }
 
   /**
@@ -151,7 +167,9 @@ export class Partition {
   async #letThrough(head: Waiting): Promise<number> {
     const { limiter, learned, identity } = this.#options
     if (this.pausedMs > 0) return this.pausedMs
-    if ((this.#isResuming || learned?.isOnTrial) && this.#inFlight > 0) return Number.POSITIVE_INFINITY
+    if (this.#inFlight >= this.#maxInFlight()) return Number.POSITIVE_INFINITY
+    const paceMs = this.#pace.waitMs(this.#clock.now())
+    if (paceMs > 0) return paceMs
     let hold: Hold | undefined
     try {
       const held = await learned?.acquire(head.cost)
@@ -175,6 +193,12 @@ export class Partition {
     return 0
   }
 
+  #maxInFlight(): number {
+    const { learned } = this.#options
+    if (this.#isResuming || learned?.isOnTrial) return 1
+    return learned && !learned.hasLimits ? this.#pace.maxInFlight : Number.POSITIVE_INFINITY
+  }
+
   /** The call that was asked for, or, if it has gone, another one for which the same has been granted. */
   #fitting(asked: Waiting): Waiting | undefined {
     if (this.#queue.has(asked)) return asked
@@ -187,6 +211,7 @@ export class Partition {
     call.leave()
     this.#inFlight++
     const sentAtMs = this.#clock.now()
+    this.#pace.sent(sentAtMs)
     hold?.sent()
     call.resolve({ ended: (answer) => this.#ended(hold, sentAtMs, answer) })
   }
@@ -195,7 +220,8 @@ export class Partition {
     const { learned } = this.#options
     try {
       if (answer?.isRefusal) this.#pause(sentAtMs, answer)
-      await hold?.ended(answer?.limits)
+      else if (answer) this.#pace.admitted(sentAtMs)
+      await hold?.ended(answer)
       if (answer?.isRefusal) await learned?.pauseUntil(this.#pausedUntilMs)
       else if (answer && sentAtMs >= this.#pausedUntilMs) {
         this.#isResuming = false
@@ -209,13 +235,15 @@ export class Partition {
 
   #pause(sentAtMs: number, { retryAfterMs, limits }: Answer): void {
     const nowMs = this.#clock.now()
-    const { random } = this.#options
+    const { random, maxPauseMs } = this.#options
     // Those that were under way when the pause began say nothing new about it.
     if (sentAtMs > this.#pausedAtMs) this.#refusalsInARow++
     this.#pausedAtMs = nowMs
     const resetsMs = limits.flatMap(({ remaining, resetMs }) => (remaining === 0 && resetMs ? [resetMs] : []))
     const guessedMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (this.#refusalsInARow - 1))
-    const pauseMs = retryAfterMs ?? (resetsMs.length > 0 ? Math.max(...resetsMs) : guessedMs)
+    const saidMs = retryAfterMs ?? (resetsMs.length > 0 ? Math.max(...resetsMs) : guessedMs)
+    const pauseMs = Math.min(saidMs, maxPauseMs)
+    if (limits.length === 0) this.#pace.refused(sentAtMs, pauseMs, nowMs)
     const jitterMs = random() * Math.min(MOST_JITTER_MS, Math.max(LEAST_JITTER_MS, pauseMs * JITTER_SHARE))
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + pauseMs + jitterMs)
     this.#isResuming = true

@@ -23,6 +23,13 @@ export class Partitions {
     return partition
   }
 
+  /** Those that are known, all or that of one identity. */
+  known(identity: string | undefined): readonly Partition[] {
+    if (identity === undefined) return [...this.#known.values()]
+    const partition = this.#known.get(identity)
+    return partition ? [partition] : []
+  }
+
   #forgetOne(): void {
     for (const [identity, partition] of this.#known) {
       if (!partition.isIdle || partition.pausedMs > 0) continue

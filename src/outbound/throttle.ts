@@ -38,7 +38,7 @@ export function throttle<Arguments extends readonly unknown[], Result>(
   checkLimiter(limiter)
   checkQueueOptions(options)
   const partitions = new Partitions(
-    (identity) => new Partition({ identity, limiter, learned: undefined, maxQueued, clock, random }),
+    (identity) => new Partition({ identity, limiter, learned: undefined, maxQueued, maxPauseMs: 0, clock, random }),
   )
   return async function throttled(...call) {
     const { identity, atMostMs, ...place } = termsOf(options, options.identity, call)

@@ -1,7 +1,9 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
+import { outbound } from '../../src/outbound/outbound.ts'
 import { readRetryAfter } from '../../src/outbound/retry-after.ts'
 import { readServerLimits } from '../../src/outbound/server-limit.ts'
+import { VirtualClock } from '../support/virtual-clock.ts'
 import { fuzz } from './fuzz.ts'
 import { fieldValueOf } from './strings.ts'
 
@@ -9,6 +11,7 @@ const NOW_MS = 1_795_000_000_000
 const value = fieldValueOf(
   ...['"a"', 'b', ';', '; ', 'q=10', 'w=60', 'r=3', 't=5', 'qu="requests"', 'pk=:AQ==:', ', ', 'limit=', 'remaining='],
   ...['reset=', '10', '0', '-1', '1.5', '1795000060', '1795000060000', '10;w=1', '999999999999999', '()', '?1', '@1'],
+  ...['999999999999', 't=32054400', 'w=32054400', 'Fri, 31 Dec 9999 23:59:59 GMT', 'q=1', 'r=0'],
   ...['Sun, 22 Nov 2026 12:00:10 GMT', 'Sunday, ', 'Sun Nov 22 12:00:10 2026'],
 )
 const names = [
@@ -33,4 +36,45 @@ fuzz(
     const retryAfterMs = readRetryAfter(headers, NOW_MS) ?? 0
     expect(Number.isSafeInteger(retryAfterMs) && retryAfterMs >= 0).toBe(true)
   }),
+)
+
+// Fields as a server may well send them, but for their numbers: most of those above say nothing.
+const far = fc.constantFrom('0', '1', '60', '3600', '32054400', '999999999', '999999999999')
+const stalling = fc.oneof(
+  far.map((text): [string, string][] => [['Retry-After', text]]),
+  fc.constant<[string, string][]>([['Retry-After', 'Fri, 31 Dec 9999 23:59:59 GMT']]),
+  fc.tuple(fc.constantFrom('a', 'b'), far, far).map(([name, window, reset]): [string, string][] => [
+    ['RateLimit-Policy', `"${name}";q=1;w=${window}`],
+    ['RateLimit', `"${name}";r=0;t=${reset}`],
+  ]),
+  far.map((text): [string, string][] => [
+    ['X-RateLimit-Limit', '1'],
+    ['X-RateLimit-Remaining', '0'],
+    ['X-RateLimit-Reset', text],
+  ]),
+  fields,
+)
+const MAX_PAUSE_MS = 60_000
+
+fuzz(
+  'outbound() makes its next call after the longest pause, whatever servers have answered before',
+  200,
+  fc.asyncProperty(
+    fc.array(fc.record({ status: fc.constantFrom(200, 429, 503), fields: stalling }), { minLength: 1, maxLength: 6 }),
+    async (answers) => {
+      const clock = new VirtualClock(NOW_MS)
+      const sentMs: number[] = []
+      const fetch = async () => {
+        const answer = answers[sentMs.length]
+        sentMs.push(clock.now())
+        return new Response(null, answer && { status: answer.status, headers: answer.fields })
+      }
+      const options = { clock, maxPauseMs: MAX_PAUSE_MS, retries: 0, atMostMs: Number.POSITIVE_INFINITY }
+      const call = outbound(fetch as typeof globalThis.fetch, options)
+      for (let count = 0; count <= answers.length; count++) await clock.finish(call('https://api.example/'))
+      const gaps = sentMs.map((ms, index) => ms - (sentMs[index - 1] ?? NOW_MS))
+      // A pause ends up to a second later, and so does a window, of which one may follow.
+      expect(Math.max(...gaps)).toBeLessThanOrEqual(2 * MAX_PAUSE_MS * 1.02 + 2_000)
+    },
+  ),
 )

@@ -1,5 +1,6 @@
+import { createClient, createCluster, createSentinel } from '@redis/client'
 import { type RedisConfigNodejs, Redis as Upstash } from '@upstash/redis'
-import { Redis as IoRedis } from 'ioredis'
+import { Cluster, Redis as IoRedis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import {
   type AnyRedis,
@@ -161,6 +162,48 @@ test('redisStore() refuses an ioredis client that repeats calls, and what is no 
   for (const other of [undefined, null, 'redis://', {}, new Map()]) {
     expect(() => redisStore(other as never)).toThrow('redisStore: expected a client of @upstash/redis')
   }
+})
+
+test.each<[string, () => object]>([
+  [
+    'ioredis.Cluster',
+    () => new Cluster([], { lazyConnect: true, redisOptions: { autoResendUnfulfilledCommands: false } }),
+  ],
+  ['a cluster of @redis/client', () => createCluster({ rootNodes: [] })],
+  [
+    'sentinels of @redis/client',
+    () => createSentinel({ name: 'one', sentinelRootNodes: [{ host: '127.0.0.1', port: 1 }] }),
+  ],
+])('redisStore() refuses %s, which would send a call twice', (_name, make) => {
+  const client = make()
+  expect(() => createLimiter({ limits: '1/1s', store: redisStore(client as AnyRedis) })).toThrow(
+    'redisStore: expected a client of one Redis server (clusters are not supported), got "a client of',
+  )
+})
+
+test.each<[string, (port: number) => { client: AnyRedis; end: () => void }]>([
+  [
+    'ioredis',
+    (port) => {
+      const options = { autoResendUnfulfilledCommands: false, enableOfflineQueue: false }
+      const client = new IoRedis(port, '127.0.0.1', options)
+      return { client, end: () => client.disconnect() }
+    },
+  ],
+  [
+    '@redis/client',
+    (port) => {
+      const client = createClient({ url: `redis://127.0.0.1:${port}`, disableOfflineQueue: true })
+      void client.connect()
+      return { client, end: () => client.destroy() }
+    },
+  ],
+])('a decision waits for a client of %s that was just made to connect', async (_name, make) => {
+  const { client, end } = make(inject('redisPort'))
+  const { limiter } = subject(client, { limits: '5/1h' })
+  const decisions = await Promise.all([limiter.take('alice'), limiter.take('alice')])
+  for (const decision of decisions) expect(decision).not.toHaveProperty('degraded')
+  end()
 })
 
 test.each([

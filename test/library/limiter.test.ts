@@ -200,26 +200,38 @@ test('reset() gives an identity all of its limits, and no other', async () => {
   expect((await limiter.take('bob')).granted).toBe(false)
 })
 
-test('reset() is not undone by a refusal from before it that is still on its way', async () => {
-  let arrive = (): void => {}
-  let isSlow = false
-  class SlowStore extends MemoryStore {
-    override async decide(request: Parameters<MemoryStore['decide']>[0]) {
-      const decision = this.decideNow(request)
-      const { promise, resolve } = Promise.withResolvers<void>()
-      arrive = resolve
-      if (isSlow) await promise
-      return decision
-    }
-  }
-  const slow = new SlowStore(() => START_MS)
-  const { limiter } = subject({ limits: '1/1h', store: { isRemote: true, timeoutMs: 60_000, open: () => slow } })
-  await limiter.take('alice')
-  isSlow = true
-  const late = limiter.take('alice')
+/** As a store far away, whose answers come when a test lets them. */
+class SlowStore extends MemoryStore {
   isSlow = false
+  arrive = (): void => {}
+
+  constructor() {
+    super(() => START_MS)
+  }
+
+  override async decide(request: Parameters<MemoryStore['decide']>[0]) {
+    const decision = this.decideNow(request)
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.arrive = resolve
+    if (this.isSlow) await promise
+    return decision
+  }
+}
+
+function slowSubject(options: LimiterOptions) {
+  const slow = new SlowStore()
+  const store = { isRemote: true, timeoutMs: 60_000, open: () => slow }
+  return { slow, ...subject({ store, ...options }) }
+}
+
+test('reset() is not undone by a refusal from before it that is still on its way', async () => {
+  const { slow, limiter } = slowSubject({ limits: '1/1h' })
+  await limiter.take('alice')
+  slow.isSlow = true
+  const late = limiter.take('alice')
+  slow.isSlow = false
   await limiter.reset('alice')
-  arrive()
+  slow.arrive()
   expect((await late).granted).toBe(false)
   expect((await limiter.take('alice')).granted).toBe(true)
 })
@@ -308,6 +320,38 @@ describe('waitFor()', () => {
     expect((await limiter.waitFor('alice', { atMostMs: 0 })).granted).toBe(true)
     expect(await limiter.waitFor('alice', { atMostMs: 59_999 })).toMatchObject({ granted: false, retryAfterMs: 60_000 })
     await expect(limiter.waitFor('alice', { atMostMs: Number.NaN })).rejects.toThrow('atMostMs: expected')
+  })
+
+  test.each([
+    ['tokenBucket', tokenBucket],
+    ['fixedWindow', fixedWindow],
+    ['quota', quota],
+  ] as const)('%s: ends in time while the store hangs, and gives back what is granted late', async (_name, limits) => {
+    vi.useFakeTimers({ now: START_MS })
+    try {
+      const works: Promise<unknown>[] = []
+      const { slow, limiter } = slowSubject({
+        policies: [{ name: 'p', ...limits('5/1d') }],
+        waitUntil: (work) => works.push(work),
+      })
+      slow.isSlow = true
+      const waiting = limiter.waitFor('alice', { atMostMs: 200 })
+      await vi.advanceTimersByTimeAsync(200)
+      const refusal = { granted: false, degraded: 'closed', retryAfterMs: 1_000, charged: 0, tiers: [] }
+      expect(await waiting).toMatchObject(refusal)
+      slow.arrive()
+      const controller = new AbortController()
+      const signalled = limiter.waitFor('alice', { signal: controller.signal, cost: 2 })
+      controller.abort('enough')
+      await expect(signalled).rejects.toBe('enough')
+      slow.arrive()
+      await Promise.all(works)
+      slow.isSlow = false
+      expect(await limiter.peek('alice')).toMatchObject({ tiers: [{ remaining: 5 }] })
+      expect(vi.getTimerCount()).toBe(0)
+    } finally {
+      vi.useRealTimers()
+    }
   })
 
   test('ends with the reason of its signal, before and while it waits', async () => {

@@ -149,6 +149,37 @@ test('outbound(): calls go as soon as a window and the longest trip have passed'
     200,
   ))
 
+test('outbound(): a server that only sends Retry-After admits every call, refuses few, and is used well', () =>
+  expectProperty(
+    fc.asyncProperty(
+      serverTier,
+      fc.integer({ min: 0, max: 500 }),
+      fc.integer({ min: 1, max: 200 }),
+      async (tier, tripMs, concurrent) => {
+        const clock = new VirtualClock()
+        const startMs = clock.now()
+        const server = new LimitedServer([tier], 'retry-after')
+        const travel = async () => {
+          await clock.sleep(tripMs)
+          return new Response(null, server.answer(clock.now()))
+        }
+        const call = outbound(travel as typeof fetch, { clock, atMostMs: Number.POSITIVE_INFINITY })
+        const statuses: number[] = []
+        let made = 0
+        const work = async () => {
+          while (made++ < 200) statuses.push((await call(URL)).status)
+        }
+        await clock.finish(Promise.all(Array.from({ length: concurrent }, work)))
+        expect(statuses).toEqual(Array.from({ length: 200 }, () => 200))
+        // Some in the first burst, until it is known that there is a limit.
+        expect(server.refused).toBeLessThanOrEqual(5 + 0.5 * tier.limit + 200 * 0.05)
+        const shortestMs = Math.max((200 / tier.limit) * tier.windowMs, (200 / concurrent) * tripMs)
+        expect(clock.now() - startMs).toBeLessThanOrEqual(2 * shortestMs + 10_000)
+      },
+    ),
+    60,
+  ))
+
 const job = fc.record({
   startMs: fc.integer({ min: 0, max: 3_000 }),
   cost: fc.integer({ min: 1, max: 3 }),

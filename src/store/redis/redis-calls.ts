@@ -87,6 +87,9 @@ export class RedisCalls {
   async #send(script: Script, keys: string[], args: (string | number)[], deadline: Deadline): Promise<unknown> {
     const variant = this.#variant
     const { sha1, text } = script[variant]
+    const connecting = this.#client.connecting?.()
+    if (connecting) await connecting
+    if (deadline.hasPassed) throw new StoreError('the connection to Redis came too late', { mayHaveRun: false })
     const isAnswer = (error: unknown, pattern: RegExp) => pattern.test(this.#client.serverWords(error) ?? '')
     try {
       return await this.#client.evalsha(sha1, keys, args)

@@ -47,6 +47,22 @@ async function statuses(app: App, requests: readonly (readonly [string, RequestI
   return seen
 }
 
+// No proxy of ours stands between a client and an app: it sees every field.
+test.each(['x-real-ip', 'x_key', 'x-forwarded-user'])(
+  'sluice() counts by header:%s in every form of policy',
+  async (field) => {
+    const by = `header:${field}`
+    for (const options of [{ limits: '1/1m', by }, { policies: [{ name: 'a', limits: '1/1m', by }] }]) {
+      const app = appWith(options)
+      const from = (value: string): [string, RequestInit] => ['/', { headers: { [field]: value } }]
+      expect(await statuses(app, [from('a'), from('a'), from('b')])).toEqual([200, 429, 200])
+    }
+    const app = appWith({ policies: [{ name: 'a', limits: '2/1m', cost: `header:${field}`, max_cost: 2 }] })
+    const costing: [string, RequestInit] = ['/', { headers: { [field]: '2', ...X.headers } }]
+    expect(await statuses(app, [costing, costing])).toEqual([200, 429])
+  },
+)
+
 test('sluice() lets through what fits, for each caller, and tells of the limits', async () => {
   const app = appWith({ limits: '2/1s, 3/1m' })
   const first = await app.request('/', X)

@@ -82,6 +82,13 @@ describe('a project with nothing but the package', () => {
     expect(project.packages.toSorted()).toEqual(['sluice', ...Object.keys(dependencies)].toSorted())
   })
 
+  // npm 11 warns of each of these scripts, `prepare` among them, though it runs none.
+  test('is asked to approve no script', async () => {
+    const { scripts } = JSON.parse(await readFile(join(project.folder, 'node_modules/sluice/package.json'), 'utf8'))
+    const atInstall = ['preinstall', 'install', 'postinstall', 'preprepare', 'prepare', 'postprepare']
+    expect(Object.keys(scripts).filter((name) => atInstall.includes(name))).toEqual([])
+  })
+
   test('has types', () => checkTypes(project, ALONE, ON_NODE))
 
   test.each(ALONE)('runs %s', async (use) => {

@@ -35,6 +35,7 @@ test.each([
   [{ retries: -1 }, 'retries: expected an integer from 0 to 100, got -1'],
   [{ retries: 0.5 }, 'retries: expected an integer from 0 to 100, got 0.5'],
   [{ countedWithinMs: -1 }, 'countedWithinMs: expected milliseconds from 0, got -1'],
+  [{ maxPauseMs: '1h' }, 'maxPauseMs: expected milliseconds from 0, got "1h"'],
   [{ learned: { store: {}, notes } }, 'learned.store: expected what redisStore() makes, got "object"'],
   [{ learned: { store, notes: {} } }, 'learned.notes: expected functions read and write, got "object"'],
   [{ learned: { store, note: notes } }, 'learned: expected only the names store, notes, prefix, got "note"'],

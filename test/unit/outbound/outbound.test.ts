@@ -2,9 +2,11 @@ import { describe, expect, test } from 'vitest'
 import { createLimiter, memoryStore } from '../../../src/index.ts'
 import type { DecisionRequest, Rule } from '../../../src/limit/rule.ts'
 import { type Notes, type OutboundOptions, outbound } from '../../../src/outbound.ts'
+import { MAX_KEYS } from '../../../src/store/memory/expiring-states.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { settled, VirtualClock } from '../../support/virtual-clock.ts'
 
+const START_MS = 1_700_000_000_000
 const THINGS = 'https://api.example/things'
 
 interface Arrival {
@@ -30,6 +32,10 @@ function site(answer: (count: number) => ResponseInit, options: OutboundOptions 
 }
 
 const OK = { status: 200 }
+
+function outcomeOf(work: Promise<unknown>): Promise<unknown> {
+  return work.catch((error: unknown) => error)
+}
 
 function refused(fields: Record<string, string> = {}, status = 429) {
   return { status, headers: fields }
@@ -87,13 +93,33 @@ test('countedWithinMs: a call is counted from then on, however long its answer t
   const clock = new VirtualClock()
   const times: number[] = []
   const slow = async () => {
-    times.push(clock.now() - 1_700_000_000_000)
+    times.push(clock.now() - START_MS)
     await clock.sleep(times.length === 1 ? 10 : 5_000)
     return new Response(null, { headers: { 'RateLimit-Policy': '"a";q=1;w=1' } })
   }
   const call = outbound(slow as typeof fetch, { clock, countedWithinMs: 200 })
   await clock.finish(Promise.all([1, 2, 3].map(() => call(THINGS))))
   expect(times).toEqual([0, 1_012, 2_214])
+})
+
+test('a server that names new limits in each response pushes no count of another server out', async () => {
+  const clock = new VirtualClock()
+  const honest: number[] = []
+  let count = 0
+  const travel = async (input: RequestInfo | URL) => {
+    if (String(input) === THINGS) {
+      honest.push(clock.now() - START_MS)
+      return new Response(null, { headers: { 'RateLimit-Policy': '"a";q=2;w=60' } })
+    }
+    const policies = Array.from({ length: 16 }, () => `"${count++}";q=9;w=86400`)
+    return new Response(null, { headers: { 'RateLimit-Policy': policies.join(', ') } })
+  }
+  const call = outbound(travel as typeof fetch, { clock, atMostMs: Number.POSITIVE_INFINITY })
+  await clock.finish(Promise.all([call(THINGS), call(THINGS)]))
+  // More than the memory of a process holds.
+  while (count < MAX_KEYS) await call('https://hostile.example/')
+  await clock.finish(call(THINGS))
+  expect(honest.map((ms) => Math.round(ms / 1_000))).toEqual([0, 0, 60])
 })
 
 test('a limit of thousands is kept with some time to spare', async () => {
@@ -112,8 +138,8 @@ describe('a refusal', () => {
     await clock.advance(10)
     expect((await second).status).toBe(429)
     await clock.finish(Promise.all([call(THINGS), call(THINGS)]))
-    // Half of a tenth later; then one alone, until it is answered.
-    expect(times()).toEqual([0, 10, 20 + 3_150, 30 + 3_150])
+    // Half of a tenth later one goes, and the next at four fifths of the pace of what was admitted: 1 in 3,010 ms.
+    expect(times()).toEqual([0, 10, 20 + 3_150, 20 + 3_150 + 3_010 / 0.8])
   })
 
   test('does not stop those of another identity', async () => {
@@ -190,6 +216,66 @@ describe('a refusal', () => {
     }
     const response = await clock.finish(outbound(travel as typeof fetch, { clock })(THINGS))
     expect([await response.text(), cancelled]).toEqual(['done', 1])
+  })
+})
+
+describe('a server that stalls', () => {
+  const forever = { 'Retry-After': '999999999999' }
+
+  test.each([
+    [forever, undefined, 3_600_000],
+    [{ 'Retry-After': 'Fri, 31 Dec 9999 23:59:59 GMT' }, 5_000, 5_000],
+    [{ 'RateLimit-Policy': '"a";q=1;w=1', RateLimit: '"a";r=0;t=32054400' }, 5_000, 5_000],
+  ])('pauses by %j and maxPauseMs %s for no longer than %s', async (fields, maxPauseMs, pauseMs) => {
+    const { clock, call, times } = site((count) => (count === 1 ? refused(fields) : OK), {
+      retries: 0,
+      atMostMs: Number.POSITIVE_INFINITY,
+      ...(maxPauseMs && { maxPauseMs }),
+    })
+    await clock.finish(call(THINGS))
+    await clock.finish(Promise.all([call(THINGS), call(THINGS)]))
+    // A random part of a second comes on top; then one goes alone.
+    const [, probeMs = 0, nextMs = 0] = times()
+    expect([probeMs >= pauseMs, probeMs <= pauseMs + 1_010]).toEqual([true, true])
+    expect(nextMs).toBeGreaterThanOrEqual(probeMs + 10)
+  })
+
+  test.each([undefined, 'https://api.example'])('is called again at once after resume(%s)', async (identity) => {
+    const { clock, call, times } = site((count) => (count === 1 ? refused(forever) : OK), { retries: 0 })
+    await clock.finish(call(THINGS))
+    const startMs = clock.now()
+    await call.resume('https://other.example')
+    const waiting = outcomeOf(call(THINGS))
+    await settled()
+    expect(await waiting).toMatchObject({ code: 'WAIT_TOO_LONG' })
+    await call.resume(identity)
+    await clock.finish(call(THINGS))
+    expect(times()).toEqual([0, startMs - START_MS])
+  })
+
+  test('by a limit is called again at once after resume(), and so are those that wait', async () => {
+    const fields = { 'RateLimit-Policy': '"a";q=1;w=600', RateLimit: '"a";r=0;t=600' }
+    const options = { atMostMs: Number.POSITIVE_INFINITY }
+    const { clock, call, times } = site((count) => (count === 1 ? { status: 200, headers: fields } : OK), options)
+    await clock.finish(call(THINGS))
+    const waiting = call(THINGS)
+    await clock.advance(1_000)
+    await call.resume()
+    await clock.finish(waiting)
+    expect(times()).toEqual([0, 1_010])
+  })
+
+  test('by a limit of weeks is called once in maxPauseMs, and kept to it while it refuses', async () => {
+    const fields = { 'RateLimit-Policy': '"a";q=1;w=32054400' }
+    const options = { retries: 0, maxPauseMs: 60_000, atMostMs: Number.POSITIVE_INFINITY }
+    const { clock, call, times } = site((count) => {
+      return count === 2 ? refused({ ...fields, 'Retry-After': '32054400' }) : { status: 200, headers: fields }
+    }, options)
+    await clock.finish(call(THINGS))
+    const statuses = await clock.finish(Promise.all([call(THINGS), call(THINGS)]))
+    expect(statuses.map(({ status }) => status)).toEqual([429, 200])
+    const gaps = times().map((ms, index, all) => Math.floor((ms - (all[index - 1] ?? 0)) / 1_000))
+    expect(gaps).toEqual([0, 60, 60])
   })
 })
 
@@ -297,7 +383,7 @@ describe('several processes', () => {
   test('what others have noted is not believed if it cannot be read', async () => {
     for (const text of ['{}', 'sluice-outbound {', 'sluice-outbound {"tiers":[{"limit":0}],"pausedUntilMs":0}', 7]) {
       const notes = { read: async () => text, write: async () => {} }
-      const learned = { store: memoryStore({ now: () => 1_700_000_000_000 }), notes }
+      const learned = { store: memoryStore({ now: () => START_MS }), notes }
       const { clock, call, times } = site(() => OK, { learned })
       await clock.finish(Promise.all([call(THINGS), call(THINGS)]))
       expect(times()).toEqual([0, 10])

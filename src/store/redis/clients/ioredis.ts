@@ -1,7 +1,8 @@
-import type { RedisClient } from '../client.ts'
+import { awaitFirstConnection, type ConnectionEvents, type RedisClient } from '../client.ts'
 
-/** What is used of `Redis` or `Cluster` from `ioredis`. */
-export interface IoRedis {
+/** What is used of `Redis` from `ioredis`. */
+export interface IoRedis extends ConnectionEvents {
+  readonly status?: string
   evalsha(sha1: string, keyCount: number, ...keysAndArguments: (string | number)[]): Promise<unknown>
   eval(script: string, keyCount: number, ...keysAndArguments: (string | number)[]): Promise<unknown>
   zrem(key: string, ...members: string[]): Promise<unknown>
@@ -17,6 +18,7 @@ export function ioRedisClient(redis: IoRedis): RedisClient {
     zrem: (key, members) => redis.zrem(key, ...members),
     del: (keys) => redis.del(...keys),
     ping: () => redis.ping(),
+    connecting: awaitFirstConnection(redis, () => redis.status === 'connecting' || redis.status === 'connect'),
     serverWords: (error) => (error instanceof Error && error.name === 'ReplyError' ? error.message : undefined),
   }
 }
