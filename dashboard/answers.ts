@@ -58,6 +58,7 @@ export interface Policies {
 
 export interface Revision {
   readonly version: number
+  readonly id: string
   readonly atMs: number
   readonly by: string
   readonly why: string
@@ -90,6 +91,7 @@ export interface RulesNow extends Revision {
   }
   readonly isolate: {
     readonly version: number
+    readonly id: string
     readonly readAtMs: number | null
     readonly problem: string | null
     readonly shadow: ShadowCounts | null

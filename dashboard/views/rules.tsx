@@ -51,9 +51,9 @@ export function RulesView() {
   )
 }
 
-function versionInWords({ version, isolate }: RulesNow): string {
+function versionInWords({ version, id, isolate }: RulesNow): string {
   if (version === 0) return 'Nothing is ruled: what was deployed holds.'
-  if (isolate.version === version) return `Version ${version} is in force.`
+  if (isolate.version === version && isolate.id === id) return `Version ${version} is in force.`
   const follows = isolate.version === 0 ? 'has none' : `follows version ${isolate.version}`
   return `Version ${version} is the newest. The isolate that answers ${follows} until its next request.`
 }

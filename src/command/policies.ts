@@ -43,6 +43,7 @@ export const policies = defineCommand({
   json: {
     redis: 'host and port of the database; with --gateway, `gateway` in place of it: its host',
     version: 'version of the rules; 0: there are none',
+    id: 'show: tells it from others that have its number after a loss of the rules; empty if it is older',
     changed: 'push and rollback: whether this run has written it',
     atMs: 'show: when it was written, in ms since the Unix epoch; 0: never',
     by: 'show: by whom',
@@ -61,6 +62,7 @@ export const policies = defineCommand({
     'changes[].keys[].before': 'its value before, as JSON; null: it had none',
     'changes[].keys[].after': 'and after',
     'versions[].version': 'versions: one that is kept, the newest first',
+    'versions[].id': 'tells it from others that have its number after a loss of the rules; empty if it is older',
     'versions[].atMs': 'when it was written, in ms since the Unix epoch',
     'versions[].by': 'by whom',
     'versions[].why': 'why',
@@ -167,10 +169,10 @@ async function push(task: Task): Promise<Exit> {
   const tables = file === undefined ? undefined : await readPolicyFile(file, context, operator)
   const before = await newestOf(operator)
   const after = withPolicies(before.rules, tables, isShadow, Date.now())
-  return write(task, before, after, (expectedVersion) => {
+  return write(task, before, after, (expected) => {
     const note = noteOf(context, { why: file && `policies push ${file}${isShadow ? ' --shadow' : ''}`, ...options })
     return operator.ask(operations.push, {
-      body: { policies: tables ?? null, shadow: isShadow, expectedVersion, ...note },
+      body: { policies: tables ?? null, shadow: isShadow, ...expected, ...note },
     })
   })
 }
@@ -178,17 +180,17 @@ async function push(task: Task): Promise<Exit> {
 async function rollback(task: Task): Promise<Exit> {
   const { context, operator, options, words } = task
   const { version, rules: after } = await versionOf(operator, words[0] ?? '')
-  return write(task, await newestOf(operator), after, (expectedVersion) =>
-    operator.ask(history.rollback, { body: { version, expectedVersion, ...noteOf(context, options) } }),
+  return write(task, await newestOf(operator), after, (expected) =>
+    operator.ask(history.rollback, { body: { version, ...expected, ...noteOf(context, options) } }),
   )
 }
 
 /** Shows what becomes different, asks, and writes it if nobody else has done so meanwhile. */
 async function write(
   { context: { terminal, signal }, operator, options }: Task,
-  { version, rules: before }: Version,
+  { version, id, rules: before }: Version,
   after: Rules,
-  change: (expectedVersion: number) => Promise<{ readonly version: number; readonly isChanged: boolean }>,
+  change: (expected: Expected) => Promise<{ readonly version: number; readonly isChanged: boolean }>,
 ): Promise<Exit> {
   const { deployed } = await operator.ask(operations.policies)
   const changed = (list: PolicyList) => policyChanges(tablesOf(before, list, deployed), tablesOf(after, list, deployed))
@@ -210,7 +212,7 @@ async function write(
       return 'done'
     }
   }
-  const edited = await change(version)
+  const edited = await change({ expectedVersion: version, expectedId: id })
   terminal.show({ ...operator.shown, version: edited.version, changed: edited.isChanged, changes }, () =>
     [
       ...(options.yes ? lines : []),
@@ -233,6 +235,12 @@ async function versions({ context: { terminal }, operator }: Task): Promise<Exit
   return 'done'
 }
 
+/** The version that was looked at. */
+interface Expected {
+  readonly expectedVersion: number
+  readonly expectedId: string
+}
+
 interface Version extends Revision {
   readonly rules: Rules
 }
@@ -245,7 +253,7 @@ async function newestOf(operator: Operator): Promise<Version> {
 /** @throws {CommandError} */
 async function versionOf(operator: Operator, word: string): Promise<Version> {
   const version = readVersion(word)
-  if (version === 0) return { version, atMs: 0, by: '', why: '', rules: NO_RULES }
+  if (version === 0) return { version, id: '', atMs: 0, by: '', why: '', rules: NO_RULES }
   const { rules, ...revision } = await operator.ask(history.version, { query: { version: `${version}` } })
   return { ...revision, rules: rulesIn(rules) }
 }

@@ -17,7 +17,7 @@ export const versions = defineOperation({
   answer: v.strictObject({ versions: v.array(v.strictObject(revision)) }),
   async run(operated) {
     const history = await rulesOrProblem(operated).documents.history()
-    return { versions: history.map(({ version, atMs, by, why }) => ({ version, atMs, by, why })) }
+    return { versions: history.map(({ version, id, atMs, by, why }) => ({ version, id, atMs, by, why })) }
   },
 })
 
@@ -32,8 +32,8 @@ export const version = defineOperation({
   async run(operated, { query }) {
     const found = await rulesOrProblem(operated).documents.readVersion(query.version)
     if (!found) throw new OperationError(notKept(query.version))
-    const { text, version, atMs, by, why } = found
-    return { version, atMs, by, why, rules: documentOf(parseRules(text)) }
+    const { text, version, id, atMs, by, why } = found
+    return { version, id, atMs, by, why, rules: documentOf(parseRules(text)) }
   },
 })
 
