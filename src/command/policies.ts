@@ -3,7 +3,7 @@ import * as operations from '../admin/operations/policies.ts'
 import { rules as currentRules } from '../admin/operations/rules.ts'
 import * as history from '../admin/operations/versions.ts'
 import { NO_RULES, type Rules, readRules } from '../rules/document.ts'
-import { withPolicies } from '../rules/edits.ts'
+import { SECTIONS, type Section, withPolicies, withSection } from '../rules/edits.ts'
 import type { PolicyList } from '../rules/policies.ts'
 import { policyChanges } from '../rules/policy-changes.ts'
 import { tablesOf } from '../rules/tables.ts'
@@ -28,8 +28,8 @@ export const policies = defineCommand({
     'Shows and replaces the policies that hold in place of POLICIES, without a deploy: Workers with RULES = "on" follow ' +
     'within twice RULES_REFRESH_MS. RATE_LIMITS and the other variables stay. push takes a file of [[policies]] tables, ' +
     'as in [[vars.POLICIES]], or JSON; - is standard input. It shows what becomes different, and asks. With --shadow, the ' +
-    'policies decide beside those in force, and refuse nothing. The last 20 versions are kept; rollback brings back all ' +
-    'rules of one, blocks, allows and overrides among them.',
+    'policies decide beside those in force, and refuse nothing. The last 20 versions are kept; rollback brings back the ' +
+    'policies of one, and with --section its shadow, blocks, allows or overrides, or all of them.',
   examples: [
     { shows: 'what is in force, as a file', line: 'policies show > policies.toml' },
     { shows: 'what a file would change', line: 'policies diff policies.toml' },
@@ -38,6 +38,7 @@ export const policies = defineCommand({
     { shows: 'what there was', line: 'policies versions' },
     { shows: 'what version 12 had', line: 'policies diff 12' },
     { shows: 'go back to it', line: 'policies rollback 12' },
+    { shows: 'and to all else that it had', line: 'policies rollback 12 --section all' },
     { shows: 'POLICIES again', line: 'policies push --none' },
   ],
   json: {
@@ -74,6 +75,12 @@ export const policies = defineCommand({
         .addArgument(new Argument('[what...]', 'a file for push, a version for rollback and show, either for diff'))
         .addOption(new Option('--shadow', 'push, diff, show: those that decide beside the ones in force'))
         .addOption(new Option('--none', 'push: none of the rules: POLICIES again, or no shadow any more'))
+        .addOption(
+          new Option('--section <name>', 'rollback: what is brought back (default: policies)').choices([
+            ...SECTIONS,
+            'all',
+          ]),
+        )
         .addOption(new Option('-y, --yes', 'do not ask'))
         .addOption(AS)
         .addOption(WHY),
@@ -90,6 +97,7 @@ export const policies = defineCommand({
 interface Options {
   readonly shadow?: true | undefined
   readonly none?: true | undefined
+  readonly section?: Section | undefined
   readonly yes?: true | undefined
   readonly as?: string | undefined
   readonly why?: string | undefined
@@ -179,9 +187,12 @@ async function push(task: Task): Promise<Exit> {
 
 async function rollback(task: Task): Promise<Exit> {
   const { context, operator, options, words } = task
-  const { version, rules: after } = await versionOf(operator, words[0] ?? '')
-  return write(task, await newestOf(operator), after, (expected) =>
-    operator.ask(history.rollback, { body: { version, ...expected, ...noteOf(context, options) } }),
+  const { section = 'policies' } = options
+  const { version, rules: old } = await versionOf(operator, words[0] ?? '')
+  const newest = await newestOf(operator)
+  const after = withSection(newest.rules, old, section, Date.now())
+  return write(task, newest, after, (expected) =>
+    operator.ask(history.rollback, { body: { version, section, ...expected, ...noteOf(context, options) } }),
   )
 }
 

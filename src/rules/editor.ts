@@ -6,6 +6,7 @@ import {
   type VersionId,
 } from '../store/documents.ts'
 import { parseRules, type Rules, readRules, writeRules } from './document.ts'
+import { type Section, withSection } from './edits.ts'
 
 /** Who changes the rules, and why. */
 export type Note = Pick<Revision, 'by' | 'why'>
@@ -77,15 +78,16 @@ export async function editRules(
   return { kind: 'conflict', version }
 }
 
-/** Writes an older version that is still kept as the newest one. @throws {ConfigError} @throws {StoreError} */
+/** Writes a section of an older version that is still kept, or all of it, as it was. @throws {ConfigError} @throws {StoreError} */
 export async function rollBackRules(
   documents: Documents,
   version: number,
+  { section, nowMs }: { readonly section: Section; readonly nowMs: number },
   note: Note,
   options?: EditOptions,
 ): Promise<Edited> {
-  const old = await documents.readVersion(version)
-  if (!old) return { kind: 'unknown-version' }
-  const rules = parseRules(old.text)
-  return editRules(documents, () => rules, note, options)
+  const stored = await documents.readVersion(version)
+  if (!stored) return { kind: 'unknown-version' }
+  const old = parseRules(stored.text)
+  return editRules(documents, (rules) => withSection(rules, old, section, nowMs), note, options)
 }

@@ -100,7 +100,7 @@ test('Redis and memory keep the same versions through any edits and rollbacks', 
       for (const step of steps) {
         const edit = (documents: Documents) =>
           typeof step === 'number'
-            ? rollBackRules(documents, step, NOTE)
+            ? rollBackRules(documents, step, { section: 'all', nowMs: START_MS }, NOTE)
             : editRules(documents, (rules) => step(rules, START_MS), NOTE)
         const [one, other] = (await Promise.all(places.map(edit))).map(withoutTime)
         expect(one).toEqual(other)

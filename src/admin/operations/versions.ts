@@ -3,6 +3,7 @@ import { ConfigError } from '../../config/config-error.ts'
 import type { Problem } from '../../http/problem.ts'
 import { parseRules, type Rules } from '../../rules/document.ts'
 import { rollBackRules } from '../../rules/editor.ts'
+import { SECTIONS } from '../../rules/edits.ts'
 import { checkRules } from '../../rules/policies.ts'
 import { edited, note, problemOfRules, rulesOrProblem, toldOf, writtenOf } from '../change-rules.ts'
 import { badInput, defineOperation, OperationError } from '../operation.ts'
@@ -40,15 +41,26 @@ export const version = defineOperation({
 export const rollback = defineOperation({
   method: 'POST',
   path: '/rollback',
-  summary: 'Make an older version of the rules the newest one again',
-  body: v.strictObject({ version: number, ...note }),
+  summary: 'Make the policies of an older version of the rules hold again, another section of it, or all',
+  body: v.strictObject({
+    version: number,
+    section: v.optional(
+      v.pipe(
+        v.picklist([...SECTIONS, 'all']),
+        v.description('What becomes as it was in that version; the rest stays as it is now.'),
+      ),
+      'policies',
+    ),
+    ...note,
+  }),
   answer: edited,
-  async run(operated, { body: { version, by, why, expectedVersion } }) {
+  async run(operated, { body: { version, section, by, why, ...expected } }) {
     const { documents } = rulesOrProblem(operated)
     const check = (rules: Rules) => checkRules(rules, operated.env)
-    const words = why || `back to version ${version}`
+    const words = why || `${section} back to version ${version}`
+    const what = { section, nowMs: operated.now() }
     try {
-      const edited = await rollBackRules(documents, version, { by, why: words }, { expectedVersion, check })
+      const edited = await rollBackRules(documents, version, what, { by, why: words }, { ...expected, check })
       if (edited.kind === 'unknown-version') throw new OperationError(notKept(version))
       return toldOf(writtenOf(edited))
     } catch (error) {
