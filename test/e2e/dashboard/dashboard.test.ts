@@ -52,6 +52,13 @@ beforeAll(async () => {
         match: 'POST /orders',
       },
       { name: 'ban', limits: '3/1h', cost: 2, block: '10m', after: 2, by: 'ip', match: 'GET /ban' },
+      {
+        name: 'tariff',
+        limits: { free: '2/1h', pro: '20/1h' },
+        plan: 'header:x-plan',
+        default_plan: 'free',
+        match: 'GET /tariff',
+      },
       { name: 'total', limits: '1/1h', by: 'global', match: 'GET /total' },
       { name: 'search', limits: '1/1h', by: 'token+route', match: 'GET /search' },
     ],
@@ -127,6 +134,7 @@ test('now shows how the gateway is, and its policies', async () => {
   expect(await row('login').textContent()).toContain('POST /login')
   expect(await row('slots').textContent()).toContain('5 at once, 5 min each at most')
   expect(await row('orders').textContent()).toContain('4 per 1 hbursts up to 8')
+  expect(await row('tariff').textContent()).toContain('free: 2 per 1 hpro: 20 per 1 h')
   expect(await row('ban').textContent()).toContain('3 per 1 h2 units a requestthen none for 10 min, after 2 refusals')
   await expectAccessible(page)
 })
@@ -285,7 +293,7 @@ test('policies are checked as they are typed, pushed and rolled back', async () 
   await editor.fill('[{"name": "tight", "limits": "1/1h"}]')
   await page
     .getByText(
-      'Valid: removes login, removes users, removes slots, removes orders, removes ban, removes total, removes search, adds tight.',
+      'Valid: removes login, removes users, removes slots, removes orders, removes ban, removes tariff, removes total, removes search, adds tight.',
     )
     .waitFor()
   await push.click()
