@@ -2,7 +2,7 @@
 import type { TierState } from '../src/request/caller/usage-of-rules.ts'
 import type { Deed } from '../src/rules/journal.ts'
 import type { PolicyChange } from '../src/rules/policy-changes.ts'
-import type { Statistics } from '../src/statistics/read-statistics.ts'
+import type { RefusedCaller, Statistics } from '../src/statistics/read-statistics.ts'
 import type { Refusals } from '../src/statistics/refusals-of.ts'
 
 export interface Status {
@@ -37,17 +37,31 @@ export interface Forgotten {
   readonly keys: readonly { readonly policy: string; readonly key: string }[]
 }
 
+export interface TierInForce {
+  readonly limit: number
+  readonly windowMs: number
+}
+
 export interface PolicyInForce {
   readonly name: string
   readonly algorithm: string
-  readonly tiers: readonly { readonly name: string; readonly limit: number; readonly windowMs: number }[]
+  readonly tiers: readonly TierInForce[]
+  readonly burst: number | null
+  readonly plans: Readonly<Record<string, readonly TierInForce[]>> | null
+  readonly cost: { readonly units: number | null; readonly header: string | null }
+  readonly penalty: { readonly blockMs: number; readonly after: number } | null
+  readonly holdsSlots: boolean
   readonly by: readonly string[]
   readonly match: readonly string[] | null
   readonly mode: 'enforce' | 'shadow'
 }
 
-export interface Counted extends Statistics {
+export interface Counted extends Omit<Statistics, 'refused'> {
   readonly latencyBoundsMs: readonly number[]
+  readonly refused: {
+    readonly callers: readonly (RefusedCaller & { readonly isEveryone: boolean })[]
+    readonly othersAtMost: number
+  }
 }
 
 export interface Policies {
@@ -58,6 +72,7 @@ export interface Policies {
 
 export interface Revision {
   readonly version: number
+  readonly id: string
   readonly atMs: number
   readonly by: string
   readonly why: string
@@ -90,6 +105,7 @@ export interface RulesNow extends Revision {
   }
   readonly isolate: {
     readonly version: number
+    readonly id: string
     readonly readAtMs: number | null
     readonly problem: string | null
     readonly shadow: ShadowCounts | null
@@ -106,6 +122,12 @@ export interface ShadowCounts {
 export interface Edited {
   readonly version: number
   readonly isChanged: boolean
+}
+
+/** A block, an allow or an override that was written or taken back. */
+export interface Ordered extends Edited {
+  /** Whether it holds for all requests of whom it is about, or only for those that policies count by its digest. */
+  readonly scope: 'all' | 'counted'
 }
 
 export interface Validity {

@@ -10,17 +10,17 @@ import { storeName } from './words.ts'
 const VIEWS = { now: 'Now', caller: 'Caller', rules: 'Rules' } as const
 type View = keyof typeof VIEWS
 
-/** Which view, and what of it, as the address has it: `#caller/<digest>`. */
-function read(hash: string): { view: View; argument: string } {
-  const [name = '', argument = ''] = hash.slice(1).split('/')
-  return { view: name in VIEWS ? (name as View) : 'now', argument: decodeURIComponent(argument) }
+/** Which view, and what of it, as the address has it: `#caller/<digest>/<policy that has refused it>`. */
+function read(hash: string): { view: View; digest: string; policy: string } {
+  const [name = '', digest = '', policy = ''] = hash.slice(1).split('/').map(decodeURIComponent)
+  return { view: name in VIEWS ? (name as View) : 'now', digest, policy }
 }
 
 export function App() {
   const [session, setSession] = useState<'unknown' | 'none' | 'open'>('unknown')
   const [status, setStatus] = useState<Status>()
   const [trouble, setTrouble] = useState('')
-  const [{ view, argument }, setPlace] = useState(read(location.hash))
+  const [{ view, digest, policy }, setPlace] = useState(read(location.hash))
 
   useEffect(() => {
     const follow = () => setPlace(read(location.hash))
@@ -83,7 +83,7 @@ export function App() {
       <Alarm status={status} trouble={trouble} />
       <main>
         {view === 'now' && <Now status={status} />}
-        {view === 'caller' && <CallerView key={argument} digest={argument} />}
+        {view === 'caller' && <CallerView key={`${digest} ${policy}`} digest={digest} refusedBy={policy} />}
         {view === 'rules' && <RulesView />}
       </main>
       <footer class="quiet">{status && `version ${status.version}`}</footer>

@@ -1,5 +1,6 @@
 /** Callers as operators name them: read by the code that reads the options of the command. */
 import { collectClaims, readClaim, readPair } from '../src/request/caller/caller-in-text.ts'
+import type { CallerKind } from '../src/request/caller/named-by.ts'
 import { whoNamed } from '../src/rules/who-in-text.ts'
 
 /** What a caller may be known by. */
@@ -12,19 +13,21 @@ export const KINDS = {
     hint: 'With one *, such as x-api-key=k-*, rules hold for all whose value is like that.',
   },
   query: { title: 'Query, such as key=k-123', hint: '' },
+  cookie: { title: 'Cookie, such as sid=abc', hint: '' },
   form: { title: 'Field of a form, such as user=alice', hint: '' },
+  json: { title: 'Member of a JSON body, such as /user/id=42', hint: '' },
   claim: {
     title: 'Claim of its token, such as sub=alice',
     hint: 'With :=, a number, true or false, such as id:=42. With a pointer, a claim within another, such as /account/plan=pro. With one *, such as sub=acme-*, rules hold for all whose value is like that.',
   },
-} as const
+} as const satisfies Readonly<Record<CallerKind | 'digest', { readonly title: string; readonly hint: string }>>
 export type Kind = keyof typeof KINDS
 
 export interface Named {
   /** Whose use is asked for; undefined if it is a pattern, which is no caller. */
   readonly caller: object | undefined
-  /** Whom rules are about; undefined if they cannot name it. */
-  readonly who: object | undefined
+  /** Whom rules are about. */
+  readonly who: object
 }
 
 /** @throws {CallerError} */
@@ -35,8 +38,7 @@ export function named(kind: Kind, text: string): Named {
     return unlessPattern({ claim: collectClaims(text) }, whoNamed(kind, name, value))
   }
   const [name, value] = readPair(text)
-  const caller = { [kind]: { [name]: value } }
-  return kind === 'form' ? { caller, who: undefined } : unlessPattern(caller, whoNamed(kind, name, value))
+  return unlessPattern({ [kind]: { [name]: value } }, whoNamed(kind, name, value))
 }
 
 function unlessPattern(caller: object, who: object): Named {

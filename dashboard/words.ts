@@ -1,4 +1,6 @@
 /** How figures are written. */
+import { formatWindow } from '../src/limit/tiers.ts'
+import type { PolicyInForce, TierInForce } from './answers.ts'
 
 const NUMBER = new Intl.NumberFormat('en')
 
@@ -28,6 +30,39 @@ export function span(ms: number): string {
   const [size, unit] = units.find(([size]) => ms >= size) ?? [1000, 's']
   const value = ms / size
   return `${Number.isInteger(value) || value >= 100 ? Math.round(value) : value.toFixed(1)} ${unit}`
+}
+
+/** What a policy allows, a line for each thing. */
+export function limitsOf({ tiers, burst, plans, cost, penalty, holdsSlots }: PolicyInForce): readonly string[] {
+  const each = (some: readonly TierInForce[]) =>
+    some
+      .map(({ limit, windowMs }) =>
+        holdsSlots
+          ? `${count(limit)} at once, ${span(windowMs)} each at most`
+          : `${count(limit)} per ${span(windowMs)}`,
+      )
+      .join(', ')
+  const blocked = penalty && `then none for ${span(penalty.blockMs)}`
+  return [
+    ...(plans ? Object.entries(plans).map(([plan, some]) => `${plan}: ${each(some)}`) : [each(tiers)]),
+    ...(burst === null ? [] : [`bursts up to ${count(burst)}`]),
+    ...(cost.header === null ? [] : [`cost by ${cost.header}`]),
+    ...(cost.units === null || cost.units === 1 ? [] : [`${count(cost.units)} units a request`]),
+    ...(blocked ? [penalty.after === 1 ? blocked : `${blocked}, after ${count(penalty.after)} refusals`] : []),
+  ].filter((line) => line !== '')
+}
+
+/** Other limits that an override of a policy may have: twice its own. */
+export function exampleOf({ tiers, holdsSlots }: Pick<PolicyInForce, 'tiers' | 'holdsSlots'>): string {
+  const twice = tiers.map(({ limit, windowMs }) =>
+    holdsSlots ? `${2 * limit}` : `${2 * limit}/${formatWindow(windowMs)}`,
+  )
+  return twice.join(', ')
+}
+
+/** Whether it counts all callers together, or all who use a route. */
+export function isForEveryone({ by }: Pick<PolicyInForce, 'by'>): boolean {
+  return by.every((name) => name === 'global' || name === 'route')
 }
 
 export function moment(ms: number): string {

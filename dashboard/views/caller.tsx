@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { CallerError } from '../../src/request/caller/caller-error.ts'
-import type { CallerUsage, Edited, Forgotten, Policies } from '../answers.ts'
+import type { CallerUsage, Forgotten, Ordered, Policies, PolicyInForce } from '../answers.ts'
 import { ask, type Problem } from '../api.ts'
 import { History } from '../parts/history.tsx'
 import { Said } from '../parts/said.tsx'
@@ -9,12 +9,18 @@ import { type Act, useAct } from '../parts/use-act.ts'
 import { usePolled } from '../parts/use-polled.ts'
 import { useSure } from '../parts/use-sure.tsx'
 import { KINDS, type Kind, type Named, named } from '../who.ts'
-import { count, moment } from '../words.ts'
+import { count, exampleOf, isForEveryone, moment } from '../words.ts'
 
 const USAGE_EVERY_MS = 3_000
 
-/** @param digest of the caller to begin with; empty for none */
-export function CallerView({ digest }: { digest: string }) {
+interface CallerViewProps {
+  /** Of the caller to begin with; empty for none. */
+  readonly digest: string
+  /** The policy that led here; empty for none. */
+  readonly refusedBy: string
+}
+
+export function CallerView({ digest, refusedBy }: CallerViewProps) {
   const [found, setFound] = useState<Named | undefined>(digest ? named('digest', digest) : undefined)
   const [lookedUp, setLookedUp] = useState(0)
   const lookUp = (next: Named) => {
@@ -25,8 +31,10 @@ export function CallerView({ digest }: { digest: string }) {
     <>
       <h1>Caller</h1>
       <LookUp digest={digest} onFound={lookUp} />
-      {found?.caller && <Found key={lookedUp} caller={found.caller} who={found.who} />}
-      {found?.who && !found.caller && <Alike key={lookedUp} who={found.who} />}
+      {found?.caller && (
+        <Found key={lookedUp} caller={found.caller} who={found.who} refusedBy={lookedUp === 0 ? refusedBy : ''} />
+      )}
+      {found && !found.caller && <Alike key={lookedUp} who={found.who} />}
     </>
   )
 }
@@ -94,7 +102,7 @@ function Alike({ who }: { who: object }) {
     <section aria-labelledby="found">
       <h2 id="found">All that are like it</h2>
       <p class="quiet">What each of them has used is told by its whole value.</p>
-      <Orders who={who} sure={sure.ask} onDone={() => {}} />
+      <Orders who={who} counting={undefined} sure={sure.ask} onDone={() => {}} />
       {sure.element}
     </section>
   )
@@ -102,16 +110,20 @@ function Alike({ who }: { who: object }) {
 
 interface FoundProps {
   readonly caller: object
-  /** As rules name it; undefined: they cannot. */
-  readonly who: object | undefined
+  /** As rules name it. */
+  readonly who: object
+  /** The policy that has refused it, if only its digest is known; empty: none is known. */
+  readonly refusedBy: string
 }
 
-function Found({ caller, who }: FoundProps) {
+function Found({ caller, who, refusedBy }: FoundProps) {
   const [usage, setUsage] = useState<CallerUsage>()
   const [problem, setProblem] = useState<Problem>()
   const [done, setDone] = useState(0)
   const act = useAct()
   const sure = useSure()
+  const { value: inForce } = usePolled<Policies>('/admin/policies', 60_000)
+  const isDigest = 'digest' in caller
   const refresh = async () => {
     try {
       setUsage(await ask<CallerUsage>('/admin/usage', { caller }))
@@ -138,19 +150,31 @@ function Found({ caller, who }: FoundProps) {
   }
   // There is no such caller.
   if (problem?.status === 400) return <p class="wrong">{problem.plain}</p>
+  // Any policy may have made a digest. It is about those that know it.
+  const tiers = usage?.tiers.filter(
+    ({ policy, used, blockedUntilMs }) => !isDigest || policy === refusedBy || used > 0 || blockedUntilMs !== null,
+  )
+  const counting = (tiers ?? []).toSorted((a, b) => b.used / b.limit - a.used / a.limit).map(({ policy }) => policy)
+  const countedBy = inForce?.policies.filter(({ name }) => counting.includes(name)) ?? []
+  const isEveryone = isDigest && countedBy.length > 0 && countedBy.every(isForEveryone)
   return (
     <section aria-labelledby="found">
       <h2 id="found">What it has used</h2>
       {problem && <p class="wrong">{problem.plain}</p>}
       {usage?.blocked && <p class="wrong">{blockedInWords(usage.blocked)}</p>}
-      {usage && usage.tiers.length > 0 && <Tiers tiers={usage.tiers} />}
-      {usage?.tiers.length === 0 && <p>No policy counts a caller by this alone.</p>}
+      {isDigest && <Scope countedBy={countedBy} isEveryone={isEveryone} />}
+      {tiers && tiers.length > 0 && <Tiers tiers={tiers} />}
+      {tiers?.length === 0 && (
+        <p>
+          {isDigest ? 'No policy has counted anything by this lately.' : 'No policy counts a caller by this alone.'}
+        </p>
+      )}
       {usage?.leftOut.map(({ policy, why }) => (
         <p key={policy} class="quiet">
           {policy}: not asked, {why}
         </p>
       ))}
-      {usage && usage.tiers.length > 0 && (
+      {tiers && tiers.length > 0 && (
         <div class="buttons">
           <button type="button" onClick={() => sure.ask('Forget what this caller has used?', reset)}>
             Reset
@@ -158,14 +182,29 @@ function Found({ caller, who }: FoundProps) {
         </div>
       )}
       <Said act={act} />
-      {who ? (
-        <Orders who={who} sure={sure.ask} onDone={follow} />
-      ) : (
-        <p class="quiet">No rule can be about it: rules are looked up before a body is read.</p>
-      )}
+      {!isEveryone && <Orders who={who} counting={counting} sure={sure.ask} onDone={follow} />}
       <History caller={caller} done={done} />
       {sure.element}
     </section>
+  )
+}
+
+/** What rules about a digest alone are about. */
+function Scope({ countedBy, isEveryone }: { countedBy: readonly PolicyInForce[]; isEveryone: boolean }) {
+  const places = countedBy.map(
+    ({ name, by, match }) => `${name} (${by.join(' + ')}${match ? `, ${match.join(', ')}` : ''})`,
+  )
+  if (isEveryone) {
+    return (
+      <p>This is everyone: {places.join(' and ')} counts all callers together. No rule about one caller can name it.</p>
+    )
+  }
+  return (
+    <p class="quiet">
+      Rules about a digest hold only where a policy counts by all that it was made of
+      {places.length > 0 && `: ${places.join('; ')}`}. Look the caller up by what it sends to rule for all of its
+      requests.
+    </p>
   )
 }
 
@@ -176,24 +215,27 @@ function blockedInWords({ status, reason, untilMs }: NonNullable<CallerUsage['bl
 
 interface OrdersProps {
   readonly who: object
+  /** Names of the policies that count it, the one that it has used most of first; undefined: they are not known. */
+  readonly counting: readonly string[] | undefined
   readonly sure: (text: string, act: () => void) => void
   readonly onDone: () => void
 }
 
 /** What can be ruled for them. */
-function Orders({ who, sure, onDone }: OrdersProps) {
+function Orders({ who, counting, sure, onDone }: OrdersProps) {
   const act = useAct()
   const { problem } = usePolled('/admin/rules', 30_000)
   if (problem?.status === 404) return <p class="quiet">{problem.message}</p>
   const run: Run = async (path, body, said) => {
-    const told = ({ version }: Edited) => `${said} It is version ${version}, and holds everywhere within seconds.`
+    const told = ({ version, scope }: Ordered) =>
+      `${said} It is version ${version}, and holds within seconds ${scope === 'all' ? 'everywhere' : 'where a policy counts by this alone'}.`
     await act.run(path, { who, ...body }, told)
     onDone()
   }
   return (
     <>
       <h2>What holds for it</h2>
-      <Raise run={run} act={act} />
+      <Raise run={run} act={act} counting={counting} />
       <Block run={run} act={act} sure={sure} />
       <div class="buttons">
         <button type="button" class="plain" onClick={() => run('/block', { remove: true }, 'No longer blocked.')}>
@@ -239,11 +281,15 @@ function Block({ run, act, sure }: { run: Run; act: Act; sure: OrdersProps['sure
   )
 }
 
-function Raise({ run, act }: { run: Run; act: Act }) {
+function Raise({ run, act, counting }: { run: Run; act: Act } & Pick<OrdersProps, 'counting'>) {
   const { value } = usePolled<Policies>('/admin/policies', 60_000)
   const [policy, setPolicy] = useState('')
-  const limiting = value?.policies.filter(({ tiers }) => tiers.length > 0) ?? []
-  const name = policy || limiting[0]?.name || ''
+  const own = value?.policies.filter((each) => each.tiers.length > 0 && !isForEveryone(each)) ?? []
+  const rankOf = ({ name }: PolicyInForce) => counting?.indexOf(name) ?? 0
+  const limiting = own.filter((each) => rankOf(each) >= 0).toSorted((a, b) => rankOf(a) - rankOf(b))
+  const chosen = limiting.find(({ name }) => name === policy) ?? limiting[0]
+  if (!chosen) return null
+  const { name } = chosen
   const submit = (event: SubmitEvent) => {
     event.preventDefault()
     const form = new FormData(event.currentTarget as HTMLFormElement)
@@ -264,7 +310,7 @@ function Raise({ run, act }: { run: Run; act: Act }) {
         </select>
       </div>
       <div>
-        <label for="limits">Other limits, such as 600/1m</label>
+        <label for="limits">Other limits, such as {exampleOf(chosen)}</label>
         <input id="limits" name="limits" required />
       </div>
       <div>

@@ -1,11 +1,12 @@
 import { useMemo, useState } from 'preact/hooks'
+import type { PolicyOutcome } from '../../src/statistics/outcomes.ts'
 import type { Counted, PolicyInForce, Status } from '../answers.ts'
 import { dollarsOf, latencyOf, overTime, refusedOf, totalOf } from '../figures.ts'
 import { Figure } from '../parts/figure.tsx'
 import { Plot } from '../parts/plot.tsx'
 import { numeric, Table } from '../parts/table.tsx'
 import { usePolled } from '../parts/use-polled.ts'
-import { count, countBetween, shareOf, span, storeName } from '../words.ts'
+import { count, countBetween, limitsOf, shareOf, span, storeName } from '../words.ts'
 
 /** As often as isolates tell what they have counted. */
 const COUNTED_EVERY_MS = 10_000
@@ -121,12 +122,19 @@ function Beside({ counts }: { counts: Counted['total']['shadowStore'] }) {
   )
 }
 
+/** They add up to the last one. */
+const OUTCOMES_SHOWN = ['admitted', 'over its limit', 'reserved or shed', 'refused by another', 'no decision', 'in all']
+
 function Policies({ policies, counted }: { policies: readonly PolicyInForce[]; counted: Counted | undefined }) {
   const numbers = (name: string) => {
     const rows = (counted?.total.policies ?? []).filter(({ policy }) => policy === name)
-    const admitted = rows.reduce((sum, { requests }) => sum + requests.admitted, 0)
-    const limited = rows.reduce((sum, { requests }) => sum + requests.limited + requests.shadow_limited, 0)
-    return { admitted, limited, all: rows.reduce((sum, { requests }) => sum + totalOf(requests), 0) }
+    const sumOf = (...outcomes: readonly PolicyOutcome[]) =>
+      rows.reduce((sum, { requests }) => sum + outcomes.reduce((part, outcome) => part + requests[outcome], 0), 0)
+    return [
+      ...[sumOf('admitted'), sumOf('limited', 'shadow_limited'), sumOf('reserved', 'shed')],
+      ...[sumOf('refused_by_another'), sumOf('unidentified', 'bad_request', 'unavailable')],
+      rows.reduce((sum, { requests }) => sum + totalOf(requests), 0),
+    ]
   }
   return (
     <section aria-labelledby="policies">
@@ -135,21 +143,28 @@ function Policies({ policies, counted }: { policies: readonly PolicyInForce[]; c
         label="Policies in force"
         columns={[
           ...['policy', 'limits', 'counts by', 'applies to', 'mode'],
-          ...(counted ? ['admitted', 'over its limit', 'in all'].map(numeric) : []),
+          ...(counted ? OUTCOMES_SHOWN.map(numeric) : []),
         ]}
       >
-        {policies.map(({ name, tiers, by, match, mode }) => {
-          const { admitted, limited, all } = numbers(name)
+        {policies.map((policy) => {
+          const { name, by, match, mode } = policy
           return (
             <tr key={name}>
               <th scope="row">{name}</th>
-              <td>{tiers.map(({ limit, windowMs }) => `${count(limit)} per ${span(windowMs)}`).join(', ')}</td>
+              <td>
+                {limitsOf(policy).map((line) => (
+                  <div key={line}>{line}</div>
+                ))}
+              </td>
               <td>{by.join(' + ')}</td>
               <td>{match ? match.join(', ') : 'everything'}</td>
               <td>{mode}</td>
-              {counted && <td class="number">{count(admitted)}</td>}
-              {counted && <td class="number">{count(limited)}</td>}
-              {counted && <td class="number">{count(all)}</td>}
+              {counted &&
+                numbers(name).map((number, at) => (
+                  <td key={OUTCOMES_SHOWN[at]} class="number">
+                    {count(number)}
+                  </td>
+                ))}
             </tr>
           )
         })}
@@ -184,13 +199,17 @@ function MostRefused({ counted: { refused } }: { counted: Counted }) {
         <p class="quiet">Nobody was refused.</p>
       ) : (
         <Table label="Callers refused most" columns={['caller', 'policy', numeric('refused')]}>
-          {refused.callers.slice(0, 20).map(({ digest, policy, atLeast, atMost, label }) => (
+          {refused.callers.slice(0, 20).map(({ digest, policy, atLeast, atMost, label, isEveryone }) => (
             <tr key={`${policy} ${digest}`}>
               <th scope="row">
-                <a href={`#caller/${encodeURIComponent(digest)}`}>
-                  <code>{digest}</code>
-                </a>
-                {label !== undefined && <span class="quiet"> {label}</span>}
+                {isEveryone ? (
+                  'everyone'
+                ) : (
+                  <a href={`#caller/${encodeURIComponent(digest)}/${encodeURIComponent(policy)}`}>
+                    <code>{digest}</code>
+                  </a>
+                )}
+                {label !== undefined && !isEveryone && <span class="quiet"> {label}</span>}
               </th>
               <td>{policy}</td>
               <td class="number">{countBetween(atLeast, atMost)}</td>

@@ -1,4 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
+import type { Section } from '../../src/rules/edits.ts'
 import { blockInWords, limitsInWords, whoInWords } from '../../src/rules/in-words.ts'
 import type { Counted, Edited, Entry, Revision, RulesNow, ShadowCounts } from '../answers.ts'
 import { ask, type Problem } from '../api.ts'
@@ -51,12 +52,15 @@ export function RulesView() {
   )
 }
 
-function versionInWords({ version, isolate }: RulesNow): string {
+function versionInWords({ version, id, isolate }: RulesNow): string {
   if (version === 0) return 'Nothing is ruled: what was deployed holds.'
-  if (isolate.version === version) return `Version ${version} is in force.`
+  if (isolate.version === version && isolate.id === id) return `Version ${version} is in force.`
   const follows = isolate.version === 0 ? 'has none' : `follows version ${isolate.version}`
   return `Version ${version} is the newest. The isolate that answers ${follows} until its next request.`
 }
+
+/** What an entry is that is over: the next edit leaves it out. */
+const isEnded = ({ until }: Entry) => until !== undefined && Date.parse(until) <= Date.now()
 
 const KINDS = { blocks: 'Blocked', allows: 'Never limited', overrides: 'Other limits' } as const
 const PATHS = { blocks: '/block', allows: '/allow', overrides: '/override' } as const
@@ -83,7 +87,9 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
         >
           {rows.map(({ kind, entry }) => (
             <tr key={`${kind} ${JSON.stringify(entry)}`}>
-              <td>{KINDS[kind]}</td>
+              <td class={isEnded(entry) ? 'quiet' : undefined}>
+                {isEnded(entry) ? `Ended: ${KINDS[kind]}` : KINDS[kind]}
+              </td>
               <th scope="row">{whoInWords(entry)}</th>
               <td>{HOW[kind](entry)}</td>
               <td>{entry.until ? moment(Date.parse(entry.until)) : 'no end'}</td>
@@ -127,20 +133,41 @@ function Shadow({ ofIsolate }: { ofIsolate: ShadowCounts | null }) {
   )
 }
 
+const SECTION_NAMES: Readonly<Record<Section, string>> = {
+  policies: 'the policies',
+  shadow: 'the policies in shadow',
+  blocks: 'all blocks',
+  allows: 'all allows',
+  overrides: 'all other limits',
+  all: 'all rules',
+}
+
 function Versions({ versions, onDone }: { versions: readonly Revision[]; onDone: () => void }) {
   const act = useAct()
   const sure = useSure()
+  const [section, setSection] = useState<Section>('policies')
   const goBack = async (version: number) => {
+    const [newest] = versions
     await act.run(
       '/rollback',
-      { version },
+      { version, section, expectedVersion: newest?.version, expectedId: newest?.id },
       (edited: Edited) => `Back to version ${version}, as version ${edited.version}.`,
     )
     onDone()
   }
   return (
     <section aria-labelledby="versions">
-      <h2 id="versions">Versions</h2>
+      <div class="heading">
+        <h2 id="versions">Versions</h2>
+        <label for="section">Roll back</label>
+        <select id="section" value={section} onChange={(event) => setSection(event.currentTarget.value as Section)}>
+          {Object.entries(SECTION_NAMES).map(([name, title]) => (
+            <option key={name} value={name}>
+              {title}
+            </option>
+          ))}
+        </select>
+      </div>
       <Table label="Versions" columns={['version', 'when', 'by', 'why', { name: 'roll back', like: 'unseen' }]}>
         {versions.map(({ version, atMs, by, why }, at) => (
           <tr key={version}>
@@ -154,7 +181,9 @@ function Versions({ versions, onDone }: { versions: readonly Revision[]; onDone:
                   type="button"
                   class="plain"
                   aria-label={`Roll back to version ${version}`}
-                  onClick={() => sure.ask(`Make version ${version} the newest one again?`, () => goBack(version))}
+                  onClick={() =>
+                    sure.ask(`Roll back ${SECTION_NAMES[section]} to version ${version}?`, () => goBack(version))
+                  }
                 >
                   Roll back
                 </button>

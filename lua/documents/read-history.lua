@@ -2,7 +2,7 @@
 --
 -- KEYS   the document (read-newest.lua).
 -- ARGV   how many at most.
--- Reply  for each, newest first: the version, when it was written (ms since 1970), by whom and why.
+-- Reply  for each, newest first: the version, when it was written (ms since 1970), by whom, why, and its id.
 local key, most = KEYS[1], tonumber(ARGV[1])
 local newest = tonumber(redis.call('HGET', key, 'version') or '0')
 local fields, reply = {}, {}
@@ -11,17 +11,19 @@ for version = newest, math.max(1, newest - most + 1), -1 do
   fields[#fields + 1] = name .. ':at'
   fields[#fields + 1] = name .. ':by'
   fields[#fields + 1] = name .. ':why'
+  fields[#fields + 1] = name .. ':id'
 end
 if newest == 0 then
   return reply
 end
 local kept = redis.call('HMGET', key, unpack(fields))
-for i = 1, #fields, 3 do
+for i = 1, #fields, 4 do
   if kept[i] then
-    reply[#reply + 1] = string.format('%.0f', newest - (i - 1) / 3)
+    reply[#reply + 1] = string.format('%.0f', newest - (i - 1) / 4)
     for n = i, i + 2 do
       reply[#reply + 1] = kept[n]
     end
+    reply[#reply + 1] = kept[i + 3] or ''
   end
 end
 return reply

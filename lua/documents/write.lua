@@ -8,11 +8,14 @@
 --        4  why
 --        5  bytes of a text at most
 --        6  versions kept
+--        7  id of the new version
+--        8  id of the version that the writer has seen, empty if it has none; left out: its number is enough
 -- Reply  "written", the new version, and when (ms since 1970); or "conflict", "too-large" or "malformed", and the
 --        version that stays.
 local key, text = KEYS[1], ARGV[2]
-local version = redis.call('HGET', key, 'version') or '0'
-if version ~= ARGV[1] then
+local newest = redis.call('HMGET', key, 'version', ARGV[1] .. ':id')
+local version = newest[1] or '0'
+if version ~= ARGV[1] or (ARGV[8] and ARGV[8] ~= (newest[2] or '')) then
   return { 'conflict', version }
 end
 if #text > tonumber(ARGV[5]) then
@@ -26,10 +29,13 @@ local number = tonumber(version) + 1
 local name = string.format('%.0f', number)
 local time = redis.call('TIME')
 local at = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
-redis.call('HSET', key, 'version', name, name, text, name .. ':at', at, name .. ':by', ARGV[3], name .. ':why', ARGV[4])
+redis.call(
+  'HSET', key, 'version', name, name, text,
+  name .. ':at', at, name .. ':by', ARGV[3], name .. ':why', ARGV[4], name .. ':id', ARGV[7]
+)
 local last = number - tonumber(ARGV[6])
 if last > 0 then
   local old = string.format('%.0f', last)
-  redis.call('HDEL', key, old, old .. ':at', old .. ':by', old .. ':why')
+  redis.call('HDEL', key, old, old .. ':at', old .. ':by', old .. ':why', old .. ':id')
 end
 return { 'written', name, at }

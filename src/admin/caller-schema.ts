@@ -1,5 +1,6 @@
 import * as v from 'valibot'
 import type { Caller } from '../request/caller/caller.ts'
+import { CALLER_KIND_NAMES, type CallerKind } from '../request/caller/named-by.ts'
 import {
   type CallerRules,
   type CountingConfig,
@@ -10,22 +11,27 @@ import { badInput, OperationError } from './operation.ts'
 
 const fields = v.record(v.string(), v.string())
 
+/** What a caller is named by. */
+export const callerParts = {
+  token: v.optional(v.pipe(v.string(), v.description('What it sends as `Authorization`, with or without its scheme.'))),
+  ip: v.optional(v.pipe(v.string(), v.description('Its address.'))),
+  header: v.optional(v.pipe(fields, v.description('Fields that it sends, by name.'))),
+  query: v.optional(v.pipe(fields, v.description('Parameters of its query, by name.'))),
+  cookie: v.optional(v.pipe(fields, v.description('Its cookies, by name.'))),
+  form: v.optional(v.pipe(fields, v.description('Fields of its form, by name.'))),
+  json: v.optional(v.pipe(fields, v.description('Members of its JSON body, by pointer such as `/user/id`.'))),
+  claim: v.optional(
+    v.pipe(
+      v.record(v.string(), v.unknown()),
+      v.description('What its token says, by name, whatever the token is: it is not verified here.'),
+    ),
+  ),
+} as const satisfies Readonly<Record<CallerKind, unknown>>
+
 /** Who a caller is. It stands in a body, because what is in a URL is easily kept in logs and histories. */
 export const caller = v.pipe(
   v.strictObject({
-    token: v.optional(
-      v.pipe(v.string(), v.description('What it sends as `Authorization`, with or without its scheme.')),
-    ),
-    ip: v.optional(v.pipe(v.string(), v.description('Its address.'))),
-    header: v.optional(v.pipe(fields, v.description('Fields that it sends, by name.'))),
-    query: v.optional(v.pipe(fields, v.description('Parameters of its query, by name.'))),
-    form: v.optional(v.pipe(fields, v.description('Fields of its form, by name.'))),
-    claim: v.optional(
-      v.pipe(
-        v.record(v.string(), v.unknown()),
-        v.description('What its token says, by name, whatever the token is: it is not verified here.'),
-      ),
-    ),
+    ...callerParts,
     route: v.optional(
       v.pipe(v.string(), v.description('A request such as `POST /login`: only the policies that apply to it.')),
     ),
@@ -50,7 +56,7 @@ export const leftOut = v.array(
     policy: v.string(),
     why: v.string(),
     needs: v.pipe(
-      v.nullable(v.picklist(['ip', 'route', 'claim'])),
+      v.nullable(v.picklist([...CALLER_KIND_NAMES, 'route'])),
       v.description('What of the caller would have to be said; null: that would not help.'),
     ),
   }),
@@ -75,10 +81,11 @@ export function toldLeftOut({ leftOut: all }: CallerRules): v.InferOutput<typeof
 }
 
 /** What is known of it, beside a digest. */
-export function callerOf({ token, ip, route, header = {}, query = {}, form = {}, claim }: CallerInput): Caller {
+export function callerOf({ token, ip, route, claim, ...named }: CallerInput): Caller {
+  const pairs = (kind: 'header' | 'query' | 'cookie' | 'form' | 'json') => named[kind] && Object.entries(named[kind])
   return {
-    ...{ token, ip, route, claim },
-    ...{ header: Object.entries(header), query: Object.entries(query), form: Object.entries(form) },
+    ...{ token, ip, route, claim, header: pairs('header'), query: pairs('query') },
+    ...{ cookie: pairs('cookie'), form: pairs('form'), json: pairs('json') },
   }
 }
 
@@ -89,7 +96,7 @@ function rulesOfAll(config: CountingConfig, { digest, ...parts }: CallerInput): 
     throw new OperationError(badInput('caller', 'digest alone: it takes the place of all that identifies a caller'))
   }
   if (known.length === 0) {
-    throw new OperationError(badInput('caller', 'one of token, ip, header, query, form, claim, route and digest'))
+    throw new OperationError(badInput('caller', `one of ${CALLER_KIND_NAMES.join(', ')}, route and digest`))
   }
   return rulesOfCaller(config, callerOf(parts))
 }

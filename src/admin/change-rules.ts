@@ -16,6 +16,9 @@ export const note = {
   expectedVersion: v.optional(
     v.pipe(v.number(), v.integer(), v.description('Only if this is the newest version; left out, whichever is.')),
   ),
+  expectedId: v.optional(
+    v.pipe(v.string(), v.description('Its id: after a loss of the rules, other versions have the same numbers.')),
+  ),
 }
 
 /** When it ends. */
@@ -33,6 +36,7 @@ export interface Note {
   readonly by: string
   readonly why: string
   readonly expectedVersion?: number | undefined
+  readonly expectedId?: string | undefined
 }
 
 /** @throws {OperationError} if no rules are followed */
@@ -60,13 +64,13 @@ export type Changed = Extract<Edited, { readonly kind: 'written' | 'unchanged' }
 export async function changeRules(
   operated: Operated,
   change: (rules: Rules) => Rules,
-  { by, why, expectedVersion }: Note,
+  { by, why, ...expected }: Note,
   mustFit: boolean,
 ): Promise<Changed> {
   const { documents } = rulesOrProblem(operated)
   const check = mustFit ? (rules: Rules) => checkRules(rules, operated.env) : undefined
   try {
-    return writtenOf(await editRules(documents, change, { by, why }, { expectedVersion, check }))
+    return writtenOf(await editRules(documents, change, { by, why }, { ...expected, check }))
   } catch (error) {
     throw error instanceof ConfigError ? new OperationError(problemOfRules(error)) : error
   }

@@ -1,6 +1,7 @@
 import * as v from 'valibot'
+import { ALGORITHMS } from '../limit/algorithm-table.ts'
+import { nameOfSource } from '../request/caller/named-by.ts'
 import type { Policy } from '../request/policy/policy.ts'
-import { nameOfSource } from '../rules/target.ts'
 
 const tiers = v.array(v.strictObject({ name: v.string(), limit: v.number(), windowMs: v.number() }))
 
@@ -13,6 +14,18 @@ export const policy = v.strictObject({
   plans: v.nullable(v.record(v.string(), tiers)),
   by: v.pipe(v.array(v.string()), v.description('What it counts by.')),
   match: v.pipe(v.nullable(v.array(v.string())), v.description('Patterns such as `POST /login`; null: everything.')),
+  cost: v.pipe(
+    v.strictObject({ units: v.nullable(v.number()), header: v.nullable(v.string()) }),
+    v.description('Units of a request, or the header that says them.'),
+  ),
+  penalty: v.pipe(
+    v.nullable(v.strictObject({ blockMs: v.number(), after: v.number() })),
+    v.description('For how long it refuses a caller after so many refusals.'),
+  ),
+  holdsSlots: v.pipe(
+    v.boolean(),
+    v.description('Limits are of requests at once; the window is how long one is counted at most.'),
+  ),
   counts: v.string(),
   priority: v.nullable(v.string()),
   mode: v.picklist(['enforce', 'shadow']),
@@ -22,7 +35,7 @@ export const policy = v.strictObject({
 export type DescribedPolicy = v.InferOutput<typeof policy>
 
 export function describePolicy(policy: Policy): DescribedPolicy {
-  const { name, algorithm, burst, plans, by, match, counts, priority, enforced, onStoreError } = policy
+  const { name, algorithm, burst, plans, by, match, cost, block, counts, priority, enforced, onStoreError } = policy
   return {
     name,
     algorithm,
@@ -33,6 +46,9 @@ export function describePolicy(policy: Policy): DescribedPolicy {
       : null,
     by: by.map(nameOfSource),
     match: match?.map(({ method, path }) => `${method} ${path}`) ?? null,
+    cost: { units: cost.kind === 'fixed' ? cost.units : null, header: cost.kind === 'header' ? cost.name : null },
+    penalty: block ? { ...block } : null,
+    holdsSlots: ALGORITHMS[algorithm].holdsSlots === true,
     counts,
     priority: priority ?? null,
     mode: enforced ? 'enforce' : 'shadow',

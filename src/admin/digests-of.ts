@@ -1,4 +1,5 @@
 import { requestOf } from '../request/caller/caller.ts'
+import { CALLER_KIND_NAMES, CALLER_KINDS, isShared } from '../request/caller/named-by.ts'
 import { callerIn } from '../request/caller-in-key.ts'
 import { claimIn } from '../request/identity/claims.ts'
 import { targetOf } from '../rules/target.ts'
@@ -14,7 +15,10 @@ export async function digestsOf(caller: CallerInput, operated: Operated): Promis
   const { config } = operated
   const { policies } = await inForce(operated)
   const { rules } = await rulesOf({ ...config, policies }, { caller })
-  const digests = rules.map(({ rule: { key } }) => callerIn(key))
+  if (caller.digest !== undefined) return new Set([caller.digest])
+  // What is counted for everyone is not about this caller.
+  const own = rules.filter(({ policy: { by } }) => !isShared(by))
+  const digests = own.map(({ rule: { key } }) => callerIn(key))
   for (const by of namesOf(caller)) {
     const readClaim = (path: readonly string[]) => claimIn(caller.claim ?? {}, path)
     const target = await targetOf(by, requestOf(callerOf(caller)), { ...config, readClaim })
@@ -23,13 +27,11 @@ export async function digestsOf(caller: CallerInput, operated: Operated): Promis
   return new Set(digests)
 }
 
-/** What it can be named by. */
-function namesOf({ token, ip, header = {}, query = {}, claim = {} }: CallerInput): readonly string[] {
-  return [
-    ...(token === undefined ? [] : ['token']),
-    ...(ip === undefined ? [] : ['ip']),
-    ...Object.keys(header).map((name) => `header:${name}`),
-    ...Object.keys(query).map((name) => `query:${name}`),
-    ...Object.keys(claim).map((name) => `claim:${name}`),
-  ]
+/** What rules can name it by. What is in a body, they know by the digest that a policy makes of it. */
+function namesOf(caller: CallerInput): readonly string[] {
+  return CALLER_KIND_NAMES.flatMap((kind) => {
+    const said = caller[kind]
+    if (said === undefined || CALLER_KINDS[kind].isInBody) return []
+    return typeof said === 'string' ? [kind] : Object.keys(said).map((name) => `${kind}:${name}`)
+  })
 }

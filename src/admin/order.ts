@@ -6,6 +6,7 @@ import { blockInWords, limitsInWords, whoInWords } from '../rules/in-words.ts'
 import { noteDeed } from '../rules/journal.ts'
 import type { Target } from '../rules/target.ts'
 import { changeRules, edited, type Note, note, rulesOrProblem, toldOf, until, untilOf } from './change-rules.ts'
+import { isOfEveryone } from './everyone.ts'
 import { badInput, type Operated, OperationError } from './operation.ts'
 import { targetOfWho, who } from './who-schema.ts'
 
@@ -24,6 +25,12 @@ export const order = {
 export const ordered = v.strictObject({
   ...edited.entries,
   who: v.pipe(entry, v.description('Whom it is about, as the rules have it.')),
+  scope: v.pipe(
+    v.picklist(['all', 'counted']),
+    v.description(
+      'Of which requests of `who`: all; or, by a digest alone, those to which a policy applies that counts by all that the digest was made of.',
+    ),
+  ),
   entry: v.pipe(v.nullable(entry), v.description('As it stands in the rules now; null: it was taken back.')),
 })
 
@@ -42,9 +49,14 @@ export async function writeOrder<List extends EntryList>(
   said: Partial<Entries[List]>,
 ): Promise<Ordered> {
   const nowMs = operated.now()
-  const target = await targetOfWho(who, operated.config)
+  const target = await targetOfWho(who, operated)
   if (remove && Object.values({ ...said, reason, until, duration }).some((value) => value !== undefined)) {
     throw new OperationError(badInput('remove', 'nothing beside it but whom it is about'))
+  }
+  const { by, digest } = target
+  const isByDigestAlone = digest !== undefined && by === undefined
+  if (isByDigestAlone && !remove && (await isOfEveryone(digest, operated))) {
+    throw new OperationError(badInput('who.digest', 'a caller, but this is counted for everyone'))
   }
   const name = list.slice(0, -1)
   const entry = { ...target, ...said, reason, until: untilOf({ until, for: duration }, nowMs) } as Entries[List]
@@ -59,7 +71,8 @@ export async function writeOrder<List extends EntryList>(
   if (changed.kind === 'written') {
     await noteFor(operated, written ?? target, remove ? `no ${name} any more` : name, note)
   }
-  return { ...toldOf(changed), who: { ...readTarget(target) }, entry: written && copyOf(written) }
+  const scope = isByDigestAlone ? 'counted' : 'all'
+  return { ...toldOf(changed), who: { ...readTarget(target) }, scope, entry: written && copyOf(written) }
 }
 
 /** For the history of the caller, if it is about one. */

@@ -1,26 +1,19 @@
 import * as v from 'valibot'
-import type { Config } from '../config/load-config.ts'
 import { requestOf } from '../request/caller/caller.ts'
+import { CALLER_KIND_NAMES, CALLER_KINDS, type CallerKind, nameOfSource } from '../request/caller/named-by.ts'
 import { claimIn } from '../request/identity/claims.ts'
+import { createDigest } from '../request/identity/digest.ts'
+import { identify } from '../request/identity/identify.ts'
+import { parseBy } from '../request/identity/source.ts'
 import { type Target, targetOf } from '../rules/target.ts'
-import { callerOf } from './caller-schema.ts'
-import { badInput, OperationError } from './operation.ts'
-
-const fields = v.record(v.string(), v.string())
+import { callerOf, callerParts } from './caller-schema.ts'
+import { inForce } from './in-force.ts'
+import { badInput, type Operated, OperationError } from './operation.ts'
 
 /** Who is meant by a block, an allow or an override: exactly one way to say it. */
 export const who = v.pipe(
   v.strictObject({
-    token: v.optional(v.pipe(v.string(), v.description('What the caller sends as `Authorization`.'))),
-    ip: v.optional(v.pipe(v.string(), v.description('Its address.'))),
-    header: v.optional(v.pipe(fields, v.description('One field that it sends, by name.'))),
-    query: v.optional(v.pipe(fields, v.description('One parameter of its query, by name.'))),
-    claim: v.optional(
-      v.pipe(
-        v.record(v.string(), v.unknown()),
-        v.description('One claim of its token, by name or pointer such as `/account/plan`: it is not verified here.'),
-      ),
-    ),
+    ...callerParts,
     digest: v.optional(v.pipe(v.string(), v.description('As keys and logs have it; with `by`, of that alone.'))),
     by: v.optional(v.pipe(v.string(), v.description('With `digest` or `value`: such as `header:x-tenant`.'))),
     value: v.optional(v.pipe(v.string(), v.description('With `by`: a value with one `*`.'))),
@@ -28,39 +21,59 @@ export const who = v.pipe(
     country: v.optional(v.pipe(v.string(), v.description('By its two letters; for a block.'))),
     asn: v.optional(v.pipe(v.number(), v.description('Number of a network operator; for a block.'))),
   }),
-  v.description('Who is meant. What a caller sends is kept as its digest only.'),
+  v.description(
+    'Who is meant, of what a caller sends by one thing with one name. It is kept as its digest only. What is in a body, a form or JSON, must be what a policy counts by alone.',
+  ),
 )
 
 type Who = v.InferOutput<typeof who>
 
-/** @throws {OperationError | CallerError} if that is nobody */
-export async function targetOfWho(
-  { token, ip, header, query, claim, ...target }: Who,
-  config: Config,
-): Promise<Target> {
-  const said = { token, ip, header, query, claim }
-  const [first, ...others] = Object.entries(said).filter(([, value]) => value !== undefined)
-  if (!first) {
-    if (Object.values(target).some((value) => value !== undefined)) return target
-    const ways = Object.keys(who.pipe[0].entries).join(', ')
-    throw new OperationError(badInput('who', `one of ${ways}`))
+const WAYS = Object.keys(who.pipe[0].entries).join(', ')
+
+/** @throws {OperationError | CallerError} if that is nobody @throws {StoreError} */
+export async function targetOfWho(who: Who, operated: Operated): Promise<Target> {
+  const { token, ip, header, query, cookie, form, json, claim, ...target } = who
+  const said = { token, ip, header, query, cookie, form, json, claim } satisfies Readonly<Record<CallerKind, unknown>>
+  const [kind, ...others] = CALLER_KIND_NAMES.filter((each) => said[each] !== undefined)
+  const isTarget = Object.values(target).some((value) => value !== undefined)
+  if (!kind) {
+    if (isTarget) return target
+    throw new OperationError(badInput('who', `one of ${WAYS}`))
   }
-  if (others.length > 0 || Object.values(target).some((value) => value !== undefined)) {
-    throw new OperationError(badInput('who', 'one way to say who is meant'))
-  }
-  const [kind] = first as [keyof typeof said, unknown]
-  const found = await targetOf(byOf(kind, said), requestOf(callerOf({ token, ip, header, query })), {
-    ...config,
-    // Whichever claim is asked for, it is the one that was named.
-    readClaim: () => claimIn(claim ?? {}, Object.keys(claim ?? {})),
-  })
+  if (others.length > 0 || isTarget) throw new OperationError(badInput('who', 'one way to say who is meant'))
+  const by = byOf(kind, who)
+  const request = requestOf(callerOf(said))
+  // Whichever claim is asked for, it is the one that was named.
+  const readClaim = () => claimIn(claim ?? {}, Object.keys(claim ?? {}))
+  const found = CALLER_KINDS[kind].isInBody
+    ? await targetInBody(kind, by, request, operated)
+    : await targetOf(by, request, { ...operated.config, readClaim })
   if (found) return found
   throw new OperationError(badInput(`who.${kind}`, 'what a caller can be known by, in one way only'))
 }
 
+/** By the digest that a policy makes of it, wherever that applies. @throws {OperationError} if none does */
+async function targetInBody(
+  kind: CallerKind,
+  by: string,
+  request: Request,
+  operated: Operated,
+): Promise<Target | undefined> {
+  const { policies } = await inForce(operated)
+  const isCounted = policies.some((policy) => policy.by.length === 1 && policy.by.map(nameOfSource)[0] === by)
+  const [source] = parseBy(by) ?? []
+  if (!isCounted || !source) {
+    const expected = 'what a policy counts by alone, since rules are looked up before a body is read'
+    throw new OperationError(badInput(`who.${kind}`, expected))
+  }
+  const { ipv6Prefix, identitySecret } = operated.config
+  const identity = await identify([source], { request, route: '', ipv6Prefix }, { kind: 'deny', status: 401 })
+  return 'kind' in identity ? undefined : { digest: createDigest(identitySecret)(identity) }
+}
+
 /** @throws {OperationError} if there is more than one field */
-function byOf(kind: keyof Who, said: Pick<Who, 'token' | 'ip' | 'header' | 'query' | 'claim'>): string {
-  if (kind !== 'header' && kind !== 'query' && kind !== 'claim') return kind
+function byOf(kind: CallerKind, said: Who): string {
+  if (kind === 'token' || kind === 'ip') return kind
   const [name, ...others] = Object.keys(said[kind] ?? {})
   if (name === undefined || others.length > 0) throw new OperationError(badInput(`who.${kind}`, 'one name'))
   return `${kind}:${name}`

@@ -3,7 +3,7 @@ import * as operations from '../admin/operations/policies.ts'
 import { rules as currentRules } from '../admin/operations/rules.ts'
 import * as history from '../admin/operations/versions.ts'
 import { NO_RULES, type Rules, readRules } from '../rules/document.ts'
-import { withPolicies } from '../rules/edits.ts'
+import { SECTIONS, type Section, withPolicies, withSection } from '../rules/edits.ts'
 import type { PolicyList } from '../rules/policies.ts'
 import { policyChanges } from '../rules/policy-changes.ts'
 import { tablesOf } from '../rules/tables.ts'
@@ -28,8 +28,8 @@ export const policies = defineCommand({
     'Shows and replaces the policies that hold in place of POLICIES, without a deploy: Workers with RULES = "on" follow ' +
     'within twice RULES_REFRESH_MS. RATE_LIMITS and the other variables stay. push takes a file of [[policies]] tables, ' +
     'as in [[vars.POLICIES]], or JSON; - is standard input. It shows what becomes different, and asks. With --shadow, the ' +
-    'policies decide beside those in force, and refuse nothing. The last 20 versions are kept; rollback brings back all ' +
-    'rules of one, blocks, allows and overrides among them.',
+    'policies decide beside those in force, and refuse nothing. The last 20 versions are kept; rollback brings back the ' +
+    'policies of one, and with --section its shadow, blocks, allows or overrides, or all of them.',
   examples: [
     { shows: 'what is in force, as a file', line: 'policies show > policies.toml' },
     { shows: 'what a file would change', line: 'policies diff policies.toml' },
@@ -38,11 +38,13 @@ export const policies = defineCommand({
     { shows: 'what there was', line: 'policies versions' },
     { shows: 'what version 12 had', line: 'policies diff 12' },
     { shows: 'go back to it', line: 'policies rollback 12' },
+    { shows: 'and to all else that it had', line: 'policies rollback 12 --section all' },
     { shows: 'POLICIES again', line: 'policies push --none' },
   ],
   json: {
     redis: 'host and port of the database; with --gateway, `gateway` in place of it: its host',
     version: 'version of the rules; 0: there are none',
+    id: 'show: tells it from others that have its number after a loss of the rules; empty if it is older',
     changed: 'push and rollback: whether this run has written it',
     atMs: 'show: when it was written, in ms since the Unix epoch; 0: never',
     by: 'show: by whom',
@@ -61,6 +63,7 @@ export const policies = defineCommand({
     'changes[].keys[].before': 'its value before, as JSON; null: it had none',
     'changes[].keys[].after': 'and after',
     'versions[].version': 'versions: one that is kept, the newest first',
+    'versions[].id': 'tells it from others that have its number after a loss of the rules; empty if it is older',
     'versions[].atMs': 'when it was written, in ms since the Unix epoch',
     'versions[].by': 'by whom',
     'versions[].why': 'why',
@@ -72,6 +75,12 @@ export const policies = defineCommand({
         .addArgument(new Argument('[what...]', 'a file for push, a version for rollback and show, either for diff'))
         .addOption(new Option('--shadow', 'push, diff, show: those that decide beside the ones in force'))
         .addOption(new Option('--none', 'push: none of the rules: POLICIES again, or no shadow any more'))
+        .addOption(
+          new Option('--section <name>', 'rollback: what is brought back (default: policies)').choices([
+            ...SECTIONS,
+            'all',
+          ]),
+        )
         .addOption(new Option('-y, --yes', 'do not ask'))
         .addOption(AS)
         .addOption(WHY),
@@ -88,6 +97,7 @@ export const policies = defineCommand({
 interface Options {
   readonly shadow?: true | undefined
   readonly none?: true | undefined
+  readonly section?: Section | undefined
   readonly yes?: true | undefined
   readonly as?: string | undefined
   readonly why?: string | undefined
@@ -167,28 +177,31 @@ async function push(task: Task): Promise<Exit> {
   const tables = file === undefined ? undefined : await readPolicyFile(file, context, operator)
   const before = await newestOf(operator)
   const after = withPolicies(before.rules, tables, isShadow, Date.now())
-  return write(task, before, after, (expectedVersion) => {
+  return write(task, before, after, (expected) => {
     const note = noteOf(context, { why: file && `policies push ${file}${isShadow ? ' --shadow' : ''}`, ...options })
     return operator.ask(operations.push, {
-      body: { policies: tables ?? null, shadow: isShadow, expectedVersion, ...note },
+      body: { policies: tables ?? null, shadow: isShadow, ...expected, ...note },
     })
   })
 }
 
 async function rollback(task: Task): Promise<Exit> {
   const { context, operator, options, words } = task
-  const { version, rules: after } = await versionOf(operator, words[0] ?? '')
-  return write(task, await newestOf(operator), after, (expectedVersion) =>
-    operator.ask(history.rollback, { body: { version, expectedVersion, ...noteOf(context, options) } }),
+  const { section = 'policies' } = options
+  const { version, rules: old } = await versionOf(operator, words[0] ?? '')
+  const newest = await newestOf(operator)
+  const after = withSection(newest.rules, old, section, Date.now())
+  return write(task, newest, after, (expected) =>
+    operator.ask(history.rollback, { body: { version, section, ...expected, ...noteOf(context, options) } }),
   )
 }
 
 /** Shows what becomes different, asks, and writes it if nobody else has done so meanwhile. */
 async function write(
   { context: { terminal, signal }, operator, options }: Task,
-  { version, rules: before }: Version,
+  { version, id, rules: before }: Version,
   after: Rules,
-  change: (expectedVersion: number) => Promise<{ readonly version: number; readonly isChanged: boolean }>,
+  change: (expected: Expected) => Promise<{ readonly version: number; readonly isChanged: boolean }>,
 ): Promise<Exit> {
   const { deployed } = await operator.ask(operations.policies)
   const changed = (list: PolicyList) => policyChanges(tablesOf(before, list, deployed), tablesOf(after, list, deployed))
@@ -210,7 +223,7 @@ async function write(
       return 'done'
     }
   }
-  const edited = await change(version)
+  const edited = await change({ expectedVersion: version, expectedId: id })
   terminal.show({ ...operator.shown, version: edited.version, changed: edited.isChanged, changes }, () =>
     [
       ...(options.yes ? lines : []),
@@ -233,6 +246,12 @@ async function versions({ context: { terminal }, operator }: Task): Promise<Exit
   return 'done'
 }
 
+/** The version that was looked at. */
+interface Expected {
+  readonly expectedVersion: number
+  readonly expectedId: string
+}
+
 interface Version extends Revision {
   readonly rules: Rules
 }
@@ -245,7 +264,7 @@ async function newestOf(operator: Operator): Promise<Version> {
 /** @throws {CommandError} */
 async function versionOf(operator: Operator, word: string): Promise<Version> {
   const version = readVersion(word)
-  if (version === 0) return { version, atMs: 0, by: '', why: '', rules: NO_RULES }
+  if (version === 0) return { version, id: '', atMs: 0, by: '', why: '', rules: NO_RULES }
   const { rules, ...revision } = await operator.ask(history.version, { query: { version: `${version}` } })
   return { ...revision, rules: rulesIn(rules) }
 }

@@ -1,5 +1,5 @@
 import type { CallContext } from '../store/call-context.ts'
-import type { Documents } from '../store/documents.ts'
+import type { Documents, VersionId } from '../store/documents.ts'
 import type { ComposedLimiter } from './compose-limiter.ts'
 import type { Limiter } from './limiter.ts'
 
@@ -18,10 +18,8 @@ export type WatchShadow = (differs: Differs, context: Pick<CallContext, 'waitUnt
 /** Who has refused a request. */
 export type Differs = 'neither' | 'both' | 'shadowOnly' | 'forceOnly'
 
-/** What an isolate knows of the rules. */
-export interface RulesState {
-  /** That of the rules in force here; 0: there are none. */
-  readonly version: number
+/** What an isolate knows of the rules; the version is that of those in force here, 0 if there are none. */
+export interface RulesState extends VersionId {
   /** When they were last read, or found unchanged; undefined: never. */
   readonly readAtMs: number | undefined
   /** Why a newer version is not in force. */

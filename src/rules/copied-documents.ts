@@ -2,9 +2,11 @@ import type { Log } from '../decide/log.ts'
 import {
   type Documents,
   type DocumentWrite,
+  isSameVersion,
   NO_DOCUMENT,
   type Revision,
   type StoredDocument,
+  type VersionId,
   type Written,
 } from '../store/documents.ts'
 import { StoreError } from '../store/store.ts'
@@ -22,8 +24,8 @@ export class CopiedDocuments implements Documents {
   readonly #copy: Documents
   readonly #log: Log
   /** The newest version that is known here; undefined before the first reading. */
-  #version: number | undefined
-  #copiedVersion: number | undefined
+  #newest: VersionId | undefined
+  #copied: VersionId | undefined
 
   constructor(documents: Documents, copy: Documents, log: Log) {
     this.#documents = documents
@@ -31,14 +33,14 @@ export class CopiedDocuments implements Documents {
     this.#log = log
   }
 
-  async read(knownVersion?: number): Promise<StoredDocument | undefined> {
-    const read = await this.#documents.read(knownVersion)
-    if (read) this.#version = read.version
+  async read(known?: VersionId): Promise<StoredDocument | undefined> {
+    const read = await this.#documents.read(known)
+    if (read) this.#newest = read
     return read
   }
 
   async afterRead(): Promise<void> {
-    if (this.#version !== this.#copiedVersion) await this.#copyNewest()
+    if (!isSameVersion(this.#newest, this.#copied)) await this.#copyNewest()
   }
 
   readVersion(version: number): Promise<StoredDocument | undefined> {
@@ -52,7 +54,7 @@ export class CopiedDocuments implements Documents {
   async write(write: DocumentWrite): Promise<Written> {
     const written = await this.#documents.write(write)
     if (written.kind === 'written') {
-      this.#version = written.version
+      this.#newest = written
       await this.#copyNewest(write.kept)
     }
     return written
@@ -60,17 +62,17 @@ export class CopiedDocuments implements Documents {
 
   async #copyNewest(kept?: number): Promise<void> {
     // Where nothing was ever written, the copy may be all there is.
-    if (!this.#version) return
+    if (!this.#newest?.version) return
     try {
       for (let tries = 0; tries < MOST_TRIES; tries++) {
         // In this order: what the copy holds is then no newer than what is read after it.
         const there = (await this.#copy.read()) ?? NO_DOCUMENT
-        const { version, text, by, why } = (await this.#documents.read()) ?? NO_DOCUMENT
+        const { version, id, text, by, why } = (await this.#documents.read()) ?? NO_DOCUMENT
         if (version === 0) return
-        const write = { text, expectedVersion: there.version, by, why, kept }
+        const write = { text, expectedVersion: there.version, expectedId: there.id, by, why, kept }
         if (there.text !== text && (await this.#copy.write(write)).kind === 'conflict') continue
-        this.#version = version
-        this.#copiedVersion = version
+        this.#newest = { version, id }
+        this.#copied = this.#newest
         return
       }
     } catch (error) {

@@ -2,6 +2,7 @@ import * as v from 'valibot'
 import { ConfigError } from '../config/config-error.ts'
 import { policyList } from '../config/policy-schema.ts'
 import { integer, matching, parsed } from '../config/schema.ts'
+import { nameOfSource } from '../request/caller/named-by.ts'
 import { MARKS } from './mark.ts'
 import { NETWORK_EXPECTED, parseNetwork } from './networks.ts'
 import {
@@ -10,7 +11,6 @@ import {
   DIGEST,
   DIGEST_EXPECTED,
   isNamedInPart,
-  nameOfSource,
   parseKnownBy,
   type Target,
 } from './target.ts'

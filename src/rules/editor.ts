@@ -1,12 +1,18 @@
-import { type Documents, MAX_DOCUMENT_BYTES, type Revision, type StoredDocument } from '../store/documents.ts'
+import {
+  type Documents,
+  MAX_DOCUMENT_BYTES,
+  type Revision,
+  type StoredDocument,
+  type VersionId,
+} from '../store/documents.ts'
 import { parseRules, type Rules, readRules, writeRules } from './document.ts'
+import { type Section, withSection } from './edits.ts'
 
 /** Who changes the rules, and why. */
 export type Note = Pick<Revision, 'by' | 'why'>
 
 /** Rules, and the version that they are. */
-export interface VersionedRules {
-  readonly version: number
+export interface VersionedRules extends VersionId {
   readonly rules: Rules
 }
 
@@ -28,6 +34,8 @@ export interface UnknownVersion {
 export interface EditOptions {
   /** Only if this is the newest version; left out, whichever is. */
   readonly expectedVersion?: number | undefined
+  /** Its id: others may have been written with the number of one that was lost. */
+  readonly expectedId?: string | undefined
   /** Throws a `ConfigError` if the rules do not fit what the Worker is configured for. */
   readonly check?: ((rules: Rules) => void) | undefined
 }
@@ -51,18 +59,18 @@ export async function editRules(
   documents: Documents,
   change: (rules: Rules) => Rules,
   note: Note,
-  { expectedVersion, check }: EditOptions = {},
+  { expectedVersion, expectedId, check }: EditOptions = {},
 ): Promise<Exclude<Edited, UnknownVersion>> {
   let version = 0
   for (let tries = 0; tries < MOST_TRIES; tries++) {
-    const { rules: before, ...newest } = await currentRules(documents)
+    const { rules: before, id, ...newest } = await currentRules(documents)
     version = newest.version
-    if (expectedVersion !== undefined && version !== expectedVersion) break
+    if ((expectedVersion ?? version) !== version || (expectedId ?? id) !== id) break
     const rules = readRules(change(before))
     check?.(rules)
     const text = writeRules(rules)
-    if (text === writeRules(before)) return { kind: 'unchanged', version, rules }
-    const written = await documents.write({ text, expectedVersion: version, ...note })
+    if (text === writeRules(before)) return { kind: 'unchanged', version, id, rules }
+    const written = await documents.write({ text, expectedVersion: version, expectedId: id, ...note })
     if (written.kind === 'written') return { ...written, rules }
     if (written.kind === 'too-large') return { kind: 'too-large', maxBytes: MAX_DOCUMENT_BYTES }
     version = written.version
@@ -70,15 +78,16 @@ export async function editRules(
   return { kind: 'conflict', version }
 }
 
-/** Writes an older version that is still kept as the newest one. @throws {ConfigError} @throws {StoreError} */
+/** Writes a section of an older version that is still kept, or all of it, as it was. @throws {ConfigError} @throws {StoreError} */
 export async function rollBackRules(
   documents: Documents,
   version: number,
+  { section, nowMs }: { readonly section: Section; readonly nowMs: number },
   note: Note,
   options?: EditOptions,
 ): Promise<Edited> {
-  const old = await documents.readVersion(version)
-  if (!old) return { kind: 'unknown-version' }
-  const rules = parseRules(old.text)
-  return editRules(documents, () => rules, note, options)
+  const stored = await documents.readVersion(version)
+  if (!stored) return { kind: 'unknown-version' }
+  const old = parseRules(stored.text)
+  return editRules(documents, (rules) => withSection(rules, old, section, nowMs), note, options)
 }

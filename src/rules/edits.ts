@@ -1,5 +1,5 @@
 /** Changes of a document. Each returns a new one, without what is over by then. */
-import { type Allow, type Block, isOver, type Override, type Rules } from './document.ts'
+import { type Allow, type Block, isOver, NO_RULES, type Override, type Rules } from './document.ts'
 import { nameOfTarget, type Target } from './target.ts'
 
 /** What is ruled for somebody, by the name of its list. */
@@ -36,6 +36,19 @@ export function withPolicies(rules: Rules, policies: Rules['policies'], isShadow
   const next = isShadow ? { policies: inForce, shadow: policies } : { policies }
   const set = Object.fromEntries(Object.entries(next).filter(([, list]) => list !== undefined))
   return current({ ...others, ...set }, nowMs)
+}
+
+/** What can be rolled back alone. */
+export const SECTIONS = ['policies', 'shadow', 'blocks', 'allows', 'overrides'] as const
+export type Section = (typeof SECTIONS)[number] | 'all'
+
+/** With a section as it was in older rules, or all of them. */
+export function withSection(rules: Rules, old: Rules, section: Section, nowMs: number): Rules {
+  if (section === 'all') return current(old, nowMs)
+  const { [section]: _, ...others } = rules
+  // A list of entries is always there.
+  const before = old[section]
+  return current({ ...NO_RULES, ...others, ...(before !== undefined && { [section]: before }) }, nowMs)
 }
 
 function others(entries: readonly Target[], target: Target): readonly Target[] {

@@ -32,8 +32,15 @@ export async function noteDeed(journal: Documents, deed: Deed): Promise<void> {
   try {
     for (let tries = 0; tries < MOST_TRIES; tries++) {
       // Without a known version, there is always an answer.
-      const { version, text } = (await journal.read()) as StoredDocument
-      const write = { text: textOf([cut(deed), ...deedsIn(text)]), expectedVersion: version, by, why, kept: 1 }
+      const { version, id, text } = (await journal.read()) as StoredDocument
+      const write = {
+        by,
+        why,
+        kept: 1,
+        text: textOf([cut(deed), ...deedsIn(text)]),
+        expectedVersion: version,
+        expectedId: id,
+      }
       if ((await journal.write(write)).kind !== 'conflict') return
     }
   } catch (error) {

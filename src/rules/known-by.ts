@@ -1,8 +1,9 @@
+import { nameOfSource } from '../request/caller/named-by.ts'
 import { createDigest, type Digest } from '../request/identity/digest.ts'
 import type { Source } from '../request/identity/source.ts'
 import { Remembered } from '../request/remembered.ts'
 import { createMarker } from './mark.ts'
-import { nameOfSource, type Target } from './target.ts'
+import type { Target } from './target.ts'
 import { Wildcards } from './wildcards.ts'
 
 const NOBODY: readonly never[] = []

@@ -11,7 +11,7 @@ import type { Policy } from '../request/policy/policy.ts'
 import type { RequestPath } from '../request/policy/request-path.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../store/call-context.ts'
-import type { Documents, StoredDocument } from '../store/documents.ts'
+import { type Documents, isSameVersion, NO_DOCUMENT, type StoredDocument, type VersionId } from '../store/documents.ts'
 import { StoreError } from '../store/store.ts'
 import { parseRules, type Rules } from './document.ts'
 import { misfitting, type PolicyList } from './policies.ts'
@@ -41,8 +41,7 @@ export interface LiveLimiterOptions {
 }
 
 /** What decides requests. */
-interface InForce {
-  readonly version: number
+interface InForce extends VersionId {
   readonly rules: Rules | undefined
   readonly policies: readonly Policy[]
   readonly rulebook: Rulebook | undefined
@@ -62,8 +61,8 @@ interface Arrival extends Pick<Beside, 'findings'> {
 export class LiveLimiter implements Pick<Limiter, 'decide' | 'ask' | 'charge'> {
   readonly #options: LiveLimiterOptions
   #inForce: InForce
-  /** That of the newest rules, which may be wrong. */
-  #knownVersion: number | undefined
+  /** The newest rules, which may be wrong. */
+  #known: VersionId | undefined
   /** When the last attempt to read them began. */
   #triedMs: number | undefined
   /** When the attempt began that last succeeded. */
@@ -79,14 +78,14 @@ export class LiveLimiter implements Pick<Limiter, 'decide' | 'ask' | 'charge'> {
     const { config, composed } = options
     const { policies } = config
     this.#inForce = {
-      ...{ version: 0, rules: undefined, policies, limiter: composed.limiter },
+      ...{ version: 0, id: '', rules: undefined, policies, limiter: composed.limiter },
       ...{ rulebook: undefined, shadow: undefined },
     }
   }
 
   get state(): RulesState {
-    const { version, shadow } = this.#inForce
-    return { version, readAtMs: this.#readMs, problem: this.#problem, shadow: shadow?.counts }
+    const { version, id, shadow } = this.#inForce
+    return { version, id, readAtMs: this.#readMs, problem: this.#problem, shadow: shadow?.counts }
   }
 
   decide(
@@ -187,7 +186,7 @@ export class LiveLimiter implements Pick<Limiter, 'decide' | 'ask' | 'charge'> {
     const attempt = ++this.#attempts
     this.#triedMs = nowMs
     try {
-      const document = await documents.read(this.#knownVersion)
+      const document = await documents.read(this.#known)
       if (attempt < this.#latestAnswer) return
       this.#latestAnswer = attempt
       this.#readMs = nowMs
@@ -201,23 +200,29 @@ export class LiveLimiter implements Pick<Limiter, 'decide' | 'ask' | 'charge'> {
     }
   }
 
-  #learn({ version, text }: StoredDocument): void {
-    if (version === 0 && this.#inForce.version > 0) {
+  #learn({ version, id, text }: StoredDocument): void {
+    const { log } = this.#options
+    const inForce = this.#inForce.version
+    const known = { version, id }
+    if (version === 0 && inForce > 0) {
       // Whoever wants no rules writes that there are none. This is a database that was emptied, or that evicts.
-      this.#knownVersion = 0
+      this.#known = NO_DOCUMENT
       this.#problem = 'the rules are gone from the store'
-      this.#options.log('error', { event: 'rules_lost', inForce: this.#inForce.version })
-    } else if (version !== this.#knownVersion) {
-      this.#knownVersion = version
-      this.#follow(version, text)
+      log('error', { event: 'rules_lost', inForce })
+    } else if (!isSameVersion(known, this.#known)) {
+      // Each write makes a higher number: this one was made where the known ones were lost.
+      if (this.#known && version <= this.#known.version) log('error', { event: 'rules_lost', inForce, version })
+      this.#known = known
+      this.#follow(known, text)
     }
   }
 
   /** Rules that make no sense leave those in force that do. */
-  #follow(version: number, text: string): void {
+  #follow(newest: VersionId, text: string): void {
     const { log } = this.#options
+    const { version } = newest
     try {
-      this.#inForce = this.#made(version, parseRules(text))
+      this.#inForce = this.#made(newest, parseRules(text))
       this.#problem = undefined
       if (version > 0) log('info', { event: 'rules_in_force', version })
     } catch (error) {
@@ -229,25 +234,26 @@ export class LiveLimiter implements Pick<Limiter, 'decide' | 'ask' | 'charge'> {
     }
   }
 
-  #made(version: number, rules: Rules): InForce {
+  #made(newest: VersionId, rules: Rules): InForce {
+    const { version, id } = newest
     const { config, composed, readClaim, now, log, watchShadow: watch } = this.#options
     const { digestsOfTokens } = composed
     const hasEntries = rules.blocks.length + rules.allows.length + rules.overrides.length > 0
-    const { policies, limiter } = this.#limiterFor(version, rules)
+    const { policies, limiter } = this.#limiterFor(newest, rules)
     const misfits = misfitting(rules, policies)
     if (misfits[0]) {
       const place = misfits[0].message.split(': expected', 1)[0]
       log('warn', { event: 'overrides_without_effect', version, count: misfits.length, first: place })
     }
     return {
-      ...{ version, rules, policies, limiter },
+      ...{ version, id, rules, policies, limiter },
       rulebook: hasEntries ? new Rulebook(rules, { ...config, readClaim, digestsOfTokens }) : undefined,
-      shadow: rules.shadow && this.#shadowOf(rules.shadow, version, { now, log, watch }),
+      shadow: rules.shadow && this.#shadowOf(rules.shadow, newest, { now, log, watch }),
     }
   }
 
   /** As long as the policies are the same, so is what is remembered of them. */
-  #limiterFor(version: number, { policies: tables }: Rules): Pick<InForce, 'policies' | 'limiter'> {
+  #limiterFor({ version, id }: VersionId, { policies: tables }: Rules): Pick<InForce, 'policies' | 'limiter'> {
     const before = this.#inForce
     if (JSON.stringify(tables) === JSON.stringify(before.rules?.policies)) return before
     const { config, composed, policiesOf, prepareFor, readClaim, log } = this.#options
@@ -255,11 +261,11 @@ export class LiveLimiter implements Pick<Limiter, 'decide' | 'ask' | 'charge'> {
     if (tables === undefined) return { policies: config.policies, limiter: composed.limiter }
     const policies = policiesOf(tables, 'policies')
     prepareFor(policies)
-    const own = { policies, edition: `@${version}` }
+    const own = { policies, edition: `@${version}.${id}` }
     return { policies, limiter: new Limiter({ ...config, ...own, decider, health, log, readClaim, digestsOfTokens }) }
   }
 
-  #shadowOf(tables: unknown, version: number, tools: ShadowTools): Shadow {
+  #shadowOf(tables: unknown, { version, id }: VersionId, tools: ShadowTools): Shadow {
     const before = this.#inForce
     if (before.shadow && JSON.stringify(tables) === JSON.stringify(before.rules?.shadow)) return before.shadow
     const { config, composed, policiesOf, prepareFor, readClaim } = this.#options
@@ -269,7 +275,7 @@ export class LiveLimiter implements Pick<Limiter, 'decide' | 'ask' | 'charge'> {
     const keyPrefix = `${config.keyPrefix}:rules:shadow`
     const { decider, digestsOfTokens } = composed
     const limiter = new Limiter({
-      ...{ ...config, policies, keyPrefix, edition: `@${version}` },
+      ...{ ...config, policies, keyPrefix, edition: `@${version}.${id}` },
       ...{ decider, health: undefined, log: () => {}, readClaim, digestsOfTokens },
     })
     return new Shadow(limiter, version, tools)

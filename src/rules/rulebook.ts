@@ -1,5 +1,6 @@
 import type { Rule, Tier } from '../limit/rule.ts'
 import type { Asked, Blocked, Ordered, Orders } from '../limiter/orders.ts'
+import { isShared, nameOfSource } from '../request/caller/named-by.ts'
 import { callerIn } from '../request/caller-in-key.ts'
 import { callerAddress } from '../request/identity/address.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
@@ -17,7 +18,7 @@ import { KnownBy } from './known-by.ts'
 import { Networks } from './networks.ts'
 import { otherLimits, withLimits } from './other-limits.ts'
 import { isInFields, readAtOnce, tokensIn, valuesIn } from './spoilt.ts'
-import { nameOfSource, parseKnownBy, type Target } from './target.ts'
+import { parseKnownBy, type Target } from './target.ts'
 
 export interface RulebookOptions {
   readonly ipv6Prefix: number
@@ -245,6 +246,8 @@ export class Rulebook {
   ): ReturnType<Orders['apply']> {
     let found = NOTHING
     for (const { policy, rule } of asked) {
+      // What is meant for one caller must not hold for everyone.
+      if (isShared(policy.by)) continue
       found = withCurrent(found, this.#bare.get(callerIn(rule.key)) ?? NOTHING, nowMs)
       if (this.#hasBareBlocks && !isAllowed) found = withCurrent(found, this.#bareBlocksIn(policy, request), nowMs)
     }

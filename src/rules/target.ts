@@ -1,3 +1,4 @@
+import { CALLER_KINDS, isCallerKind } from '../request/caller/named-by.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { identify, type Subject } from '../request/identity/identify.ts'
 import { parseBy, type Source } from '../request/identity/source.ts'
@@ -19,22 +20,18 @@ export interface Target {
   readonly asn?: number | undefined
 }
 
-/** What a caller can be known by before the body of its request is read. */
-const KNOWN_BY: ReadonlySet<string> = new Set(['token', 'ip', 'header', 'query', 'cookie', 'claim'])
-/** What may be named by a part of it. */
-const NAMED_IN_PART: ReadonlySet<string> = new Set(['header', 'claim'])
-
 export const BY_EXPECTED = '"token", "ip", "header:<name>", "query:<name>", "cookie:<name>" or "claim:<name>"'
 export const BY_OF_VALUE_EXPECTED = '"header:<name>" or "claim:<name>"'
 
 /** @returns undefined for anything but what `BY_EXPECTED` says */
 export function parseKnownBy(text: string): Source | undefined {
   const [source, ...others] = parseBy(text) ?? []
-  return source && others.length === 0 && KNOWN_BY.has(source.kind) ? source : undefined
+  const isKnown = source && others.length === 0 && isCallerKind(source.kind) && !CALLER_KINDS[source.kind].isInBody
+  return isKnown ? source : undefined
 }
 
-export function isNamedInPart({ kind }: Source): boolean {
-  return NAMED_IN_PART.has(kind)
+export function isNamedInPart({ kind }: Pick<Source, 'kind'>): boolean {
+  return isCallerKind(kind) && CALLER_KINDS[kind].isNamedInPart === true
 }
 
 /** As digests are written: 128 bits in base64url. */
@@ -72,9 +69,4 @@ export async function targetOf(
   if ('kind' in identity || (source.kind === 'ip' && identity[1] === 'unknown')) return undefined
   const [name, value] = identity as readonly [string, string]
   return { by: name, digest: createDigest(identitySecret)(identity), mark: createMarker(identitySecret, name)(value) }
-}
-
-/** In one way only: names of fields in lower case. */
-export function nameOfSource(source: Source): string {
-  return 'name' in source ? `${source.kind}:${source.name}` : source.kind
 }

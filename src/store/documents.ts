@@ -1,7 +1,16 @@
-/** One version of a document: who wrote it, when and why. */
-export interface Revision {
+/** What tells a version from all others. */
+export interface VersionId {
   /** 1 is the first; each write makes the next. */
   readonly version: number
+  /**
+   * Random, since versions can be lost: others that are then written have the same numbers. Empty for what was written
+   * before there were ids.
+   */
+  readonly id: string
+}
+
+/** One version of a document: who wrote it, when and why. */
+export interface Revision extends VersionId {
   /** By the clock of the store, milliseconds since the Unix epoch. */
   readonly atMs: number
   readonly by: string
@@ -19,6 +28,8 @@ export interface DocumentWrite {
   readonly text: string
   /** The version that the writer has changed, 0 for none. If that is not the newest any more, nothing is written. */
   readonly expectedVersion: number
+  /** Its id; left out, the number alone is compared. */
+  readonly expectedId?: string | undefined
   /** Who writes, for those who look at the history; at most `MAX_NOTE_CHARACTERS`. */
   readonly by: string
   /** As long at most. */
@@ -29,7 +40,7 @@ export interface DocumentWrite {
 
 /** What became of a write. A refused one leaves all as it was. */
 export type Written =
-  | { readonly kind: 'written'; readonly version: number; readonly atMs: number }
+  | ({ readonly kind: 'written'; readonly atMs: number } & VersionId)
   /** Somebody else was faster. */
   | { readonly kind: 'conflict'; readonly version: number }
   /** It is longer than `MAX_DOCUMENT_BYTES`, or is no JSON of an object. */
@@ -46,11 +57,11 @@ export const KEPT_VERSIONS = 20
  */
 export interface Documents {
   /**
-   * The newest version; undefined if that is `knownVersion`, which is cheap to find out. Where nothing was ever
+   * The newest version; undefined if that is the known one, which is cheap to find out. Where nothing was ever
    * written, or all was deleted, that is version 0, whose text is empty.
    * @throws {StoreError}
    */
-  read(knownVersion?: number): Promise<StoredDocument | undefined>
+  read(known?: VersionId): Promise<StoredDocument | undefined>
   /** What is left to do after a reading, for which nobody waits. */
   afterRead?(): Promise<void>
   /** @returns undefined if that version is not kept (any more). @throws {StoreError} */
@@ -65,19 +76,24 @@ export interface Documents {
 }
 
 /** What `read` tells where there is no document. */
-export const NO_DOCUMENT: StoredDocument = { version: 0, atMs: 0, by: '', why: '', text: '' }
+export const NO_DOCUMENT: StoredDocument = { version: 0, id: '', atMs: 0, by: '', why: '', text: '' }
 
 /**
  * Why a write is refused; undefined if it is not. Twin of the checks in `lua/documents/write.lua`.
- * @param version the newest one
+ * @param newest the newest version
  */
 export function refusalOf(
-  { text, expectedVersion }: DocumentWrite,
-  version: number,
+  { text, expectedVersion, expectedId }: DocumentWrite,
+  { version, id }: VersionId,
 ): Exclude<Written, { readonly kind: 'written' }> | undefined {
-  if (version !== expectedVersion) return { kind: 'conflict', version }
+  if (version !== expectedVersion || (expectedId ?? id) !== id) return { kind: 'conflict', version }
   if (new TextEncoder().encode(text).length > MAX_DOCUMENT_BYTES) return { kind: 'too-large', version }
   return isObject(text) ? undefined : { kind: 'malformed', version }
+}
+
+/** Whether two versions are one. */
+export function isSameVersion(one: VersionId | undefined, other: VersionId | undefined): boolean {
+  return one?.version === other?.version && one?.id === other?.id
 }
 
 function isObject(text: string): boolean {

@@ -71,7 +71,7 @@ test('sluice usage says what it lacks to know a caller', async () => {
   const { result } = await usage('a-token')
   expect(result).toMatchObject({
     tiers: [],
-    leftOut: [{ policy: 'users', why: 'it counts by a claim: name it with --claim' }],
+    leftOut: [{ policy: 'users', why: 'it counts by claim:sub, or by address without it: name it with --claim' }],
   })
 })
 

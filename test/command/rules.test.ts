@@ -106,6 +106,28 @@ test('sluice block keeps a token out, tells it why, and lets it in again; the to
   await expectStatus(200, headers)
 })
 
+test('sluice block names a caller by a cookie, and says where it holds if it is by a digest alone', async () => {
+  const headers = { Cookie: 'sid=cookie-1' }
+  const { stdout } = await run(['block', '--cookie', 'sid=cookie-1', '--json'])
+  expect(JSON.parse(stdout)).toMatchObject({
+    scope: 'all',
+    entries: [{ by: 'cookie:sid', digest: expect.any(String) }],
+  })
+  await expectStatus(403, headers)
+  await said(['block', '--cookie', 'sid=cookie-1', '--remove'])
+  await expectStatus(200, headers)
+  const digest = '4Xb7m1nJ0yKq8rT2vZc5Lw'
+  const alone = await run(['block', '--digest', digest, '--json'])
+  expect(alone.stderr).toMatch(/^note: by a digest alone, it holds only for requests to which a policy applies /)
+  expect(JSON.parse(alone.stdout)).toMatchObject({ scope: 'counted' })
+  await said(['block', '--digest', digest, '--remove'])
+  const wrong = await run(['block', '--json-member', '/user=alice'])
+  expect([wrong.code, wrong.stderr]).toEqual([
+    2,
+    expect.stringMatching(/^error: --json-member: expected what a policy/),
+  ])
+})
+
 test('sluice allow goes before sluice block of a network', async () => {
   const inside = { 'CF-Connecting-IP': '203.0.113.7' }
   await run(['block', '--cidr', '203.0.113.0/24'])
@@ -211,8 +233,11 @@ limits = "5/1m"
     expect((await said(['policies', 'versions'])).versions[0].by).toBe(userInfo().username)
     const back = await said(['policies', 'rollback', `${before.version}`, '--yes'])
     expect(back).toMatchObject({ changed: true, version: before.version + 3 })
-    expect((await said(['block', '--list'])).entries).toEqual([])
     expect(await said(['policies', 'show'])).toMatchObject({ inForce: 'POLICIES' })
+    expect((await said(['block', '--list'])).entries).toEqual([{ asn: 64500 }])
+    const all = ['policies', 'rollback', `${before.version}`, '--section', 'all', '--yes']
+    expect(await said(all)).toMatchObject({ changed: true, version: before.version + 4 })
+    expect((await said(['block', '--list'])).entries).toEqual([])
   })
 
   test('puts policies in shadow, and ends it', async () => {

@@ -6,6 +6,7 @@ import { createClient } from '@redis/client'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { reset } from '../../src/command/reset.ts'
 import { usage } from '../../src/command/usage.ts'
+import type { CallerKind } from '../../src/request/caller/named-by.ts'
 import { freePort } from '../../tools/free-port.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
 import { startGateway } from '../support/gateway.ts'
@@ -155,6 +156,29 @@ describe.each(CONNECTIONS)('over %s', (kind, where) => {
     for (const [key, value] of Object.entries(others)) expect(await redis.get(key)).toBe(value)
     await redis.del(Object.keys(others))
   })
+})
+
+test('sluice usage and reset name a caller by every kind of identity', async () => {
+  const said: Readonly<Record<CallerKind, readonly [by: string, args: readonly string[]]>> = {
+    token: ['token', ['abc']],
+    ip: ['ip', ['--ip', IP]],
+    header: ['header:x-key', ['--header', 'X-Key=k']],
+    query: ['query:key', ['--query', 'key=k']],
+    cookie: ['cookie:sid', ['--cookie', 'sid=k']],
+    form: ['form:user', ['--form', 'user=k']],
+    json: ['json:/user/id', ['--json-member', '/user/id=k']],
+    claim: ['claim:sub', ['--claim', 'sub=k']],
+  }
+  const policies = Object.entries(said).map(([name, [by]]) => ({ name, by, limits: '5/1h', missing: 'skip' }))
+  const env = { POLICIES: JSON.stringify(policies), RATE_LIMITS: 'off', JWT_SECRET: `${PLANTED}-that-signs-tokens` }
+  for (const [kind, [, args]] of Object.entries(said)) {
+    for (const command of [['usage'], ['reset', '--yes']]) {
+      const { stdout, stderr } = await runInside([...command, ...args, '--json'], { cwd, env })
+      expect(stderr).toBe('')
+      const { tiers, keys = tiers } = JSON.parse(stdout)
+      expect(keys.map(({ policy }: { policy: string }) => policy)).toEqual([kind])
+    }
+  }
 })
 
 test('sluice usage reads tables for people: aligned, without colours, and without --json', async () => {

@@ -9,6 +9,7 @@ import {
 import { DOCUMENTS } from '../support/documents.ts'
 
 const NOTE = { by: 'Zoë', why: 'a “test”\nof 2 lines' }
+const WRITTEN = { id: expect.any(String), atMs: expect.any(Number) }
 
 describe.each(Object.entries(DOCUMENTS))('%s', (_name, open) => {
   const fresh = () => open(`${crypto.randomUUID()}:rules`)
@@ -18,9 +19,9 @@ describe.each(Object.entries(DOCUMENTS))('%s', (_name, open) => {
   test('read() tells of no document before the first is written', async () => {
     const documents = fresh()
     expect(await documents.read()).toEqual(NO_DOCUMENT)
-    expect(await documents.read(0)).toBeUndefined()
+    expect(await documents.read(NO_DOCUMENT)).toBeUndefined()
     // As after the database was emptied.
-    expect(await documents.read(7)).toEqual(NO_DOCUMENT)
+    expect(await documents.read({ version: 7, id: 'seven' })).toEqual(NO_DOCUMENT)
     expect(await documents.readVersion(1)).toBeUndefined()
     expect(await documents.history()).toEqual([])
   })
@@ -29,13 +30,13 @@ describe.each(Object.entries(DOCUMENTS))('%s', (_name, open) => {
     const documents = fresh()
     const text = JSON.stringify({ reason: 'Grüße, 日本, \u2028 "quoted" \\ 🙂', list: [], n: 1.5 })
     const written = await documents.write({ text, expectedVersion: 0, ...NOTE })
-    expect(written).toEqual({ kind: 'written', version: 1, atMs: expect.any(Number) })
-    const { atMs } = written as Extract<typeof written, { kind: 'written' }>
+    expect(written).toEqual({ kind: 'written', version: 1, id: expect.any(String), atMs: expect.any(Number) })
+    const { atMs, id } = written as Extract<typeof written, { kind: 'written' }>
     expect(Math.abs(atMs - Date.now())).toBeLessThan(600_000)
-    expect(await documents.read()).toEqual({ version: 1, atMs, ...NOTE, text })
-    expect(await documents.read(0)).toEqual({ version: 1, atMs, ...NOTE, text })
-    expect(await documents.read(1)).toBeUndefined()
-    expect(await documents.read(2)).toMatchObject({ version: 1, text })
+    expect(await documents.read()).toEqual({ version: 1, id, atMs, ...NOTE, text })
+    expect(await documents.read(NO_DOCUMENT)).toEqual({ version: 1, id, atMs, ...NOTE, text })
+    expect(await documents.read({ version: 1, id })).toBeUndefined()
+    expect(await documents.read({ version: 2, id })).toMatchObject({ version: 1, text })
   })
 
   test('write() refuses who has not seen the newest version', async () => {
@@ -76,10 +77,29 @@ describe.each(Object.entries(DOCUMENTS))('%s', (_name, open) => {
     expect(history.map(({ version }) => version)).toEqual(
       Array.from({ length: KEPT_VERSIONS }, (_, index) => count - index),
     )
-    expect(history[0]).toEqual({ version: count, atMs: expect.any(Number), ...NOTE })
+    expect(history[0]).toEqual({ version: count, ...WRITTEN, ...NOTE })
     expect(await documents.readVersion(count - KEPT_VERSIONS)).toBeUndefined()
     expect(await documents.readVersion(4)).toMatchObject({ version: 4, ...NOTE, text: '{"n":3}' })
     expect(await documents.readVersion(count + 1)).toBeUndefined()
+  })
+
+  // As after a loss of all that was written, or of the last versions, when others were written since.
+  test.each([1, 2, 5])('a version is told from another one with its number, %i, of other writes', async (count) => {
+    const [lost, documents] = [fresh(), fresh()]
+    for (let version = 0; version < count; version++) {
+      await write(lost, version)
+      await write(documents, version)
+    }
+    const known = (await lost.read()) ?? NO_DOCUMENT
+    expect(known).toMatchObject({ version: count, id: expect.stringMatching(/./) })
+    expect(await lost.read(known)).toBeUndefined()
+    const newest = await documents.read(known)
+    expect(newest).toMatchObject({ version: count, text: `{"n":${count - 1}}` })
+    expect(newest?.id).not.toBe(known.id)
+    const late = { text: '{"late":true}', expectedVersion: count, ...NOTE }
+    expect(await documents.write({ ...late, expectedId: known.id })).toEqual({ kind: 'conflict', version: count })
+    expect(await documents.write({ ...late, expectedId: newest?.id })).toMatchObject({ kind: 'written' })
+    expect((await documents.history()).map(({ id }) => id)).toContain(newest?.id)
   })
 
   test('write() keeps as few versions as it is told', async () => {
@@ -87,7 +107,7 @@ describe.each(Object.entries(DOCUMENTS))('%s', (_name, open) => {
     for (let version = 0; version < 3; version++) {
       await documents.write({ text: `{"n":${version}}`, expectedVersion: version, ...NOTE, kept: 1 })
     }
-    expect(await documents.history()).toEqual([{ version: 3, atMs: expect.any(Number), ...NOTE }])
+    expect(await documents.history()).toEqual([{ version: 3, ...WRITTEN, ...NOTE }])
     expect(await documents.read()).toMatchObject({ version: 3, text: '{"n":2}' })
   })
 
@@ -95,7 +115,7 @@ describe.each(Object.entries(DOCUMENTS))('%s', (_name, open) => {
     const documents = fresh()
     await documents.write({ text: '{}', expectedVersion: 0, by: 'x'.repeat(9_000), why: '' })
     expect(await documents.history()).toEqual([
-      { version: 1, atMs: expect.any(Number), by: 'x'.repeat(MAX_NOTE_CHARACTERS), why: '' },
+      { version: 1, ...WRITTEN, by: 'x'.repeat(MAX_NOTE_CHARACTERS), why: '' },
     ])
   })
 

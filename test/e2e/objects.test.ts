@@ -116,7 +116,9 @@ describe('gateways that share Durable Objects, and no Redis', () => {
     await site.abort()
     const { versions } = (await admin(1, 'versions')) as { versions: unknown }
     expect(versions).toMatchObject([{ version: 2, why: 'for blocked-2' }, { version: 1 }])
-    expect(await admin(1, 'rollback', { version: 1, by: 'test', why: 'test' })).toMatchObject({ version: 3 })
+    expect(await admin(1, 'rollback', { version: 1, section: 'blocks', by: 'test', why: 'test' })).toMatchObject({
+      version: 3,
+    })
     await expect.poll(() => statuses(2, 'blocked-2')).toEqual([200, 200])
     expect(await statuses(2, 'blocked-1')).toEqual([403, 403])
   })

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { CopiedDocuments } from '../../src/rules/copied-documents.ts'
-import type { Documents, DocumentWrite } from '../../src/store/documents.ts'
+import type { Documents, DocumentWrite, VersionId } from '../../src/store/documents.ts'
 import { MemoryDocuments } from '../../src/store/memory/memory-documents.ts'
 import { expectProperty } from '../support/property.ts'
 
@@ -15,7 +15,7 @@ function delayed(documents: Documents, scheduler: fc.Scheduler): Documents {
     return scheduler.schedule(call())
   }
   return Object.assign(Object.create(documents), {
-    read: (knownVersion?: number) => later(() => documents.read(knownVersion)),
+    read: (known?: VersionId) => later(() => documents.read(known)),
     write: (write: DocumentWrite) => later(() => documents.write(write)),
   })
 }

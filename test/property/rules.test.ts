@@ -5,7 +5,7 @@ import { createDigest } from '../../src/request/identity/digest.ts'
 import { NO_RULES, type Rules, readRules } from '../../src/rules/document.ts'
 import { currentRules, editRules, rollBackRules } from '../../src/rules/editor.ts'
 import { withEntry, withoutEntry, withPolicies } from '../../src/rules/edits.ts'
-import { type Documents, KEPT_VERSIONS } from '../../src/store/documents.ts'
+import { type Documents, KEPT_VERSIONS, type VersionId } from '../../src/store/documents.ts'
 import { MemoryDocuments } from '../../src/store/memory/memory-documents.ts'
 import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
@@ -100,7 +100,7 @@ test('Redis and memory keep the same versions through any edits and rollbacks', 
       for (const step of steps) {
         const edit = (documents: Documents) =>
           typeof step === 'number'
-            ? rollBackRules(documents, step, NOTE)
+            ? rollBackRules(documents, step, { section: 'all', nowMs: START_MS }, NOTE)
             : editRules(documents, (rules) => step(rules, START_MS), NOTE)
         const [one, other] = (await Promise.all(places.map(edit))).map(withoutTime)
         expect(one).toEqual(other)
@@ -114,6 +114,67 @@ test('Redis and memory keep the same versions through any edits and rollbacks', 
     }),
     60,
   ))
+
+const step = fc.oneof(
+  { weight: 3, arbitrary: fc.constant({ does: 'write' } as const) },
+  { weight: 2, arbitrary: fc.constant({ does: 'read' } as const) },
+  // To nothing, or, as a replica that lags becomes the primary, to what there was some writes ago.
+  { weight: 2, arbitrary: fc.record({ does: fc.constant('lose' as const), writes: fc.integer({ min: 1, max: 4 }) }) },
+)
+
+test('whatever is lost between reads and edits, who reads has the newest rules, and who has others cannot write', () =>
+  expectProperty(
+    fc.asyncProperty(fc.array(step, { maxLength: 20 }), async (steps) => {
+      const key = `${randomUUID()}:rules`
+      const documents = new RedisDocuments({ client: nodeRedisClient(redis), key, timeoutMs: 60_000 })
+      const before: Record<string, string>[] = []
+      let known: (VersionId & { readonly text: string }) | undefined
+      const follow = async () => {
+        known = (await documents.read(known)) ?? known
+        expect(known).toEqual(await documents.read())
+      }
+      for (const [at, { does, ...rest }] of steps.entries()) {
+        if (does === 'read') await follow()
+        if (does === 'write') {
+          before.push(await redis.hGetAll(key))
+          const now = await documents.read()
+          const write = { text: `{"n":${at}}`, ...NOTE }
+          if (known && known.id !== now?.id) {
+            const late = await documents.write({ ...write, expectedVersion: known.version, expectedId: known.id })
+            expect(late.kind).toBe('conflict')
+          }
+          await documents.write({ ...write, expectedVersion: now?.version ?? 0, expectedId: now?.id })
+        }
+        if ('writes' in rest) {
+          const kept = before.at(-rest.writes) ?? {}
+          await redis.del(key)
+          if (Object.keys(kept).length > 0) await redis.hSet(key, kept)
+        }
+      }
+      await follow()
+    }),
+    100,
+  ))
+
+test('rules of before there were ids are read and changed, and are told from those after a loss', async () => {
+  const key = `${randomUUID()}:rules`
+  const documents = new RedisDocuments({ client: nodeRedisClient(redis), key, timeoutMs: 60_000 })
+  const fields = (n: number) => ({ [n]: `{"n":${n}}`, [`${n}:at`]: '7', [`${n}:by`]: 'old', [`${n}:why`]: 'old' })
+  await redis.hSet(key, { version: '2', ...fields(1), ...fields(2) })
+  const old = { id: '', atMs: 7, by: 'old', why: 'old' }
+  const newest = await documents.read()
+  expect(newest).toEqual({ version: 2, ...old, text: '{"n":2}' })
+  expect(await documents.read(newest)).toBeUndefined()
+  expect(await documents.readVersion(1)).toEqual({ version: 1, ...old, text: '{"n":1}' })
+  expect(await documents.history()).toEqual([2, 1].map((version) => ({ version, ...old })))
+  const write = { text: '{"n":3}', expectedVersion: 2, ...NOTE }
+  expect(await documents.write({ ...write, expectedId: 'another' })).toEqual({ kind: 'conflict', version: 2 })
+  expect(await documents.write({ ...write, expectedId: '' })).toMatchObject({ kind: 'written', version: 3 })
+  await redis.del(key)
+  await documents.write({ ...write, expectedVersion: 0 })
+  await documents.write({ ...write, expectedVersion: 1 })
+  expect(await documents.read(newest)).toMatchObject({ version: 2, text: '{"n":3}' })
+})
 
 test('of writers that write at once, each edit is made exactly once', async () => {
   const key = randomUUID()
@@ -144,6 +205,7 @@ function redisDocuments(key: string): Documents {
   return new RedisDocuments({ client: nodeRedisClient(redis), key: `${key}:rules`, timeoutMs: 60_000 })
 }
 
+/** What a place has in common with others. */
 function withoutTime(edited: object): Record<string, unknown> {
-  return { ...edited, atMs: undefined }
+  return { ...edited, atMs: undefined, id: undefined }
 }

@@ -100,6 +100,13 @@ describe('LiveLimiter reads the rules', () => {
     expect(site.reads).toBe(1)
   })
 
+  test('and says nothing where there are none', async () => {
+    const site = new Site()
+    expect(await site.kind()).toBe('admitted')
+    await site.afterRefresh()
+    expect([site.reads, site.log]).toEqual([2, []])
+  })
+
   test('again once the refresh is over, while requests go by what was read before', async () => {
     const site = new Site()
     expect(await site.kind()).toBe('admitted')
@@ -216,6 +223,31 @@ describe('LiveLimiter reads the rules', () => {
     // Version 1 again, but of other rules.
     expect(site.limiter.state.version).toBe(1)
     expect(await site.kind()).toBe('admitted')
+  })
+
+  test('and follows others that have the number of those that were lost, and says that these are lost', async () => {
+    const site = new Site()
+    await site.edit(block)
+    expect([await site.kind(), await site.kind('b')]).toEqual(['blocked', 'admitted'])
+    // Nobody has read the store between its loss and the next edit.
+    site.documents = new MemoryDocuments(() => site.nowMs)
+    const other = { by: 'token', digest: createDigest(undefined)(['token', 'b']) }
+    await site.edit((rules) => withEntry('blocks', rules, other, START_MS))
+    await site.afterRefresh()
+    expect([await site.kind(), await site.kind('b')]).toEqual(['admitted', 'blocked'])
+    expect(site.log).toContainEqual({ level: 'error', event: 'rules_lost', inForce: 1, version: 1 })
+  })
+
+  test('and takes nothing that is remembered of lost policies for what others of their number and name allow', async () => {
+    const site = new Site({ RATE_LIMITS: 'off', POLICIES: [{ name: 'api', limits: '9/1m' }] })
+    const push = (limits: string) =>
+      site.edit((rules) => withPolicies(rules, [{ name: 'api', limits }], false, START_MS))
+    await push('1/1m')
+    expect([await site.kind(), await site.kind()]).toEqual(['admitted', 'limited'])
+    site.documents = new MemoryDocuments(() => site.nowMs)
+    await push('3/1m')
+    await site.afterRefresh()
+    expect([await site.kind(), await site.kind(), await site.kind()]).toEqual(['admitted', 'admitted', 'limited'])
   })
 
   test.each([

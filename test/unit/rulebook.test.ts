@@ -253,6 +253,19 @@ describe('overrides', () => {
     expect(first({ tenant: 'other' }, 'default')).toBe(20)
   })
 
+  test('by a digest alone leave a policy that counts everyone together as it is', () => {
+    const shared = 'AAAAAAAAAAAAAAAAAAAAAA'
+    for (const rules of [
+      { blocks: [{ digest: shared }] },
+      { allows: [{ digest: shared }] },
+      { overrides: [{ digest: shared, times: 5 }] },
+    ]) {
+      const asked = [askedOf('shared', shared), askedOf('default')]
+      const orders = ordersFor(rules, { token: 'abc' })
+      expect(orders && 'apply' in orders && orders.apply(asked)).toEqual(asked)
+    }
+  })
+
   test('are remembered under names that differ from those of the limits before', () => {
     const plans = [override({ times: 2 }), override({ times: 3 })].map((found) => ruled(found, 'default')?.rule.plan)
     expect(new Set([undefined, ...plans]).size).toBe(3)

@@ -10,6 +10,10 @@ const version = v.pipe(v.number(), v.integer(), v.minValue(0))
 
 export const revision = {
   version: v.pipe(version, v.description('0: there are none.')),
+  id: v.pipe(
+    v.string(),
+    v.description('Tells it from others that have its number after a loss; empty if it is older.'),
+  ),
   atMs: v.pipe(v.number(), v.description('Milliseconds since the Unix epoch.')),
   by: v.string(),
   why: v.string(),
@@ -43,6 +47,7 @@ export const rules = defineOperation({
     isolate: v.pipe(
       v.strictObject({
         version,
+        id: v.string(),
         readAtMs: v.nullable(v.number()),
         problem: v.pipe(v.nullable(v.string()), v.description('Why a newer version is not in force.')),
         shadow: v.nullable(
@@ -59,13 +64,13 @@ export const rules = defineOperation({
   }),
   async run(operated) {
     const { documents, state } = rulesOrProblem(operated)
-    const { rules, version, atMs, by, why } = await currentRules(documents)
+    const { rules, version, id, atMs, by, why } = await currentRules(documents)
     const { readAtMs, problem, shadow, ...own } = state()
     return {
-      ...{ version, atMs, by, why },
+      ...{ version, id, atMs, by, why },
       rules: documentOf(rules),
       isolate: {
-        version: own.version,
+        ...own,
         readAtMs: readAtMs ?? null,
         problem: problem ?? null,
         shadow: shadow ? { ...shadow } : null,

@@ -1,12 +1,15 @@
 import * as v from 'valibot'
+import { ConfigError } from '../../config/config-error.ts'
 import { integer } from '../../config/schema.ts'
+import { isShared } from '../../request/caller/named-by.ts'
 import { SHADOW_STORE_COUNTS } from '../../statistics/count-names.ts'
 import { LATENCY_BOUNDS_MS } from '../../statistics/latency.ts'
 import type { Numbers } from '../../statistics/numbers.ts'
 import { DEGRADATIONS, OUTCOMES, POLICY_OUTCOMES } from '../../statistics/outcomes.ts'
 import { type RefusedCallers, readStatistics, type Statistics } from '../../statistics/read-statistics.ts'
 import { KEPT_MS, PERIOD_MS } from '../../store/counters.ts'
-import { defineOperation, OperationError } from '../operation.ts'
+import { inForce } from '../in-force.ts'
+import { defineOperation, type Operated, OperationError } from '../operation.ts'
 
 const units = v.pipe(v.number(), v.integer(), v.minValue(0))
 
@@ -55,6 +58,7 @@ const refused = v.strictObject({
         digest: v.string(),
         atMost: units,
         atLeast: units,
+        isEveryone: v.pipe(v.boolean(), v.description('It is no caller: the policy counts all of them together.')),
         label: v.optional(v.pipe(v.string(), v.description('What the caller itself says: escape it.'))),
       }),
     ),
@@ -88,7 +92,8 @@ export const statistics = defineOperation({
     total: v.strictObject(numbers),
     refused,
   }),
-  async run({ counters, now }, { query: { by, periods } }) {
+  async run(operated, { query: { by, periods } }) {
+    const { counters, now } = operated
     if (!counters) {
       throw new OperationError({
         status: 404,
@@ -98,21 +103,31 @@ export const statistics = defineOperation({
     }
     const toMs = now() + 1
     const fromMs = Math.max(toMs - KEPT_MS[by], toMs - periods * PERIOD_MS[by])
-    return answerOf(await readStatistics(counters, { resolution: by, fromMs, toMs }))
+    return answerOf(await readStatistics(counters, { resolution: by, fromMs, toMs }), await sharedPolicies(operated))
   },
 })
 
-function answerOf({ periods, total, refused, ...rest }: Statistics) {
+/** Names of the policies that count for all callers together. */
+async function sharedPolicies(operated: Operated): Promise<ReadonlySet<string>> {
+  const { policies } = await inForce(operated).catch((error: unknown) => {
+    // What was counted can be told, whatever stands in the rules.
+    if (error instanceof ConfigError) return operated.config
+    throw error
+  })
+  return new Set(policies.filter(({ by }) => isShared(by)).map(({ name }) => name))
+}
+
+function answerOf({ periods, total, refused, ...rest }: Statistics, shared: ReadonlySet<string>) {
   return {
     ...rest,
     latencyBoundsMs: [...LATENCY_BOUNDS_MS],
     periods: periods.map(({ startMs, refused, ...numbers }) => ({
       startMs,
       ...copied(numbers),
-      refused: told(refused),
+      refused: told(refused, shared),
     })),
     total: copied(total),
-    refused: told(refused),
+    refused: told(refused, shared),
   }
 }
 
@@ -133,8 +148,8 @@ function copied(numbers: Numbers) {
   }
 }
 
-function told({ callers, othersAtMost }: RefusedCallers) {
-  return { callers: callers.map((caller) => ({ ...caller })), othersAtMost }
+function told({ callers, othersAtMost }: RefusedCallers, shared: ReadonlySet<string>) {
+  return { callers: callers.map((caller) => ({ ...caller, isEveryone: shared.has(caller.policy) })), othersAtMost }
 }
 
 function of<const Names extends readonly string[]>(names: Names) {

@@ -3,6 +3,7 @@ import { ConfigError } from '../../config/config-error.ts'
 import type { Problem } from '../../http/problem.ts'
 import { parseRules, type Rules } from '../../rules/document.ts'
 import { rollBackRules } from '../../rules/editor.ts'
+import { SECTIONS } from '../../rules/edits.ts'
 import { checkRules } from '../../rules/policies.ts'
 import { edited, note, problemOfRules, rulesOrProblem, toldOf, writtenOf } from '../change-rules.ts'
 import { badInput, defineOperation, OperationError } from '../operation.ts'
@@ -17,7 +18,7 @@ export const versions = defineOperation({
   answer: v.strictObject({ versions: v.array(v.strictObject(revision)) }),
   async run(operated) {
     const history = await rulesOrProblem(operated).documents.history()
-    return { versions: history.map(({ version, atMs, by, why }) => ({ version, atMs, by, why })) }
+    return { versions: history.map(({ version, id, atMs, by, why }) => ({ version, id, atMs, by, why })) }
   },
 })
 
@@ -32,23 +33,34 @@ export const version = defineOperation({
   async run(operated, { query }) {
     const found = await rulesOrProblem(operated).documents.readVersion(query.version)
     if (!found) throw new OperationError(notKept(query.version))
-    const { text, version, atMs, by, why } = found
-    return { version, atMs, by, why, rules: documentOf(parseRules(text)) }
+    const { text, version, id, atMs, by, why } = found
+    return { version, id, atMs, by, why, rules: documentOf(parseRules(text)) }
   },
 })
 
 export const rollback = defineOperation({
   method: 'POST',
   path: '/rollback',
-  summary: 'Make an older version of the rules the newest one again',
-  body: v.strictObject({ version: number, ...note }),
+  summary: 'Make the policies of an older version of the rules hold again, another section of it, or all',
+  body: v.strictObject({
+    version: number,
+    section: v.optional(
+      v.pipe(
+        v.picklist([...SECTIONS, 'all']),
+        v.description('What becomes as it was in that version; the rest stays as it is now.'),
+      ),
+      'policies',
+    ),
+    ...note,
+  }),
   answer: edited,
-  async run(operated, { body: { version, by, why, expectedVersion } }) {
+  async run(operated, { body: { version, section, by, why, ...expected } }) {
     const { documents } = rulesOrProblem(operated)
     const check = (rules: Rules) => checkRules(rules, operated.env)
-    const words = why || `back to version ${version}`
+    const words = why || `${section} back to version ${version}`
+    const what = { section, nowMs: operated.now() }
     try {
-      const edited = await rollBackRules(documents, version, { by, why: words }, { expectedVersion, check })
+      const edited = await rollBackRules(documents, version, what, { by, why: words }, { ...expected, check })
       if (edited.kind === 'unknown-version') throw new OperationError(notKept(version))
       return toldOf(writtenOf(edited))
     } catch (error) {

@@ -1,14 +1,14 @@
+import type { InferOutput } from 'valibot'
+import type { leftOut } from '../../admin/caller-schema.ts'
 import { type Config, type Environment, loadConfig } from '../../config/load-config.ts'
 import { type Caller, type Pairs, requestOf } from '../../request/caller/caller.ts'
 import { withKnownKeys } from '../check/known-elsewhere.ts'
 import { CommandError } from '../command-error.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Terminal } from '../terminal.ts'
+import { ALL_OPTIONS, type CallerOptions, OPTION_NAMES } from './options.ts'
 
-/** What the options of a subcommand say of a caller. */
-export interface CallerOptions extends Omit<Caller, 'token'> {
-  readonly digest?: string | undefined
-}
+type LeftOut = InferOutput<typeof leftOut>[number]
 
 /** The Worker's configuration, for which it makes no difference where API and database are. @throws {ConfigError} */
 export function configOf(settings: Settings): Config {
@@ -33,11 +33,11 @@ export function environmentOf({ variables }: Settings): Environment {
 export async function readCaller(
   terminal: Terminal,
   token: string | undefined,
-  { digest, ip, header, query, form, claim, route }: CallerOptions,
+  { digest, ip, header, query, cookie, form, jsonMember: json, claim, route }: CallerOptions,
 ): Promise<object> {
   // A token that is read need not stand in the history of a shell.
   const given = token === '-' ? await terminal.readInput() : token
-  const caller: Caller = { token: given, ip, header, query, form, claim, route }
+  const caller: Caller = { token: given, ip, header, query, cookie, form, json, claim, route }
   const known = Object.values(caller).filter((value) => value !== undefined)
   if (digest !== undefined) {
     if (known.length > 0)
@@ -46,7 +46,7 @@ export async function readCaller(
   }
   if (known.length === 0) {
     throw new CommandError('expected a caller', {
-      hint: 'A token, --ip, --header, --query, --form, --claim, --route or --digest.',
+      hint: `A token, ${ALL_OPTIONS}, --route or --digest.`,
     })
   }
   // Told before anybody is asked.
@@ -55,7 +55,9 @@ export async function readCaller(
     ...caller,
     header: fieldsOf('header', header),
     query: fieldsOf('query', query),
+    cookie: fieldsOf('cookie', cookie),
     form: fieldsOf('form', form),
+    json: fieldsOf('json-member', json),
   }
 }
 
@@ -66,8 +68,10 @@ function fieldsOf(option: string, pairs: Pairs | undefined): Readonly<Record<str
 }
 
 /** Why a policy was left out, and which option would help. */
-export function whyLeftOut({ why, needs }: { readonly why: string; readonly needs: string | null }): string {
-  return needs === null ? why : `${why}: name it with --${needs}`
+export function whyLeftOut({ why, needs }: Pick<LeftOut, 'why' | 'needs'>): string {
+  if (needs === null) return why
+  const option = needs === 'route' ? needs : OPTION_NAMES[needs]
+  return `${why}: name it ${option === undefined ? 'by its token' : `with --${option}`}`
 }
 
 /** What may make digests others than the Worker's. */

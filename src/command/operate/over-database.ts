@@ -60,4 +60,4 @@ const NO_GATEWAY: Health = {
   version,
   store: { kind: 'redis', reachable: null, rttMs: null, circuit: 'closed' },
 }
-const NO_ISOLATE: RulesState = { version: 0, readAtMs: undefined, problem: undefined, shadow: undefined }
+const NO_ISOLATE: RulesState = { version: 0, id: '', readAtMs: undefined, problem: undefined, shadow: undefined }

@@ -1,3 +1,5 @@
+import { isCallerKind } from '../../request/caller/named-by.ts'
+import { ALL_OPTIONS, OPTION_NAMES } from '../caller/options.ts'
 import { CommandError } from '../command-error.ts'
 
 /** As the API tells what is wrong (RFC 9457). */
@@ -26,13 +28,14 @@ export function problemError({ status, detail, place = '' }: Told): CommandError
 function optionAt(place: string): string | undefined {
   if (/^(?:for|until|remove)$/.test(place)) return place
   if (/^policies\.\d+$/.test(place)) return 'policy'
-  const [, part] = /^(?:caller|who)\.(ip|header|query|form|claim|digest)\b/.exec(place) ?? []
-  return part
+  const [, part = ''] = /^(?:caller|who)\.(\w+)/.exec(place) ?? []
+  if (isCallerKind(part)) return OPTION_NAMES[part]
+  return part === 'digest' ? part : undefined
 }
 
 function hintOf(status: number, place: string): string | undefined {
   if (status === 409) return 'Look at it, and try again.'
   if (/^who\b/.test(place)) return 'For example a token, --ip 203.0.113.7, --header x-api-key=k-123 or --digest.'
-  if (place === 'caller') return 'A token, --ip, --header, --query, --form, --claim, --route or --digest.'
+  if (place === 'caller') return `A token, ${ALL_OPTIONS}, --route or --digest.`
   return undefined
 }

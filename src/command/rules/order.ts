@@ -1,5 +1,6 @@
 import type { Operation } from '../../admin/operation.ts'
 import { rules } from '../../admin/operations/rules.ts'
+import { isOver } from '../../rules/document.ts'
 import type { Entries, EntryList } from '../../rules/edits.ts'
 import { whoInWords } from '../../rules/in-words.ts'
 import type { Target } from '../../rules/target.ts'
@@ -30,6 +31,7 @@ interface Ordered {
   readonly version: number
   readonly isChanged: boolean
   readonly who: Target
+  readonly scope: 'all' | 'counted'
   /** Null: it was taken back. */
   readonly entry: object | null
 }
@@ -41,6 +43,8 @@ export const ORDER_FIELDS = {
   redis: 'host and port of the database; with --gateway, `gateway` in place of it: its host',
   version: 'version of the rules; 0: there are none',
   changed: 'whether this run has written it',
+  scope:
+    'of which requests of a caller that was named: "all", or by a digest alone "counted", those to which a policy applies that counts by all that it was made of',
   'entries[].by': 'what the caller is known by, such as token; missing where that is not said',
   'entries[].digest': 'its digest, as in keys and logs',
   'entries[].mark': 'beside by and digest: a small hash of the same, by which others are told at once',
@@ -49,6 +53,10 @@ export const ORDER_FIELDS = {
   'entries[].reason': 'why; missing if none was given',
   'entries[].until': 'when it ends, in RFC 3339; missing: never',
 } as const satisfies Fields
+
+/** A digest of several things, such as a token and a route, says nothing of other requests of its caller. */
+const COUNTED_NOTE =
+  'note: by a digest alone, it holds only for requests to which a policy applies that counts by all that the digest was made of'
 
 /** Writes an entry, takes it back, or lists all. @param said what it says, beside whom it is about */
 export async function runOrder<List extends EntryList>(
@@ -69,11 +77,12 @@ export async function runOrder<List extends EntryList>(
   return withOperator<Exit>(context, options, task, async (operator) => {
     if (!who) return showAll(context.terminal, operator, kind)
     const body = { who, ...said, reason, until, for: duration, remove, ...noteOf(context, options) }
-    const { version, isChanged: changed, entry, ...about } = await operator.ask(kind.operation, { body })
+    const { version, isChanged: changed, entry, scope, ...about } = await operator.ask(kind.operation, { body })
     const entries = entry === null ? [] : [entry as Entries[List]]
     const done = `${kind.name} ${whoInWords(about.who)}`
     const head = changed ? `${remove ? 'taken back: ' : ''}${done}` : `nothing is different: ${done}`
-    const result = { ...operator.shown, version, changed, entries }
+    const result = { ...operator.shown, version, changed, scope, entries }
+    if (scope === 'counted' && !remove) context.terminal.note(COUNTED_NOTE)
     show(context.terminal, result, kind, `${head} (version ${version} at ${operator.name})`)
     return 'done'
   })
@@ -107,7 +116,7 @@ function show<List extends EntryList>(
     const rows = result.entries.map((entry) => [
       whoInWords(entry),
       kind.shown(entry),
-      entry.until ?? '',
+      `${entry.until ?? ''}${isOver(entry, Date.now()) ? ' (ended)' : ''}`,
       entry.reason ?? '',
     ])
     const table = terminal.table(['who', kind.name, 'until', 'reason'], rows)

@@ -2,8 +2,9 @@
 import { type Command, Option } from '@commander-js/extra-typings'
 import type { Pairs } from '../../request/caller/caller.ts'
 import { readClaim } from '../../request/caller/caller-in-text.ts'
-import { whoNamed } from '../../rules/who-in-text.ts'
-import { DIGEST, HEADER, IP, QUERY, TOKEN } from '../caller/options.ts'
+import type { CallerKind } from '../../request/caller/named-by.ts'
+import { type NamedKind, whoNamed } from '../../rules/who-in-text.ts'
+import { COOKIE, DIGEST, FORM, HEADER, IP, JSON_MEMBER, QUERY, TOKEN } from '../caller/options.ts'
 import { CommandError } from '../command-error.ts'
 import type { Terminal } from '../terminal.ts'
 
@@ -17,7 +18,16 @@ const ASN = new Option('--asn <number>', 'all of a network operator, such as 645
 
 /** Adds those that name a caller. */
 export const ofWhom = (command: Command) =>
-  command.addArgument(TOKEN).addOption(IP).addOption(HEADER).addOption(QUERY).addOption(CLAIM).addOption(DIGEST)
+  command
+    .addArgument(TOKEN)
+    .addOption(IP)
+    .addOption(HEADER)
+    .addOption(QUERY)
+    .addOption(COOKIE)
+    .addOption(FORM)
+    .addOption(JSON_MEMBER)
+    .addOption(CLAIM)
+    .addOption(DIGEST)
 
 /** Adds those that name callers or a network. */
 export const ofWhomOrNetwork = (command: Command) => ofWhom(command).addOption(CIDR)
@@ -34,6 +44,9 @@ export interface Who {
   readonly ip?: string | undefined
   readonly header?: Pairs | undefined
   readonly query?: Pairs | undefined
+  readonly cookie?: Pairs | undefined
+  readonly form?: Pairs | undefined
+  readonly jsonMember?: Pairs | undefined
   readonly claim?: Claimed | undefined
   readonly digest?: string | undefined
   readonly cidr?: string | undefined
@@ -49,12 +62,14 @@ export interface Who {
 export async function readWho(
   terminal: Terminal,
   token: string | undefined,
-  { ip, header, query, claim, digest, cidr, country, asn }: Who,
+  { ip, header, query, cookie, form, jsonMember: json, claim, digest, cidr, country, asn }: Who,
 ): Promise<object | undefined> {
-  const said = { token, ip, header, query, claim, digest, cidr, country, asn }
+  const named = { token, ip, header, query, cookie, form, json, claim } satisfies Readonly<Record<CallerKind, unknown>>
+  const said = { ...named, digest, cidr, country, asn }
   const [way, ...others] = Object.entries(said).filter(([, value]) => value !== undefined)
   if (!way) return undefined
-  const [pair, ...more] = [...(header ?? []), ...(query ?? [])]
+  const pairs = [header, query, cookie, form, json].flatMap((some) => some ?? [])
+  const [pair, ...more] = pairs
   if (others.length > 0 || more.length > 0) {
     throw new CommandError('expected one way to say who is meant', {
       hint: 'For example a token, --ip 203.0.113.7, --header x-api-key=k-123 or --digest.',
@@ -62,7 +77,7 @@ export async function readWho(
   }
   // A token that is read need not stand in the history of a shell.
   if (token !== undefined) return { token: token === '-' ? await terminal.readInput() : token }
-  if (pair) return whoNamed(header ? 'header' : 'query', ...pair)
+  if (pair) return whoNamed(way[0] as NamedKind, ...pair)
   if (claim) return whoNamed('claim', claim.name, claim.value)
   return Object.fromEntries([way])
 }

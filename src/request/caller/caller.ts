@@ -1,19 +1,28 @@
 import { isIP } from 'node:net'
 import { type ClaimReader, type Claims, claimIn } from '../identity/claims.ts'
+import { parsePointer } from '../identity/json-pointer.ts'
 import { NONE } from '../identity/reading.ts'
 import { CallerError } from './caller-error.ts'
+import type { CallerKind } from './named-by.ts'
 
 export type Pairs = readonly (readonly [name: string, value: string])[]
 
-/** What is known of a caller. */
-export interface Caller {
-  readonly token?: string | undefined
-  readonly ip?: string | undefined
-  readonly header?: Pairs | undefined
-  readonly query?: Pairs | undefined
-  readonly form?: Pairs | undefined
+/** What is known of a caller, of each kind. */
+interface Parts extends Record<CallerKind, unknown> {
+  readonly token: string
+  readonly ip: string
+  readonly header: Pairs
+  readonly query: Pairs
+  readonly cookie: Pairs
+  readonly form: Pairs
+  /** Members of a JSON body, by their pointers, such as `/user/id`. */
+  readonly json: Pairs
   /** What its token says. */
-  readonly claim?: Claims | undefined
+  readonly claim: Claims
+}
+
+/** What is known of a caller. */
+export interface Caller extends Partial<{ readonly [Kind in CallerKind]: Parts[Kind] | undefined }> {
   /** `METHOD /path` of a request; policies that do not apply to it are left out. */
   readonly route?: string | undefined
 }
@@ -38,10 +47,14 @@ export function requestOf({
   ip = NO_ADDRESS,
   header = [],
   query = [],
+  cookie = [],
   form = [],
+  json = [],
   route = '/',
 }: Caller): Request {
-  const { method, path } = readRoute(route, form.length > 0 ? 'POST' : 'GET')
+  if (form.length > 0 && json.length > 0) throw new CallerError('expected a form or a JSON body, not both', 'json')
+  const { method, path } = readRoute(route, form.length + json.length > 0 ? 'POST' : 'GET')
+  const body = json.length > 0 ? bodyWith(json) : undefined
   if (isIP(ip) === 0) throw new CallerError('expected an IPv4 or IPv6 address', 'ip')
   try {
     const url = new URL(`https://gateway.invalid${path}`)
@@ -49,8 +62,13 @@ export function requestOf({
     const headers = new Headers(header.map(([name, value]) => [name, value]))
     if (token !== undefined) headers.set('Authorization', token)
     headers.set('CF-Connecting-IP', ip)
+    if (cookie.length > 0) {
+      const cookies = cookie.map(([name, value]) => `${name}=${value}`)
+      headers.set('Cookie', [...(headers.get('Cookie')?.split('; ') ?? []), ...cookies].join('; '))
+    }
     const fields = form.map(([name, value]) => [name, value])
-    return new Request(url, { method, headers, ...(form.length > 0 && { body: new URLSearchParams(fields) }) })
+    if (form.length > 0) return new Request(url, { method, headers, body: new URLSearchParams(fields) })
+    return new Request(url, { method, headers, ...(body !== undefined && { body }) })
   } catch {
     // Not the message of the error, which repeats values of fields.
     throw new CallerError('that cannot be a request: its method, a field or its form is not what HTTP allows')
@@ -62,4 +80,23 @@ function readRoute(route: string, byDefault: string): { readonly method: string;
   const [, method = byDefault, path] = /^\s*(?:([A-Za-z]+)\s+)?(?:https?:\/\/[^/\s]+)?(\/\S*)\s*$/.exec(route) ?? []
   if (path !== undefined) return { method: method.toUpperCase(), path }
   throw new CallerError(`expected a request such as "POST /login", got ${JSON.stringify(route.slice(0, 100))}`, 'route')
+}
+
+/** A JSON body with these members. @throws {CallerError} */
+function bodyWith(members: Pairs): string {
+  const body: Record<string, unknown> = Object.create(null)
+  for (const [pointer, value] of members) {
+    const path = parsePointer(pointer)?.slice()
+    const name = path?.pop()
+    if (!path || name === undefined) throw new CallerError('expected a pointer such as /user/id', 'json')
+    let inner = body
+    for (const token of path) {
+      inner[token] ??= Object.create(null)
+      if (typeof inner[token] !== 'object') throw new CallerError('expected each member once', 'json')
+      inner = inner[token] as Record<string, unknown>
+    }
+    if (name in inner) throw new CallerError('expected each member once', 'json')
+    inner[name] = value
+  }
+  return JSON.stringify(body)
 }

@@ -1,5 +1,7 @@
 import type { Rule } from '../../limit/rule.ts'
+import { type CallerKind, isCallerKind, nameOfSource } from '../caller/named-by.ts'
 import { identify } from '../identity/identify.ts'
+import type { Source } from '../identity/source.ts'
 import type { Pattern } from '../policy/pattern.ts'
 import type { Policy } from '../policy/policy.ts'
 import { type Match, PolicyFinder } from '../policy/policy-finder.ts'
@@ -30,7 +32,7 @@ export interface LeftOut {
   readonly policy: Policy
   readonly why: string
   /** What of the caller would have to be said. */
-  readonly needs?: 'ip' | 'route' | 'claim'
+  readonly needs?: CallerKind | 'route'
 }
 
 export interface CallerRules {
@@ -108,14 +110,26 @@ async function whyNot(
 ): Promise<Omit<LeftOut, 'policy'> | undefined> {
   if (isByRoute(policy) && route === undefined && caller.route === undefined)
     return { why: 'it counts by path', needs: 'route' }
-  const isByClaim = policy.by.some(({ kind }) => kind === 'claim')
-  if (isByClaim && !caller.claim && caller.ip === undefined) return { why: 'it counts by a claim', needs: 'claim' }
+  if (caller.ip === undefined) {
+    const unsaid = policy.by.find((source) => isCallerKind(source.kind) && !isSaid(caller, source))
+    if (unsaid?.kind === 'claim' || (unsaid && unsaid.kind !== 'ip' && policy.missing.kind === 'ip')) {
+      const orAddress = policy.missing.kind === 'ip' ? ', or by address without it' : ''
+      return { why: `it counts by ${nameOfSource(unsaid)}${orAddress}`, needs: unsaid.kind as CallerKind }
+    }
+  }
   const readClaim = (path: readonly string[]) => claimReaderOf(caller.claim)(path, null, NO_RESPONSE)
   const subject = { request, route: route ?? '', ipv6Prefix, readClaim }
   const identity = await identify(policy.by, subject, policy.missing)
   if ('kind' in identity) return { why: `the caller lacks what it counts by, and missing = "${identity.kind}"` }
   const isByAddress = identity.some((part, index) => index % 2 === 0 && part === 'ip')
   return isByAddress && caller.ip === undefined ? { why: 'it counts this caller by address', needs: 'ip' } : undefined
+}
+
+/** Whether something is said of what a policy counts by, whatever it may be. */
+function isSaid(caller: Caller, source: Source): boolean {
+  const said = caller[source.kind as CallerKind]
+  if (!Array.isArray(said) || !('name' in source)) return said !== undefined
+  return said.some(([name]) => (source.kind === 'header' ? name.toLowerCase() : name) === source.name)
 }
 
 function isByRoute({ by }: Policy): boolean {

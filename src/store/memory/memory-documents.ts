@@ -2,11 +2,13 @@ import {
   cutNote,
   type Documents,
   type DocumentWrite,
+  isSameVersion,
   KEPT_VERSIONS,
   NO_DOCUMENT,
   type Revision,
   refusalOf,
   type StoredDocument,
+  type VersionId,
   type Written,
 } from '../documents.ts'
 
@@ -21,9 +23,9 @@ export class MemoryDocuments implements Documents {
     this.#now = now
   }
 
-  async read(knownVersion?: number): Promise<StoredDocument | undefined> {
+  async read(known?: VersionId): Promise<StoredDocument | undefined> {
     const newest = this.#newest
-    return newest.version === knownVersion ? undefined : newest
+    return isSameVersion(newest, known) ? undefined : newest
   }
 
   async readVersion(version: number): Promise<StoredDocument | undefined> {
@@ -31,18 +33,18 @@ export class MemoryDocuments implements Documents {
   }
 
   async history(): Promise<readonly Revision[]> {
-    return this.#kept.map(({ version, atMs, by, why }) => ({ version, atMs, by, why }))
+    return this.#kept.map(({ version, id, atMs, by, why }) => ({ version, id, atMs, by, why }))
   }
 
   async write(write: DocumentWrite): Promise<Written> {
-    const { version } = this.#newest
-    const refusal = refusalOf(write, version)
+    const refusal = refusalOf(write, this.#newest)
     if (refusal) return refusal
     const { text, by, why, kept = KEPT_VERSIONS } = write
     const atMs = Math.floor(this.#now())
-    const written = { version: version + 1, atMs, by: cutNote(by), why: cutNote(why), text }
+    const newest = { version: this.#newest.version + 1, id: crypto.randomUUID() }
+    const written = { ...newest, atMs, by: cutNote(by), why: cutNote(why), text }
     this.#kept = [written, ...this.#kept].slice(0, kept)
-    return { kind: 'written', version: written.version, atMs }
+    return { kind: 'written', ...newest, atMs }
   }
 
   get #newest(): StoredDocument {

@@ -243,7 +243,12 @@ describe('the rules', () => {
   test('keep a blocked caller out, and let it in again', async () => {
     const who = { token }
     expect(await call('/block', { body: { who, reason: 'abuse', for: '1h', by: 'ann', why: 'a test' } })).toEqual({
-      ...{ version: 1, isChanged: true, who: { by: 'token', digest: expect.any(String), mark: expect.any(Number) } },
+      ...{
+        version: 1,
+        isChanged: true,
+        scope: 'all',
+        who: { by: 'token', digest: expect.any(String), mark: expect.any(Number) },
+      },
       entry: {
         by: 'token',
         digest: expect.any(String),
@@ -260,6 +265,7 @@ describe('the rules', () => {
     expect(JSON.stringify(rules)).not.toContain(token)
     const taken = {
       version: 2,
+      scope: 'all',
       who: { by: 'token', digest: expect.any(String), mark: expect.any(Number) },
       entry: null,
     }
@@ -357,8 +363,9 @@ describe('the rules', () => {
       { policy: 'bucket', change: 'removed' },
       { policy: 'tight', change: 'added' },
     ])
-    const { version } = await call('/rules')
-    await call('/policies/push', { body: { policies, expectedVersion: version, why: 'tighter' } })
+    const { version, id } = await call('/rules')
+    await call('/policies/push', { body: { policies, expectedVersion: version, expectedId: 'of-a-lost-one' } }, 409)
+    await call('/policies/push', { body: { policies, expectedVersion: version, expectedId: id, why: 'tighter' } })
     await call('/policies/push', { body: { policies: null, expectedVersion: version } }, 409)
     await expectSoon(from, 429)
     expect(await call('/policies')).toMatchObject({ source: 'rules', tables: policies })
@@ -372,7 +379,7 @@ describe('the rules', () => {
     await expectSoon(from, 200)
     const { versions } = await call('/versions')
     expect(versions).toMatchObject(
-      Object.assign([], versions, [{ by: 'bob', why: `back to version ${version}` }, { why: 'tighter' }]),
+      Object.assign([], versions, [{ by: 'bob', why: `policies back to version ${version}` }, { why: 'tighter' }]),
     )
     await call('/rollback', { body: { version: 999 } }, 404)
   })

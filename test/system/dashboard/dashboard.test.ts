@@ -42,6 +42,25 @@ beforeAll(async () => {
     POLICIES: [
       { name: 'login', limits: '5/1h', by: 'ip', match: 'POST /login' },
       { name: 'users', limits: '9/1h', by: 'claim:/account/id', match: 'GET /users' },
+      { name: 'slots', limits: '5', algorithm: 'concurrency', deadline: '5m', by: 'ip', match: 'GET /slots' },
+      {
+        name: 'orders',
+        limits: '4/1h',
+        burst: 8,
+        algorithm: 'token-bucket',
+        by: 'json:/user/id',
+        match: 'POST /orders',
+      },
+      { name: 'ban', limits: '3/1h', cost: 2, block: '10m', after: 2, by: 'ip', match: 'GET /ban' },
+      {
+        name: 'tariff',
+        limits: { free: '2/1h', pro: '20/1h' },
+        plan: 'header:x-plan',
+        default_plan: 'free',
+        match: 'GET /tariff',
+      },
+      { name: 'total', limits: '1/1h', by: 'global', match: 'GET /total' },
+      { name: 'search', limits: '1/1h', by: 'token+route', match: 'GET /search' },
     ],
     JWT_SECRET,
     RULES: 'on',
@@ -113,6 +132,10 @@ test('now shows how the gateway is, and its policies', async () => {
   await expect.poll(() => figure('Store').textContent()).toBe('Redis')
   expect(await figure('Circuit').textContent()).toBe('closed')
   expect(await row('login').textContent()).toContain('POST /login')
+  expect(await row('slots').textContent()).toContain('5 at once, 5 min each at most')
+  expect(await row('orders').textContent()).toContain('4 per 1 hbursts up to 8')
+  expect(await row('tariff').textContent()).toContain('free: 2 per 1 hpro: 20 per 1 h')
+  expect(await row('ban').textContent()).toContain('3 per 1 h2 units a requestthen none for 10 min, after 2 refusals')
   await expectAccessible(page)
 })
 
@@ -227,10 +250,36 @@ test('a limit is raised for one caller, and is the usual one again', async () =>
   await expectSoon({ Authorization }, 429)
 })
 
+test('a caller is named by a member of a body, and other limits begin with those of the policy that counts it', async () => {
+  const body = JSON.stringify({ user: { id: 42 } })
+  const order = () => send(gateway.url, { path: '/orders', method: 'POST', body, headers: { 'CF-Connecting-IP': IP } })
+  expect((await order()).status).toBe(200)
+  await lookUp('json', '/user/id=42')
+  const meter = page.getByRole('meter', { name: 'orders-1h' })
+  await expect.poll(() => meter.getAttribute('aria-label')).toBe('orders-1h: 1 of 8 used')
+  const policy = page.getByLabel('Policy')
+  await policy.waitFor()
+  expect(await policy.inputValue()).toBe('orders')
+  await page.getByLabel('Other limits, such as 8/1h').fill('8/1h')
+  await page.getByRole('button', { name: 'Set limits' }).click()
+  await page.getByText(/^"orders" has other limits\. .* where a policy counts by this alone\.$/).waitFor()
+  await expect.poll(() => meter.getAttribute('aria-label')).toBe('orders-1h: 1 of 16 used')
+  await page.getByRole('button', { name: 'Block', exact: true }).click()
+  await page.getByRole('button', { name: 'Yes' }).click()
+  await expect.poll(async () => (await order()).status, { interval: 50 }).toBe(403)
+  await page.getByRole('button', { name: 'Unblock' }).click()
+  await expect.poll(async () => (await order()).status, { interval: 50 }).toBe(200)
+  await page.getByRole('button', { name: 'Usual limits' }).click()
+  await page.getByText('The usual limits hold.').waitFor()
+})
+
 test('policies are checked as they are typed, pushed and rolled back', async () => {
   const headers = { Authorization: `Bearer ${PLANTED}-${randomUUID()}` }
   expect(await call('/', headers)).toBe(200)
+  await operate(gateway.url, '/block', { body: { who: { asn: 64500 }, for: '1s' } })
   await page.getByRole('link', { name: 'Rules' }).click()
+  // The page asks every five seconds; the next edit drops it.
+  await page.getByRole('row', { name: /^Ended: Blocked AS64500/ }).waitFor()
   const editor = page.getByLabel('Tables, as in POLICIES')
   await expect.poll(() => editor.inputValue()).toContain('"login"')
   const push = page.getByRole('button', { name: 'Push' })
@@ -242,13 +291,18 @@ test('policies are checked as they are typed, pushed and rolled back', async () 
   expect(await push.isDisabled()).toBe(true)
   await expectAccessible(page)
   await editor.fill('[{"name": "tight", "limits": "1/1h"}]')
-  await page.getByText('Valid: removes login, removes users, adds tight.').waitFor()
+  await page
+    .getByText(
+      'Valid: removes login, removes users, removes slots, removes orders, removes ban, removes tariff, removes total, removes search, adds tight.',
+    )
+    .waitFor()
   await push.click()
   await page.getByRole('button', { name: 'Yes' }).click()
   await page.getByText('Pushed. It is version').waitFor()
   await expectSoon(headers, 429)
   const rollBack = page.getByRole('button', { name: /^Roll back to version/ })
   await rollBack.first().click()
+  await page.getByText(/^Roll back the policies to version/).waitFor()
   await page.getByRole('button', { name: 'Yes' }).click()
   await page.getByText(/^Back to version/).waitFor()
   await expectSoon(headers, 200)
@@ -269,6 +323,8 @@ test('policies are tried in shadow, and what would differ is shown', async () =>
   await page.getByText('Nothing is in shadow.').waitFor()
 })
 
+const SEARCHER = { Authorization: `Bearer ${PLANTED}-searches` }
+
 test('numbers move under load, and lead to who is refused most', async () => {
   await page.getByRole('link', { name: 'Now' }).click()
   const shown = async (name: string) => {
@@ -278,6 +334,7 @@ test('numbers move under load, and lead to who is refused most', async () => {
   // Isolates tell what they have counted every ten seconds, and the page asks as often.
   await expect.poll(() => shown('Admitted')).toBeGreaterThan(0)
   const before = { admitted: await shown('Admitted'), refused: await shown('Refused') }
+  for (let at = 0; at < 3; at++) for (const path of ['/total', '/search']) await call(path, SEARCHER)
   for (let at = 0; at < 30; at++) await call('/', { Authorization: 'Bearer the-busiest' })
   await expect.poll(() => shown('Admitted')).toBeGreaterThanOrEqual(before.admitted + 10)
   await expect.poll(() => shown('Refused')).toBeGreaterThanOrEqual(before.refused + 20)
@@ -297,6 +354,25 @@ test('numbers move under load, and lead to who is refused most', async () => {
   const refusals = page.getByRole('region', { name: 'Refusals' }).getByRole('row').nth(1)
   expect(await refusals.textContent()).toContain('default')
   await expectAccessible(page)
+})
+
+test('who is refused most is everyone, or a digest of which it is said where rules about it hold', async () => {
+  const refused = page.getByRole('region', { name: 'Callers refused most' }).getByRole('row')
+  await page.getByRole('link', { name: 'Now' }).click()
+  const everyone = refused.filter({ hasText: 'everyone' })
+  await expect.poll(() => everyone.textContent()).toMatch(/^everyonetotal/)
+  expect(await everyone.getByRole('link').count()).toBe(0)
+  await refused.filter({ hasText: 'search' }).getByRole('link').click()
+  await page.getByText('search (token + route, GET /search)').waitFor()
+  await expect.poll(() => page.getByRole('meter').count()).toBe(1)
+  await expectAccessible(page)
+  await page.getByRole('button', { name: 'Block', exact: true }).click()
+  await page.getByRole('button', { name: 'Yes' }).click()
+  await page.getByText(/^Blocked\. .* where a policy counts by this alone\.$/).waitFor()
+  await expect.poll(() => call('/search', SEARCHER), { interval: 50 }).toBe(403)
+  expect(await call('/smooth', SEARCHER)).toBe(200)
+  await page.getByRole('button', { name: 'Unblock' }).click()
+  await page.getByText('No longer blocked.').waitFor()
 })
 
 test('every view fits a phone', async () => {

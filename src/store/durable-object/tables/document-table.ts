@@ -1,11 +1,13 @@
 import {
   cutNote,
   type DocumentWrite,
+  isSameVersion,
   KEPT_VERSIONS,
   NO_DOCUMENT,
   type Revision,
   refusalOf,
   type StoredDocument,
+  type VersionId,
   type Written,
 } from '../../documents.ts'
 import type { ObjectDatabase } from '../limit-object.ts'
@@ -20,45 +22,56 @@ export class DocumentTable {
   }
 
   /** @returns null if the newest version is the known one */
-  read(knownVersion: number | null): StoredDocument | null {
-    const version = this.#newestVersion()
-    if (version === knownVersion) return null
-    return this.readVersion(version) ?? NO_DOCUMENT
+  read(known: VersionId | null): StoredDocument | null {
+    const newest = this.#newest()
+    if (isSameVersion(newest, known ?? undefined)) return null
+    return this.readVersion(newest.version) ?? NO_DOCUMENT
   }
 
   /** @returns null if that version is not kept */
   readVersion(version: number): StoredDocument | null {
     const [row] = this.#rows<StoredDocument>(
-      'SELECT version, atMs, "by", why, text FROM documents WHERE version = ?',
+      `SELECT version, ${this.#id()}, atMs, "by", why, text FROM documents WHERE version = ?`,
       version,
     )
     return row ?? null
   }
 
   history(): readonly Revision[] {
-    return this.#rows('SELECT version, atMs, "by", why FROM documents ORDER BY version DESC')
+    return this.#rows(`SELECT version, ${this.#id()}, atMs, "by", why FROM documents ORDER BY version DESC`)
   }
 
   write(write: DocumentWrite, nowMs: number): Written {
-    const newest = this.#newestVersion()
+    const newest = this.#newest()
     const refusal = refusalOf(write, newest)
     if (refusal) return refusal
-    const version = newest + 1
+    const version = newest.version + 1
+    const id = crypto.randomUUID()
     this.#sql.exec(
-      'CREATE TABLE IF NOT EXISTS documents (version INTEGER PRIMARY KEY, atMs INTEGER, "by" TEXT, why TEXT, text TEXT)',
+      'CREATE TABLE IF NOT EXISTS documents (version INTEGER PRIMARY KEY, atMs INTEGER, "by" TEXT, why TEXT, text TEXT, id TEXT)',
     )
+    if (!this.#hasIds()) this.#sql.exec('ALTER TABLE documents ADD COLUMN id TEXT')
     this.#sql.exec(
-      'INSERT INTO documents (version, atMs, "by", why, text) VALUES (?, ?, ?, ?, ?)',
-      ...[version, nowMs, cutNote(write.by), cutNote(write.why), write.text],
+      'INSERT INTO documents (version, atMs, "by", why, text, id) VALUES (?, ?, ?, ?, ?, ?)',
+      ...[version, nowMs, cutNote(write.by), cutNote(write.why), write.text, id],
     )
     this.#sql.exec('DELETE FROM documents WHERE version <= ?', version - (write.kept ?? KEPT_VERSIONS))
-    return { kind: 'written', version, atMs: nowMs }
+    return { kind: 'written', version, id, atMs: nowMs }
   }
 
-  /** 0 if there is none. */
-  #newestVersion(): number {
-    const [row] = this.#rows<Pick<Revision, 'version'>>('SELECT version FROM documents ORDER BY version DESC LIMIT 1')
-    return row?.version ?? 0
+  #newest(): VersionId {
+    const [row] = this.#rows<VersionId>(`SELECT version, ${this.#id()} FROM documents ORDER BY version DESC LIMIT 1`)
+    return row ?? NO_DOCUMENT
+  }
+
+  /** The column, also where the table is one of before there were ids. */
+  #id(): string {
+    return this.#hasIds() ? "coalesce(id, '') AS id" : "'' AS id"
+  }
+
+  #hasIds(): boolean {
+    const found = this.#sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'documents' AND sql LIKE '%, id TEXT%'")
+    return [...found].length > 0
   }
 
   /** An object that is only looked at keeps nothing. */

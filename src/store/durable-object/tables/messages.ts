@@ -1,10 +1,10 @@
 /** What is asked of an object that keeps something other than the state of one key. All of it is plain data. */
 import type { Flush, Period, Resolution } from '../../counters.ts'
-import type { DocumentWrite } from '../../documents.ts'
+import type { DocumentWrite, VersionId } from '../../documents.ts'
 import type { Sketch } from '../../sketch.ts'
 
 export type TableCall =
-  | readonly ['documents', 'read', knownVersion: number | null]
+  | readonly ['documents', 'read', known: VersionId | null]
   | readonly ['documents', 'readVersion', version: number]
   | readonly ['documents', 'history']
   | readonly ['documents', 'write', DocumentWrite]

@@ -1,4 +1,4 @@
-import type { Documents, DocumentWrite, Revision, StoredDocument, Written } from '../../documents.ts'
+import type { Documents, DocumentWrite, Revision, StoredDocument, VersionId, Written } from '../../documents.ts'
 import { ObjectCalls, type ObjectCallsOptions } from './object-calls.ts'
 
 export interface ObjectDocumentsOptions extends ObjectCallsOptions {
@@ -14,8 +14,8 @@ export class ObjectDocuments implements Documents {
     this.#calls = new ObjectCalls(options, key)
   }
 
-  async read(knownVersion?: number): Promise<StoredDocument | undefined> {
-    return (await this.#calls.call<StoredDocument | null>('documents', 'read', knownVersion ?? null)) ?? undefined
+  async read(known?: VersionId): Promise<StoredDocument | undefined> {
+    return (await this.#calls.call<StoredDocument | null>('documents', 'read', known ?? null)) ?? undefined
   }
 
   async readVersion(version: number): Promise<StoredDocument | undefined> {

@@ -7,6 +7,7 @@ import {
   NO_DOCUMENT,
   type Revision,
   type StoredDocument,
+  type VersionId,
   type Written,
 } from '../../documents.ts'
 import { StoreError } from '../../store.ts'
@@ -22,6 +23,8 @@ const READ_NEWEST = toScript(LUA['read-newest'].lua)
 const READ_VERSION = toScript(LUA['read-version'].lua)
 const READ_HISTORY = toScript(LUA['read-history'].lua)
 const WRITE = toScript(LUA.write.lua)
+/** What is told of a version, beside its text. */
+const FIELDS = 5
 
 /** A document in one hash of Redis. To find out that there is nothing new takes one EVALSHA and one HGET. */
 export class RedisDocuments implements Documents {
@@ -33,9 +36,10 @@ export class RedisDocuments implements Documents {
     this.#keys = [key]
   }
 
-  async read(knownVersion?: number): Promise<StoredDocument | undefined> {
-    const [version, ...kept] = asTexts(await this.#calls.evaluate(READ_NEWEST, this.#keys, [knownVersion ?? 0]))
-    if (version === '0') return knownVersion === 0 ? undefined : NO_DOCUMENT
+  async read(known?: VersionId): Promise<StoredDocument | undefined> {
+    const { version: knownVersion, id } = known ?? NO_DOCUMENT
+    const [version, ...kept] = asTexts(await this.#calls.evaluate(READ_NEWEST, this.#keys, [knownVersion, id]))
+    if (version === '0') return known?.version === 0 ? undefined : NO_DOCUMENT
     return kept.length === 0 ? undefined : documentOf([version, ...kept])
   }
 
@@ -46,16 +50,19 @@ export class RedisDocuments implements Documents {
 
   async history(): Promise<readonly Revision[]> {
     const reply = asTexts(await this.#calls.evaluate(READ_HISTORY, this.#keys, [KEPT_VERSIONS]))
-    const count = Math.ceil(reply.length / 4)
-    return Array.from({ length: count }, (_, index) => revisionOf(reply.slice(4 * index, 4 * index + 4)))
+    const count = Math.ceil(reply.length / FIELDS)
+    return Array.from({ length: count }, (_, index) => revisionOf(reply.slice(FIELDS * index, FIELDS * (index + 1))))
   }
 
-  async write({ text, expectedVersion, by, why, kept = KEPT_VERSIONS }: DocumentWrite): Promise<Written> {
-    const args = [expectedVersion, text, cutNote(by), cutNote(why), MAX_DOCUMENT_BYTES, kept]
+  async write(write: DocumentWrite): Promise<Written> {
+    const { text, expectedVersion, expectedId, by, why, kept = KEPT_VERSIONS } = write
+    const id = crypto.randomUUID()
+    const args = [expectedVersion, text, cutNote(by), cutNote(why), MAX_DOCUMENT_BYTES, kept, id]
+    if (expectedId !== undefined) args.push(expectedId)
     const [kind, version, atMs] = asTexts(await this.#calls.evaluate(WRITE, this.#keys, args))
     switch (kind) {
       case 'written':
-        return { kind, version: asCount(version), atMs: asCount(atMs) }
+        return { kind, version: asCount(version), id, atMs: asCount(atMs) }
       case 'conflict':
       case 'too-large':
       case 'malformed':
@@ -67,14 +74,14 @@ export class RedisDocuments implements Documents {
 }
 
 function documentOf(reply: readonly (string | undefined)[]): StoredDocument {
-  const [text] = reply.slice(4)
+  const [text] = reply.slice(FIELDS)
   if (text === undefined) throw unreadable()
   return { ...revisionOf(reply), text }
 }
 
-function revisionOf([version, atMs, by, why]: readonly (string | undefined)[]): Revision {
-  if (by === undefined || why === undefined) throw unreadable()
-  return { version: asCount(version), atMs: asCount(atMs), by, why }
+function revisionOf([version, atMs, by, why, id]: readonly (string | undefined)[]): Revision {
+  if (by === undefined || why === undefined || id === undefined) throw unreadable()
+  return { version: asCount(version), id, atMs: asCount(atMs), by, why }
 }
 
 function asCount(text: string | undefined): number {

@@ -1,0 +1,194 @@
+import { describe, expect, test } from 'vitest'
+import type { Operated, Operation } from '../../src/admin/operation.ts'
+import { history } from '../../src/admin/operations/history.ts'
+import { push } from '../../src/admin/operations/policies.ts'
+import { reset } from '../../src/admin/operations/reset.ts'
+import { allow, block, override, rules } from '../../src/admin/operations/rules.ts'
+import { statistics } from '../../src/admin/operations/statistics.ts'
+import { usage } from '../../src/admin/operations/usage.ts'
+import { rollback } from '../../src/admin/operations/versions.ts'
+import { problemOf } from '../../src/admin/problem-of.ts'
+import { readInput } from '../../src/admin/read-input.ts'
+import { loadConfig } from '../../src/config/load-config.ts'
+import { CALLER_KIND_NAMES, type CallerKind } from '../../src/request/caller/named-by.ts'
+import { createDigest } from '../../src/request/identity/digest.ts'
+import { MemoryCounters } from '../../src/store/memory/memory-counters.ts'
+import { MemoryDocuments } from '../../src/store/memory/memory-documents.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+
+const NOW_MS = Date.UTC(2026, 0, 1)
+const digestOf = createDigest(undefined)
+
+/** A gateway with these policies, as operators see it. */
+function operatedWith(policies: readonly object[], variables: object = {}) {
+  const now = () => NOW_MS
+  const env = { UPSTREAM_URL: 'https://api.test', RATE_LIMITS: 'off', RULES: 'on', POLICIES: policies, ...variables }
+  const store = new MemoryStore(now)
+  const counters = new MemoryCounters(now)
+  const operated: Operated = {
+    ...{ config: loadConfig(env), env, store, decider: store, upstream: undefined, counters, now },
+    governed: {
+      documents: new MemoryDocuments(now),
+      journal: new MemoryDocuments(now),
+      state: () => ({ version: 0, id: '', readAtMs: undefined, problem: undefined, shadow: undefined }),
+    },
+    readHealth: () => Promise.reject(new Error('nobody asks')),
+  }
+  async function ask<Answer>({ run, body, query }: Operation<unknown, Answer, unknown>, sent: object = {}) {
+    return run(operated, { body: body && readInput(body, sent), query: query && readInput(query, sent) })
+  }
+  const problem = (operation: Operation<unknown, unknown, unknown>, sent: object) =>
+    ask(operation, sent).then(
+      () => undefined,
+      (error) => problemOf(error),
+    )
+  return { operated, store, counters, ask, problem }
+}
+
+const LOGIN = { name: 'login', limits: '5/1h', by: 'ip', match: 'POST /login' }
+
+describe('what is counted for everyone', () => {
+  const POLICIES = [
+    LOGIN,
+    { name: 'total', limits: '9/1h', by: 'global' },
+    { name: 'search', limits: '9/1h', by: 'route', match: 'GET /search, GET /find' },
+    { name: 'paths', limits: '9/1h', by: 'route' },
+    { name: 'each', limits: '9/1h', by: 'token+route', match: 'GET /search' },
+  ]
+  const TOTAL = digestOf(['global', ''])
+  const SEARCH = digestOf(['route', 'GET /find'])
+  const PATH = digestOf(['route', 'GET /things/7'])
+  const CALLER = digestOf(['token', 'abc', 'route', 'GET /search'])
+
+  async function withRefusals() {
+    const site = operatedWith(POLICIES)
+    const items = [
+      ['total', TOTAL],
+      ['search', SEARCH],
+      ['paths', PATH],
+      ['each', CALLER],
+    ].map(([policy, digest]) => ({ name: `${policy}:${digest}`, count: 562, over: 0 }))
+    const sketches = new Map([['refused', { items, floor: 0 }]])
+    await site.counters.add({ source: 'a', number: 1, minutes: [{ startMs: NOW_MS, counts: new Map(), sketches }] })
+    return site
+  }
+
+  test.each([block, allow, override])(
+    '$path refuses to rule for it, since that would hold for everyone',
+    async (operation) => {
+      const { ask, problem } = await withRefusals()
+      const said = operation === override ? { times: 2 } : {}
+      for (const digest of [TOTAL, SEARCH, PATH]) {
+        const place = { status: 400, extensions: { place: 'who.digest' } }
+        expect(await problem(operation, { who: { digest }, ...said })).toMatchObject(place)
+        // What was written by an older version can be taken back.
+        expect(await problem(operation, { who: { digest }, remove: true })).toBeUndefined()
+      }
+      expect(await ask(operation, { who: { digest: CALLER }, ...said })).toMatchObject({ isChanged: true })
+    },
+  )
+
+  test('statistics tell it from callers', async () => {
+    const { ask } = await withRefusals()
+    const { refused } = await ask(statistics)
+    expect(Object.fromEntries(refused.callers.map(({ policy, isEveryone }) => [policy, isEveryone]))).toEqual({
+      ...{ total: true, search: true, paths: true, each: false },
+    })
+  })
+
+  test('the history of a caller holds none of it', async () => {
+    const { ask } = await withRefusals()
+    const policiesOf = async (caller: object) => {
+      const { refusals } = await ask(history, { caller })
+      return refusals?.periods.flatMap(({ policies }) => policies.map(({ policy }) => policy))
+    }
+    expect(await policiesOf({ token: 'never-seen' })).toEqual([])
+    expect(await policiesOf({ token: 'abc' })).toEqual(['each'])
+    expect(await policiesOf({ digest: CALLER })).toEqual(['each'])
+    expect(await policiesOf({ digest: TOTAL })).toEqual(['total'])
+  })
+})
+
+test('block, allow and override tell whether they hold for all requests of a caller, or only where its digest is counted', async () => {
+  const { ask } = operatedWith([LOGIN, { name: 'users', limits: '9/1h', by: 'json:/user' }])
+  const scopeOf = async (who: object) => (await ask(block, { who })).scope
+  expect(await scopeOf({ token: 'abc' })).toBe('all')
+  expect(await scopeOf({ by: 'token', digest: digestOf(['token', 'abc']) })).toBe('all')
+  expect(await scopeOf({ cidr: '203.0.113.0/24' })).toBe('all')
+  expect(await scopeOf({ by: 'header:x-tenant', value: 'acme-*' })).toBe('all')
+  expect(await scopeOf({ digest: digestOf(['token', 'abc', 'route', 'GET /search']) })).toBe('counted')
+  expect(await scopeOf({ json: { '/user': 'alice' } })).toBe('counted')
+})
+
+describe('every kind of identity can be named', () => {
+  /** A policy by it, and a caller as the API has it. */
+  const KINDS: Readonly<Record<CallerKind, readonly [by: string, caller: object, value: string]>> = {
+    token: ['token', { token: 'abc' }, 'abc'],
+    ip: ['ip', { ip: '203.0.113.7' }, '203.0.113.7'],
+    header: ['header:x-api-key', { header: { 'X-Api-Key': 'k' } }, 'k'],
+    query: ['query:key', { query: { key: 'k 1' } }, 'k 1'],
+    cookie: ['cookie:sid', { cookie: { sid: 's-1' } }, 's-1'],
+    form: ['form:user', { form: { user: 'alice' } }, 'alice'],
+    json: ['json:/user/id', { json: { '/user/id': '42' } }, '42'],
+    claim: ['claim:/account/id', { claim: { account: { id: 'a' } } }, '"a"'],
+  }
+
+  test.each(CALLER_KIND_NAMES)(
+    '%s: its use is shown and reset, and rules are made for it, by its value',
+    async (kind) => {
+      const [by, caller, value] = KINDS[kind]
+      const variables = { JWT_SECRET: 'planted-secret-that-signs-tokens-of-tests' }
+      const { ask } = operatedWith([{ name: 'own', limits: '9/1h', by }], kind === 'claim' ? variables : {})
+      const digest = digestOf([by, value])
+      const { tiers, leftOut } = await ask(usage, { caller })
+      expect([tiers.map(({ key }) => key.slice(-23, -1)), leftOut]).toEqual([[digest], []])
+      expect((await ask(reset, { caller })).keys).toHaveLength(1)
+      // Rules name one claim, by its pointer.
+      await ask(block, { who: kind === 'claim' ? { claim: { '/account/id': 'a' } } : caller })
+      const { rules: document } = await ask(rules)
+      expect(document.blocks).toMatchObject([{ digest }])
+      expect(JSON.stringify(document)).not.toContain('alice')
+      expect((await ask(usage, { caller })).blocked).toMatchObject({ status: 403 })
+      expect((await ask(history, { caller })).deeds).toMatchObject([{ what: 'block' }, { what: 'reset of own' }])
+    },
+  )
+
+  test.each(CALLER_KIND_NAMES)('%s: who lacks it is told by what it is counted', async (kind) => {
+    const [by] = KINDS[kind]
+    const variables = { JWT_SECRET: 'planted-secret-that-signs-tokens-of-tests' }
+    const { ask } = operatedWith([{ name: 'own', limits: '9/1h', by }], kind === 'claim' ? variables : {})
+    const { leftOut } = await ask(usage, { caller: { header: { 'X-Other': '1' } } })
+    expect(leftOut).toEqual([
+      { policy: 'own', why: expect.stringMatching(kind === 'ip' ? /address/ : by), needs: kind },
+    ])
+  })
+
+  test.each([
+    [{ form: { user: 'a' } }, 'who.form'],
+    [{ json: { '/user': 'a' } }, 'who.json'],
+  ])('a rule for %j is refused where no policy counts by it alone', async (who, place) => {
+    const { problem } = operatedWith([LOGIN, { name: 'both', limits: '9/1h', by: 'ip+json:/user+form:user' }])
+    expect(await problem(block, { who })).toMatchObject({ status: 400, extensions: { place } })
+  })
+})
+
+test('a rollback is of one section, unless all are asked for', async () => {
+  const { ask } = operatedWith([LOGIN])
+  await ask(block, { who: { token: 'first' } })
+  await ask(push, { policies: [{ name: 'tight', limits: '1/1h', by: 'token' }] })
+  await ask(block, { who: { token: 'second' } })
+  await ask(override, { who: { token: 'third' }, unlimited: true })
+  const now = async () => {
+    const { blocks, overrides, policies } = (await ask(rules)).rules
+    return [blocks.length, overrides.length, policies?.length ?? null]
+  }
+  expect(await now()).toEqual([2, 1, 1])
+  await ask(rollback, { version: 1 })
+  expect(await now()).toEqual([2, 1, null])
+  await ask(rollback, { version: 3, section: 'policies' })
+  expect(await now()).toEqual([2, 1, 1])
+  await ask(rollback, { version: 1, section: 'blocks' })
+  expect(await now()).toEqual([1, 1, 1])
+  await ask(rollback, { version: 1, section: 'all' })
+  expect(await now()).toEqual([1, 0, null])
+})
