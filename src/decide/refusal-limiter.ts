@@ -169,7 +169,12 @@ export class RefusalLimiter extends StoreAround {
       const before = this.#refusals.get(key)
       const known = before?.plan === plan ? before : undefined
       const span = known && isWithin(known, sentAtMs) ? known : { startMs: sentAtMs, asked: 0, minUnits: units }
-      const isMost = !known || units >= known.most.units || sentAtMs - known.most.sentAtMs >= MAX_AGE_MS
+      const isMost =
+        !known ||
+        units >= known.most.units ||
+        sentAtMs - known.most.sentAtMs >= MAX_AGE_MS ||
+        // Units were spent since: what it told is no longer true.
+        leastRemaining(tiers) < leastRemaining(known.most.usage)
       this.#refusals.set(key, {
         ...{ startMs: span.startMs, asked: span.asked + 1, plan, remaining },
         // It would have refused whatever does not fit.

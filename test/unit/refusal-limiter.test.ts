@@ -88,6 +88,18 @@ test('RefusalLimiter lets no cheaper request wait that may fit', async () => {
   expect((await decide({ ...rule, cost: 3 })).granted).toBe(1)
 })
 
+test('RefusalLimiter tells of a reserve what is left by now', async () => {
+  const { decide, flood } = subject()
+  const rule = hourly(10)
+  const reserving = { ...rule, reserved: 2 }
+  for (let i = 0; i < 8; i++) await decide(reserving)
+  await flood(5, () => [reserving])
+  await decide(rule)
+  await decide(rule)
+  await flood(1, () => [rule])
+  expect((await decide(reserving)).usage[0]?.[0]?.remaining).toBe(0)
+})
+
 test('RefusalLimiter tells no shorter a time to wait than the store, whatever the cost', async () => {
   const { clock, store, decide } = subject()
   const rule = hourly(50)
