@@ -3,6 +3,7 @@ import { cpus } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import type { AccuracyFigures, LeaseFigures } from './accuracy/measure.ts'
 import type { RedisClient } from './command-counts.ts'
+import type { FloodFigures } from './floods/measure.ts'
 import type { GatewayFigures } from './gateway/measure.ts'
 import type { PairFigures } from './gateway/side-by-side.ts'
 import { findWrk } from './gateway/wrk.ts'
@@ -34,6 +35,7 @@ export interface Results {
   readonly leases?: readonly LeaseFigures[]
   readonly library?: LibraryFigures
   readonly rules?: RulesBench
+  readonly floods?: readonly FloodFigures[]
 }
 
 /** What figures depend on, and when they were taken. */

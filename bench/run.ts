@@ -1,7 +1,7 @@
 /**
  * Sluice beside its peers, on one Redis and one workerd. About 32 minutes; with --quick, six.
  *
- *     npm run bench -- [--quick] [--only redis|gateway|stores|operate|accuracy|worst|library|rules]
+ *     npm run bench -- [--quick] [--only redis|gateway|stores|operate|accuracy|worst|library|rules|flood]
  *
  * Prints tables and what the run must show, and writes figures and plots to bench/results/. It fails only if something
  * could not be measured: a figure that is not what it should be is a result.
@@ -15,6 +15,7 @@ import { startRedisServer } from '../tools/redis-server.ts'
 import { type AccuracyBenchOptions, measureAttacks, measureLeases, measureService } from './accuracy/measure.ts'
 import { ALL_TARGETS, MAIN_TARGETS } from './accuracy/targets.ts'
 import { connectRedis } from './command-counts.ts'
+import { measureFloods } from './floods/measure.ts'
 import { type Bundle, bundle } from './gateway/bundle.ts'
 import { HOT, measureGateways } from './gateway/measure.ts'
 import { measureSideBySide } from './gateway/side-by-side.ts'
@@ -54,6 +55,7 @@ const FULL = {
   worst: { seed: 1, candidates: 1_000, looks: 20, repetitions: 1_000 },
   library: { repetitions: 7, decisions: 200_000, calls: 1_000 },
   rules: { entries: 10_000, rounds: 9 },
+  flood: { perSecond: 200, seconds: 5 },
 }
 const QUICK = {
   redis: { warmUps: 0, repetitions: 1, budgetMs: 40 },
@@ -65,14 +67,17 @@ const QUICK = {
   worst: { seed: 1, candidates: 200, looks: 10, repetitions: 250 },
   library: { repetitions: 3, decisions: 100_000, calls: 300 },
   rules: { entries: 10_000, rounds: 3 },
+  flood: { perSecond: 200, seconds: 5 },
 }
 
 const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false }, only: { type: 'string' } } })
 const isQuick = values.quick
 const settings = isQuick ? QUICK : FULL
 const isAsked = (section: string) => values.only === undefined || values.only === section
-if (!['redis', 'gateway', 'stores', 'operate', 'accuracy', 'worst', 'library', 'rules'].some(isAsked)) {
-  console.error('usage: npm run bench -- [--quick] [--only redis|gateway|stores|operate|accuracy|worst|library|rules]')
+if (!['redis', 'gateway', 'stores', 'operate', 'accuracy', 'worst', 'library', 'rules', 'flood'].some(isAsked)) {
+  console.error(
+    'usage: npm run bench -- [--quick] [--only redis|gateway|stores|operate|accuracy|worst|library|rules|flood]',
+  )
   process.exit(1)
 }
 
@@ -149,6 +154,10 @@ try {
   if (isAsked('rules')) {
     tell('rules')
     results = { ...results, rules: await measureRules(settings.rules) }
+  }
+  if (isAsked('flood')) {
+    tell('floods')
+    results = { ...results, floods: await measureFloods({ redis, ...settings.flood }) }
   }
   await report(results)
 } finally {

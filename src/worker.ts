@@ -11,7 +11,7 @@ import type { ShadowStoreCounts } from './decide/shadowed-store.ts'
 import { type AppOptions, createApp } from './gateway/app.ts'
 import type { OpenStatistics } from './gateway/statistics.ts'
 import { problemResponse } from './http/problem.ts'
-import { ALGORITHMS } from './limit/algorithm-table.ts'
+import { isRefusedForLong } from './request/policy/refused-for-long.ts'
 import type { GatewayRulesOptions } from './rules/gateway-rules.ts'
 import type { AnalyticsDataset } from './statistics/analytics.ts'
 import type { ObjectNamespace } from './store/durable-object/objects-of.ts'
@@ -77,7 +77,9 @@ async function createHandler(env: Environment): Promise<Handler> {
   const readClaim = await claimReaderOf(config, { now, log })
   const { own, readShadow } = await openStores(config, env, { now, log })
   const statistics = await statisticsOf(config, env, { now, log, readShadow, readClaim })
-  const store = statistics?.measured(own) ?? own
+  const { holdUntilEnd, limitRefusals } = await returnsFor(config)
+  const measured = statistics?.measured(own) ?? own
+  const store = limitRefusals?.(measured, now) ?? measured
   const createOperate = await operatorsOf({ config, env, counters: statistics?.counters })
   const createObserver = statistics?.createObserver
   const createLeases = await leasesFor(config, now)
@@ -91,7 +93,6 @@ async function createHandler(env: Environment): Promise<Handler> {
     log,
   })
   const health = await healthOf(config, now)
-  const holdUntilEnd = await holderFor(config)
   const call: AppOptions['fetch'] = (request, init) => upstream.fetch(request, init)
   const all = { config, store, fetch: call, now, log }
   return createApp({ ...all, createLeases, readClaim, health, holdUntilEnd, govern, createOperate, createObserver })
@@ -140,10 +141,9 @@ async function healthOf({ isShedding }: Config, now: () => number): Promise<AppO
   return new UpstreamHealth(now)
 }
 
-async function holderFor({ policies, rules }: Config): Promise<AppOptions['holdUntilEnd']> {
-  // Rules may bring policies that have slots.
-  if (!rules && !policies.some(({ algorithm }) => ALGORITHMS[algorithm].holdsSlots)) return undefined
-  return (await import('./http/hold-until-end.ts')).holdUntilEnd
+async function returnsFor({ policies, rules }: Config): Promise<Partial<typeof import('./gateway/returned-units.ts')>> {
+  // Rules may bring any policy.
+  return !rules && policies.every(isRefusedForLong) ? {} : import('./gateway/returned-units.ts')
 }
 
 async function leasesFor({ leases: size }: Config, now: () => number): Promise<AppOptions['createLeases']> {

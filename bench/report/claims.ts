@@ -33,6 +33,7 @@ export function checkClaims(results: Results): Claim[] {
     ...leaseClaims(results),
     ...libraryClaims(results),
     ...rulesClaims(results),
+    ...floodClaims(results),
   ]
 }
 
@@ -42,6 +43,11 @@ function atMost(bound: number, claim: string, measured: number): Claim {
 
 function atLeast(bound: number, claim: string, measured: number): Claim {
   return { claim: `${claim} ≥ ${bound}`, measured, isMet: measured >= bound }
+}
+
+function floodClaims({ floods = [] }: Results): Claim[] {
+  if (floods.length === 0) return []
+  return [atMost(0.05, 'calls for a refused request of any flood', Math.max(...floods.map(({ calls }) => calls)))]
 }
 
 function storeClaims({ stores = [], loads = [] }: Results): Claim[] {

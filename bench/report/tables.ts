@@ -1,4 +1,5 @@
 import type { AccuracyFigures, LeaseFigures } from '../accuracy/measure.ts'
+import type { FloodFigures } from '../floods/measure.ts'
 import type { GatewayFigures } from '../gateway/measure.ts'
 import type { PairFigures } from '../gateway/side-by-side.ts'
 import type { LibraryFigures } from '../library/measure.ts'
@@ -30,6 +31,7 @@ export function printTables({
   leases,
   library,
   rules,
+  floods,
 }: Results): void {
   if (redis) print('In Redis: µs of server time, billed commands and bytes of a decision', redis.map(redisRow))
   if (gateway) {
@@ -59,6 +61,7 @@ export function printTables({
     print('Waiting: 80 calls at 20 in 500 ms, the second 450 ms after the first', library.waiting.map(waitingRow))
   }
   if (rules) print(`What ${rules.entries} rules add to a request, µs`, rules.requests.map(rulesRow))
+  if (floods) print('A flood of 200 refused requests a second: each of them costs', floods.map(floodRow))
 }
 
 export function printClaims(claims: readonly Claim[]): void {
@@ -91,6 +94,10 @@ function overRedisRow({ limiter, requests, processorUs }: LibraryFigures['overRe
 
 function waitingRow({ throttle, worst, duration }: LibraryFigures['waiting'][number]): Row {
   return { throttle, 'fullest window ÷ limit': round(worst), 'time ÷ ideal': round(duration) }
+}
+
+function floodRow({ flood, store, calls, commands, rowsWritten }: FloodFigures): Row {
+  return { flood, store, calls, 'billed commands': commands, 'rows written': rowsWritten }
 }
 
 function rulesRow({ callers, limiterUs, addedUs, medianUs }: RulesFigures): Row {

@@ -139,7 +139,7 @@ function isOnlySpent({ reserved, isSettled }: Rule): boolean {
 }
 
 /** Units that must fit, those included that must be left. */
-function unitsOf({ cost, reserved }: Rule, { mode, permits }: DecisionRequest): number {
+export function unitsOf({ cost, reserved }: Rule, { mode, permits }: DecisionRequest): number {
   return (mode === 'partial' ? cost : cost * permits) + reserved
 }
 
@@ -147,7 +147,11 @@ function refusalName(rule: Rule, units: number): string {
   return `${nameOf(rule)} ${units}`
 }
 
-function agedUsage({ usage, sentAtMs, receivedAtMs }: Refusal, nowMs: number): TierUsage[] {
+/** What was told of a refusal, as it is by now. */
+export function agedUsage(
+  { usage, sentAtMs, receivedAtMs }: Pick<Refusal, 'usage' | 'sentAtMs' | 'receivedAtMs'>,
+  nowMs: number,
+): TierUsage[] {
   // From the later moment: a caller who waits that long is not told to wait again.
   const aged = (ms: number) => (ms === 0 ? 0 : Math.max(1, ms - (nowMs - receivedAtMs)))
   return usage.map(({ remaining, resetMs, retryAfterMs, blockedMs }) => ({

@@ -1,7 +1,9 @@
 import { ConfigError } from '../config/config-error.ts'
 import type { Log } from '../decide/log.ts'
+import { RefusalLimiter } from '../decide/refusal-limiter.ts'
 import { type LimiterStore, memoryStore } from '../library/stores.ts'
 import type { Policy } from '../request/policy/policy.ts'
+import { isRefusedForLong } from '../request/policy/refused-for-long.ts'
 
 interface Use {
   readonly policies: readonly Policy[]
@@ -21,7 +23,7 @@ export function openStore(store: LimiterStore | undefined, { policies, prefix, l
   if (!store) {
     if (!isTold) log('warn', { event: 'in_memory_store', message: 'no store is given: limits hold per process only' })
     isTold = true
-    return opened(memoryStore({ now }), policies)
+    return opened(memoryStore({ now }), policies, now)
   }
   const known = LIMITS.get(store) ?? new Map<string, string>()
   LIMITS.set(store, known)
@@ -34,9 +36,10 @@ export function openStore(store: LimiterStore | undefined, { policies, prefix, l
     }
     known.set(`${prefix}:${name}`, limits)
   }
-  return opened(store, policies)
+  return opened(store, policies, now)
 }
 
-function opened(store: LimiterStore, policies: readonly Policy[]) {
-  return { store: store.open(new Set(policies.map(({ algorithm }) => algorithm))), timeoutMs: store.timeoutMs }
+function opened({ open, isRemote, timeoutMs }: LimiterStore, policies: readonly Policy[], now: () => number) {
+  const store = open(new Set(policies.map(({ algorithm }) => algorithm)))
+  return { store: isRemote && !policies.every(isRefusedForLong) ? new RefusalLimiter(store, now) : store, timeoutMs }
 }

@@ -1,70 +1,127 @@
 /**
- * What each caller's requests say about the upstream, in a fixed number of cells. A caller counts in the cell that its
- * name falls into, so this stays small however many there are.
+ * What requests say about the upstream, in a fixed number of cells. A network counts in the cell that its name falls
+ * into, and the median of the cells is told: to move it, it takes networks in half of them, however much each sends.
  */
 import type { Signs } from './shed-level.ts'
 
 const CELLS = 64
+/** Fewer cells than this say nothing: two callers must not have a third one shed. */
+const MIN_AGREEING = 3
+/** How far a cell follows each of its answers. */
+const OVERLOAD_WEIGHT = 1 / 4
+const LATENCY_WEIGHT = 1 / 2
+/** How far it follows its requests in flight at each tick, once it has seen a few. */
+const IN_FLIGHT_WEIGHT = 1 / 2
+/** What a cell keeps of overloads at each tick: they must not count on when nothing is let through to disprove them. */
+const OVERLOAD_KEPT = 0.95
+/** A cell that was not heard of for so many ticks says nothing: a minute, so that those who come seldom count. */
+const MEMORY_TICKS = 240
+
+interface Cell {
+  inFlight: number
+  /** How long requests were in flight in this tick, up to `countedMs`: two at once count twice. */
+  busyMs: number
+  countedMs: number
+  /** Requests in flight on average, of late; and over how many ticks. */
+  usualInFlight: number
+  ticks: number
+  overloadShare: number
+  latencyMs: number | undefined
+  seenTick: number
+}
 
 export class CallerSigns {
-  readonly #inFlight = new Float64Array(CELLS)
-  readonly #answers = new Float64Array(CELLS)
-  readonly #overloads = new Float64Array(CELLS)
-  readonly #latencyMs = new Float64Array(CELLS)
+  readonly #cells: (Cell | undefined)[] = Array(CELLS).fill(undefined)
+  #tick = 0
+  #startMs: number
+  #answers = 0
+  #overloads = 0
 
-  /** @returns the caller's cell, for the end of the request */
-  begin(caller: string): number {
-    const cell = cellOf(caller)
-    this.#inFlight[cell] = (this.#inFlight[cell] as number) + 1
-    return cell
+  constructor(nowMs: number) {
+    this.#startMs = nowMs
   }
 
-  end(cell: number, latencyMs: number, isOverload: boolean): void {
-    this.#inFlight[cell] = (this.#inFlight[cell] as number) - 1
-    this.#answers[cell] = (this.#answers[cell] as number) + 1
-    this.#latencyMs[cell] = (this.#latencyMs[cell] as number) + latencyMs
-    if (isOverload) this.#overloads[cell] = (this.#overloads[cell] as number) + 1
-  }
-
-  /** The signs since the last call. All callers weigh the same, and the worst counts only as much as the next one. */
-  take(): Signs {
-    const shares: number[] = []
-    const latencies: number[] = []
-    this.#answers.forEach((answers, cell) => {
-      if (answers === 0) return
-      shares.push((this.#overloads[cell] as number) / answers)
-      latencies.push((this.#latencyMs[cell] as number) / answers)
-    })
-    for (const counts of [this.#answers, this.#overloads, this.#latencyMs]) counts.fill(0)
-    return {
-      inFlight: fairSum(this.#inFlight),
-      overloadShare: fairSum(shares) / Math.max(1, shares.length),
-      latencyMs: latencies.length < 2 ? undefined : fairSum(latencies) / latencies.length,
+  /** @returns to be called with the caller's answer */
+  begin(caller: string, nowMs: number): (endMs: number, isOverload: boolean) => void {
+    const cell = this.#cellOf(caller, nowMs)
+    count(cell, nowMs)
+    cell.inFlight++
+    cell.seenTick = this.#tick
+    return (endMs, isOverload) => {
+      count(cell, endMs)
+      cell.inFlight--
+      cell.seenTick = this.#tick
+      cell.overloadShare += (Number(isOverload) - cell.overloadShare) * OVERLOAD_WEIGHT
+      const latencyMs = endMs - nowMs
+      cell.latencyMs ??= latencyMs
+      cell.latencyMs += (latencyMs - cell.latencyMs) * LATENCY_WEIGHT
+      this.#answers++
+      if (isOverload) this.#overloads++
     }
   }
-}
 
-/** The greatest counts as much as the next one. */
-function fairSum(values: ArrayLike<number>): number {
-  let sum = 0
-  let most = 0
-  let next = 0
-  for (let index = 0; index < values.length; index++) {
-    const value = values[index] as number
-    sum += value
-    if (value > most) {
-      next = most
-      most = value
-    } else if (value > next) next = value
+  /** The signs of the tick that ends. */
+  take(nowMs: number): Signs {
+    this.#tick++
+    const tickMs = Math.max(1, nowMs - this.#startMs)
+    this.#startMs = nowMs
+    const known = this.#cells.filter((cell) => cell !== undefined && this.#isKnown(cell)) as Cell[]
+    for (const cell of known) {
+      count(cell, nowMs)
+      cell.ticks++
+      const weight = Math.max(IN_FLIGHT_WEIGHT, 1 / cell.ticks)
+      cell.usualInFlight += (cell.busyMs / tickMs - cell.usualInFlight) * weight
+      cell.busyMs = 0
+      cell.overloadShare *= OVERLOAD_KEPT
+    }
+    // What nobody sees any more is over, whatever the cells still say.
+    const latestShare = this.#overloads / Math.max(1, this.#answers)
+    this.#answers = 0
+    this.#overloads = 0
+    return {
+      total: known.reduce((sum, { inFlight }) => sum + inFlight, 0),
+      inFlight: (agreed(known.map(({ usualInFlight }) => usualInFlight)) ?? 0) * known.length,
+      overloadShare: Math.min(latestShare, agreed(known.map(({ overloadShare }) => overloadShare)) ?? 0),
+      latencyMs: agreed(known.flatMap(({ latencyMs }) => latencyMs ?? [])),
+    }
   }
-  return sum - most + next
+
+  #isKnown({ inFlight, seenTick }: Cell): boolean {
+    return inFlight > 0 || this.#tick - seenTick <= MEMORY_TICKS
+  }
+
+  #cellOf(caller: string, nowMs: number): Cell {
+    const at = numberOf(networkOf(caller)) % CELLS
+    let cell = this.#cells[at]
+    if (!cell) {
+      const since = { countedMs: nowMs, seenTick: this.#tick, latencyMs: undefined }
+      cell = { inFlight: 0, busyMs: 0, usualInFlight: 0, ticks: 0, overloadShare: 0, ...since }
+      this.#cells[at] = cell
+    }
+    return cell
+  }
 }
 
-/** FNV-1a: a caller has one address, and so one cell, whatever it is. */
-function cellOf(caller: string): number {
+function count(cell: Cell, nowMs: number): void {
+  cell.busyMs += cell.inFlight * (nowMs - cell.countedMs)
+  cell.countedMs = nowMs
+}
+
+/** The median, or less: at least `MIN_AGREEING` are as great. @returns undefined if there are fewer */
+function agreed(values: readonly number[]): number | undefined {
+  return values.toSorted((a, b) => a - b)[Math.min((values.length - 1) >> 1, values.length - MIN_AGREEING)]
+}
+
+/** Of an IPv6 network, the first 48 bits: a site may have as many /64 as it likes. */
+function networkOf(caller: string): string {
+  return caller.split(':', 3).join(':')
+}
+
+/** FNV-1a: a network has one cell, whatever its name is. */
+function numberOf(caller: string): number {
   let hash = 0x811c9dc5
   for (let index = 0; index < caller.length; index++) {
     hash = Math.imul(hash ^ caller.charCodeAt(index), 0x01000193)
   }
-  return ((hash ^ (hash >>> 16)) >>> 0) % CELLS
+  return (hash ^ (hash >>> 16)) >>> 0
 }

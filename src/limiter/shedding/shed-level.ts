@@ -10,10 +10,13 @@ import type { Priority } from '../../request/policy/priority.ts'
 
 /** What is seen of the upstream in one tick. */
 export interface Signs {
+  /** Requests in flight by now. */
+  readonly total: number
+  /** On average, if all networks had as many as the median one. */
   readonly inFlight: number
   /** Share of the answers that tell of an overload, 0 to 1. */
   readonly overloadShare: number
-  /** Mean; undefined if there were too few answers to tell. */
+  /** Undefined if there were too few answers to tell. */
   readonly latencyMs: number | undefined
 }
 
@@ -24,9 +27,11 @@ export interface ShedState {
   readonly baseline: { readonly latencyMs: number; readonly inFlight: number } | undefined
   readonly tickEndsAtMs: number
   /** In-flight requests at the last tick's end. */
-  readonly lastInFlight: number
+  readonly lastTotal: number
   /** Ticks under pressure in a row. */
   readonly pressedTicks: number
+  /** Ticks in a row in which the level fell. */
+  readonly fallingTicks: number
   readonly wellSinceMs: number
   /** Milliseconds of health before the level falls. */
   readonly holdMs: number
@@ -38,6 +43,9 @@ const LAST_HOLD_MS = 80_000
 const STEP_UP = 0.03
 const STEP_UP_MOST = 0.1
 const STEP_DOWN = 0.005
+const STEP_DOWN_MOST = 0.04
+/** How much longer each step down is than the one before it, until a fall has brought the queue back. */
+const STEP_DOWN_GROWTH = 1.1
 /** A queue: answers take this many times as long as usual, and as many more of them are awaited. */
 const QUEUE_RATIO = 2
 /** This many times the usual in flight, with or without answers, is a queue too: the upstream may be hanging. */
@@ -53,8 +61,9 @@ export function initialShedState(nowMs: number): ShedState {
     level: 0,
     baseline: undefined,
     tickEndsAtMs: nowMs + TICK_MS,
-    lastInFlight: 0,
+    lastTotal: 0,
     pressedTicks: 0,
+    fallingTicks: 0,
     wellSinceMs: nowMs,
     holdMs: FIRST_HOLD_MS,
   }
@@ -65,10 +74,10 @@ export function initialShedState(nowMs: number): ShedState {
  * @param seen gives the signs since it was last asked; asked once a tick
  * @param nowMs never less than before
  */
-export function advance(state: ShedState, seen: { take(): Signs }, nowMs: number): ShedState {
+export function advance(state: ShedState, seen: { take(nowMs: number): Signs }, nowMs: number): ShedState {
   if (nowMs < state.tickEndsAtMs) return state
-  const signs = seen.take()
-  const next = { ...state, tickEndsAtMs: nowMs + TICK_MS, lastInFlight: signs.inFlight }
+  const signs = seen.take(nowMs)
+  const next = { ...state, tickEndsAtMs: nowMs + TICK_MS, lastTotal: signs.total }
   return isPressed(state, signs) ? raised(next, nowMs) : lowered(next, signs, nowMs)
 }
 
@@ -84,23 +93,27 @@ export function shedShare({ level }: ShedState, priority: Priority): number {
   }
 }
 
-function isPressed({ lastInFlight, baseline }: ShedState, { overloadShare, inFlight, latencyMs = 0 }: Signs): boolean {
+function isPressed(
+  { lastTotal, baseline }: ShedState,
+  { overloadShare, total, inFlight, latencyMs = 0 }: Signs,
+): boolean {
   if (overloadShare > OVERLOAD_SHARE) return true
   if (!baseline || inFlight < FEW_IN_FLIGHT) return false
   // A queue that is shrinking already needs no more.
-  if (inFlight < lastInFlight) return false
+  if (total < lastTotal) return false
   const crowd = inFlight / Math.max(1, baseline.inFlight)
   const delay = latencyMs / Math.max(1, baseline.latencyMs)
   return crowd > HANGING_RATIO || (crowd > QUEUE_RATIO && delay > QUEUE_RATIO)
 }
 
 function raised(state: ShedState, nowMs: number): ShedState {
-  const { pressedTicks, level } = state
-  const isBack = pressedTicks === 0 && level > 0 && level < 2
+  const { pressedTicks, fallingTicks, level } = state
+  const isBack = fallingTicks > 0 && level > 0
   return {
     ...state,
     level: Math.min(2, level + Math.min(STEP_UP_MOST, STEP_UP * 2 ** pressedTicks)),
     pressedTicks: pressedTicks + 1,
+    fallingTicks: 0,
     wellSinceMs: nowMs,
     holdMs: isBack ? Math.min(LAST_HOLD_MS, state.holdMs * 2) : state.holdMs,
   }
@@ -108,11 +121,16 @@ function raised(state: ShedState, nowMs: number): ShedState {
 
 function lowered(state: ShedState, { inFlight, latencyMs }: Signs, nowMs: number): ShedState {
   const isDue = nowMs - state.wellSinceMs >= state.holdMs
-  const level = isDue ? Math.max(0, state.level - STEP_DOWN) : state.level
+  const { fallingTicks, holdMs } = state
+  // Once a fall has brought the queue back, the next ones feel their way.
+  const growth = holdMs === FIRST_HOLD_MS ? STEP_DOWN_GROWTH : 1
+  const step = Math.min(STEP_DOWN_MOST, STEP_DOWN * growth ** fallingTicks)
+  const level = isDue ? Math.max(0, state.level - step) : state.level
   return {
     ...state,
     level,
     pressedTicks: 0,
+    fallingTicks: isDue ? fallingTicks + 1 : 0,
     holdMs: level === 0 ? FIRST_HOLD_MS : state.holdMs,
     // What is seen while requests are shed, or while a queue drains, is not what is usual.
     baseline: level === 0 && latencyMs !== undefined ? follow(state.baseline, latencyMs, inFlight) : state.baseline,

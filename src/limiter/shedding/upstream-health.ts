@@ -5,7 +5,7 @@ import { advance, initialShedState, type ShedState, shedShare } from './shed-lev
 /** What this isolate sees of the upstream, and whom it refuses to protect it. */
 export class UpstreamHealth {
   readonly #now: () => number
-  readonly #signs = new CallerSigns()
+  readonly #signs: CallerSigns
   #state: ShedState
   /** For each class, the part of a request that is still to be shed, so that shares do not depend on chance. */
   readonly #carry: Record<Priority, number> = { critical: 0, default: 0, sheddable: 0 }
@@ -13,7 +13,9 @@ export class UpstreamHealth {
   /** @param now milliseconds since the Unix epoch, never less than before */
   constructor(now: () => number) {
     this.#now = now
-    this.#state = initialShedState(now())
+    const nowMs = now()
+    this.#signs = new CallerSigns(nowMs)
+    this.#state = initialShedState(nowMs)
   }
 
   /** 0 (nothing is shed) to 2 (all but what is critical). */
@@ -36,12 +38,8 @@ export class UpstreamHealth {
    * @returns to be called once, when its answer has begun or failed
    */
   begin(caller: string): (isOverload: boolean) => void {
-    const startedAt = this.#advance()
-    const cell = this.#signs.begin(caller)
-    return (isOverload) => {
-      const endedAt = this.#advance()
-      this.#signs.end(cell, endedAt - startedAt, isOverload)
-    }
+    const end = this.#signs.begin(caller, this.#advance())
+    return (isOverload) => end(this.#advance(), isOverload)
   }
 
   #advance(): number {

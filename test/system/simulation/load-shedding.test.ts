@@ -1,6 +1,7 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { UpstreamHealth } from '../../../src/limiter/shedding/upstream-health.ts'
 import type { Priority } from '../../../src/request/policy/priority.ts'
+import { seededRandom } from '../../../tools/seeded-random.ts'
 import { SimulatedUpstream, Timeline } from './upstream-model.ts'
 
 const SECOND = 1_000
@@ -136,4 +137,112 @@ test('UpstreamHealth: traffic of one class comes back when the upstream is well,
   expect(health.level).toBeGreaterThan(1.9)
   shedIn(300, false)
   expect(shedIn(5, false)).toBe(0)
+})
+
+interface Attack {
+  readonly name: string
+  readonly everyMs: number
+  readonly latencyMs: number
+  readonly isOverload: boolean
+}
+
+const ATTACKS: readonly Attack[] = [
+  { name: 'are answered 503', everyMs: 200, latencyMs: 20, isOverload: true },
+  { name: 'run into 504', everyMs: 200, latencyMs: 30 * SECOND, isOverload: true },
+  { name: 'run into 504 every 3 s', everyMs: 3 * SECOND, latencyMs: 30 * SECOND, isOverload: true },
+  { name: 'take 1.5 s', everyMs: 200, latencyMs: 1_500, isOverload: false },
+  { name: 'take 1.5 s, 20 a second', everyMs: 50, latencyMs: 1_500, isOverload: false },
+]
+
+interface Population {
+  readonly honest: number
+  readonly attackers: number
+  /** Requests of all the honest ones. */
+  readonly perSecond: number
+  /** Number of an attacker → its address. */
+  readonly addressOf?: (attacker: number) => string
+}
+
+const POPULATIONS: readonly Population[] = [
+  { honest: 40, attackers: 2, perSecond: 40 },
+  { honest: 200, attackers: 2, perSecond: 100 },
+  { honest: 980, attackers: 20, perSecond: 20 },
+  { honest: 980, attackers: 20, perSecond: 200 },
+]
+
+const OVERLOADED_FROM_MS = 10 * SECOND
+const ATTACKED_FROM_MS = 20 * SECOND
+
+/**
+ * An upstream that is well for all but a few networks, whose requests fail or take long.
+ * @param overloadedUntilMs until then, half of the others' requests fail too
+ */
+function simulateAttack(
+  { honest, attackers, perSecond, addressOf = (attacker) => `attacker ${attacker}` }: Population,
+  { everyMs, latencyMs, isOverload }: Attack,
+  { overloadedUntilMs = 0, endMs = 60 * SECOND } = {},
+) {
+  const timeline = new Timeline()
+  const health = new UpstreamHealth(() => timeline.nowMs)
+  const random = seededRandom(1)
+  const levels: { atMs: number; level: number }[] = []
+  let [asked, shed] = [0, 0]
+  /** @returns whether it is shed */
+  const send = (caller: string, priority: Priority, answeredMs: number, isFailing: boolean): boolean => {
+    if (health.sheds(priority)) return true
+    const end = health.begin(caller)
+    timeline.at(timeline.nowMs + answeredMs, () => end(isFailing))
+    return false
+  }
+  const arrive = () => {
+    const { nowMs } = timeline
+    const isFailing = nowMs >= OVERLOADED_FROM_MS && nowMs < overloadedUntilMs && random() < 0.5
+    const priority = MIX[Math.floor(random() * MIX.length)] as Priority
+    if (send(`honest ${Math.floor(random() * honest)}`, priority, 20 + 100 * random(), isFailing)) shed++
+    asked++
+    levels.push({ atMs: nowMs, level: health.level })
+    timeline.at(nowMs - (Math.log(1 - random()) * SECOND) / perSecond, arrive)
+  }
+  timeline.at(0, arrive)
+  for (let attacker = 0; attacker < attackers; attacker++) {
+    const attack = () => {
+      // That class is never shed.
+      send(addressOf(attacker), 'critical', latencyMs, isOverload)
+      timeline.at(timeline.nowMs + everyMs, attack)
+    }
+    timeline.at(ATTACKED_FROM_MS + ((attacker * 37) % everyMs), attack)
+  }
+  timeline.runUntil(endMs)
+  return { shedShare: shed / asked, levels }
+}
+
+describe.each(POPULATIONS)('$attackers networks beside $honest with $perSecond requests a second', (population) => {
+  test.each(ATTACKS)('UpstreamHealth: whose requests $name get at most a hundredth of the others shed', (attack) => {
+    expect(simulateAttack(population, attack).shedShare).toBeLessThanOrEqual(0.01)
+  })
+})
+
+test.each(ATTACKS.slice(0, 4))(
+  'UpstreamHealth: many /64 of two IPv6 sites whose requests $name are two networks',
+  (attack) => {
+    const addressOf = (attacker: number) => `2001:db8:${attacker % 2}:${attacker.toString(16)}::/64`
+    const population = { honest: 200, attackers: 50, perSecond: 100, addressOf }
+    expect(simulateAttack(population, attack).shedShare).toBeLessThanOrEqual(0.01)
+  },
+)
+
+/** Of whom most requests come from the honest ones. */
+const MOSTLY_HONEST = POPULATIONS.filter(({ attackers, perSecond }) => perSecond > 5 * attackers)
+
+describe.each(MOSTLY_HONEST)('$attackers networks beside $honest with $perSecond requests a second', (population) => {
+  test.each(ATTACKS)('UpstreamHealth: whose requests $name hide no overload, and do not prolong it', (attack) => {
+    const overloadedUntilMs = 40 * SECOND
+    const { levels } = simulateAttack(population, attack, { overloadedUntilMs, endMs: 80 * SECOND })
+    const highest = (fromMs: number, toMs: number) => Math.max(...levelsBetween(levels, fromMs, toMs))
+    expect(highest(OVERLOADED_FROM_MS, ATTACKED_FROM_MS)).toBeGreaterThan(1)
+    expect(highest(overloadedUntilMs - SECOND, overloadedUntilMs)).toBeGreaterThan(1)
+    // As fast as without them: no default request is shed after 25 s, and none at all after 30.
+    expect(highest(overloadedUntilMs + 25 * SECOND, 80 * SECOND)).toBeLessThan(1)
+    expect(highest(overloadedUntilMs + 30 * SECOND, 80 * SECOND)).toBe(0)
+  })
 })

@@ -17,8 +17,12 @@ export class Timeline {
   nowMs = 0
 
   at(atMs: number, run: () => void): void {
-    let index = this.#events.length
-    while (index > 0 && (this.#events[index - 1] as Event).atMs > atMs) index--
+    let [index, end] = [0, this.#events.length]
+    while (index < end) {
+      const middle = (index + end) >> 1
+      if ((this.#events[middle] as Event).atMs > atMs) end = middle
+      else index = middle + 1
+    }
     this.#events.splice(index, 0, { atMs, run })
   }
 

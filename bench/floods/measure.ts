@@ -1,0 +1,194 @@
+/**
+ * What a flood of refused requests costs: each goes through the code that decides in production, over a real Redis by the
+ * flood's clock, or over the simulated Durable Objects. Counts are exact, and the same in each run.
+ */
+import { loadConfig } from '../../src/config/load-config.ts'
+import type { Hold } from '../../src/decide/hold.ts'
+import { RefusalLimiter } from '../../src/decide/refusal-limiter.ts'
+import { ALGORITHM_NAMES } from '../../src/limit/algorithm-table.ts'
+import { composeLimiter } from '../../src/limiter/compose-limiter.ts'
+import { createDigest } from '../../src/request/identity/digest.ts'
+import { isRefusedForLong } from '../../src/request/policy/refused-for-long.ts'
+import { createPathReader } from '../../src/request/policy/request-path.ts'
+import { readRules } from '../../src/rules/document.ts'
+import { Rulebook } from '../../src/rules/rulebook.ts'
+import { Deadlines } from '../../src/store/deadlines.ts'
+import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
+import { objectsOf } from '../../src/store/durable-object/objects-of.ts'
+import { LUA } from '../../src/store/redis/more-lua.ts'
+import { Scripts } from '../../src/store/redis/script.ts'
+import { readDecision, scriptArguments } from '../../src/store/redis/script-call.ts'
+import type { Store } from '../../src/store/store.ts'
+import { seededRandom } from '../../tools/seeded-random.ts'
+import { type RedisClient, readCounts, resetCounts } from '../command-counts.ts'
+import { metroNamed } from '../scale/map.ts'
+import { ObjectSite } from '../scale/object-site.ts'
+import { inVirtualTime, VirtualTime } from '../scale/virtual-time.ts'
+import { FLOOD_CASES, type FloodCase } from './cases.ts'
+
+export interface FloodFigures {
+  readonly flood: string
+  readonly store: 'Redis' | 'objects'
+  readonly refused: number
+  /** Of them, for each refused request: to Redis, or to objects. */
+  readonly calls: number
+  /** Commands that Upstash bills. */
+  readonly commands: number
+  readonly rowsWritten: number
+}
+
+export interface FloodOptions {
+  readonly redis: RedisClient
+  /** Of each flood. */
+  readonly perSecond: number
+  readonly seconds: number
+}
+
+/** Until limits are reached, and what follows from that is known. */
+const WARM_UP_SECONDS = 2
+const ADDRESS = '203.0.113.7'
+const AWAY_MS = 2
+
+export async function measureFloods(options: FloodOptions): Promise<FloodFigures[]> {
+  const figures: FloodFigures[] = []
+  for (const flood of FLOOD_CASES) figures.push(...(await measureFlood(flood, options)))
+  return figures
+}
+
+/** One flood over each store. */
+export async function measureFlood(flood: FloodCase, { redis, ...pace }: FloodOptions): Promise<FloodFigures[]> {
+  return [await overRedis(flood, pace, redis), await overObjects(flood, pace)]
+}
+
+type Pace = Omit<FloodOptions, 'redis'>
+type Counted = Pick<FloodFigures, 'calls' | 'commands' | 'rowsWritten'>
+
+interface Site {
+  readonly store: Store
+  readonly time: VirtualTime
+  /** Lets time pass until the next request, and waits for what is under way. */
+  pass(ms: number, work: Promise<unknown>): Promise<void>
+  count(): Promise<Counted>
+}
+
+async function overRedis(flood: FloodCase, pace: Pace, redis: RedisClient): Promise<FloodFigures> {
+  await redis.flushAll()
+  const time = new VirtualTime()
+  const script = new Scripts(LUA, "redis.call('TIME') return tonumber(ARGV[#ARGV])").decide(ALGORITHM_NAMES)
+  const sha1 = await redis.scriptLoad(script)
+  let calls = 0
+  const store: Store = {
+    ...NOT_FLOODED,
+    kind: 'redis',
+    async decide(request) {
+      calls++
+      const args = [...scriptArguments(request), time.nowMs * 1_000].map(String)
+      const reply = await redis.evalSha(sha1, { keys: request.rules.map(({ key }) => key), arguments: args })
+      return readDecision(reply, request)
+    },
+  }
+  const site: Site = {
+    store,
+    time,
+    async pass(ms, work) {
+      await work
+      await time.runUntil(time.nowMs + ms)
+    },
+    async count() {
+      const { billed } = await readCounts(redis)
+      return { calls, commands: billed, rowsWritten: 0 }
+    },
+  }
+  await resetCounts(redis)
+  return { flood: flood.name, store: 'Redis', ...(await run(flood, pace, site)) }
+}
+
+async function overObjects(flood: FloodCase, pace: Pace): Promise<FloodFigures> {
+  const time = new VirtualTime()
+  const random = seededRandom(1)
+  const objects = new ObjectSite({ time, random, othersOf: () => 0, lookMs: 0 })
+  const metro = metroNamed('London')
+  const namespace = objects.namespaceAt({ ...metro, metro }, AWAY_MS)
+  const site: Site = {
+    store: new DurableObjectStore({ objects: objectsOf(namespace), timeoutMs: 500 }),
+    time,
+    async pass(ms, work) {
+      let isDone = false
+      const done = work.finally(() => {
+        isDone = true
+      })
+      do {
+        await time.runUntil(time.nowMs + ms)
+        // What was answered without a call is heard now.
+        await new Promise(setImmediate)
+      } while (!isDone)
+      await done
+    },
+    async count() {
+      const { requests, rowsWritten } = objects.billed()
+      return { calls: requests, commands: 0, rowsWritten }
+    },
+  }
+  const figures = await inVirtualTime(time, random, () => run(flood, pace, site))
+  return { flood: flood.name, store: 'objects', ...figures }
+}
+
+async function run(
+  flood: FloodCase,
+  { perSecond, seconds }: Pace,
+  { store, time, pass, count }: Site,
+): Promise<Counted & Pick<FloodFigures, 'refused'>> {
+  const config = loadConfig({ UPSTREAM_URL: 'https://api.test', STORE: 'memory', ...flood.env })
+  const now = () => Math.floor(time.nowMs)
+  const isSure = !config.rules && config.policies.every(isRefusedForLong)
+  const limited = isSure ? store : new RefusalLimiter(store, now)
+  const { limiter, digestsOfTokens } = composeLimiter(config, { store: limited, now, log() {} })
+  const rulebook =
+    flood.rules &&
+    new Rulebook(readRules(flood.rules(createDigest(config.identitySecret)(['token', 'one']))), {
+      ...config,
+      digestsOfTokens,
+    })
+  const readPath = createPathReader()
+  const gapMs = 1_000 / perSecond
+  /** They are held until the end. */
+  const holds: Hold[] = []
+  let sent = 0
+  let refused = 0
+
+  async function send(): Promise<void> {
+    const headers = { 'CF-Connecting-IP': ADDRESS, ...flood.fields(sent++) }
+    const request = new Request('https://api.test/login', { headers })
+    const background: Promise<unknown>[] = []
+    const context = { deadlines: Deadlines.ofOne(), waitUntil: (work: Promise<unknown>) => void background.push(work) }
+    const orders = await rulebook?.ordersFor(request, now(), context)
+    const verdict =
+      orders && 'kind' in orders ? orders : await limiter.decide(request, readPath('/login'), context, { orders })
+    if (verdict.kind !== 'admitted') refused++
+    else {
+      if (verdict.hold) holds.push(verdict.hold)
+      await verdict.failures?.of(flood.status ?? 200)?.charge()
+    }
+    await Promise.all(background)
+  }
+
+  for (let i = 0; i < WARM_UP_SECONDS * perSecond; i++) await pass(gapMs, send())
+  const before = await count()
+  refused = 0
+  for (let i = 0; i < seconds * perSecond; i++) await pass(gapMs, send())
+  const after = await count()
+  if (refused < seconds * perSecond) throw new Error(`${flood.name}: not all of the flood was refused`)
+  const each = (name: keyof Counted) => (after[name] - before[name]) / refused
+  return { refused, calls: each('calls'), commands: each('commands'), rowsWritten: each('rowsWritten') }
+}
+
+const unasked = () => Promise.reject(new Error('no part of a flood'))
+
+const NOT_FLOODED = {
+  release: unasked,
+  revoke: unasked,
+  renew: unasked,
+  settle: unasked,
+  forget: unasked,
+  ping: unasked,
+}

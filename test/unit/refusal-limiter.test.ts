@@ -1,0 +1,159 @@
+import { expect, test } from 'vitest'
+import { RefusalLimiter } from '../../src/decide/refusal-limiter.ts'
+import type { DecisionRequest, Rule } from '../../src/limit/rule.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { StoreAround } from '../../src/store/store-around.ts'
+import { ruleOf, take } from '../support/rules.ts'
+
+const START_MS = 1_700_000_000_000
+
+/** A store that takes a millisecond, and remembers what it was asked. */
+class SlowStore extends StoreAround {
+  readonly asked: DecisionRequest[] = []
+  readonly #clock: { now: number }
+
+  constructor(clock: { now: number }) {
+    super(new MemoryStore(() => clock.now))
+    this.#clock = clock
+  }
+
+  override async decide(request: DecisionRequest) {
+    this.asked.push(request)
+    this.#clock.now++
+    return this.store.decide(request)
+  }
+}
+
+function subject() {
+  const clock = { now: START_MS }
+  const store = new SlowStore(clock)
+  const { asked } = store
+  const limiter = new RefusalLimiter(store, () => clock.now)
+  const decide = (...rules: Rule[]) => limiter.decide(take(rules))
+  /** @returns how many of so many requests the store was asked for */
+  const flood = async (times: number, rulesOf: (index: number) => readonly Rule[]) => {
+    const before = asked.length
+    for (let index = 0; index < times; index++) expect((await decide(...rulesOf(index))).granted).toBe(0)
+    return asked.length - before
+  }
+  return { clock, store, limiter, decide, flood, asked }
+}
+
+const slots = (limit: number) => ruleOf('concurrency', [{ limit, windowMs: 60_000 }])
+const hourly = (limit: number, overrides: Partial<Rule> = {}) =>
+  ruleOf('sliding-window', [{ limit, windowMs: 3_600_000 }], overrides)
+const newcomers = (limit: number, overrides: Partial<Rule> = {}) =>
+  hourly(limit, { counts: 'identities', ...overrides })
+
+test('RefusalLimiter asks for three refusals of a key a second', async () => {
+  const { clock, decide, flood } = subject()
+  const rule = slots(1)
+  await decide(rule)
+  expect(await flood(100, () => [rule])).toBe(3)
+  clock.now += 1_000
+  expect(await flood(100, () => [rule])).toBe(3)
+})
+
+test('RefusalLimiter asks again as soon as a slot is given back here, and whatever was on its way by then', async () => {
+  const { limiter, decide, flood } = subject()
+  const rule = slots(1)
+  const { rules } = take([rule])
+  await limiter.decide({ mode: 'all', permits: 1, rules })
+  const onTheirWay = Array.from({ length: 5 }, () => decide(rule))
+  await limiter.release(rules)
+  await Promise.all(onTheirWay)
+  const held = take([rule]).rules
+  expect((await limiter.decide({ mode: 'all', permits: 1, rules: held })).granted).toBe(1)
+  expect(await flood(10, () => [rule])).toBe(3)
+  await limiter.release(held)
+  expect((await decide(rule)).granted).toBe(1)
+})
+
+test('RefusalLimiter sees a slot that was given back elsewhere within a second', async () => {
+  const { clock, store, decide, flood } = subject()
+  const { rules } = take([slots(1)])
+  const [rule] = rules as [Rule]
+  await decide(rule)
+  await flood(10, () => [rule])
+  await store.forget([rule.key])
+  clock.now += 1_000
+  expect((await decide(rule)).granted).toBe(1)
+})
+
+test('RefusalLimiter lets no cheaper request wait that may fit', async () => {
+  const { decide, flood } = subject()
+  const rule = hourly(10)
+  await decide({ ...rule, cost: 7 })
+  expect(await flood(10, () => [{ ...rule, cost: 5 }])).toBe(3)
+  expect((await decide({ ...rule, cost: 3 })).granted).toBe(1)
+})
+
+test('RefusalLimiter tells of a reserve what is left by now', async () => {
+  const { decide, flood } = subject()
+  const rule = hourly(10)
+  const reserving = { ...rule, reserved: 2 }
+  for (let i = 0; i < 8; i++) await decide(reserving)
+  await flood(5, () => [reserving])
+  await decide(rule)
+  await decide(rule)
+  await flood(1, () => [rule])
+  expect((await decide(reserving)).usage[0]?.[0]?.remaining).toBe(0)
+})
+
+test('RefusalLimiter tells no shorter a time to wait than the store, whatever the cost', async () => {
+  const { clock, store, decide } = subject()
+  const rule = hourly(50)
+  for (let i = 0; i < 50; i++) {
+    await decide(rule)
+    clock.now += 10
+  }
+  for (let i = 0; i < 200; i++) {
+    const request = take([{ ...rule, cost: 1 + ((i * 37) % 50) }])
+    const { usage } = await store.decide({ ...request, mode: 'peek' })
+    const told = await decide(...request.rules)
+    // The store was asked two milliseconds before.
+    expect(told.usage[0]?.[0]?.retryAfterMs).toBeGreaterThanOrEqual((usage[0]?.[0]?.retryAfterMs ?? 0) - 2)
+  }
+})
+
+test('RefusalLimiter asks only whether an identity is known, and writes nothing, once its address brings too many', async () => {
+  const { decide, flood, asked } = subject()
+  const cap = newcomers(2)
+  await decide(hourly(5), cap)
+  await decide(hourly(5), cap)
+  expect(await flood(100, () => [hourly(5), cap])).toBe(3)
+  expect(asked.slice(3).map(({ mode }) => mode)).toEqual(['peek', 'peek'])
+})
+
+test('RefusalLimiter never refuses an identity that was admitted here, and one that is known elsewhere after a second', async () => {
+  const { clock, store, decide, flood } = subject()
+  const cap = newcomers(2)
+  const [here, elsewhere] = [hourly(500), hourly(500)]
+  await decide(here, cap)
+  await store.decide(take([elsewhere, cap]))
+  for (let second = 0; second < 3; second++) {
+    await flood(50, () => [hourly(5), cap])
+    expect((await decide(here, cap)).granted).toBe(1)
+    clock.now += 1_000
+    expect((await decide(elsewhere, cap)).granted).toBe(1)
+  }
+})
+
+test('RefusalLimiter lets the store hear of each refusal that leads to a block, and of none that a block makes', async () => {
+  const { flood, decide } = subject()
+  const rule = hourly(1, { block: { blockMs: 60_000, after: 50 } })
+  const slot = slots(1)
+  await decide(rule, slot)
+  expect(await flood(50, () => [rule, slot])).toBe(50)
+  expect(await flood(50, () => [rule, slot])).toBe(0)
+})
+
+test('RefusalLimiter does not answer for another plan, in shadow, nor for a peek or a charge', async () => {
+  const { decide, flood, limiter } = subject()
+  const rule = hourly(1, { plan: 'free' })
+  await decide(rule)
+  await flood(10, () => [rule])
+  expect((await decide({ ...rule, plan: 'pro', tiers: [{ limit: 9, windowMs: 3_600_000 }] })).granted).toBe(1)
+  expect((await decide({ ...rule, enforced: false })).granted).toBe(1)
+  expect((await limiter.decide(take([rule], { mode: 'charge' }))).granted).toBe(1)
+})
