@@ -15,7 +15,7 @@ import {
   MOST_RULES,
   START_MS,
 } from '../support/arbitraries.ts'
-import { ObjectScript } from '../support/object-network.ts'
+import { MemoryRows, machineOver, ObjectScript } from '../support/object-network.ts'
 import { expectProperty } from '../support/property.ts'
 import { EVERY_ALGORITHM, EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
 
@@ -109,4 +109,132 @@ test('token-bucket: of a lease that is granted in part, what refills meanwhile i
   const { granted, usage } = await objects.decide(request, START_MS * 1000)
   // Five units would refill in the term of the lease.
   expect([granted, usage[0]?.[0]?.remaining]).toEqual([2, 3])
+})
+
+/** One object that is asked for reservations in any order, and told their ends in any other. */
+class Contended {
+  readonly #rows = new MemoryRows()
+  readonly #open = new Map<number, number>()
+  readonly #rule: Rule
+  #machine = machineOver(this.#rows)
+  #id = 0
+  #elapsedMs = 0
+  /** Units that are to stay. */
+  kept = 0
+
+  constructor(rule: Rule) {
+    this.#rule = rule
+  }
+
+  get nowUs(): number {
+    return (Math.ceil(START_MS) + this.#elapsedMs) * 1000
+  }
+
+  get openIds(): readonly number[] {
+    return [...this.#open.keys()]
+  }
+
+  pass(ms: number): void {
+    this.#elapsedMs += ms
+  }
+
+  /** @returns permits that it has charged */
+  reserve(permits: number, cost: number, isShared: boolean): number {
+    const id = ++this.#id
+    const shared = { id, siblings: ['sibling'], hasNewcomers: false }
+    const rule = { ...this.#rule, cost, slot: id }
+    const vote = this.#machine.reserve({ mode: 'all', permits, rule, ...(isShared && { shared }) }, this.nowUs)
+    const charged = vote?.charged ?? 0
+    if (charged > 0 && isShared) this.#open.set(id, charged)
+    else this.kept += charged * cost
+    return charged
+  }
+
+  /** @param isKept what share of the permits stays: all, half or none */
+  close(id: number, share: number, cost: number): void {
+    const permits = Math.floor((this.#open.get(id) ?? 0) * share)
+    this.#machine.close({ id, permits }, this.nowUs)
+    this.#open.delete(id)
+    this.kept += permits * cost
+  }
+
+  restart(): void {
+    this.#machine = machineOver(this.#rows)
+  }
+
+  get usage(): unknown {
+    return this.#machine.reserve({ mode: 'peek', permits: 1, rule: this.#rule }, this.nowUs)?.usage
+  }
+
+  get remaining(): number | undefined {
+    return this.#machine.reserve({ mode: 'peek', permits: 1, rule: this.#rule }, this.nowUs)?.usage[0]?.remaining
+  }
+}
+
+const anyReservation = fc.record({
+  afterMs: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 40 })),
+  kind: fc.constantFrom('reserve', 'reserve', 'close', 'charge', 'restart'),
+  permits: fc.integer({ min: 1, max: 4 }),
+  which: fc.nat(),
+  share: fc.constantFrom(0, 0, 0.5, 1),
+})
+const anyReservations = fc.array(anyReservation, { minLength: 20, maxLength: 150, size: 'max' })
+
+describe.each(EVERY_ALGORITHM)('%s, of which an object remembers few steps', (name) => {
+  test('exactly what is kept stays charged, however much is reserved at once and whatever ends first', async () => {
+    // No window ends meanwhile, and less than a unit is refilled.
+    const rule = ruleOf(name, [{ limit: 600, windowMs: 30 * 86_400_000 }])
+    await expectProperty(
+      fc.asyncProperty(anyReservations, fc.integer({ min: 1, max: 3 }), async (steps, cost) => {
+        const object = new Contended(rule)
+        for (const { afterMs, kind, permits, which, share } of steps) {
+          object.pass(afterMs)
+          const { openIds } = object
+          if (kind === 'restart') object.restart()
+          else if (kind !== 'close') object.reserve(permits, cost, kind === 'reserve')
+          else if (openIds.length > 0) object.close(openIds[which % openIds.length] as number, share, cost)
+        }
+        for (const id of object.openIds) object.close(id, 0, cost)
+        expect(object.remaining).toBe(600 - object.kept)
+      }),
+      60,
+    )
+  })
+
+  // A quota's window may have begun with what was then taken back: it ends when it would have ended.
+  test.skipIf(name === 'quota')('what is taken back leaves nothing, in any window and at any rate', async () => {
+    await expectProperty(
+      fc.asyncProperty(anyRule(name), anyReservations, async (rule, steps) => {
+        const [object, other] = [new Contended(rule), new Contended(rule)]
+        for (const { afterMs, kind, permits, which } of steps) {
+          for (const one of [object, other]) one.pass(afterMs)
+          const { openIds } = object
+          if (kind === 'restart') object.restart()
+          else if (kind === 'close') {
+            if (openIds.length > 0) object.close(openIds[which % openIds.length] as number, 0, 1)
+          } else if (object.reserve(permits, 1, kind === 'reserve') > 0 && kind === 'charge') {
+            expect(other.reserve(permits, 1, false)).toBe(permits)
+          }
+        }
+        for (const id of object.openIds) object.close(id, 0, 1)
+        expect(object.usage).toEqual(other.usage)
+      }),
+      60,
+    )
+  })
+
+  test.each([4, 65, 128, 500])('%i reservations that are given up leave nothing', (count) => {
+    for (const isOldestFirst of [true, false]) {
+      const object = new Contended(ruleOf(name, [{ limit: 600, windowMs: 3_600_000 }], { cost: 1 }))
+      const before = object.usage
+      for (let n = 0; n < count; n++) {
+        object.pass(1)
+        object.reserve(1, 1, true)
+      }
+      for (const id of isOldestFirst ? object.openIds : object.openIds.toReversed()) object.close(id, 0, 1)
+      expect(object.remaining).toBe(600)
+      // The window of the clock has gone on.
+      if (name !== 'fixed-window') expect(object.usage).toEqual(before)
+    }
+  })
 })
