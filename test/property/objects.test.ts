@@ -1,6 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Rule } from '../../src/limit/rule.ts'
+import type { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
+import type { Closing, ObjectVote } from '../../src/store/durable-object/messages.ts'
+import { Negotiation, type To } from '../../src/store/durable-object/negotiation.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import {
   anyBlocks,
@@ -111,6 +114,59 @@ test('token-bucket: of a lease that is granted in part, what refills meanwhile i
   expect([granted, usage[0]?.[0]?.remaining]).toEqual([2, 3])
 })
 
+test('a decision that is given up leaves nothing, whatever of its ends has arrived, and one that stays leaves nothing open', async () => {
+  const anyUse = fc.array(fc.integer({ min: 0, max: 30 }), { minLength: MOST_RULES, maxLength: MOST_RULES })
+  const anyArrivals = fc.array(fc.integer({ min: 0, max: 2 }), { minLength: MOST_RULES, maxLength: MOST_RULES })
+  const request = fc.record({
+    mode: fc.constantFrom('all', 'partial', 'partial'),
+    permits: fc.integer({ min: 1, max: 20 }),
+  })
+  await expectProperty(
+    fc.asyncProperty(
+      MIXED,
+      request,
+      anyUse,
+      anyArrivals,
+      fc.boolean(),
+      async (rules, asked, used, arrivals, isGivenUp) => {
+        const nowUs = Math.ceil(START_MS) * 1000
+        const machines = rules.map(() => machineOver(new MemoryRows()))
+        const peek = () => machines.map((machine, index) => usageOf(machine, rules[index] as Rule, nowUs))
+        const close = ({ index, message }: To<Closing>) => machines[index]?.close(message, nowUs)
+        const own = rules.map((rule, slot) => ({ ...rule, slot }))
+        machines.forEach((machine, index) => {
+          const rule = { ...(own[index] as Rule), slot: 100 }
+          machine.reserve({ mode: 'partial', permits: used[index] || 1, rule }, nowUs)
+        })
+        const before = peek()
+        const negotiation = new Negotiation({ ...asked, rules: own }, 1, 0)
+        for (const { index, message } of negotiation.first()) {
+          negotiation.hear(index, machines[index]?.reserve(message, nowUs) as ObjectVote)
+        }
+        const { decision, givenBack, kept } = negotiation.conclude()
+        // Each may be lost, or come twice.
+        if (isGivenUp)
+          givenBack.forEach((closing, n) => {
+            for (let i = arrivals[n] ?? 0; i > 0; i--) close(closing)
+          })
+        else for (const closing of givenBack) close(closing)
+        for (const closing of isGivenUp ? negotiation.cancel() : kept) close(closing)
+        expect(machines.map(({ book }) => book.open.size)).toEqual(rules.map(() => 0))
+        if (isGivenUp) expect(peek()).toEqual(before)
+        else {
+          const left = peek().map((usage) => usage?.map(({ remaining }) => remaining))
+          expect(left).toEqual(decision.usage.map((usage) => usage.map(({ remaining }) => remaining)))
+        }
+      },
+    ),
+    600,
+  )
+})
+
+function usageOf(machine: LimitMachine, rule: Rule, nowUs: number): ObjectVote['usage'] | undefined {
+  return machine.reserve({ mode: 'peek', permits: 1, rule }, nowUs)?.usage
+}
+
 /** One object that is asked for reservations in any order, and told their ends in any other. */
 class Contended {
   readonly #rows = new MemoryRows()
@@ -162,12 +218,8 @@ class Contended {
     this.#machine = machineOver(this.#rows)
   }
 
-  get usage(): unknown {
-    return this.#machine.reserve({ mode: 'peek', permits: 1, rule: this.#rule }, this.nowUs)?.usage
-  }
-
-  get remaining(): number | undefined {
-    return this.#machine.reserve({ mode: 'peek', permits: 1, rule: this.#rule }, this.nowUs)?.usage[0]?.remaining
+  get usage(): ObjectVote['usage'] | undefined {
+    return usageOf(this.#machine, this.#rule, this.nowUs)
   }
 }
 
@@ -195,7 +247,7 @@ describe.each(EVERY_ALGORITHM)('%s, of which an object remembers few steps', (na
           else if (openIds.length > 0) object.close(openIds[which % openIds.length] as number, share, cost)
         }
         for (const id of object.openIds) object.close(id, 0, cost)
-        expect(object.remaining).toBe(600 - object.kept)
+        expect(object.usage?.[0]?.remaining).toBe(600 - object.kept)
       }),
       60,
     )
@@ -232,7 +284,7 @@ describe.each(EVERY_ALGORITHM)('%s, of which an object remembers few steps', (na
         object.reserve(1, 1, true)
       }
       for (const id of isOldestFirst ? object.openIds : object.openIds.toReversed()) object.close(id, 0, 1)
-      expect(object.remaining).toBe(600)
+      expect(object.usage?.[0]?.remaining).toBe(600)
       // The window of the clock has gone on.
       if (name !== 'fixed-window') expect(object.usage).toEqual(before)
     }

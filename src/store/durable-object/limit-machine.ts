@@ -130,7 +130,7 @@ export class LimitMachine {
   }
 
   /** @returns whether what was reserved stands, as far as is known here */
-  close({ id, permits }: Closing, readUs: number): boolean {
+  close({ id, permits, isProvisional }: Closing, readUs: number): boolean {
     this.#isStirred = true
     const nowMs = Math.floor(this.#clock(readUs) / 1000)
     const open = this.#book.open.get(id)
@@ -141,10 +141,12 @@ export class LimitMachine {
       return (decided?.permits ?? 0) > 0
     }
     if (permits < open.permits) this.#takeBack(id, open, permits, nowMs)
-    if (permits > 0) this.#trim(open.rule, nowMs)
     // Of a newcomer, the end is told twice: the decider may still wait for another object to which it is new.
-    if (permits > 0 && open.isNew) this.#book.open.set(id, { ...open, permits, isNew: false })
-    else this.#book.open.delete(id)
+    if (permits > 0 && (isProvisional || open.isNew)) this.#book.open.set(id, { ...open, permits, isNew: false })
+    else {
+      if (permits > 0) this.#trim(open.rule, nowMs)
+      this.#book.open.delete(id)
+    }
     this.#compact()
     // That it is kept need not be written: it would be asked about once more, at worst. A newcomer's charge would lapse.
     if (permits === 0) this.#remember(id, 0, nowMs)

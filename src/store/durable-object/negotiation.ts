@@ -93,7 +93,11 @@ export class Negotiation {
       if (permits > 0 && vote.isNew && this.#precedesNewcomers(index)) {
         awaited.push(closing)
         kept.push(closing)
-      } else (permits < vote.charged ? givenBack : kept).push(closing)
+      } else if (permits === 0) givenBack.push(closing)
+      else {
+        if (permits < vote.charged) givenBack.push({ index, message: { ...closing.message, isProvisional: true } })
+        kept.push(closing)
+      }
     })
     const isProvisional = rules.some(({ enforced }, index) => {
       const vote = this.#votes.get(index)
