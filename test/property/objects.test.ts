@@ -1,10 +1,12 @@
 import fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { Rule } from '../../src/limit/rule.ts'
+import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import type { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
-import type { Closing, ObjectVote } from '../../src/store/durable-object/messages.ts'
+import type { Closing, ObjectVote, Reservation } from '../../src/store/durable-object/messages.ts'
 import { Negotiation, type To } from '../../src/store/durable-object/negotiation.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { StoreError } from '../../src/store/store.ts'
 import {
   anyBlocks,
   anyCounts,
@@ -18,7 +20,8 @@ import {
   MOST_RULES,
   START_MS,
 } from '../support/arbitraries.ts'
-import { MemoryRows, machineOver, ObjectScript } from '../support/object-network.ts'
+import { callContext } from '../support/call-context.ts'
+import { MemoryRows, machineOver, ObjectNetwork, ObjectScript } from '../support/object-network.ts'
 import { expectProperty } from '../support/property.ts'
 import { EVERY_ALGORITHM, EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
 
@@ -162,6 +165,101 @@ test('a decision that is given up leaves nothing, whatever of its ends has arriv
     600,
   )
 })
+
+/** The objects of some rules, asked by one store. Counts what is sent to each, as `reserve <key>` or `close <key>`. */
+class Watched {
+  readonly network = new ObjectNetwork()
+  readonly sent = new Map<string, number>()
+  readonly background: Promise<unknown>[] = []
+  answered = 0
+  readonly #rules: readonly Rule[]
+
+  /** @param used units that each object has charged already */
+  constructor(rules: readonly Rule[], used: readonly number[]) {
+    this.#rules = rules
+    this.network.nowUs = Math.ceil(START_MS) * 1000
+    rules.forEach((rule, index) => {
+      const reservation = { mode: 'partial', permits: used[index] || 1, rule: { ...rule, slot: 1 } } as const
+      this.network.machine(rule.key).reserve(reservation, this.network.nowUs)
+    })
+  }
+
+  get usage(): unknown {
+    return this.#rules.map((rule) => usageOf(this.network.machine(rule.key), rule, this.network.nowUs))
+  }
+
+  /** @param onAnswer is called whenever one has come */
+  store(timeoutMs: number, onAnswer = () => {}): DurableObjectStore {
+    const count = async <T>(kind: string, key: string, call: Promise<T>): Promise<T> => {
+      this.sent.set(`${kind} ${key}`, (this.sent.get(`${kind} ${key}`) ?? 0) + 1)
+      const answer = await call
+      this.answered++
+      onAnswer()
+      return answer
+    }
+    const of = (key: string) => {
+      const object = this.network.of(key)
+      return {
+        ...object,
+        reserve: (reservation: Reservation) => count('reserve', key, object.reserve(reservation)),
+        close: (closing: Closing) => count('close', key, object.close(closing)),
+      }
+    }
+    return new DurableObjectStore({ objects: { of }, timeoutMs })
+  }
+}
+
+const ANSWERED = fc.array(fc.constantFrom(...EVERY_ALGORITHM.filter((name) => name !== 'concurrency')).chain(anyRule), {
+  minLength: 2,
+  maxLength: MOST_RULES,
+})
+
+test('a request whose client has gone is not decided, or given back in one message to each object', async () => {
+  const request = fc.record({ mode: fc.constantFrom('all', 'partial'), permits: fc.integer({ min: 1, max: 20 }) })
+  const anyUse = fc.array(fc.integer({ min: 0, max: 30 }), { minLength: MOST_RULES, maxLength: MOST_RULES })
+  await expectProperty(
+    fc.asyncProperty(ANSWERED, request, anyUse, fc.nat(2 * MOST_RULES), async (rules, asked, used, goesAfter) => {
+      const objects = new Watched(rules, used)
+      const { usage: before, background, sent } = objects
+      const context = { ...callContext(background), isClientGone: () => objects.answered >= goesAfter }
+      let isDecided = false
+      void objects
+        .store(60_000)
+        .decide(take(rules, asked), context)
+        .then(() => {
+          isDecided = true
+        })
+      for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate)
+      await Promise.all(background)
+      if (goesAfter === 0) expect(sent.size).toBe(0)
+      if (goesAfter <= rules.length) expect(isDecided).toBe(false)
+      if (isDecided) return
+      expect(objects.usage).toEqual(before)
+      // What is closed in part is closed twice.
+      if (asked.mode === 'all' || goesAfter <= rules.length)
+        expect([...sent.values()].every((count) => count === 1)).toBe(true)
+    }),
+    600,
+  )
+})
+
+test.each([1, 3])(
+  'a decision of %i objects that comes too late is given up, and not asked for again',
+  async (count) => {
+    vi.useFakeTimers({ toFake: ['Date'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const rules = Array.from({ length: count }, () => ruleOf('quota', [{ limit: 10, windowMs: 3_600_000 }]))
+    const objects = new Watched(rules, [])
+    // Everything stands still, the timer too, until all have answered.
+    const store = objects.store(500, () => vi.setSystemTime(Date.now() + 501))
+    await expect(store.decide(take(rules), callContext(objects.background))).rejects.toThrow(StoreError)
+    await Promise.allSettled(objects.background)
+    expect([...objects.sent.values()].every((sent) => sent === 1)).toBe(true)
+    const left = (objects.usage as ObjectVote['usage'][]).map((usage) => usage[0]?.remaining)
+    // What is charged by one object alone cannot be taken back.
+    expect(left).toEqual(rules.map(() => (count === 1 ? 8 : 9)))
+  },
+)
 
 function usageOf(machine: LimitMachine, rule: Rule, nowUs: number): ObjectVote['usage'] | undefined {
   return machine.reserve({ mode: 'peek', permits: 1, rule }, nowUs)?.usage
