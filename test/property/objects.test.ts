@@ -293,11 +293,12 @@ class Contended {
   }
 
   /** @returns permits that it has charged */
-  reserve(permits: number, cost: number, isShared: boolean): number {
+  reserve(permits: number, cost: number, isShared: boolean, { mode = 'all', leaseMs = 0 } = {}): number {
     const id = ++this.#id
     const shared = { id, siblings: ['sibling'], hasNewcomers: false }
     const rule = { ...this.#rule, cost, slot: id }
-    const vote = this.#machine.reserve({ mode: 'all', permits, rule, ...(isShared && { shared }) }, this.nowUs)
+    const asked = { mode: mode as 'all', permits, rule, ...(leaseMs > 0 && { leaseMs }), ...(isShared && { shared }) }
+    const vote = this.#machine.reserve(asked, this.nowUs)
     const charged = vote?.charged ?? 0
     if (charged > 0 && isShared) this.#open.set(id, charged)
     else this.kept += charged * cost
@@ -370,6 +371,31 @@ describe.each(EVERY_ALGORITHM)('%s, of which an object remembers few steps', (na
         expect(object.usage).toEqual(other.usage)
       }),
       60,
+    )
+  })
+
+  test.skipIf(name === 'quota')('what is taken back gives no more than it took, also of leases', async () => {
+    const anyLease = fc.record({ leaseMs: fc.constantFrom(0, 0, 0, 30) })
+    const anySteps = fc.array(fc.tuple(anyReservation, anyLease), { minLength: 20, maxLength: 150, size: 'max' })
+    await expectProperty(
+      fc.asyncProperty(anyRule(name), anySteps, async (rule, steps) => {
+        const [object, other] = [new Contended(rule), new Contended(rule)]
+        for (const [{ afterMs, kind, permits, which }, lease] of steps) {
+          for (const one of [object, other]) one.pass(afterMs)
+          const { openIds } = object
+          if (kind === 'restart') object.restart()
+          else if (kind === 'close') {
+            if (openIds.length > 0) object.close(openIds[which % openIds.length] as number, 0, 1)
+          } else if (object.reserve(permits, 1, kind === 'reserve', lease) > 0 && kind === 'charge') {
+            other.reserve(permits, 1, false, { ...lease, mode: 'charge' })
+          }
+        }
+        for (const id of object.openIds) object.close(id, 0, 1)
+        const left = [object, other].map(({ usage }) => usage?.[0]?.remaining ?? 0) as [number, number]
+        // What a lease gives up is rounded to units, of the lack that it finds.
+        expect(left[0]).toBeLessThanOrEqual(left[1] + (name === 'token-bucket' ? 1 : 0))
+      }),
+      200,
     )
   })
 

@@ -13,7 +13,10 @@ type CountedUndo = readonly (readonly [windowMs: number, startMs: number])[]
 interface BucketUndo {
   /** What the charge has cost. */
   owed: number
-  /** What the bucket lacked at least when later steps came: of more than that, it would have been full by then. */
+  /**
+   * What can be given back at most, because it would have been the same for all later steps: a bucket that lacked less
+   * would have been full when one of them came.
+   */
   slack: number
 }
 
@@ -22,7 +25,7 @@ interface BucketUndo {
  * @param opens what may be taken back, oldest first
  */
 export function recordUndo(before: Kept, step: Step, after: Kept, opens: ReadonlyMap<number, Open>): void {
-  const { id, nowUs, units, rule, penalty, chargedAtMs } = step
+  const { id, nowUs, units, leaseMs = 0, rule, penalty, chargedAtMs } = step
   const { state, forfeited = 0 } = after
   const own = opens.get(id)
   if (state instanceof Map) {
@@ -34,17 +37,13 @@ export function recordUndo(before: Kept, step: Step, after: Kept, opens: Readonl
   if (chargedAtMs !== undefined || (units === 0 && !penalty)) return
   const { us, fraction, limit, windowUs } = state as TokenBucketState
   const owed = (units + forfeited) * windowUs
-  const lack = (us - nowUs) * limit + fraction - owed
-  const usedWindowUs = (before.state as TokenBucketState | undefined)?.windowUs ?? windowUs
-  for (const { undo } of opens.values()) {
-    if (!isOfBucket(undo)) continue
-    if (usedWindowUs !== windowUs) {
-      // What a bucket lacks carries over to another rate in whole units.
-      undo.owed = Math.floor(undo.owed / usedWindowUs) * windowUs
-      undo.slack = Math.floor(undo.slack / usedWindowUs) * windowUs
-    }
-    undo.slack = Math.min(undo.slack, lack)
-  }
+  const known = before.state as TokenBucketState | undefined
+  const isSameRate = known === undefined || (known.limit === limit && known.windowUs === windowUs)
+  // A lease gives up what is refilled meanwhile, or less of a bucket that lacks little more than that.
+  const givenUp = leaseMs > 0 ? (1 + Math.ceil((leaseMs * 1000 * limit) / windowUs)) * windowUs : 0
+  // What is carried over to another rate does not tell what it consists of.
+  const lack = isSameRate ? Math.max(0, (us - nowUs) * limit + fraction - owed - givenUp) : 0
+  for (const { undo } of opens.values()) if (isOfBucket(undo)) undo.slack = Math.min(undo.slack, lack)
   if (own) own.undo = { owed, slack: Number.MAX_SAFE_INTEGER }
 }
 
