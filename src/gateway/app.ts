@@ -141,7 +141,7 @@ export function createApp({
     if (canonical === '/_sluice/health' && /^(?:GET|HEAD)$/.test(request.method)) {
       return (await import('./health.ts')).healthResponse(await readHealth())
     }
-    const context = requestContext((work) => c.executionCtx.waitUntil(work), log)
+    const context = requestContext((work) => c.executionCtx.waitUntil(work), log, raw)
     if (canonical === '/_sluice' || canonical.startsWith('/_sluice/')) {
       return (await operate?.(raw, target, context)) ?? problemResponse(NOT_SERVED)
     }

@@ -6,4 +6,6 @@ export interface CallContext {
   waitUntil(work: Promise<unknown>): void
   /** Those of the request, until its response is made. */
   readonly deadlines: Deadlines
+  /** Whether nobody waits for the response any more. Left out, somebody does. */
+  isClientGone?(): boolean
 }

@@ -1,4 +1,7 @@
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { PLANTED } from '../setup/secret-watch.ts'
 import { type ObjectSite, startObjectSite } from '../support/object-site.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
@@ -142,4 +145,56 @@ describe('gateways that share Durable Objects, and no Redis', () => {
     const health = await (await fetch(new URL('/_sluice/health', site.urls[0]))).json()
     expect(health).toMatchObject({ status: 'ok', store: { kind: 'durable-object', reachable: true } })
   })
+})
+
+test('requests that are broken off before they are decided are given back, in one message to each object', async () => {
+  const own = await startObjectSite(
+    inject('bundle'),
+    {
+      UPSTREAM_URL: upstream.url,
+      POLICIES: [
+        { name: 'caller', by: 'token', limits: '1000/1h' },
+        { name: 'all', by: 'global', algorithm: 'quota', limits: '1000/1h' },
+      ],
+      STORE_TIMEOUT_MS: 30_000,
+      ON_STORE_ERROR: 'closed',
+    },
+    1,
+    true,
+  )
+  onTestFinished(() => own.stop())
+  const url = own.urls[0] as URL
+  await (await fetch(url, { headers: { Authorization: 'Bearer warm' } })).text()
+  await own.record()
+  const count = 20
+  await own.withBusyObjects(async () => {
+    const sockets = await Promise.all(
+      Array.from({ length: count }, async (_, n) => {
+        const socket = connect(Number(url.port), url.hostname)
+        socket.on('error', () => {})
+        await once(socket, 'connect')
+        socket.write(`GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${n % 4}\r\n\r\n`)
+        return socket
+      }),
+    )
+    // Long enough for some of them to have been asked about, and to be seen to have gone.
+    await sleep(200)
+    for (const socket of sockets) socket.resetAndDestroy()
+    await sleep(300)
+  })
+  const ends = new Map<string, number[]>()
+  const openOnes = async () => {
+    for (const { key, call } of await own.record()) {
+      if (call[0] === 'reserve') ends.set(`${key} ${call[1].shared?.id}`, [])
+      if (call[0] === 'close') ends.get(`${key} ${call[1].id}`)?.push(call[1].permits)
+    }
+    return [...ends.values()].filter((permits) => permits.length === 0).length
+  }
+  await (await fetch(url, { headers: { Authorization: 'Bearer last' } })).text()
+  await expect.poll(openOnes).toBe(0)
+  expect([...ends.values()].every((permits) => permits.length === 1)).toBe(true)
+  // The one that was not broken off is kept by both of its objects.
+  const kept = [...ends.values()].filter(([permits]) => permits === 1).length
+  expect(kept).toBeGreaterThanOrEqual(2)
+  expect(kept).toBeLessThan(2 * count)
 })

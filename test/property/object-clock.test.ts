@@ -2,11 +2,12 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
+import { readClock } from '../../src/store/durable-object/limit-object.ts'
 import type { Reservation } from '../../src/store/durable-object/messages.ts'
-import { START_MS } from '../support/arbitraries.ts'
+import { anyRule, LONG, START_MS } from '../support/arbitraries.ts'
 import { MemoryRows } from '../support/object-network.ts'
 import { expectProperty } from '../support/property.ts'
-import { ruleOf } from '../support/rules.ts'
+import { EXACT_ALGORITHMS, ruleOf } from '../support/rules.ts'
 
 const PATIENCE_MS = 100
 const RULE = ruleOf('sliding-window', [{ limit: 2, windowMs: 3_600_000 }])
@@ -38,6 +39,32 @@ class Clocked {
     this.machine = new LimitMachine(this.rows)
   }
 }
+
+test.each(EXACT_ALGORITHMS)(
+  '%s: no window of the time that goes by holds more than its limit, though the clock only shows whole milliseconds',
+  async (name) => {
+    const anyGapUs = fc.oneof(fc.integer({ min: 0, max: 3_000 }), fc.integer({ min: 0, max: 300_000 }))
+    await expectProperty(
+      fc.asyncProperty(anyRule(name), fc.array(anyGapUs, LONG), async (rule, gapsUs) => {
+        const machine = new LimitMachine(new MemoryRows())
+        const admittedUs: number[] = []
+        let elapsedUs = START_MS * 1000
+        for (const gapUs of gapsUs) {
+          elapsedUs += gapUs
+          const shownUs = readClock(Math.floor(elapsedUs / 1000))
+          const vote = machine.reserve({ mode: 'all', permits: 1, rule }, shownUs)
+          if (vote?.charged === 1) admittedUs.push(elapsedUs)
+        }
+        for (const { limit, windowMs } of rule.tiers) {
+          admittedUs.forEach((atUs, n) => {
+            expect((admittedUs[n + limit] ?? Number.POSITIVE_INFINITY) - atUs).toBeGreaterThanOrEqual(windowMs * 1000)
+          })
+        }
+      }),
+      600,
+    )
+  },
+)
 
 test('nobody waits at an object for longer than its patience, but for a moment at each step back of its clock', async () => {
   const anyStep = fc.record({

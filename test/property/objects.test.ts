@@ -1,7 +1,12 @@
 import fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { Rule } from '../../src/limit/rule.ts'
+import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
+import type { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
+import type { Closing, ObjectVote, Reservation } from '../../src/store/durable-object/messages.ts'
+import { Negotiation, type To } from '../../src/store/durable-object/negotiation.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { StoreError } from '../../src/store/store.ts'
 import {
   anyBlocks,
   anyCounts,
@@ -15,7 +20,8 @@ import {
   MOST_RULES,
   START_MS,
 } from '../support/arbitraries.ts'
-import { ObjectScript } from '../support/object-network.ts'
+import { callContext } from '../support/call-context.ts'
+import { MemoryRows, machineOver, ObjectNetwork, ObjectScript } from '../support/object-network.ts'
 import { expectProperty } from '../support/property.ts'
 import { EVERY_ALGORITHM, EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
 
@@ -109,4 +115,302 @@ test('token-bucket: of a lease that is granted in part, what refills meanwhile i
   const { granted, usage } = await objects.decide(request, START_MS * 1000)
   // Five units would refill in the term of the lease.
   expect([granted, usage[0]?.[0]?.remaining]).toEqual([2, 3])
+})
+
+test('a decision that is given up leaves nothing, whatever of its ends has arrived, and one that stays leaves nothing open', async () => {
+  const anyUse = fc.array(fc.integer({ min: 0, max: 30 }), { minLength: MOST_RULES, maxLength: MOST_RULES })
+  const anyArrivals = fc.array(fc.integer({ min: 0, max: 2 }), { minLength: MOST_RULES, maxLength: MOST_RULES })
+  const request = fc.record({
+    mode: fc.constantFrom('all', 'partial', 'partial'),
+    permits: fc.integer({ min: 1, max: 20 }),
+  })
+  await expectProperty(
+    fc.asyncProperty(
+      MIXED,
+      request,
+      anyUse,
+      anyArrivals,
+      fc.boolean(),
+      async (rules, asked, used, arrivals, isGivenUp) => {
+        const nowUs = Math.ceil(START_MS) * 1000
+        const machines = rules.map(() => machineOver(new MemoryRows()))
+        const peek = () => machines.map((machine, index) => usageOf(machine, rules[index] as Rule, nowUs))
+        const close = ({ index, message }: To<Closing>) => machines[index]?.close(message, nowUs)
+        const own = rules.map((rule, slot) => ({ ...rule, slot }))
+        machines.forEach((machine, index) => {
+          const rule = { ...(own[index] as Rule), slot: 100 }
+          machine.reserve({ mode: 'partial', permits: used[index] || 1, rule }, nowUs)
+        })
+        const before = peek()
+        const negotiation = new Negotiation({ ...asked, rules: own }, 1, 0)
+        for (const { index, message } of negotiation.first()) {
+          negotiation.hear(index, machines[index]?.reserve(message, nowUs) as ObjectVote)
+        }
+        const { decision, givenBack, kept } = negotiation.conclude()
+        // Each may be lost, or come twice.
+        if (isGivenUp)
+          givenBack.forEach((closing, n) => {
+            for (let i = arrivals[n] ?? 0; i > 0; i--) close(closing)
+          })
+        else for (const closing of givenBack) close(closing)
+        for (const closing of isGivenUp ? negotiation.cancel() : kept) close(closing)
+        expect(machines.map(({ book }) => book.open.size)).toEqual(rules.map(() => 0))
+        if (isGivenUp) expect(peek()).toEqual(before)
+        else {
+          const left = peek().map((usage) => usage?.map(({ remaining }) => remaining))
+          expect(left).toEqual(decision.usage.map((usage) => usage.map(({ remaining }) => remaining)))
+        }
+      },
+    ),
+    600,
+  )
+})
+
+/** The objects of some rules, asked by one store. Counts what is sent to each, as `reserve <key>` or `close <key>`. */
+class Watched {
+  readonly network = new ObjectNetwork()
+  readonly sent = new Map<string, number>()
+  readonly background: Promise<unknown>[] = []
+  answered = 0
+  readonly #rules: readonly Rule[]
+
+  /** @param used units that each object has charged already */
+  constructor(rules: readonly Rule[], used: readonly number[]) {
+    this.#rules = rules
+    this.network.nowUs = Math.ceil(START_MS) * 1000
+    rules.forEach((rule, index) => {
+      const reservation = { mode: 'partial', permits: used[index] || 1, rule: { ...rule, slot: 1 } } as const
+      this.network.machine(rule.key).reserve(reservation, this.network.nowUs)
+    })
+  }
+
+  get usage(): unknown {
+    return this.#rules.map((rule) => usageOf(this.network.machine(rule.key), rule, this.network.nowUs))
+  }
+
+  /** @param onAnswer is called whenever one has come */
+  store(timeoutMs: number, onAnswer = () => {}): DurableObjectStore {
+    const count = async <T>(kind: string, key: string, call: Promise<T>): Promise<T> => {
+      this.sent.set(`${kind} ${key}`, (this.sent.get(`${kind} ${key}`) ?? 0) + 1)
+      const answer = await call
+      this.answered++
+      onAnswer()
+      return answer
+    }
+    const of = (key: string) => {
+      const object = this.network.of(key)
+      return {
+        ...object,
+        reserve: (reservation: Reservation) => count('reserve', key, object.reserve(reservation)),
+        close: (closing: Closing) => count('close', key, object.close(closing)),
+      }
+    }
+    return new DurableObjectStore({ objects: { of }, timeoutMs })
+  }
+}
+
+const ANSWERED = fc.array(fc.constantFrom(...EVERY_ALGORITHM.filter((name) => name !== 'concurrency')).chain(anyRule), {
+  minLength: 2,
+  maxLength: MOST_RULES,
+})
+
+test('a request whose client has gone is not decided, or given back in one message to each object', async () => {
+  const request = fc.record({ mode: fc.constantFrom('all', 'partial'), permits: fc.integer({ min: 1, max: 20 }) })
+  const anyUse = fc.array(fc.integer({ min: 0, max: 30 }), { minLength: MOST_RULES, maxLength: MOST_RULES })
+  await expectProperty(
+    fc.asyncProperty(ANSWERED, request, anyUse, fc.nat(2 * MOST_RULES), async (rules, asked, used, goesAfter) => {
+      const objects = new Watched(rules, used)
+      const { usage: before, background, sent } = objects
+      const context = { ...callContext(background), isClientGone: () => objects.answered >= goesAfter }
+      let isDecided = false
+      void objects
+        .store(60_000)
+        .decide(take(rules, asked), context)
+        .then(() => {
+          isDecided = true
+        })
+      for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate)
+      await Promise.all(background)
+      if (goesAfter === 0) expect(sent.size).toBe(0)
+      if (goesAfter <= rules.length) expect(isDecided).toBe(false)
+      if (isDecided) return
+      expect(objects.usage).toEqual(before)
+      // What is closed in part is closed twice.
+      if (asked.mode === 'all' || goesAfter <= rules.length)
+        expect([...sent.values()].every((count) => count === 1)).toBe(true)
+    }),
+    600,
+  )
+})
+
+test.each([1, 3])(
+  'a decision of %i objects that comes too late is given up, and not asked for again',
+  async (count) => {
+    vi.useFakeTimers({ toFake: ['Date'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const rules = Array.from({ length: count }, () => ruleOf('quota', [{ limit: 10, windowMs: 3_600_000 }]))
+    const objects = new Watched(rules, [])
+    // Everything stands still, the timer too, until all have answered.
+    const store = objects.store(500, () => vi.setSystemTime(Date.now() + 501))
+    await expect(store.decide(take(rules), callContext(objects.background))).rejects.toThrow(StoreError)
+    await Promise.allSettled(objects.background)
+    expect([...objects.sent.values()].every((sent) => sent === 1)).toBe(true)
+    const left = (objects.usage as ObjectVote['usage'][]).map((usage) => usage[0]?.remaining)
+    // What is charged by one object alone cannot be taken back.
+    expect(left).toEqual(rules.map(() => (count === 1 ? 8 : 9)))
+  },
+)
+
+function usageOf(machine: LimitMachine, rule: Rule, nowUs: number): ObjectVote['usage'] | undefined {
+  return machine.reserve({ mode: 'peek', permits: 1, rule }, nowUs)?.usage
+}
+
+/** One object that is asked for reservations in any order, and told their ends in any other. */
+class Contended {
+  readonly #rows = new MemoryRows()
+  readonly #open = new Map<number, number>()
+  readonly #rule: Rule
+  #machine = machineOver(this.#rows)
+  #id = 0
+  #elapsedMs = 0
+  /** Units that are to stay. */
+  kept = 0
+
+  constructor(rule: Rule) {
+    this.#rule = rule
+  }
+
+  get nowUs(): number {
+    return (Math.ceil(START_MS) + this.#elapsedMs) * 1000
+  }
+
+  get openIds(): readonly number[] {
+    return [...this.#open.keys()]
+  }
+
+  pass(ms: number): void {
+    this.#elapsedMs += ms
+  }
+
+  /** @returns permits that it has charged */
+  reserve(permits: number, cost: number, isShared: boolean, { mode = 'all', leaseMs = 0 } = {}): number {
+    const id = ++this.#id
+    const shared = { id, siblings: ['sibling'], hasNewcomers: false }
+    const rule = { ...this.#rule, cost, slot: id }
+    const asked = { mode: mode as 'all', permits, rule, ...(leaseMs > 0 && { leaseMs }), ...(isShared && { shared }) }
+    const vote = this.#machine.reserve(asked, this.nowUs)
+    const charged = vote?.charged ?? 0
+    if (charged > 0 && isShared) this.#open.set(id, charged)
+    else this.kept += charged * cost
+    return charged
+  }
+
+  /** @param isKept what share of the permits stays: all, half or none */
+  close(id: number, share: number, cost: number): void {
+    const permits = Math.floor((this.#open.get(id) ?? 0) * share)
+    this.#machine.close({ id, permits }, this.nowUs)
+    this.#open.delete(id)
+    this.kept += permits * cost
+  }
+
+  restart(): void {
+    this.#machine = machineOver(this.#rows)
+  }
+
+  get usage(): ObjectVote['usage'] | undefined {
+    return usageOf(this.#machine, this.#rule, this.nowUs)
+  }
+}
+
+const anyReservation = fc.record({
+  afterMs: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 40 })),
+  kind: fc.constantFrom('reserve', 'reserve', 'close', 'charge', 'restart'),
+  permits: fc.integer({ min: 1, max: 4 }),
+  which: fc.nat(),
+  share: fc.constantFrom(0, 0, 0.5, 1),
+})
+const anyReservations = fc.array(anyReservation, { minLength: 20, maxLength: 150, size: 'max' })
+
+describe.each(EVERY_ALGORITHM)('%s, of which an object remembers few steps', (name) => {
+  test('exactly what is kept stays charged, however much is reserved at once and whatever ends first', async () => {
+    // No window ends meanwhile, and less than a unit is refilled.
+    const rule = ruleOf(name, [{ limit: 600, windowMs: 30 * 86_400_000 }])
+    await expectProperty(
+      fc.asyncProperty(anyReservations, fc.integer({ min: 1, max: 3 }), async (steps, cost) => {
+        const object = new Contended(rule)
+        for (const { afterMs, kind, permits, which, share } of steps) {
+          object.pass(afterMs)
+          const { openIds } = object
+          if (kind === 'restart') object.restart()
+          else if (kind !== 'close') object.reserve(permits, cost, kind === 'reserve')
+          else if (openIds.length > 0) object.close(openIds[which % openIds.length] as number, share, cost)
+        }
+        for (const id of object.openIds) object.close(id, 0, cost)
+        expect(object.usage?.[0]?.remaining).toBe(600 - object.kept)
+      }),
+      60,
+    )
+  })
+
+  // A quota's window may have begun with what was then taken back: it ends when it would have ended.
+  test.skipIf(name === 'quota')('what is taken back leaves nothing, in any window and at any rate', async () => {
+    await expectProperty(
+      fc.asyncProperty(anyRule(name), anyReservations, async (rule, steps) => {
+        const [object, other] = [new Contended(rule), new Contended(rule)]
+        for (const { afterMs, kind, permits, which } of steps) {
+          for (const one of [object, other]) one.pass(afterMs)
+          const { openIds } = object
+          if (kind === 'restart') object.restart()
+          else if (kind === 'close') {
+            if (openIds.length > 0) object.close(openIds[which % openIds.length] as number, 0, 1)
+          } else if (object.reserve(permits, 1, kind === 'reserve') > 0 && kind === 'charge') {
+            expect(other.reserve(permits, 1, false)).toBe(permits)
+          }
+        }
+        for (const id of object.openIds) object.close(id, 0, 1)
+        expect(object.usage).toEqual(other.usage)
+      }),
+      60,
+    )
+  })
+
+  test.skipIf(name === 'quota')('what is taken back gives no more than it took, also of leases', async () => {
+    const anyLease = fc.record({ leaseMs: fc.constantFrom(0, 0, 0, 30) })
+    const anySteps = fc.array(fc.tuple(anyReservation, anyLease), { minLength: 20, maxLength: 150, size: 'max' })
+    await expectProperty(
+      fc.asyncProperty(anyRule(name), anySteps, async (rule, steps) => {
+        const [object, other] = [new Contended(rule), new Contended(rule)]
+        for (const [{ afterMs, kind, permits, which }, lease] of steps) {
+          for (const one of [object, other]) one.pass(afterMs)
+          const { openIds } = object
+          if (kind === 'restart') object.restart()
+          else if (kind === 'close') {
+            if (openIds.length > 0) object.close(openIds[which % openIds.length] as number, 0, 1)
+          } else if (object.reserve(permits, 1, kind === 'reserve', lease) > 0 && kind === 'charge') {
+            other.reserve(permits, 1, false, { ...lease, mode: 'charge' })
+          }
+        }
+        for (const id of object.openIds) object.close(id, 0, 1)
+        const left = [object, other].map(({ usage }) => usage?.[0]?.remaining ?? 0) as [number, number]
+        // What a lease gives up is rounded to units, of the lack that it finds.
+        expect(left[0]).toBeLessThanOrEqual(left[1] + (name === 'token-bucket' ? 1 : 0))
+      }),
+      200,
+    )
+  })
+
+  test.each([4, 65, 128, 500])('%i reservations that are given up leave nothing', (count) => {
+    for (const isOldestFirst of [true, false]) {
+      const object = new Contended(ruleOf(name, [{ limit: 600, windowMs: 3_600_000 }], { cost: 1 }))
+      const before = object.usage
+      for (let n = 0; n < count; n++) {
+        object.pass(1)
+        object.reserve(1, 1, true)
+      }
+      for (const id of isOldestFirst ? object.openIds : object.openIds.toReversed()) object.close(id, 0, 1)
+      expect(object.usage?.[0]?.remaining).toBe(600)
+      // The window of the clock has gone on.
+      if (name !== 'fixed-window') expect(object.usage).toEqual(before)
+    }
+  })
 })

@@ -32,6 +32,14 @@ export class MemoryRows implements Rows {
   }
 }
 
+/** Steps that an object remembers at most: so few that what is open is overtaken by more. */
+export const FEW_STEPS = 3
+
+/** What remembers so little. */
+export function machineOver(rows: Rows, mostSteps = FEW_STEPS): LimitMachine {
+  return new LimitMachine(rows, undefined, mostSteps)
+}
+
 /** Objects in this process, at a time of the test's choosing. */
 export class ObjectNetwork implements RemoteObjects {
   nowUs = 0
@@ -80,7 +88,7 @@ export class ObjectNetwork implements RemoteObjects {
   machine(key: string): LimitMachine {
     let machine = this.#machines.get(key)
     if (!machine) {
-      machine = new LimitMachine(this.rows(key))
+      machine = machineOver(this.rows(key))
       this.#machines.set(key, machine)
     }
     return machine

@@ -27,6 +27,8 @@ export interface ObjectSite {
   record(): Promise<readonly Recorded[]>
   /** No object answers while this runs. */
   withoutObjects(work: () => Promise<void>): Promise<void>
+  /** What objects are asked while this runs they do after it; only if what they do is recorded. */
+  withBusyObjects(work: () => Promise<void>): Promise<void>
   /** Ends every object at once, with whatever it is doing, as a crash of its machine would. @returns how many */
   abort(): Promise<number>
   stop(): Promise<void>
@@ -38,6 +40,7 @@ import { LimitObject as Base } from './worker.js'
 const keys = new Set()
 let record = []
 let isAway = false
+let isBusy = false
 export class LimitObject extends Base {
   constructor(state, env) {
     super(state, env)
@@ -49,6 +52,7 @@ export class LimitObject extends Base {
     if (new URL(request.url).pathname === '/abort') this.state.abort('aborted by the test')
     if (isAway) return new Response(null, { status: 503 })
     if (!this.env.RECORDS) return super.fetch(request)
+    while (isBusy) await scheduler.wait(5)
     const call = await request.clone().json()
     const response = await super.fetch(request)
     record.push({ key: this.state.id.name, call, answer: await response.clone().json() })
@@ -74,6 +78,7 @@ export default {
         return Response.json([...keys])
       default:
         isAway = pathname === '/away'
+        isBusy = pathname === '/busy'
         return Response.json(null)
     }
   },
@@ -139,6 +144,11 @@ export async function startObjectSite(
     names: async () => (await ask('/names')) as readonly string[],
     async withoutObjects(work) {
       await ask('/away')
+      await work()
+      await ask('/back')
+    },
+    async withBusyObjects(work) {
+      await ask('/busy')
       await work()
       await ask('/back')
     },

@@ -8,7 +8,7 @@ import { DurableObjectStore } from '../../src/store/durable-object/durable-objec
 import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
 import { objectsOf } from '../../src/store/durable-object/objects-of.ts'
 import { SqlRows } from '../../src/store/durable-object/sql-rows.ts'
-import { EVERY_ALGORITHM, ruleOf, take } from '../support/rules.ts'
+import { EVERY_ALGORITHM, EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
 
 const namespace = env.LIMITS
 const objects = objectsOf(namespace)
@@ -74,6 +74,17 @@ test.each(EVERY_ALGORITHM)('what %s has charged outlives an eviction and a crash
   expect(await left(rule)).toBe(6)
   expect(await left(beside)).toBe(9)
 })
+
+test.each(EXACT_ALGORITHMS)(
+  'what %s admits is dated at the end of the millisecond that the clock shows',
+  async (name) => {
+    const windowMs = 3_600_000
+    const rule = ruleOf(name, [{ limit: 2, windowMs }])
+    const charged = await store.decide(take([rule]))
+    const looked = await store.decide(take([rule], { mode: 'peek' }))
+    expect(looked.nowMs + (looked.usage[0]?.[0]?.resetMs ?? 0) - windowMs).toBe(charged.nowMs + 1)
+  },
+)
 
 test('an alarm deletes what has run out, and nothing stays', async () => {
   const rule = ruleOf('token-bucket', [{ limit: 1, windowMs: 1 }])

@@ -59,7 +59,7 @@ function refilledIn(leaseMs: number, lack: number, { limit, windowUs }: TokenBuc
 }
 
 /** Puts off the moment when the bucket is full, or brings it nearer, by units times the window in µs. */
-function putOff(
+export function putOff(
   bucket: TokenBucketState,
   owed: number,
   nowUs: number,

@@ -4,6 +4,7 @@ import { emptyLog, type SlidingWindowState } from '../../limit/algorithms/slidin
 import { addEntries, type Entries, entriesOf, type LogLayout } from './log-layout.ts'
 import { type Kept, NOTHING, type Replay, type Step } from './replay.ts'
 import { DECISIONS, HEAD, LOG, type Rows, SLOTS } from './rows.ts'
+import type { Undo } from './undo.ts'
 
 /** Older decisions that one row holds. */
 const CHUNK = 128
@@ -46,6 +47,8 @@ export interface Open {
   isGranted: boolean
   /** They had still granted it when every message had had time to arrive. */
   isCertain: boolean
+  /** There if its step is no longer remembered. */
+  undo?: Undo
 }
 
 export interface Decided {

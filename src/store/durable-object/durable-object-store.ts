@@ -48,17 +48,32 @@ export class DurableObjectStore implements Store {
 
   async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
     const { rules } = request
+    const isAbandoned = () => context?.isClientGone?.() === true && isForItsResponse(request)
+    if (isAbandoned()) return forNobody()
     const negotiation = new Negotiation(request, randomNumber(), this.#patienceMs)
     const deadline = { hasPassed: false }
-    const work = this.#negotiate(negotiation, rules, deadline)
-    let conclusion: Conclusion | typeof TOO_LATE
+    const startedMs = Date.now()
+    const work = this.#negotiate(negotiation, rules, deadline, isAbandoned)
+    // If the client goes away, the platform would end it before it gives back what it has reserved.
+    if (!negotiation.isFinal) context?.waitUntil(work.catch(() => {}))
+    let conclusion: Conclusion | typeof TOO_LATE | undefined
     try {
       conclusion = await (context?.deadlines ?? Deadlines.ofOne()).within(this.#timeoutMs, work)
-      if (conclusion === TOO_LATE) throw new StoreError('a Durable Object did not answer within the deadline')
+      // Where much is queued, answers may come before the timer: asking for others would take as long again.
+      const isLate = Date.now() - startedMs > this.#timeoutMs && isForItsResponse(request)
+      if (conclusion === TOO_LATE || (isLate && conclusion?.decision.granted !== 0)) {
+        throw new StoreError('a Durable Object did not answer within the deadline')
+      }
     } catch (error) {
       deadline.hasPassed = true
       this.#goOn(this.#closeAll(negotiation.cancel(), rules), context)
+      if (isAbandoned()) return forNobody()
       throw error
+    }
+    if (!conclusion || isAbandoned()) {
+      const cancels = conclusion ? conclusion.kept.map(toCancel) : negotiation.cancel()
+      this.#goOn(this.#closeAll(cancels, rules), context)
+      return forNobody()
     }
     const { decision, kept, votedAtMs } = conclusion
     if (kept.length > 0) this.#goOn(this.#closeAll(kept, rules), context)
@@ -99,12 +114,22 @@ export class DurableObjectStore implements Store {
     await this.#within(this.#objects.of(PING_KEY).correct([]))
   }
 
-  /** @throws {StoreError} what was reserved must then be cancelled */
-  async #negotiate(negotiation: Negotiation, rules: readonly Rule[], deadline: Deadline): Promise<Conclusion> {
+  /**
+   * @returns undefined if nobody waits for it any more. What was reserved must then be cancelled
+   * @throws {StoreError} so must it then
+   */
+  async #negotiate(
+    negotiation: Negotiation,
+    rules: readonly Rule[],
+    deadline: Deadline,
+    isAbandoned: () => boolean,
+  ): Promise<Conclusion | undefined> {
     await this.#reserve(negotiation, negotiation.first(), rules, deadline)
+    if (isAbandoned()) return undefined
     const second = negotiation.second()
     if (second.length > 0) await this.#reserve(negotiation, second, rules, deadline)
     if (negotiation.isVoid) throw new StoreError('the decision took so long that it was given up')
+    if (isAbandoned()) return undefined
     const conclusion = negotiation.conclude()
     const { givenBack, awaited } = conclusion
     // What this caller gives back must be free when it asks again.
@@ -178,6 +203,23 @@ export class DurableObjectStore implements Store {
       this.#chargedAtMs.delete(oldest)
     }
   }
+}
+
+/**
+ * Whether a decision matters to nobody once its client has gone away. What is taken in advance is for others too, what has
+ * failed must count, and a slot must become known, so that it can be given back.
+ */
+function isForItsResponse({ mode, leaseMs = 0, rules }: DecisionRequest): boolean {
+  return (mode === 'all' || mode === 'partial') && leaseMs === 0 && rules.every(({ slot }) => slot === undefined)
+}
+
+function toCancel({ index, message: { id } }: To<Closing>): To<Closing> {
+  return { index, message: { id, permits: 0 } }
+}
+
+/** Nothing follows from it: the platform has ended the request, or is about to. */
+function forNobody(): Promise<never> {
+  return new Promise(() => {})
 }
 
 /** What an object throws may repeat what it was asked. */

@@ -7,8 +7,9 @@ import type { Rule } from '../../limit/rule.ts'
 import { type Book, forgetDecisions, type Open, readBook, writeBook } from './book.ts'
 import { layOut, takeOff } from './log-layout.ts'
 import type { Closing, Correction, ObjectVote, Reservation, Shared } from './messages.ts'
-import { apply, compact, keep, NOTHING, type Step, stateAt } from './replay.ts'
+import { apply, compact, type Kept, keep, MOST_STEPS, NOTHING, type Step, stateAt } from './replay.ts'
 import type { Rows } from './rows.ts'
+import { takeOffBase } from './undo.ts'
 import { type Answer, WaitingLine } from './waiting-line.ts'
 
 /** After this, what nobody has closed is asked about at the siblings. */
@@ -37,6 +38,7 @@ const MOST_OPEN = 1_000
 export class LimitMachine {
   readonly #rows: Rows
   readonly #book: Book
+  readonly #mostSteps: number
   /** In memory only: what waits ends with the object. */
   readonly #line = new WaitingLine()
   /** What the clock has shown last, or must show by now, in microseconds. */
@@ -44,10 +46,14 @@ export class LimitMachine {
   /** Whether something may be given back, or stay, that was not certain when those who wait were asked last. */
   #isStirred = false
 
-  /** @param book what was read from these rows, and has changed since */
-  constructor(rows: Rows, book = readBook(rows)) {
+  /**
+   * @param book what was read from these rows, and has changed since
+   * @param mostSteps that are remembered, so that a charge can be taken back as if it had never been
+   */
+  constructor(rows: Rows, book = readBook(rows), mostSteps = MOST_STEPS) {
     this.#rows = rows
     this.#book = book
+    this.#mostSteps = mostSteps
     this.#readUs = book.clockUs
   }
 
@@ -124,7 +130,7 @@ export class LimitMachine {
   }
 
   /** @returns whether what was reserved stands, as far as is known here */
-  close({ id, permits }: Closing, readUs: number): boolean {
+  close({ id, permits, isProvisional }: Closing, readUs: number): boolean {
     this.#isStirred = true
     const nowMs = Math.floor(this.#clock(readUs) / 1000)
     const open = this.#book.open.get(id)
@@ -135,10 +141,12 @@ export class LimitMachine {
       return (decided?.permits ?? 0) > 0
     }
     if (permits < open.permits) this.#takeBack(id, open, permits, nowMs)
-    if (permits > 0) this.#trim(open.rule, nowMs)
     // Of a newcomer, the end is told twice: the decider may still wait for another object to which it is new.
-    if (permits > 0 && open.isNew) this.#book.open.set(id, { ...open, permits, isNew: false })
-    else this.#book.open.delete(id)
+    if (permits > 0 && (isProvisional || open.isNew)) this.#book.open.set(id, { ...open, permits, isNew: false })
+    else {
+      if (permits > 0) this.#trim(open.rule, nowMs)
+      this.#book.open.delete(id)
+    }
     this.#compact()
     // That it is kept need not be written: it would be asked about once more, at worst. A newcomer's charge would lapse.
     if (permits === 0) this.#remember(id, 0, nowMs)
@@ -404,20 +412,26 @@ export class LimitMachine {
     const book = this.#book
     const { replay } = book
     if (step.id !== 0 || book.open.size > 0) {
-      if (replay.steps.length === 0) replay.base = book.kept
+      replay.base = this.#base
       replay.steps.push(step)
     }
     book.kept = apply(book.kept, step)
   }
 
+  /** What the steps have led from. Without any, it is not written. */
+  get #base(): Kept {
+    const { kept, replay } = this.#book
+    return replay.steps.length > 0 ? replay.base : kept
+  }
+
   #compact(): void {
-    compact(this.#book.replay, (id) => this.#book.open.has(id))
+    compact(this.#book.replay, this.#book.open, this.#mostSteps)
   }
 
   /** @param permits those that stay charged */
   #takeBack(id: number, open: Open, permits: number, nowMs: number): void {
     const book = this.#book
-    const { isLog, holdsSlots, twin } = ALGORITHMS[book.algorithm as AlgorithmName]
+    const { isLog, holdsSlots } = ALGORITHMS[book.algorithm as AlgorithmName]
     const units = (open.permits - permits) * open.cost
     if (isLog) this.#takeOffLog(open.dateMs, units, nowMs)
     else if (holdsSlots) takeOffSlots(this.#stateAt(nowMs) as ConcurrencyState | undefined, open.slot, units)
@@ -425,16 +439,9 @@ export class LimitMachine {
       const { replay } = book
       const index = replay.steps.findIndex((step) => step.id === id)
       const step = replay.steps[index]
-      if (step) {
-        replay.steps[index] = { ...step, units: step.units - units }
-        book.kept = replay.steps.reduce(apply, replay.base)
-      } else {
-        const state = this.#stateAt(nowMs)
-        const { rule } = open
-        const settled =
-          state === undefined ? undefined : twin.settle?.(state, rule as Rule, nowMs * 1000, open.atMs, -units)
-        if (settled) book.kept = keep(settled, book.kept, nowMs)
-      }
+      if (step) replay.steps[index] = { ...step, units: step.units - units }
+      else replay.base = takeOffBase(this.#base, open, units, book.open.values())
+      book.kept = replay.steps.reduce(apply, replay.base)
     }
   }
 

@@ -34,6 +34,14 @@ const SWEEP_EVERY_MS = 600_000
 const ASK_AGAIN_MS = 1_000
 
 /**
+ * @param nowMs what the clock shows, which is whole milliseconds
+ * @returns the latest that it may be by then, in microseconds: a date is thus rounded up, and leaves no window early
+ */
+export function readClock(nowMs = Date.now()): number {
+  return nowMs * 1000 + 999
+}
+
+/**
  * Holds the state of one key, as a Durable Object; or, under a name that no key has, what all isolates share otherwise:
  * see `tables/`. Each call runs from its begin to its end without another, and what it
  * has written is on disk before its answer leaves.
@@ -114,7 +122,7 @@ export class LimitObject {
     const machine = this.#machine ?? this.#open(this.#openMachine)
     let result: T
     try {
-      const nowUs = Date.now() * 1000
+      const nowUs = readClock()
       result = change(machine, nowUs)
       this.#answerWaiting(machine, nowUs)
     } catch (error) {
@@ -161,9 +169,10 @@ export class LimitObject {
       this.#answerTimer = undefined
       return
     }
-    const dueMs = Math.max(nowUs / 1000 + 1, waitsUntilMs)
-    const wake = () => void this.#change((woken) => woken === machine && woken.reach(dueMs * 1000)).catch(() => {})
-    this.#answerTimer = setTimeout(wake, dueMs - nowUs / 1000)
+    const nowMs = Math.floor(nowUs / 1000)
+    const dueMs = Math.max(nowMs + 1, waitsUntilMs)
+    const wake = () => void this.#change((woken) => woken === machine && woken.reach(readClock(dueMs))).catch(() => {})
+    this.#answerTimer = setTimeout(wake, dueMs - nowMs)
   }
 
   #open(openMachine: OpenMachine): LimitMachine {
@@ -182,7 +191,7 @@ export class LimitObject {
       const nowMs = Date.now()
       const dueMs = Math.max(nowMs + ASK_AGAIN_MS, asksAtMs)
       const ask = () => {
-        machine.reach(dueMs * 1000)
+        machine.reach(readClock(dueMs))
         this.#ask(machine).catch((error: unknown) => {
           if (this.#machine === machine) this.#fail(error)
         })
@@ -200,12 +209,12 @@ export class LimitObject {
       if (this.#machine !== machine) return
       const isVoid = answers.some((answer) => answer.status === 'fulfilled' && !answer.value)
       const areGranted = answers.every((answer) => answer.status === 'fulfilled' && answer.value)
-      if (isVoid || areGranted) machine.learn(id, areGranted, Date.now() * 1000)
+      if (isVoid || areGranted) machine.learn(id, areGranted, readClock())
     }
-    await Promise.all(machine.overdue(Date.now() * 1000).map(ask))
+    await Promise.all(machine.overdue(readClock()).map(ask))
     if (this.#machine !== machine) return
     this.#timer = undefined
-    this.#answerWaiting(machine, Date.now() * 1000)
+    this.#answerWaiting(machine, readClock())
     this.#askLater(machine)
   }
 }

@@ -45,6 +45,8 @@ export interface Closing {
   readonly id: number
   /** Permits that stay charged; 0 cancels. */
   readonly permits: number
+  /** What stays of it may still be cancelled: another end follows. */
+  readonly isProvisional?: true
 }
 
 /** Changes what was charged, or what is held. */

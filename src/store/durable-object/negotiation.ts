@@ -65,7 +65,7 @@ export class Negotiation {
 
   /** To every object that was, or may have been, asked: it is as if this decision had never been. */
   cancel(): To<Closing>[] {
-    if (this.#isFinal) return []
+    if (this.isFinal) return []
     return this.#request.rules.flatMap(({ counts }, index) => {
       const vote = this.#votes.get(index)
       const isAsked = vote ? vote.charged > 0 : counts !== 'identities' || this.#hasNewcomer
@@ -88,12 +88,16 @@ export class Negotiation {
       const permits = granted <= vote.chargeable ? granted : 0
       if (vote.charged === 0) return
       if (permits > 0) subtract(vote.usage, permits * cost + vote.forfeited)
-      if (this.#isFinal) return
+      if (this.isFinal) return
       const closing = { index, message: { id: this.#id, permits } }
       if (permits > 0 && vote.isNew && this.#precedesNewcomers(index)) {
         awaited.push(closing)
         kept.push(closing)
-      } else (permits < vote.charged ? givenBack : kept).push(closing)
+      } else if (permits === 0) givenBack.push(closing)
+      else {
+        if (permits < vote.charged) givenBack.push({ index, message: { ...closing.message, isProvisional: true } })
+        kept.push(closing)
+      }
     })
     const isProvisional = rules.some(({ enforced }, index) => {
       const vote = this.#votes.get(index)
@@ -111,7 +115,7 @@ export class Negotiation {
   }
 
   /** Whether nothing that is charged can be taken back. */
-  get #isFinal(): boolean {
+  get isFinal(): boolean {
     const { mode, rules } = this.#request
     return rules.length === 1 || mode === 'charge' || mode === 'peek'
   }
@@ -142,7 +146,7 @@ export class Negotiation {
       if (!isAsked(rule, index)) return []
       const patienceMs = this.#patienceMs
       const asked = { mode, permits, rule, patienceMs, ...(leaseMs !== undefined && { leaseMs }) }
-      if (this.#isFinal) return [{ index, message: asked }]
+      if (this.isFinal) return [{ index, message: asked }]
       const siblings = rules.filter((other, place) => place !== index && isKeptInMind(other)).map(({ key }) => key)
       const hasNewcomers = this.#precedesNewcomers(index)
       return [{ index, message: { ...asked, shared: { id: this.#id, siblings, hasNewcomers } } }]

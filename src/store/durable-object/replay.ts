@@ -1,6 +1,8 @@
 import type { Commit, Penalty } from '../../limit/algorithm.ts'
 import { ALGORITHMS } from '../../limit/algorithm-table.ts'
 import type { Rule } from '../../limit/rule.ts'
+import type { Open } from './book.ts'
+import { recordUndo } from './undo.ts'
 
 /** A state, and until when it lives. */
 export interface Kept {
@@ -31,8 +33,8 @@ export interface Step {
   readonly penalty?: Penalty
 }
 
-/** Steps that are remembered at most: what is taken back after more of them is given back as a settled charge is. */
-const MOST_STEPS = 64
+/** Steps that are remembered at most. What is open longer is taken back by what its charge has left in the base. */
+export const MOST_STEPS = 64
 
 export const NOTHING: Kept = { state: undefined, expiresAtMs: 0 }
 
@@ -58,10 +60,14 @@ export function apply(kept: Kept, { nowUs, units, leaseMs, rule, chargedAtMs, pe
   return settled ? keep(settled, kept, nowMs) : kept
 }
 
-/** Forgets the steps that nothing can take back any more. */
-export function compact(replay: Replay, isOpen: (id: number) => boolean): void {
-  const last = replay.steps.findLastIndex(({ id }) => isOpen(id))
-  const first = replay.steps.findIndex(({ id }) => isOpen(id))
-  const gone = last < 0 ? replay.steps.length : Math.max(first, replay.steps.length - MOST_STEPS)
-  for (const step of replay.steps.splice(0, gone)) replay.base = apply(replay.base, step)
+/** Forgets the steps that nothing can take back any more, and of the others the oldest beyond so many. */
+export function compact(replay: Replay, opens: ReadonlyMap<number, Open>, mostSteps: number): void {
+  const { steps } = replay
+  const first = steps.findIndex(({ id }) => opens.has(id))
+  const gone = first < 0 ? steps.length : Math.max(first, steps.length - mostSteps)
+  for (const step of steps.splice(0, gone)) {
+    const before = replay.base
+    replay.base = apply(before, step)
+    recordUndo(before, step, replay.base, opens)
+  }
 }

@@ -1,5 +1,6 @@
 import { deepStrictEqual } from 'node:assert/strict'
 import { deserialize, serialize } from 'node:v8'
+import { tellsNewIdentities } from '../../../src/limit/decide.ts'
 import type { Rule } from '../../../src/limit/rule.ts'
 import type { Book } from '../../../src/store/durable-object/book.ts'
 import { LimitMachine } from '../../../src/store/durable-object/limit-machine.ts'
@@ -81,6 +82,9 @@ interface Stored {
   readonly mayCrash: boolean
 }
 
+/** Steps that an object remembers: fewer than there are deciders, so that some overtake what may be taken back. */
+const MOST_STEPS = 1
+
 /** Nobody is refused by the clock alone: that a wait is over is a call of its own, at any moment. */
 export const PATIENCE_MS = 1e12
 
@@ -123,7 +127,7 @@ export class ObjectCode {
   /** @returns the number of one that was never asked */
   fresh(mayCrash: boolean): number {
     const rows = new PlainRows([])
-    return this.#numberOf(rows, new LimitMachine(rows), mayCrash)
+    return this.#numberOf(rows, machineOf(rows), mayCrash)
   }
 
   /** Tells what is sent in a call. */
@@ -212,7 +216,7 @@ export class ObjectCode {
     const nowUs = this.#ticksUs[tick] as number
     if (kind === 'crash') {
       const released = waiting.map((reservation) => ({ decider: deciderOf(reservation) }))
-      return { state: this.#numberOf(rows, new LimitMachine(rows), mayCrash), released }
+      return { state: this.#numberOf(rows, machineOf(rows), mayCrash), released }
     }
     const machine = this.#machine(rows, book, waiting)
     const told = this.#tell(machine, kind, decider, nowUs)
@@ -273,7 +277,7 @@ export class ObjectCode {
   }
 
   #machine(rows: Rows, book: Book, waiting: readonly Reservation[]): LimitMachine {
-    const machine = new LimitMachine(rows, book)
+    const machine = machineOf(rows, book)
     // They find what they found before: nothing has happened since.
     for (const reservation of waiting) machine.reserve(reservation, Math.max(this.#startUs, book.clockUs))
     return machine
@@ -302,7 +306,7 @@ export class ObjectCode {
     const { book, waiting } = machine
     const normal = {
       memory: this.#knowledge(book),
-      ...(mayCrash && { written: this.#knowledge(new LimitMachine(rows).book) }),
+      ...(mayCrash && { written: this.#knowledge(machineOf(rows).book) }),
       waiting: waiting.map((reservation) => [deciderOf(reservation), this.#askingOf(reservation)] as const),
     }
     const number = this.#normals.numberOf(normal)
@@ -315,7 +319,7 @@ export class ObjectCode {
   #knowledge(book: Book): Knowledge {
     const tickOf = (ms: number) => this.#ticksUs.indexOf(ms * 1000)
     // A copy, because a look may change how a state is kept.
-    const machine = new LimitMachine(new PlainRows([]), structuredClone(book))
+    const machine = machineOf(new PlainRows([]), structuredClone(book))
     const vote = machine.reserve({ mode: 'peek', permits: 1, rule: this.#rule }, this.#startUs) as ObjectVote
     const open = [...book.open].map(([id, { atMs, permits, isNew, isGranted, isCertain }]) => {
       return [id - 1, tickOf(atMs), permits, (isNew ? 1 : 0) + (isGranted ? 2 : 0) + (isCertain ? 4 : 0)] as const
@@ -324,7 +328,8 @@ export class ObjectCode {
     return {
       clock: tickOf(book.clockUs / 1000),
       used: (this.#rule.tiers[0]?.limit ?? 0) - (vote.usage[0]?.remaining ?? 0),
-      isMissing: book.kept.state === undefined,
+      // A bucket that is full is as good as none.
+      isMissing: tellsNewIdentities(this.#rule) && book.kept.state === undefined,
       open: open.toSorted(byDecider),
       decided: decided.toSorted(byDecider),
     }
@@ -353,6 +358,10 @@ class PlainRows implements Rows {
   delete(kind: number, n: number): void {
     this.rows.delete(`${kind} ${n}`)
   }
+}
+
+function machineOf(rows: Rows, book?: Book): LimitMachine {
+  return new LimitMachine(rows, book, MOST_STEPS)
 }
 
 function plain({ fitting, chargeable, charged, isNew, isVoid }: ObjectVote): PlainVote {
