@@ -89,15 +89,13 @@ export function defaultPolicy(tiers: readonly Tier[], defaults: PolicyDefaults):
 export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults): Policy {
   const { name, algorithm, by = defaults.by, match, priority, counts } = table
   const { names } = defaults
-  const fail = (key: keyof PolicyTable, expected: string): never => {
-    throw new ConfigError(names.policies, expected, table[key], [index, key])
+  const fail: Fail = (key, expected, value = table[key]) => {
+    throw new ConfigError(names.policies, expected, value, [index, key])
   }
   // MODE=shadow refuses nothing, whatever a policy says of itself.
   const enforced = !defaults.isShadow && table.mode !== 'shadow'
   const hidden = by?.find((source) => source.kind === 'header' && !defaults.isPassed(source.name))
-  if (hidden?.kind === 'header') {
-    throw new ConfigError(names.policies, PASSED_EXPECTED, `header:${hidden.name}`, [index, 'by'])
-  }
+  if (hidden?.kind === 'header') fail('by', PASSED_EXPECTED, `header:${hidden.name}`)
   const plans = plansOf(table, fail, (plan, expected) => {
     throw new ConfigError(names.policies, expected, plan[1], [index, 'limits', plan[0]])
   })
@@ -151,7 +149,7 @@ function missingFor(by: readonly Source[], { missing, missingInBody }: PolicyDef
   return by.some(isInBody) ? missingInBody : missing
 }
 
-type Fail = (key: keyof PolicyTable, expected: string) => never
+type Fail = (key: keyof PolicyTable, expected: string, value?: unknown) => never
 
 type FailPlan = (plan: readonly [name: string, limits: string], expected: string) => never
 
@@ -203,7 +201,7 @@ function costOf({ cost = 1, max_cost }: PolicyTable, isPassed: IsPassed, fail: F
     if (max_cost !== undefined) fail('max_cost', 'cost = "header:<name>" with it')
     return { kind: 'fixed', units: cost }
   }
-  if (!isPassed(cost.header)) fail('cost', PASSED_EXPECTED)
+  if (!isPassed(cost.header)) fail('cost', PASSED_EXPECTED, `header:${cost.header}`)
   return {
     kind: 'header',
     name: cost.header,

@@ -129,8 +129,8 @@ describe.each(CONNECTIONS)('over %s', (kind, where) => {
     const { tiers, leftOut } = JSON.parse(stdout)
     expect(leftOut).toEqual([
       { policy: 'login', why: 'it counts this caller by address: name it with --ip' },
-      { policy: 'key', why: 'the caller lacks what it counts by, and missing = "skip"' },
-      { policy: 'ban', why: 'the caller lacks what it counts by, and missing = "skip"' },
+      { policy: 'key', why: 'it counts by header:x-api-key: name it with --header' },
+      { policy: 'ban', why: 'it counts by cookie:sid: name it with --cookie' },
     ])
     const digest = tiers[0].key.slice(-23, -1)
     const again = JSON.parse((await run(['usage', '--digest', digest, '--json', ...where])).stdout)

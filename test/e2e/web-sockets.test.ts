@@ -227,7 +227,9 @@ test('a client that sends much to an upstream that reads nothing is closed', { t
   server.terminate()
 })
 
-test('many clients that read nothing hold no more than an isolate has, and those that read go on', async () => {
+test('many clients that read nothing hold no more than an isolate has, and those that read go on', {
+  tags: ['slow'],
+}, async () => {
   const startedMs = performance.now()
   const reader = await join('/slot')
   const joined: Joined[] = []
@@ -329,7 +331,7 @@ describe('a WebSocket with a slot whose caller', () => {
     client.terminate()
   })
 
-  test('has a token that expires ends with 1008', async () => {
+  test('has a token that expires ends with 1008', { tags: ['slow'] }, async () => {
     // Six seconds from now: a token counts for 30 seconds longer, for clocks that differ.
     const exp = Math.floor(Date.now() / 1_000) - 24
     const token = await signToken({ sub: 'alice', exp }, JWT)

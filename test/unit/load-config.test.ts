@@ -349,7 +349,7 @@ test.each<[string, Environment]>([
     { UPSTREAM_URL, FORWARD_HEADERS: `X-IP, ${name}` },
   ]),
   [
-    `POLICIES[0].cost: expected ${PASSED}, got "header:X-Forwarded-Cost"`,
+    `POLICIES[0].cost: expected ${PASSED}, got "header:x-forwarded-cost"`,
     withPolicy({ ...A, cost: 'header:X-Forwarded-Cost', max_cost: 2 }),
   ],
   [`POLICIES[0].match: expected ${PATTERNS}, got "login"`, withPolicy({ ...A, match: 'login' })],

@@ -110,17 +110,18 @@ async function whyNot(
 ): Promise<Omit<LeftOut, 'policy'> | undefined> {
   if (isByRoute(policy) && route === undefined && caller.route === undefined)
     return { why: 'it counts by path', needs: 'route' }
-  if (caller.ip === undefined) {
-    const unsaid = policy.by.find((source) => isCallerKind(source.kind) && !isSaid(caller, source))
-    if (unsaid?.kind === 'claim' || (unsaid && unsaid.kind !== 'ip' && policy.missing.kind === 'ip')) {
-      const orAddress = policy.missing.kind === 'ip' ? ', or by address without it' : ''
-      return { why: `it counts by ${nameOfSource(unsaid)}${orAddress}`, needs: unsaid.kind as CallerKind }
-    }
+  const unsaid = policy.by.find((source) => isCallerKind(source.kind) && !isSaid(caller, source))
+  const namesUnsaid = unsaid && { why: `it counts by ${nameOfSource(unsaid)}`, needs: unsaid.kind as CallerKind }
+  if (namesUnsaid && caller.ip === undefined) {
+    if (unsaid.kind === 'claim' && policy.missing.kind !== 'ip') return namesUnsaid
+    if (unsaid.kind !== 'ip' && policy.missing.kind === 'ip')
+      return { ...namesUnsaid, why: `${namesUnsaid.why}, or by address without it` }
   }
   const readClaim = (path: readonly string[]) => claimReaderOf(caller.claim)(path, null, NO_RESPONSE)
   const subject = { request, route: route ?? '', ipv6Prefix, readClaim }
   const identity = await identify(policy.by, subject, policy.missing)
-  if ('kind' in identity) return { why: `the caller lacks what it counts by, and missing = "${identity.kind}"` }
+  if ('kind' in identity)
+    return namesUnsaid ?? { why: `the caller lacks what it counts by, and missing = "${identity.kind}"` }
   const isByAddress = identity.some((part, index) => index % 2 === 0 && part === 'ip')
   return isByAddress && caller.ip === undefined ? { why: 'it counts this caller by address', needs: 'ip' } : undefined
 }
