@@ -19,7 +19,8 @@ function states({ usage }: Decision): unknown[] {
   return usage.map(([tier]) => [tier?.remaining, (tier?.retryAfterMs ?? 0) > 0, tier?.blockedMs !== undefined])
 }
 
-describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
+// Together, because some of them wait.
+describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) => {
   describe.each(WITHOUT_SLOTS)('%s', (algorithm) => {
     test('who is refused is blocked, even for what is left, until the very moment that was told', async () => {
       const { store, advance } = createSubject()

@@ -48,7 +48,8 @@ function remaining({ usage }: Decision): number[] {
   return usage.flat().map((tier) => tier.remaining)
 }
 
-describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
+// Together, because some of them wait.
+describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) => {
   describe.each(EVERY_ALGORITHM)('%s', (algorithm) => {
     test('decide() admits up to the limit, then refuses until the very moment it gave', async () => {
       const { store, advance } = createSubject()

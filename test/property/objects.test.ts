@@ -352,53 +352,6 @@ describe.each(EVERY_ALGORITHM)('%s, of which an object remembers few steps', (na
     )
   })
 
-  // A quota's window may have begun with what was then taken back: it ends when it would have ended.
-  test.skipIf(name === 'quota')('what is taken back leaves nothing, in any window and at any rate', async () => {
-    await expectProperty(
-      fc.asyncProperty(anyRule(name), anyReservations, async (rule, steps) => {
-        const [object, other] = [new Contended(rule), new Contended(rule)]
-        for (const { afterMs, kind, permits, which } of steps) {
-          for (const one of [object, other]) one.pass(afterMs)
-          const { openIds } = object
-          if (kind === 'restart') object.restart()
-          else if (kind === 'close') {
-            if (openIds.length > 0) object.close(openIds[which % openIds.length] as number, 0, 1)
-          } else if (object.reserve(permits, 1, kind === 'reserve') > 0 && kind === 'charge') {
-            expect(other.reserve(permits, 1, false)).toBe(permits)
-          }
-        }
-        for (const id of object.openIds) object.close(id, 0, 1)
-        expect(object.usage).toEqual(other.usage)
-      }),
-      60,
-    )
-  })
-
-  test.skipIf(name === 'quota')('what is taken back gives no more than it took, also of leases', async () => {
-    const anyLease = fc.record({ leaseMs: fc.constantFrom(0, 0, 0, 30) })
-    const anySteps = fc.array(fc.tuple(anyReservation, anyLease), { minLength: 20, maxLength: 150, size: 'max' })
-    await expectProperty(
-      fc.asyncProperty(anyRule(name), anySteps, async (rule, steps) => {
-        const [object, other] = [new Contended(rule), new Contended(rule)]
-        for (const [{ afterMs, kind, permits, which }, lease] of steps) {
-          for (const one of [object, other]) one.pass(afterMs)
-          const { openIds } = object
-          if (kind === 'restart') object.restart()
-          else if (kind === 'close') {
-            if (openIds.length > 0) object.close(openIds[which % openIds.length] as number, 0, 1)
-          } else if (object.reserve(permits, 1, kind === 'reserve', lease) > 0 && kind === 'charge') {
-            other.reserve(permits, 1, false, { ...lease, mode: 'charge' })
-          }
-        }
-        for (const id of object.openIds) object.close(id, 0, 1)
-        const left = [object, other].map(({ usage }) => usage?.[0]?.remaining ?? 0) as [number, number]
-        // What a lease gives up is rounded to units, of the lack that it finds.
-        expect(left[0]).toBeLessThanOrEqual(left[1] + (name === 'token-bucket' ? 1 : 0))
-      }),
-      200,
-    )
-  })
-
   test.each([4, 65, 128, 500])('%i reservations that are given up leave nothing', (count) => {
     for (const isOldestFirst of [true, false]) {
       const object = new Contended(ruleOf(name, [{ limit: 600, windowMs: 3_600_000 }], { cost: 1 }))
@@ -414,3 +367,55 @@ describe.each(EVERY_ALGORITHM)('%s, of which an object remembers few steps', (na
     }
   })
 })
+
+// A quota's window may have begun with what was then taken back: it ends when it would have ended.
+describe.each(EVERY_ALGORITHM.filter((name) => name !== 'quota'))(
+  '%s, of which an object remembers few steps',
+  (name) => {
+    test('what is taken back leaves nothing, in any window and at any rate', async () => {
+      await expectProperty(
+        fc.asyncProperty(anyRule(name), anyReservations, async (rule, steps) => {
+          const [object, other] = [new Contended(rule), new Contended(rule)]
+          for (const { afterMs, kind, permits, which } of steps) {
+            for (const one of [object, other]) one.pass(afterMs)
+            const { openIds } = object
+            if (kind === 'restart') object.restart()
+            else if (kind === 'close') {
+              if (openIds.length > 0) object.close(openIds[which % openIds.length] as number, 0, 1)
+            } else if (object.reserve(permits, 1, kind === 'reserve') > 0 && kind === 'charge') {
+              expect(other.reserve(permits, 1, false)).toBe(permits)
+            }
+          }
+          for (const id of object.openIds) object.close(id, 0, 1)
+          expect(object.usage).toEqual(other.usage)
+        }),
+        60,
+      )
+    })
+
+    test('what is taken back gives no more than it took, also of leases', async () => {
+      const anyLease = fc.record({ leaseMs: fc.constantFrom(0, 0, 0, 30) })
+      const anySteps = fc.array(fc.tuple(anyReservation, anyLease), { minLength: 20, maxLength: 150, size: 'max' })
+      await expectProperty(
+        fc.asyncProperty(anyRule(name), anySteps, async (rule, steps) => {
+          const [object, other] = [new Contended(rule), new Contended(rule)]
+          for (const [{ afterMs, kind, permits, which }, lease] of steps) {
+            for (const one of [object, other]) one.pass(afterMs)
+            const { openIds } = object
+            if (kind === 'restart') object.restart()
+            else if (kind === 'close') {
+              if (openIds.length > 0) object.close(openIds[which % openIds.length] as number, 0, 1)
+            } else if (object.reserve(permits, 1, kind === 'reserve', lease) > 0 && kind === 'charge') {
+              other.reserve(permits, 1, false, { ...lease, mode: 'charge' })
+            }
+          }
+          for (const id of object.openIds) object.close(id, 0, 1)
+          const left = [object, other].map(({ usage }) => usage?.[0]?.remaining ?? 0) as [number, number]
+          // What a lease gives up is rounded to units, of the lack that it finds.
+          expect(left[0]).toBeLessThanOrEqual(left[1] + (name === 'token-bucket' ? 1 : 0))
+        }),
+        200,
+      )
+    })
+  },
+)
