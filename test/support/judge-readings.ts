@@ -21,7 +21,7 @@ export const JWT_SECRET = 'planted-secret of thirty-two characters'
 
 /** What blocks can name, and what a digest alone holds for. */
 const BLOCKED_BY_VALUE: ReadonlySet<Kind> = new Set(['token', 'claim', 'cookie', 'header', 'query'])
-const BLOCKED_BY_DIGEST: ReadonlySet<Kind> = new Set(['token', 'cookie', 'header', 'query'])
+const BLOCKED_BY_DIGEST: ReadonlySet<Kind> = new Set(['token', 'cookie', 'header', 'query', 'form', 'json'])
 
 /** What becomes of requests in which one reader finds the caller. */
 export interface Row {
@@ -74,7 +74,7 @@ export async function judgeReadings(
   { seed, spellings }: { readonly seed: number; readonly spellings: number },
 ): Promise<Judged> {
   const readers = readersOf(kind)
-  const isBlockable = BLOCKED_BY_VALUE.has(kind)
+  const isBlockable = BLOCKED_BY_VALUE.has(kind) || BLOCKED_BY_DIGEST.has(kind)
   const blocked = isBlockable ? 0 : undefined
   const rows = readers.map(
     ({ name }): Row => ({
@@ -138,21 +138,23 @@ async function createJudge(kind: Kind, value: string): Promise<(request: Receive
       })
     : undefined
   const blocks = (entry: object) => new Rulebook(readRules({ blocks: [entry] }), options)
-  const byValue = target && blocks(target)
-  const byDigest = BLOCKED_BY_DIGEST.has(kind) ? blocks({ digest: caller }) : undefined
+  const rulebooks = [
+    ...(target ? [blocks(target)] : []),
+    ...(BLOCKED_BY_DIGEST.has(kind) ? [blocks({ digest: caller })] : []),
+  ]
   const nobody = createDigest(config.identitySecret)(['ip', ADDRESS])
 
   return async function judge(request) {
     const asked = await ask(request)
     const digest = asked.kind === 'rule' ? callerIn(asked.rule.key) : undefined
     const outcome = digest === caller ? 'the same caller' : digest === nobody ? 'no identity' : 'another caller'
-    const found = await byValue?.ordersFor(request, 0, callContext())
-    let isBlocked = found !== undefined && 'kind' in found
-    if (isBlocked && byDigest && asked.kind === 'rule') {
-      const orders = await byDigest.ordersFor(request, 0, callContext())
-      const ordered = orders && ('kind' in orders ? orders : orders.apply([{ policy, rule: asked.rule }]))
-      isBlocked = ordered !== undefined && 'kind' in ordered
+    const isBlockedBy = async (rulebook: Rulebook) => {
+      const orders = await rulebook.ordersFor(request, 0, callContext())
+      if (!orders || 'kind' in orders) return orders !== undefined
+      return asked.kind === 'rule' && 'kind' in (await orders.apply([{ policy, rule: asked.rule }]))
     }
+    // Whichever way it is blocked.
+    const isBlocked = (await Promise.all(rulebooks.map(isBlockedBy))).every(Boolean)
     return { outcome, isBlocked }
   }
 }
