@@ -348,6 +348,8 @@ describe('waitFor()', () => {
       await Promise.all(works)
       slow.isSlow = false
       expect(await limiter.peek('alice')).toMatchObject({ tiers: [{ remaining: 5 }] })
+      // Those of other files of this worker, which came meanwhile, are over then.
+      await vi.advanceTimersByTimeAsync(600_000)
       expect(vi.getTimerCount()).toBe(0)
     } finally {
       vi.useRealTimers()
@@ -403,6 +405,8 @@ describe('hold()', () => {
       await vi.advanceTimersByTimeAsync(60_000)
       expect((await limiter.peek('alice')).granted).toBe(false)
       await slot.release()
+      // Those of other files of this worker, which came meanwhile, are over then.
+      await vi.advanceTimersByTimeAsync(600_000)
       expect(vi.getTimerCount()).toBe(0)
     } finally {
       vi.useRealTimers()
