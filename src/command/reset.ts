@@ -1,5 +1,5 @@
 import { Option } from '@commander-js/extra-typings'
-import { reset as operation } from '../admin/operations/reset.ts'
+import { isSpared, LEFT_FOR_EVERYONE, reset as operation } from '../admin/operations/reset.ts'
 import { usage } from '../admin/operations/usage.ts'
 import { readCaller, whyLeftOut } from './caller/ask.ts'
 import { ofCaller } from './caller/options.ts'
@@ -15,7 +15,8 @@ export const reset = defineCommand({
   summary: 'forget what a caller has used',
   description:
     'Deletes what policies have counted for a caller, as if it had never called. It asks first, and writes to no other keys ' +
-    'than the caller’s. Isolates that have just refused the caller go on with that for 5 seconds at most.',
+    'than the caller’s. Policies by `global` or `route` alone count for everyone, and are forgotten only if --policy or ' +
+    '--digest names them. Isolates that have just refused the caller go on with that for 5 seconds at most.',
   examples: [
     { shows: 'a caller by its token, in all policies', line: 'reset my-api-token' },
     { shows: 'failed logins of an address, without a question', line: 'reset --ip 203.0.113.7 --policy login --yes' },
@@ -47,7 +48,12 @@ export const reset = defineCommand({
     const task = { about: 'counts', makesDigests: options.digest === undefined } as const
     return withOperator<Exit>(context, options, task, async (operator) => {
       const body = { caller, policies }
-      const { tiers, leftOut } = await operator.ask(usage, { body })
+      const asked = await operator.ask(usage, { body })
+      const isLeft = ({ isEveryone, policy }: { isEveryone: boolean; policy: string }) =>
+        isEveryone && isSpared(policy, body)
+      const tiers = asked.tiers.filter((tier) => !isLeft(tier))
+      const spared = [...new Set(asked.tiers.filter(isLeft).map(({ policy }) => policy))]
+      const leftOut = [...asked.leftOut, ...spared.map((policy) => ({ policy, why: LEFT_FOR_EVERYONE, needs: null }))]
       const keys = [...new Map(tiers.map(({ key, policy }) => [key, policy]))].map(([key, policy]) => {
         const used = Math.max(...tiers.filter((tier) => tier.key === key).map((tier) => tier.used))
         return { policy, key, used }

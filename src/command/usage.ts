@@ -41,6 +41,7 @@ export const usage = defineCommand({
     'tiers[].limit': 'units admitted in the window; what a bucket holds; slots: as the rules have it for this caller',
     'tiers[].configuredLimit': 'the same, as the policy has it for all',
     'tiers[].unlimited': 'true if the rules never limit the caller by it',
+    'tiers[].everyone': 'true if it is counted for all callers together: a reset of this one leaves it as it is',
     'tiers[].windowMs': 'length of the window in milliseconds',
     'tiers[].used': 'units used',
     'tiers[].left': 'units left',
@@ -98,7 +99,7 @@ function shownOf({ nowMs, blocked, tiers, leftOut }: Answer) {
       ...{ status: blocked.status, reason: blocked.reason },
       until: until === null ? null : new Date(until).toISOString(),
     },
-    tiers: tiers.map(({ isUnlimited: unlimited, ...tier }) => ({ ...tier, unlimited })),
+    tiers: tiers.map(({ isUnlimited: unlimited, isEveryone: everyone, ...tier }) => ({ ...tier, unlimited, everyone })),
     leftOut: leftOut.map((left) => ({ policy: left.policy, why: whyLeftOut(left) })),
   }
 }

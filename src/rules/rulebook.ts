@@ -92,7 +92,7 @@ export class Rulebook {
       if (entries instanceof Promise) return this.#goOn(request, nowMs, context, found, index, entries)
       found = withCurrent(found, entries, nowMs)
     }
-    return this.#orders(request, found, nowMs)
+    return this.#orders(request, found, nowMs, context)
   }
 
   /** Where a source takes time to be read, the rest is read after it. */
@@ -108,7 +108,7 @@ export class Rulebook {
     for (const knownBy of this.#knownBy.slice(from + 1)) {
       found = withCurrent(found, await this.#of(knownBy, request, context), nowMs)
     }
-    return this.#orders(request, found, nowMs)
+    return this.#orders(request, found, nowMs, context)
   }
 
   #of(
@@ -187,53 +187,69 @@ export class Rulebook {
     return valuesIn(knownBy.source, request).flatMap((value) => knownBy.of(value).filter(isBlock))
   }
 
-  /** The same for claims, where the field is not that of one token, or that is none. Each token is verified. */
+  /** The same for claims, where the field is not that of one token, or that is none. */
   async #blocksInTokens(
     knownBy: KnownBy<Entry>,
     path: readonly string[],
-    { headers }: ReceivedRequest,
+    request: ReceivedRequest,
     context: Context,
   ): Promise<readonly Entry[]> {
-    let found = NOTHING
-    if (!this.#readClaim || !this.#keepsOut.has(knownBy)) return found
-    const field = headers.get('Authorization') ?? ''
-    const words = field.trim().split(/\s+/, 3)
-    for (const token of tokensIn(field)) {
-      // What stands where a token belongs has been verified before.
-      if (words.length < 3 && token === words.at(-1)) continue
-      // Of one context, one token is verified.
-      const own: Context = { waitUntil: (work) => context.waitUntil(work) }
-      const reading = await this.#readClaim(path, `Bearer ${token}`, own)
-      found = [...found, ...ofValue(knownBy, reading).filter(isBlock)]
-    }
-    return found
+    if (!this.#keepsOut.has(knownBy)) return NOTHING
+    const claims = await Promise.all(this.#claimsIn(path, request, context))
+    return claims.flatMap((reading) => ofValue(knownBy, reading).filter(isBlock))
   }
 
-  #orders(request: ReceivedRequest, found: readonly Entry[], nowMs: number): Found {
+  /** A claim of each token that some API may find in a field that is not that of one token. Each is verified. */
+  #claimsIn(path: readonly string[], { headers }: ReceivedRequest, context: Context): (Reading | Promise<Reading>)[] {
+    const readClaim = this.#readClaim
+    const field = headers.get('Authorization')
+    if (!readClaim || !field) return []
+    const words = field.trim().split(/\s+/, 3)
+    // What stands where a token belongs has been verified before.
+    const known = words.length < 3 ? words.at(-1) : undefined
+    const tokens = tokensIn(field).filter((token) => token !== known)
+    // Of one context, one token is verified.
+    return tokens.map((token) => readClaim(path, `Bearer ${token}`, { waitUntil: (work) => context.waitUntil(work) }))
+  }
+
+  #orders(request: ReceivedRequest, found: readonly Entry[], nowMs: number, context: Context): Found {
     const decided = decisive(found)
     if (decided?.kind === 'block') return blocked(decided.block, decided.untilMs)
     const isAllowed = decided !== undefined
     const overrides = overridesOf(found)
     if (this.#bare.size > 0) {
-      return { isAllowed, apply: (asked) => this.#applyBare(request, asked, isAllowed, overrides, nowMs) }
+      return { isAllowed, apply: (asked) => this.#applyBare(request, asked, isAllowed, overrides, nowMs, context) }
     }
     if (!isAllowed && overrides.length === 0) return undefined
     return { isAllowed, apply: (asked) => applied(asked, isAllowed, overrides) }
   }
 
   /** Where a policy counts by one value, and that is spoilt. */
-  #bareBlocksIn({ by, fold }: Policy, request: ReceivedRequest): readonly Entry[] {
+  #bareBlocksIn(
+    { by, fold }: Policy,
+    request: ReceivedRequest,
+    context: Context,
+  ): readonly Entry[] | Promise<readonly Entry[]> {
     const [source] = by
-    if (!source || by.length > 1 || !isInFields(source)) return NOTHING
+    if (!source || by.length > 1) return NOTHING
+    const name = nameOfSource(source)
+    const blocksOf = (value: string): readonly Entry[] => {
+      const folded = fold === undefined ? undefined : foldReading(source, value, fold)
+      const digest = this.#digest([name, folded?.kind === 'value' ? folded.value : value])
+      return (this.#bare.get(digest) ?? NOTHING).filter(isBlock)
+    }
+    if (source.kind === 'claim') {
+      const claims = this.#claimsIn(source.path, request, context)
+      if (claims.length === 0) return NOTHING
+      return Promise.all(claims).then((all) =>
+        all.flatMap((reading) => (reading.kind === 'value' ? blocksOf(reading.value) : NOTHING)),
+      )
+    }
+    if (!isInFields(source)) return NOTHING
     if (source.kind === 'token' && this.#knownDigest(request) !== undefined) return NOTHING
     const reading = readAtOnce(source, { request, route: '', ipv6Prefix: this.#ipv6Prefix })
     if (!('kind' in reading) || reading.kind !== 'spoilt') return NOTHING
-    const name = nameOfSource(source)
-    const entries = valuesIn(source, request).flatMap((value) => {
-      const folded = fold === undefined ? undefined : foldReading(source, value, fold)
-      return this.#bare.get(this.#digest([name, folded?.kind === 'value' ? folded.value : value])) ?? NOTHING
-    })
-    return entries.filter(isBlock)
+    return valuesIn(source, request).flatMap(blocksOf)
   }
 
   /** A digest without what it is made of names a caller wherever a policy counts by that. */
@@ -243,14 +259,33 @@ export class Rulebook {
     isAllowed: boolean,
     overrides: readonly OverrideEntry[],
     nowMs: number,
+    context: Context,
   ): ReturnType<Orders['apply']> {
     let found = NOTHING
+    const later: Promise<readonly Entry[]>[] = []
     for (const { policy, rule } of asked) {
       // What is meant for one caller must not hold for everyone.
       if (isShared(policy.by)) continue
       found = withCurrent(found, this.#bare.get(callerIn(rule.key)) ?? NOTHING, nowMs)
-      if (this.#hasBareBlocks && !isAllowed) found = withCurrent(found, this.#bareBlocksIn(policy, request), nowMs)
+      if (!this.#hasBareBlocks || isAllowed) continue
+      const blocks = this.#bareBlocksIn(policy, request, context)
+      if (blocks instanceof Promise) later.push(blocks)
+      else found = withCurrent(found, blocks, nowMs)
     }
+    if (later.length === 0) return this.#conclude(request, asked, isAllowed, overrides, found, nowMs)
+    return Promise.all(later).then((blocks) =>
+      this.#conclude(request, asked, isAllowed, overrides, withCurrent(found, blocks.flat(), nowMs), nowMs),
+    )
+  }
+
+  #conclude(
+    request: ReceivedRequest,
+    asked: readonly Asked[],
+    isAllowed: boolean,
+    overrides: readonly OverrideEntry[],
+    found: readonly Entry[],
+    nowMs: number,
+  ): ReturnType<Orders['apply']> {
     const decided = isAllowed ? undefined : decisive(found)
     if (decided?.kind === 'block') return blocked(decided.block, decided.untilMs)
     const isLetIn = isAllowed || decided !== undefined

@@ -181,6 +181,24 @@ test('sluice usage and reset name a caller by every kind of identity', async () 
   }
 })
 
+test('sluice reset of a caller leaves what is counted for everyone, unless its policy is named', async () => {
+  const policies = [
+    { name: 'own', by: 'token', limits: '5/1h' },
+    { name: 'total', by: 'global', limits: '9/1h' },
+  ]
+  const env = { POLICIES: JSON.stringify(policies), RATE_LIMITS: 'off' }
+  const forget = async (...args: string[]) => {
+    const { stdout } = await runInside(['reset', 'abc', '--yes', '--json', ...args], { cwd, env })
+    expectDocumented(reset, stdout)
+    const { keys, leftOut } = JSON.parse(stdout) as Record<'keys' | 'leftOut', { policy: string }[]>
+    return [keys.map(({ policy }) => policy), leftOut.map(({ policy }) => policy)]
+  }
+  expect(await forget()).toEqual([['own'], ['total']])
+  expect(await forget('--policy', 'total')).toEqual([['total'], []])
+  const { stdout } = await runInside(['usage', 'abc', '--json'], { cwd, env })
+  expectDocumented(usage, stdout)
+})
+
 test('sluice usage reads tables for people: aligned, without colours, and without --json', async () => {
   const { stdout } = await run(['usage', 'nobody', '--ip', IP])
   expect(stdout).toMatch(/^tier +limit +used +left +reset +retry +key\ndefault-1h +10 +0 +10 +– +– +command-/)

@@ -396,6 +396,14 @@ test('a request of more fields than APIs take is a 431, one of as many passes', 
   expect([answer.status, answer.headers['content-type']]).toEqual([431, 'application/problem+json'])
 })
 
+test.each([`/${'x'.repeat(4_500)}`, `/?${'x'.repeat(8_190)}`, `/?a=b${'&a=b'.repeat(1_000)}`])(
+  'a request with a URL too long to read is a 414: %.10s',
+  async (path) => {
+    const answer = await send(gateway.url, { path })
+    expect([answer.status, answer.headers['content-type']]).toEqual([414, 'application/problem+json'])
+  },
+)
+
 describe('UPSTREAM_URL', () => {
   test.each([
     ['/v1', '/v1'],

@@ -217,6 +217,24 @@ test('a client that asks for much and reads nothing is closed, and keeps its slo
   await free('/one')
 })
 
+test('a client without a slot that asks for much and reads nothing is waited for, and loses nothing', {
+  tags: ['slow'],
+}, async () => {
+  const { client, server } = await join('/', { perMessageDeflate: false })
+  const asked = messages(server, ASKED_MIB)
+  server.on('message', () => server.send(bytes(MIB)))
+  client.pause()
+  for (let sent = 0; sent < ASKED_MIB; sent++) client.send('more')
+  await asked
+  // More than the gateway takes waits at the upstream.
+  expect(server.bufferedAmount).toBeGreaterThan(MIB)
+  const answered = messages(client, ASKED_MIB)
+  client.resume()
+  expect((await answered).every(({ data }) => data.length === MIB)).toBe(true)
+  expect([client.readyState, server.readyState]).toEqual([WebSocket.OPEN, WebSocket.OPEN])
+  client.terminate()
+})
+
 test('a client that sends much to an upstream that reads nothing is closed', { tags: ['slow'] }, async () => {
   const { client, server } = await join('/one', { perMessageDeflate: false })
   server.pause()

@@ -168,15 +168,19 @@ test('a decision that is given up leaves nothing, whatever of its ends has arriv
 
 /** The objects of some rules, asked by one store. Counts what is sent to each, as `reserve <key>` or `close <key>`. */
 class Watched {
-  readonly network = new ObjectNetwork()
+  readonly network: ObjectNetwork
   readonly sent = new Map<string, number>()
   readonly background: Promise<unknown>[] = []
   answered = 0
   readonly #rules: readonly Rule[]
 
-  /** @param used units that each object has charged already */
-  constructor(rules: readonly Rule[], used: readonly number[]) {
+  /**
+   * @param used units that each object has charged already
+   * @param mostOpen reservations that each has open at most
+   */
+  constructor(rules: readonly Rule[], used: readonly number[], mostOpen?: number) {
     this.#rules = rules
+    this.network = new ObjectNetwork(mostOpen)
     this.network.nowUs = Math.ceil(START_MS) * 1000
     rules.forEach((rule, index) => {
       const reservation = { mode: 'partial', permits: used[index] || 1, rule: { ...rule, slot: 1 } } as const
@@ -261,6 +265,23 @@ test.each([1, 3])(
   },
 )
 
+test('a decision that finds an object full of reservations is undecided, and leaves nothing', async () => {
+  const rules = ['a', 'b'].map((name) => ruleOf('quota', [{ limit: 10, windowMs: 3_600_000 }], { key: `full:${name}` }))
+  const objects = new Watched(rules, [], 2)
+  const first = objects.network.machine((rules[0] as Rule).key)
+  for (const id of [1, 2]) {
+    const shared = { id, siblings: [], hasNewcomers: false }
+    first.reserve({ mode: 'all', permits: 1, rule: rules[0] as Rule, shared }, objects.network.nowUs)
+  }
+  const { usage: before } = objects
+  const decide = () => objects.store(60_000).decide(take(rules), callContext(objects.background))
+  await expect(decide()).rejects.toThrow(StoreError)
+  await Promise.all(objects.background)
+  expect(objects.usage).toEqual(before)
+  first.close({ id: 1, permits: 0 }, objects.network.nowUs)
+  expect((await decide()).granted).toBe(1)
+})
+
 function usageOf(machine: LimitMachine, rule: Rule, nowUs: number): ObjectVote['usage'] | undefined {
   return machine.reserve({ mode: 'peek', permits: 1, rule }, nowUs)?.usage
 }
@@ -270,14 +291,18 @@ class Contended {
   readonly #rows = new MemoryRows()
   readonly #open = new Map<number, number>()
   readonly #rule: Rule
-  #machine = machineOver(this.#rows)
+  readonly #mostOpen: number | undefined
+  #machine: LimitMachine
   #id = 0
   #elapsedMs = 0
   /** Units that are to stay. */
   kept = 0
 
-  constructor(rule: Rule) {
+  /** @param mostOpen reservations at most */
+  constructor(rule: Rule, mostOpen?: number) {
     this.#rule = rule
+    this.#mostOpen = mostOpen
+    this.#machine = machineOver(this.#rows, mostOpen)
   }
 
   get nowUs(): number {
@@ -314,13 +339,16 @@ class Contended {
   }
 
   restart(): void {
-    this.#machine = machineOver(this.#rows)
+    this.#machine = machineOver(this.#rows, this.#mostOpen)
   }
 
   get usage(): ObjectVote['usage'] | undefined {
     return usageOf(this.#machine, this.#rule, this.nowUs)
   }
 }
+
+/** So few that some find no room, and so many that most steps are forgotten before their end. */
+const FEW_OPEN = 8
 
 const anyReservation = fc.record({
   afterMs: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 40 })),
@@ -337,7 +365,7 @@ describe.each(EVERY_ALGORITHM)('%s, of which an object remembers few steps', (na
     const rule = ruleOf(name, [{ limit: 600, windowMs: 30 * 86_400_000 }])
     await expectProperty(
       fc.asyncProperty(anyReservations, fc.integer({ min: 1, max: 3 }), async (steps, cost) => {
-        const object = new Contended(rule)
+        const object = new Contended(rule, FEW_OPEN)
         for (const { afterMs, kind, permits, which, share } of steps) {
           object.pass(afterMs)
           const { openIds } = object
@@ -375,7 +403,7 @@ describe.each(EVERY_ALGORITHM.filter((name) => name !== 'quota'))(
     test('what is taken back leaves nothing, in any window and at any rate', async () => {
       await expectProperty(
         fc.asyncProperty(anyRule(name), anyReservations, async (rule, steps) => {
-          const [object, other] = [new Contended(rule), new Contended(rule)]
+          const [object, other] = [new Contended(rule, FEW_OPEN), new Contended(rule)]
           for (const { afterMs, kind, permits, which } of steps) {
             for (const one of [object, other]) one.pass(afterMs)
             const { openIds } = object
@@ -398,7 +426,7 @@ describe.each(EVERY_ALGORITHM.filter((name) => name !== 'quota'))(
       const anySteps = fc.array(fc.tuple(anyReservation, anyLease), { minLength: 20, maxLength: 150, size: 'max' })
       await expectProperty(
         fc.asyncProperty(anyRule(name), anySteps, async (rule, steps) => {
-          const [object, other] = [new Contended(rule), new Contended(rule)]
+          const [object, other] = [new Contended(rule, FEW_OPEN), new Contended(rule)]
           for (const [{ afterMs, kind, permits, which }, lease] of steps) {
             for (const one of [object, other]) one.pass(afterMs)
             const { openIds } = object

@@ -21,7 +21,7 @@ export const JWT_SECRET = 'planted-secret of thirty-two characters'
 
 /** What blocks can name, and what a digest alone holds for. */
 const BLOCKED_BY_VALUE: ReadonlySet<Kind> = new Set(['token', 'claim', 'cookie', 'header', 'query'])
-const BLOCKED_BY_DIGEST: ReadonlySet<Kind> = new Set(['token', 'cookie', 'header', 'query', 'form', 'json'])
+const BLOCKED_BY_DIGEST: ReadonlySet<Kind> = new Set(['token', 'claim', 'cookie', 'header', 'query', 'form', 'json'])
 
 /** What becomes of requests in which one reader finds the caller. */
 export interface Row {

@@ -36,8 +36,8 @@ export class MemoryRows implements Rows {
 export const FEW_STEPS = 3
 
 /** What remembers so little. */
-export function machineOver(rows: Rows, mostSteps = FEW_STEPS): LimitMachine {
-  return new LimitMachine(rows, undefined, mostSteps)
+export function machineOver(rows: Rows, mostOpen?: number): LimitMachine {
+  return new LimitMachine(rows, undefined, FEW_STEPS, mostOpen)
 }
 
 /** Objects in this process, at a time of the test's choosing. */
@@ -46,6 +46,12 @@ export class ObjectNetwork implements RemoteObjects {
   readonly #rows = new Map<string, MemoryRows>()
   readonly #machines = new Map<string, LimitMachine>()
   readonly #held = new Map<Reservation, (vote: ObjectVote) => void>()
+  readonly #mostOpen: number | undefined
+
+  /** @param mostOpen reservations that each object has open at most */
+  constructor(mostOpen?: number) {
+    this.#mostOpen = mostOpen
+  }
 
   of(key: string): RemoteObject {
     const change = async <T>(change: (machine: LimitMachine) => T): Promise<Awaited<T>> => {
@@ -88,7 +94,7 @@ export class ObjectNetwork implements RemoteObjects {
   machine(key: string): LimitMachine {
     let machine = this.#machines.get(key)
     if (!machine) {
-      machine = machineOver(this.rows(key))
+      machine = machineOver(this.rows(key), this.#mostOpen)
       this.#machines.set(key, machine)
     }
     return machine

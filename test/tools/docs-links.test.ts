@@ -1,4 +1,5 @@
 import { existsSync, globSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { dirname, join, relative, resolve } from 'node:path'
 import { expect, test } from 'vitest'
 import { readPage } from '../support/markdown.ts'
@@ -40,6 +41,24 @@ test.each(PATHS)('files that %s names are there', async (path) => {
   // Of tests, the name is enough.
   const isThere = (name: string) => ['', '.test.ts'].some((ending) => existsSync(join(ROOT, name + ending)))
   expect(named.filter((name) => !isThere(name))).toEqual([])
+})
+
+test('each row of the threat model names tests and commands that are there', async () => {
+  const page = await readFile(join(ROOT, 'docs/threat-model.md'), 'utf8')
+  const { scripts } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
+  const rows = page.split('\n').filter((line) => line.startsWith('| '))
+  const isThere = (name: string) => {
+    const [, script] = /^npm run (\S+)/.exec(name) ?? []
+    if (script !== undefined) return Object.hasOwn(scripts, script)
+    const path = join(ROOT, name.startsWith('test/') ? name : `test/e2e/threats/${name}`)
+    return [path, `${path}.test.ts`].some(existsSync)
+  }
+  const unshown = rows.slice(2).filter((row) => {
+    const names = [...(row.split(/(?<!\\)\|/).at(-2) ?? '').matchAll(/`([^`]+)`/g)].map(([, name = '']) => name)
+    return names.length === 0 || !names.every(isThere)
+  })
+  expect(rows.length).toBeGreaterThan(50)
+  expect(unshown).toEqual([])
 })
 
 test('README leads to every page', async () => {

@@ -96,6 +96,26 @@ describe('what is counted for everyone', () => {
     })
   })
 
+  test('a reset of a caller leaves it, unless it is named itself', async () => {
+    const { ask } = await withRefusals()
+    const caller = { token: 'abc', ip: '203.0.113.7', route: 'GET /search' }
+    const forget = async (body: object) => {
+      const { keys, leftOut } = await ask(reset, body)
+      return [keys.map(({ policy }) => policy), leftOut.map(({ policy }) => policy)]
+    }
+    const { tiers } = await ask(usage, { caller })
+    expect(tiers.filter(({ isEveryone }) => isEveryone).map(({ policy }) => policy)).toEqual([
+      'total',
+      'search',
+      'paths',
+    ])
+    expect(await forget({ caller })).toEqual([['each'], ['total', 'search', 'paths']])
+    expect(await forget({ caller, policies: ['each', 'total'] })).toEqual([['total', 'each'], []])
+    expect((await ask(reset, { caller: { digest: TOTAL } })).keys).toContainEqual(
+      expect.objectContaining({ policy: 'total', key: expect.stringContaining(TOTAL) }),
+    )
+  })
+
   test('the history of a caller holds none of it', async () => {
     const { ask } = await withRefusals()
     const policiesOf = async (caller: object) => {

@@ -1,4 +1,5 @@
 import * as v from 'valibot'
+import { isShared } from '../../request/caller/named-by.ts'
 import type { CallerRule } from '../../request/caller/rules-of-caller.ts'
 import { readUsage, type TierState } from '../../request/caller/usage-of-rules.ts'
 import { ordersOfCaller } from '../../rules/orders-of-caller.ts'
@@ -27,6 +28,10 @@ const tier = v.strictObject({
     ),
   ),
   isUnlimited: v.pipe(v.boolean(), v.description('It is counted, but refuses nothing.')),
+  isEveryone: v.pipe(
+    v.boolean(),
+    v.description('It is counted for all callers together: a reset of this one leaves it as it is.'),
+  ),
 })
 
 export const usage = defineOperation({
@@ -53,6 +58,7 @@ export const usage = defineOperation({
     const { blocked, ordered } = await ordersOfCaller(rules, known, found.rules, config, now())
     const rulesInForce = found.rules.map((each, at) => ({ ...each, rule: ordered[at]?.rule ?? each.rule }))
     const { nowMs, tiers } = await readUsage(store, rulesInForce)
+    const shared = new Set(policies.filter(({ by }) => isShared(by)).map(({ name }) => name))
     const isUnlimited = (key: string) =>
       ordered.some(({ rule, isUnlimited }) => rule.key === key && isUnlimited === true)
     return {
@@ -64,6 +70,7 @@ export const usage = defineOperation({
         ...tier,
         configuredLimit: configuredLimit(tier, found.rules),
         isUnlimited: isUnlimited(tier.key),
+        isEveryone: shared.has(tier.policy),
         ...(isUnlimited(tier.key) && { retryAfterMs: 0 }),
       })),
       leftOut: toldLeftOut(found),

@@ -128,7 +128,8 @@ export class DurableObjectStore implements Store {
     if (isAbandoned()) return undefined
     const second = negotiation.second()
     if (second.length > 0) await this.#reserve(negotiation, second, rules, deadline)
-    if (negotiation.isVoid) throw new StoreError('the decision took so long that it was given up')
+    if (negotiation.isVoid)
+      throw new StoreError('the decision took so long, or met so many others, that it was given up')
     if (isAbandoned()) return undefined
     const conclusion = negotiation.conclude()
     const { givenBack, awaited } = conclusion

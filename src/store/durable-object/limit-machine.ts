@@ -39,6 +39,7 @@ export class LimitMachine {
   readonly #rows: Rows
   readonly #book: Book
   readonly #mostSteps: number
+  readonly #mostOpen: number
   /** In memory only: what waits ends with the object. */
   readonly #line = new WaitingLine()
   /** What the clock has shown last, or must show by now, in microseconds. */
@@ -49,11 +50,13 @@ export class LimitMachine {
   /**
    * @param book what was read from these rows, and has changed since
    * @param mostSteps that are remembered, so that a charge can be taken back as if it had never been
+   * @param mostOpen reservations that wait for their end at most
    */
-  constructor(rows: Rows, book = readBook(rows), mostSteps = MOST_STEPS) {
+  constructor(rows: Rows, book = readBook(rows), mostSteps = MOST_STEPS, mostOpen = MOST_OPEN) {
     this.#rows = rows
     this.#book = book
     this.#mostSteps = mostSteps
+    this.#mostOpen = mostOpen
     this.#readUs = book.clockUs
   }
 
@@ -124,6 +127,8 @@ export class LimitMachine {
     const mayBePart = mode === 'partial' && (rule.enforced || shared !== undefined)
     const isCharged = mode !== 'peek' && (mayBePart || chargeable >= permits)
     const charged = isCharged ? Math.min(permits, chargeable) : 0
+    // What could not be taken back is not charged: nobody knows how this ends.
+    if (charged > 0 && shared && this.#book.open.size >= this.#mostOpen) return { ...vote, isVoid: true }
     if (charged > 0) this.#charge(rule, nowUs, charged, leaseMs, shared, isNew)
     const { forfeited = 0 } = charged > 0 ? this.#book.kept : noCharge
     return { ...vote, charged, forfeited }
@@ -351,7 +356,6 @@ export class LimitMachine {
       const isOfNewcomer = isNew && hasNewcomers
       const whose = { siblings, isNew: isOfNewcomer, isGranted: false, isCertain: false }
       book.open.set(shared.id, { atMs: this.#readMs, permits, cost, dateMs, slot, rule: essential(rule), ...whose })
-      this.#closeOldest()
       this.#compact()
       this.#remember(shared.id, permits, nowMs)
     } else this.#write(nowMs)
@@ -363,15 +367,6 @@ export class LimitMachine {
     if (!ALGORITHMS[rule.algorithm].isLog || !log) return
     trim(log, nowMs - longestWindowMs(rule))
     layOut(this.#book.log, log, this.#rows)
-  }
-
-  /** What is too much to keep in mind stays charged. */
-  #closeOldest(): void {
-    const { open } = this.#book
-    for (const id of open.keys()) {
-      if (open.size <= MOST_OPEN) return
-      open.delete(id)
-    }
   }
 
   /** @returns the date of the newest entry */

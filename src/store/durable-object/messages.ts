@@ -36,7 +36,7 @@ export interface ObjectVote extends Vote {
   readonly isNew: boolean
   /** What others have reserved may be given back at any moment: another answer may follow. */
   readonly isProvisional: boolean
-  /** The decision was given up before. */
+  /** The decision was given up before, or too many others are undecided here: it cannot be granted. */
   readonly isVoid: boolean
 }
 

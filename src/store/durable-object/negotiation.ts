@@ -109,7 +109,7 @@ export class Negotiation {
     return { decision, givenBack, awaited, kept, votedAtMs }
   }
 
-  /** Whether an object was told that the decision is given up, before it was. */
+  /** Whether an object was told that the decision is given up before it was asked, or cannot keep one more in mind. */
   get isVoid(): boolean {
     return [...this.#votes.values()].some(({ isVoid }) => isVoid)
   }

@@ -6,7 +6,7 @@ import type { Policy } from '../../../src/request/policy/policy.ts'
 import { createLabelReader } from '../../../src/statistics/label.ts'
 import { readStatistics } from '../../../src/statistics/read-statistics.ts'
 import { FLUSH_INTERVAL_MS, Recorder } from '../../../src/statistics/recorder.ts'
-import type { Flush } from '../../../src/store/counters.ts'
+import { type Flush, SKETCH_CAPACITY } from '../../../src/store/counters.ts'
 import { MemoryCounters } from '../../../src/store/memory/memory-counters.ts'
 import { StoreError } from '../../../src/store/store.ts'
 
@@ -154,6 +154,28 @@ test('Recorder counts requests by outcome, and by policy and its pattern', async
   ])
   // Only those that an enforced policy has refused.
   expect(refused.callers).toEqual([{ policy: 'login', digest: 'of-login', atMost: 3, atLeast: 3, label: 'ACME' }])
+})
+
+test('Recorder keeps as few names for a thousand made-up callers and paths as for one, and of callers those of a sketch', async () => {
+  async function countNames(callers: number): Promise<readonly [counts: number, refused: number]> {
+    const { recorder, context, wake, flushes } = subject()
+    const violated = [tier(login, 9)]
+    for (let i = 0; i < callers; i++) {
+      const { findings, ...others } = observed({ kind: 'limited', retryAfterMs: 9, tiers: violated, violated })
+      const charges = findings.charges.map(({ match, rule }) => ({
+        match,
+        rule: { ...rule, key: `p:w:{caller-${i}}` },
+      }))
+      const request = new Request(`https://gateway.example/login/${i}?key=${i}`, { method: i % 2 ? 'POST' : 'PUT' })
+      recorder.decided({ ...others, request, findings: { ...findings, charges } }, context)
+    }
+    await wake()
+    const [minute] = flushes[0]?.minutes ?? []
+    return [minute?.counts.size ?? 0, minute?.sketches.get('refused')?.items.length ?? 0]
+  }
+  const [counts, refused] = await countNames(1)
+  expect([counts > 0, refused]).toEqual([true, 1])
+  expect(await countNames(1_000)).toEqual([counts, SKETCH_CAPACITY])
 })
 
 test('Recorder counts in the minute in which something happens', async () => {
