@@ -64,22 +64,6 @@ describe('take()', () => {
     expect(await limiter.take('alice')).toMatchObject({ granted: false, retryAfterMs: 59_000 })
   })
 
-  test('charges all policies or none', async () => {
-    const { limiter } = subject({
-      policies: [
-        { name: 'calls', ...slidingWindow('5/1s') },
-        { name: 'day', ...quota('2/1d') },
-      ],
-    })
-    expect((await limiter.take('alice', { cost: 2 })).granted).toBe(true)
-    expect(await limiter.take('alice')).toMatchObject({ granted: false, retryAfterMs: 86_400_000 })
-    const { tiers } = await limiter.peek('alice')
-    expect(tiers.map(({ name, remaining }) => [name, remaining])).toEqual([
-      ['calls-1s', 3],
-      ['day-1d', 0],
-    ])
-  })
-
   test('a shadow policy says what it would refuse, and refuses nothing', async () => {
     const { limiter } = subject({
       policies: [
