@@ -1,24 +1,20 @@
 import { describe, expect, test } from 'vitest'
-import type { Decision, Rule } from '../../src/limit/rule.ts'
-import { ruleOf, take } from '../support/rules.ts'
+import type { Rule } from '../../src/limit/rule.ts'
+import { remainingIn, ruleOf, take } from '../support/rules.ts'
 import { STORES } from '../support/stores.ts'
 
 const caller = () => ruleOf('sliding-window', [{ limit: 5, windowMs: 60_000 }])
 const newcomers = (limit: number, overrides: Partial<Rule> = {}) =>
   ruleOf('sliding-window', [{ limit, windowMs: 60_000 }], { counts: 'identities', ...overrides })
 
-function left({ usage }: Decision): (number | undefined)[] {
-  return usage.map(([tier]) => tier?.remaining)
-}
-
 describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
   test('a rule for newcomers is charged once for each identity', async () => {
     const { store } = createSubject()
     const [known, cap] = [caller(), newcomers(3)]
-    expect(left(await store.decide(take([known, cap])))).toEqual([4, 2])
+    expect(remainingIn(await store.decide(take([known, cap])))).toEqual([4, 2])
     // It does not hold for one that is known: of it, such a decision knows nothing.
-    expect(left(await store.decide(take([known, cap])))).toEqual([3, 3])
-    expect(left(await store.decide(take([caller(), cap])))).toEqual([4, 1])
+    expect(remainingIn(await store.decide(take([known, cap])))).toEqual([3, 3])
+    expect(remainingIn(await store.decide(take([caller(), cap])))).toEqual([4, 1])
   })
 
   test('it refuses new identities beyond its limit, and leaves nothing of them behind', async () => {
@@ -33,7 +29,7 @@ describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {
     expect((await store.decide(take([known, cap]))).granted).toBe(1)
   })
 
-  test('alone, it has nothing to tell newcomers by', async () => {
+  test('without a rule beside it that tells callers apart, it refuses nobody', async () => {
     const { store } = createSubject()
     const cap = newcomers(1)
     for (let i = 0; i < 3; i++) expect((await store.decide(take([cap]))).granted).toBe(1)

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Block, Decision, Rule } from '../../src/limit/rule.ts'
-import { EVERY_ALGORITHM, ruleOf, take } from '../support/rules.ts'
+import { EVERY_ALGORITHM, ruleOf, take, unhurried } from '../support/rules.ts'
 import { STORES } from '../support/stores.ts'
 
 const WITHOUT_SLOTS = EVERY_ALGORITHM.filter((name) => name !== 'concurrency')
@@ -8,10 +8,8 @@ type Blockable = (typeof WITHOUT_SLOTS)[number]
 
 const HOUR: Block = { blockMs: 3_600_000, after: 1 }
 
-/** Such that no window of the clock ends, and nothing is refilled, in the time of a test: that of 1970 ends in 2033. */
 function blocking(algorithm: Blockable, limit: number, block: Block = HOUR, overrides: Partial<Rule> = {}): Rule {
-  const windowMs = { 'fixed-window': 2_000_000_000_000, 'token-bucket': 36_000_000 }[algorithm as string] ?? 60_000
-  return ruleOf(algorithm, [{ limit, windowMs }], { block, ...overrides })
+  return unhurried(algorithm, limit, { block, ...overrides })
 }
 
 /** What each rule says of its first tier: units left, whether it refuses, whether it is blocked. */
@@ -66,7 +64,7 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
       expect(await peek()).toEqual([[0, true, true]])
     })
 
-    test('to be forgotten lifts a block', async () => {
+    test('forget() lifts a block', async () => {
       const { store } = createSubject()
       const rule = blocking(algorithm, 1)
       for (let i = 0; i < 3; i++) await store.decide(take([rule]))
@@ -85,26 +83,6 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
       expect(await obtain()).toEqual([0, [0, true, true]])
     })
 
-    test('a shadow rule blocks nobody', async () => {
-      const { store } = createSubject()
-      const rule = blocking(algorithm, 1, HOUR, { enforced: false })
-      for (let i = 0; i < 3; i++) await store.decide(take([rule]))
-      const decision = await store.decide(take([{ ...rule, enforced: true }], { mode: 'peek' }))
-      expect(states(decision)).toEqual([[0, true, false]])
-    })
-
-    test('what only a reserve refuses is not counted', async () => {
-      const { store } = createSubject()
-      const rule = blocking(algorithm, 2)
-      const modest = { ...rule, reserved: 1 }
-      await store.decide(take([modest]))
-      const refused = await store.decide(take([modest]))
-      expect([refused.granted, ...states(refused)]).toEqual([0, [1, true, false]])
-      expect((await store.decide(take([rule]))).granted).toBe(1)
-      // Now nothing is left for anybody.
-      expect(states(await store.decide(take([modest])))).toEqual([[0, true, true]])
-    })
-
     test('failures that reach their limit block at the next request, and are counted while it lasts', async () => {
       const { store } = createSubject()
       const rule = blocking(algorithm, 2, HOUR, { counts: 'failures' })
@@ -118,30 +96,6 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
       const decision = await store.decide(take([{ ...raised, ...(rule.burst && { burst: 10 }) }]))
       expect([decision.granted, ...states(decision)]).toEqual([0, [7, true, true]])
     })
-  })
-
-  test('refusals are forgotten once the longest window has passed since the first', async () => {
-    const { store, advance } = createSubject()
-    const rule = ruleOf('sliding-window', [{ limit: 1, windowMs: 400 }], { block: { ...HOUR, after: 2 } })
-    const refusal = async () => {
-      let decision = await store.decide(take([rule]))
-      while (decision.granted > 0) decision = await store.decide(take([rule]))
-      return states(decision)
-    }
-    expect(await refusal()).toEqual([[0, true, false]])
-    await advance(400)
-    expect(await refusal()).toEqual([[0, true, false]])
-  })
-
-  test('of several rules, those that refused block, and nothing is charged to the others', async () => {
-    const { store } = createSubject()
-    const [wide, narrow] = [blocking('sliding-window', 9), blocking('quota', 1)]
-    await store.decide(take([wide, narrow]))
-    expect(states(await store.decide(take([wide, narrow])))).toEqual([
-      [8, false, false],
-      [0, true, true],
-    ])
-    expect((await store.decide(take([wide]))).granted).toBe(1)
   })
 
   test('made-up identities block those that bring them, and not the identities that are known', async () => {

@@ -1,18 +1,15 @@
 import { describe, expect, test } from 'vitest'
-import type { AlgorithmName } from '../../src/limit/algorithm-table.ts'
 import type { Decision, Rule } from '../../src/limit/rule.ts'
-import { EVERY_ALGORITHM, ruleOf, TIERED_ALGORITHMS, take } from '../support/rules.ts'
+import {
+  EVERY_ALGORITHM,
+  retryAfterMs,
+  ruleOf,
+  TIERED_ALGORITHMS,
+  take,
+  unhurried,
+  unhurriedMs,
+} from '../support/rules.ts'
 import { STORES } from '../support/stores.ts'
-
-/** A rule in whose window, an hour or much more, no test lasts long enough for units to come back. */
-function unhurried(algorithm: AlgorithmName, limit: number, overrides: Partial<Rule> = {}): Rule {
-  return ruleOf(algorithm, [{ limit, windowMs: unhurriedMs(algorithm) }], overrides)
-}
-
-/** A window of the clock may end at any moment, but this one began in 1970 and ends in 2033. */
-function unhurriedMs(algorithm: AlgorithmName): number {
-  return algorithm === 'fixed-window' ? 2_000_000_000_000 : 3_600_000
-}
 
 /** The length, 400 ms or somewhat more, of a window of the clock that began just now. */
 function windowBegunNow(nowMs: number): number {
@@ -38,10 +35,6 @@ function returnOfFirstMs({ algorithm, tiers }: Rule, spentMs: number): [earliest
     default:
       return [spentMs + windowMs, spentMs + windowMs]
   }
-}
-
-function retryAfterMs({ usage }: Decision): number {
-  return Math.max(...usage.flat().map((tier) => tier.retryAfterMs))
 }
 
 function remaining({ usage }: Decision): number[] {
@@ -90,16 +83,6 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
       expect(usage).toEqual([[{ remaining: 7, resetMs, retryAfterMs: 0 }]])
     })
 
-    test('decide() charges no rule if one refuses', async () => {
-      const { store } = createSubject()
-      const wide = unhurried(algorithm, 100)
-      const narrow = unhurried(algorithm, 1)
-      await store.decide(take([wide, narrow]))
-      const refused = await store.decide(take([wide, narrow]))
-      expect([refused.granted, ...remaining(refused)]).toEqual([0, 99, 0])
-      expect(remaining(await store.decide(take([wide], { mode: 'peek' })))).toEqual([99])
-    })
-
     test('decide() keeps callers apart', async () => {
       const { store } = createSubject()
       expect((await store.decide(take([unhurried(algorithm, 1)]))).granted).toBe(1)
@@ -143,16 +126,6 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
       ])
     })
 
-    test('decide() leaves what is reserved for others', async () => {
-      const { store } = createSubject()
-      const rule = unhurried(algorithm, 5)
-      const modest = { ...rule, reserved: 2 }
-      const granted: number[] = []
-      for (let i = 0; i < 4; i++) granted.push((await store.decide(take([modest]))).granted)
-      expect(granted).toEqual([1, 1, 1, 0])
-      expect((await store.decide(take([{ ...rule, cost: 2 }]))).granted).toBe(1)
-    })
-
     test('decide() tells how long a cost that never fits would have to wait: a window', async () => {
       const { store } = createSubject()
       const decision = await store.decide(take([unhurried(algorithm, 3, { cost: 4 })]))
@@ -176,30 +149,6 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
       expect(refused.usage[0]?.map((tier) => tier.retryAfterMs > 0)).toEqual([true, false])
     },
   )
-
-  test.each(['sliding-window', 'sorted-set', 'token-bucket', 'concurrency'] as const)(
-    'decide() tells when the asked cost fits %s, not merely one unit',
-    async (algorithm) => {
-      const { store, advance } = createSubject()
-      const rule = unhurried(algorithm, 4)
-      for (let i = 0; i < 4; i++) {
-        await store.decide(take([rule]))
-        await advance(20)
-      }
-      const cheap = await store.decide(take([rule], { mode: 'peek' }))
-      const dear = await store.decide(take([{ ...rule, cost: 3 }], { mode: 'peek' }))
-      expect(dear.nowMs + retryAfterMs(dear) - cheap.nowMs - retryAfterMs(cheap)).toBeGreaterThanOrEqual(39)
-    },
-  )
-
-  test('decide() lets a token bucket hold its burst, more or less than its limit', async () => {
-    const { store } = createSubject()
-    for (const burst of [2, 12]) {
-      const rule = unhurried('token-bucket', 7, { burst })
-      const decision = await store.decide(take([rule], { mode: 'partial', permits: 100 }))
-      expect([decision.granted, ...remaining(decision)]).toEqual([burst, 0])
-    }
-  })
 
   test('decide() charges every rule of several algorithms, or none', async () => {
     const { store } = createSubject()

@@ -11,7 +11,7 @@ import { readFormField } from '../../src/request/identity/form.ts'
 import { readParameter } from '../../src/request/identity/parameters.ts'
 import { readMethods } from '../../src/request/policy/request-method.ts'
 import { RuleMaker } from '../../src/request/rule-maker.ts'
-import { callContext } from '../support/call-context.ts'
+import { makeRule } from '../support/make-rule.ts'
 import { fuzz } from './fuzz.ts'
 import { anyText, fieldValue, fieldValueOf } from './strings.ts'
 
@@ -43,22 +43,26 @@ describe('callerAddress()', () => {
     return callerAddress({ headers: new Headers({ 'CF-Connecting-IP': text }) }, ipv6Prefix)
   }
 
-  /** Writes the groups out, a run of zeros as "::" if there is one. */
-  function written(groups: readonly number[], isShort: boolean): string {
-    const text = groups.map((group) => group.toString(16)).join(':')
-    return isShort ? text.replace(/(?:^|:)0(?::0)+(?::|$)/, '::') : text
-  }
+  const hex = (groups: readonly number[]) => groups.map((group) => group.toString(16)).join(':')
+  /** In full, padded, in capitals, or with the first run of zeros left out. */
+  const spelling = fc.constantFrom<(groups: readonly number[]) => string>(
+    hex,
+    (groups) => groups.map((group) => group.toString(16).padStart(4, '0')).join(':'),
+    (groups) => hex(groups).toUpperCase(),
+    (groups) => hex(groups).replace(/(?:^|:)0(?::0)+(?::|$)/, '::'),
+  )
 
   fuzz(
-    'callerAddress() gives two addresses one name if, and only if, they share the prefix',
-    300,
+    'callerAddress() gives two addresses one name if, and only if, they share the prefix, however spelt',
+    500,
     fc.property(
       groups,
       groups,
       prefix,
       fc.integer({ min: 0, max: 127 }),
-      fc.boolean(),
-      (one, any, prefix, flip, isShort) => {
+      spelling,
+      spelling,
+      (one, any, prefix, flip, spell, respell) => {
         // An IPv4 address in the clothes of IPv6 is the IPv4 caller.
         fc.pre(one.slice(0, 5).some((group) => group !== 0))
         const bits = (groups: readonly number[]) => groups.map((group) => group.toString(2).padStart(16, '0')).join('')
@@ -66,7 +70,7 @@ describe('callerAddress()', () => {
         for (const other of [any, flipped]) {
           if (other.slice(0, 5).every((group) => group === 0)) continue
           const isShared = bits(one).slice(0, prefix) === bits(other).slice(0, prefix)
-          expect(addressOf(written(one, isShort), prefix) === addressOf(written(other, false), prefix)).toBe(isShared)
+          expect(addressOf(spell(one), prefix) === addressOf(respell(other), prefix)).toBe(isShared)
         }
       },
     ),
@@ -77,7 +81,12 @@ describe('callerAddress()', () => {
     200,
     fc.property(fc.ipV4(), prefix, (address, prefix) => {
       expect(addressOf(address, prefix)).toBe(address)
-      expect(addressOf(`::ffff:${address}`, prefix)).toBe(address)
+      const [a = 0, b = 0, c = 0, d = 0] = address.split('.').map(Number)
+      for (const mapped of [address, hex([a * 256 + b, c * 256 + d])]) {
+        for (const prefixed of [`::ffff:${mapped}`, `::FFFF:${mapped}`, `0:0:0:0:0:ffff:${mapped}`]) {
+          expect(addressOf(prefixed, prefix)).toBe(address)
+        }
+      }
     }),
   )
 
@@ -119,13 +128,7 @@ describe('RuleMaker#make()', () => {
     fc.asyncProperty(cost, value, value, anyText, async (cost, authorization, team, key) => {
       const headers = { 'X-Cost': cost, Authorization: authorization, 'X-Team': team }
       const url = `https://gateway.example/x?key=${encodeURIComponent(key.toWellFormed())}`
-      const asked = await maker.make(
-        { policy, route: undefined, isCertain: true },
-        new Request(url, { headers }),
-        '/x',
-        'default',
-        callContext(),
-      )
+      const asked = await makeRule(maker, policy, new Request(url, { headers }))
       const sent = cost.replaceAll(/^[ \t]+|[ \t]+$/g, '')
       const isCost = /^\d{1,10}$/.test(sent) && Number(sent) >= 1 && Number(sent) <= MAX_COST
       if (asked.kind !== 'rule') {
@@ -141,7 +144,18 @@ describe('RuleMaker#make()', () => {
 
 describe('removeHopByHop()', () => {
   const OWN = 'proxy-connection'
-  const name = fc.constantFrom('x-one', 'x-two', 'host', 'via', 'cf-connecting-ip', 'set-cookie', 'authorization', OWN)
+  const KEPT = ['cookie', 'content-encoding', 'content-length', 'www-authenticate']
+  const name = fc.constantFrom(
+    'x-one',
+    'x-two',
+    'host',
+    'via',
+    'cf-connecting-ip',
+    'set-cookie',
+    'authorization',
+    ...KEPT,
+    OWN,
+  )
   const connection = fieldValueOf(
     'x-one',
     'X-TWO',
@@ -282,11 +296,17 @@ describe('hasPassed()', () => {
     '1.1 sluice',
     `1.1 ${OWN}x`,
     `1.1 x${OWN}`,
+    `1.1 ${OWN}.example`,
     '2 cdn (a, b)',
     'HTTP/2 y',
     '',
   )
-  const own = fc.constantFrom(`1.1 ${OWN}`, `2\t${OWN.toUpperCase()} (here)`, `HTTP/1.1  ${OWN}`)
+  const own = fc.constantFrom(
+    `1.1 ${OWN}`,
+    `2\t${OWN.toUpperCase()} (here)`,
+    `HTTP/1.1  ${OWN}`,
+    `1.1 fred (1.1 ${OWN})`,
+  )
   const space = fc.constantFrom(',', ', ', ' ,\t')
 
   fuzz(
@@ -295,14 +315,6 @@ describe('hasPassed()', () => {
     fc.property(fc.array(other), fc.array(other), own, space, (before, after, own, space) => {
       expect(hasPassed([...before, own, ...after].join(space), OWN)).toBe(true)
       expect(hasPassed([...before, ...after].join(space), OWN)).toBe(false)
-    }),
-  )
-
-  fuzz(
-    'hasPassed() answers any list',
-    100,
-    fc.property(fc.option(fieldValue), (via) => {
-      expect(hasPassed(via, OWN)).toBe(false)
     }),
   )
 })

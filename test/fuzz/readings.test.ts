@@ -12,6 +12,7 @@ import { RuleMaker } from '../../src/request/rule-maker.ts'
 import { readRules } from '../../src/rules/document.ts'
 import { Rulebook } from '../../src/rules/rulebook.ts'
 import { callContext } from '../support/call-context.ts'
+import { makeRule, makeRuleKey } from '../support/make-rule.ts'
 import { fuzz } from './fuzz.ts'
 
 /** What an API may do to a path, in any order and number, before it looks for who serves it. */
@@ -221,12 +222,18 @@ const formBody = fc.constantFrom(
   ...[PART, `${'x'.repeat(9_000)}\r\n${PART}`, 'x', '{}'],
 )
 
+function requestOf(type: string, body: string, address = '192.0.2.1'): Request {
+  const request = new Request('https://gateway.example/', { method: 'POST', body: new TextEncoder().encode(body) })
+  if (type !== '') request.headers.set('Content-Type', type)
+  request.headers.set('CF-Connecting-IP', address)
+  return request
+}
+
 fuzz(
   'whatever an API takes for a form: its field is the one that counts, or the body is spoilt',
   600,
   fc.asyncProperty(contentType, formBody, async (type, body) => {
-    const request = new Request('https://gateway.example/', { method: 'POST', body: new TextEncoder().encode(body) })
-    if (type !== '') request.headers.set('Content-Type', type)
+    const request = requestOf(type, body)
     const reading = await readFormField(request, 'user')
     for (const [name, read] of Object.entries(FORM_READERS)) {
       const value = read(type, body)
@@ -256,12 +263,8 @@ fuzz(
     // That of another account.
     fc.pre((fieldIn(body) ?? 'ada') === 'ada')
     const keyOf = async (index: number, type: string, body: string, address: string) => {
-      const request = new Request('https://gateway.example/', { method: 'POST', body: new TextEncoder().encode(body) })
-      if (type !== '') request.headers.set('Content-Type', type)
-      request.headers.set('CF-Connecting-IP', address)
-      const match = { policy: BY_BODY.policies[index] as Policy, route: 'POST /', isCertain: true }
-      const asked = await BY_BODY_MAKER.make(match, request, '/', 'default', callContext())
-      return asked.kind === 'rule' ? asked.rule.key : asked.kind
+      const request = requestOf(type, body, address)
+      return makeRuleKey(BY_BODY_MAKER, BY_BODY.policies[index] as Policy, request, 'POST /')
     }
     for (const index of BY_BODY.policies.keys()) {
       const own = index === 1 ? '{"user":"ada"}' : 'user=ada'
@@ -296,16 +299,8 @@ fuzz(
     for (const [index, policy] of COUNTED.policies.entries()) {
       const isJson = policy.by[0]?.kind === 'json'
       if (isJson ? !inJson : !readers.includes('ada')) continue
-      const request = new Request('https://gateway.example/', { method: 'POST', body: new TextEncoder().encode(body) })
-      if (type !== '') request.headers.set('Content-Type', type)
-      request.headers.set('CF-Connecting-IP', '192.0.2.1')
-      const made = await COUNTED_MAKER.make(
-        { policy, route: 'POST /', isCertain: true },
-        request,
-        '/',
-        'default',
-        callContext(),
-      )
+      const request = requestOf(type, body)
+      const made = await makeRule(COUNTED_MAKER, policy, request, 'POST /')
       if (made.kind !== 'rule') throw new Error(`${policy.name} (${index}) is not asked: ${made.kind}`)
       const orders = await BLOCKED_BOOK.ordersFor(request, 0, callContext())
       if (!orders || 'kind' in orders) throw new Error('expected orders')
@@ -380,14 +375,7 @@ fuzz(
         const url = `https://gateway.example/?${query}`
         const request = new Request(url, { method: 'POST', headers, ...(body !== undefined && { body }) })
         claimed = claim ?? ''
-        const asked = await FOLDED_MAKER.make(
-          { policy, route: undefined, isCertain: true },
-          request,
-          '/',
-          'default',
-          callContext(),
-        )
-        return asked.kind === 'rule' ? asked.rule.key : asked.kind
+        return makeRuleKey(FOLDED_MAKER, policy, request)
       }
       const known = await keyOf(address)
       // A field holds ASCII only.

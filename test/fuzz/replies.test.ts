@@ -51,6 +51,9 @@ const looseValue = fc.oneof(
   { arbitrary: fc.constantFrom<unknown>(null, '1', '', true, [], {}, 'NaN'), weight: 1 },
 )
 
+/** In the place of one number of a reply that is right. */
+const wrong = fc.constantFrom<unknown>(null, undefined, '4', 1.5, 2 ** 53, -1, 0, 1, 5, 1_000_000, [3], { length: 1 })
+
 /** As long as a reply to this request is, of what such a reply is made of. */
 function repliesTo({ permits, rules }: DecisionRequest): fc.Arbitrary<unknown> {
   const tiers = rules.flatMap(({ tiers, burst }) => tiers.map(({ limit }) => burst ?? limit))
@@ -63,12 +66,30 @@ function repliesTo({ permits, rules }: DecisionRequest): fc.Arbitrary<unknown> {
     )
   }
   const likely = fc.tuple(header, ...tiers.map(triple)).map((parts) => parts.flat())
+  /** Of which nothing contradicts itself. */
+  const granting = likely.map(([, nowMs, ...states]) => [
+    permits,
+    nowMs,
+    ...states.map((n, at) => (at % 3 < 2 ? n : 0)),
+  ])
   const size = 2 + 3 * tiers.length
   return fc.oneof(
     { arbitrary: likely, weight: 6 },
     { arbitrary: fc.constant(Array<number>(size).fill(0)), weight: 1 },
     { arbitrary: fc.array(looseValue, { minLength: size, maxLength: size }), weight: 3 },
-    { arbitrary: likely.map((reply) => reply.slice(1)), weight: 1 },
+    {
+      arbitrary: fc.oneof(
+        likely.map((reply) => reply.slice(1)),
+        likely.map((reply) => [...reply, 0]),
+      ),
+      weight: 1,
+    },
+    {
+      arbitrary: fc
+        .tuple(granting, fc.nat(), wrong)
+        .map(([reply, at, wrong]) => (reply as unknown[]).with(at % size, wrong)),
+      weight: 4,
+    },
     { arbitrary: fc.jsonValue(), weight: 1 },
   )
 }
@@ -108,7 +129,7 @@ async function answerOf(decide: () => Decision | Promise<Decision>): Promise<Dec
 describe('readDecision()', () => {
   fuzz(
     'readDecision() answers a decision that is consistent, or throws a StoreError, to any reply',
-    500,
+    1_000,
     fc.asyncProperty(exchange, async ({ request, reply }) => {
       const decision = await answerOf(() => readDecision(reply, request))
       if (!decision) return

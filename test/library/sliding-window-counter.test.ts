@@ -1,28 +1,6 @@
 import { expect, test } from 'vitest'
 import { memoryStore, OptionError, SlidingWindowCounter } from '../../src/index.ts'
 
-const START_MS = 1_700_000_000_000
-
-test('SlidingWindowCounter counts what was added within the window, to the millisecond', async () => {
-  const clock = { now: START_MS }
-  const counter = new SlidingWindowCounter({ window: '5s', now: () => clock.now })
-  expect(await counter.get()).toBe(0)
-  expect(await counter.add(3)).toBe(3)
-  clock.now += 4_999
-  expect(await counter.add()).toBe(4)
-  clock.now += 1
-  expect(await counter.get()).toBe(1)
-  clock.now += 4_998
-  expect(await counter.get()).toBe(1)
-  clock.now += 1
-  expect(await counter.get()).toBe(0)
-})
-
-test('SlidingWindowCounter refuses nothing, however much it holds', async () => {
-  const counter = new SlidingWindowCounter({ window: '53w' })
-  for (let i = 1; i <= 5; i++) expect(await counter.add(1_000_000_000)).toBe(i * 1_000_000_000)
-})
-
 test('counters of one store share a count by name and identity', async () => {
   const store = memoryStore()
   const counterOf = (name: string, identity: string) =>

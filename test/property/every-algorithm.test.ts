@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Decision, Rule } from '../../src/limit/rule.ts'
+import { longestWindowMs } from '../../src/limit/algorithms/sliding-window.ts'
+import type { Rule } from '../../src/limit/rule.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import {
   aloneAndMixed,
@@ -17,15 +18,11 @@ import {
   START_MS,
   satisfiable,
 } from '../support/arbitraries.ts'
-import { EVERY_ALGORITHM, ruleOf, take } from '../support/rules.ts'
+import { EVERY_ALGORITHM, retryAfterMs, ruleOf, take } from '../support/rules.ts'
 import { TIMED_STORES } from '../support/timed-stores.ts'
 
 const SUBJECTS = aloneAndMixed(EVERY_ALGORITHM, anyConfigured)
 const NUM_RUNS = 40
-
-function retryAfterMs({ usage }: Decision): number {
-  return Math.max(...usage.flat().map((tier) => tier.retryAfterMs))
-}
 
 describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectProperty }) => {
   describe.each(SUBJECTS)('%s', (_name, anyRules) => {
@@ -187,10 +184,6 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectPrope
   })
 })
 
-function longestWindowMs(...rules: Rule[]): number {
-  return Math.max(...rules.flatMap(({ tiers }) => tiers.map(({ windowMs }) => windowMs)))
-}
-
 /** Of a key's time to live after an admission. */
 function lifetimeBoundsMs(rule: Rule, { before, after }: Configured): [least: number, most: number] {
   const longestMs = longestWindowMs(rule)
@@ -201,11 +194,11 @@ function lifetimeBoundsMs(rule: Rule, { before, after }: Configured): [least: nu
       return [longestMs, longestMs + 1_000]
     case 'concurrency':
       // Slots of the configuration before are held until their deadlines.
-      return [longestMs, 2 * longestWindowMs(before, after)]
+      return [longestMs, 2 * Math.max(longestWindowMs(before), longestWindowMs(after))]
     case 'fixed-window':
     case 'quota':
       // Windows of the configuration before are kept until they end.
-      return [longestMs, longestWindowMs(before, after)]
+      return [longestMs, Math.max(longestMs, longestWindowMs(before), longestWindowMs(after))]
     case 'token-bucket': {
       const { limit = 1, windowMs = 0 } = rule.tiers[0] ?? {}
       return [1, Math.ceil(((rule.burst ?? limit) * windowMs) / limit) + 1]

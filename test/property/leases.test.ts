@@ -3,9 +3,10 @@ import { describe, expect, test } from 'vitest'
 import { Leases } from '../../src/decide/leases.ts'
 import { ALGORITHM_NAMES, ALGORITHMS, type AlgorithmName } from '../../src/limit/algorithm-table.ts'
 import type { Decision, DecisionRequest, Rule } from '../../src/limit/rule.ts'
-import { type Admission, expectNoWindowOver } from '../support/admissions.ts'
+import { type Admission, expectNoSpanOver, expectNoWindowOver } from '../support/admissions.ts'
 import { START_MS } from '../support/arbitraries.ts'
 import { callContext } from '../support/call-context.ts'
+import { Calls } from '../support/calls.ts'
 import { EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
 import { TIMED_STORES, type TimedStore } from '../support/timed-stores.ts'
 
@@ -120,38 +121,23 @@ function startsOf(algorithm: AlgorithmName, chargedAtMs: readonly number[], wind
   return starts
 }
 
-/** Asserts that no span of time holds more than a bucket's burst and what is refilled in it. */
-function expectNoSpanOver(burst: number, unitsPerMs: number, admitted: readonly Admission[]): void {
-  // Units above those refilled since the start: the most that it rises by is the most that any span holds.
-  let [spent, least] = [0, Number.POSITIVE_INFINITY]
-  for (const { ms, cost } of admitted) {
-    least = Math.min(least, spent - unitsPerMs * (ms - START_MS))
-    spent += cost
-    expect(spent - unitsPerMs * (ms - START_MS) - least).toBeLessThanOrEqual(burst + 1e-6)
-  }
-}
-
 /** Calls from four points of presence to one store, each sent, run and answered when the test says so. */
-class Network {
-  nowMs = START_MS
+class Network extends Calls {
   readonly admitted: Admission[] = []
   /** When the store charged anything. */
   readonly chargedAtMs: number[] = []
   /** Permits that were spent without a call of their own. */
   spentLocally = 0
-  readonly #store: TimedStore
-  readonly #sent: (() => Promise<void>)[] = []
-  readonly #answered: (() => void)[] = []
   readonly #points: Leases[]
   /** How fast the clock of each point of presence runs, how far it is ahead, and what it last showed. */
   readonly #clocks = [1, 1, 0.99, 1.01].map((speed) => ({ speed, aheadMs: 0, shownMs: 0 }))
 
   constructor(shared: TimedStore, size: number | 'auto') {
-    this.#store = shared
-    const store = { decide: (request: DecisionRequest) => this.#send(request) }
+    super(shared)
+    const store = { decide: (request: DecisionRequest) => this.send(request, (decision) => this.#note(decision)) }
     this.#points = this.#clocks.map((clock) => {
       const now = () => {
-        clock.shownMs = this.#run(clock.speed) + clock.aheadMs
+        clock.shownMs = this.#showAt(clock.speed) + clock.aheadMs
         return clock.shownMs
       }
       return new Leases(store, now, size)
@@ -162,21 +148,15 @@ class Network {
   jump(point: number, byMs: number): void {
     const clock = this.#clocks[point]
     if (!clock || clock.shownMs === 0) return
-    clock.aheadMs = byMs < 0 ? clock.shownMs + byMs - this.#run(clock.speed) : clock.aheadMs + byMs
+    clock.aheadMs = byMs < 0 ? clock.shownMs + byMs - this.#showAt(clock.speed) : clock.aheadMs + byMs
   }
 
-  #run(speed: number): number {
+  #showAt(speed: number): number {
     return START_MS + Math.floor((this.nowMs - START_MS) * speed)
   }
 
-  #send(request: DecisionRequest): Promise<Decision> {
-    const { promise, resolve } = Promise.withResolvers<Decision>()
-    this.#sent.push(async () => {
-      const decision = await this.#store.decide(request, this.nowMs * 1000)
-      if (decision.granted > 0) this.chargedAtMs.push(this.nowMs)
-      this.#answered.push(() => resolve(decision))
-    })
-    return promise
+  #note({ granted }: Decision): undefined {
+    if (granted > 0) this.chargedAtMs.push(this.nowMs)
   }
 
   async ask(point: number, rule: Rule): Promise<void> {
@@ -191,22 +171,6 @@ class Network {
     await new Promise(setImmediate)
     isAtOnce = false
     void deciding
-  }
-
-  async run(index: number): Promise<void> {
-    const [call] = this.#sent.splice(index % Math.max(1, this.#sent.length), 1)
-    await call?.()
-  }
-
-  async settle(): Promise<void> {
-    while (this.#sent.length > 0) await this.run(0)
-    while (this.#answered.length > 0) await this.deliver(0)
-  }
-
-  async deliver(index: number): Promise<void> {
-    const [answer] = this.#answered.splice(index % Math.max(1, this.#answered.length), 1)
-    answer?.()
-    await new Promise(setImmediate)
   }
 }
 
@@ -370,7 +334,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
   )
 })
 
-test('Leases: these laws were about more than nothing', () => {
+test('Leases: the laws were tried on permits of every algorithm that were spent without a call', () => {
   expect([...spentLocally.keys()].toSorted()).toEqual(LEASABLE.toSorted())
   expect(Math.min(...spentLocally.values())).toBeGreaterThan(0)
 })

@@ -121,7 +121,7 @@ test('outbound(): once a limit is learned, the server refuses nobody, wherever i
     300,
   ))
 
-test('outbound(): nor where the server tells of no window, but only when it ends', () =>
+test('outbound(): a server that tells no window, but only when it ends, refuses nobody either', () =>
   expectProperty(
     fc.asyncProperty(
       serverTier.map((tier) => ({ ...tier, kind: 'fixed' as const })),

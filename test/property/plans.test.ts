@@ -77,7 +77,7 @@ describe.each(TIMED_STORES)('%s', (_name, trial) => {
     })
   })
 
-  test('fixed-window: nor has it in the window of the clock', async () => {
+  test('fixed-window: what any plan has admitted in the window of the clock counts for the new plan', async () => {
     await play(
       trial,
       'fixed-window',
@@ -92,7 +92,7 @@ describe.each(TIMED_STORES)('%s', (_name, trial) => {
     )
   })
 
-  test('quota: nor has it in the window that began with its first use, under whatever plan', async () => {
+  test('quota: what any plan has admitted since the first use counts for the new plan', async () => {
     let starts = new Map<number, number>()
     await play(
       trial,
@@ -111,7 +111,7 @@ describe.each(TIMED_STORES)('%s', (_name, trial) => {
     )
   })
 
-  test('token-bucket: after a change, no more than a bucket of the new plan and what that refills', async () => {
+  test('token-bucket: after a change, the new plan admits one bucket of its own and what that refills, at most', async () => {
     let stay: { tier: Tier | undefined; sinceUs: number } | undefined
     await play(
       trial,

@@ -3,9 +3,10 @@ import { describe, expect, test } from 'vitest'
 import { DenyCache } from '../../src/decide/deny-cache.ts'
 import { Leases } from '../../src/decide/leases.ts'
 import type { Decision, DecisionRequest, Rule, TierUsage } from '../../src/limit/rule.ts'
-import { anyBlocks, blocking, START_MS } from '../support/arbitraries.ts'
+import { anyBlocks, blocking } from '../support/arbitraries.ts'
 import { callContext } from '../support/call-context.ts'
-import { ruleOf, take } from '../support/rules.ts'
+import { Calls } from '../support/calls.ts'
+import { retryAfterMs, ruleOf, take } from '../support/rules.ts'
 import { TIMED_STORES, type TimedStore } from '../support/timed-stores.ts'
 
 /** Of each of three keys, the cost of a request, or 0 if it is none of its keys. */
@@ -34,65 +35,6 @@ const anyTiers = fc.uniqueArray(
   { minLength: 1, maxLength: 2, selector: ({ windowMs }) => windowMs },
 )
 
-/** A store whose calls run and are answered when the test says so. */
-class Calls {
-  nowMs = START_MS
-  /** For how long an answer may have been on its way, by which a told time may be late. */
-  longestMs = 0
-  readonly store: TimedStore
-  readonly #sent: (() => Promise<void>)[] = []
-  readonly #answered: (() => void)[] = []
-
-  constructor(store: TimedStore) {
-    this.store = store
-  }
-
-  /** Calls that have not run yet. */
-  get sent(): number {
-    return this.#sent.length
-  }
-
-  get isQuiet(): boolean {
-    return this.#sent.length === 0 && this.#answered.length === 0
-  }
-
-  /** @param onRun is told of the decision when the store has made it, and answers what is to be done when it arrives */
-  send(request: DecisionRequest, onRun?: (decision: Decision) => () => void): Promise<Decision> {
-    const { promise, resolve } = Promise.withResolvers<Decision>()
-    const sentMs = this.nowMs
-    this.#sent.push(async () => {
-      const decision = await this.store.decide(request, this.nowMs * 1000)
-      const onAnswer = onRun?.(decision)
-      this.#answered.push(() => {
-        this.longestMs = Math.max(this.longestMs, this.nowMs - sentMs)
-        onAnswer?.()
-        resolve(decision)
-      })
-    })
-    return promise
-  }
-
-  async run(index: number): Promise<void> {
-    const [call] = this.#sent.splice(index % Math.max(1, this.#sent.length), 1)
-    await call?.()
-  }
-
-  async deliver(index: number): Promise<void> {
-    const [answer] = this.#answered.splice(index % Math.max(1, this.#answered.length), 1)
-    answer?.()
-    await new Promise(setImmediate)
-  }
-
-  async settle(): Promise<void> {
-    while (this.#sent.length > 0) await this.run(0)
-    while (this.#answered.length > 0) await this.deliver(0)
-  }
-}
-
-function waitOf({ usage }: Decision): number {
-  return Math.max(...usage.flat().map(({ retryAfterMs }) => retryAfterMs))
-}
-
 /** One isolate, and its calls. */
 class Isolate extends Calls {
   /** Refusals told from memory while nothing was on its way. */
@@ -118,8 +60,8 @@ class Isolate extends Calls {
     const truth = await this.store.peek(request, this.nowMs * 1000)
     // Who waits as told is admitted, and does not wait for longer than an answer takes.
     expect(truth.granted).toBe(0)
-    expect(waitOf(told)).toBeGreaterThanOrEqual(waitOf(truth))
-    expect(waitOf(told)).toBeLessThanOrEqual(waitOf(truth) + this.longestMs)
+    expect(retryAfterMs(told)).toBeGreaterThanOrEqual(retryAfterMs(truth))
+    expect(retryAfterMs(told)).toBeLessThanOrEqual(retryAfterMs(truth) + this.longestMs)
     // What would count towards a block, the store is told.
     request.rules.forEach(({ block }, rule) => {
       const isCounted = (tier: TierUsage) => block && tier.retryAfterMs > 0 && tier.blockedMs === undefined
@@ -185,7 +127,7 @@ class Site extends Calls {
       rules.some((rule) => rule.key === key) && decision > (heard.get(key) ?? 0)
     if (this.#grants.some(isUnheard)) return
     this.told++
-    expect(waitOf(told)).toBeGreaterThanOrEqual(waitOf(truth))
+    expect(retryAfterMs(told)).toBeGreaterThanOrEqual(retryAfterMs(truth))
     told.usage.forEach((tiers, rule) => {
       tiers.forEach(({ remaining }, tier) => {
         expect(remaining).toBeLessThanOrEqual(truth.usage[rule]?.[tier]?.remaining ?? 0)
@@ -267,6 +209,6 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
   )
 })
 
-test('this law was about more than nothing', () => {
+test('DenyCache: the laws were tried on refusals that were told from memory', () => {
   expect(Math.min(told.true, told.false, told.site)).toBeGreaterThan(20)
 })

@@ -2,10 +2,11 @@ import fc from 'fast-check'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { ShadowedStore } from '../../src/decide/shadowed-store.ts'
 import { ALGORITHMS, type AlgorithmName } from '../../src/limit/algorithm-table.ts'
+import { longestWindowMs } from '../../src/limit/algorithms/sliding-window.ts'
 import type { Decision, DecisionRequest, Rule } from '../../src/limit/rule.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { type Store, StoreError } from '../../src/store/store.ts'
-import { type Admission, expectNoWindowOver } from '../support/admissions.ts'
+import { type Admission, expectNoSpanOver, expectNoWindowOver } from '../support/admissions.ts'
 import {
   anyBlock,
   anyBlocks,
@@ -122,7 +123,7 @@ function blockedMsOf([tiers]: Decision['usage']): number {
 
 /** After this, what was charged before the move began matters no more. */
 function forgetsAfterMs(rule: Rule): number {
-  const longestMs = Math.max(...rule.tiers.map(({ windowMs }) => windowMs))
+  const longestMs = longestWindowMs(rule)
   const fullMs = rule.burst === undefined ? longestMs : (longestMs * rule.burst) / (rule.tiers[0]?.limit ?? 1)
   return Math.max(fullMs, rule.block?.blockMs ?? 0)
 }
@@ -146,13 +147,7 @@ describe.each([
       fc.asyncProperty(anyRule('token-bucket'), move, async (rule, moved) => {
         const admitted = await admittedOver(rule, stores, moved)
         const { limit, windowMs } = rule.tiers[0] as Rule['tiers'][number]
-        for (const [first, { ms: fromMs }] of admitted.entries()) {
-          let units = 0
-          for (const { ms, cost } of admitted.slice(first)) {
-            units += cost
-            expect(units).toBeLessThanOrEqual(capacityOf(rule) + ((ms - fromMs) * limit) / windowMs + 1e-6)
-          }
-        }
+        expectNoSpanOver(capacityOf(rule), limit / windowMs, admitted)
       }),
       60,
     )

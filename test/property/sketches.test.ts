@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { SpaceSaving } from '../../src/statistics/space-saving.ts'
 import { LUA } from '../../src/store/redis/counters/lua.ts'
 import { mergeSketches, NO_SKETCH, readSketch, type Sketch, truncated, writeSketch } from '../../src/store/sketch.ts'
 import { connectRedis, type RedisClient } from '../support/script-store.ts'
@@ -38,6 +39,19 @@ function checkBounds({ items, floor }: Sketch, events: Seen, capacity: number): 
   }
   for (const [name, count] of events) if (!kept.has(name)) expect(count).toBeLessThanOrEqual(floor)
 }
+
+test('SpaceSaving#sketch() keeps its bounds for any stream', () => {
+  const stream = fc.array(fc.integer({ min: 0, max: 30 }).map(String), { maxLength: 300 })
+  const sizes = fc.integer({ min: 1, max: 12 })
+  fc.assert(
+    fc.property(stream, sizes, sizes, (stream, capacity, most) => {
+      const sketch = new SpaceSaving(capacity)
+      for (const name of stream) sketch.see(name)
+      const events = new Map([...Map.groupBy(stream, (name) => name)].map(([name, seen]) => [name, seen.length]))
+      checkBounds(sketch.sketch(most), events, Math.min(capacity, most))
+    }),
+  )
+})
 
 test('merged sketches keep their bounds, whatever was merged in whatever order', () => {
   fc.assert(

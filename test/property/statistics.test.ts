@@ -6,7 +6,6 @@ import { LATENCY_BOUNDS_MS, quantileMs } from '../../src/statistics/latency.ts'
 import { Minute } from '../../src/statistics/minute.ts'
 import { numbersOf, sumCounts } from '../../src/statistics/numbers.ts'
 import { Recorder } from '../../src/statistics/recorder.ts'
-import { SpaceSaving } from '../../src/statistics/space-saving.ts'
 import type { Counters, Flush } from '../../src/store/counters.ts'
 import { MemoryCounters } from '../../src/store/memory/memory-counters.ts'
 import { StoreError } from '../../src/store/store.ts'
@@ -131,31 +130,6 @@ test('histograms of isolates sum up to that of all their times, and tell bounds 
       expect(all.filter((ms) => ms <= bound).length).toBeGreaterThanOrEqual(share * all.length)
       const below = LATENCY_BOUNDS_MS.filter((ms) => ms < bound).at(-1) ?? -1
       expect(all.filter((ms) => ms <= below).length).toBeLessThan(share * all.length)
-    }),
-  )
-})
-
-test('SpaceSaving#sketch() keeps its bounds for any stream', () => {
-  const names = fc.array(fc.integer({ min: 0, max: 30 }), { maxLength: 300 })
-  fc.assert(
-    fc.property(names, fc.integer({ min: 1, max: 12 }), fc.integer({ min: 1, max: 12 }), (stream, capacity, most) => {
-      const sketch = new SpaceSaving(capacity)
-      const really = new Map<string, number>()
-      for (const number of stream) {
-        const name = `caller${number}`
-        sketch.see(name)
-        really.set(name, (really.get(name) ?? 0) + 1)
-      }
-      const { items, floor } = sketch.sketch(most)
-      expect(items.length).toBeLessThanOrEqual(Math.min(capacity, most))
-      expect(floor * Math.min(capacity, most)).toBeLessThanOrEqual(stream.length)
-      for (const { name, count, over } of items) {
-        const times = really.get(name) ?? 0
-        expect(count).toBeGreaterThanOrEqual(times)
-        expect(count - over).toBeLessThanOrEqual(times)
-        really.delete(name)
-      }
-      for (const times of really.values()) expect(times).toBeLessThanOrEqual(floor)
     }),
   )
 })

@@ -1,12 +1,10 @@
 import fc from 'fast-check'
-import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { describe, expect, inject, test } from 'vitest'
 import { type TokenBucketState, tokenBucket } from '../../src/limit/algorithms/token-bucket.ts'
 import type { Rule } from '../../src/limit/rule.ts'
 import { anyCost, anyRule, backAndForthUs, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
 import { capacityOf, ruleOf, take } from '../support/rules.ts'
-import { TIMED_STORES, type Trial } from '../support/timed-stores.ts'
-
-let open: Trial['open']
+import { TIMED_STORES } from '../support/timed-stores.ts'
 
 /** A bucket of real numbers: what it holds is counted in exact parts of a unit, `windowUs` of them to one. */
 class IdealBucket {
@@ -83,13 +81,7 @@ test(`the bucket holds the whole units of an ideal one, after ${STEPS} random st
   }
 })
 
-describe.each(TIMED_STORES)('%s', (_name, trial) => {
-  const { expectProperty } = trial
-
-  beforeAll(() => {
-    open = trial.open
-  })
-
+describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
   const step = (gapUs: fc.Arbitrary<number>) => fc.array(fc.record({ gapUs, cost: anyCost }), LONG)
 
   test('a store holds the whole units of an ideal bucket at every step', async () => {

@@ -1,12 +1,11 @@
 import fc from 'fast-check'
-import { beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
+import { longestWindowMs } from '../../src/limit/algorithms/sliding-window.ts'
 import type { Rule } from '../../src/limit/rule.ts'
 import { type Admission, expectNoWindowOver } from '../support/admissions.ts'
 import { anyCost, anyRule, backAndForthUs, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
 import { EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
-import { TIMED_STORES, type Trial } from '../support/timed-stores.ts'
-
-let open: Trial['open']
+import { TIMED_STORES, type TimedStore } from '../support/timed-stores.ts'
 
 interface Step {
   readonly gapUs: number
@@ -16,9 +15,13 @@ interface Step {
 
 /** Requests to one script, and what of them was admitted. */
 class Traffic {
-  readonly #script = open()
+  readonly #script: TimedStore
   #nowUs = START_MS * 1000
   #elapsedUs = START_MS * 1000
+
+  constructor(script: TimedStore) {
+    this.#script = script
+  }
 
   /**
    * Admissions and when they were made, with fractions of a millisecond, by a clock of its own on which a step back of
@@ -36,15 +39,6 @@ class Traffic {
   }
 }
 
-function admittedBy(rule: Rule, steps: readonly Step[]): Promise<Admission[]> {
-  return new Traffic().send(rule, steps)
-}
-
-async function wholeMsAdmittedBy(rule: Rule, steps: readonly Step[]): Promise<Admission[]> {
-  const admitted = await admittedBy(rule, steps)
-  return admitted.map(({ ms, cost }) => ({ ms: Math.floor(ms), cost }))
-}
-
 function stepsOf(gapUs: fc.Arbitrary<number>): fc.Arbitrary<Step[]> {
   return fc.array(fc.record({ gapUs, cost: anyCost }), LONG)
 }
@@ -60,19 +54,16 @@ const leasing = fc.array(
 
 /** Two configurations of one key, of which the second has no longer windows than the first. */
 function anyShortened(name: (typeof EXACT_ALGORITHMS)[number]): fc.Arbitrary<[Rule, Rule]> {
-  const longestMs = ({ tiers }: Rule) => Math.max(...tiers.map(({ windowMs }) => windowMs))
   return fc.tuple(anyRule(name), anyRule(name)).map(([one, other]) => {
-    const [before, after] = longestMs(one) >= longestMs(other) ? [one, other] : [other, one]
+    const [before, after] = longestWindowMs(one) >= longestWindowMs(other) ? [one, other] : [other, one]
     return [before, { ...after, key: before.key }]
   })
 }
 
-describe.each(TIMED_STORES)('%s', (_name, trial) => {
-  const { expectProperty } = trial
-
-  beforeAll(() => {
-    open = trial.open
-  })
+describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
+  const admittedBy = (rule: Rule, steps: readonly Step[]) => new Traffic(open()).send(rule, steps)
+  const wholeMsAdmittedBy = async (rule: Rule, steps: readonly Step[]) =>
+    (await admittedBy(rule, steps)).map(({ ms, cost }) => ({ ms: Math.floor(ms), cost }))
 
   describe.each(EXACT_ALGORITHMS)('%s', (name) => {
     test('no true window ever admits more than its limit, to the microsecond', async () => {
@@ -98,7 +89,7 @@ describe.each(TIMED_STORES)('%s', (_name, trial) => {
     test('changed limits hold from their first decision, whatever clocks and leases did', async () => {
       await expectProperty(
         fc.asyncProperty(anyShortened(name), leasing, leasing, async ([before, after], earlier, later) => {
-          const traffic = new Traffic()
+          const traffic = new Traffic(open())
           const old = await traffic.send(before, earlier)
           const admitted = await traffic.send(after, later)
           for (const { limit, windowMs } of after.tiers) {
@@ -115,7 +106,7 @@ describe.each(TIMED_STORES)('%s', (_name, trial) => {
     test('limits over longer windows than before hold among what they admit, whatever clocks and leases did', async () => {
       await expectProperty(
         fc.asyncProperty(anyShortened(name), leasing, leasing, async ([after, before], earlier, later) => {
-          const traffic = new Traffic()
+          const traffic = new Traffic(open())
           await traffic.send({ ...before, key: after.key }, earlier)
           const admitted = await traffic.send(after, later)
           for (const { limit, windowMs } of after.tiers) expectNoWindowOver(limit, windowMs, admitted)

@@ -1,5 +1,5 @@
 import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/limit/algorithm-table.ts'
-import type { DecisionRequest, Rule, Tier } from '../../src/limit/rule.ts'
+import type { Decision, DecisionRequest, Rule, Tier } from '../../src/limit/rule.ts'
 
 export const EVERY_ALGORITHM = ALGORITHM_NAMES
 /** Those that hold several tiers at once. */
@@ -25,4 +25,23 @@ export function take(rules: readonly Rule[], overrides: Partial<DecisionRequest>
 /** Units that a rule never spent from has. */
 export function capacityOf({ tiers, burst }: Rule): number {
   return burst ?? Math.min(...tiers.map(({ limit }) => limit))
+}
+
+/** In its window, no test lasts long enough for a window to end, or for units to come back: that of 1970 ends in 2033. */
+export function unhurriedMs(algorithm: AlgorithmName): number {
+  return algorithm === 'fixed-window' ? 2_000_000_000_000 : 36_000_000
+}
+
+export function unhurried(algorithm: AlgorithmName, limit: number, overrides: Partial<Rule> = {}): Rule {
+  return ruleOf(algorithm, [{ limit, windowMs: unhurriedMs(algorithm) }], overrides)
+}
+
+/** Units that each rule has left in its first tier. */
+export function remainingIn({ usage }: Decision): (number | undefined)[] {
+  return usage.map(([tier]) => tier?.remaining)
+}
+
+/** The longest that a tier of any rule is to be waited for. */
+export function retryAfterMs({ usage }: Decision): number {
+  return Math.max(...usage.flat().map((tier) => tier.retryAfterMs))
 }

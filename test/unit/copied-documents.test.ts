@@ -35,16 +35,6 @@ test('CopiedDocuments copies what others have written after it was read, once', 
   expect(await copy.read()).toMatchObject({ version: 1, text: '{"n":1}' })
 })
 
-test('CopiedDocuments puts no version that has become an old one in place of a newer one', async () => {
-  const { copied, copy, documents } = subject()
-  await copied.write({ text: '{"n":1}', expectedVersion: 0, ...NOTE })
-  const other = new CopiedDocuments(documents, copy, () => {})
-  await other.read()
-  await copied.write({ text: '{"n":2}', expectedVersion: 1, ...NOTE })
-  await other.afterRead()
-  expect(await copy.read()).toMatchObject({ version: 2, text: '{"n":2}' })
-})
-
 test('CopiedDocuments leaves the copy where there is nothing to copy', async () => {
   const { copied, copy } = subject()
   await copy.write({ text: '{"n":1}', expectedVersion: 0, ...NOTE })

@@ -66,41 +66,6 @@ test('DenyCache counts the wait down, and asks again when it has passed since th
   expect((await decide(rule)).granted).toBe(1)
 })
 
-test('DenyCache still asks for a cheaper request', async () => {
-  const { asked, decide } = subject()
-  const rule = second({ cost: 3 })
-  await exhaust(decide, rule)
-  const before = asked.length
-  expect((await decide({ ...rule, cost: 1 })).granted).toBe(1)
-  expect(asked.length - before).toBe(1)
-})
-
-test('DenyCache asks anew once a cheaper request was admitted, and tells how long it then takes', async () => {
-  const { clock, asked, decide } = subject()
-  const rule = ruleOf('sliding-window', [{ limit: 4, windowMs: 1_000 }])
-  await decide({ ...rule, cost: 2 })
-  clock.now += 300
-  await decide({ ...rule, cost: 1 })
-  expect((await decide({ ...rule, cost: 3 })).usage[0]?.[0]).toMatchObject({ remaining: 1, retryAfterMs: 660 })
-  await decide({ ...rule, cost: 1 })
-  const before = asked.length
-  const { usage } = await decide({ ...rule, cost: 3 })
-  expect(asked.length).toBe(before + 1)
-  // No longer the first two units alone must leave, but the one after them too.
-  expect(usage[0]?.[0]).toMatchObject({ remaining: 0, retryAfterMs: 940 })
-})
-
-test('DenyCache asks anew where another of the rules has become short', async () => {
-  const { asked, decide } = subject()
-  const [refused, other] = [second(), second({ cost: 1 })]
-  await exhaust((rule) => decide(rule), refused)
-  for (let i = 0; i < 4; i++) await decide(other)
-  const before = asked.length
-  const { usage } = await decide(refused, other)
-  expect(asked.length).toBe(before + 1)
-  expect(usage[1]?.[0]?.retryAfterMs).toBeGreaterThan(usage[0]?.[0]?.retryAfterMs ?? 0)
-})
-
 test('DenyCache asks anew after a call that may have charged', async () => {
   const { asked, decide, server } = subject()
   const rule = second()
@@ -165,21 +130,6 @@ test('DenyCache forgets the least recently refused of more than 10,000', async (
   expect(asked.slice(before).map(({ rules: [rule] }) => rule?.key)).toContain(rules[0]?.key)
 })
 
-test('DenyCache does not answer for other limits of the same key', async () => {
-  const { asked, decide } = subject()
-  const rule = second()
-  await exhaust(decide, rule)
-  const raised = second({ key: rule.key, tiers: [{ limit: 8, windowMs: 1_000 }], plan: 'raised' })
-  const before = asked.length
-  expect([await decide(raised), await decide(raised), await decide(raised)]).toMatchObject([
-    { granted: 1, usage: [[{ remaining: 2 }]] },
-    { granted: 1, usage: [[{ remaining: 0 }]] },
-    { granted: 0 },
-  ])
-  expect(asked.length - before).toBe(3)
-  expect((await decide(rule)).granted).toBe(0)
-})
-
 test('DenyCache#forget() forgets a key under all limits that it has had, and what is on its way', async () => {
   const { cache, asked, decide, memory } = subject()
   const rule = second({ plan: 'basic' })
@@ -216,24 +166,6 @@ test('DenyCache asks for each refusal that counts towards a block, and for none 
   expect(asked.length).toBe(4)
   clock.now += 2_000
   await decide(rule)
-  expect(asked.length).toBe(5)
-})
-
-test('DenyCache asks if a rule beside the one that it knows may count a refusal', async () => {
-  const { asked, decide } = subject()
-  const wide = ruleOf('sliding-window', [{ limit: 8, windowMs: 5_000 }], {
-    block: { blockMs: 60_000, after: 9 },
-    cost: 4,
-  })
-  const narrow = second({ cost: 4 })
-  await decide(wide, narrow)
-  await decide(wide, narrow)
-  await decide(wide, narrow)
-  // The narrow one alone has refused so far, and is known.
-  expect(asked.length).toBe(2)
-  await decide(wide)
-  await decide(wide, narrow)
-  await decide(wide, narrow)
   expect(asked.length).toBe(5)
 })
 

@@ -35,14 +35,14 @@ async function failuresOf(store: GuardedStore, calls: number): Promise<boolean[]
   return failures
 }
 
-test('GuardedStore stops asking a store that keeps failing, and then nothing can have run', async () => {
+test('a store that keeps failing is asked no more, and is known to have charged nothing then', async () => {
   const { server, store } = subject()
   server.isAway = true
   expect(await failuresOf(store, 7)).toEqual([true, true, true, true, true, false, false])
   expect([server.asked, store.circuit]).toEqual([5, 'open'])
 })
 
-test('GuardedStore asks again when the store is back, and says so once', async () => {
+test('a store that is back is asked again, and the log says so once', async () => {
   const { clock, server, store, lines } = subject()
   server.isAway = true
   await failuresOf(store, 6)
@@ -54,7 +54,7 @@ test('GuardedStore asks again when the store is back, and says so once', async (
   expect(lines).toEqual([{ level: 'info', event: 'store_recovered' }])
 })
 
-test('GuardedStore asks a store that hangs for one answer at a time', async () => {
+test('a store that keeps failing is asked by one request at a time whether it is back', async () => {
   const { clock, server, store } = subject()
   server.isAway = true
   await failuresOf(store, 5)
@@ -64,7 +64,7 @@ test('GuardedStore asks a store that hangs for one answer at a time', async () =
   expect(server.asked).toBe(6)
 })
 
-test('GuardedStore gives back, corrects and pings whatever its circuit', async () => {
+test('slots are given back and charges corrected while the circuit is open, too', async () => {
   const { server, store } = subject()
   server.isAway = true
   await failuresOf(store, 6)

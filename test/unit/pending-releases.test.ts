@@ -27,7 +27,7 @@ function subject() {
 
 const slotsOf = (releases: readonly Release[]) => releases.map(({ rule }) => rule.slot)
 
-test('PendingReleases gives back at once what it can, many in one call', async () => {
+test('slots are given back at once, many in one call', async () => {
   const { server, pending } = subject()
   const releases = someReleases(450)
   pending.add(releases)
@@ -36,7 +36,7 @@ test('PendingReleases gives back at once what it can, many in one call', async (
   expect(server.released).toEqual(slotsOf(releases))
 })
 
-test('PendingReleases repeats what failed within half a second, until the store is back', async () => {
+test('slots that could not be given back are tried again every half second, until the store is back', async () => {
   const { server, pending } = subject()
   server.state = 'away'
   const releases = someReleases(2)
@@ -50,7 +50,7 @@ test('PendingReleases repeats what failed within half a second, until the store 
   expect(server.released).toEqual(slotsOf(releases))
 })
 
-test('PendingReleases sends another call beside one that hangs', async () => {
+test('a call that hangs does not keep slots from being given back by another', async () => {
   const { server, pending } = subject()
   server.state = 'hanging'
   pending.add(someReleases(1))
@@ -62,7 +62,7 @@ test('PendingReleases sends another call beside one that hangs', async () => {
   expect([server.calls, pending.size]).toEqual([5, 0])
 })
 
-test('PendingReleases lets one request keep at it, and a later one go on when its time is over', async () => {
+test('one request goes on giving slots back for half a minute at most, and a later one goes on from there', async () => {
   const { server, pending } = subject()
   server.state = 'away'
   pending.add(someReleases(1))
@@ -79,7 +79,7 @@ test('PendingReleases lets one request keep at it, and a later one go on when it
   expect([server.calls, pending.size]).toEqual([before + 1, 0])
 })
 
-test('PendingReleases takes over before the time of who keeps at it is over, or if the clock stepped back', async () => {
+test('a later request goes on giving slots back before the time of the first is over, or if the clock stepped back', async () => {
   const { server, pending } = subject()
   server.state = 'away'
   pending.add(someReleases(1))
@@ -97,7 +97,7 @@ test('PendingReleases takes over before the time of who keeps at it is over, or 
   expect(pending.size).toBe(0)
 })
 
-test('PendingReleases forgets slots that have freed themselves, and the oldest of too many', async () => {
+test('slots that have expired are not given back, nor are the oldest of more than 10,000', async () => {
   const { server, pending } = subject()
   server.state = 'away'
   const releases = someReleases(10_001)

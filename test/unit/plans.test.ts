@@ -1,10 +1,9 @@
 /** Limits by plan, from the request to the decision. */
 import { expect, test } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config/load-config.ts'
-import { Decider } from '../../src/decide/decider.ts'
 import { leasesOf } from '../../src/decide/leases.ts'
 import type { DecisionRequest } from '../../src/limit/rule.ts'
-import { Limiter } from '../../src/limiter/limiter.ts'
+import { composeLimiter } from '../../src/limiter/compose-limiter.ts'
 import { createPathReader } from '../../src/request/policy/request-path.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
@@ -30,18 +29,8 @@ function subject(policy: object = API, env: Environment = {}) {
       return memory.decideNow(request)
     },
   })
-  const log = () => {}
   const createLeases = leasesOf(config.leases, now)
-  const decider = new Decider({
-    ...config,
-    store,
-    fallback: memory,
-    now,
-    log,
-    createLeases,
-    timeoutMs: config.storeTimeoutMs,
-  })
-  const limiter = new Limiter({ ...config, decider, health: undefined, log })
+  const { limiter } = composeLimiter(config, { store, now, log: () => {}, createLeases })
   /** What is left, below 0 of what was refused. */
   const call = async (plan?: string, token = 'a') => {
     const headers = { Authorization: `Bearer ${token}`, ...(plan !== undefined && { 'X-Plan': plan }) }

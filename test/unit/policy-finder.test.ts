@@ -1,17 +1,22 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { loadConfig } from '../../src/config/load-config.ts'
+import { type Environment, loadConfig } from '../../src/config/load-config.ts'
 import { PolicyFinder, priorityOf } from '../../src/request/policy/policy-finder.ts'
 import { createPathReader } from '../../src/request/policy/request-path.ts'
 
 /** @param matches of each policy by name; undefined for one that applies everywhere */
 function finderOf(matches: Readonly<Record<string, string | undefined>>, exempt?: string): PolicyFinder {
-  const config = loadConfig({
-    UPSTREAM_URL: 'https://api.example.com',
-    ...(exempt && { EXEMPT: exempt }),
-    POLICIES: Object.entries(matches).map(([name, match]) => ({ name, limits: '5/1m', ...(match && { match }) })),
-  })
-  return new PolicyFinder(config.policies, config.exempt)
+  return finderFor(
+    Object.entries(matches).map(([name, match]) => ({ name, ...(match && { match }) })),
+    { ...(exempt && { EXEMPT: exempt }) },
+  )
+}
+
+/** @param tables of policies, as POLICIES has them, of five requests a minute unless they have a priority */
+function finderFor(tables: readonly object[], env: Environment = {}): PolicyFinder {
+  const POLICIES = tables.map((table) => ({ ...('priority' in table ? {} : { limits: '5/1m' }), ...table }))
+  const { policies, exempt } = loadConfig({ UPSTREAM_URL: 'https://api.example.com', POLICIES, ...env })
+  return new PolicyFinder(policies, exempt)
 }
 
 const readPath = createPathReader()
@@ -149,15 +154,12 @@ test('PolicyFinder#find() exempts no request that names a second method', () => 
 })
 
 test('PolicyFinder#find() does not mind the case of a path, unless a policy does, or an exemption', () => {
-  const config = loadConfig({
-    UPSTREAM_URL: 'https://api.example.com',
-    EXEMPT: '/healthz',
-    POLICIES: [
-      { name: 'exactly', limits: '5/1m', match: '/login/%C3%A9', ignore_case: false },
-      { name: 'anyhow', limits: '5/1m', match: '/login/%C3%A9' },
-    ],
-  })
-  const finder = new PolicyFinder(config.policies, config.exempt)
+  const match = '/login/%C3%A9'
+  const tables = [
+    { name: 'exactly', match, ignore_case: false },
+    { name: 'anyhow', match },
+  ]
+  const finder = finderFor(tables, { EXEMPT: '/healthz' })
   expect(found(finder, 'GET', '/login/%c3%a9').map(([name]) => name)).toEqual(['exactly', 'anyhow'])
   expect(found(finder, 'GET', '/LogIn/%c3%a9').map(([name]) => name)).toEqual(['anyhow'])
   expect(found(finder, 'GET', '/Healthz')).toEqual([])
@@ -165,16 +167,14 @@ test('PolicyFinder#find() does not mind the case of a path, unless a policy does
 })
 
 test('priorityOf() lets no request rise by a path that some API may read otherwise', () => {
-  const { policies, exempt } = loadConfig({
-    UPSTREAM_URL: 'https://api.example.com',
-    RATE_LIMITS: '9/1m',
-    POLICIES: [
+  const finder = finderFor(
+    [
       { name: 'payments', priority: 'critical', match: '/pay' },
       { name: 'reports', priority: 'sheddable', match: '/reports/*' },
       { name: 'orders', priority: 'critical', match: '/orders/:id' },
     ],
-  })
-  const finder = new PolicyFinder(policies, exempt)
+    { RATE_LIMITS: '9/1m' },
+  )
   const priority = (path: string) => {
     const found = find(finder, 'GET', path)
     return typeof found === 'string' ? found : priorityOf(found, at(path))
@@ -226,33 +226,22 @@ test.each([
 })
 
 test('PolicyFinder#find() refuses no target for the sake of a policy that refuses nothing', () => {
-  const { policies, exempt } = loadConfig({
-    UPSTREAM_URL: 'https://api.example.com',
-    POLICIES: [
-      { name: 'shadow', limits: '5/1m', match: '/login', mode: 'shadow' },
-      { name: 'class', priority: 'critical', match: '/pay' },
-      { name: 'routes', limits: '5/1m', by: 'route', mode: 'shadow' },
-    ],
-  })
-  expect(found(new PolicyFinder(policies, exempt), 'GET', '/x/..%2Flogin')).toEqual([['routes', undefined]])
+  const finder = finderFor([
+    { name: 'shadow', match: '/login', mode: 'shadow' },
+    { name: 'class', priority: 'critical', match: '/pay' },
+    { name: 'routes', by: 'route', mode: 'shadow' },
+  ])
+  expect(found(finder, 'GET', '/x/..%2Flogin')).toEqual([['routes', undefined]])
 })
 
 test('PolicyFinder#find() refuses a target that may be another route, where routes have budgets of their own', () => {
-  const { policies, exempt } = loadConfig({
-    UPSTREAM_URL: 'https://api.example.com',
-    POLICIES: [{ name: 'routes', limits: '5/1m', by: 'token+route', match: '/a/:x, /b/*' }],
-  })
-  const finder = new PolicyFinder(policies, exempt)
+  const finder = finderFor([{ name: 'routes', by: 'token+route', match: '/a/:x, /b/*' }])
   expect(found(finder, 'GET', '/b/..%2Fa%2F1')).toEqual([['ambiguous']])
   expect(found(finder, 'GET', '/b/c%2F1')).toEqual([['routes', '* /b/*']])
 })
 
 test('PolicyFinder#find() folds the letters that some API folds', () => {
-  const { policies, exempt } = loadConfig({
-    UPSTREAM_URL: 'https://api.example.com',
-    POLICIES: [{ name: 'p', limits: '5/1m', match: '/:id/kiss' }],
-  })
-  const finder = new PolicyFinder(policies, exempt)
+  const finder = finderFor([{ name: 'p', match: '/:id/kiss' }])
   for (const path of ['/É/kiss', '/1/Kiss', '/1/kiſſ', '/1/kıss', '/1/KİSS', '/1/kiß', '/1/KIẞ']) {
     expect(found(finder, 'GET', path), path).toEqual([['p', '* /:id/kiss']])
   }

@@ -1,23 +1,15 @@
 import { expect, test } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config/load-config.ts'
 import { RuleMaker } from '../../src/request/rule-maker.ts'
-import { callContext } from '../support/call-context.ts'
+import { makeRuleKey } from '../support/make-rule.ts'
 
 /** Makes the key of a request by the first of the policies. */
 function keys(env: Environment = {}) {
   const config = loadConfig({ UPSTREAM_URL: 'https://api.example.com', ...env })
   const maker = new RuleMaker(config)
   const policy = config.policies[0] ?? expect.unreachable()
-  return async (headers: Readonly<Record<string, string>>, url = 'https://gateway.example/') => {
-    const asked = await maker.make(
-      { policy, route: undefined, isCertain: true },
-      new Request(url, { headers }),
-      '/',
-      'default',
-      callContext(),
-    )
-    return asked.kind === 'rule' ? asked.rule.key : asked.kind
-  }
+  return (headers: Readonly<Record<string, string>>) =>
+    makeRuleKey(maker, policy, new Request('https://gateway.example/', { headers }))
 }
 
 test('RuleMaker#make() knows a caller again by any spelling of the same credential', async () => {
@@ -59,12 +51,7 @@ test('RuleMaker#make() keeps the same caller of two policies apart', async () =>
   })
   const maker = new RuleMaker(config)
   const request = new Request('https://gateway.example/', { headers: { Authorization: 'Bearer X' } })
-  const made = await Promise.all(
-    config.policies.map((policy) =>
-      maker.make({ policy, route: undefined, isCertain: true }, request, '/', 'default', callContext()),
-    ),
-  )
-  const found = made.map((asked) => (asked.kind === 'rule' ? asked.rule.key : asked.kind))
+  const found = await Promise.all(config.policies.map((policy) => makeRuleKey(maker, policy, request)))
   expect(found).toHaveLength(2)
   expect(found[0]?.replace(':a:', ':b:')).toBe(found[1])
 })

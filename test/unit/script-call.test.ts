@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest'
 import type { DecisionRequest, Rule } from '../../src/limit/rule.ts'
 import { readDecision, scriptArguments } from '../../src/store/redis/script-call.ts'
-import { StoreError } from '../../src/store/store.ts'
 
 const rule: Rule = {
   key: 'sluice:default:w:{x}',
@@ -44,33 +43,4 @@ test('readDecision() reads how each tier of each rule stands', () => {
       [{ remaining: 0, resetMs: 1, retryAfterMs: 1 }],
     ],
   })
-})
-
-const GOOD = [3, 1_700_000_000_000, 4, 900, 0, 114, 60_000, 0, 0, 1, 1]
-
-test.each<[string, unknown]>([
-  ['nothing', undefined],
-  ['null', null],
-  ['a string', 'OK'],
-  ['a number', 1],
-  ['a table', { ...GOOD, length: GOOD.length }],
-  ['an empty list', []],
-  ['too few numbers', GOOD.slice(1)],
-  ['too many numbers', [...GOOD, 0]],
-  ['numbers as strings', GOOD.map(String)],
-  ['a missing number', [null, ...GOOD.slice(1)]],
-  ['a fraction', [1.5, ...GOOD.slice(1)]],
-  ['a number beyond the safe integers', [1, 2 ** 53, ...GOOD.slice(2)]],
-  ['a nested list', [[3], ...GOOD.slice(1)]],
-  ['fewer permits than none', [-1, ...GOOD.slice(1)]],
-  ['more permits than asked for', [5, ...GOOD.slice(1)]],
-  ['zeros, which neither grant nor refuse', GOOD.map(() => 0)],
-  ['a refusal that no enforced rule makes', [0, ...GOOD.slice(1)]],
-  ['a grant that an enforced rule refuses', [...GOOD.slice(0, 4), 1, ...GOOD.slice(5)]],
-  ['a time that never was', [3, 0, ...GOOD.slice(2)]],
-  ['fewer units left than none', [3, 1_700_000_000_000, -1, ...GOOD.slice(3)]],
-  ['a wait below 0', [...GOOD.slice(0, -1), -1]],
-  ['more units left than there can be', [3, 1_700_000_000_000, 1_000_000, ...GOOD.slice(3)]],
-])('readDecision() refuses %s', (_name, reply) => {
-  expect(() => readDecision(reply, request)).toThrow(StoreError)
 })

@@ -87,27 +87,6 @@ test('ShadowedStore charges a rule for newcomers beside for those who are new to
   expect((await shadow.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining).toBe(8)
 })
 
-test('ShadowedStore blocks beside for as long as the store does, not by when it began to count', async () => {
-  const clock = { now: 1_800_000_000_000 }
-  const shadow = new MemoryStore(() => clock.now)
-  const { beside, store } = subject(shadow, clock)
-  const block = { blockMs: 3_600_000, after: 3 }
-  const rule = ruleOf('sliding-window', [{ limit: 1, windowMs: 10_000 }], { block })
-  const refused = () => take([{ ...rule, cost: 2 }])
-  // With the first of which the shadow hears, a window of its own would begin.
-  await store.decide(refused())
-  const background: Promise<unknown>[] = []
-  for (const afterMs of [9_000, 2_000, 1_000, 1_000]) {
-    clock.now += afterMs
-    await beside.decide(refused(), callContext(background))
-    await Promise.all(background)
-  }
-  clock.now += 3_599_999
-  for (const each of [store, shadow]) expect(await each.decide(take([rule]))).toMatchObject({ granted: 0 })
-  clock.now += 1
-  for (const each of [store, shadow]) expect(await each.decide(take([rule]))).toMatchObject({ granted: 1 })
-})
-
 test('ShadowedStore tells of a block when its shadow is slow or away for a moment, and takes off the time lost', async () => {
   const clock = { now: 1_800_000_000_000 }
   const memory = new MemoryStore(() => clock.now)
@@ -127,7 +106,7 @@ test('ShadowedStore tells of a block when its shadow is slow or away for a momen
   expect(beside.counts).toMatchObject({ failures: 1 })
 })
 
-test('ShadowedStore makes a slot free beside, although the charge comes after its release', async () => {
+test('a slot is free in the shadow store, too, if its charge arrives there after its release', async () => {
   let arrive = () => {}
   const arrived = new Promise<void>((resolve) => {
     arrive = resolve

@@ -35,14 +35,12 @@ test('createTargetReader() reads a URL once', () => {
   expect(targetOf('https://gateway.example/x?y')).toBe(targetOf('https://gateway.example/x?y'))
 })
 
-test.each([['too long', `https://gateway.example/${'x'.repeat(1_000)}`]])(
-  'createTargetReader() remembers none that is %s',
-  (_, url) => {
-    const targetOf = createTargetReader(readPath)
-    expect(targetOf(url)).toEqual(targetOf(url))
-    expect(targetOf(url)).not.toBe(targetOf(url))
-  },
-)
+test('createTargetReader() remembers no URL that is too long', () => {
+  const targetOf = createTargetReader(readPath)
+  const url = `https://gateway.example/${'x'.repeat(1_000)}`
+  expect(targetOf(url)).toEqual(targetOf(url))
+  expect(targetOf(url)).not.toBe(targetOf(url))
+})
 
 test.each([
   ['a path', 4_400, 4_500, '', 'x'],

@@ -45,7 +45,7 @@ test.each([
   [100, 200],
   [400, 50],
   [800, 25],
-])('of %i open reservations, %i that wait look when one ends, and no more', (open, most) => {
+])('beside %i open reservations, %i requests wait at most', (open, most) => {
   const rule = { ...RULE, tiers: [{ limit: open, windowMs: 3_600_000 }] }
   for (let id = 1; id <= open + 300; id++) reserve(id, 0, { rule })
   expect(machine.waiting.length).toBe(most)

@@ -21,31 +21,6 @@ function drain(queue: CallQueue<Call>): string {
   return order.join(' ')
 }
 
-test('calls go in the order in which they came', () => {
-  const queue = new CallQueue<Call>(10)
-  for (const id of ['a', 'b', 'c']) queue.add(call(id))
-  expect(queue.size).toBe(3)
-  expect(drain(queue)).toBe('a b c')
-  expect(queue.size).toBe(0)
-})
-
-test('the more important go first', () => {
-  const queue = new CallQueue<Call>(10)
-  queue.add(call('s', 'sheddable'))
-  queue.add(call('d', 'default'))
-  queue.add(call('c', 'critical'))
-  queue.add(call('d2', 'default'))
-  expect(drain(queue)).toBe('c d d2 s')
-})
-
-test('callers take turns, each in its own order', () => {
-  const queue = new CallQueue<Call>(10)
-  for (const id of ['a1', 'a2', 'a3', 'a4']) queue.add(call(id, 'default', 'a'))
-  for (const id of ['b1', 'b2']) queue.add(call(id, 'default', 'b'))
-  queue.add(call('c1', 'default', 'c'))
-  expect(drain(queue)).toBe('a1 b1 c1 a2 b2 a3 a4')
-})
-
 test('a call that is removed leaves the turns of others alone', () => {
   const queue = new CallQueue<Call>(10)
   const [a1, a2, b1] = [call('a1', 'default', 'a'), call('a2', 'default', 'a'), call('b1', 'default', 'b')]

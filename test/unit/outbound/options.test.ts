@@ -26,7 +26,7 @@ describe.each([
     expect(() => make(options)).toThrow(message)
   })
 
-  test('a name that is none', () => {
+  test('an unknown option', () => {
     expect(() => make({ atMostMS: 5 })).toThrow(/: expected only the names cost, .*, got "atMostMS"$/)
   })
 })

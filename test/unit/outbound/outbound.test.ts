@@ -58,14 +58,6 @@ test('a call that fails teaches nothing', async () => {
   expect(times()).toEqual([0, 0, 10])
 })
 
-test('a limit that the server tells of is kept from then on, from the answers on', async () => {
-  const headers = { 'RateLimit-Policy': '"burst";q=2;w=1' }
-  const { clock, call, times } = site(() => ({ status: 200, headers }))
-  await clock.finish(Promise.all([1, 2, 3, 4, 5].map(() => call(THINGS))))
-  // A second, and a thousandth of it for clocks that differ, after the answers.
-  expect(times()).toEqual([0, 10, 1012, 1022, 2024])
-})
-
 test('a generous server loosens no configured limit', async () => {
   const clock = new VirtualClock()
   const limiter = createLimiter({ limits: '1/3s', now: () => clock.now() })

@@ -19,17 +19,17 @@ test.each([
   expect(read(text)).toBe(ms)
 })
 
-test('a date is one of the clock of the server', () => {
+test('a date is compared with the Date of the response', () => {
   expect(read('Tue, 14 Nov 2023 22:13:30 GMT', 'Tue, 14 Nov 2023 22:13:20 GMT')).toBe(10_000)
 })
 
 test.each(['', 'soon', '-1', '1.5', '1e3', '2026-11-22T12:00:10Z', 'Sun, 99 Nov 2026 12:00:10 GMT', '9'.repeat(20)])(
-  'what is none says nothing: %j',
+  'what is neither a number of seconds nor a date is ignored: %j',
   (text) => {
     expect(read(text)).toBeUndefined()
   },
 )
 
-test('no field at all', () => {
+test('a response without Retry-After asks for no wait', () => {
   expect(readRetryAfter(new Headers(), NOW_MS)).toBeUndefined()
 })

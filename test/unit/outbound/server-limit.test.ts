@@ -49,14 +49,14 @@ describe('draft 8 to 11', () => {
     expect(read(fields)).toEqual([{ name: 'a', limit: 5, windowMs: 1_000, remaining: 4 }])
   })
 
-  test('what is none is ignored', () => {
+  test('malformed fields are ignored', () => {
     expect(read({ 'RateLimit-Policy': '"a";q=0;w=1, "b";q=-1, "c";w=1, "d";q="5", 7' })).toEqual([])
     expect(read({ RateLimit: '"a";t=3, "b";r=-1' })).toEqual([])
     expect(read({ RateLimit: '"a;r=3' })).toEqual([])
     expect(read({ RateLimit: `"${'a'.repeat(5_000)}";r=3` })).toEqual([])
   })
 
-  test('of thousands of policies a few are read', () => {
+  test('of hundreds of policies, sixteen are read', () => {
     const policies = Array.from({ length: 300 }, (_, index) => `"${index}";q=1`).join(', ')
     expect(read({ 'RateLimit-Policy': policies })).toHaveLength(16)
   })
@@ -100,7 +100,7 @@ describe('draft 6', () => {
     ])
   })
 
-  test('two policies of one window: the tighter one', () => {
+  test('of two policies with one window, the tighter one counts', () => {
     expect(read({ 'RateLimit-Policy': '50;w=60, 10;w=60, 20;w=60' })).toEqual([
       { name: 'w=60', limit: 10, windowMs: 60_000 },
     ])
@@ -124,12 +124,12 @@ describe('X-RateLimit', () => {
     expect(read({ ...limits, 'X-RateLimit-Reset': reset })).toEqual([expected])
   })
 
-  test('a moment is one of the server, whose clock the field Date tells', () => {
+  test('a moment is compared with the Date of the response', () => {
     const fields = { ...limits, 'X-RateLimit-Reset': '1700000060', Date: 'Tue, 14 Nov 2023 22:13:20 GMT' }
     expect(read(fields)).toEqual([{ name: 'default', limit: 60, remaining: 59, resetMs: 60_000 }])
   })
 
-  test.each(['soon', '-1', '1e9', 'NaN', ''])('a reset that is none: %j', (reset) => {
+  test.each(['soon', '-1', '1e9', 'NaN', ''])('a malformed reset is ignored: %j', (reset) => {
     expect(read({ ...limits, 'X-RateLimit-Reset': reset })).toEqual([{ name: 'default', limit: 60, remaining: 59 }])
   })
 
@@ -138,7 +138,7 @@ describe('X-RateLimit', () => {
   })
 })
 
-test('a response that says nothing', () => {
+test('a response without limits, or with none that can be read, has none', () => {
   expect(read({})).toEqual([])
   expect(read({ 'X-RateLimit-Limit': 'many', 'RateLimit-Limit': 'none' })).toEqual([])
 })

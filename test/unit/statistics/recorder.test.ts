@@ -265,7 +265,7 @@ test('Recorder gives a flush up that the store might not recognize any more, and
   expect((await read()).total.requests.admitted).toBe(1)
 })
 
-test('Recorder lets another request send if the platform has ended the one that was to', async () => {
+test('counts are sent by a later request if the platform has ended the one that was to send them', async () => {
   const { recorder, context, works, clock } = subject()
   recorder.decided(observed(ADMITTED), context)
   clock.now += FLUSH_INTERVAL_MS + 20_000
