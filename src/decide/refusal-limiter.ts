@@ -1,3 +1,4 @@
+import { ALGORITHMS } from '../limit/algorithm-table.ts'
 import { tellsNewIdentities } from '../limit/decide.ts'
 import type { Decision, DecisionRequest, Rule, TierUsage } from '../limit/rule.ts'
 import type { CallContext } from '../store/call-context.ts'
@@ -41,8 +42,9 @@ interface Refusals {
 
 /**
  * Asks a store for at most three refusals by one key a second, and then repeats them until the second is over. It is for
- * refusals that cannot be remembered for as long as they say: slots and reserved units may become free at any moment,
- * each cost is refused by itself, and an address that may bring no more new identities may still bring known ones.
+ * refusals that cannot be remembered for as long as they say: each cost is refused by itself, and is repeated only while
+ * no more units can have come back. Slots may become free at any moment, and an address that may bring no more new
+ * identities may still bring known ones: there, a repeated refusal may be up to a second too old.
  */
 export class RefusalLimiter extends StoreAround {
   readonly #now: () => number
@@ -135,6 +137,7 @@ export class RefusalLimiter extends StoreAround {
     if (units < minUnits || units > most.units) return undefined
     // A clock that stepped back says nothing about how much time has passed.
     if (nowMs < most.receivedAtMs || nowMs >= most.sentAtMs + longestRetryMs(most.usage)) return undefined
+    if (!mayEndAnyTime(rule) && !isCertain(most, rule.reserved + units, nowMs)) return undefined
     const before = request.rules.slice(0, request.rules.indexOf(rule))
     if (isForNewOnes(rule) && !before.some((one) => this.#isNew(one))) return undefined
     const isUncounted = (one: Rule) =>
@@ -173,8 +176,8 @@ export class RefusalLimiter extends StoreAround {
         !known ||
         units >= known.most.units ||
         sentAtMs - known.most.sentAtMs >= MAX_AGE_MS ||
-        // Units were spent since: what it told is no longer true.
-        leastRemaining(tiers) < leastRemaining(known.most.usage)
+        // Units were spent or came back since: what it told is no longer true.
+        leastRemaining(tiers) !== leastRemaining(known.most.usage)
       this.#refusals.set(key, {
         ...{ startMs: span.startMs, asked: span.asked + 1, plan, remaining },
         // It would have refused whatever does not fit.
@@ -194,6 +197,16 @@ export class RefusalLimiter extends StoreAround {
 
 function isForNewOnes({ counts }: Rule): boolean {
   return counts === 'identities'
+}
+
+/** Whether nobody can tell when what refuses is free again, so that three looks a second have to do. */
+function mayEndAnyTime({ algorithm, counts }: Rule): boolean {
+  return counts === 'identities' || ALGORITHMS[algorithm].holdsSlots === true
+}
+
+/** Whether so many units cannot have come back: until its reset, a tier has no more than it had. */
+function isCertain({ usage, sentAtMs }: Refusal, units: number, nowMs: number): boolean {
+  return isBlocked(usage) || usage.some((tier) => tier.remaining < units && nowMs < sentAtMs + tier.resetMs)
 }
 
 function mayBlock({ enforced, block }: Rule): boolean {

@@ -54,6 +54,20 @@ test('RefusalLimiter asks for three refusals of a key a second', async () => {
   expect(await flood(100, () => [rule])).toBe(3)
 })
 
+test('RefusalLimiter repeats no refusal of a cost beyond the moment at which units come back', async () => {
+  const { clock, decide, flood } = subject()
+  const rule = (cost: number) => ({ ...anyCost, cost })
+  const anyCost = ruleOf('sliding-window', [{ limit: 10, windowMs: 1_000 }])
+  await decide(rule(2))
+  const atMs = clock.now
+  clock.now += 100
+  await decide(rule(8))
+  expect(await flood(50, (index) => [rule(1 + (index % 9))])).toBeLessThanOrEqual(9)
+  // The first two units have left their window, and a smaller cost than was refused fits again.
+  clock.now = atMs + 1_000
+  expect((await decide(rule(2))).granted).toBe(1)
+})
+
 test('RefusalLimiter asks again as soon as a slot is given back here, and whatever was on its way by then', async () => {
   const { limiter, decide, flood } = subject()
   const rule = slots(1)
