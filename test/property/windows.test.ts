@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { Rule } from '../../src/limit/rule.ts'
-import { type Admission, expectNoWindowOver } from '../support/admissions.ts'
 import { anyCost, anyRule, backAndForthUs, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
 import { EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
 import { TIMED_STORES, type Trial } from '../support/timed-stores.ts'
+import { type Admission, expectNoWindowOver } from '../support/windows.ts'
 
 let open: Trial['open']
 

@@ -1,4 +1,5 @@
 import type { Bundle } from '../../support/build-bundle.ts'
+import { checkWindows, type Tier, type WindowCheck } from '../../support/windows.ts'
 import { type Audit, audit } from './audit.ts'
 import { admittedByOne } from './ideal.ts'
 import { Ledger } from './ledger.ts'
@@ -16,7 +17,6 @@ import {
 import { record } from './redis-record.ts'
 import { startSite } from './site.ts'
 import { type Outcome, sendTraffic } from './traffic.ts'
-import { checkWindows, type Tier, type WindowCheck } from './windows.ts'
 
 /** Leases taken, permits spent from them, refusals, and refusals while leases ran: at least so many, or a run tests nothing. */
 export const LEAST_TOLD = 10
@@ -107,7 +107,7 @@ function byClients(outcomes: readonly Outcome[], policy: 'caller' | 'team', tier
   const groups = Map.groupBy(admitted, (outcome) => outcome[policy])
   const checks = [...groups.values()].map((own) => {
     const admissions = own.map(({ sentMs, decidedByMs, cost }) => {
-      return { earliestMs: sentMs, latestMs: decidedByMs, cost: policy === 'caller' ? cost : 1 }
+      return { ms: sentMs, latestMs: decidedByMs, cost: policy === 'caller' ? cost : 1 }
     })
     return checkWindows(tier, admissions)
   })

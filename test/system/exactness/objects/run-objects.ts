@@ -1,6 +1,7 @@
 import type { Bundle } from '../../../support/build-bundle.ts'
 import { startObjectSite } from '../../../support/object-site.ts'
 import { startUpstream } from '../../../support/upstream.ts'
+import { checkWindows, type Tier, type WindowCheck } from '../../../support/windows.ts'
 import {
   MAX_COST,
   POLICIES,
@@ -13,7 +14,6 @@ import {
   tiersOf,
 } from '../policies.ts'
 import { type Outcome, sendTraffic } from '../traffic.ts'
-import { checkWindows, type Tier, type WindowCheck } from '../windows.ts'
 import { ObjectRecord } from './object-record.ts'
 
 const POINTS = 4
@@ -139,7 +139,7 @@ function byClients(admitted: readonly Outcome[], policy: 'caller' | 'team', tier
       checkWindows(
         tier,
         own.map(({ sentMs, decidedByMs, cost }) => {
-          return { earliestMs: sentMs, latestMs: decidedByMs, cost: policy === 'caller' ? cost : 1 }
+          return { ms: sentMs, latestMs: decidedByMs, cost: policy === 'caller' ? cost : 1 }
         }),
       ),
     ),
