@@ -54,7 +54,7 @@ export class ObjectRecord {
   }
 
   /** What stayed charged under a key, oldest first. */
-  kept(key: string): readonly Asked[] {
+  admissions(key: string): readonly Asked[] {
     return (this.#asked.get(key) ?? []).filter(({ isKept }) => isKept)
   }
 
