@@ -1,8 +1,8 @@
-import { Agent, request as startRequest } from 'node:http'
-import { text } from 'node:stream/consumers'
+import { Agent } from 'node:http'
 import type { Outcome } from '../../../src/statistics/outcomes.ts'
 import { drawInteger, seededRandom } from '../../../tools/seeded-random.ts'
 import { PLANTED } from '../../setup/secret-watch.ts'
+import { send } from '../../support/http-client.ts'
 import { BLOCKED_ADDRESS } from './site.ts'
 
 /** What a client has seen of one request. */
@@ -64,7 +64,7 @@ export async function sendTraffic(
       // A few callers send most of it.
       const caller = Math.floor(CALLERS * random() ** 4)
       seen.push(
-        await send(
+        await sendOne(
           gateways[drawInteger(random, 0, gateways.length - 1)] as URL,
           agent,
           only ?? anyKind(random),
@@ -122,37 +122,28 @@ function askedBy(kind: Kind, random: () => number): Asked {
   }
 }
 
-function send(gateway: URL, agent: Agent, kind: Kind, caller: number, random: () => number): Promise<Seen> {
+async function sendOne(gateway: URL, agent: Agent, kind: Kind, caller: number, random: () => number): Promise<Seen> {
   const { method = 'GET', path, headers, isAnonymous, address = addressOf(caller) } = askedBy(kind, random)
   const token = isAnonymous ? undefined : tokenOf(caller)
-  const { hostname, port } = gateway
-  return new Promise((resolve, reject) => {
-    const request = startRequest({
-      ...{ hostname, port, agent, method, path },
-      headers: {
-        'CF-Connecting-IP': address,
-        'X-Account-Name': `Account ${caller} <b>`,
-        ...(token !== undefined && { Authorization: `Bearer ${token}` }),
-        ...headers,
-      },
-    })
-    request.once('error', reject)
-    request.once('response', (response) => {
-      text(response).then((body) => {
-        const { statusCode: status = 0, headers } = response
-        const isFromApi = headers['x-from-api'] !== undefined
-        resolve({
-          kind,
-          outcome: isFromApi ? 'admitted' : outcomeOf(status, body),
-          degraded: headers['sluice-degraded']?.toString(),
-          isUpstream5xx: isFromApi && status >= 500,
-          violated: status === 429 && !isFromApi ? JSON.parse(body)['violated-policies'] : [],
-          token,
-        })
-      }, reject)
-    })
-    request.end()
+  const answer = await send(gateway, {
+    ...{ agent, method, path },
+    headers: {
+      'CF-Connecting-IP': address,
+      'X-Account-Name': `Account ${caller} <b>`,
+      ...(token !== undefined && { Authorization: `Bearer ${token}` }),
+      ...headers,
+    },
   })
+  const { status } = answer
+  const isFromApi = answer.headers['x-from-api'] !== undefined
+  return {
+    kind,
+    outcome: isFromApi ? 'admitted' : outcomeOf(status, answer.body.toString()),
+    degraded: answer.headers['sluice-degraded']?.toString(),
+    isUpstream5xx: isFromApi && status >= 500,
+    violated: status === 429 && !isFromApi ? JSON.parse(answer.body.toString())['violated-policies'] : [],
+    token,
+  }
 }
 
 function outcomeOf(status: number, body: string): Outcome {

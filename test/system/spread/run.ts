@@ -1,8 +1,9 @@
-import { Agent, request as startRequest } from 'node:http'
+import { Agent } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { runInside } from '../../command/run-command.ts'
 import { PLANTED } from '../../setup/secret-watch.ts'
 import type { Bundle } from '../../support/build-bundle.ts'
+import { send } from '../../support/http-client.ts'
 import { startSite } from '../../support/site.ts'
 
 export interface SpreadOptions {
@@ -137,13 +138,12 @@ function startLoad(urls: readonly URL[], rate: number, seen: Seen[]) {
   }
 }
 
-function ask({ hostname, port }: URL, token: string, agent: Agent): Promise<string> {
-  return new Promise((resolve) => {
+async function ask(gateway: URL, token: string, agent: Agent): Promise<string> {
+  try {
     const headers = { Authorization: `Bearer ${token}` }
-    const client = startRequest({ hostname, port, path: '/things', headers, agent }, (response) => {
-      response.resume().on('end', () => resolve(String(response.statusCode)))
-    })
-    client.on('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.name))
-    client.end()
-  })
+    return String((await send(gateway, { path: '/things', headers, agent })).status)
+  } catch (error) {
+    const { code, name } = error as NodeJS.ErrnoException
+    return code ?? name
+  }
 }
