@@ -56,6 +56,17 @@ export async function responseTo(client: ClientRequest): Promise<IncomingMessage
   return response
 }
 
+/** Sends a request, and resolves when its answer's body has begun. */
+export async function begin(
+  gateway: URL,
+  sent: Omit<Sent, 'body'>,
+): Promise<{ client: ClientRequest; response: IncomingMessage }> {
+  const client = openRequest(gateway, sent).end()
+  const response = await responseTo(client)
+  await once(response, 'data')
+  return { client, response }
+}
+
 export function json(answer: Answer): unknown {
   return JSON.parse(answer.body.toString())
 }
