@@ -1,10 +1,10 @@
 import { Agent, request } from 'node:http'
 import { setTimeout } from 'node:timers/promises'
+import type { Admission } from '../../test/support/windows.ts'
 import type { RedisClient } from '../command-counts.ts'
 import type { Limit as Ask } from '../peers.ts'
 import { monotonicMs } from '../services.ts'
 import type { Schedule } from './traffic.ts'
-import type { Admission } from './windows.ts'
 
 /** Sends one request, the nth. */
 export type Send = (n: number) => Promise<Outcome>
@@ -33,10 +33,10 @@ export async function attack(schedule: Schedule, windowMs: number, send: Send): 
   for (const [n, offsetMs] of schedule.entries()) {
     const waitMs = startMs + offsetMs + shiftMs - monotonicMs()
     if (waitMs > 1) await setTimeout(waitMs)
-    const earliestMs = monotonicMs()
-    sentMs.push(earliestMs)
+    const ms = monotonicMs()
+    sentMs.push(ms)
     const sent = send(n).then(({ isAdmitted, latestMs }) => {
-      if (isAdmitted) admissions.set(n, { earliestMs, latestMs })
+      if (isAdmitted) admissions.set(n, { ms, latestMs, cost: 1 })
     })
     all.push(sent)
   }
@@ -75,10 +75,10 @@ export function atUpstream(
   caller: string,
   arrivals: ReadonlyMap<string, number>,
 ): Attacked {
-  const closer = [...admissions].map(([n, { earliestMs }]) => {
+  const closer = [...admissions].map(([n, { ms }]) => {
     const latestMs = arrivals.get(`${caller}-${n}`)
     if (latestMs === undefined) throw new Error('an admitted request has not reached the upstream')
-    return [n, { earliestMs, latestMs }] as const
+    return [n, { ms, latestMs, cost: 1 }] as const
   })
   return { sentMs, admissions: new Map(closer) }
 }
@@ -91,15 +91,14 @@ export interface RedisLog {
 
 /** Watches Redis for entries of streams: in plain sliding windows, each is an admission, and its ID tells when. */
 export async function watchRedis(redis: RedisClient): Promise<RedisLog> {
-  const entries: { key: string; ms: number }[] = []
+  const entries: (Admission & { key: string })[] = []
   const watcher = await redis.duplicate().connect()
   await watcher.monitor((line) => {
     const [, key, ms] = / lua\] "XADD" "([^"]+)" .*"(\d+)-\d+" "\d+" "1"$/.exec(String(line)) ?? []
-    if (key && ms) entries.push({ key, ms: Number(ms) })
+    if (key && ms) entries.push({ key, ms: Number(ms), cost: 1 })
   })
   return {
-    admissions: (prefix) =>
-      entries.filter(({ key }) => key.startsWith(`${prefix}:`)).map(({ ms }) => ({ earliestMs: ms, latestMs: ms })),
+    admissions: (prefix) => entries.filter(({ key }) => key.startsWith(`${prefix}:`)),
     stop: () => watcher.destroy(),
   }
 }

@@ -1,3 +1,4 @@
+import { type Admission, checkWindows } from '../../test/support/windows.ts'
 import type { RedisClient } from '../command-counts.ts'
 import type { Bundle } from '../gateway/bundle.ts'
 import { type Gateway, startGateway } from '../gateway/workerd.ts'
@@ -8,7 +9,7 @@ import { type Attacked, attack, atUpstream, byLibrary, throughGateways, watchRed
 import { BUSY, type NamedScenario, NEAR_THE_LIMIT, ROUND_TRIPS_MS, serve } from './places.ts'
 import { LEASED_TARGET, PLAIN_TARGET, prefixOf, type Target } from './targets.ts'
 import { ATTACKS, CALLERS, type Limit, type Schedule, WARM_UP } from './traffic.ts'
-import { type Admission, idealAdmissions, mostInAWindow } from './windows.ts'
+import { idealAdmissions } from './windows.ts'
 
 export interface AccuracyFigures {
   readonly target: string
@@ -161,7 +162,7 @@ async function runGroup(
 
 function summarize(traffic: string, { limit, windowMs }: Limit, runs: readonly Run[]): AccuracyFigures[] {
   const worstOf = (lists: readonly (readonly Admission[])[]) =>
-    Math.max(...lists.map((list) => mostInAWindow(list, windowMs))) / limit
+    Math.max(...lists.map((list) => checkWindows({ limit, windowMs }, list).fullest))
   return [...Map.groupBy(runs, ({ target }) => target)].map(([target, own]) => {
     const lists = own.map(({ admissions }) => [...admissions.values()])
     const byRedis = own.flatMap((run) => (run.byRedis ? [run.byRedis] : []))
@@ -172,7 +173,7 @@ function summarize(traffic: string, { limit, windowMs }: Limit, runs: readonly R
       ofIdeal: median(
         own.map(({ sentMs, admissions }) => admissions.size / idealAdmissions(sentMs, [{ limit, windowMs }])),
       ),
-      uncertainMs: median(lists.flat().map(({ earliestMs, latestMs }) => latestMs - earliestMs)),
+      uncertainMs: median(lists.flat().map(({ ms, latestMs = ms }) => latestMs - ms)),
       ...(byRedis.length > 0 && { worstByRedis: worstOf(byRedis) }),
     }
   })

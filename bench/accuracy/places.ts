@@ -8,6 +8,7 @@ import type { Decision, DecisionRequest, Rule, Tier } from '../../src/limit/rule
 import type { CallContext } from '../../src/store/call-context.ts'
 import { Deadlines } from '../../src/store/deadlines.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { type Admission, checkWindows } from '../../test/support/windows.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { idealAdmissions } from './windows.ts'
 
@@ -105,21 +106,20 @@ export async function serve(scenario: Scenario): Promise<Service> {
   const rule: Rule = { key: 'caller', algorithm: 'sliding-window', tiers, cost: 1, enforced: true, reserved: 0 }
   const random = seededRandom(20261121)
   const arrivals = arrivalsOf(scenario, random)
-  const admissions: number[] = []
+  const admissions: Admission[] = []
   for (const ms of arrivals) {
     const place = places[Math.floor(random() * PLACES)] as DenyCache | Leases
     time.at(ms, () => {
       const sentMs = time.nowMs
       void place.decide({ mode: 'all', permits: 1, rules: [rule] }, CONTEXT).then(({ granted, nowMs }) => {
         // Redis admits when it decides; what is spent of a lease is admitted at once.
-        if (granted > 0) admissions.push(time.nowMs === sentMs ? sentMs : nowMs)
+        if (granted > 0) admissions.push({ ms: time.nowMs === sentMs ? sentMs : nowMs, cost: 1 })
       })
     })
   }
   await time.run()
 
-  admissions.sort((a, b) => a - b)
-  const fullest = tiers.map(({ limit, windowMs }) => fullestWindow(admissions, windowMs) / limit)
+  const fullest = tiers.map((tier) => checkWindows(tier, admissions).fullest)
   return {
     requests: arrivals.length,
     admitted: admissions.length,
@@ -136,17 +136,6 @@ function arrivalsOf({ tiers, load, durationMs, isRandom = false }: Scenario, ran
     arrivals.push(START_MS + Math.floor(ms))
   }
   return arrivals
-}
-
-/** @param admissions in order of time */
-function fullestWindow(admissions: readonly number[], windowMs: number): number {
-  let [first, most] = [0, 0]
-  for (const [index, ms] of admissions.entries()) {
-    // An admission exactly one window old has gone.
-    while ((admissions[first] as number) <= ms - windowMs) first++
-    most = Math.max(most, index - first + 1)
-  }
-  return most
 }
 
 /** Runs what is due in order of time; what is due at once, in the order in which it was asked for. */

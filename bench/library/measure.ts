@@ -9,7 +9,7 @@ import {
 } from '../../src/index.ts'
 import { sleep } from '../../src/library/sleep.ts'
 import type { Tier } from '../../src/limit/rule.ts'
-import { mostInAWindow } from '../accuracy/windows.ts'
+import { checkWindows } from '../../test/support/windows.ts'
 import type { Contender, Limit, Throttle } from '../peers.ts'
 import { median, medians } from '../statistics.ts'
 
@@ -155,10 +155,12 @@ async function measureWaiting({ throttles }: LibraryBenchOptions): Promise<Waiti
       await call(task)
       await sleep(pause * windowMs)
       await Promise.all(Array.from({ length: tasks - 1 }, () => call(task)))
-      const admissions = calledMs.map((ms) => ({ earliestMs: ms, latestMs: ms }))
       const idealMs = (tasks / limit - 1 + pause) * windowMs
       rows.push({
-        worst: mostInAWindow(admissions, PUNCTUALITY * windowMs) / limit,
+        worst: checkWindows(
+          { limit, windowMs: PUNCTUALITY * windowMs },
+          calledMs.map((ms) => ({ ms, cost: 1 })),
+        ).fullest,
         duration: (Math.max(...calledMs) - startMs) / idealMs,
       })
     }

@@ -12,8 +12,8 @@ import { objectsOf } from '../../src/store/durable-object/objects-of.ts'
 import { ExpiringStates } from '../../src/store/memory/expiring-states.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import type { Store } from '../../src/store/store.ts'
+import { type Admission, checkWindows } from '../../test/support/windows.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
-import { fullestWindow, type Span } from './law.ts'
 import { metroNamed, type Place, placesOf, roundTripMs } from './map.ts'
 import { ObjectSite } from './object-site.ts'
 import { rulesOf, type ScalePolicies, SHARED_KEY } from './policies.ts'
@@ -106,7 +106,7 @@ class Simulation {
   readonly #isolates: readonly (readonly Decider[])[]
   readonly #site: Site
   readonly #ideal: MemoryStore
-  readonly #admissions = new Map<string, Span[]>()
+  readonly #admissions = new Map<string, Admission[]>()
   readonly #latencies: number[] = []
   readonly #counted = { requests: 0, admitted: 0, refused: 0, undecided: 0, ideal: 0 }
 
@@ -183,9 +183,7 @@ class Simulation {
   #note(rules: readonly Rule[], sentMs: number, heardMs: number, decidedMs: number): void {
     const isExact = rules.length === 1 || this.#scenario.store === 'redis'
     const span =
-      heardMs === sentMs
-        ? { earliestMs: sentMs, latestMs: sentMs }
-        : { earliestMs: isExact ? decidedMs : sentMs, latestMs: decidedMs }
+      heardMs === sentMs ? { ms: sentMs, cost: 1 } : { ms: isExact ? decidedMs : sentMs, latestMs: decidedMs, cost: 1 }
     for (const { key } of rules) {
       const spans = this.#admissions.get(key)
       if (spans) spans.push(span)
@@ -202,7 +200,7 @@ class Simulation {
       for (const { limit, windowMs } of tiers.get(key === SHARED_KEY) ?? []) {
         fullest = Math.max(
           fullest,
-          spans.length <= limit ? spans.length / limit : fullestWindow(spans, windowMs) / limit,
+          spans.length <= limit ? spans.length / limit : checkWindows({ limit, windowMs }, spans).fullest,
         )
       }
     }

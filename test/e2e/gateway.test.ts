@@ -7,6 +7,7 @@ import { startRestFront } from '../../tools/rest-front.ts'
 import { type DirectGateway, startDirectGateway } from '../support/direct-gateway.ts'
 import { type Answer, json, type Sent, send } from '../support/http-client.ts'
 import { connectRedis } from '../support/script-store.ts'
+import { PATIENT } from '../support/site.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 
 const { version } = manifest
@@ -39,9 +40,7 @@ function redisBindings(): Readonly<Record<string, unknown>> {
     UPSTASH_REDIS_REST_URL: inject('redisRestUrl'),
     UPSTASH_REDIS_REST_TOKEN: inject('redisRestToken'),
     KEY_PREFIX: randomUUID(),
-    // A slow machine is no reason to count on one's own.
-    STORE_TIMEOUT_MS: 30_000,
-    ON_STORE_ERROR: 'closed',
+    ...PATIENT,
   }
 }
 

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { PLANTED } from '../setup/secret-watch.ts'
 import { type ObjectSite, startObjectSite } from '../support/object-site.ts'
+import { PATIENT } from '../support/site.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 
 const ADMIN_TOKEN = `${PLANTED}-for-operators-who-move`
@@ -36,8 +37,7 @@ beforeAll(async () => {
       { name: 'guarded', by: 'header:x-guarded', missing: 'skip', limits: '1/1h', block: '2h', after: 2 },
       { name: 'slots', by: 'token', algorithm: 'concurrency', limits: '2', match: '/slots' },
     ],
-    STORE_TIMEOUT_MS: 30_000,
-    ON_STORE_ERROR: 'closed',
+    ...PATIENT,
     RULES: 'on',
     RULES_REFRESH_MS: 100,
     ADMIN_TOKEN,

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { PLANTED } from '../setup/secret-watch.ts'
 import { type ObjectSite, startObjectSite } from '../support/object-site.ts'
+import { PATIENT } from '../support/site.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 
 const METRICS_TOKEN = `${PLANTED}-for-metrics-of-objects`
@@ -31,8 +32,7 @@ beforeAll(async () => {
       },
       { name: 'slots', by: 'token', algorithm: 'concurrency', limits: '1', match: '/slots' },
     ],
-    STORE_TIMEOUT_MS: 30_000,
-    ON_STORE_ERROR: 'closed',
+    ...PATIENT,
     RULES: 'on',
     RULES_REFRESH_MS: 100,
     ADMIN_TOKEN,
@@ -156,8 +156,7 @@ test('requests that are broken off before they are decided are given back, in on
         { name: 'caller', by: 'token', limits: '1000/1h' },
         { name: 'all', by: 'global', algorithm: 'quota', limits: '1000/1h' },
       ],
-      STORE_TIMEOUT_MS: 30_000,
-      ON_STORE_ERROR: 'closed',
+      ...PATIENT,
     },
     1,
     true,

@@ -1,46 +1,25 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
-import { type RestFront, startRestFront } from '../../tools/rest-front.ts'
-import { type PointOfPresence, startPointOfPresence } from '../support/point-of-presence.ts'
+import { startGateway } from '../support/gateway.ts'
 import { connectRedis } from '../support/script-store.ts'
-import { startUpstream, type Upstream } from '../support/upstream.ts'
+import { type Site, startSite } from '../support/site.ts'
+import { startUpstream } from '../support/upstream.ts'
 
 const POINTS = 4
 const LIMIT = 25
 const WINDOW_MS = 60_000
 
-let upstream: Upstream
-/** Of its own: what comes to it is looked at. */
-let server: RedisServer
-let front: RestFront
-let points: PointOfPresence[]
+/** With a Redis of its own: what comes to it is looked at. */
+let site: Site
 
 beforeAll(async () => {
-  upstream = await startUpstream((_request, response) => response.end('hello'))
-  server = await startRedisServer()
-  front = await startRestFront({ redisPort: server.port, token: 'e2e' })
-  const bindings = {
-    UPSTREAM_URL: upstream.url,
-    UPSTASH_REDIS_REST_URL: front.url,
-    UPSTASH_REDIS_REST_TOKEN: front.token,
-    RATE_LIMITS: `${LIMIT}/1m, 1000/1h`,
-    KEY_PREFIX: randomUUID(),
-    // A slow machine is no reason to count on one's own.
-    STORE_TIMEOUT_MS: 30_000,
-    ON_STORE_ERROR: 'closed',
-  }
-  points = await Promise.all(Array.from({ length: POINTS }, () => startPointOfPresence(inject('bundle'), bindings)))
+  const variables = { RATE_LIMITS: `${LIMIT}/1m, 1000/1h`, KEY_PREFIX: randomUUID() }
+  site = await startSite({ bundle: inject('bundle'), points: POINTS, variables })
 })
-
-afterAll(async () => {
-  await Promise.all(points.map((point) => point.stop()))
-  await Promise.all([front.stop(), upstream.stop()])
-  await server.stop()
-})
+afterAll(() => site?.stop())
 
 function call(index: number, token: string): Promise<Response> {
-  return fetch(new URL('/things', points[index % POINTS]?.url), { headers: { Authorization: `Bearer ${token}` } })
+  return fetch(new URL('/things', site.urls[index % POINTS]), { headers: { Authorization: `Bearer ${token}` } })
 }
 
 test('four points of presence admit exactly the limit of each of ten callers between them', async () => {
@@ -86,17 +65,17 @@ test('a request to a warm Worker is one EVALSHA, and nothing in Redis knows the 
   const token = `secret-${randomUUID()}`
   await call(0, randomUUID())
 
-  const monitor = await connectRedis(server.port)
+  const monitor = await connectRedis(site.redis.port)
   const lines: string[] = []
   const { promise: marked, resolve } = Promise.withResolvers<void>()
   await monitor.monitor((line) => {
     lines.push(String(line))
     if (String(line).includes('end-of-request')) resolve()
   })
-  const requestsBefore = front.requests
+  const requestsBefore = site.front.requests
   expect((await call(0, token)).status).toBe(200)
-  expect(front.requests - requestsBefore).toBe(1)
-  const redis = await connectRedis(server.port)
+  expect(site.front.requests - requestsBefore).toBe(1)
+  const redis = await connectRedis(site.redis.port)
   await redis.echo('end-of-request')
   await marked
   monitor.destroy()
@@ -113,15 +92,8 @@ test('a request to a warm Worker is one EVALSHA, and nothing in Redis knows the 
 })
 
 test('after the time given, to the millisecond, the caller is admitted again', async () => {
-  const point = await startPointOfPresence(inject('bundle'), {
-    UPSTREAM_URL: upstream.url,
-    UPSTASH_REDIS_REST_URL: front.url,
-    UPSTASH_REDIS_REST_TOKEN: front.token,
-    RATE_LIMITS: '2/1s',
-    KEY_PREFIX: randomUUID(),
-    STORE_TIMEOUT_MS: 30_000,
-    ON_STORE_ERROR: 'closed',
-  })
+  const upstream = await startUpstream((_request, response) => response.end('hello'))
+  const point = await startGateway({ UPSTREAM_URL: upstream.url, RATE_LIMITS: '2/1s' })
   const ask = () => fetch(point.url, { headers: { Authorization: 'Bearer a' } })
   expect([(await ask()).status, (await ask()).status]).toEqual([200, 200])
   // On a slow machine, the window may have gone on.
@@ -132,4 +104,5 @@ test('after the time given, to the millisecond, the caller is admitted again', a
   await new Promise((resolve) => setTimeout(resolve, retry_after_ms))
   expect([refused.status, other.status, (await ask()).status]).toEqual([429, 200, 200])
   await point.stop()
+  await upstream.stop()
 })

@@ -2,6 +2,7 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
 import { readCookie } from '../../src/request/identity/cookie.ts'
+import { decoded } from '../support/lenient-readings.ts'
 import { fuzz } from './fuzz.ts'
 import { fieldValueOf } from './strings.ts'
 
@@ -17,14 +18,6 @@ function pairsOf(field: string, separator: RegExp, read: (value: string) => stri
 
 function unquoted(value: string): string {
   return /^"(.*)"$/.exec(value)?.[1] ?? value
-}
-
-function decoded(value: string): string {
-  try {
-    return decodeURIComponent(value)
-  } catch {
-    return value
-  }
 }
 
 /** PHP's urldecode(). */

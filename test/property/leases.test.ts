@@ -3,12 +3,12 @@ import { describe, expect, test } from 'vitest'
 import { Leases } from '../../src/decide/leases.ts'
 import { ALGORITHM_NAMES, ALGORITHMS, type AlgorithmName } from '../../src/limit/algorithm-table.ts'
 import type { Decision, DecisionRequest, Rule } from '../../src/limit/rule.ts'
-import { type Admission, expectNoSpanOver, expectNoWindowOver } from '../support/admissions.ts'
 import { START_MS } from '../support/arbitraries.ts'
 import { callContext } from '../support/call-context.ts'
 import { Calls } from '../support/calls.ts'
 import { EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
 import { TIMED_STORES, type TimedStore } from '../support/timed-stores.ts'
+import { type Admission, expectNoSpanOver, expectNoWindowOver } from '../support/windows.ts'
 
 const POINTS = 4
 

@@ -16,10 +16,10 @@ import {
   tokenBucket,
 } from '../../src/index.ts'
 import type { Store } from '../../src/store/store.ts'
-import { type Admission, expectNoWindowOver } from '../support/admissions.ts'
 import { START_MS } from '../support/arbitraries.ts'
 import { expectProperty } from '../support/property.ts'
 import { connectRedis, type RedisClient, ScriptStore } from '../support/script-store.ts'
+import { type Admission, expectNoWindowOver } from '../support/windows.ts'
 
 let redis: RedisClient
 beforeAll(async () => {

@@ -6,10 +6,10 @@ import type { DecisionRequest, Rule } from '../../src/limit/rule.ts'
 import { OutboundError, outbound, throttle } from '../../src/outbound.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import type { Store } from '../../src/store/store.ts'
-import { expectNoWindowOver } from '../support/admissions.ts'
 import { type Dialect, LimitedServer, type ServerTier } from '../support/limited-server.ts'
 import { expectProperty } from '../support/property.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
+import { expectNoWindowOver } from '../support/windows.ts'
 
 const URL = 'https://api.example/'
 

@@ -6,7 +6,6 @@ import { longestWindowMs } from '../../src/limit/algorithms/sliding-window.ts'
 import type { Decision, DecisionRequest, Rule } from '../../src/limit/rule.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { type Store, StoreError } from '../../src/store/store.ts'
-import { type Admission, expectNoSpanOver, expectNoWindowOver } from '../support/admissions.ts'
 import {
   anyBlock,
   anyBlocks,
@@ -26,6 +25,7 @@ import { callContext } from '../support/call-context.ts'
 import { expectProperty } from '../support/property.ts'
 import { capacityOf, EVERY_ALGORITHM, EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
 import { OBJECTS, REDIS, type TimedStore } from '../support/timed-stores.ts'
+import { type Admission, expectNoSpanOver, expectNoWindowOver } from '../support/windows.ts'
 
 /** A store that decides at the time of the test. */
 function storeOf(timed: TimedStore, nowUs: () => number): Store {

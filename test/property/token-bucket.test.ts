@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, inject, test } from 'vitest'
 import { type TokenBucketState, tokenBucket } from '../../src/limit/algorithms/token-bucket.ts'
 import type { Rule } from '../../src/limit/rule.ts'
+import { seededRandom } from '../../tools/seeded-random.ts'
 import { anyCost, anyRule, backAndForthUs, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
 import { capacityOf, ruleOf, take } from '../support/rules.ts'
 import { TIMED_STORES } from '../support/timed-stores.ts'
@@ -36,15 +37,6 @@ class IdealBucket {
   }
 }
 
-/** A sequence that looks random and is the same on every run. */
-function* pseudoRandom(seed: number): Generator<number, never> {
-  let state = seed
-  while (true) {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-    yield state / 2 ** 32
-  }
-}
-
 const RATES: readonly Rule[] = [
   ruleOf('token-bucket', [{ limit: 7, windowMs: 1_000 }], { burst: 7 }),
   ruleOf('token-bucket', [{ limit: 997, windowMs: 60_000 }], { burst: 1_009 }),
@@ -60,17 +52,17 @@ const STEPS = inject('fuzz').isLong ? 1_000_000 : 50_000
 test(`the bucket holds the whole units of an ideal one, after ${STEPS} random steps`, () => {
   for (const [seed, rule] of RATES.entries()) {
     const { limit = 1, windowMs = 1 } = rule.tiers[0] ?? {}
-    const random = pseudoRandom(seed)
+    const random = seededRandom(seed)
     const burst = capacityOf(rule)
     let nowUs = START_MS * 1000
     let state: TokenBucketState | undefined
     const ideal = new IdealBucket(rule, nowUs)
     let apart = 0
     for (let i = 0; i < STEPS; i++) {
-      const mostUnits = random.next().value < 0.9 ? 3 : burst
-      const units = 1 + Math.floor(random.next().value * mostUnits)
+      const mostUnits = random() < 0.9 ? 3 : burst
+      const units = 1 + Math.floor(random() * mostUnits)
       // A little less time than the units need, so that the bucket runs low, but never stays empty.
-      nowUs += Math.floor(random.next().value * ((3 * windowMs * 1000) / limit))
+      nowUs += Math.floor(random() * ((3 * windowMs * 1000) / limit))
       const { available } = tokenBucket.peek(state, rule, nowUs, units)
       if (available !== ideal.unitsAt(nowUs)) apart++
       if (available < units) continue

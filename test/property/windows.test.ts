@@ -2,10 +2,10 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { longestWindowMs } from '../../src/limit/algorithms/sliding-window.ts'
 import type { Rule } from '../../src/limit/rule.ts'
-import { type Admission, expectNoWindowOver } from '../support/admissions.ts'
 import { anyCost, anyRule, backAndForthUs, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
 import { EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
 import { TIMED_STORES, type TimedStore } from '../support/timed-stores.ts'
+import { type Admission, expectNoWindowOver } from '../support/windows.ts'
 
 interface Step {
   readonly gapUs: number

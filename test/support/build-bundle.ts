@@ -41,3 +41,13 @@ export function miniflareModules({ folder, modules }: Bundle) {
 export function removeBundle({ folder }: Bundle): Promise<void> {
   return rm(folder, { recursive: true })
 }
+
+/** Builds the bundle for this work alone. */
+export async function withBundle(work: (bundle: Bundle) => Promise<void>): Promise<void> {
+  const bundle = await buildBundle()
+  try {
+    await work(bundle)
+  } finally {
+    await removeBundle(bundle)
+  }
+}

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { type ClientRequest, type IncomingMessage, request as startRequest } from 'node:http'
+import { type Agent, type ClientRequest, type IncomingMessage, request as startRequest } from 'node:http'
 import { buffer } from 'node:stream/consumers'
 
 export interface Sent {
@@ -9,6 +9,8 @@ export interface Sent {
   readonly path?: string
   readonly headers?: Readonly<Record<string, string | readonly string[]>>
   readonly body?: string
+  /** Default: a connection of its own. */
+  readonly agent?: Agent
 }
 
 export interface Answer {
@@ -31,18 +33,38 @@ export async function send(gateway: URL, { body, ...sent }: Sent = {}): Promise<
   return { status, headers, rawHeaders, body: await buffer(response) }
 }
 
-/** Begins a request whose body the caller writes, on a connection of its own. */
+/** Begins a request whose body the caller writes. */
 export function openRequest(
   gateway: URL,
-  { method = 'GET', path = '/', headers = {} }: Omit<Sent, 'body'>,
+  { method = 'GET', path = '/', headers = {}, agent }: Omit<Sent, 'body'>,
 ): ClientRequest {
   const { hostname, port } = gateway
-  return startRequest({ hostname, port, method, path, headers: headers as Record<string, string>, agent: false })
+  return startRequest({
+    hostname,
+    port,
+    method,
+    path,
+    headers: headers as Record<string, string>,
+    agent: agent ?? false,
+  })
 }
 
 export async function responseTo(client: ClientRequest): Promise<IncomingMessage> {
   const [response] = (await once(client, 'response')) as [IncomingMessage]
+  // What breaks off from now on, the response reports.
+  client.on('error', () => {})
   return response
+}
+
+/** Sends a request, and resolves when its answer's body has begun. */
+export async function begin(
+  gateway: URL,
+  sent: Omit<Sent, 'body'>,
+): Promise<{ client: ClientRequest; response: IncomingMessage }> {
+  const client = openRequest(gateway, sent).end()
+  const response = await responseTo(client)
+  await once(response, 'data')
+  return { client, response }
 }
 
 export function json(answer: Answer): unknown {

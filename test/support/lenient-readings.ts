@@ -125,7 +125,7 @@ const toList = (name: string) => name.split('[', 1)[0] ?? ''
 const unquoted = (value: string) => /^"(.*)"$/.exec(value)?.[1] ?? value
 const plain = (value: string) => decoded(unquoted(value))
 
-function decoded(value: string): string {
+export function decoded(value: string): string {
   try {
     return decodeURIComponent(value)
   } catch {

@@ -1,18 +1,13 @@
 import { expect, test } from 'vitest'
 import type { Rule } from '../../src/limit/rule.ts'
 import { LongStreams } from '../../src/store/redis/long-streams.ts'
+import { ruleOf } from '../support/rules.ts'
 
-const rule: Rule = {
-  key: 'sluice:default:w:{x}',
-  algorithm: 'sliding-window',
-  tiers: [
-    { limit: 100, windowMs: 1_000 },
-    { limit: 1_000, windowMs: 60_000 },
-  ],
-  cost: 2,
-  enforced: true,
-  reserved: 0,
-}
+const tiers = [
+  { limit: 100, windowMs: 1_000 },
+  { limit: 1_000, windowMs: 60_000 },
+]
+const rule = ruleOf('sliding-window', tiers, { key: 'sluice:default:w:{x}', cost: 2 })
 
 function afterReplies(
   replies: readonly (readonly [remaining: number, remaining: number])[],

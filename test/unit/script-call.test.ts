@@ -1,18 +1,13 @@
 import { expect, test } from 'vitest'
 import type { DecisionRequest, Rule } from '../../src/limit/rule.ts'
 import { readDecision, scriptArguments } from '../../src/store/redis/script-call.ts'
+import { ruleOf } from '../support/rules.ts'
 
-const rule: Rule = {
-  key: 'sluice:default:w:{x}',
-  algorithm: 'sliding-window',
-  tiers: [
-    { limit: 10, windowMs: 1_000 },
-    { limit: 120, windowMs: 60_000 },
-  ],
-  cost: 2,
-  enforced: true,
-  reserved: 3,
-}
+const tiers = [
+  { limit: 10, windowMs: 1_000 },
+  { limit: 120, windowMs: 60_000 },
+]
+const rule = ruleOf('sliding-window', tiers, { key: 'sluice:default:w:{x}', cost: 2, reserved: 3 })
 const shadow: Rule = { ...rule, tiers: [{ limit: 5, windowMs: 1 }], enforced: false, cost: 1, reserved: 0 }
 const request: DecisionRequest = { mode: 'partial', permits: 4, rules: [rule, shadow] }
 

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, expect, inject, onTestFinished, test }
 import { send } from '../../support/http-client.ts'
 import { exchange, statusesOf } from '../../support/raw-http.ts'
 import { connectRedis } from '../../support/script-store.ts'
+import { PATIENT } from '../../support/site.ts'
 import {
   startOwnThreatenedGateway,
   startThreatenedGateway,
@@ -38,8 +39,7 @@ beforeAll(async () => {
     UPSTASH_REDIS_REST_URL: inject('redisRestUrl'),
     UPSTASH_REDIS_REST_TOKEN: inject('redisRestToken'),
     KEY_PREFIX,
-    STORE_TIMEOUT_MS: 30_000,
-    ON_STORE_ERROR: 'closed',
+    ...PATIENT,
   }
   gateway = await startThreatenedGateway({ RATE_LIMITS: limits, POLICIES })
   strict = await startThreatenedGateway({ ANONYMOUS: 'deny' })

@@ -5,7 +5,7 @@ import { serve } from '@hono/node-server'
 import { Hono } from 'hono'
 import { afterEach, expect, test } from 'vitest'
 import { type SluiceOptions, sluice } from '../../../src/hono.ts'
-import { openRequest, responseTo, send } from '../../support/http-client.ts'
+import { begin, send } from '../../support/http-client.ts'
 
 const ended: (() => unknown)[] = []
 afterEach(async () => {
@@ -62,13 +62,7 @@ test('sluice() gives a slot back when the body has ended, and when the client ha
     })
   })
   const quick = async () => (await send(server, { path: '/quick' })).status
-  const slow = async () => {
-    const client = openRequest(server, { path: '/slow' })
-    client.end()
-    const response = await responseTo(client)
-    await once(response, 'data')
-    return { client, response }
-  }
+  const slow = () => begin(server, { path: '/slow' })
 
   const first = await slow()
   expect(await quick()).toBe(429)
@@ -78,7 +72,6 @@ test('sluice() gives a slot back when the body has ended, and when the client ha
   await expect.poll(quick).toBe(200)
 
   const second = await slow()
-  second.client.on('error', () => {})
   expect(await quick()).toBe(429)
   second.client.destroy()
   await expect.poll(quick).toBe(200)

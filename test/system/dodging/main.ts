@@ -3,7 +3,8 @@
  * DODGING_SEED replays the same spellings.
  */
 import { parseArgs } from 'node:util'
-import { buildBundle, removeBundle } from '../../support/build-bundle.ts'
+import { readSeed } from '../../../tools/seeded-random.ts'
+import { withBundle } from '../../support/build-bundle.ts'
 import { judgeReadings, type Row } from '../../support/judge-readings.ts'
 import { KINDS } from '../../support/lenient-readings.ts'
 import { dodge } from './dodge.ts'
@@ -18,13 +19,12 @@ const { values } = parseArgs({
 })
 const spellings = Number(values.spellings)
 const only = values.only?.split(',')
-const seed = Number(process.env.DODGING_SEED ?? Math.floor(Math.random() * 2 ** 32))
+const seed = readSeed('DODGING_SEED')
 console.log(`DODGING_SEED=${seed}`)
 
 installFrameworks()
-const bundle = await buildBundle()
-const rows: Record<string, string | number>[] = []
-try {
+await withBundle(async (bundle) => {
+  const rows: Record<string, string | number>[] = []
   for (const framework of FRAMEWORKS.filter(({ name }) => only?.includes(name) ?? true)) {
     const { name } = framework
     const version = await versionOf(framework)
@@ -54,9 +54,7 @@ try {
     if (dodges.length > 0) process.exitCode = 1
   }
   if (kinds.length > 0) console.table(findings.map(({ dodges, ...rest }) => ({ ...rest, dodges: dodges.length })))
-} finally {
-  await removeBundle(bundle)
-}
+})
 
 const readings: Row[] = []
 for (const kind of KINDS.filter((kind) => only?.includes(kind) ?? true)) {

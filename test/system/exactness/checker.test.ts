@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { Tier } from '../../support/windows.ts'
 import { audit } from './audit.ts'
 import { History } from './history.ts'
 import { admittedByOne } from './ideal.ts'
@@ -7,48 +8,17 @@ import { POLICIES } from './policies.ts'
 import { type Decision, RecordReader } from './redis-record.ts'
 import { judgeBetween, judgeInOrder } from './refusals.ts'
 import type { Outcome } from './traffic.ts'
-import { type Admission, checkWindows, type Tier } from './windows.ts'
 
 // What is wrong is planted here, and must be found.
 
 const KEY = 'p:caller:w:{one}'
 const TIER = { limit: 10, windowMs: 1_000 }
 
-function at(ms: number, cost: number, spanMs = 0): Admission {
-  return { earliestMs: ms, latestMs: ms + spanMs, cost }
-}
-
 function historyOf(...entries: readonly (readonly [ms: number, cost: number])[]): History {
   const history = new History()
   for (const [ms, cost] of entries) history.add(ms, cost)
   return history
 }
-
-describe('checkWindows()', () => {
-  test('finds the one window that holds a unit too many', () => {
-    const admissions = [at(0, 4), at(500, 6), at(999, 1), at(2_500, 10)]
-    expect(checkWindows(TIER, admissions)).toEqual({ windows: 4, over: 1, fullest: 1.1 })
-  })
-
-  test('finds a burst of twice the limit across a boundary of the clock', () => {
-    const burst = Array.from({ length: 20 }, (_, index) => at(59_990 + index, 1))
-    expect(checkWindows({ limit: 10, windowMs: 60_000 }, burst)).toMatchObject({ over: 10, fullest: 2 })
-  })
-
-  test('takes a window for half-open', () => {
-    expect(checkWindows(TIER, [at(0, 10), at(1_000, 10), at(2_000, 10)])).toMatchObject({ over: 0, fullest: 1 })
-    expect(checkWindows(TIER, [at(0, 10), at(999, 1)])).toMatchObject({ over: 1 })
-  })
-
-  test('does not go by the order in which it is told', () => {
-    expect(checkWindows(TIER, [at(900, 6), at(3_000, 1), at(100, 5)])).toMatchObject({ over: 1 })
-  })
-
-  test('finds with inexact times what is certain, and nothing else', () => {
-    expect(checkWindows(TIER, [at(0, 10, 5), at(990, 1, 5)])).toMatchObject({ over: 1 })
-    expect(checkWindows(TIER, [at(0, 10, 5), at(990, 1, 15)])).toMatchObject({ over: 0 })
-  })
-})
 
 describe('History#used()', () => {
   test('sums what lies in a span, its start excluded', () => {

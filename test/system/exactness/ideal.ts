@@ -1,7 +1,7 @@
+import type { Tier } from '../../support/windows.ts'
 import { History } from './history.ts'
 import type { Policies } from './policies.ts'
 import type { Outcome } from './traffic.ts'
-import type { Tier } from './windows.ts'
 
 /** How many of these requests one limiter for all, which decides each as it is sent, would have admitted. */
 export function admittedByOne(outcomes: readonly Outcome[], policies: Policies): number {

@@ -1,7 +1,7 @@
+import type { Admission, Tier } from '../../support/windows.ts'
 import { History } from './history.ts'
 import type { Charge, Decision, Entry } from './redis-record.ts'
 import { type Demand, judgeInOrder } from './refusals.ts'
-import type { Admission, Tier } from './windows.ts'
 
 interface Account {
   readonly history: History
@@ -97,7 +97,7 @@ export class Ledger {
     }
     account.last = entry
     account.history.add(ms, cost, Math.min(ms, latestDateMs))
-    account.admissions.push({ earliestMs: ms, latestMs: ms, cost })
+    account.admissions.push({ ms, cost })
   }
 
   #account(key: string): Account {

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, inject, test } from 'vitest'
-import { expectNoWindowOver } from '../../support/admissions.ts'
+import { expectNoWindowOver } from '../../support/windows.ts'
 
 const PROCESS = join(import.meta.dirname, '../../support/waiting-process.ts')
 

@@ -1,6 +1,7 @@
 /** The long form: `npm run test:exactness`. EXACTNESS_SEED replays the same costs and pauses. */
 import { parseArgs } from 'node:util'
-import { buildBundle, removeBundle } from '../../support/build-bundle.ts'
+import { readSeed } from '../../../tools/seeded-random.ts'
+import { type Bundle, withBundle } from '../../support/build-bundle.ts'
 import { objectReport, objectViolations, undueViolations } from './objects/report-objects.ts'
 import { runOverObjects } from './objects/run-objects.ts'
 import { report, violations } from './report.ts'
@@ -20,20 +21,17 @@ const { leases } = values
 // So few that answers come within a quarter of a lease.
 const callers = Number(values.callers ?? (leases === 'off' ? 60 : 12))
 const requests = Number(values.requests)
-const seed = Number(process.env.EXACTNESS_SEED ?? Math.floor(Math.random() * 2 ** 32))
+const seed = readSeed('EXACTNESS_SEED')
 console.log(`EXACTNESS_SEED=${seed}`)
 
 if (values.store !== 'redis' && values.store !== 'durable-object') throw new Error('--store: redis or durable-object')
-const bundle = await buildBundle()
-try {
-  const found = values.store === 'durable-object' ? await checkObjects() : await checkRedis()
+await withBundle(async (bundle) => {
+  const found = values.store === 'durable-object' ? await checkObjects(bundle) : await checkRedis(bundle)
   for (const violation of found.slice(0, 20)) console.error(violation)
   if (found.length > 0) process.exitCode = 1
-} finally {
-  await removeBundle(bundle)
-}
+})
 
-async function checkRedis(): Promise<readonly string[]> {
+async function checkRedis(bundle: Bundle): Promise<readonly string[]> {
   const findings = await run({ bundle, requests, callers, seed, leases })
   console.log(report(findings, callers, leases))
   return violations(findings)
@@ -43,7 +41,7 @@ async function checkRedis(): Promise<readonly string[]> {
  * With `--abort-every <seconds>`, all objects are ended at once, time and again. With `--stretch <factor>`, windows are so
  * many times as long: a machine that is too slow to fill them then still comes to refuse.
  */
-async function checkObjects(): Promise<readonly string[]> {
+async function checkObjects(bundle: Bundle): Promise<readonly string[]> {
   const findings = await runOverObjects({
     bundle,
     requests,

@@ -5,11 +5,11 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import type { Tier } from '../../../src/limit/rule.ts'
-import { type Admission, expectNoWindowOver } from '../../support/admissions.ts'
 import { LimitedServer } from '../../support/limited-server.ts'
 import type { Outcome, ProcessOptions } from '../../support/outbound-process.ts'
 import { connectRedis, type RedisClient } from '../../support/script-store.ts'
 import { startUpstream } from '../../support/upstream.ts'
+import { type Admission, expectNoWindowOver } from '../../support/windows.ts'
 
 const PROCESSES = 4
 

@@ -1,4 +1,4 @@
-import type { Tier } from './windows.ts'
+import type { Tier } from '../../support/windows.ts'
 
 export interface Policies {
   readonly caller: readonly Tier[]

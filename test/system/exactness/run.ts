@@ -1,22 +1,12 @@
 import type { Bundle } from '../../support/build-bundle.ts'
+import { startSite } from '../../support/site.ts'
 import { type Audit, audit } from './audit.ts'
 import { admittedByOne } from './ideal.ts'
 import { Ledger } from './ledger.ts'
-import {
-  LEASED_POLICIES,
-  MAX_COST,
-  POLICIES,
-  POLICY_NAMES,
-  policyOf,
-  policyTables,
-  stretched,
-  teamsOf,
-  tiersOf,
-} from './policies.ts'
+import { LEASED_POLICIES, MAX_COST, POLICIES, policyTables, stretched, teamsOf, tiersOf } from './policies.ts'
 import { record } from './redis-record.ts'
-import { startSite } from './site.ts'
+import { checkTiers, type TierCheck } from './tiers.ts'
 import { type Outcome, sendTraffic } from './traffic.ts'
-import { checkWindows, type Tier, type WindowCheck } from './windows.ts'
 
 /** Leases taken, permits spent from them, refusals, and refusals while leases ran: at least so many, or a run tests nothing. */
 export const LEAST_TOLD = 10
@@ -30,14 +20,6 @@ export interface RunOptions {
   readonly leases?: string
   /** Windows are so many times as long, for a machine too slow to fill shorter ones. */
   readonly stretch?: number
-}
-
-/** A check of all windows of one tier. */
-export interface TierCheck extends WindowCheck {
-  readonly policy: string
-  readonly tier: Tier
-  /** The same by when clients sent requests and the API received them: less sharp, and nothing of Redis's. */
-  readonly byClients: WindowCheck
 }
 
 export interface Findings {
@@ -60,27 +42,19 @@ export async function run({
 }: RunOptions): Promise<Findings> {
   const isLeased = leases !== 'off'
   const policies = stretched(isLeased ? LEASED_POLICIES : POLICIES, stretch)
-  const site = await startSite(bundle, { LEASES: leases, POLICIES: policyTables(policies) })
+  const site = await startSite({ bundle, points: 4, variables: { LEASES: leases, POLICIES: policyTables(policies) } })
   try {
     const ledger = new Ledger((key) => tiersOf(policies, key), isLeased)
-    const recording = await record(site.redisPort, (decision) => ledger.add(decision))
-    const { gateways } = site
+    const recording = await record(site.redis.port, (decision) => ledger.add(decision))
     const [teams, windowMs] = [teamsOf(policies, callers), Math.min(...policies.caller.map(({ windowMs }) => windowMs))]
-    const traffic = { gateways, requests, callers, teams, maxCost: MAX_COST, windowMs, seed }
+    const traffic = { gateways: site.urls, requests, callers, teams, maxCost: MAX_COST, windowMs, seed }
     const outcomes = await sendTraffic({ ...traffic, ...(isLeased && { isTelling: tellsOfLeases(ledger) }) })
     await recording.stop()
     return {
       outcomes,
       ledger,
       audit: audit(outcomes, ledger, isLeased),
-      tiers: POLICY_NAMES.flatMap((policy) =>
-        policies[policy].map((tier) => ({
-          policy,
-          tier,
-          ...byRedis(ledger, policy, tier),
-          byClients: byClients(outcomes, policy, tier),
-        })),
-      ),
+      tiers: checkTiers(policies, ledger, outcomes),
       ideal: admittedByOne(outcomes, policies),
     }
   } finally {
@@ -94,30 +68,5 @@ function tellsOfLeases(ledger: Ledger): (outcomes: readonly Outcome[]) => boolea
     const admitted = outcomes.filter(({ status }) => status === 200).length
     const { leases, grants, refusedBesideLeases } = ledger
     return Math.min(leases, admitted - grants, outcomes.length - admitted, refusedBesideLeases) >= 2 * LEAST_TOLD
-  }
-}
-
-function byRedis(ledger: Ledger, policy: string, tier: Tier): WindowCheck {
-  const keys = ledger.keys.filter((key) => policyOf(key) === policy)
-  return sum(keys.map((key) => checkWindows(tier, ledger.admissions(key))))
-}
-
-function byClients(outcomes: readonly Outcome[], policy: 'caller' | 'team', tier: Tier): WindowCheck {
-  const admitted = outcomes.filter(({ status }) => status === 200)
-  const groups = Map.groupBy(admitted, (outcome) => outcome[policy])
-  const checks = [...groups.values()].map((own) => {
-    const admissions = own.map(({ sentMs, decidedByMs, cost }) => {
-      return { earliestMs: sentMs, latestMs: decidedByMs, cost: policy === 'caller' ? cost : 1 }
-    })
-    return checkWindows(tier, admissions)
-  })
-  return sum(checks)
-}
-
-function sum(checks: readonly WindowCheck[]): WindowCheck {
-  return {
-    windows: checks.reduce((windows, check) => windows + check.windows, 0),
-    over: checks.reduce((over, check) => over + check.over, 0),
-    fullest: Math.max(0, ...checks.map(({ fullest }) => fullest)),
   }
 }

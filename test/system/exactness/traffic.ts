@@ -1,6 +1,6 @@
 import { Agent, get } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
-import { Random } from './random.ts'
+import { drawInteger, seededRandom } from '../../../tools/seeded-random.ts'
 
 /** What became of one request. */
 export interface Outcome {
@@ -64,7 +64,7 @@ function habitsOf(windowMs: number): readonly Habit[] {
 export async function sendTraffic(options: TrafficOptions): Promise<Outcome[]> {
   const { gateways, requests, callers, teams, maxCost, windowMs, seed, isTelling } = options
   const agents = gateways.map(() => new Agent({ keepAlive: true, maxSockets: SOCKETS_PER_GATEWAY }))
-  const random = new Random(seed)
+  const random = seededRandom(seed)
   const outcomes: Outcome[] = []
   let left = requests
 
@@ -76,18 +76,18 @@ export async function sendTraffic(options: TrafficOptions): Promise<Outcome[]> {
   }
   async function live(caller: number, { burst, pauseMs }: Habit): Promise<void> {
     while (left > 0) {
-      const calls = Array.from({ length: Math.min(left, random.between(...burst)) }, () => call(caller, anyCost()))
+      const calls = Array.from({ length: Math.min(left, drawInteger(random, ...burst)) }, () => call(caller, anyCost()))
       await Promise.all(calls)
-      await pause(random.between(...pauseMs))
+      await pause(drawInteger(random, ...pauseMs))
     }
   }
   async function liveFarFromLimits(caller: number): Promise<void> {
     const isOver = () => left <= 0 && (isTelling?.(outcomes) !== false || left <= -MOST_REQUESTS * requests)
     while (!isOver()) {
       const home = anyGateway()
-      for (let times = random.between(...CALM.times); times > 0 && !isOver(); times--) {
+      for (let times = drawInteger(random, ...CALM.times); times > 0 && !isOver(); times--) {
         await Promise.all(Array.from({ length: CALM.burst }, () => call(caller, 1, home)))
-        await pause(random.between(...CALM.pauseMs))
+        await pause(drawInteger(random, ...CALM.pauseMs))
       }
       let statuses: readonly number[]
       do statuses = await Promise.all(Array.from({ length: STORM }, () => call(caller, anyCost())))
@@ -95,11 +95,11 @@ export async function sendTraffic(options: TrafficOptions): Promise<Outcome[]> {
     }
   }
   function anyGateway(): number {
-    return random.between(0, gateways.length - 1)
+    return drawInteger(random, 0, gateways.length - 1)
   }
   /** Mostly low. */
   function anyCost(): number {
-    return 1 + Math.floor(maxCost * random.share() ** 3)
+    return 1 + Math.floor(maxCost * random() ** 3)
   }
 
   const habits = habitsOf(windowMs)

@@ -1,4 +1,5 @@
 /** What each answer, and all of them together, must be like: pure functions of the samples. */
+import { checkWindows } from '../../support/windows.ts'
 import { LIMIT, LOCAL_LIMIT, MARKS } from './callers.ts'
 import type { Length } from './scenario.ts'
 import type { Sample } from './traffic.ts'
@@ -95,20 +96,10 @@ export function checkAdmissions(samples: readonly Sample[], { points, windowMs }
   })
 
   function over(admitted: readonly Sample[], allowed: number, by: string): string[] {
-    const most = mostInWindow(admitted, windowMs)
-    return most > allowed ? [`${most} of ${allowed} admitted ${by} within ${windowMs} ms`] : []
+    const admissions = admitted.map(({ startMs, decidedMs }) => ({ ms: startMs, latestMs: decidedMs, cost: 1 }))
+    const { over, fullest } = checkWindows({ limit: allowed, windowMs }, admissions)
+    return over > 0 ? [`${Math.round(fullest * allowed)} of ${allowed} admitted ${by} within ${windowMs} ms`] : []
   }
-}
-
-/** Most requests of which it is certain that they were admitted within one window, however long each has taken. */
-function mostInWindow(admitted: readonly Sample[], windowMs: number): number {
-  const byDecision = admitted.toSorted((a, b) => a.decidedMs - b.decidedMs)
-  let most = 0
-  for (const { startMs: from } of admitted) {
-    const to = from + windowMs
-    most = Math.max(most, byDecision.filter(({ startMs, decidedMs }) => startMs >= from && decidedMs < to).length)
-  }
-  return most
 }
 
 /** Each line once, with the number of times that it came. */

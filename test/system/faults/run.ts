@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util'
+import { withBundle } from '../../support/build-bundle.ts'
 import { LONG, type Outcome, SHORT, SHORT_OF_TIME } from './scenario.ts'
 import { SCENARIOS } from './scenarios.ts'
 import { startSite } from './site.ts'
@@ -24,24 +25,26 @@ setTimeout(() => {
   process.exit(1)
 }, BOUND_MS).unref()
 
-for (const { length, scenarios } of parts) {
-  if (scenarios.length === 0) continue
-  const site = await startSite(length)
-  const finish = await watchWholeRun(site)
-  for (const [index, scenario] of scenarios.entries()) {
-    const startedMs = performance.now()
-    const outcome = await scenario.run(site, length).catch((error: unknown): Outcome => {
-      const [line] = String(error).split('\n')
-      return { observed: 'could not be run', requests: 0, errors: 0, differences: [`${line}`] }
-    })
-    rows.push({ scenario, outcome })
-    const verdict = outcome.differences.length === 0 ? 'as promised' : 'NOT AS PROMISED'
-    const tookS = ((performance.now() - startedMs) / 1_000).toFixed(1)
-    console.error(`${index + 1}/${scenarios.length} ${scenario.fault}: ${verdict}, ${tookS} s`)
+await withBundle(async (bundle) => {
+  for (const { length, scenarios } of parts) {
+    if (scenarios.length === 0) continue
+    const site = await startSite(length, bundle)
+    const finish = await watchWholeRun(site)
+    for (const [index, scenario] of scenarios.entries()) {
+      const startedMs = performance.now()
+      const outcome = await scenario.run(site, length).catch((error: unknown): Outcome => {
+        const [line] = String(error).split('\n')
+        return { observed: 'could not be run', requests: 0, errors: 0, differences: [`${line}`] }
+      })
+      rows.push({ scenario, outcome })
+      const verdict = outcome.differences.length === 0 ? 'as promised' : 'NOT AS PROMISED'
+      const tookS = ((performance.now() - startedMs) / 1_000).toFixed(1)
+      console.error(`${index + 1}/${scenarios.length} ${scenario.fault}: ${verdict}, ${tookS} s`)
+    }
+    rows.push({ scenario: WHOLE_RUN, outcome: await finish() })
+    await site.stop()
   }
-  rows.push({ scenario: WHOLE_RUN, outcome: await finish() })
-  await site.stop()
-}
+})
 
 console.log(formatTable(rows))
 const isKept = rows.every(({ outcome }) => outcome.differences.length === 0)

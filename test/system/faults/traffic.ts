@@ -1,5 +1,7 @@
-import { Agent, type IncomingMessage, request as startRequest } from 'node:http'
+import { Agent, type IncomingMessage } from 'node:http'
+import { text } from 'node:stream/consumers'
 import { setTimeout as wait } from 'node:timers/promises'
+import { openRequest, responseTo, type Sent } from '../../support/http-client.ts'
 import { callersOf, PATHS, type Path } from './callers.ts'
 import type { FaultyUpstream } from './upstream.ts'
 
@@ -64,7 +66,7 @@ export function startTraffic({ points, upstream, ratePerS, mostInFlight }: Traff
     const id = `${++requestsSent}`
     const headers = { authorization: `Bearer ${caller}`, 'x-request': id, 'accept-encoding': 'identity' }
     const startMs = performance.now()
-    const exchange = await fetchText(new URL(`/${path}`, points[point]), headers, agent)
+    const exchange = await fetchText(points[point] as URL, { path: `/${path}`, headers, agent })
     const { status, fields, body, beganAt } = exchange
     const degraded = fields['sluice-degraded']
     samples.push({
@@ -119,20 +121,12 @@ interface Exchange {
 }
 
 /** Never rejects: a connection that broke is status 0, with the reason as its body. */
-function fetchText(url: URL, headers: Record<string, string>, agent: Agent): Promise<Exchange> {
-  return new Promise((resolve) => {
-    const fail = (error: Error) => resolve({ status: 0, fields: {}, body: error.message, beganAt: performance.now() })
-    const request = startRequest(url.href, { headers, agent }, (response) => {
-      const beganAt = performance.now()
-      let body = ''
-      response.setEncoding('utf8')
-      response.on('data', (chunk: string) => {
-        body += chunk
-      })
-      response.once('end', () => resolve({ status: response.statusCode ?? 0, fields: response.headers, body, beganAt }))
-      response.once('error', fail)
-    })
-    request.once('error', fail)
-    request.end()
-  })
+async function fetchText(gateway: URL, sent: Sent): Promise<Exchange> {
+  try {
+    const response = await responseTo(openRequest(gateway, sent).end())
+    const beganAt = performance.now()
+    return { status: response.statusCode ?? 0, fields: response.headers, body: await text(response), beganAt }
+  } catch (error) {
+    return { status: 0, fields: {}, body: (error as Error).message, beganAt: performance.now() }
+  }
 }

@@ -1,6 +1,7 @@
 /** The long form: `npm run test:numbers`. NUMBERS_SEED replays the same requests. */
 import { parseArgs } from 'node:util'
-import { buildBundle, removeBundle } from '../../support/build-bundle.ts'
+import { readSeed } from '../../../tools/seeded-random.ts'
+import { withBundle } from '../../support/build-bundle.ts'
 import { run } from './run.ts'
 
 const { values } = parseArgs({
@@ -8,11 +9,10 @@ const { values } = parseArgs({
 })
 const { store } = values
 if (store !== 'redis' && store !== 'durable-object') throw new Error('--store: redis or durable-object')
-const seed = Number(process.env.NUMBERS_SEED ?? Math.floor(Math.random() * 2 ** 32))
+const seed = readSeed('NUMBERS_SEED')
 console.log(`NUMBERS_SEED=${seed}`)
 
-const bundle = await buildBundle()
-try {
+await withBundle(async (bundle) => {
   const { compared, miscounted, leaks, statistics } = await run({
     bundle,
     store,
@@ -27,6 +27,4 @@ try {
   for (const caller of miscounted) console.error(`refused callers: ${caller} is not within its bounds`)
   for (const leak of leaks) console.error(`leaked: ${leak}`)
   if (differing.length + miscounted.length + leaks.length > 0) process.exitCode = 1
-} finally {
-  await removeBundle(bundle)
-}
+})

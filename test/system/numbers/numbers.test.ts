@@ -1,7 +1,8 @@
 import { expect, inject, test } from 'vitest'
+import { readSeed } from '../../../tools/seeded-random.ts'
 import { run } from './run.ts'
 
-const seed = Number(process.env.NUMBERS_SEED ?? Math.floor(Math.random() * 2 ** 32))
+const seed = readSeed('NUMBERS_SEED')
 
 test.each([
   ['redis', 1_000],

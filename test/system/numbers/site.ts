@@ -1,3 +1,4 @@
+import type { RequestListener } from 'node:http'
 import { rulesKey } from '../../../src/rules/gateway-rules.ts'
 import type { Counters } from '../../../src/store/counters.ts'
 import type { Documents } from '../../../src/store/documents.ts'
@@ -6,19 +7,16 @@ import { ObjectDocuments } from '../../../src/store/durable-object/tables/object
 import { nodeRedisClient } from '../../../src/store/redis/clients/node-redis.ts'
 import { RedisCounters } from '../../../src/store/redis/counters/redis-counters.ts'
 import { RedisDocuments } from '../../../src/store/redis/documents/redis-documents.ts'
-import { startRedisServer } from '../../../tools/redis-server.ts'
-import { type RestFront, startRestFront } from '../../../tools/rest-front.ts'
 import { PLANTED } from '../../setup/secret-watch.ts'
 import type { Bundle } from '../../support/build-bundle.ts'
-import { startDirectGateway } from '../../support/direct-gateway.ts'
 import { startObjectSite } from '../../support/object-site.ts'
 import { type Adding, type Part, startParts } from '../../support/parts.ts'
 import { connectRedis } from '../../support/script-store.ts'
+import { startSite as startRedisSite } from '../../support/site.ts'
 import { startUpstream } from '../../support/upstream.ts'
 
 export const IDENTITY_SECRET = `${PLANTED}-of-identities`
 export const KEY_PREFIX = 'numbers'
-const REST_TOKEN = `${PLANTED}-rest-token`
 
 const VARIABLES = {
   IDENTITY_SECRET,
@@ -46,6 +44,7 @@ const VARIABLES = {
   SHEDDING: 'on',
   LEASES: 'auto',
   STORE_TIMEOUT_MS: 30_000,
+  ON_STORE_ERROR: 'local',
   STATISTICS: 'on',
   LOG_LIMITED: '0.1',
   CALLER_LABEL: 'header:X-Account-Name',
@@ -68,53 +67,40 @@ export interface Site extends Part {
   withoutStore(work: () => Promise<void>): Promise<void>
 }
 
-/** Two points of presence that count in this store, before an API that fails where it is asked to. */
-export async function startSite(bundle: Bundle, store: 'redis' | 'durable-object'): Promise<Site> {
-  return startParts(async (add) => {
-    const upstream = await add(
-      startUpstream(({ url }, response) => {
-        if (url === '/failing') response.statusCode = 500
-        if (url === '/overload') response.writeHead(503, { 'Retry-After': '1', 'X-From-Api': 'yes' })
-        else response.setHeader('X-From-Api', 'yes')
-        response.end('hello')
-      }),
-    )
-    const bindings = { ...VARIABLES, UPSTREAM_URL: upstream.url }
-    return (store === 'redis' ? startOverRedis : startOverObjects)(bundle, bindings, add)
-  })
+const api: RequestListener = ({ url }, response) => {
+  if (url === '/failing') response.statusCode = 500
+  if (url === '/overload') response.writeHead(503, { 'Retry-After': '1', 'X-From-Api': 'yes' })
+  else response.setHeader('X-From-Api', 'yes')
+  response.end('hello')
 }
 
-type Start = (bundle: Bundle, bindings: Readonly<Record<string, unknown>>, add: Adding) => Promise<Omit<Site, 'stop'>>
+/** Two points of presence that count in this store, before an API that fails where it is asked to. */
+export function startSite(bundle: Bundle, store: 'redis' | 'durable-object'): Promise<Site> {
+  return startParts((add) => (store === 'redis' ? startOverRedis : startOverObjects)(bundle, add))
+}
 
-const startOverRedis: Start = async (bundle, bindings, add) => {
-  const server = await add(startRedisServer())
-  let front: RestFront = await startRestFront({ redisPort: server.port, token: REST_TOKEN })
-  await add({ stop: () => front.stop() })
-  const redis = await connectRedis(server.port)
+type Start = (bundle: Bundle, add: Adding) => Promise<Omit<Site, 'stop'>>
+
+const startOverRedis: Start = async (bundle, add) => {
+  const site = await add(startRedisSite({ bundle, points: 2, variables: VARIABLES, api }))
+  const redis = await connectRedis(site.redis.port)
   await add({ stop: () => redis.close() })
   const options = { client: nodeRedisClient(redis), timeoutMs: 10_000 }
   await writeRules(new RedisDocuments({ ...options, key: rulesKey(KEY_PREFIX) }))
-  const database = { UPSTASH_REDIS_REST_URL: front.url, UPSTASH_REDIS_REST_TOKEN: REST_TOKEN }
-  const startOne = () => add(startDirectGateway({ bundle, bindings: { ...bindings, ...database } }))
-  const gateways = await Promise.all([startOne(), startOne()])
-  const port = Number(new URL(front.url).port)
   return {
-    gateways: gateways.map(({ url }) => url),
+    gateways: site.urls,
     get log() {
-      return gateways.flatMap(({ log }) => log)
+      return site.points.flatMap(({ log }) => log)
     },
     counters: new RedisCounters({ ...options, keyPrefix: KEY_PREFIX }),
     keys: () => redis.keys(`${KEY_PREFIX}:*`),
-    async withoutStore(work) {
-      await front.stop()
-      await work()
-      front = await startRestFront({ redisPort: server.port, token: REST_TOKEN, port })
-    },
+    withoutStore: (work) => site.withoutFront(work),
   }
 }
 
-const startOverObjects: Start = async (bundle, bindings, add) => {
-  const site = await add(startObjectSite(bundle, bindings, 2))
+const startOverObjects: Start = async (bundle, add) => {
+  const upstream = await add(startUpstream(api))
+  const site = await add(startObjectSite(bundle, { ...VARIABLES, UPSTREAM_URL: upstream.url }, 2))
   const { namespace, urls, log } = site
   const options = { namespace, timeoutMs: 10_000 }
   await writeRules(new ObjectDocuments({ ...options, key: rulesKey(KEY_PREFIX) }))

@@ -1,8 +1,8 @@
-import { Agent, request as startRequest } from 'node:http'
-import { text } from 'node:stream/consumers'
+import { Agent } from 'node:http'
 import type { Outcome } from '../../../src/statistics/outcomes.ts'
+import { drawInteger, seededRandom } from '../../../tools/seeded-random.ts'
 import { PLANTED } from '../../setup/secret-watch.ts'
-import { Random } from '../exactness/random.ts'
+import { send } from '../../support/http-client.ts'
 import { BLOCKED_ADDRESS } from './site.ts'
 
 /** What a client has seen of one request. */
@@ -54,7 +54,7 @@ export async function sendTraffic(
   seed: number,
   only?: Kind,
 ): Promise<readonly Seen[]> {
-  const random = new Random(seed)
+  const random = seededRandom(seed)
   const agent = new Agent({ keepAlive: true, maxSockets: SOCKETS })
   const seen: Seen[] = []
   let left = requests
@@ -62,10 +62,10 @@ export async function sendTraffic(
     while (left > 0) {
       left--
       // A few callers send most of it.
-      const caller = Math.floor(CALLERS * random.share() ** 4)
+      const caller = Math.floor(CALLERS * random() ** 4)
       seen.push(
-        await send(
-          gateways[random.between(0, gateways.length - 1)] as URL,
+        await sendOne(
+          gateways[drawInteger(random, 0, gateways.length - 1)] as URL,
           agent,
           only ?? anyKind(random),
           caller,
@@ -82,8 +82,8 @@ export async function sendTraffic(
   return seen
 }
 
-function anyKind(random: Random): Kind {
-  let at = random.share() * 100
+function anyKind(random: () => number): Kind {
+  let at = random() * 100
   for (const [kind, { share }] of Object.entries(KINDS)) {
     at -= share
     if (at < 0) return kind as Kind
@@ -99,16 +99,16 @@ interface Asked {
   readonly address?: string
 }
 
-function askedBy(kind: Kind, random: Random): Asked {
+function askedBy(kind: Kind, random: () => number): Asked {
   switch (kind) {
     case 'item':
-      return { path: `/items/${random.between(1, 1_000)}?at=${random.between(1, 1_000)}` }
+      return { path: `/items/${drawInteger(random, 1, 1_000)}?at=${drawInteger(random, 1, 1_000)}` }
     case 'login':
-      return { method: 'POST', path: `/login/${random.between(1, 50)}` }
+      return { method: 'POST', path: `/login/${drawInteger(random, 1, 50)}` }
     case 'stranger':
       return { path: '/account', isAnonymous: true }
     case 'costly':
-      return { path: '/costly', headers: { 'X-Cost': String(random.between(1, 9)) } }
+      return { path: '/costly', headers: { 'X-Cost': String(drawInteger(random, 1, 9)) } }
     case 'unpriced':
       return { path: '/costly', headers: { 'X-Cost': 'much' } }
     case 'unclear':
@@ -122,37 +122,28 @@ function askedBy(kind: Kind, random: Random): Asked {
   }
 }
 
-function send(gateway: URL, agent: Agent, kind: Kind, caller: number, random: Random): Promise<Seen> {
+async function sendOne(gateway: URL, agent: Agent, kind: Kind, caller: number, random: () => number): Promise<Seen> {
   const { method = 'GET', path, headers, isAnonymous, address = addressOf(caller) } = askedBy(kind, random)
   const token = isAnonymous ? undefined : tokenOf(caller)
-  const { hostname, port } = gateway
-  return new Promise((resolve, reject) => {
-    const request = startRequest({
-      ...{ hostname, port, agent, method, path },
-      headers: {
-        'CF-Connecting-IP': address,
-        'X-Account-Name': `Account ${caller} <b>`,
-        ...(token !== undefined && { Authorization: `Bearer ${token}` }),
-        ...headers,
-      },
-    })
-    request.once('error', reject)
-    request.once('response', (response) => {
-      text(response).then((body) => {
-        const { statusCode: status = 0, headers } = response
-        const isFromApi = headers['x-from-api'] !== undefined
-        resolve({
-          kind,
-          outcome: isFromApi ? 'admitted' : outcomeOf(status, body),
-          degraded: headers['sluice-degraded']?.toString(),
-          isUpstream5xx: isFromApi && status >= 500,
-          violated: status === 429 && !isFromApi ? JSON.parse(body)['violated-policies'] : [],
-          token,
-        })
-      }, reject)
-    })
-    request.end()
+  const answer = await send(gateway, {
+    ...{ agent, method, path },
+    headers: {
+      'CF-Connecting-IP': address,
+      'X-Account-Name': `Account ${caller} <b>`,
+      ...(token !== undefined && { Authorization: `Bearer ${token}` }),
+      ...headers,
+    },
   })
+  const { status } = answer
+  const isFromApi = answer.headers['x-from-api'] !== undefined
+  return {
+    kind,
+    outcome: isFromApi ? 'admitted' : outcomeOf(status, answer.body.toString()),
+    degraded: answer.headers['sluice-degraded']?.toString(),
+    isUpstream5xx: isFromApi && status >= 500,
+    violated: status === 429 && !isFromApi ? JSON.parse(answer.body.toString())['violated-policies'] : [],
+    token,
+  }
 }
 
 function outcomeOf(status: number, body: string): Outcome {

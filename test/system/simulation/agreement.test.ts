@@ -5,12 +5,9 @@ import { configOf } from '../../../src/command/caller/ask.ts'
 import type { Settings } from '../../../src/command/settings/settings.ts'
 import type { LogEntry } from '../../../src/command/simulate/log-entry.ts'
 import { type Fate, Simulation } from '../../../src/command/simulate/simulation.ts'
-import { type RedisServer, startRedisServer } from '../../../tools/redis-server.ts'
-import { type RestFront, startRestFront } from '../../../tools/rest-front.ts'
 import { runInside } from '../../command/run-command.ts'
 import { agree, type Decided } from '../../command/simulate/agree.ts'
-import { type PointOfPresence, startPointOfPresence } from '../../support/point-of-presence.ts'
-import { startUpstream, type Upstream } from '../../support/upstream.ts'
+import { type Site, startSite } from '../../support/site.ts'
 import { type Decision, record } from '../exactness/redis-record.ts'
 
 const REQUESTS = process.env.FUZZ === 'long' ? 2_000 : 400
@@ -32,31 +29,12 @@ const LIMITS = {
 }
 const ROUTES = ['GET /things', 'GET /things?page=2', 'POST /login', 'POST //login/', 'GET /free'] as const
 
-let upstream: Upstream
-/** Of its own: all that it decides is recorded. */
-let server: RedisServer
-let front: RestFront
-let point: PointOfPresence
-
+/** With a Redis of its own: all that it decides is recorded. */
+let site: Site
 beforeAll(async () => {
-  upstream = await startUpstream((_request, response) => response.end('hello'))
-  server = await startRedisServer()
-  front = await startRestFront({ redisPort: server.port, token: 'simulate' })
-  point = await startPointOfPresence(inject('bundle'), {
-    UPSTREAM_URL: upstream.url,
-    UPSTASH_REDIS_REST_URL: front.url,
-    UPSTASH_REDIS_REST_TOKEN: front.token,
-    // A slow machine is no reason to count on one's own.
-    STORE_TIMEOUT_MS: 30_000,
-    ON_STORE_ERROR: 'closed',
-    ...LIMITS,
-  })
+  site = await startSite({ bundle: inject('bundle'), points: 1, variables: LIMITS })
 })
-afterAll(async () => {
-  await point.stop()
-  await Promise.all([front.stop(), upstream.stop()])
-  await server.stop()
-})
+afterAll(() => site?.stop())
 
 interface Answered {
   readonly entry: LogEntry
@@ -73,13 +51,13 @@ async function send(index: number, crowd = 0): Promise<Answered> {
   // Some come without a token.
   const token = index % 31 === 0 ? undefined : `Bearer caller-${crowd}-${caller}`
   const ip = `198.18.${crowd}.${caller % 3}`
-  const before = front.requests
+  const before = site.front.requests
   const timeMs = Date.now()
   const headers = { 'CF-Connecting-IP': ip, ...(token !== undefined && { Authorization: token }) }
-  const response = await fetch(`${point.url.origin}${target}`, { method, headers })
+  const response = await fetch(`${site.urls[0]?.origin}${target}`, { method, headers })
   await response.arrayBuffer()
   const entry = { timeMs, method, target, ip, token, headers: new Map<string, string>(), status: undefined }
-  return { entry, receivedMs: Date.now(), fate: fateOf(response.status), wasAsked: front.requests > before }
+  return { entry, receivedMs: Date.now(), fate: fateOf(response.status), wasAsked: site.front.requests > before }
 }
 
 function fateOf(status: number): Fate {
@@ -100,7 +78,7 @@ test(`${REQUESTS} requests have the verdicts of the production bundle, but for t
   // Redis has the script then, and the Worker a connection.
   for (let i = 1; i <= ROUTES.length; i++) await send(i, 1)
   const decisions: Decision[] = []
-  const recording = await record(server.port, (decision) => decisions.push(decision))
+  const recording = await record(site.redis.port, (decision) => decisions.push(decision))
   const answered: Answered[] = []
   for (let i = 0; i < REQUESTS; i++) {
     answered.push(await send(i))

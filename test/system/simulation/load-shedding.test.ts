@@ -35,13 +35,7 @@ function simulate(isShedding: boolean, { seed = 1, endMs = END_MS } = {}) {
   const health = new UpstreamHealth(() => timeline.nowMs)
   const outcomes: Outcome[] = []
   const levels: { atMs: number; level: number }[] = []
-  let state = seed
-  const random = () => {
-    // Numerical Recipes' generator: the same traffic in each run.
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-    return state / 2 ** 32
-  }
-
+  const random = seededRandom(seed)
   let count = 0
   const arrive = () => {
     const atMs = timeline.nowMs

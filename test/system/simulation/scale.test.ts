@@ -1,8 +1,6 @@
 /** The simulation behind docs/scale.md: its own parts, and laws that hold for whatever it simulates. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { mostInAWindow } from '../../../bench/accuracy/windows.ts'
-import { fullestWindow } from '../../../bench/scale/law.ts'
 import { METROS, metroNamed, placesOf, roundTripMs } from '../../../bench/scale/map.ts'
 import { ObjectSite } from '../../../bench/scale/object-site.ts'
 import { HOT_GLOBAL, type Limits, rulesOf, type ScalePolicies } from '../../../bench/scale/policies.ts'
@@ -137,16 +135,6 @@ describe('Server', () => {
     expect(mean).toBeGreaterThan(0.22)
     expect(mean).toBeLessThan(0.28)
   })
-})
-
-test('fullestWindow() finds what bench/accuracy finds the long way', () => {
-  const spans = fc.array(fc.tuple(fc.integer({ min: 0, max: 300 }), fc.integer({ min: 0, max: 39 })), { maxLength: 60 })
-  fc.assert(
-    fc.property(spans, (drawn) => {
-      const admissions = drawn.map(([ms, length]) => ({ earliestMs: ms, latestMs: ms + length }))
-      expect(fullestWindow(admissions, 40)).toBe(mostInAWindow(admissions, 40))
-    }),
-  )
 })
 
 test('roundTripMs() is near the round trips from Paris that are published', () => {

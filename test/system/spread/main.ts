@@ -1,14 +1,13 @@
 /** The long form: `npm run test:rules-spread`. About 40 seconds; fails if a block is late anywhere, or a request fails. */
 import { parseArgs } from 'node:util'
-import { buildBundle, removeBundle } from '../../support/build-bundle.ts'
+import { withBundle } from '../../support/build-bundle.ts'
 import { run } from './run.ts'
 
 const REFRESH_MS = 5_000
 
 const { values } = parseArgs({ options: { rate: { type: 'string', default: '500' } } })
 const rate = Number(values.rate)
-const bundle = await buildBundle()
-try {
+await withBundle(async (bundle) => {
   const spread = await run({ bundle, pointsOfPresence: 4, rate, refreshMs: REFRESH_MS })
   const { reached, requests, commandMs, inForceAfterMs, letInWithoutRedis, refusedWithoutRedis, errors } = spread
   console.log(`${requests} requests, ${reached.toFixed(0)} a second of the ${rate} that were asked for`)
@@ -19,6 +18,4 @@ try {
   const isLate = Math.max(...inForceAfterMs) > 2 * REFRESH_MS + commandMs
   if (isLate) console.error(`late: more than ${(2 * REFRESH_MS) / 1_000} s after its end`)
   if (isLate || errors.size > 0 || letInWithoutRedis > 0 || refusedWithoutRedis === 0) process.exitCode = 1
-} finally {
-  await removeBundle(bundle)
-}
+})

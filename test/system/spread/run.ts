@@ -1,12 +1,10 @@
-import { Agent, request as startRequest } from 'node:http'
+import { Agent } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { startRedisServer } from '../../../tools/redis-server.ts'
-import { startRestFront } from '../../../tools/rest-front.ts'
 import { runInside } from '../../command/run-command.ts'
 import { PLANTED } from '../../setup/secret-watch.ts'
 import type { Bundle } from '../../support/build-bundle.ts'
-import { startDirectGateway } from '../../support/direct-gateway.ts'
-import { startUpstream } from '../../support/upstream.ts'
+import { send } from '../../support/http-client.ts'
+import { startSite } from '../../support/site.ts'
 
 export interface SpreadOptions {
   readonly bundle: Bundle
@@ -49,41 +47,29 @@ interface Seen {
 
 /** Blocks a caller by the command while all points of presence are busy, then ends Redis. */
 export async function run({ bundle, pointsOfPresence, rate, refreshMs }: SpreadOptions): Promise<Spread> {
-  const stops: (() => Promise<unknown>)[] = []
+  const variables = { KEY_PREFIX: 'spread', RATE_LIMITS: '100000/1m', RULES: 'on', RULES_REFRESH_MS: String(refreshMs) }
+  const site = await startSite({
+    bundle,
+    points: pointsOfPresence,
+    variables: { ...variables, ON_STORE_ERROR: 'local' },
+  })
+  const { urls, front } = site
   try {
-    const server = await startRedisServer()
-    stops.unshift(() => server.stop())
-    const token = `${PLANTED}-rest-token`
-    const front = await startRestFront({ redisPort: server.port, token })
-    stops.unshift(() => front.stop())
-    const upstream = await startUpstream((_, response) => response.end('hello'))
-    stops.unshift(() => upstream.stop())
-    const shared = {
-      ...{ UPSTREAM_URL: upstream.url, UPSTASH_REDIS_REST_URL: front.url, UPSTASH_REDIS_REST_TOKEN: token },
-      ...{ KEY_PREFIX: 'spread', RATE_LIMITS: '100000/1m', RULES: 'on', RULES_REFRESH_MS: String(refreshMs) },
-    }
-    const urls: URL[] = []
-    for (let at = 0; at < pointsOfPresence; at++) {
-      // Late answers of a busy machine are no errors.
-      const gateway = await startDirectGateway({ bundle, bindings: { ...shared, STORE_TIMEOUT_MS: '30000' } })
-      stops.unshift(() => gateway.stop())
-      urls.push(gateway.url)
-    }
     const seen: Seen[] = []
     const load = startLoad(urls, rate, seen)
-    stops.unshift(() => load.stop())
     const startedMs = performance.now()
     await sleep(WARM_UP_MS)
 
+    const env = { ...variables, UPSTASH_REDIS_REST_URL: front.url, UPSTASH_REDIS_REST_TOKEN: front.token }
     const beganMs = performance.now()
-    const { code, stderr } = await runInside(['block', BLOCKED, '--reason', 'a test'], { env: shared })
+    const { code, stderr } = await runInside(['block', BLOCKED, '--reason', 'a test'], { env })
     if (code !== 0) throw new Error(`sluice block: ${stderr}`)
     const pushedMs = performance.now()
     const isKeptOut = () => urls.every((_, at) => refusedSince(seen, at, pushedMs))
     for (let waited = 0; waited < PATIENCE_REFRESHES && !isKeptOut(); waited++) await sleep(refreshMs)
     const quietMs = performance.now()
 
-    await server.stop()
+    await site.redis.stop()
     const endedMs = performance.now()
     await sleep(3 * refreshMs)
     await load.stop()
@@ -106,7 +92,7 @@ export async function run({ bundle, pointsOfPresence, rate, refreshMs }: SpreadO
       errors: errorsIn(seen, beganMs),
     }
   } finally {
-    for (const stop of stops) await stop()
+    await site.stop()
   }
 }
 
@@ -152,13 +138,12 @@ function startLoad(urls: readonly URL[], rate: number, seen: Seen[]) {
   }
 }
 
-function ask({ hostname, port }: URL, token: string, agent: Agent): Promise<string> {
-  return new Promise((resolve) => {
+async function ask(gateway: URL, token: string, agent: Agent): Promise<string> {
+  try {
     const headers = { Authorization: `Bearer ${token}` }
-    const client = startRequest({ hostname, port, path: '/things', headers, agent }, (response) => {
-      response.resume().on('end', () => resolve(String(response.statusCode)))
-    })
-    client.on('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.name))
-    client.end()
-  })
+    return String((await send(gateway, { path: '/things', headers, agent })).status)
+  } catch (error) {
+    const { code, name } = error as NodeJS.ErrnoException
+    return code ?? name
+  }
 }

@@ -1,5 +1,5 @@
 import type { Recorded } from '../../../support/object-site.ts'
-import type { Admission, Tier } from '../windows.ts'
+import type { Tier } from '../../../support/windows.ts'
 
 /** What one object was asked to charge, and what became of it. */
 interface Asked {
@@ -54,9 +54,8 @@ export class ObjectRecord {
   }
 
   /** What stayed charged under a key, oldest first. */
-  kept(key: string): readonly Admission[] {
-    const own = (this.#asked.get(key) ?? []).filter(({ isKept }) => isKept)
-    return own.map(({ ms, cost }) => ({ earliestMs: ms, latestMs: ms, cost }))
+  admissions(key: string): readonly Asked[] {
+    return (this.#asked.get(key) ?? []).filter(({ isKept }) => isKept)
   }
 
   /** Refusals by an object although what stayed charged before left room in every tier. */

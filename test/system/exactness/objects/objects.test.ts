@@ -1,9 +1,10 @@
 import { expect, inject, test } from 'vitest'
+import { readSeed } from '../../../../tools/seeded-random.ts'
 import { untilConclusive } from '../../../support/inconclusive.ts'
 import { objectViolations } from './report-objects.ts'
 import { runOverObjects } from './run-objects.ts'
 
-const seed = Number(process.env.EXACTNESS_SEED ?? Math.floor(Math.random() * 2 ** 32))
+const seed = readSeed('EXACTNESS_SEED')
 
 test.for([0, 1])(
   'four gateways over Durable Objects admit no more than there is room for (ended every %i s)',

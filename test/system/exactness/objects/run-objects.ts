@@ -1,19 +1,10 @@
 import type { Bundle } from '../../../support/build-bundle.ts'
 import { startObjectSite } from '../../../support/object-site.ts'
+import { answerArrival, PATIENT } from '../../../support/site.ts'
 import { startUpstream } from '../../../support/upstream.ts'
-import {
-  MAX_COST,
-  POLICIES,
-  POLICY_NAMES,
-  type Policies,
-  policyOf,
-  policyTables,
-  stretched,
-  teamsOf,
-  tiersOf,
-} from '../policies.ts'
+import { MAX_COST, POLICIES, type Policies, policyOf, policyTables, stretched, teamsOf, tiersOf } from '../policies.ts'
+import { checkTiers, sum, type TierCheck } from '../tiers.ts'
 import { type Outcome, sendTraffic } from '../traffic.ts'
-import { checkWindows, type Tier, type WindowCheck } from '../windows.ts'
 import { ObjectRecord } from './object-record.ts'
 
 const POINTS = 4
@@ -37,12 +28,7 @@ export interface ObjectFindings {
   readonly policies: Policies
   /** Objects that were ended. */
   readonly aborted: number
-  readonly tiers: readonly {
-    readonly policy: string
-    readonly tier: Tier
-    readonly check: WindowCheck
-    readonly byClients: WindowCheck
-  }[]
+  readonly tiers: readonly TierCheck[]
   /** Refusals by reservations that were then taken back. */
   readonly undue: number
   /** Units that callers were let through with, less those that stayed charged to them: above 0, something was lost. */
@@ -61,13 +47,12 @@ export async function runOverObjects({
   stretch = 1,
 }: ObjectRunOptions): Promise<ObjectFindings> {
   const policies = stretched(POLICIES, stretch)
-  const upstream = await startUpstream((_, response) => response.setHeader('X-Arrived-Ms', Date.now()).end('hello'))
+  const upstream = await startUpstream(answerArrival)
   const variables = {
     UPSTREAM_URL: upstream.url,
     STORE: 'durable-object',
     POLICIES: policyTables(policies),
-    STORE_TIMEOUT_MS: 30_000,
-    ON_STORE_ERROR: 'closed',
+    ...PATIENT,
   }
   const site = await startObjectSite(bundle, variables, POINTS, true)
   try {
@@ -99,24 +84,13 @@ function examine(
   policies: Policies,
 ): Pick<ObjectFindings, 'tiers' | 'undue' | 'lostUnits' | 'leakedUnits'> {
   const admitted = outcomes.filter(({ status }) => status === 200)
-  const tiers = POLICY_NAMES.flatMap((policy) =>
-    policies[policy].map((tier) => {
-      const keys = record.keys.filter((key) => policyOf(key) === policy)
-      return {
-        policy,
-        tier,
-        check: sum(keys.map((key) => checkWindows(tier, record.kept(key)))),
-        byClients: byClients(admitted, policy, tier),
-      }
-    }),
-  )
   const [spent, charged] = [unitsOfCallers(admitted), chargedToCallers(record)]
   const differences = spent.map((units, caller) => units - (charged[caller] ?? 0))
   return {
-    tiers,
+    tiers: checkTiers(policies, record, outcomes),
     undue: record.undue((key) => tiersOf(policies, key)),
-    lostUnits: total(differences.filter((units) => units > 0)),
-    leakedUnits: total(differences.filter((units) => units < 0).map(Math.abs)),
+    lostUnits: sum(differences.filter((units) => units > 0)),
+    leakedUnits: sum(differences.filter((units) => units < 0).map(Math.abs)),
   }
 }
 
@@ -129,31 +103,5 @@ function unitsOfCallers(admitted: readonly Outcome[]): number[] {
 /** Callers come one after the other first, which tells whose key is whose. */
 function chargedToCallers(record: ObjectRecord): number[] {
   const own = record.keys.filter((key) => policyOf(key) === 'caller')
-  return own.map((key) => total(record.kept(key).map(({ cost }) => cost)))
-}
-
-function byClients(admitted: readonly Outcome[], policy: 'caller' | 'team', tier: Tier): WindowCheck {
-  const groups = Map.groupBy(admitted, (outcome) => outcome[policy])
-  return sum(
-    [...groups.values()].map((own) =>
-      checkWindows(
-        tier,
-        own.map(({ sentMs, decidedByMs, cost }) => {
-          return { earliestMs: sentMs, latestMs: decidedByMs, cost: policy === 'caller' ? cost : 1 }
-        }),
-      ),
-    ),
-  )
-}
-
-function sum(checks: readonly WindowCheck[]): WindowCheck {
-  return {
-    windows: total(checks.map(({ windows }) => windows)),
-    over: total(checks.map(({ over }) => over)),
-    fullest: Math.max(0, ...checks.map(({ fullest }) => fullest)),
-  }
-}
-
-function total(numbers: readonly number[]): number {
-  return numbers.reduce((all, one) => all + one, 0)
+  return own.map((key) => sum(record.admissions(key).map(({ cost }) => cost)))
 }

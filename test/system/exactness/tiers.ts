@@ -1,0 +1,78 @@
+import { formatNumber, formatPercent, type ReportRow } from '../../support/report.ts'
+import { type Admission, checkWindows, type Tier, type WindowCheck } from '../../support/windows.ts'
+import { POLICY_NAMES, type Policies, policyOf } from './policies.ts'
+import type { Outcome } from './traffic.ts'
+
+/** A check of all windows of one tier, by the store's own record. */
+export interface TierCheck extends WindowCheck {
+  readonly policy: string
+  readonly tier: Tier
+  /** The same by when clients sent requests and the API received them: less sharp, and nothing of the store's. */
+  readonly byClients: WindowCheck
+}
+
+/** What a store has recorded. */
+interface Record {
+  readonly keys: readonly string[]
+  admissions(key: string): readonly Admission[]
+}
+
+/** Checks each window of each tier, of both records. */
+export function checkTiers(policies: Policies, record: Record, outcomes: readonly Outcome[]): TierCheck[] {
+  const admitted = outcomes.filter(({ status }) => status === 200)
+  return POLICY_NAMES.flatMap((policy) => {
+    const keys = record.keys.filter((key) => policyOf(key) === policy)
+    const byStore = keys.map((key) => record.admissions(key))
+    const byClients = [...Map.groupBy(admitted, (outcome) => outcome[policy]).values()].map((own) =>
+      own.map(({ sentMs, decidedByMs, cost }) => {
+        return { ms: sentMs, latestMs: decidedByMs, cost: policy === 'caller' ? cost : 1 }
+      }),
+    )
+    return policies[policy].map((tier) => ({
+      policy,
+      tier,
+      ...check(tier, byStore),
+      byClients: check(tier, byClients),
+    }))
+  })
+}
+
+/** @param groups admissions that each have the limit for themselves */
+function check(tier: Tier, groups: readonly (readonly Admission[])[]): WindowCheck {
+  const checks = groups.map((admissions) => checkWindows(tier, admissions))
+  return {
+    windows: sum(checks.map(({ windows }) => windows)),
+    over: sum(checks.map(({ over }) => over)),
+    fullest: Math.max(0, ...checks.map(({ fullest }) => fullest)),
+  }
+}
+
+/** Tiers with a window that held more than its limit, in words. */
+export function tierViolations(tiers: readonly TierCheck[]): string[] {
+  return tiers.flatMap(({ policy, tier, over, byClients }) => {
+    const name = `windows of ${policy} ${tier.limit}/${tier.windowMs} ms held more than their limit`
+    return [
+      ...(over > 0 ? [`${over} ${name} by the store's times`] : []),
+      ...(byClients.over > 0 ? [`${byClients.over} ${name} by the clients' clocks`] : []),
+    ]
+  })
+}
+
+export function tierRows(tiers: readonly TierCheck[]): ReportRow[] {
+  const checks = tiers.flatMap((check) => [check, check.byClients])
+  return [
+    ...tiers.map(
+      ({ policy, tier: { limit, windowMs }, windows, over, fullest, byClients }): ReportRow => [
+        `windows of ${policy} ${limit}/${windowMs / 1000}s`,
+        windows + byClients.windows,
+        `over ${formatNumber(over + byClients.over)}, fullest ${formatPercent(fullest)}, by the clients' clocks ${formatPercent(byClients.fullest)}`,
+      ],
+    ),
+    ['windows checked', sum(checks.map(({ windows }) => windows))],
+    ['over-admissions', sum(checks.map(({ over }) => over))],
+  ]
+}
+
+export function sum(numbers: readonly number[]): number {
+  return numbers.reduce((all, one) => all + one, 0)
+}
