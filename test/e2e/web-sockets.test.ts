@@ -177,6 +177,23 @@ for (const [name, path] of PATHS) {
   })
 }
 
+test('the handshake passes with its path, its fields and whose it is, and is told of the limits', async () => {
+  const headers = { ...bearer('x'), 'CF-Connecting-IP': '203.0.113.7' }
+  const connected = once(upstream, 'connection')
+  const client = new WebSocket(`ws://${gateway.url.host}/slot?room=a%2Fb`, ['v2.chat'], { headers })
+  const [[socket, request], [upgrade]] = await Promise.all([connected, once(client, 'upgrade')])
+  expect(request.url).toBe('/slot?room=a%2Fb')
+  expect(request.headers).toMatchObject({
+    authorization: 'Bearer x',
+    upgrade: 'websocket',
+    via: expect.stringMatching(/^1\.1 sluice-[\w-]{8}$/),
+    'x-forwarded-for': '203.0.113.7',
+    'sec-websocket-protocol': 'v2.chat',
+  })
+  expect(upgrade.headers.ratelimit).toBe('"slot";r=49')
+  socket.terminate()
+})
+
 test('a client that breaks off is said to have gone, and its slot is free', async () => {
   const { client, server } = await join('/one')
   expect((await send(gateway.url, { path: '/one' })).status).toBe(429)

@@ -1,8 +1,8 @@
 /** Whoever reads answers, logs or keys learns no secret of the operator's, and no token or address of a caller's. */
-import { randomUUID } from 'node:crypto'
 import { afterEach, expect, inject, test, vi } from 'vitest'
 import { PLANTED } from '../../setup/secret-watch.ts'
-import { type Answer, send } from '../../support/http-client.ts'
+import { redisBindings } from '../../support/gateway.ts'
+import { type Answer, json, send } from '../../support/http-client.ts'
 import { connectRedis } from '../../support/script-store.ts'
 import { startOwnThreatenedGateway, type ThreatenedGateway } from '../../support/threatened-gateway.ts'
 import { startUpstream } from '../../support/upstream.ts'
@@ -11,12 +11,7 @@ const ADDRESS = '203.0.113.99'
 const TOKEN = `${PLANTED}-of-a-caller`
 const HEADERS = { Authorization: `Bearer ${TOKEN}`, 'X-Key': TOKEN, 'CF-Connecting-IP': ADDRESS }
 const PATH = `/?key=${TOKEN}`
-const REDIS = () => ({
-  UPSTASH_REDIS_REST_URL: inject('redisRestUrl'),
-  UPSTASH_REDIS_REST_TOKEN: inject('redisRestToken'),
-  KEY_PREFIX: randomUUID(),
-  STORE_TIMEOUT_MS: 30_000,
-})
+const BY_CLAIM = { POLICIES: [{ name: 'users', limits: '5/1h', by: 'claim:sub' }] }
 
 const told: string[] = []
 afterEach(() => {
@@ -41,17 +36,17 @@ async function logged(gateway: ThreatenedGateway, event: string): Promise<void> 
 }
 
 test('when it admits and when it limits, in Redis neither', async () => {
-  const redisBindings = REDIS()
+  const bindings = redisBindings()
   const policies = ['token', 'ip', 'header:x-key', 'query:key', 'route'].map((by, i) => ({
     name: `p${i}`,
     limits: '1/1h',
     by,
   }))
-  const gateway = await startOwnThreatenedGateway({ ...redisBindings, POLICIES: policies })
+  const gateway = await startOwnThreatenedGateway({ ...bindings, POLICIES: policies })
   await call(gateway, 200)
   await call(gateway, 429)
   const redis = await connectRedis(inject('redisPort'))
-  const keys = await redis.keys(`${redisBindings.KEY_PREFIX}*`)
+  const keys = await redis.keys(`${bindings.KEY_PREFIX}*`)
   expect(keys).toHaveLength(policies.length + 1)
   for (const key of keys) told.push(key, JSON.stringify(await redis.xRange(key, '-', '+')))
   await redis.close()
@@ -61,7 +56,7 @@ test.each(['local', 'open', 'closed'])(
   'when Redis refuses its token, with ON_STORE_ERROR=%s',
   async (ON_STORE_ERROR) => {
     const gateway = await startOwnThreatenedGateway({
-      ...REDIS(),
+      ...redisBindings(),
       UPSTASH_REDIS_REST_TOKEN: `${PLANTED}-wrong`,
       ON_STORE_ERROR,
     })
@@ -87,7 +82,11 @@ test.each([
       response.end(JSON.stringify(status === 200 ? { result: echo } : { error: `ERR ${echo}` }))
     })
   })
-  const gateway = await startOwnThreatenedGateway({ ...REDIS(), UPSTASH_REDIS_REST_URL: front.url })
+  const gateway = await startOwnThreatenedGateway({
+    ...redisBindings(),
+    UPSTASH_REDIS_REST_URL: front.url,
+    ON_STORE_ERROR: 'local',
+  })
   await call(gateway, 200)
   await call(gateway, 200, '/_sluice/health')
   await front.stop()
@@ -97,7 +96,7 @@ test('when nobody is at the other end', async () => {
   const nowhere = 'http://127.0.0.1:1'
   await call(await startOwnThreatenedGateway({ UPSTREAM_URL: nowhere }), 502)
   const gateway = await startOwnThreatenedGateway({
-    ...REDIS(),
+    ...redisBindings(),
     UPSTASH_REDIS_REST_URL: nowhere,
     ON_STORE_ERROR: 'closed',
   })
@@ -105,18 +104,41 @@ test('when nobody is at the other end', async () => {
 })
 
 test.each([
-  { UPSTREAM_URL: `https://${PLANTED}:x@api.example.com` },
-  { UPSTREAM_URL: `https://api.example.com?key=${PLANTED}` },
-  { UPSTASH_REDIS_REST_URL: `rediss://default:${PLANTED}@x.upstash.io:6379` },
-  { UPSTASH_REDIS_REST_URL: `https://x.upstash.io?_token=${PLANTED}`, UPSTASH_REDIS_REST_TOKEN: 'x' },
-  { UPSTASH_REDIS_REST_URL: 'https://x.upstash.io', UPSTASH_REDIS_REST_TOKEN: `${PLANTED} with a space` },
-  { UPSTASH_REDIS_REST_TOKEN: `${PLANTED}-alone` },
-  { IDENTITY_SECRET: PLANTED },
-])('when it is misconfigured (%#)', async (bindings) => {
-  const gateway = await startOwnThreatenedGateway(bindings)
-  await call(gateway, 500)
-  await logged(gateway, 'misconfigured')
-})
+  ['UPSTREAM_URL', { UPSTREAM_URL: `https://${PLANTED}:x@api.example.com` }],
+  ['UPSTREAM_URL', { UPSTREAM_URL: `https://api.example.com?key=${PLANTED}` }],
+  ['UPSTASH_REDIS_REST_URL', { UPSTASH_REDIS_REST_URL: `rediss://default:${PLANTED}@x.upstash.io:6379` }],
+  [
+    'UPSTASH_REDIS_REST_URL',
+    { UPSTASH_REDIS_REST_URL: `https://x.upstash.io?_token=${PLANTED}`, UPSTASH_REDIS_REST_TOKEN: 'x' },
+  ],
+  [
+    'UPSTASH_REDIS_REST_TOKEN',
+    { UPSTASH_REDIS_REST_URL: 'https://x.upstash.io', UPSTASH_REDIS_REST_TOKEN: `${PLANTED} with a space` },
+  ],
+  ['UPSTASH_REDIS_REST_URL', { UPSTASH_REDIS_REST_TOKEN: `${PLANTED}-alone` }],
+  ['IDENTITY_SECRET', { IDENTITY_SECRET: PLANTED }],
+  ['POLICIES', { POLICIES: `[{"name":"${PLANTED}"}]` }],
+  ['ADMIN_TOKEN', { ADMIN_TOKEN: PLANTED }],
+  ['ADMIN_HOST', { ADMIN_TOKEN: `${PLANTED}-of-operators-0123456789abcdef`, ADMIN_HOST: 'https://admin.example.com' }],
+  ['JWT_SECRET', { ...BY_CLAIM, JWT_SECRET: `${PLANTED}-that-signs-tokens`, JWKS_URL: 'https://id.example.com/keys' }],
+  ['POLICIES', BY_CLAIM],
+])(
+  'when it is misconfigured, and then it says by which variable, and serves nobody: %s (%#)',
+  async (name, bindings) => {
+    const gateway = await startOwnThreatenedGateway(bindings)
+    for (const path of [PATH, '/_sluice/health']) {
+      const answer = await call(gateway, 500, path)
+      expect(answer.headers).toMatchObject({ 'content-type': 'application/problem+json', 'cache-control': 'no-store' })
+      expect(json(answer)).toEqual({
+        ...{ type: 'about:blank', title: 'Misconfigured', status: 500 },
+        detail: `${name} is not as expected; the log says more.`,
+      })
+    }
+    expect(gateway.upstream.take()).toEqual([])
+    await logged(gateway, `"message":"${name}`)
+    expect(gateway.log).toHaveLength(1)
+  },
+)
 
 test('when a caller is refused for want of an identity or of a cost', async () => {
   const policies = [

@@ -148,16 +148,6 @@ test('CONNECT makes no tunnel', async () => {
   expect([gateway.upstream.take(), visits]).toEqual([[], 0])
 })
 
-test.each([301, 302, 303, 307, 308])("a redirect by %d is the client's to follow", async (status) => {
-  const upstream = await startUpstream((_, response) =>
-    response.writeHead(status, { Location: `http://${evil}/` }).end(),
-  )
-  onTestFinished(() => upstream.stop())
-  const own = await startOwnThreatenedGateway({ UPSTREAM_URL: upstream.url })
-  const answer = await send(own.url, { method: 'POST', body: 'x' })
-  expect([answer.status, answer.headers.location, visits]).toEqual([status, `http://${evil}/`, 0])
-})
-
 test('a base path is not left', async () => {
   const own = await startOwnThreatenedGateway({ UPSTREAM_URL: `${gateway.upstream.url}/v1` })
   for (const path of ['/../x', '/%2e%2e/x', '/..\\x', '/./../../x', '/%2E./x']) await send(own.url, { path })
@@ -229,9 +219,4 @@ test('two Sluices one behind the other take each other for others', async () => 
   expect((await send(front.url)).status).toBe(200)
   const [recorded] = gateway.upstream.take()
   expect(recorded?.headers.via).toMatch(/^1\.1 sluice-([\w-]{8}), 1\.1 sluice-(?!\1)[\w-]{8}$/)
-})
-
-test('nobody gets rid of the sign by naming Via in Connection', async () => {
-  await send(gateway.url, { headers: { Connection: 'Via, close' } })
-  expect(gateway.upstream.take()[0]?.headers.via).toMatch(/^1\.1 sluice-[\w-]{8}$/)
 })
