@@ -123,7 +123,7 @@ describe('says the same over a gateway as over its database', () => {
   })
 })
 
-test('a block by way of a gateway is that of its own secret, and keeps the caller out', async () => {
+test('sluice block --gateway uses the secret of the gateway, and keeps the caller out', async () => {
   const token = `${PLANTED}-of-a-caller`
   expect(await overGateway(['block', '-'], token)).toMatchObject({ code: 0, stderr: '' })
   await expect
@@ -132,7 +132,7 @@ test('a block by way of a gateway is that of its own secret, and keeps the calle
   expect((await overDatabase(['block', '-', '--remove'], token)).stdout).toMatch(/^taken back: block token/)
 })
 
-describe('a gateway that does not do it', () => {
+describe('sluice says why a gateway did not answer', () => {
   const usage = async (url: string, env: Readonly<Record<string, string>> = {}) => {
     const { code, stdout, stderr } = await runInside(['usage', PLANTED, '--gateway', url], { cwd: elsewhere, env })
     expect(stdout).toBe('')
@@ -207,7 +207,7 @@ test.each([
   expect([code, stderr.split('\n')[0]]).toEqual([2, `error: ADMIN_TOKEN: ${expected}`])
 })
 
-test('without ADMIN_TOKEN, it is said', async () => {
+test('sluice --gateway says that ADMIN_TOKEN is not set', async () => {
   const { code, stderr } = await runInside(['usage', 'x', '--gateway', site.gateway.url.href])
   expect([code, stderr]).toEqual([2, expect.stringContaining('error: ADMIN_TOKEN is not set\n')])
 })

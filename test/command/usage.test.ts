@@ -143,7 +143,7 @@ test('sluice usage and reset name a caller by every kind of identity', async () 
   }
 })
 
-test('sluice usage reads tables for people: aligned, without colours, and without --json', async () => {
+test('sluice usage without --json prints an aligned table without colours', async () => {
   const { stdout } = await run(['usage', 'nobody', '--ip', IP])
   expect(stdout).toMatch(/^tier +limit +used +left +reset +retry +key\ndefault-1h +10 +0 +10 +– +– +command-/)
 })

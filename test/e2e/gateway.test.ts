@@ -158,7 +158,7 @@ describe('a caller', () => {
     expect((await send(gateway.url, { headers: X })).status).toBe(200)
   })
 
-  test('is told of a refusal by the fields alone if it asks with HEAD', async () => {
+  test('that sends HEAD is told of a refusal by the fields alone', async () => {
     const gateway = await startGateway({ RATE_LIMITS: '1/1m' })
     const head = { method: 'HEAD', headers: X }
     expect((await send(gateway.url, head)).status).toBe(200)
@@ -168,7 +168,7 @@ describe('a caller', () => {
   })
 })
 
-test('EXEMPT lets requests pass unlimited, uncounted and unsaid, whoever they are', async () => {
+test('EXEMPT lets requests pass without limits, counts and fields, whoever sends them', async () => {
   const gateway = await startGateway({ RATE_LIMITS: '1/1m', ANONYMOUS: 'deny', EXEMPT: 'OPTIONS *, GET /healthz' })
   for (const request of [
     { method: 'OPTIONS', path: '/a' },

@@ -3,6 +3,7 @@ import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { PLANTED } from '../setup/secret-watch.ts'
+import { PATIENT } from '../support/gateway.ts'
 import { type ObjectSite, startObjectSite } from '../support/object-site.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 
@@ -31,8 +32,7 @@ beforeAll(async () => {
       },
       { name: 'slots', by: 'token', algorithm: 'concurrency', limits: '1', match: '/slots' },
     ],
-    STORE_TIMEOUT_MS: 30_000,
-    ON_STORE_ERROR: 'closed',
+    ...PATIENT,
     RULES: 'on',
     RULES_REFRESH_MS: 100,
     ADMIN_TOKEN,
@@ -82,7 +82,7 @@ describe('gateways that share Durable Objects, and no Redis', () => {
     expect(await statuses(2, 'beta')).toEqual([200, 429])
   })
 
-  test('bound the newcomers of a house', async () => {
+  test('limit the new identities of a house', async () => {
     const house = { path: '/new', 'X-House': 'one' }
     const seen: number[] = []
     for (const token of ['new-1', 'new-2', 'new-3', 'new-1']) seen.push((await ask(token, house)).status)
@@ -126,7 +126,7 @@ describe('gateways that share Durable Objects, and no Redis', () => {
     expect(await statuses(2, 'blocked-1')).toEqual([403, 403])
   })
 
-  test('tell what all of them have counted', { tags: ['slow'] }, async () => {
+  test('show what all of them have counted', { tags: ['slow'] }, async () => {
     const read = async (at: number, path: string, token: string) => {
       const url = new URL(`/_sluice/${path}`, site.urls[at])
       return (await fetch(url, { headers: { Authorization: `Bearer ${token}` } })).text()
@@ -141,7 +141,7 @@ describe('gateways that share Durable Objects, and no Redis', () => {
     expect(await read(1, 'metrics', METRICS_TOKEN)).toMatch(/^sluice_requests_total\{outcome="limited"\} [1-9]/m)
   })
 
-  test('say so', async () => {
+  test('name their store in health', async () => {
     const health = await (await fetch(new URL('/_sluice/health', site.urls[0]))).json()
     expect(health).toMatchObject({ status: 'ok', store: { kind: 'durable-object', reachable: true } })
   })
@@ -156,8 +156,7 @@ test('requests that are broken off before they are decided are given back, in on
         { name: 'caller', by: 'token', limits: '1000/1h' },
         { name: 'all', by: 'global', algorithm: 'quota', limits: '1000/1h' },
       ],
-      STORE_TIMEOUT_MS: 30_000,
-      ON_STORE_ERROR: 'closed',
+      ...PATIENT,
     },
     1,
     true,

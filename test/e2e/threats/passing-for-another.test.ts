@@ -65,20 +65,20 @@ test.each([
   'CF-Ray',
   'X-Forwarded-Host',
   'Host',
-])('cannot be another one by %s', async (name) => {
+])('a caller does not pass for another by %s', async (name) => {
   const call = (value: string) => send(gateway.url, { headers: { ...IP, [name]: value } })
   expect((await call(newAddress())).status).toBe(200)
   expect((await call(newAddress())).status).toBe(429)
 })
 
-test('cannot say two addresses: outside Cloudflare, too, all who do are one', async () => {
+test('all who name two addresses are one caller, outside Cloudflare too', async () => {
   const own = IP['CF-Connecting-IP']
   const claims = [[own], [own, newAddress()], [own, newAddress()], ['x']]
   const requests = claims.map((addresses) => ({ headers: { 'CF-Connecting-IP': addresses } }))
   expect(await sendInTurn(gateway.url, requests)).toEqual([200, 200, 429, 429])
 })
 
-test('cannot have a field removed on the way to the API by naming it in Connection', async () => {
+test('a caller has no field removed on the way to the API by naming it in Connection', async () => {
   const fields = { ...IP, Authorization: 'Bearer X', 'X-API-Key': 'K', 'X-Cost': '1', Cookie: 'a=1' }
   for (const name of ['Authorization', 'x-api-key', 'X-COST', 'CF-Connecting-IP', 'Cookie', 'Host']) {
     for (const connection of [name, `close, ${name}`, `${name} ,keep-alive`]) {
@@ -91,7 +91,7 @@ test('cannot have a field removed on the way to the API by naming it in Connecti
   expect(answer.status).toBe(200)
 })
 
-test('cannot tell the API another way, URL or address than those that count', async () => {
+test('the API is told no other way, URL or address than those that count', async () => {
   const claims = [
     ...['For', 'User', 'Uri', 'Path', 'Ssl', 'Scheme', 'Port', 'Prefix', 'Server', 'Method', 'Client-Cert', 'Whatever'],
   ].map((name) => `X-Forwarded-${name}`)
@@ -126,7 +126,7 @@ test('cannot tell the API another way, URL or address than those that count', as
   })
 })
 
-test('what an API needs is let through by name, also to count by', async () => {
+test('FORWARD_HEADERS lets through what an API needs, also to count by', async () => {
   const own = await startOwnThreatenedGateway({
     FORWARD_HEADERS: 'X-Remote-User, cf-pseudo-ipv4',
     POLICIES: [{ name: 'users', limits: '1/1h', by: 'header:X-Remote-User' }],
@@ -156,13 +156,13 @@ test.each([
   ['a dot in a Basic credential', { Authorization: 'Basic YTpi.' }],
   ['a tab in a token', { Authorization: 'Key a\tb' }],
   ['bytes beyond ASCII in a token', { Authorization: 'Bearer \xff' }],
-])('is not one more caller by %s, but the one of the address', async (_, headers) => {
+])('a caller with %s is counted by its address', async (_, headers) => {
   expect((await send(gateway.url, { headers: IP })).status).toBe(200)
   expect((await send(gateway.url, { headers: { ...IP, ...headers } })).status).toBe(429)
   expect((await send(strict.url, { headers: { ...IP, ...headers } })).status).toBe(401)
 })
 
-test('is refused with a folded Authorization', async () => {
+test('a folded Authorization is refused', async () => {
   const bytes = 'GET / HTTP/1.1\r\nHost: gateway.example\r\nAuthorization: Bearer\r\n X\r\n\r\n'
   expect(statusesOf(await exchange(gateway.url, bytes))).toEqual([400])
 })
@@ -259,7 +259,7 @@ test.each<readonly [by: string, path: string, readonly Sent[], readonly number[]
     ].map((email) => ({ body: `{"email":${email}}` })),
     [200, 429, 429, 401, 401],
   ],
-])('is not one more caller by %s, and the API gets what was sent', async (_, path, requests, expected) => {
+])('a caller is not counted as another by %s, and the API gets what was sent', async (_, path, requests, expected) => {
   const sent = requests.map((request, index): Sent => {
     const headers = { ...IP, Authorization: `Bearer ${path.slice(1, 5)}-${index}`, ...request.headers }
     return { path, method: request.body === undefined ? 'GET' : 'POST', ...request, headers }
@@ -279,7 +279,7 @@ test.each([
   ['8 KB', `Bearer ${LONG}`],
   ['Lua', `Bearer "..redis.call('FLUSHALL').."`],
   ['escaped lines', 'Bearer a%0d%0aFLUSHALL\\r\\n'],
-])('makes a key like any other by %s in a token', async (_, token) => {
+])('%s in a token makes a key like any other', async (_, token) => {
   const redis = await connectRedis(inject('redisPort'))
   onTestFinished(() => redis.close())
   const earlier = await redis.keys(`${KEY_PREFIX}*`)
@@ -294,7 +294,7 @@ test.each([
   expect(statusesOf(await exchange(stored.url, other))).toEqual([200])
 })
 
-test.each(['\n', '\r', '\0'])('cannot put %j into a token at all', async (sign) => {
+test.each(['\n', '\r', '\0'])('a token with %j in it is refused', async (sign) => {
   const bytes = `GET / HTTP/1.1\r\nHost: gateway.example\r\nAuthorization: Bearer X${sign}Y\r\nConnection: close\r\n\r\n`
   const answered = await exchange(gateway.url, bytes)
   expect(statusesOf(answered)).toEqual([400])

@@ -35,7 +35,7 @@ async function logged(gateway: ThreatenedGateway, event: string): Promise<void> 
   told.push(gateway.log.join('\n'))
 }
 
-test('when it admits and when it limits, in Redis neither', async () => {
+test('no secret is shown when requests are admitted and limited, nor kept in Redis', async () => {
   const bindings = redisBindings()
   const policies = ['token', 'ip', 'header:x-key', 'query:key', 'route'].map((by, i) => ({
     name: `p${i}`,
@@ -53,7 +53,7 @@ test('when it admits and when it limits, in Redis neither', async () => {
 })
 
 test.each(['local', 'open', 'closed'])(
-  'when Redis refuses its token, with ON_STORE_ERROR=%s',
+  'no secret is shown when Redis refuses its token, with ON_STORE_ERROR=%s',
   async (ON_STORE_ERROR) => {
     const gateway = await startOwnThreatenedGateway({
       ...redisBindings(),
@@ -70,7 +70,7 @@ test.each([
   ['repeats what it was sent', 400],
   ['repeats what it was sent', 500],
   ['repeats what it was sent as a result', 200],
-])('when Redis %s, with status %d', async (_, status) => {
+])('no secret is shown when Redis %s, with status %d', async (_, status) => {
   const front = await startUpstream((request, response) => {
     let body = ''
     request.setEncoding('utf8').on('data', (chunk) => {
@@ -92,7 +92,7 @@ test.each([
   await front.stop()
 })
 
-test('when nobody is at the other end', async () => {
+test('no secret is shown when nobody is at the other end', async () => {
   const nowhere = 'http://127.0.0.1:1'
   await call(await startOwnThreatenedGateway({ UPSTREAM_URL: nowhere }), 502)
   const gateway = await startOwnThreatenedGateway({
@@ -123,7 +123,7 @@ test.each([
   ['JWT_SECRET', { ...BY_CLAIM, JWT_SECRET: `${PLANTED}-that-signs-tokens`, JWKS_URL: 'https://id.example.com/keys' }],
   ['POLICIES', BY_CLAIM],
 ])(
-  'when it is misconfigured, and then it says by which variable, and serves nobody: %s (%#)',
+  'no secret is shown when a variable is wrong, which is named, and nobody is served: %s (%#)',
   async (name, bindings) => {
     const gateway = await startOwnThreatenedGateway(bindings)
     for (const path of [PATH, '/_sluice/health']) {
@@ -140,7 +140,7 @@ test.each([
   },
 )
 
-test('when a caller is refused for want of an identity or of a cost', async () => {
+test('no secret is shown when a caller is refused for want of an identity or of a cost', async () => {
   const policies = [
     { name: 'unknown', limits: '5/1h', by: 'header:x-other', match: '/unknown', missing: 'deny:403' },
     { name: 'dear', limits: '5/1h', cost: 'header:x-key', max_cost: 5, match: '/dear' },

@@ -72,7 +72,7 @@ test.each([
   '\\\\evil.example:1/x',
   'evil.example:1',
   'ftp:/x',
-])('a target that is none leads nowhere: %s', async (target) => {
+])('an invalid target leads nowhere: %s', async (target) => {
   const bytes = inPlace(`GET ${target} HTTP/1.1\r\nHost: gateway.example\r\n\r\n`)
   const [status] = statusesOf(await exchange(gateway.url, bytes + LAST))
   // A word is taken for the path "/".
@@ -93,7 +93,7 @@ const INVALID_HOSTS = [
   ...['a b', '[::1', 'gateway.example:port', '%', '<x>', 'gateway.example, evil.example'],
   ...['user@evil.example:1', 'evil.example:1/x?', 'evil.example:1#', 'h/login?', 'u:p@h', '*', '*.example', 'h\\x'],
 ]
-test.each(INVALID_HOSTS)('a Host that is none is a 400: %j', async (host) => {
+test.each(INVALID_HOSTS)('an invalid Host is a 400: %j', async (host) => {
   const answer = await exchange(gateway.url, `GET /x HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)
   expect(statusesOf(answer)).toEqual([400])
   expect(answer).toContain('Content-Type: application/problem+json')
@@ -129,7 +129,7 @@ test('whatever Host says, it changes neither the path nor the host that the upst
 })
 
 test.each(['http://h', 'https://h:1', 'http://*', 'http://u@h'])(
-  'an absolute target does not excuse a Host that is none: %s',
+  'an absolute target does not excuse an invalid Host: %s',
   async (origin) => {
     for (const host of INVALID_HOSTS) {
       const answer = await exchange(
@@ -204,13 +204,13 @@ test.each<[string, (via: string) => string | readonly string[]]>([
   expect(answer.headers.ratelimit).toBe('"default-1h";r=9;t=3600')
 })
 
-test('a request that comes back for the sake of an exempt path is a 508, too', async () => {
+test('a request that comes back is a 508 on an exempt path, too', async () => {
   const loop = await startLoop((via) => via, { EXEMPT: '*' })
   expect((await send(loop.url)).status).toBe(508)
   expect(loop.requests()).toBe(1)
 })
 
-test('two Sluices one behind the other take each other for others', async () => {
+test('two gateways, one behind the other, are no loop', async () => {
   const front = await startDirectGateway({
     bundle: inject('bundle'),
     bindings: { UPSTREAM_URL: String(gateway.url.origin) },
