@@ -43,7 +43,6 @@ test.each([
   ['a query', '/users/@me/login?/../x'],
   ['a fragment', '/users/@me/login#/../x'],
   ['a URL as its target', 'http://elsewhere.example/users/@me/login'],
-  ['another case', '/Users/@ME/login'],
   ['more steps up than there are', '/x//../../users/@me/login'],
   ['a dot at the end', '/users/@me/login/.'],
 ])('a policy is not dodged by %s', async (_, path) => {
@@ -109,7 +108,7 @@ test('what the API keeps as data is not ambiguous', async () => {
   expect(await post('/x/..%2Fusers/@me/login')).toBe(400)
 })
 
-test('cannot by the case of the path, which many APIs do not mind', async () => {
+test('a policy is not dodged by the case of the path, which many APIs do not mind', async () => {
   const policies = [...LOGIN, { name: 'case', limits: '9/1h', match: '/login' }]
   const gateway = await startOwnThreatenedGateway({ POLICIES: policies })
   const statuses: number[] = []
