@@ -93,7 +93,22 @@ test('a caller has no field removed on the way to the API by naming it in Connec
 
 test('the API is told no other way, URL or address than those that count', async () => {
   const claims = [
-    ...['For', 'User', 'Uri', 'Path', 'Ssl', 'Scheme', 'Port', 'Prefix', 'Server', 'Method', 'Client-Cert', 'Whatever'],
+    ...[
+      'For',
+      'Proto',
+      'Host',
+      'User',
+      'Uri',
+      'Path',
+      'Ssl',
+      'Scheme',
+      'Port',
+      'Prefix',
+      'Server',
+      'Method',
+      'Client-Cert',
+      'Whatever',
+    ],
   ].map((name) => `X-Forwarded-${name}`)
   const names = [
     ...[...claims, 'X-Forwarded', 'Forwarded', 'X-Real-IP', 'X-Client-IP', 'True-Client-IP', 'X-Cluster-Client-IP'],
@@ -279,7 +294,7 @@ test.each([
   ['8 KB', `Bearer ${LONG}`],
   ['Lua', `Bearer "..redis.call('FLUSHALL').."`],
   ['escaped lines', 'Bearer a%0d%0aFLUSHALL\\r\\n'],
-])('%s in a token makes a key like any other', async (_, token) => {
+])('a token with %s makes a key like any other', async (_, token) => {
   const redis = await connectRedis(inject('redisPort'))
   onTestFinished(() => redis.close())
   const earlier = await redis.keys(`${KEY_PREFIX}*`)
