@@ -1,17 +1,9 @@
 /** Callers by what their tokens say, for the command. */
-import { randomUUID } from 'node:crypto'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { startGateway } from '../support/gateway.ts'
-import type { PointOfPresence } from '../support/point-of-presence.ts'
+import { expect, inject, test } from 'vitest'
 import { signToken } from '../support/tokens.ts'
-import { startUpstream, type Upstream } from '../support/upstream.ts'
-import { runInside } from './run-command.ts'
+import { ownSite } from './own-site.ts'
 
 const SECRET = 'a secret of thirty-two characters'
-const KEY_PREFIX = `claims-${randomUUID()}`
 const POLICIES = [
   {
     name: 'users',
@@ -22,24 +14,11 @@ const POLICIES = [
   },
 ]
 
-let upstream: Upstream
-let gateway: PointOfPresence
-let cwd: string
-beforeAll(async () => {
-  upstream = await startUpstream((_request, response) => response.end())
-  gateway = await startGateway({ UPSTREAM_URL: upstream.url, KEY_PREFIX, POLICIES, JWT_SECRET: SECRET })
-  cwd = await mkdtemp(join(tmpdir(), 'sluice-claims-'))
-  // The secret that verifies tokens is not known here.
-  const variables = { UPSTREAM_URL: 'https://api.acme.test', KEY_PREFIX, POLICIES: JSON.stringify(POLICIES) }
-  const lines = Object.entries(variables).map(([name, value]) => `${name} = '${value}'`)
-  await writeFile(join(cwd, 'wrangler.toml'), `[vars]\n${lines.join('\n')}\n`)
-})
-afterAll(async () => {
-  await Promise.all([gateway.stop(), upstream.stop(), rm(cwd, { recursive: true })])
-})
+// The secret that verifies tokens is not known to the command.
+const site = ownSite({ POLICIES }, { JWT_SECRET: SECRET })
 
 const run = (...args: readonly string[]) =>
-  runInside([...args, '--json'], { cwd, env: {} }).then(({ code, stdout, stderr }) => ({
+  site.run([...args, '--json']).then(({ code, stdout, stderr }) => ({
     code,
     stderr,
     result: stdout === '' ? undefined : JSON.parse(stdout),
@@ -48,7 +27,7 @@ const usage = (...args: readonly string[]) =>
   run('usage', '--redis', `redis://127.0.0.1:${inject('redisPort')}`, ...args)
 
 async function call(claims: object): Promise<void> {
-  const response = await fetch(gateway.url, {
+  const response = await fetch(site.gateway.url, {
     headers: { Authorization: `Bearer ${await signToken({ ...claims }, { secret: SECRET })}` },
   })
   await response.arrayBuffer()

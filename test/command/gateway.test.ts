@@ -1,68 +1,39 @@
-import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createClient } from '@redis/client'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { freePort } from '../../tools/free-port.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
 import { startGateway } from '../support/gateway.ts'
 import { ADMIN_TOKEN } from '../support/operator.ts'
-import type { PointOfPresence } from '../support/point-of-presence.ts'
-import { startUpstream, type Upstream } from '../support/upstream.ts'
+import { ownSite } from './own-site.ts'
 import { type Outcome, runInside } from './run-command.ts'
 
-const KEY_PREFIX = `command-${randomUUID()}`
-const IDENTITY_SECRET = `${PLANTED}-of-identities`
 const POLICIES = [
   { name: 'login', limits: '5/1h', by: 'ip', match: 'POST /login' },
   { name: 'key', limits: '7/1h', by: 'header:x-api-key', missing: 'skip' },
 ]
-const SHARED = { RATE_LIMITS: '100/1h', KEY_PREFIX, IDENTITY_SECRET, RULES: 'on', POLICIES }
-
-const redis = createClient({ url: `redis://127.0.0.1:${inject('redisPort')}` })
-let upstream: Upstream
-let gateway: PointOfPresence
-/** Where the database is known. */
-let database: string
+const site = ownSite({ RATE_LIMITS: '100/1h', RULES: 'on', POLICIES }, { ADMIN_TOKEN })
 /** Where nothing is known but the token of the operators. */
 let elsewhere: string
 
 beforeAll(async () => {
-  await redis.connect()
-  upstream = await startUpstream((_request, response) => response.end())
-  gateway = await startGateway({ ...SHARED, ADMIN_TOKEN, UPSTREAM_URL: upstream.url })
-  database = await mkdtemp(join(tmpdir(), 'sluice-database-'))
   elsewhere = await mkdtemp(join(tmpdir(), 'sluice-gateway-'))
-  await writeFile(join(database, 'wrangler.json'), JSON.stringify({ vars: SHARED }))
-  await writeFile(
-    join(database, '.dev.vars'),
-    `UPSTASH_REDIS_REST_URL=${inject('redisRestUrl')}\nUPSTASH_REDIS_REST_TOKEN=${inject('redisRestToken')}\n`,
-  )
   await writeFile(join(elsewhere, '.dev.vars'), `ADMIN_TOKEN=${ADMIN_TOKEN}\n`)
 })
+afterAll(() => rm(elsewhere, { recursive: true }))
 
-afterAll(async () => {
-  await Promise.all([
-    gateway.stop(),
-    upstream.stop(),
-    ...[database, elsewhere].map((at) => rm(at, { recursive: true })),
-  ])
-  await redis.del(`${KEY_PREFIX}:rules`)
-  redis.destroy()
-})
-
-const overDatabase = (args: readonly string[], input = '') => runInside(args, { cwd: database, input })
+const overDatabase = site.run
 const overGateway = (args: readonly string[], input = '') =>
-  runInside([...args, '--gateway', gateway.url.href], { cwd: elsewhere, input })
+  runInside([...args, '--gateway', site.gateway.url.href], { cwd: elsewhere, input })
 
 /** Without the moment, the version and the place, which differ. */
 function plain({ code, stdout, stderr }: Outcome): object {
   const text = (words: string) =>
     words
-      .replaceAll(gateway.url.host, 'PLACE')
+      .replaceAll(site.gateway.url.host, 'PLACE')
       .replaceAll(new URL(inject('redisRestUrl')).host, 'PLACE')
       .replace(/"(?:gateway|redis)":"PLACE"/, '"place"')
       .replace(/(version"?:? ?)\d+/g, '$1N')
@@ -152,16 +123,16 @@ describe('says the same over a gateway as over its database', () => {
   })
 })
 
-test('a block by way of a gateway is that of its own secret, and keeps the caller out', async () => {
+test('sluice block --gateway uses the secret of the gateway, and keeps the caller out', async () => {
   const token = `${PLANTED}-of-a-caller`
   expect(await overGateway(['block', '-'], token)).toMatchObject({ code: 0, stderr: '' })
   await expect
-    .poll(() => fetch(gateway.url, { headers: { Authorization: `Bearer ${token}` } }).then(({ status }) => status))
+    .poll(() => fetch(site.gateway.url, { headers: { Authorization: `Bearer ${token}` } }).then(({ status }) => status))
     .toBe(403)
   expect((await overDatabase(['block', '-', '--remove'], token)).stdout).toMatch(/^taken back: block token/)
 })
 
-describe('a gateway that does not do it', () => {
+describe('sluice says why a gateway did not answer', () => {
   const usage = async (url: string, env: Readonly<Record<string, string>> = {}) => {
     const { code, stdout, stderr } = await runInside(['usage', PLANTED, '--gateway', url], { cwd: elsewhere, env })
     expect(stdout).toBe('')
@@ -170,16 +141,16 @@ describe('a gateway that does not do it', () => {
   }
 
   test('with another token', async () => {
-    const { code, error } = await usage(gateway.url.href, { ADMIN_TOKEN: 'x'.repeat(32) })
-    expect([code, error]).toEqual([3, `error: the gateway at ${gateway.url.host} has another ADMIN_TOKEN`])
+    const { code, error } = await usage(site.gateway.url.href, { ADMIN_TOKEN: 'x'.repeat(32) })
+    expect([code, error]).toEqual([3, `error: the gateway at ${site.gateway.url.host} has another ADMIN_TOKEN`])
   })
 
   test('without operators, or without rules', async () => {
-    const others = await startGateway({ UPSTREAM_URL: upstream.url, RATE_LIMITS: '1/1s' })
+    const others = await startGateway({ UPSTREAM_URL: site.upstream.url, RATE_LIMITS: '1/1s' })
     const none = `error: the gateway at ${others.url.host} answers no operators`
     expect(await usage(others.url.href)).toEqual({ code: 3, error: none })
     await others.stop()
-    const ruleless = await startGateway({ UPSTREAM_URL: upstream.url, RATE_LIMITS: '1/1s', ADMIN_TOKEN })
+    const ruleless = await startGateway({ UPSTREAM_URL: site.upstream.url, RATE_LIMITS: '1/1s', ADMIN_TOKEN })
     const { code, stderr } = await runInside(['block', 'x', '--gateway', ruleless.url.href], { cwd: elsewhere })
     expect([code, stderr]).toEqual([2, 'error: no rules are followed: RULES = "on" turns that on\n'])
     await ruleless.stop()
@@ -189,10 +160,10 @@ describe('a gateway that does not do it', () => {
     const host = `127.0.0.1:${await freePort()}`
     const away = `error: the gateway at ${host} cannot be reached (ECONNREFUSED)`
     expect(await usage(`http://${host}`)).toEqual({ code: 3, error: away })
-    expect((await usage(upstream.url)).error).toMatch(
+    expect((await usage(site.upstream.url)).error).toMatch(
       / answered something other than what this version of sluice knows/,
     )
-    const moved = createServer((_request, response) => response.writeHead(302, { Location: upstream.url }).end())
+    const moved = createServer((_request, response) => response.writeHead(302, { Location: site.upstream.url }).end())
     await new Promise<void>((resolve) => moved.listen(0, '127.0.0.1', resolve))
     const { port } = moved.address() as AddressInfo
     expect((await usage(`http://127.0.0.1:${port}`)).error).toMatch(/ answered 302, and not as the admin API/)
@@ -200,7 +171,7 @@ describe('a gateway that does not do it', () => {
   })
 
   test('whose store is away', async () => {
-    const lost = await startGateway({ ...SHARED, ...LOST, UPSTREAM_URL: upstream.url, ADMIN_TOKEN })
+    const lost = await startGateway({ ...site.variables, ...LOST, UPSTREAM_URL: site.upstream.url, ADMIN_TOKEN })
     const { code, error } = await usage(lost.url.href)
     expect([code, error]).toEqual([
       3,
@@ -231,12 +202,12 @@ test.each([
   ['that no gateway takes', 'short'],
 ])('an ADMIN_TOKEN %s is refused before anybody is asked', async (_name, token) => {
   const env = { ADMIN_TOKEN: token }
-  const { code, stderr } = await runInside(['usage', 'x', '--gateway', gateway.url.href], { env })
+  const { code, stderr } = await runInside(['usage', 'x', '--gateway', site.gateway.url.href], { env })
   const expected = 'expected at least 32 characters of ASCII, none of them a space, got a value not shown here'
   expect([code, stderr.split('\n')[0]]).toEqual([2, `error: ADMIN_TOKEN: ${expected}`])
 })
 
-test('without ADMIN_TOKEN, it is said', async () => {
-  const { code, stderr } = await runInside(['usage', 'x', '--gateway', gateway.url.href])
+test('sluice --gateway says that ADMIN_TOKEN is not set', async () => {
+  const { code, stderr } = await runInside(['usage', 'x', '--gateway', site.gateway.url.href])
   expect([code, stderr]).toEqual([2, expect.stringContaining('error: ADMIN_TOKEN is not set\n')])
 })

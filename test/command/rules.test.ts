@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir, userInfo } from 'node:os'
+import { writeFile } from 'node:fs/promises'
+import { userInfo } from 'node:os'
 import { join } from 'node:path'
-import { createClient } from '@redis/client'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { allow } from '../../src/command/allow.ts'
 import { block } from '../../src/command/block.ts'
 import { override } from '../../src/command/override.ts'
@@ -11,41 +10,12 @@ import { policies } from '../../src/command/policies.ts'
 import { usage } from '../../src/command/usage.ts'
 import { freePort } from '../../tools/free-port.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
-import { startGateway } from '../support/gateway.ts'
-import type { PointOfPresence } from '../support/point-of-presence.ts'
-import { startUpstream, type Upstream } from '../support/upstream.ts'
 import { expectDocumented } from './documented.ts'
-import { runInside } from './run-command.ts'
+import { ownSite } from './own-site.ts'
 
-const KEY_PREFIX = `command-${randomUUID()}`
-const IDENTITY_SECRET = `${PLANTED}-of-identities`
 const POLICIES = [{ name: 'things', limits: '1/1h', by: 'header:x-api-key', missing: 'skip', match: 'GET /things' }]
-const SHARED = { RATE_LIMITS: '100/1h', KEY_PREFIX, IDENTITY_SECRET, RULES: 'on', RULES_REFRESH_MS: '100' }
-
-const redis = createClient({ url: `redis://127.0.0.1:${inject('redisPort')}` })
-let upstream: Upstream
-let gateway: PointOfPresence
-let cwd: string
-
-beforeAll(async () => {
-  await redis.connect()
-  upstream = await startUpstream((_request, response) => response.end())
-  gateway = await startGateway({ ...SHARED, UPSTREAM_URL: upstream.url, POLICIES })
-  cwd = await mkdtemp(join(tmpdir(), 'sluice-rules-'))
-  await writeFile(join(cwd, 'wrangler.json'), JSON.stringify({ vars: { ...SHARED, POLICIES } }))
-  await writeFile(
-    join(cwd, '.dev.vars'),
-    `UPSTASH_REDIS_REST_URL=${inject('redisRestUrl')}\nUPSTASH_REDIS_REST_TOKEN=${inject('redisRestToken')}\n`,
-  )
-})
-
-afterAll(async () => {
-  await Promise.all([gateway.stop(), upstream.stop(), rm(cwd, { recursive: true })])
-  await redis.del(`${KEY_PREFIX}:rules`)
-  redis.destroy()
-})
-
-const run = (args: readonly string[], input?: string) => runInside(args, { cwd, ...(input !== undefined && { input }) })
+const site = ownSite({ RATE_LIMITS: '100/1h', RULES: 'on', RULES_REFRESH_MS: '100', POLICIES })
+const { run } = site
 
 /** What `--json` prints of a command that succeeds. */
 async function said(args: readonly string[], input?: string) {
@@ -55,14 +25,14 @@ async function said(args: readonly string[], input?: string) {
 }
 
 test('block looks for no rules in Redis if Durable Objects keep them', async () => {
-  const { code, stderr } = await runInside(['block', '--list'], { cwd, env: { STORE: 'durable-object' } })
+  const { code, stderr } = await run(['block', '--list'], undefined, { STORE: 'durable-object' })
   expect([code, stderr]).toEqual([2, expect.stringMatching(/^error: counts and rules are kept in Durable Objects/)])
 })
 
 /** Asks the gateway until it answers so, for the rules come to it a little later. */
 async function expectStatus(status: number, headers: Record<string, string>, path = '/'): Promise<Response> {
   for (let tries = 0; ; tries++) {
-    const response = await fetch(new URL(path, gateway.url), { headers })
+    const response = await fetch(new URL(path, site.gateway.url), { headers })
     if (response.status === status || tries === 400) {
       expect(response.status).toBe(status)
       return response
@@ -96,7 +66,7 @@ test('sluice block keeps a token out, tells it why, and lets it in again; the to
   const response = await expectStatus(404, headers)
   expect(await response.text()).toContain('too much')
   await expectStatus(200, { Authorization: 'Bearer somebody-else' })
-  expect(JSON.stringify(await redis.hGetAll(`${KEY_PREFIX}:rules`))).not.toContain(token)
+  expect(JSON.stringify(await site.redis.hGetAll(`${site.keyPrefix}:rules`))).not.toContain(token)
 
   const { stdout } = await run(['block', '--list'])
   expect(stdout).toMatch(/^who +block +until +reason\ntoken \S{22} +answered 404 +\S+Z +too much\n$/)
@@ -185,7 +155,7 @@ limits = "5/1m"
 
   test('shows, compares, puts in force, lists and rolls back', async () => {
     const headers = { 'X-Api-Key': 'k-3', Authorization: 'Bearer third' }
-    const file = join(cwd, 'policies.toml')
+    const file = join(site.cwd, 'policies.toml')
     await writeFile(file, FILE)
     const before = await said(['policies', 'show'])
     expect(before).toMatchObject({ inForce: 'POLICIES', policies: POLICIES, shadow: [] })
@@ -304,7 +274,7 @@ describe('rules are refused', () => {
   test.each(COMMANDS.map((args) => ({ args })))(
     'sluice $args.0 with a token that is not the database’s, and with one that is away',
     async ({ args }) => {
-      const wrong = await runInside(args, { cwd, env: { UPSTASH_REDIS_REST_TOKEN: `${PLANTED}-wrong` } })
+      const wrong = await run(args, undefined, { UPSTASH_REDIS_REST_TOKEN: `${PLANTED}-wrong` })
       expect([wrong.code, wrong.stdout]).toEqual([3, ''])
       expect(wrong.stderr).toContain('WRONGPASS')
       for (const scheme of ['redis', 'http']) {
@@ -317,15 +287,15 @@ describe('rules are refused', () => {
 
   test('where the key is somebody else’s, which is left as it is', async () => {
     const prefix = `foreign-${randomUUID()}`
-    await redis.set(`${prefix}:rules`, 'theirs')
+    await site.redis.set(`${prefix}:rules`, 'theirs')
     for (const args of [...COMMANDS, ['policies', 'push', '--none', '--yes']]) {
-      const { code, stderr } = await runInside(args, { cwd, env: { KEY_PREFIX: prefix } })
+      const { code, stderr } = await run(args, undefined, { KEY_PREFIX: prefix })
       expect(code).toBe(3)
       expect(stderr).toContain('WRONGTYPE')
       expect(stderr).not.toContain(PLANTED)
     }
-    expect(await redis.get(`${prefix}:rules`)).toBe('theirs')
-    await redis.del(`${prefix}:rules`)
+    expect(await site.redis.get(`${prefix}:rules`)).toBe('theirs')
+    await site.redis.del(`${prefix}:rules`)
   })
 })
 
@@ -372,7 +342,7 @@ describe('sluice usage shows what the rules order for a caller', () => {
 })
 
 test('sluice says where rules may have no effect', async () => {
-  const { code, stderr } = await runInside(['block', '--list'], { cwd, env: { RULES: 'off' } })
+  const { code, stderr } = await run(['block', '--list'], undefined, { RULES: 'off' })
   expect(code).toBe(0)
   expect(stderr).toContain('RULES is not "on" here')
 })

@@ -1,22 +1,13 @@
-import { randomUUID } from 'node:crypto'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { createClient } from '@redis/client'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { describe, expect, inject, test } from 'vitest'
 import { reset } from '../../src/command/reset.ts'
 import { usage } from '../../src/command/usage.ts'
 import type { CallerKind } from '../../src/request/caller/named-by.ts'
 import { freePort } from '../../tools/free-port.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
-import { startGateway } from '../support/gateway.ts'
-import type { PointOfPresence } from '../support/point-of-presence.ts'
-import { startUpstream, type Upstream } from '../support/upstream.ts'
 import { expectDocumented } from './documented.ts'
-import { type Outcome, runCommand, runInside } from './run-command.ts'
+import { ownSite } from './own-site.ts'
+import { type Outcome, runCommand } from './run-command.ts'
 
-const KEY_PREFIX = `command-${randomUUID()}`
-const IDENTITY_SECRET = `${PLANTED}-of-identities`
 const IP = '203.0.113.7'
 const POLICIES = [
   { name: 'login', limits: '5/1h', by: 'ip', match: 'POST /login' },
@@ -26,47 +17,18 @@ const POLICIES = [
   { name: 'ban', limits: '3/1h', by: 'cookie:sid', missing: 'skip', match: 'GET /ban', block: '1d' },
 ]
 
-const redis = createClient({ url: `redis://127.0.0.1:${inject('redisPort')}` })
-let upstream: Upstream
-let gateway: PointOfPresence
-let cwd: string
-
-const toml = `[vars]
-UPSTREAM_URL = "https://api.acme.test"
-RATE_LIMITS = "10/1h, 100/1d"
-KEY_PREFIX = "${KEY_PREFIX}"
-POLICIES = '${JSON.stringify(POLICIES)}'
-`
-
-beforeAll(async () => {
-  await redis.connect()
-  upstream = await startUpstream((_request, response) => response.end())
-  const bindings = { UPSTREAM_URL: upstream.url, RATE_LIMITS: '10/1h, 100/1d', KEY_PREFIX, POLICIES, IDENTITY_SECRET }
-  gateway = await startGateway(bindings)
-  cwd = await mkdtemp(join(tmpdir(), 'sluice-usage-'))
-  await writeFile(join(cwd, 'wrangler.toml'), toml)
-  await writeFile(
-    join(cwd, '.dev.vars'),
-    `IDENTITY_SECRET=${IDENTITY_SECRET}\nUPSTASH_REDIS_REST_URL=${inject('redisRestUrl')}\nUPSTASH_REDIS_REST_TOKEN=${inject('redisRestToken')}\n`,
-  )
-})
-
-afterAll(async () => {
-  await Promise.all([gateway.stop(), upstream.stop(), rm(cwd, { recursive: true })])
-  redis.destroy()
-})
+const site = ownSite({ RATE_LIMITS: '10/1h, 100/1d', POLICIES })
+const { run } = site
 
 test('sluice usage looks into the database that is charged, also during a move', async () => {
   const env = { STORE: 'redis', STORE_SHADOW: 'durable-object' }
-  expect(await runInside(['usage', '--ip', IP], { cwd, env })).toMatchObject({ code: 0, stderr: '' })
+  expect(await run(['usage', '--ip', IP], undefined, env)).toMatchObject({ code: 0, stderr: '' })
 })
 
 const CONNECTIONS = [
   ['Upstash REST', []],
   ['redis://', ['--redis', `redis://127.0.0.1:${inject('redisPort')}`]],
 ] as const
-
-const run = (args: readonly string[], input?: string) => runInside(args, { cwd, ...(input !== undefined && { input }) })
 
 /** Of each tier, what is used. */
 const used = ({ stdout }: Outcome) =>
@@ -77,7 +39,7 @@ const used = ({ stdout }: Outcome) =>
   )
 
 async function request(path: string, headers: Record<string, string>, method = 'GET'): Promise<void> {
-  const response = await fetch(new URL(path, gateway.url), { method, headers })
+  const response = await fetch(new URL(path, site.gateway.url), { method, headers })
   await response.arrayBuffer()
   expect(response.status).toBe(200)
 }
@@ -85,9 +47,9 @@ async function request(path: string, headers: Record<string, string>, method = '
 /** All that Redis holds under the prefix. */
 async function contents(): Promise<Record<string, string>> {
   const found: Record<string, string> = {}
-  for (const key of (await redis.keys(`${KEY_PREFIX}:*`)).toSorted()) {
-    const type = await redis.type(key)
-    const value = type === 'stream' ? await redis.xRange(key, '-', '+') : await redis.get(key)
+  for (const key of (await site.redis.keys(`${site.keyPrefix}:*`)).toSorted()) {
+    const type = await site.redis.type(key)
+    const value = type === 'stream' ? await site.redis.xRange(key, '-', '+') : await site.redis.get(key)
     found[key] = JSON.stringify(value)
   }
   return found
@@ -105,7 +67,7 @@ describe.each(CONNECTIONS)('over %s', (kind, where) => {
     await request('/login', headers, 'POST')
     const before = await contents()
     const args = ['usage', token, '--ip', ip, '-H', `x-api-key=${token}`, '--json', ...where]
-    const outcome = await runCommand(args, { cwd })
+    const outcome = await runCommand(args, { cwd: site.cwd })
     expect([outcome.code, outcome.stderr]).toEqual([0, ''])
     expect(used(outcome)).toEqual({
       'default-1h': 3,
@@ -138,8 +100,8 @@ describe.each(CONNECTIONS)('over %s', (kind, where) => {
   })
 
   test('sluice reset forgets the caller in the policies named, and touches no other key', async () => {
-    const others = { [`${KEY_PREFIX}:default:w:{someone-else}`]: '1', [`foreign-${KEY_PREFIX}`]: '2' }
-    for (const [key, value] of Object.entries(others)) await redis.set(key, value)
+    const others = { [`${site.keyPrefix}:default:w:{someone-else}`]: '1', [`foreign-${site.keyPrefix}`]: '2' }
+    for (const [key, value] of Object.entries(others)) await site.redis.set(key, value)
     const caller = [token, '--ip', ip, '-H', `x-api-key=${token}`, ...where]
     const asked = await run(['reset', ...caller])
     expect([asked.code, asked.stderr]).toEqual([2, expect.stringContaining('Add --yes')])
@@ -153,8 +115,8 @@ describe.each(CONNECTIONS)('over %s', (kind, where) => {
 
     expect((await run(['reset', ...caller, '--yes'])).stdout).toMatch(/^forgotten:\n/)
     expect(new Set(Object.values(used(await run(['usage', ...caller, '--json']))))).toEqual(new Set([0]))
-    for (const [key, value] of Object.entries(others)) expect(await redis.get(key)).toBe(value)
-    await redis.del(Object.keys(others))
+    for (const [key, value] of Object.entries(others)) expect(await site.redis.get(key)).toBe(value)
+    await site.redis.del(Object.keys(others))
   })
 })
 
@@ -173,7 +135,7 @@ test('sluice usage and reset name a caller by every kind of identity', async () 
   const env = { POLICIES: JSON.stringify(policies), RATE_LIMITS: 'off', JWT_SECRET: `${PLANTED}-that-signs-tokens` }
   for (const [kind, [, args]] of Object.entries(said)) {
     for (const command of [['usage'], ['reset', '--yes']]) {
-      const { stdout, stderr } = await runInside([...command, ...args, '--json'], { cwd, env })
+      const { stdout, stderr } = await run([...command, ...args, '--json'], undefined, env)
       expect(stderr).toBe('')
       const { tiers, keys = tiers } = JSON.parse(stdout)
       expect(keys.map(({ policy }: { policy: string }) => policy)).toEqual([kind])
@@ -188,18 +150,18 @@ test('sluice reset of a caller leaves what is counted for everyone, unless its p
   ]
   const env = { POLICIES: JSON.stringify(policies), RATE_LIMITS: 'off' }
   const forget = async (...args: string[]) => {
-    const { stdout } = await runInside(['reset', 'abc', '--yes', '--json', ...args], { cwd, env })
+    const { stdout } = await run(['reset', 'abc', '--yes', '--json', ...args], undefined, env)
     expectDocumented(reset, stdout)
     const { keys, leftOut } = JSON.parse(stdout) as Record<'keys' | 'leftOut', { policy: string }[]>
     return [keys.map(({ policy }) => policy), leftOut.map(({ policy }) => policy)]
   }
   expect(await forget()).toEqual([['own'], ['total']])
   expect(await forget('--policy', 'total')).toEqual([['total'], []])
-  const { stdout } = await runInside(['usage', 'abc', '--json'], { cwd, env })
+  const { stdout } = await run(['usage', 'abc', '--json'], undefined, env)
   expectDocumented(usage, stdout)
 })
 
-test('sluice usage reads tables for people: aligned, without colours, and without --json', async () => {
+test('sluice usage without --json prints an aligned table without colours', async () => {
   const { stdout } = await run(['usage', 'nobody', '--ip', IP])
   expect(stdout).toMatch(/^tier +limit +used +left +reset +retry +key\ndefault-1h +10 +0 +10 +– +– +command-/)
 })
@@ -207,7 +169,7 @@ test('sluice usage reads tables for people: aligned, without colours, and withou
 test('sluice usage shows until when a policy blocks a caller, and what it has used; sluice reset lifts it', async () => {
   const ask = async () => {
     const headers = { Authorization: 'Bearer banned', Cookie: 'sid=banned' }
-    const response = await fetch(new URL('/ban', gateway.url), { headers })
+    const response = await fetch(new URL('/ban', site.gateway.url), { headers })
     return { status: response.status, body: (await response.json().catch(() => ({}))) as Record<string, unknown> }
   }
   for (let i = 0; i < 3; i++) expect((await ask()).status).toBe(200)
@@ -215,7 +177,7 @@ test('sluice usage shows until when a policy blocks a caller, and what it has us
   expect(refused.status).toBe(429)
   expect(refused.body).toMatchObject({ retry_after_ms: 86_400_000, blocked_ms: 86_400_000 })
   // A caller by its key: a cookie is none of the options.
-  const [key = ''] = await redis.keys(`${KEY_PREFIX}:ban:*`)
+  const [key = ''] = await site.redis.keys(`${site.keyPrefix}:ban:*`)
   const caller = ['--digest', key.slice(key.indexOf('{') + 1, -1)]
   const asked = await run(['usage', ...caller, '--json'])
   expectDocumented(usage, asked.stdout)
@@ -231,7 +193,7 @@ test('sluice usage shows until when a policy blocks a caller, and what it has us
 
 test('sluice usage --watch asks again until Ctrl-C', async () => {
   const { code, stdout } = await runCommand(['usage', 'nobody', '--watch', '50ms', '--json'], {
-    cwd,
+    cwd: site.cwd,
     interruptAfterLines: 3,
   })
   expect(code).toBe(0)
@@ -241,7 +203,7 @@ test('sluice usage --watch asks again until Ctrl-C', async () => {
 describe('sluice usage says what is wrong', () => {
   test('with a token that is not the database’s', async () => {
     const env = { UPSTASH_REDIS_REST_TOKEN: `${PLANTED}-wrong` }
-    const { code, stderr } = await runInside(['usage', 'x'], { cwd, env })
+    const { code, stderr } = await run(['usage', 'x'], undefined, env)
     expect(code).toBe(3)
     expect(stderr).toMatch(/error: Redis answered an error: WRONGPASS .*\n {2}User, password or token are not/)
   })
@@ -273,7 +235,7 @@ describe('sluice usage says what is wrong', () => {
   })
 
   test('with a configuration that the Worker refuses', async () => {
-    const { code, stderr } = await runInside(['usage', 'x'], { cwd, env: { RATE_LIMITS: 'never' } })
+    const { code, stderr } = await run(['usage', 'x'], undefined, { RATE_LIMITS: 'never' })
     expect([code, stderr.split(':')[1]?.trim()]).toEqual([2, 'RATE_LIMITS'])
   })
 })

@@ -125,13 +125,6 @@ test('tokens that a shared secret has signed need no site', async () => {
   expect(await call(signToken(claims, { secret: 'x'.repeat(32) }))).toBe(401)
 })
 
-test('without keys, the gateway does not start, and says so without the secret', async () => {
-  const both = await subject({ JWT_SECRET: SECRET, JWKS_URL: 'https://id.example.com/keys' })
-  expect(await both()).toBe(500)
-  const none = await subject()
-  expect(await none()).toBe(500)
-})
-
 test('operators ask for a caller by its claims', async () => {
   const ADMIN_TOKEN = 'x'.repeat(32)
   const call = await subject({ ADMIN_TOKEN }, await publishedKeys(first))

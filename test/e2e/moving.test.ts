@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { PLANTED } from '../setup/secret-watch.ts'
+import { redisBindings } from '../support/gateway.ts'
 import { type ObjectSite, startObjectSite } from '../support/object-site.ts'
-import { PATIENT } from '../support/site.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 
 const ADMIN_TOKEN = `${PLANTED}-for-operators-who-move`
@@ -19,9 +19,7 @@ beforeAll(async () => {
   })
   const shared = {
     UPSTREAM_URL: upstream.url,
-    UPSTASH_REDIS_REST_URL: inject('redisRestUrl'),
-    UPSTASH_REDIS_REST_TOKEN: inject('redisRestToken'),
-    KEY_PREFIX: randomUUID(),
+    ...redisBindings(),
     RATE_LIMITS: '5/1h',
     POLICIES: [
       { name: 'team', by: 'header:x-team', missing: 'skip', limits: '20/1h', algorithm: 'token-bucket' },
@@ -37,7 +35,6 @@ beforeAll(async () => {
       { name: 'guarded', by: 'header:x-guarded', missing: 'skip', limits: '1/1h', block: '2h', after: 2 },
       { name: 'slots', by: 'token', algorithm: 'concurrency', limits: '2', match: '/slots' },
     ],
-    ...PATIENT,
     RULES: 'on',
     RULES_REFRESH_MS: 100,
     ADMIN_TOKEN,
@@ -95,7 +92,7 @@ describe.each([
   ['Redis', 'Durable Objects', BEFORE, AFTER],
   ['Durable Objects', 'Redis', AFTER, BEFORE],
 ] as const)('a move from %s to %s', (_from, _to, before, after) => {
-  test('lets a caller have its limit once', async () => {
+  test('gives a caller its limit once', async () => {
     const token = randomUUID()
     expect(await statuses(before, 3, token)).toEqual([200, 200, 200])
     await expect.poll(() => left(after, 'default', { token: `Bearer ${token}` })).toBe(2)
@@ -122,7 +119,7 @@ describe.each([
     await expect.poll(() => left(after, 'slots', caller)).toBe(2)
   })
 
-  test('keeps whoever is blocked by a penalty out', async () => {
+  test('keeps a caller under a penalty out', async () => {
     const guarded = randomUUID()
     const caller = { header: { 'x-guarded': guarded } }
     expect(await statuses(before, 3, randomUUID(), { 'X-Guarded': guarded })).toEqual([200, 429, 429])
@@ -133,7 +130,7 @@ describe.each([
     expect(await statuses(after, 1, randomUUID(), { 'X-Guarded': guarded })).toEqual([429])
   })
 
-  test('keeps who is blocked out', async () => {
+  test('keeps a blocked caller out, and resets a caller in both stores', async () => {
     const [blocked, reset] = [randomUUID(), randomUUID()]
     const who = { token: `Bearer ${blocked}` }
     expect(await admin(before, 'block', { who, by: 'test', why: 'test' })).toMatchObject({

@@ -82,7 +82,7 @@ describe('gateways that share Durable Objects, and no Redis', () => {
     expect(await statuses(2, 'beta')).toEqual([200, 429])
   })
 
-  test('bound the newcomers of a house', async () => {
+  test('limit the new identities of a house', async () => {
     const house = { path: '/new', 'X-House': 'one' }
     const seen: number[] = []
     for (const token of ['new-1', 'new-2', 'new-3', 'new-1']) seen.push((await ask(token, house)).status)
@@ -126,7 +126,7 @@ describe('gateways that share Durable Objects, and no Redis', () => {
     expect(await statuses(2, 'blocked-1')).toEqual([403, 403])
   })
 
-  test('tell what all of them have counted', { tags: ['slow'] }, async () => {
+  test('show what all of them have counted', { tags: ['slow'] }, async () => {
     const read = async (at: number, path: string, token: string) => {
       const url = new URL(`/_sluice/${path}`, site.urls[at])
       return (await fetch(url, { headers: { Authorization: `Bearer ${token}` } })).text()
@@ -141,7 +141,7 @@ describe('gateways that share Durable Objects, and no Redis', () => {
     expect(await read(1, 'metrics', METRICS_TOKEN)).toMatch(/^sluice_requests_total\{outcome="limited"\} [1-9]/m)
   })
 
-  test('say so', async () => {
+  test('name their store in health', async () => {
     const health = await (await fetch(new URL('/_sluice/health', site.urls[0]))).json()
     expect(health).toMatchObject({ status: 'ok', store: { kind: 'durable-object', reachable: true } })
   })

@@ -5,7 +5,7 @@ import { buffer, text } from 'node:stream/consumers'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
-import { WebSocket, WebSocketServer } from 'ws'
+import { WebSocket } from 'ws'
 import { type DirectGateway, type DirectGatewayOptions, startDirectGateway } from '../support/direct-gateway.ts'
 import { type Answer, json, openRequest, responseTo, type Sent, send } from '../support/http-client.ts'
 import { expectProperty } from '../support/property.ts'
@@ -174,22 +174,8 @@ describe('a request', () => {
     })
   })
 
-  test('cannot forge which way it came', async () => {
-    const forged = {
-      Host: 'api.public.example',
-      'X-Forwarded-For': '198.51.100.1',
-      'X-Forwarded-Proto': 'https',
-      'X-Forwarded-Host': 'forged.example',
-      Forwarded: 'for=198.51.100.1',
-    }
-    const { headers } = await passed({ headers: { ...forged, 'CF-Connecting-IP': '2001:db8::7' } })
-    expect(headers).toMatchObject({
-      'x-forwarded-for': '2001:db8::7',
-      'x-forwarded-proto': 'http',
-      'x-forwarded-host': 'api.public.example',
-    })
-    expect(headers.forwarded).toBeUndefined()
-    // An address that is not known is not made up, and least of all taken from the client.
+  test('has no address where none is known, least of all one that it names itself', async () => {
+    const forged = { 'X-Forwarded-For': '198.51.100.1', Forwarded: 'for=198.51.100.1' }
     expect((await passed({ headers: forged })).headers).not.toHaveProperty('x-forwarded-for')
   })
 
@@ -321,12 +307,15 @@ describe('a response', () => {
     expect(headers['set-cookie']).toEqual(cookies)
   })
 
-  test.each([301, 302, 303, 307, 308])('that redirects with %d is not followed', async (status) => {
+  const REDIRECTS = [301, 302, 303, 307, 308].flatMap((status) =>
+    // Nobody listens there.
+    ['/else?a=%2F', 'http://127.0.0.1:1/'].map((location) => [status, location] as const),
+  )
+  test.each(REDIRECTS)("that redirects with %d to %s is the client's to follow", async (status, Location) => {
     const before = upstream.requests
-    const answer = await answerTo(({ response }) =>
-      response.writeHead(status, { Location: '/else?a=%2F' }).end('moved'),
-    )
-    expect([answer.status, answer.headers.location, answer.body.toString()]).toEqual([status, '/else?a=%2F', 'moved'])
+    const sent = { method: 'POST', body: 'x' }
+    const answer = await answerTo(({ response }) => response.writeHead(status, { Location }).end('moved'), sent)
+    expect([answer.status, answer.headers.location, answer.body.toString()]).toEqual([status, Location, 'moved'])
     expect(upstream.requests - before).toBe(1)
   })
 
@@ -450,7 +439,6 @@ describe('an upstream', () => {
   test.each([
     ['hangs up', ''],
     ['speaks no HTTP', 'SSH-2.0-OpenSSH_9.2\r\n'],
-    ['answers with a status that is none', 'HTTP/1.1 999 Odd\r\nContent-Length: 0\r\n\r\n'],
   ])('that %s is a 502', async (_name, answer) => {
     const broken = createServer((socket) => {
       socket.on('error', () => {})
@@ -486,72 +474,12 @@ describe('an upstream', () => {
   })
 })
 
-describe('a WebSocket', () => {
-  async function startWebSocketUpstream(): Promise<{ readonly url: string; readonly server: WebSocketServer }> {
-    const server = new WebSocketServer({ host: '127.0.0.1', port: 0 })
-    await once(server, 'listening')
-    onTestFinished(async () => {
-      for (const socket of server.clients) socket.terminate()
-      server.close()
-    })
-    return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server }
-  }
-
-  const webSocketUrl = ({ url }: DirectGateway, path: string) => `ws://${url.host}${path}`
-
-  test('passes both ways: messages, subprotocol and the end', async () => {
-    const { url, server } = await startWebSocketUpstream()
-    const connected = once(server, 'connection')
-    const own = await startOwnGateway({ UPSTREAM_URL: url, RATELIMIT_HEADERS: 'draft-11' })
-    const client = new WebSocket(webSocketUrl(own, '/chat?room=a%2Fb'), ['v2.chat'], {
-      headers: { Authorization: 'Bearer X', 'CF-Connecting-IP': '203.0.113.7' },
-    })
-    const upgraded = once(client, 'upgrade')
-    const opened = once(client, 'open')
-    const [socket, request] = await connected
-    expect(request.url).toBe('/chat?room=a%2Fb')
-    expect(request.headers).toMatchObject({
-      authorization: 'Bearer X',
-      upgrade: 'websocket',
-      via: expect.stringMatching(/^1\.1 sluice-[\w-]{8}$/),
-      'x-forwarded-for': '203.0.113.7',
-      'sec-websocket-protocol': 'v2.chat',
-    })
-    const [{ headers }] = await upgraded
-    expect(headers.ratelimit).toBe('"default-1m";r=99999;t=60')
-    await opened
-    expect(client.protocol).toBe('v2.chat')
-
-    const received = once(socket, 'message')
-    client.send('to the upstream')
-    expect(String((await received)[0])).toBe('to the upstream')
-    const returned = once(client, 'message')
-    socket.send(Buffer.from([0, 255, 1]))
-    const [data, isBinary] = await returned
-    expect([[...data], isBinary]).toEqual([[0, 255, 1], true])
-
-    const ended = once(socket, 'close')
-    client.close(4001, 'enough')
-    const [code, reason] = await ended
-    expect([code, String(reason)]).toEqual([4001, 'enough'])
-  })
-
-  test('is closed for the client when the upstream closes it', async () => {
-    const { url, server } = await startWebSocketUpstream()
-    server.on('connection', (socket) => socket.close(4002, 'closing time'))
-    const own = await startOwnGateway({ UPSTREAM_URL: url })
-    const client = new WebSocket(webSocketUrl(own, '/'))
-    const [code, reason] = await once(client, 'close')
-    expect([code, String(reason)]).toEqual([4002, 'closing time'])
-  })
-
-  test('that the upstream refuses is a plain response', async () => {
-    const client = new WebSocket(webSocketUrl(gateway, '/'))
-    const refused = once(client, 'unexpected-response')
-    const { request, response } = await upstream.next()
-    expect(request.headers.upgrade).toBe('websocket')
-    response.writeHead(403, { 'X-Why': 'closed' }).end('no')
-    const [, answer] = await refused
-    expect([answer.statusCode, answer.headers['x-why'], await text(answer)]).toEqual([403, 'closed', 'no'])
-  })
+test('a WebSocket that the upstream refuses is a plain response', async () => {
+  const client = new WebSocket(`ws://${gateway.url.host}/`)
+  const refused = once(client, 'unexpected-response')
+  const { request, response } = await upstream.next()
+  expect(request.headers.upgrade).toBe('websocket')
+  response.writeHead(403, { 'X-Why': 'closed' }).end('no')
+  const [, answer] = await refused
+  expect([answer.statusCode, answer.headers['x-why'], await text(answer)]).toEqual([403, 'closed', 'no'])
 })

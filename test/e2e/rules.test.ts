@@ -134,7 +134,7 @@ test(
     }),
 )
 
-test('who is blocked is told so, without a call to Redis, and the API is not asked', async () => {
+test('a blocked caller is told why, without a call to Redis, and the API is not asked', async () => {
   const token = randomUUID()
   await edit((rules) =>
     withEntry('blocks', rules, { ...callerOf(token), status: 451, reason: 'as the law demands' }, Date.now()),
@@ -154,7 +154,7 @@ test('who is blocked is told so, without a call to Redis, and the API is not ask
   expect((await fetch(new URL('/_sluice/health', points[0]?.url))).status).toBe(200)
 })
 
-test('who is blocked by a token does not get in by sending something beside it', async () => {
+test('a caller blocked by its token does not get in by sending something beside it', async () => {
   const token = randomUUID()
   await edit((rules) => withEntry('blocks', rules, callerOf(token), Date.now()))
   await startPoints(1, { RULES_REFRESH_MS: 3_600_000 })

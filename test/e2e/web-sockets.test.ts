@@ -31,6 +31,7 @@ beforeAll(async () => {
       // None is to be free because its deadline has come.
       POLICIES: [
         { name: 'slot', algorithm: 'concurrency', limits: '50', deadline: '1h', match: '/slot' },
+        { name: 'counted', limits: '9/1h', match: '/counted' },
         { name: 'one', algorithm: 'concurrency', limits: '1', deadline: '1h', match: '/one' },
       ],
     },
@@ -176,6 +177,29 @@ for (const [name, path] of PATHS) {
     client.terminate()
   })
 }
+
+test.each([
+  ['/counted', '"counted-1h";r=8;t=3600'],
+  ['/slot', '"slot";r=49'],
+])(
+  'the handshake passes with its path, its fields and whose it is, and is told of the limits: %s',
+  async (path, limits) => {
+    const headers = { ...bearer('x'), 'CF-Connecting-IP': '203.0.113.7' }
+    const connected = once(upstream, 'connection')
+    const client = new WebSocket(`ws://${gateway.url.host}${path}?room=a%2Fb`, ['v2.chat'], { headers })
+    const [[socket, request], [upgrade]] = await Promise.all([connected, once(client, 'upgrade')])
+    expect(request.url).toBe(`${path}?room=a%2Fb`)
+    expect(request.headers).toMatchObject({
+      authorization: 'Bearer x',
+      upgrade: 'websocket',
+      via: expect.stringMatching(/^1\.1 sluice-[\w-]{8}$/),
+      'x-forwarded-for': '203.0.113.7',
+      'sec-websocket-protocol': 'v2.chat',
+    })
+    expect(upgrade.headers.ratelimit).toBe(limits)
+    socket.terminate()
+  },
+)
 
 test('a client that breaks off is said to have gone, and its slot is free', async () => {
   const { client, server } = await join('/one')

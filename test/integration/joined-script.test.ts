@@ -1,16 +1,11 @@
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { Scripts } from '../../src/store/redis/script.ts'
 import { scriptArguments } from '../../src/store/redis/script-call.ts'
+import { sharedRedis } from '../support/own-redis.ts'
 import { ruleOf, take } from '../support/rules.ts'
-import { connectRedis, type RedisClient } from '../support/script-store.ts'
 
-let redis: RedisClient
-
-beforeAll(async () => {
-  redis = await connectRedis(inject('redisPort'))
-})
-afterAll(() => redis.close())
+const redis = sharedRedis()
 
 const SCRIPTS = new Scripts(LUA)
 
@@ -38,6 +33,6 @@ test.each([
     ${SCRIPTS.decide(new Set(['sorted-set']))}`
   const request = take([ruleOf('sorted-set', [{ limit: 2, windowMs: 60_000 }])])
   const keys = request.rules.map(({ key }) => key)
-  const reply = await redis.eval(script, { keys, arguments: scriptArguments(request).map(String) })
+  const reply = await redis.client.eval(script, { keys, arguments: scriptArguments(request).map(String) })
   expect(reply).toEqual([1, expect.any(Number), 1, 60_000, 0])
 })

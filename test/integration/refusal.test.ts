@@ -1,14 +1,10 @@
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { START_MS } from '../support/arbitraries.ts'
+import { sharedRedis } from '../support/own-redis.ts'
 import { EVERY_ALGORITHM, ruleOf, TIERED_ALGORITHMS, take } from '../support/rules.ts'
-import { connectRedis, type RedisClient, ScriptStore } from '../support/script-store.ts'
+import { ScriptStore } from '../support/script-store.ts'
 
-let redis: RedisClient
-
-beforeAll(async () => {
-  redis = await connectRedis(inject('redisPort'))
-})
-afterAll(() => redis.close())
+const redis = sharedRedis()
 
 const TIERS = [
   { limit: 10, windowMs: 1_000 },
@@ -19,7 +15,7 @@ const TIERS = [
 test.each(TIERED_ALGORITHMS)(
   '%s: a caller refused by the hourly tier has spent nothing of the second and minute tiers',
   async (name) => {
-    const script = new ScriptStore(redis)
+    const script = new ScriptStore(redis.client)
     const rule = ruleOf(name, TIERS)
     // Begins with an hour of the clock, so that fixed windows do not begin anew on the way.
     let nowMs = Math.ceil(START_MS / 3_600_000) * 3_600_000
@@ -27,20 +23,20 @@ test.each(TIERED_ALGORITHMS)(
       expect((await script.decide(take([rule]), nowMs * 1000)).granted).toBe(1)
     }
     nowMs += 60_000
-    const before = await redis.dump(rule.key)
+    const before = await redis.client.dump(rule.key)
     for (let i = 0; i < 20; i++) {
       const { granted, usage } = await script.decide(take([rule]), nowMs * 1000)
       expect(granted).toBe(0)
       expect(usage[0]?.map(({ remaining }) => remaining)).toEqual([10, 120, 0])
     }
-    expect(await redis.dump(rule.key)).toEqual(before)
+    expect(await redis.client.dump(rule.key)).toEqual(before)
   },
 )
 
 test.each(EVERY_ALGORITHM)('%s refuses, and not a byte of any other rule is changed', async (name) => {
-  const script = new ScriptStore(redis)
+  const script = new ScriptStore(redis.client)
   const rules = EVERY_ALGORITHM.map((other) => ruleOf(other, [{ limit: other === name ? 2 : 100, windowMs: 60_000 }]))
-  const dumps = () => Promise.all(rules.map(({ key }) => redis.dump(key)))
+  const dumps = () => Promise.all(rules.map(({ key }) => redis.client.dump(key)))
   for (let i = 0; i < 2; i++) expect((await script.decide(take(rules), START_MS * 1000)).granted).toBe(1)
   const before = await dumps()
   expect((await script.decide(take(rules), START_MS * 1000)).granted).toBe(0)

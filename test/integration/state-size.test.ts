@@ -1,14 +1,10 @@
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { expect, inject, test } from 'vitest'
 import { START_MS } from '../support/arbitraries.ts'
+import { sharedRedis } from '../support/own-redis.ts'
 import { ruleOf, take } from '../support/rules.ts'
-import { connectRedis, type RedisClient, ScriptStore } from '../support/script-store.ts'
+import { ScriptStore } from '../support/script-store.ts'
 
-let redis: RedisClient
-
-beforeAll(async () => {
-  redis = await connectRedis(inject('redisPort'))
-})
-afterAll(() => redis.close())
+const redis = sharedRedis()
 
 const MINUTE = 60_000
 const DAY = 24 * 60 * MINUTE
@@ -25,13 +21,13 @@ const BUDGET = [
 const ADMISSIONS = inject('fuzz').isLong ? 10_000 : 1_500
 
 test(`a quota, a fixed window and a token bucket take as many bytes after 10 admissions as after ${ADMISSIONS}`, async () => {
-  const script = new ScriptStore(redis)
+  const script = new ScriptStore(redis.client)
   const rules = [
     ruleOf('quota', BUDGET),
     ruleOf('fixed-window', BUDGET),
     ruleOf('token-bucket', [{ limit: 299, windowMs: MINUTE }]),
   ]
-  const bytes = () => Promise.all(rules.map(({ key }) => redis.memoryUsage(key)))
+  const bytes = () => Promise.all(rules.map(({ key }) => redis.client.memoryUsage(key)))
   const seen: unknown[] = []
   for (let i = 1; i <= ADMISSIONS; i++) {
     // As fast as the minute's tier allows.

@@ -33,6 +33,13 @@ export async function send(gateway: URL, { body, ...sent }: Sent = {}): Promise<
   return { status, headers, rawHeaders, body: await buffer(response) }
 }
 
+/** Sends requests one after the other. @returns their statuses */
+export async function sendInTurn(gateway: URL, requests: readonly Sent[]): Promise<readonly number[]> {
+  const statuses: number[] = []
+  for (const request of requests) statuses.push((await send(gateway, request)).status)
+  return statuses
+}
+
 /** Begins a request whose body the caller writes. */
 export function openRequest(
   gateway: URL,

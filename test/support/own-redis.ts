@@ -1,4 +1,4 @@
-import { afterAll, beforeAll } from 'vitest'
+import { afterAll, beforeAll, inject } from 'vitest'
 import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
 import { connectRedis, type RedisClient } from './script-store.ts'
 
@@ -37,6 +37,16 @@ export function ownRedis(): OwnRedis {
       return Object.fromEntries(counts)
     },
   }
+}
+
+/** A connection to the Redis of all tests, from the first test of a file to the last. */
+export function sharedRedis(): { readonly client: RedisClient } {
+  const shared = {} as { client: RedisClient }
+  beforeAll(async () => {
+    shared.client = await connectRedis(inject('redisPort'))
+  })
+  afterAll(() => shared.client.close())
+  return shared
 }
 
 export function total(counts: Readonly<Record<string, number>>): number {

@@ -37,16 +37,20 @@ const ok = (result: unknown) => ({ status: 200, body: { result } })
 const failed = (error: unknown, status = 400) => ({ status, body: { error } })
 const sha1 = (text: string) => createHash('sha1').update(text).digest('hex')
 
-describe('startRestFront() answers 401', () => {
-  const unauthorized = failed('WRONGPASS invalid or missing auth token', 401)
+const UNAUTHORIZED = failed('WRONGPASS invalid or missing auth token', 401)
+test.for([
+  ['/', '', UNAUTHORIZED],
+  ['/pipeline', '', UNAUTHORIZED],
+  ['/multi-exec', '', UNAUTHORIZED],
+  ...['Bearer wrong', 'Bearer', 'secret', 'Basic secret'].map((field) => ['/', field, UNAUTHORIZED] as const),
+  ['/get/key', 'Bearer secret', failed('ERR not found', 404)],
+] as const)('startRestFront() refuses a POST to %s by %j', async ([path, authorization, expected]) => {
+  expect(await post(path, ['PING'], { authorization })).toEqual(expected)
+})
 
-  test.for(['/', '/pipeline', '/multi-exec'])('without the bearer token on %s', async (path) => {
-    expect(await send(path, { method: 'POST', body: '["PING"]' })).toEqual(unauthorized)
-  })
-
-  test.for(['Bearer wrong', 'Bearer', 'secret', 'Basic secret'])('for "%s"', async (authorization) => {
-    expect(await post('/', ['PING'], { authorization })).toEqual(unauthorized)
-  })
+test.for(['GET', 'PUT', 'DELETE'])('startRestFront() answers 405 to %s', async (method) => {
+  const headers = { authorization: 'Bearer secret' }
+  expect(await send('/', { method, headers })).toEqual(failed('ERR method not allowed', 405))
 })
 
 describe('startRestFront() answers one command', () => {
@@ -119,44 +123,25 @@ describe('startRestFront() answers 400 with the bare message', () => {
   })
 })
 
-test.for(['GET', 'PUT', 'DELETE'])('startRestFront() answers 405 to %s', async (method) => {
-  const headers = { authorization: 'Bearer secret' }
-  expect(await send('/', { method, headers })).toEqual(failed('ERR method not allowed', 405))
-})
-
-test('startRestFront() answers 404 to any other path', async () => {
-  expect(await post('/get/key', '')).toEqual(failed('ERR not found', 404))
-})
-
-describe('startRestFront() answers a pipeline', () => {
-  test('with 200 and one item per command', async () => {
-    const commands = [['SET', 'a', 'text'], ['INCR', 'a'], ['EXEC'], ['GET', 'a'], ['EVALSHA', 'x', 0]]
-    expect(await post('/pipeline', commands)).toEqual({
-      status: 200,
-      body: [
-        { result: 'OK' },
-        { error: 'ERR value is not an integer or out of range' },
-        { error: "ERR Command is not available: 'EXEC'" },
-        { result: 'text' },
-        { error: 'NOSCRIPT No matching script. Please use EVAL.' },
-      ],
-    })
+test('startRestFront() answers a pipeline, and a transaction, with 200 and one item per command', async () => {
+  const [set, incr, get] = [
+    ['SET', 'a', 'text'],
+    ['INCR', 'a'],
+    ['GET', 'a'],
+  ]
+  const answers = [{ result: 'OK' }, { error: 'ERR value is not an integer or out of range' }, { result: 'text' }]
+  expect(await post('/multi-exec', [set, incr, get])).toEqual({ status: 200, body: answers })
+  const refused = [
+    { error: "ERR Command is not available: 'EXEC'" },
+    { error: 'NOSCRIPT No matching script. Please use EVAL.' },
+  ]
+  expect(await post('/pipeline', [set, incr, get, ['EXEC'], ['EVALSHA', 'x', 0]])).toEqual({
+    status: 200,
+    body: [...answers, ...refused],
   })
 })
 
 describe('startRestFront() answers a transaction', () => {
-  test('with 200 and one item per command', async () => {
-    const commands = [
-      ['SET', 'a', 'text'],
-      ['INCR', 'a'],
-      ['GET', 'a'],
-    ]
-    expect(await post('/multi-exec', commands)).toEqual({
-      status: 200,
-      body: [{ result: 'OK' }, { error: 'ERR value is not an integer or out of range' }, { result: 'text' }],
-    })
-  })
-
   test.for([
     [['NONE'], "ERR unknown command 'NONE', with args beginning with: "],
     [['WATCH', 'a'], "ERR Command is not available: 'WATCH'"],
@@ -182,31 +167,23 @@ describe('startRestFront() answers a transaction', () => {
 })
 
 describe('startRestFront() encodes strings on request', () => {
-  const asked = { 'upstash-encoding': 'base64' }
   const base64 = (text: string) => Buffer.from(text).toString('base64')
+  const nested = ['EVAL', 'return {"a", {"b", 1}, redis.status_reply("OK")}', 0]
+  const result = [base64('a'), [base64('b'), 1], 'OK']
 
-  test('but not numbers, null and OK', async () => {
-    expect(await post('/', ['SET', 'a', 'ä'], asked)).toEqual(ok('OK'))
-    expect(await post('/', ['GET', 'a'], asked)).toEqual(ok(base64('ä')))
-    expect(await post('/', ['GET', 'none'], asked)).toEqual(ok(null))
-    expect(await post('/', ['INCR', 'n'], asked)).toEqual(ok(1))
-    expect(await post('/', ['PING'], asked)).toEqual(ok(base64('PONG')))
-  })
-
-  test('within arrays, pipelines and transactions', async () => {
-    const script = ['EVAL', 'return {"a", {"b", 1}, redis.status_reply("OK")}', 0]
-    const result = [base64('a'), [base64('b'), 1], 'OK']
-    expect(await post('/', script, asked)).toEqual(ok(result))
-    expect(await post('/pipeline', [script], asked)).toEqual({ status: 200, body: [{ result }] })
-    expect(await post('/multi-exec', [script], asked)).toEqual({ status: 200, body: [{ result }] })
-  })
-
-  test('byte by byte', async () => {
-    expect(await post('/', ['EVAL', 'return "\\255\\0"', 0], asked)).toEqual(ok('/wA='))
-  })
-
-  test('but not errors', async () => {
-    expect(await post('/', ['GET'], asked)).toEqual(failed("ERR wrong number of arguments for 'get' command"))
+  test.for([
+    ['/', ['SET', 'a', 'ä'], ok('OK')],
+    ['/', ['ECHO', 'ä'], ok(base64('ä'))],
+    ['/', ['GET', 'none'], ok(null)],
+    ['/', ['INCR', 'n'], ok(1)],
+    ['/', ['PING'], ok(base64('PONG'))],
+    ['/', ['EVAL', 'return "\\255\\0"', 0], ok('/wA=')],
+    ['/', ['GET'], failed("ERR wrong number of arguments for 'get' command")],
+    ['/', nested, ok(result)],
+    ['/pipeline', [nested], { status: 200, body: [{ result }] }],
+    ['/multi-exec', [nested], { status: 200, body: [{ result }] }],
+  ] as const)('%s %j', async ([path, command, expected]) => {
+    expect(await post(path, command, { 'upstash-encoding': 'base64' })).toEqual(expected)
   })
 })
 

@@ -88,7 +88,7 @@ test('the document of the API is OpenAPI', async () => {
   expect(result).toMatchObject({ valid: true })
 })
 
-test('status tells how the gateway is', async () => {
+test('status shows the release, the store and the shed level', async () => {
   expect(await call('/status')).toMatchObject({
     version,
     status: 'ok',
@@ -111,7 +111,7 @@ async function liveEvents(count: number): Promise<readonly string[]> {
   return text.split('\n\n').slice(0, count)
 }
 
-test('live tells the same', async () => {
+test('live streams the status', async () => {
   const { schema } = (document.paths['/live']?.get?.responses[200].content['text/event-stream'] ?? {}) as {
     schema: { contentSchema: object }
   }
@@ -122,11 +122,11 @@ test('live tells the same', async () => {
   called.add('GET /live')
 })
 
-test('live tells it again and again', { tags: ['slow'] }, async () => {
+test('live sends the status again and again', { tags: ['slow'] }, async () => {
   for (const event of await liveEvents(2)) expect(event).toMatch(/^event: message\ndata: \{/)
 })
 
-test('policies tells those in force', async () => {
+test('policies lists those in force', async () => {
   const { source, policies, tables } = await call('/policies')
   expect([source, tables]).toEqual(['deploy', POLICIES])
   expect(policies).toMatchObject([
@@ -398,7 +398,7 @@ describe('the rules', () => {
   })
 })
 
-test('history tells what was done about a caller, by whom and why', async () => {
+test('history shows what was done about a caller, by whom and why', async () => {
   const token = randomUUID()
   await call('/block', { body: { who: { token }, status: 404, by: 'ann', why: 'abuse' } })
   await call('/block', { body: { who: { token }, remove: true, by: 'bob' } })
@@ -454,7 +454,7 @@ test('statistics tells of each request, once it was sent', { tags: ['slow'] }, a
     .toBeGreaterThan(0)
 })
 
-test('without RULES, it is said that there are none', async () => {
+test('without RULES, operations on rules answer 404', async () => {
   const plain = await startGateway({ UPSTREAM_URL: upstream.url, ADMIN_TOKEN })
   for (const path of ['/rules', '/versions', '/statistics']) {
     expect((await operate(plain.url, path)).status, path).toBe(404)
@@ -466,14 +466,14 @@ test('without RULES, it is said that there are none', async () => {
   await plain.stop()
 })
 
-test('what is there only for another method says so', async () => {
+test('a wrong method is answered 405 with the right one', async () => {
   expect(await call('/status', { body: {}, method: 'GET' })).toMatchObject({ status: 'ok' })
   const answer = await operate(gateway.url, '/usage')
   expect([answer.status, answer.headers.allow]).toEqual([405, 'POST'])
   expect((await operate(gateway.url, '/nothing')).status).toBe(404)
 })
 
-test('without a store that answers, it is said', async () => {
+test('while the store is away, usage and reset answer 503, and status says degraded', async () => {
   const lost = await startGateway({
     UPSTREAM_URL: upstream.url,
     UPSTASH_REDIS_REST_URL: 'http://127.0.0.1:1',

@@ -1,6 +1,6 @@
 /** A caller who would rather not be counted by the policy of the path that he asks for. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { json, send } from '../../support/http-client.ts'
+import { json, send, sendInTurn } from '../../support/http-client.ts'
 import { exchange, LAST, statusesOf } from '../../support/raw-http.ts'
 import {
   startOwnThreatenedGateway,
@@ -43,10 +43,11 @@ test.each([
   ['a query', '/users/@me/login?/../x'],
   ['a fragment', '/users/@me/login#/../x'],
   ['a URL as its target', 'http://elsewhere.example/users/@me/login'],
-])('cannot by %s', async (_, path) => {
-  const login = (path: string) => send(gateway.url, { method: 'POST', path, headers: IP })
-  expect((await login('/users/@me/login')).status).toBe(200)
-  expect((await login(path)).status).toBe(429)
+  ['more steps up than there are', '/x//../../users/@me/login'],
+  ['a dot at the end', '/users/@me/login/.'],
+])('a policy is not dodged by %s', async (_, path) => {
+  const requests = ['/users/@me/login', path].map((path) => ({ method: 'POST', path, headers: IP }))
+  expect(await sendInTurn(gateway.url, requests)).toEqual([200, 429])
   expect(gateway.upstream.take()).toHaveLength(1)
 })
 
@@ -92,11 +93,9 @@ describe('what APIs differ about', () => {
   })
 
   test('suffixes and script names are for the patterns', async () => {
-    const statuses: number[] = []
-    for (const path of ['/login', '/login.json', '/login.x', '/index.php/login', '/login.json%00']) {
-      statuses.push((await send(gateway.url, { method: 'PUT', path, headers: IP })).status)
-    }
-    expect(statuses).toEqual([200, 429, 429, 429, 429])
+    const paths = ['/login', '/login.json', '/login.x', '/index.php/login', '/login.json%00']
+    const requests = paths.map((path) => ({ method: 'PUT', path, headers: IP }))
+    expect(await sendInTurn(gateway.url, requests)).toEqual([200, 429, 429, 429, 429])
   })
 })
 
@@ -109,7 +108,7 @@ test('what the API keeps as data is not ambiguous', async () => {
   expect(await post('/x/..%2Fusers/@me/login')).toBe(400)
 })
 
-test('cannot by the case of the path, which many APIs do not mind', async () => {
+test('a policy is not dodged by the case of the path, which many APIs do not mind', async () => {
   const policies = [...LOGIN, { name: 'case', limits: '9/1h', match: '/login' }]
   const gateway = await startOwnThreatenedGateway({ POLICIES: policies })
   const statuses: number[] = []
@@ -133,7 +132,7 @@ test.each([
   ['X-HTTP-Method-Override with more than a name', { 'X-HTTP-Method-Override': 'DELETE;q=1' }, ''],
   ['a field too long to be read', { 'X-HTTP-Method': `${'x,'.repeat(7_000)}DELETE` }, ''],
   ['a parameter too often there to be read', {}, `?${'_method=x&'.repeat(700)}_method=DELETE`],
-])('cannot by naming another method in %s', async (_, headers, query) => {
+])('a policy is not dodged by naming another method in %s', async (_, headers, query) => {
   const call = async (method: string, path: string, more = {}) =>
     (await send(gateway.url, { method, path, headers: { ...IP, ...more } })).status
   expect(await call('DELETE', '/things/1')).toBe(200)
@@ -149,29 +148,18 @@ test('a method that no policy names makes no difference, but for an exemption', 
   expect((await send(gateway.url, { method: 'POST', path: '/free' })).headers).not.toHaveProperty('ratelimit')
 })
 
-test('cannot by asking for HEAD in place of GET', async () => {
-  const gateway = await startOwnThreatenedGateway({
-    POLICIES: [{ name: 'search', limits: '1/1h', by: 'global', match: 'GET /search' }],
-  })
-  expect((await send(gateway.url, { path: '/search' })).status).toBe(200)
-  expect((await send(gateway.url, { method: 'HEAD', path: '/search' })).status).toBe(429)
+test('a policy for GET is not dodged by HEAD', async () => {
+  const policy = { name: 'search', limits: '1/1h', by: 'ip', match: 'GET /search' }
+  const own = await startOwnThreatenedGateway({ POLICIES: [policy] })
+  const search = { path: '/search', headers: IP }
+  expect(await sendInTurn(own.url, [search, { ...search, method: 'HEAD' }])).toEqual([200, 429])
 })
 
-test.each(['post', 'Post', 'FROB', 'GETT', 'POST\t', 'ALL'])('cannot by a method that is none: %j', async (method) => {
+test.each(['post', 'Post', 'FROB', 'GETT', 'POST\t', 'ALL'])('an unknown method is refused: %j', async (method) => {
   const bytes = `${method} /users/@me/login HTTP/1.1\r\nHost: gateway.example\r\n\r\n${LAST}`
   expect(statusesOf(await exchange(gateway.url, bytes))).toEqual([method === 'POST\t' ? 400 : 501])
   expect(gateway.upstream.take()).toEqual([])
 })
-
-test.each(['X-Original-URL', 'X-Rewrite-URL', 'X-Forwarded-Prefix'])(
-  'cannot by naming another path in %s',
-  async (name) => {
-    await send(gateway.url, { path: '/cheap', headers: { [name]: '/users/@me/login' } })
-    const [recorded] = gateway.upstream.take()
-    expect(recorded?.line).toBe('GET /cheap')
-    expect(recorded?.headers).not.toHaveProperty(name.toLowerCase())
-  },
-)
 
 test.each([
   ...[
@@ -190,16 +178,14 @@ test.each([
     '/Public/a',
     '/public/../admin',
   ],
-])('cannot by a path that only looks exempt: %s', async (path) => {
+])('a path that only looks exempt is limited: %s', async (path) => {
   expect((await send(gateway.url, { path: '/public/a' })).headers).not.toHaveProperty('ratelimit')
   expect((await send(gateway.url, { path })).headers).toHaveProperty('ratelimit')
 })
 
-test('cannot spread over the spellings of a path, where it is counted by route', async () => {
+test('all spellings of a path share the limit of its route', async () => {
   const gateway = await startOwnThreatenedGateway({ POLICIES: [{ name: 'routes', limits: '1/1h', by: 'route' }] })
-  const statuses: number[] = []
   const paths = ['/a/b', '/%61/b/', '/x/../a/b', '/a/b;1', '/a%2Fb', '/a/b%00', '//h/a/b', '//i/a/b', '/a//b', '/a/c']
-  for (const path of paths) statuses.push((await send(gateway.url, { path })).status)
-  expect(statuses).toEqual([200, 429, 429, 400, 400, 400, 400, 400, 400, 200])
-  expect((await send(gateway.url, { method: 'HEAD', path: '/a/b' })).status).toBe(429)
+  const requests = [...paths.map((path) => ({ path })), { method: 'HEAD', path: '/a/b' }]
+  expect(await sendInTurn(gateway.url, requests)).toEqual([200, 429, 429, 400, 400, 400, 400, 400, 400, 200, 429])
 })

@@ -38,7 +38,7 @@ async function expectRefused(headers: Record<string, string>): Promise<void> {
 test.each([
   ['a GET', { method: 'GET' }, undefined],
   ['a POST, as soon as the guess is sent', { method: 'POST' }, 'password=x'],
-])('gets no more guesses by breaking off each: %s', async (_, sent, body) => {
+])('a caller gets no more guesses by breaking off each: %s', async (_, sent, body) => {
   const headers = newAddress()
   for (let i = 0; i < LIMIT; i++) {
     const client = openRequest(gateway.url, { ...sent, path: '/login', headers })
@@ -59,7 +59,7 @@ test.each([
   await expectRefused(headers)
 })
 
-test('gets no more guesses by sending many down one connection at once', async () => {
+test('a caller gets no more guesses by sending many down one connection at once', async () => {
   const headers = newAddress()
   const socket = connect(Number(gateway.url.port), gateway.url.hostname)
   const guess = `GET /login HTTP/1.1\r\nHost: g\r\nCF-Connecting-IP: ${headers['CF-Connecting-IP']}\r\n\r\n`

@@ -38,7 +38,7 @@ function post(path: string, headers: Readonly<Record<string, string>>, body: unk
 const status = (Cookie: string, ip = anyAddress()) =>
   send(gateway.url, { path: '/_sluice/admin/status', headers: { Cookie, 'CF-Connecting-IP': ip } })
 
-test('with its cookie, the API answers', async () => {
+test('the API for operators answers a session', async () => {
   expect((await status(cookie)).status).toBe(200)
   expect((await status(`other=1; ${cookie}; more=2`)).status).toBe(200)
 })
@@ -62,7 +62,7 @@ const foreign = fc.constantFrom<Readonly<Record<string, string>>>(
   { Referer: 'http://127.0.0.1/_sluice/' },
   { 'Sec-Fetch-Site': 'same-origin' },
 )
-test('another origin can change nothing with it, and log nobody in', async () => {
+test('another origin can change nothing with a session, and log nobody in', async () => {
   const path = fc.constantFrom('/_sluice/admin/usage', '/_sluice/admin/reset', '/_sluice/login', '/_sluice/logout')
   await expectProperty(
     fc.asyncProperty(path, foreign, async (path, headers) => {
@@ -78,7 +78,7 @@ test('another origin can change nothing with it, and log nobody in', async () =>
   )
 })
 
-test('changed anywhere, it is none', async () => {
+test('a cookie that was changed anywhere is refused', async () => {
   await expectProperty(
     fc.asyncProperty(fc.nat(cookie.length - 16), fc.constantFrom(...'0Az9-_.'), async (at, sign) => {
       const place = 'sluice_session='.length + (at % (cookie.length - 'sluice_session='.length))
@@ -93,7 +93,7 @@ const tossed = fc.oneof(
   fc.constantFrom('x', '1.2.3', '', `${'9'.repeat(13)}.${'A'.repeat(16)}.${'A'.repeat(43)}`),
   fc.nat().map((nr) => `${nr}.${'B'.repeat(16)}.${'-'.repeat(43)}`),
 )
-test('cookies that another page has set beside it neither hide it nor count as attempts', async () => {
+test('cookies that another page has set neither hide a session nor count as attempts', async () => {
   await expectProperty(
     fc.asyncProperty(fc.array(tossed, { minLength: 1 }), fc.nat(9), fc.boolean(), async (values, at, hasBasic) => {
       const cookies = values.map((value) => `sluice_session=${value}`)
@@ -111,21 +111,21 @@ test('cookies that another page has set beside it neither hide it nor count as a
   )
 })
 
-test('without a valid one beside them, they are attempts like all others', async () => {
+test('cookies without a valid one among them count as attempts', async () => {
   const ip = anyAddress()
   const statuses: number[] = []
   for (let at = 0; at < 12; at++) statuses.push((await status(`sluice_session=x; sluice_session=${at}`, ip)).status)
   expect(statuses).toEqual([...Array(10).fill(401), 429, 429])
 })
 
-test('it ends with the token that it was made with', async () => {
+test('a session ends when ADMIN_TOKEN changes', async () => {
   const renewed = await startThreatenedGateway({ ADMIN_TOKEN: `${ADMIN_TOKEN}-new` })
   const answer = await send(renewed.url, { path: '/_sluice/admin/status', headers: { Cookie: cookie } })
   expect(answer.status).toBe(401)
   await renewed.stop()
 })
 
-test('guesses at the log-in are limited like all others', async () => {
+test('guesses at the log-in are limited', async () => {
   const headers = { Origin: gateway.url.origin, 'CF-Connecting-IP': '198.18.0.1' }
   const answers: number[] = []
   for (let at = 0; at < 12; at++) answers.push((await logIn(headers, `wrong-${at}`)).status)

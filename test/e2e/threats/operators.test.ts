@@ -179,14 +179,3 @@ test.each([
   expect(answer.status).toBe(status)
   expectToTellNothing(answer)
 })
-
-test.each([
-  ['ADMIN_TOKEN', { ADMIN_TOKEN: ADMIN_TOKEN.slice(0, 31) }],
-  ['ADMIN_HOST', { ADMIN_TOKEN, ADMIN_HOST: 'https://admin.example.com' }],
-])('with a wrong %s, nothing starts: %#', async (name, bindings) => {
-  const wrong = await startThreatenedGateway(bindings)
-  const answer = await send(wrong.url)
-  expect([answer.status, answer.body.toString()]).toEqual([500, expect.stringContaining(name)])
-  await vi.waitFor(() => expect(wrong.log.join()).toContain(`${name}: expected`), { timeout: 60_000 })
-  await wrong.stop()
-})

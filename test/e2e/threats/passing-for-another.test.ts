@@ -1,10 +1,10 @@
 /** A caller who would rather be counted as somebody else, as many, or as nobody. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect, inject, onTestFinished, test } from 'vitest'
-import { send } from '../../support/http-client.ts'
+import { redisBindings } from '../../support/gateway.ts'
+import { type Sent, send, sendInTurn } from '../../support/http-client.ts'
 import { exchange, statusesOf } from '../../support/raw-http.ts'
 import { connectRedis } from '../../support/script-store.ts'
-import { PATIENT } from '../../support/site.ts'
 import {
   startOwnThreatenedGateway,
   startThreatenedGateway,
@@ -35,15 +35,9 @@ const POLICIES = [
 ]
 
 beforeAll(async () => {
-  const redis = {
-    UPSTASH_REDIS_REST_URL: inject('redisRestUrl'),
-    UPSTASH_REDIS_REST_TOKEN: inject('redisRestToken'),
-    KEY_PREFIX,
-    ...PATIENT,
-  }
   gateway = await startThreatenedGateway({ RATE_LIMITS: limits, POLICIES })
   strict = await startThreatenedGateway({ ANONYMOUS: 'deny' })
-  stored = await startThreatenedGateway({ RATE_LIMITS: limits, ...redis })
+  stored = await startThreatenedGateway({ RATE_LIMITS: limits, ...redisBindings(), KEY_PREFIX })
 })
 afterAll(() => Promise.all([gateway, strict, stored].map((each) => each?.stop())))
 
@@ -71,23 +65,20 @@ test.each([
   'CF-Ray',
   'X-Forwarded-Host',
   'Host',
-])('cannot be another one by %s', async (name) => {
+])('a caller does not pass for another by %s', async (name) => {
   const call = (value: string) => send(gateway.url, { headers: { ...IP, [name]: value } })
   expect((await call(newAddress())).status).toBe(200)
   expect((await call(newAddress())).status).toBe(429)
 })
 
-test('cannot say two addresses: outside Cloudflare, too, all who do are one', async () => {
-  const call = (...addresses: string[]) => send(gateway.url, { headers: { 'CF-Connecting-IP': addresses } })
+test('all who name two addresses are one caller, outside Cloudflare too', async () => {
   const own = IP['CF-Connecting-IP']
-  const statuses: number[] = []
-  for (const addresses of [[own], [own, newAddress()], [own, newAddress()], ['x']]) {
-    statuses.push((await call(...addresses)).status)
-  }
-  expect(statuses).toEqual([200, 200, 429, 429])
+  const claims = [[own], [own, newAddress()], [own, newAddress()], ['x']]
+  const requests = claims.map((addresses) => ({ headers: { 'CF-Connecting-IP': addresses } }))
+  expect(await sendInTurn(gateway.url, requests)).toEqual([200, 200, 429, 429])
 })
 
-test('cannot have a field removed on the way to the API by naming it in Connection', async () => {
+test('a caller has no field removed on the way to the API by naming it in Connection', async () => {
   const fields = { ...IP, Authorization: 'Bearer X', 'X-API-Key': 'K', 'X-Cost': '1', Cookie: 'a=1' }
   for (const name of ['Authorization', 'x-api-key', 'X-COST', 'CF-Connecting-IP', 'Cookie', 'Host']) {
     for (const connection of [name, `close, ${name}`, `${name} ,keep-alive`]) {
@@ -100,9 +91,24 @@ test('cannot have a field removed on the way to the API by naming it in Connecti
   expect(answer.status).toBe(200)
 })
 
-test('cannot tell the API another way, URL or address than those that count', async () => {
+test('the API is told no other way, URL or address than those that count', async () => {
   const claims = [
-    ...['For', 'User', 'Uri', 'Path', 'Ssl', 'Scheme', 'Port', 'Prefix', 'Server', 'Method', 'Client-Cert', 'Whatever'],
+    ...[
+      'For',
+      'Proto',
+      'Host',
+      'User',
+      'Uri',
+      'Path',
+      'Ssl',
+      'Scheme',
+      'Port',
+      'Prefix',
+      'Server',
+      'Method',
+      'Client-Cert',
+      'Whatever',
+    ],
   ].map((name) => `X-Forwarded-${name}`)
   const names = [
     ...[...claims, 'X-Forwarded', 'Forwarded', 'X-Real-IP', 'X-Client-IP', 'True-Client-IP', 'X-Cluster-Client-IP'],
@@ -135,7 +141,7 @@ test('cannot tell the API another way, URL or address than those that count', as
   })
 })
 
-test('what an API needs is let through by name, also to count by', async () => {
+test('FORWARD_HEADERS lets through what an API needs, also to count by', async () => {
   const own = await startOwnThreatenedGateway({
     FORWARD_HEADERS: 'X-Remote-User, cf-pseudo-ipv4',
     POLICIES: [{ name: 'users', limits: '1/1h', by: 'header:X-Remote-User' }],
@@ -165,133 +171,117 @@ test.each([
   ['a dot in a Basic credential', { Authorization: 'Basic YTpi.' }],
   ['a tab in a token', { Authorization: 'Key a\tb' }],
   ['bytes beyond ASCII in a token', { Authorization: 'Bearer \xff' }],
-])('is not one more caller by %s, but the one of the address', async (_, headers) => {
+])('a caller with %s is counted by its address', async (_, headers) => {
   expect((await send(gateway.url, { headers: IP })).status).toBe(200)
   expect((await send(gateway.url, { headers: { ...IP, ...headers } })).status).toBe(429)
   expect((await send(strict.url, { headers: { ...IP, ...headers } })).status).toBe(401)
 })
 
-test('is refused with a folded Authorization', async () => {
+test('a folded Authorization is refused', async () => {
   const bytes = 'GET / HTTP/1.1\r\nHost: gateway.example\r\nAuthorization: Bearer\r\n X\r\n\r\n'
   expect(statusesOf(await exchange(gateway.url, bytes))).toEqual([400])
 })
 
-test('is not one more caller by a parameter that is there twice', async () => {
-  expect((await send(gateway.url, { path: '/query-deny?key=a&k%65y=b' })).status).toBe(401)
-  const form = { method: 'POST', path: '/form-deny', headers: { 'Content-Type': 'application/x-www-form-urlencoded' } }
-  expect((await send(gateway.url, { ...form, body: 'key=a&key=b' })).status).toBe(401)
-})
+const inField =
+  (name: string) =>
+  (value: string | readonly string[]): Sent => ({ headers: { [name]: value } })
+const withType = (type: string, body: string): Sent => ({ headers: { 'Content-Type': type }, body })
+const FORM = 'application/x-www-form-urlencoded'
 
-test('is not one more caller by a key that is there twice, or by another spelling of the same credential', async () => {
-  const statuses = async (path: string, ...all: readonly Record<string, string | string[]>[]) => {
-    const found: number[] = []
-    for (const headers of all) found.push((await send(gateway.url, { path, headers: { ...IP, ...headers } })).status)
-    return found
-  }
-  const twice = [{ 'X-API-Key': ['K', 'junk1'] }, { 'X-API-Key': ['K', 'junk2'] }]
-  const one = (index: number) => ({ Authorization: `Bearer ${index}` })
-  expect(await statuses('/key', { ...one(1), ...twice[0] }, { ...one(2), ...twice[1] })).toEqual([401, 401])
-  expect(await statuses('/skipped', { ...one(3), ...twice[0] }, { ...one(4), ...twice[1] })).toEqual([200, 429])
-  expect(await statuses('/query?api_key=K&api.key=1', one(5))).toEqual([200])
-  expect(await statuses('/query?api_key=K&[api_key]=2', one(6))).toEqual([429])
-  const spellings = ['Basic YTpiYw==', 'Basic YTpiYw', 'basic YTpiYx==', 'Junk YTpiYw===', 'YTpiYw']
-  const asked = await statuses('/', ...spellings.map((Authorization) => ({ Authorization })))
-  expect(asked).toEqual([200, 429, 429, 429, 429])
-})
-
-test('is not one more caller by what Rails cuts off a token, or takes off it', async () => {
-  const statuses: number[] = []
-  const fields = [
-    'Bearer tail',
-    'Token token="tail"',
-    'Bearer "tail"',
-    ...['Bearer tail;1', 'Bearer tail;2', 'BearerTail'],
-  ]
-  for (const Authorization of fields)
-    statuses.push((await send(gateway.url, { headers: { ...IP, Authorization } })).status)
-  // The first that is spoilt is counted by address.
-  expect(statuses).toEqual([200, 429, 429, 200, 429, 429])
-})
-
-test('is not one more caller by another spelling of a cookie, or a second one', async () => {
-  const statuses: number[] = []
-  const cookies = [
-    'sid=X',
-    'a=1; sid="X"',
-    'sid=%58',
-    'sid=X; sid=1',
-    'SID=2; sid=X',
-    'sid=X; a=1 sid=3',
-    ['sid=X', 'sid=4'],
-  ]
-  for (const [index, Cookie] of cookies.entries()) {
-    // One who is counted by nothing else.
-    const headers = { ...IP, Authorization: `Bearer cookie-${index}`, Cookie }
-    statuses.push((await send(gateway.url, { path: '/cookie', headers })).status)
-  }
-  // The first that is spoilt is counted by address.
-  expect(statuses).toEqual([200, 429, 429, 200, 429, 429, 429])
-})
-
-test('is not out of a policy by a name that PHP takes for that of the cookie', async () => {
-  const statuses: number[] = []
-  for (const Cookie of ['my sid=X', 'my.sid=X', 'my[sid=X', 'a=1; my sid=Y']) {
-    const headers = { ...IP, Authorization: `Bearer php-${statuses.length}`, Cookie }
-    statuses.push((await send(gateway.url, { path: '/php', headers })).status)
-  }
-  expect(statuses).toEqual([200, 429, 429, 429])
-})
-
-test('is not one more caller by another spelling of a JSON body, which reaches the API as it was', async () => {
-  const statuses: number[] = []
-  const bodies = [
-    ...['{"user":{"id":"X"}}', '{"a":1, "user" : {"id":"\\u0058"} }'],
-    ...[
-      '{"user":{"id":"X","id":"1"}}',
-      '{"user":{"id":"X"},"User":{"id":2}}',
-      '{"user":{"id":["X"]}}',
-      '{"user":{"id":"X"}}3',
+// Each request has a token of its own, unless it says another. The first value that is spoilt is counted by address.
+test.each<readonly [by: string, path: string, readonly Sent[], readonly number[]]>([
+  ['a parameter that is there twice', '/query-deny?key=a&k%65y=b', [{}], [401]],
+  ['a field of a form that is there twice', '/form-deny', [withType(FORM, 'key=a&key=b')], [401]],
+  [
+    'a key that is there twice',
+    '/key',
+    [
+      ['K', '1'],
+      ['K', '2'],
+    ].map(inField('X-API-Key')),
+    [401, 401],
+  ],
+  [
+    'a key that is there twice, with skip',
+    '/skipped',
+    [
+      ['K', '1'],
+      ['K', '2'],
+    ].map(inField('X-API-Key')),
+    [200, 429],
+  ],
+  [
+    'a parameter that PHP takes for the same',
+    '/query',
+    [{ path: '/query?api_key=K&api.key=1' }, { path: '/query?api_key=K&[api_key]=2' }],
+    [200, 429],
+  ],
+  [
+    'another spelling of the same credential',
+    '/',
+    ['Basic YTpiYw==', 'Basic YTpiYw', 'basic YTpiYx==', 'Junk YTpiYw===', 'YTpiYw'].map(inField('Authorization')),
+    [200, 429, 429, 429, 429],
+  ],
+  [
+    'what Rails cuts off a token, or takes off it',
+    '/',
+    ['Bearer tail', 'Token token="tail"', 'Bearer "tail"', 'Bearer tail;1', 'Bearer tail;2', 'BearerTail'].map(
+      inField('Authorization'),
+    ),
+    [200, 429, 429, 200, 429, 429],
+  ],
+  [
+    'another spelling of a cookie, or a second one',
+    '/cookie',
+    [
+      ...['sid=X', 'a=1; sid="X"', 'sid=%58', 'sid=X; sid=1', 'SID=2; sid=X', 'sid=X; a=1 sid=3'],
+      ['sid=X', 'sid=4'],
+    ].map(inField('Cookie')),
+    [200, 429, 429, 200, 429, 429, 429],
+  ],
+  [
+    'a name that PHP takes for that of the cookie',
+    '/php',
+    ['my sid=X', 'my.sid=X', 'my[sid=X', 'a=1; my sid=Y'].map(inField('Cookie')),
+    [200, 429, 429, 429],
+  ],
+  [
+    'another spelling of a JSON body',
+    '/json',
+    [
+      ...['{"user":{"id":"X"}}', '{"a":1, "user" : {"id":"\\u0058"} }', '{"user":{"id":"X","id":"1"}}'],
+      ...['{"user":{"id":"X"},"User":{"id":2}}', '{"user":{"id":["X"]}}', '{"user":{"id":"X"}}3'],
+    ].map((body, index) => withType(index % 2 ? 'text/plain' : 'application/json', body)),
+    [200, 429, 200, 429, 429, 429],
+  ],
+  [
+    'the type of a form, as frameworks read more types than one',
+    '/form',
+    [
+      ...['multipart/mixed; boundary=b', 'multipart/x; boundary=b', 'application/x-url-encoded', 'text/plain'].map(
+        (type) => withType(type, 'key=X'),
+      ),
+      withType('application/json', '{"key":"X"}'),
     ],
-  ]
-  for (const [index, body] of bodies.entries()) {
-    const headers = {
-      ...IP,
-      Authorization: `Bearer json-${index}`,
-      'Content-Type': index % 2 ? 'text/plain' : 'application/json',
-    }
-    statuses.push((await send(gateway.url, { method: 'POST', path: '/json', headers, body })).status)
-  }
-  expect(statuses).toEqual([200, 429, 200, 429, 429, 429])
-  expect(gateway.upstream.take().map(({ body }) => body)).toEqual([bodies[0], bodies[2]])
-})
-
-test('does not leave a policy by the type of a form, as frameworks read more types than one', async () => {
-  const statuses: number[] = []
-  const types = ['multipart/mixed; boundary=b', 'multipart/x; boundary=b', 'application/x-url-encoded', 'text/plain']
-  for (const [index, type] of types.entries()) {
-    const headers = { ...IP, Authorization: `Bearer form-${index}`, 'Content-Type': type }
-    statuses.push((await send(gateway.url, { method: 'POST', path: '/form', headers, body: 'key=X' })).status)
-  }
-  const headers = { ...IP, Authorization: 'Bearer form', 'Content-Type': 'application/json' }
-  statuses.push((await send(gateway.url, { method: 'POST', path: '/form', headers, body: '{"key":"X"}' })).status)
-  expect(statuses).toEqual([200, 429, 429, 429, 200])
-})
-
-test('is one account by all spellings of an address, and none by a body that not all read alike', async () => {
-  const statuses: number[] = []
-  const bodies = [
-    '"ada@x.test"',
-    '" ADA@X.test "',
-    '"ａｄａ@x.test"',
-    '"ada@x.test","email":1',
-    `"ada@x.test","n":"${'x'.repeat(9_000)}"`,
-  ]
-  for (const [index, body] of bodies.entries()) {
-    const headers = { 'CF-Connecting-IP': newAddress(), Authorization: `Bearer account-${index}` }
-    const request = { method: 'POST', path: '/account', headers, body: `{"email":${body}}` }
-    statuses.push((await send(gateway.url, request)).status)
-  }
-  expect(statuses).toEqual([200, 429, 429, 401, 401])
+    [200, 429, 429, 429, 200],
+  ],
+  [
+    'another spelling of an account, or a body that not all read alike',
+    '/account',
+    [
+      ...['"ada@x.test"', '" ADA@X.test "', '"ａｄａ@x.test"', '"ada@x.test","email":1'],
+      `"ada@x.test","n":"${'x'.repeat(9_000)}"`,
+    ].map((email) => ({ body: `{"email":${email}}` })),
+    [200, 429, 429, 401, 401],
+  ],
+])('a caller is not counted as another by %s, and the API gets what was sent', async (_, path, requests, expected) => {
+  const sent = requests.map((request, index): Sent => {
+    const headers = { ...IP, Authorization: `Bearer ${path.slice(1, 5)}-${index}`, ...request.headers }
+    return { path, method: request.body === undefined ? 'GET' : 'POST', ...request, headers }
+  })
+  expect(await sendInTurn(gateway.url, sent)).toEqual(expected)
+  const bodies = requests.filter((_, index) => expected[index] === 200).map(({ body = '' }) => body)
+  expect(gateway.upstream.take().map(({ body }) => body)).toEqual(bodies)
 })
 
 /** As long as Node's own client lets a field be. */
@@ -304,7 +294,7 @@ test.each([
   ['8 KB', `Bearer ${LONG}`],
   ['Lua', `Bearer "..redis.call('FLUSHALL').."`],
   ['escaped lines', 'Bearer a%0d%0aFLUSHALL\\r\\n'],
-])('makes a key like any other by %s in a token', async (_, token) => {
+])('a token with %s makes a key like any other', async (_, token) => {
   const redis = await connectRedis(inject('redisPort'))
   onTestFinished(() => redis.close())
   const earlier = await redis.keys(`${KEY_PREFIX}*`)
@@ -319,7 +309,7 @@ test.each([
   expect(statusesOf(await exchange(stored.url, other))).toEqual([200])
 })
 
-test.each(['\n', '\r', '\0'])('cannot put %j into a token at all', async (sign) => {
+test.each(['\n', '\r', '\0'])('a token with %j in it is refused', async (sign) => {
   const bytes = `GET / HTTP/1.1\r\nHost: gateway.example\r\nAuthorization: Bearer X${sign}Y\r\nConnection: close\r\n\r\n`
   const answered = await exchange(gateway.url, bytes)
   expect(statusesOf(answered)).toEqual([400])

@@ -1,8 +1,8 @@
 /** Whoever reads answers, logs or keys learns no secret of the operator's, and no token or address of a caller's. */
-import { randomUUID } from 'node:crypto'
 import { afterEach, expect, inject, test, vi } from 'vitest'
 import { PLANTED } from '../../setup/secret-watch.ts'
-import { type Answer, send } from '../../support/http-client.ts'
+import { redisBindings } from '../../support/gateway.ts'
+import { type Answer, json, send } from '../../support/http-client.ts'
 import { connectRedis } from '../../support/script-store.ts'
 import { startOwnThreatenedGateway, type ThreatenedGateway } from '../../support/threatened-gateway.ts'
 import { startUpstream } from '../../support/upstream.ts'
@@ -11,12 +11,7 @@ const ADDRESS = '203.0.113.99'
 const TOKEN = `${PLANTED}-of-a-caller`
 const HEADERS = { Authorization: `Bearer ${TOKEN}`, 'X-Key': TOKEN, 'CF-Connecting-IP': ADDRESS }
 const PATH = `/?key=${TOKEN}`
-const REDIS = () => ({
-  UPSTASH_REDIS_REST_URL: inject('redisRestUrl'),
-  UPSTASH_REDIS_REST_TOKEN: inject('redisRestToken'),
-  KEY_PREFIX: randomUUID(),
-  STORE_TIMEOUT_MS: 30_000,
-})
+const BY_CLAIM = { POLICIES: [{ name: 'users', limits: '5/1h', by: 'claim:sub' }] }
 
 const told: string[] = []
 afterEach(() => {
@@ -40,28 +35,28 @@ async function logged(gateway: ThreatenedGateway, event: string): Promise<void> 
   told.push(gateway.log.join('\n'))
 }
 
-test('when it admits and when it limits, in Redis neither', async () => {
-  const redisBindings = REDIS()
+test('no secret is shown when requests are admitted and limited, nor kept in Redis', async () => {
+  const bindings = redisBindings()
   const policies = ['token', 'ip', 'header:x-key', 'query:key', 'route'].map((by, i) => ({
     name: `p${i}`,
     limits: '1/1h',
     by,
   }))
-  const gateway = await startOwnThreatenedGateway({ ...redisBindings, POLICIES: policies })
+  const gateway = await startOwnThreatenedGateway({ ...bindings, POLICIES: policies })
   await call(gateway, 200)
   await call(gateway, 429)
   const redis = await connectRedis(inject('redisPort'))
-  const keys = await redis.keys(`${redisBindings.KEY_PREFIX}*`)
+  const keys = await redis.keys(`${bindings.KEY_PREFIX}*`)
   expect(keys).toHaveLength(policies.length + 1)
   for (const key of keys) told.push(key, JSON.stringify(await redis.xRange(key, '-', '+')))
   await redis.close()
 })
 
 test.each(['local', 'open', 'closed'])(
-  'when Redis refuses its token, with ON_STORE_ERROR=%s',
+  'no secret is shown when Redis refuses its token, with ON_STORE_ERROR=%s',
   async (ON_STORE_ERROR) => {
     const gateway = await startOwnThreatenedGateway({
-      ...REDIS(),
+      ...redisBindings(),
       UPSTASH_REDIS_REST_TOKEN: `${PLANTED}-wrong`,
       ON_STORE_ERROR,
     })
@@ -75,7 +70,7 @@ test.each([
   ['repeats what it was sent', 400],
   ['repeats what it was sent', 500],
   ['repeats what it was sent as a result', 200],
-])('when Redis %s, with status %d', async (_, status) => {
+])('no secret is shown when Redis %s, with status %d', async (_, status) => {
   const front = await startUpstream((request, response) => {
     let body = ''
     request.setEncoding('utf8').on('data', (chunk) => {
@@ -87,17 +82,21 @@ test.each([
       response.end(JSON.stringify(status === 200 ? { result: echo } : { error: `ERR ${echo}` }))
     })
   })
-  const gateway = await startOwnThreatenedGateway({ ...REDIS(), UPSTASH_REDIS_REST_URL: front.url })
+  const gateway = await startOwnThreatenedGateway({
+    ...redisBindings(),
+    UPSTASH_REDIS_REST_URL: front.url,
+    ON_STORE_ERROR: 'local',
+  })
   await call(gateway, 200)
   await call(gateway, 200, '/_sluice/health')
   await front.stop()
 })
 
-test('when nobody is at the other end', async () => {
+test('no secret is shown when nobody is at the other end', async () => {
   const nowhere = 'http://127.0.0.1:1'
   await call(await startOwnThreatenedGateway({ UPSTREAM_URL: nowhere }), 502)
   const gateway = await startOwnThreatenedGateway({
-    ...REDIS(),
+    ...redisBindings(),
     UPSTASH_REDIS_REST_URL: nowhere,
     ON_STORE_ERROR: 'closed',
   })
@@ -105,20 +104,43 @@ test('when nobody is at the other end', async () => {
 })
 
 test.each([
-  { UPSTREAM_URL: `https://${PLANTED}:x@api.example.com` },
-  { UPSTREAM_URL: `https://api.example.com?key=${PLANTED}` },
-  { UPSTASH_REDIS_REST_URL: `rediss://default:${PLANTED}@x.upstash.io:6379` },
-  { UPSTASH_REDIS_REST_URL: `https://x.upstash.io?_token=${PLANTED}`, UPSTASH_REDIS_REST_TOKEN: 'x' },
-  { UPSTASH_REDIS_REST_URL: 'https://x.upstash.io', UPSTASH_REDIS_REST_TOKEN: `${PLANTED} with a space` },
-  { UPSTASH_REDIS_REST_TOKEN: `${PLANTED}-alone` },
-  { IDENTITY_SECRET: PLANTED },
-])('when it is misconfigured (%#)', async (bindings) => {
-  const gateway = await startOwnThreatenedGateway(bindings)
-  await call(gateway, 500)
-  await logged(gateway, 'misconfigured')
-})
+  ['UPSTREAM_URL', { UPSTREAM_URL: `https://${PLANTED}:x@api.example.com` }],
+  ['UPSTREAM_URL', { UPSTREAM_URL: `https://api.example.com?key=${PLANTED}` }],
+  ['UPSTASH_REDIS_REST_URL', { UPSTASH_REDIS_REST_URL: `rediss://default:${PLANTED}@x.upstash.io:6379` }],
+  [
+    'UPSTASH_REDIS_REST_URL',
+    { UPSTASH_REDIS_REST_URL: `https://x.upstash.io?_token=${PLANTED}`, UPSTASH_REDIS_REST_TOKEN: 'x' },
+  ],
+  [
+    'UPSTASH_REDIS_REST_TOKEN',
+    { UPSTASH_REDIS_REST_URL: 'https://x.upstash.io', UPSTASH_REDIS_REST_TOKEN: `${PLANTED} with a space` },
+  ],
+  ['UPSTASH_REDIS_REST_URL', { UPSTASH_REDIS_REST_TOKEN: `${PLANTED}-alone` }],
+  ['IDENTITY_SECRET', { IDENTITY_SECRET: PLANTED }],
+  ['POLICIES', { POLICIES: `[{"name":"${PLANTED}"}]` }],
+  ['ADMIN_TOKEN', { ADMIN_TOKEN: PLANTED }],
+  ['ADMIN_HOST', { ADMIN_TOKEN: `${PLANTED}-of-operators-0123456789abcdef`, ADMIN_HOST: 'https://admin.example.com' }],
+  ['JWT_SECRET', { ...BY_CLAIM, JWT_SECRET: `${PLANTED}-that-signs-tokens`, JWKS_URL: 'https://id.example.com/keys' }],
+  ['POLICIES', BY_CLAIM],
+])(
+  'no secret is shown when a variable is wrong, which is named, and nobody is served: %s (%#)',
+  async (name, bindings) => {
+    const gateway = await startOwnThreatenedGateway(bindings)
+    for (const path of [PATH, '/_sluice/health']) {
+      const answer = await call(gateway, 500, path)
+      expect(answer.headers).toMatchObject({ 'content-type': 'application/problem+json', 'cache-control': 'no-store' })
+      expect(json(answer)).toEqual({
+        ...{ type: 'about:blank', title: 'Misconfigured', status: 500 },
+        detail: `${name} is not as expected; the log says more.`,
+      })
+    }
+    expect(gateway.upstream.take()).toEqual([])
+    await logged(gateway, `"message":"${name}`)
+    expect(gateway.log).toHaveLength(1)
+  },
+)
 
-test('when a caller is refused for want of an identity or of a cost', async () => {
+test('no secret is shown when a caller is refused for want of an identity or of a cost', async () => {
   const policies = [
     { name: 'unknown', limits: '5/1h', by: 'header:x-other', match: '/unknown', missing: 'deny:403' },
     { name: 'dear', limits: '5/1h', cost: 'header:x-key', max_cost: 5, match: '/dear' },

@@ -1,11 +1,35 @@
 /** Nothing that a client or an API sends can become a field or a line of its own, or a page. */
-
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
-import { expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { loadConfig } from '../../../src/config/load-config.ts'
 import { exchange, statusesOf } from '../../support/raw-http.ts'
-import { startOwnThreatenedGateway } from '../../support/threatened-gateway.ts'
+import { startThreatenedGateway, type ThreatenedGateway } from '../../support/threatened-gateway.ts'
+
+let gateway: ThreatenedGateway
+/** In front of an API that answers with bytes as they are. */
+let broken: ThreatenedGateway
+let bytes = ''
+const api = createServer((socket) => {
+  socket.on('error', () => {})
+  socket.once('data', () => socket.end(Buffer.from(bytes, 'latin1')))
+})
+
+beforeAll(async () => {
+  await once(api.listen(0, '127.0.0.1'), 'listening')
+  broken = await startThreatenedGateway({ UPSTREAM_URL: `http://127.0.0.1:${(api.address() as AddressInfo).port}` })
+  gateway = await startThreatenedGateway({
+    POLICIES: [
+      { name: 'limited', limits: '1/1h', by: 'header:x-key', match: '/limited/*', missing: 'ip' },
+      { name: 'denied', limits: '1/1h', by: 'query:key', match: '/denied/*', missing: 'deny' },
+      { name: 'dear', limits: '5/1h', cost: 'header:x-cost', max_cost: 5, match: '/dear/*' },
+    ],
+  })
+})
+afterAll(async () => {
+  await Promise.all([gateway.stop(), broken.stop()])
+  api.close()
+})
 
 /** What the client sends into every place that takes it. */
 const HOSTILE = [
@@ -17,13 +41,6 @@ const HOSTILE = [
 ]
 
 test.each(HOSTILE)('no refusal repeats what the client sent: %j', async (hostile) => {
-  const gateway = await startOwnThreatenedGateway({
-    POLICIES: [
-      { name: 'limited', limits: '1/1h', by: 'header:x-key', match: '/limited/*', missing: 'ip' },
-      { name: 'denied', limits: '1/1h', by: 'query:key', match: '/denied/*', missing: 'deny' },
-      { name: 'dear', limits: '5/1h', cost: 'header:x-cost', max_cost: 5, match: '/dear/*' },
-    ],
-  })
   const call = (path: string) => {
     const sent = encodeURI(hostile).replaceAll('%25', '%')
     return exchange(
@@ -42,7 +59,7 @@ test.each(HOSTILE)('no refusal repeats what the client sent: %j', async (hostile
 })
 
 test('Via and X-Forwarded-Host are one field each to the API, whatever the client put there', async () => {
-  const gateway = await startOwnThreatenedGateway()
+  gateway.upstream.take()
   const fields = 'Via: 1.1 a\r\nVia: 1.1 "b\\\r\nX-Forwarded-Host: evil.example\r\nX-Forwarded-Host: worse.example\r\n'
   await exchange(gateway.url, `GET / HTTP/1.1\r\nHost: g.example\r\n${fields}Connection: close\r\n\r\n`)
   const [recorded] = gateway.upstream.take()
@@ -80,16 +97,8 @@ test.each([199, 600, 999, 1000, 99])(
   },
 )
 
-/** What a client gets where the API answers with these bytes. */
-async function answerTo(bytes: string): Promise<string> {
-  const broken = createServer((socket) => {
-    socket.on('error', () => {})
-    socket.once('data', () => socket.end(Buffer.from(bytes, 'latin1')))
-  }).listen(0, '127.0.0.1')
-  onTestFinished(() => void broken.close())
-  await once(broken, 'listening')
-  const gateway = await startOwnThreatenedGateway({
-    UPSTREAM_URL: `http://127.0.0.1:${(broken.address() as AddressInfo).port}`,
-  })
-  return exchange(gateway.url, 'GET / HTTP/1.1\r\nHost: g.example\r\nConnection: close\r\n\r\n')
+/** What a client gets where the API answers so. */
+async function answerTo(answer: string): Promise<string> {
+  bytes = answer
+  return exchange(broken.url, 'GET / HTTP/1.1\r\nHost: g.example\r\nConnection: close\r\n\r\n')
 }

@@ -72,7 +72,7 @@ test.each([
   '\\\\evil.example:1/x',
   'evil.example:1',
   'ftp:/x',
-])('a target that is none leads nowhere: %s', async (target) => {
+])('an invalid target leads nowhere: %s', async (target) => {
   const bytes = inPlace(`GET ${target} HTTP/1.1\r\nHost: gateway.example\r\n\r\n`)
   const [status] = statusesOf(await exchange(gateway.url, bytes + LAST))
   // A word is taken for the path "/".
@@ -93,7 +93,7 @@ const INVALID_HOSTS = [
   ...['a b', '[::1', 'gateway.example:port', '%', '<x>', 'gateway.example, evil.example'],
   ...['user@evil.example:1', 'evil.example:1/x?', 'evil.example:1#', 'h/login?', 'u:p@h', '*', '*.example', 'h\\x'],
 ]
-test.each(INVALID_HOSTS)('a Host that is none is a 400: %j', async (host) => {
+test.each(INVALID_HOSTS)('an invalid Host is a 400: %j', async (host) => {
   const answer = await exchange(gateway.url, `GET /x HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)
   expect(statusesOf(answer)).toEqual([400])
   expect(answer).toContain('Content-Type: application/problem+json')
@@ -129,7 +129,7 @@ test('whatever Host says, it changes neither the path nor the host that the upst
 })
 
 test.each(['http://h', 'https://h:1', 'http://*', 'http://u@h'])(
-  'an absolute target does not excuse a Host that is none: %s',
+  'an absolute target does not excuse an invalid Host: %s',
   async (origin) => {
     for (const host of INVALID_HOSTS) {
       const answer = await exchange(
@@ -146,16 +146,6 @@ test('CONNECT makes no tunnel', async () => {
   const answer = await exchange(gateway.url, inPlace(`CONNECT ${EVIL} HTTP/1.1\r\nHost: ${EVIL}\r\n\r\n`))
   expect(statusesOf(answer).every((status) => status >= 400)).toBe(true)
   expect([gateway.upstream.take(), visits]).toEqual([[], 0])
-})
-
-test.each([301, 302, 303, 307, 308])("a redirect by %d is the client's to follow", async (status) => {
-  const upstream = await startUpstream((_, response) =>
-    response.writeHead(status, { Location: `http://${evil}/` }).end(),
-  )
-  onTestFinished(() => upstream.stop())
-  const own = await startOwnThreatenedGateway({ UPSTREAM_URL: upstream.url })
-  const answer = await send(own.url, { method: 'POST', body: 'x' })
-  expect([answer.status, answer.headers.location, visits]).toEqual([status, `http://${evil}/`, 0])
 })
 
 test('a base path is not left', async () => {
@@ -214,13 +204,13 @@ test.each<[string, (via: string) => string | readonly string[]]>([
   expect(answer.headers.ratelimit).toBe('"default-1h";r=9;t=3600')
 })
 
-test('a request that comes back for the sake of an exempt path is a 508, too', async () => {
+test('a request that comes back is a 508 on an exempt path, too', async () => {
   const loop = await startLoop((via) => via, { EXEMPT: '*' })
   expect((await send(loop.url)).status).toBe(508)
   expect(loop.requests()).toBe(1)
 })
 
-test('two Sluices one behind the other take each other for others', async () => {
+test('two gateways, one behind the other, are no loop', async () => {
   const front = await startDirectGateway({
     bundle: inject('bundle'),
     bindings: { UPSTREAM_URL: String(gateway.url.origin) },
@@ -229,9 +219,4 @@ test('two Sluices one behind the other take each other for others', async () => 
   expect((await send(front.url)).status).toBe(200)
   const [recorded] = gateway.upstream.take()
   expect(recorded?.headers.via).toMatch(/^1\.1 sluice-([\w-]{8}), 1\.1 sluice-(?!\1)[\w-]{8}$/)
-})
-
-test('nobody gets rid of the sign by naming Via in Connection', async () => {
-  await send(gateway.url, { headers: { Connection: 'Via, close' } })
-  expect(gateway.upstream.take()[0]?.headers.via).toMatch(/^1\.1 sluice-[\w-]{8}$/)
 })

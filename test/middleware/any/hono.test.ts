@@ -39,6 +39,11 @@ function appWith(options: Options): App {
 }
 
 const X = { headers: { Authorization: 'Bearer X' } }
+/** Two requests of one caller. */
+const TWICE = [
+  ['/', X],
+  ['/', X],
+] as const
 const Y = { headers: { Authorization: 'Bearer Y' } }
 
 async function statuses(app: App, requests: readonly (readonly [string, RequestInit?])[]): Promise<number[]> {
@@ -125,14 +130,8 @@ describe('cost', () => {
 
   test('is what the function says', async () => {
     const limited = app()
-    expect(
-      await statuses(limited, [
-        ['/?n=7', X],
-        ['/?n=4', X],
-        ['/?n=3', X],
-        ['/?n=1', X],
-      ]),
-    ).toEqual([200, 429, 200, 429])
+    const requests = [7, 4, 3, 1].map((n) => [`/?n=${n}`, X] as const)
+    expect(await statuses(limited, requests)).toEqual([200, 429, 200, 429])
   })
 
   test.each(['0', '-1', '1.5', '11', 'x', 'Infinity'])('of %s is an error that is thrown, and no pass', async (n) => {
@@ -205,13 +204,7 @@ describe('identify', () => {
 
 test('skip lets a request pass unlimited, and says so', async () => {
   const app = appWith({ limits: '1/1m', skip: async (c) => c.req.path === '/free' })
-  expect(
-    await statuses(app, [
-      ['/', X],
-      ['/', X],
-      ['/free', X],
-    ]),
-  ).toEqual([200, 429, 200])
+  expect(await statuses(app, [...TWICE, ['/free', X]])).toEqual([200, 429, 200])
   const response = await app.request('/free', X)
   expect(response.headers.has('RateLimit')).toBe(false)
   expect(await response.json()).toEqual({ kind: 'admitted', tiers: [] })
@@ -242,10 +235,7 @@ test('the decision can be read by what stands around the middleware', async () =
   })
   app.use(sluice(steered({ limits: '1/1m' })))
   app.get('/', (c) => c.text('ok'))
-  await statuses(app, [
-    ['/', X],
-    ['/', X],
-  ])
+  await statuses(app, TWICE)
   expect(seen).toEqual(['admitted', 'limited'])
 })
 
@@ -410,12 +400,7 @@ describe('onStoreError', () => {
     ['closed', [503, 503], 'closed'],
   ] as const)('= "%s" answers %j', async (onStoreError, expected, degraded) => {
     const app = appWith({ limits: '1/1m', onStoreError, store: broken })
-    expect(
-      await statuses(app, [
-        ['/', X],
-        ['/', X],
-      ]),
-    ).toEqual(expected)
+    expect(await statuses(app, TWICE)).toEqual(expected)
     expect((await app.request('/', X)).headers.get('Sluice-Degraded')).toBe(degraded)
     expect(lines).toContainEqual(expect.objectContaining({ event: 'store_error' }))
   })

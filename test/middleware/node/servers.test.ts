@@ -7,7 +7,7 @@ import express from 'express'
 import fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import { afterEach, describe, expect, test } from 'vitest'
 import { type NodeMiddleware, type RateLimited, type SluiceOptions, sluice } from '../../../src/node.ts'
-import { type Answer, begin, json, type Sent, send } from '../../support/http-client.ts'
+import { type Answer, begin, json, send, sendInTurn } from '../../support/http-client.ts'
 
 /** What an app of the tests answers, by method and path; a router's own paths, so none with a parameter. */
 type Routes = Readonly<Record<string, (req: IncomingMessage, res: ServerResponse) => unknown>>
@@ -106,12 +106,6 @@ const OK: Routes = {
 const X = { headers: { Authorization: 'Bearer X' } }
 const Y = { headers: { Authorization: 'Bearer Y' } }
 
-async function statuses(server: URL, requests: readonly Sent[]): Promise<number[]> {
-  const seen: number[] = []
-  for (const request of requests) seen.push((await send(server, request)).status)
-  return seen
-}
-
 const text = ({ body }: Answer) => body.toString()
 
 describe.each(FRAMEWORKS)('sluice() in $name', (framework) => {
@@ -133,22 +127,22 @@ describe.each(FRAMEWORKS)('sluice() in $name', (framework) => {
     ])
     expect(refused.headers.ratelimit).toMatch(/^"default-1h";r=0;t=3\d{3}$/)
     expect(json(refused)).toMatchObject({ status: 429, 'violated-policies': ['default-1h'] })
-    expect(await statuses(server, [Y])).toEqual([200])
+    expect(await sendInTurn(server, [Y])).toEqual([200])
   })
 
   test('counts by the address of the connection, or by that which a trusted proxy has added', async () => {
     const claims = ['192.0.2.1', '192.0.2.2, 192.0.2.1', '192.0.2.3'].map((field) => ({
       headers: { 'X-Forwarded-For': field, 'CF-Connecting-IP': field },
     }))
-    expect(await statuses(await serving(framework, { limits: '1/1h', by: 'ip' }), claims)).toEqual([200, 429, 429])
+    expect(await sendInTurn(await serving(framework, { limits: '1/1h', by: 'ip' }), claims)).toEqual([200, 429, 429])
     const behind = await serving(framework, { limits: '1/1h', by: 'ip', trustProxy: 1 })
-    expect(await statuses(behind, claims)).toEqual([200, 429, 200])
+    expect(await sendInTurn(behind, claims)).toEqual([200, 429, 200])
   })
 
   test('counts two credentials in one request as none', async () => {
     const server = await serving(framework, { limits: '1/1h' })
     const both = { headers: { Authorization: ['Bearer X', 'Bearer Y'] } }
-    expect(await statuses(server, [X, { headers: {} }, both])).toEqual([200, 200, 429])
+    expect(await sendInTurn(server, [X, { headers: {} }, both])).toEqual([200, 200, 429])
   })
 
   test('asks functions for cost, identity and whom to skip', async () => {
@@ -167,7 +161,7 @@ describe.each(FRAMEWORKS)('sluice() in $name', (framework) => {
       { headers: {} },
       key({}),
     ]
-    expect(await statuses(server, requests)).toEqual([200, 429, 200, 403, 200])
+    expect(await sendInTurn(server, requests)).toEqual([200, 429, 200, 403, 200])
     const wrong = await send(server, key({ 'X-Cost': '6' }))
     expect([wrong.status, text(wrong)]).toEqual([
       500,
@@ -262,7 +256,7 @@ describe.each(FRAMEWORKS)('sluice() in $name', (framework) => {
     expect([await left('/right'), await left('/wrong'), await left('/right')]).toEqual(['2', '1', '1'])
     await expect(send(server, { path: '/late', ...X })).rejects.toThrow()
     answer()
-    expect(await statuses(server, [{ path: '/right', ...X }])).toEqual([429])
+    expect(await sendInTurn(server, [{ path: '/right', ...X }])).toEqual([429])
   })
 
   test('counts by a field of a form, which the app reads after it', async () => {
@@ -283,11 +277,13 @@ describe.each(FRAMEWORKS)('sluice() in $name', (framework) => {
       const user = `ada${Object.keys(more).length}`
       expect(json(await send(server, form(`user=${user}&n=${filler}`, more)))).toEqual({ user, n: filler })
     }
-    expect(await statuses(server, [form('user=ada0'), form('user=eve'), form('user=eve&n=1')])).toEqual([429, 200, 429])
+    expect(await sendInTurn(server, [form('user=ada0'), form('user=eve'), form('user=eve&n=1')])).toEqual([
+      429, 200, 429,
+    ])
     // Beyond 8 KiB it is not read, and its caller is counted by address.
     const long = await send(server, form(`user=ada&n=${'x'.repeat(20_000)}`))
     expect((json(long) as { n: string }).n).toHaveLength(20_000)
-    expect(await statuses(server, [form(`user=bob&n=${'x'.repeat(20_000)}`)])).toEqual([429])
+    expect(await sendInTurn(server, [form(`user=bob&n=${'x'.repeat(20_000)}`)])).toEqual([429])
   })
 
   test('charges whatever spelling its router takes for a route', async () => {
@@ -327,7 +323,7 @@ describe('sluice() in Express', () => {
       app.use('/api', router)
     })
     const paths = ['/api/a', '/api/b', '/API/a', '/api/a/'].map((path) => ({ path }))
-    expect(await statuses(server, paths)).toEqual([200, 200, 429, 429])
+    expect(await sendInTurn(server, paths)).toEqual([200, 200, 429, 429])
   })
 
   test('matches the path that is routed if another middleware has changed it', async () => {
@@ -339,7 +335,7 @@ describe('sluice() in Express', () => {
       })
       app.get('/new', limit, (_, res) => res.send('ok'))
     })
-    expect(await statuses(server, [{ path: '/old' }, { path: '/new' }])).toEqual([200, 429])
+    expect(await sendInTurn(server, [{ path: '/old' }, { path: '/new' }])).toEqual([200, 429])
   })
 
   test.each([
@@ -351,7 +347,7 @@ describe('sluice() in Express', () => {
       app.post('/', (_, res) => res.send('ok'))
     })
     const sent = (body: string) => ({ method: 'POST', body, headers: { 'Content-Type': type } })
-    expect(await statuses(server, [sent(ada), sent(ada), sent(list), sent('{}')])).toEqual([200, 429, 401, 401])
+    expect(await sendInTurn(server, [sent(ada), sent(ada), sent(list), sent('{}')])).toEqual([200, 429, 401, 401])
   })
 
   test('says who spoilt what: a body that was read without a trace is no identity', async () => {
@@ -363,7 +359,7 @@ describe('sluice() in Express', () => {
       app.post('/', (_, res) => res.send('ok'))
     })
     const form = { method: 'POST', body: 'user=a', headers: { 'Content-Type': 'application/x-www-form-urlencoded' } }
-    expect(await statuses(server, [form, form])).toEqual([200, 429])
+    expect(await sendInTurn(server, [form, form])).toEqual([200, 429])
   })
 
   test('stands twice on the way of a form', async () => {
@@ -376,6 +372,6 @@ describe('sluice() in Express', () => {
     const first = await send(server, form)
     expect(json(first)).toEqual({ user: 'a' })
     expect(first.headers.ratelimit).toBe('"one-1h";r=0;t=3600, "two-1h";r=1;t=3600')
-    expect(await statuses(server, [form])).toEqual([429])
+    expect(await sendInTurn(server, [form])).toEqual([429])
   })
 })
