@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream'
 import fc from 'fast-check'
-import { expect } from 'vitest'
+import { afterAll, beforeAll, expect, vi } from 'vitest'
 import { Terminal } from '../../src/command/terminal.ts'
 import { fuzz } from './fuzz.ts'
 
@@ -16,6 +16,12 @@ const written = fc
     { maxLength: 12 },
   )
   .map((parts) => parts.join(''))
+
+// Whoever runs the tests may want no colours.
+beforeAll(() => {
+  for (const name of ['NO_COLOR', 'FORCE_COLOR', 'NODE_DISABLE_COLORS']) vi.stubEnv(name, undefined)
+})
+afterAll(() => vi.unstubAllEnvs())
 
 const ESCAPE = '\x1b'
 const STYLE = new RegExp(`${ESCAPE}\\[\\d+m`, 'g')
