@@ -67,7 +67,11 @@ export function storeFault(options: StoreFault): Scenario {
       try {
         return await run(site, length, options)
       } finally {
-        await options.restore?.(site)
+        if (options.restore) {
+          await options.restore(site)
+          // The next scenario begins with a store that has been reached again.
+          await settled(site)
+        }
       }
     },
   }
