@@ -72,10 +72,11 @@ export class ObjectRecord {
     const used = tiers.map(() => 0)
     for (let i = place - 1; i >= 0; i--) {
       const before = own[i] as Asked
-      if (before.ms <= ms - longestMs) break
+      // Dated by the end of its millisecond, it leaves its window one after this.
+      if (before.ms < ms - longestMs) break
       if (!before.isKept) continue
       tiers.forEach(({ windowMs }, tier) => {
-        if (before.ms > ms - windowMs) used[tier] = (used[tier] ?? 0) + before.cost
+        if (before.ms >= ms - windowMs) used[tier] = (used[tier] ?? 0) + before.cost
       })
     }
     return tiers.every(({ limit }, tier) => (used[tier] ?? 0) + cost <= limit)
