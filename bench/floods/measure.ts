@@ -23,6 +23,7 @@ import { seededRandom } from '../../tools/seeded-random.ts'
 import { type RedisClient, readCounts, resetCounts } from '../command-counts.ts'
 import { metroNamed } from '../scale/map.ts'
 import { ObjectSite } from '../scale/object-site.ts'
+import { NOT_SIMULATED } from '../scale/redis-site.ts'
 import { inVirtualTime, VirtualTime } from '../scale/virtual-time.ts'
 import { FLOOD_CASES, type FloodCase } from './cases.ts'
 
@@ -78,7 +79,7 @@ async function overRedis(flood: FloodCase, pace: Pace, redis: RedisClient): Prom
   const sha1 = await redis.scriptLoad(script)
   let calls = 0
   const store: Store = {
-    ...NOT_FLOODED,
+    ...NOT_SIMULATED,
     kind: 'redis',
     async decide(request) {
       calls++
@@ -180,15 +181,4 @@ async function run(
   if (refused < seconds * perSecond) throw new Error(`${flood.name}: not all of the flood was refused`)
   const each = (name: keyof Counted) => (after[name] - before[name]) / refused
   return { refused, calls: each('calls'), commands: each('commands'), rowsWritten: each('rowsWritten') }
-}
-
-const unasked = () => Promise.reject(new Error('no part of a flood'))
-
-const NOT_FLOODED = {
-  release: unasked,
-  revoke: unasked,
-  renew: unasked,
-  settle: unasked,
-  forget: unasked,
-  ping: unasked,
 }

@@ -80,7 +80,7 @@ export class RedisSite {
 const unasked = () => Promise.reject(new Error('not simulated'))
 
 /** Nothing of what is simulated holds slots, settles or resets. */
-const NOT_SIMULATED = {
+export const NOT_SIMULATED = {
   release: unasked,
   revoke: unasked,
   renew: unasked,
