@@ -1,5 +1,5 @@
 /** How figures are written. */
-import { formatWindow } from '../src/limit/tiers.ts'
+import { formatWindow } from '../src/model/limits.ts'
 import type { PolicyInForce, TierInForce } from './answers.ts'
 
 const NUMBER = new Intl.NumberFormat('en')

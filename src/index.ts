@@ -2,8 +2,7 @@
  * The library: limits inside your own program.
  * @module sluice
  */
-export type { OnStoreError } from './decide/decider.ts'
-export type { Log } from './decide/log.ts'
+
 export type { Identities, Identity } from './library/charges.ts'
 export type { Decision, PartialDecision, TierState } from './library/decision.ts'
 export type { Slot } from './library/held-slot.ts'
@@ -34,5 +33,7 @@ export {
   type RedisStoreOptions,
   redisStore,
 } from './library/stores.ts'
+export type { OnStoreError } from './model/policy.ts'
+export { StoreError } from './model/store.ts'
+export type { Log } from './runtime/log.ts'
 export { UPSTASH_OPTIONS } from './store/redis/clients/upstash.ts'
-export { StoreError } from './store/store.ts'

@@ -6,17 +6,17 @@ import type { ExecutionContext } from 'hono'
 import type { AdminOptions } from './admin/admin.ts'
 import { ConfigError } from './config/config-error.ts'
 import { type Config, type Environment, isFetcher, loadConfig, OBJECTS, type StoreKind } from './config/load-config.ts'
-import { consoleLog, type Log, throttle } from './decide/log.ts'
-import type { ShadowStoreCounts } from './decide/shadowed-store.ts'
+import type { ShadowStoreCounts } from './engine/shadowed-store.ts'
 import { type AppOptions, createApp } from './gateway/app.ts'
 import type { OpenStatistics } from './gateway/statistics.ts'
 import { problemResponse } from './http/problem.ts'
+import type { Store } from './model/store.ts'
 import { isRefusedForLong } from './request/policy/refused-for-long.ts'
 import type { GatewayRulesOptions } from './rules/gateway-rules.ts'
+import { consoleLog, type Log, throttle } from './runtime/log.ts'
 import type { AnalyticsDataset } from './statistics/analytics.ts'
 import type { ObjectNamespace } from './store/durable-object/objects-of.ts'
 import { MemoryStore } from './store/memory/memory-store.ts'
-import type { Store } from './store/store.ts'
 
 interface Told {
   /** Milliseconds since the Unix epoch. */
@@ -137,7 +137,7 @@ async function operatorsOf(options: Omit<AdminOptions, 'admin'>): Promise<AppOpt
 
 async function healthOf({ isShedding }: Config, now: () => number): Promise<AppOptions['health']> {
   if (!isShedding) return undefined
-  const { UpstreamHealth } = await import('./limiter/shedding/upstream-health.ts')
+  const { UpstreamHealth } = await import('./engine/shedding/upstream-health.ts')
   return new UpstreamHealth(now)
 }
 
@@ -148,7 +148,7 @@ async function returnsFor({ policies, rules }: Config): Promise<Partial<typeof i
 
 async function leasesFor({ leases: size }: Config, now: () => number): Promise<AppOptions['createLeases']> {
   if (size === undefined) return undefined
-  const { leasesOf } = await import('./decide/leases.ts')
+  const { leasesOf } = await import('./engine/leases.ts')
   return leasesOf(size, now)
 }
 
@@ -170,7 +170,7 @@ async function openStores(config: Config, env: Environment, { now, log }: Told):
   const own = await openStore(kind, config, env, now)
   if (!storeShadow) return { own, readShadow: undefined }
   const shadow = await openStore(storeShadow, config, env, now)
-  const { ShadowedStore } = await import('./decide/shadowed-store.ts')
+  const { ShadowedStore } = await import('./engine/shadowed-store.ts')
   const shadowed = new ShadowedStore({ store: own, shadow, now, timeoutMs, log })
   return { own: shadowed, readShadow: () => shadowed.counts }
 }

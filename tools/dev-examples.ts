@@ -1,7 +1,6 @@
 import { SignJWT } from 'jose'
 import type { Config } from '../src/config/load-config.ts'
-import type { Source } from '../src/request/identity/source.ts'
-import type { Policy } from '../src/request/policy/policy.ts'
+import type { RequestPolicy, Source } from '../src/model/policy.ts'
 import { type Match, PolicyFinder, priorityOf } from '../src/request/policy/policy-finder.ts'
 import { createPathReader } from '../src/request/policy/request-path.ts'
 
@@ -82,7 +81,7 @@ function candidatesOf(policies: Config['policies'], exempt: Config['exempt']): C
 }
 
 /** How many requests in a row one caller has. */
-function admittedBy(policy: Policy, priority: keyof Policy['reserved']): number {
+function admittedBy(policy: RequestPolicy, priority: keyof RequestPolicy['reserved']): number {
   // Slots are given back in between, and a caller that is known is no new identity.
   if (!policy.enforced || policy.algorithm === 'concurrency' || policy.counts === 'identities') {
     return Number.POSITIVE_INFINITY

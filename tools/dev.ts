@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { loadConfig, OBJECTS, type StoreKind } from '../src/config/load-config.ts'
-import { formatWindow } from '../src/limit/tiers.ts'
-import type { Policy } from '../src/request/policy/policy.ts'
+import { formatWindow } from '../src/model/limits.ts'
+import type { RequestPolicy } from '../src/model/policy.ts'
 import { examples } from './dev-examples.ts'
 import { readVariables } from './dev-variables.ts'
 import { startEchoUpstream } from './echo-upstream.ts'
@@ -92,7 +92,7 @@ async function start(): Promise<void> {
 }
 
 /** A policy's limits, such as "login: 5 per 1m, 20 per 1h". */
-function limitsInWords({ name, tiers }: Policy): string {
+function limitsInWords({ name, tiers }: RequestPolicy): string {
   // Slots have no window.
   const words = tiers.map(
     (tier) => `${tier.limit} ${tier.name === name ? 'at once' : `per ${formatWindow(tier.windowMs)}`}`,

@@ -2,11 +2,13 @@
  * Several places of one gateway before one store, in virtual time: the code of leases and of remembered refusals is the
  * real one, the store the script's twin, and clock and network are simulated. The same seed gives the same counts.
  */
-import { DenyCache } from '../../src/decide/deny-cache.ts'
-import { type LeaseSize, Leases } from '../../src/decide/leases.ts'
-import type { Decision, DecisionRequest, Rule, Tier } from '../../src/limit/rule.ts'
-import type { CallContext } from '../../src/store/call-context.ts'
-import { Deadlines } from '../../src/store/deadlines.ts'
+
+import { DenyCache } from '../../src/engine/deny-cache.ts'
+import { type LeaseSize, Leases } from '../../src/engine/leases.ts'
+import type { Decision, DecisionRequest, Rule } from '../../src/model/charge.ts'
+import type { Tier } from '../../src/model/limits.ts'
+import type { CallContext } from '../../src/runtime/call-context.ts'
+import { Deadlines } from '../../src/runtime/deadlines.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { type Admission, checkWindows } from '../../test/support/windows.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'

@@ -7,8 +7,8 @@ import {
   slidingWindow,
   UPSTASH_OPTIONS,
 } from '../../src/index.ts'
-import { sleep } from '../../src/library/sleep.ts'
-import type { Tier } from '../../src/limit/rule.ts'
+import type { Tier } from '../../src/model/limits.ts'
+import { sleep } from '../../src/runtime/sleep.ts'
 import { checkWindows } from '../../test/support/windows.ts'
 import type { Contender, Limit, Throttle } from '../peers.ts'
 import { median, medians } from '../statistics.ts'

@@ -3,7 +3,7 @@ import { createClient } from '@redis/client'
 import { Ratelimit } from '@upstash/ratelimit'
 import { Redis } from '@upstash/redis'
 import { RateLimiterRedis, RateLimiterUnion } from 'rate-limiter-flexible'
-import type { Tier } from '../../src/limit/rule.ts'
+import type { Tier } from '../../src/model/limits.ts'
 import type { Contender, Limit, PeerOptions, Peers } from '../peers.ts'
 import { consuming } from './consuming.ts'
 

@@ -1,4 +1,4 @@
-import type { Tier } from '../../src/limit/rule.ts'
+import type { Tier } from '../../src/model/limits.ts'
 import { type CommandCounts, type RedisClient, readCounts, resetCounts } from '../command-counts.ts'
 import type { Contender } from '../peers.ts'
 import { medians } from '../statistics.ts'

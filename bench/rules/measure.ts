@@ -1,6 +1,6 @@
 /** What rules add to a request, beside what the limiter does with it anyway. */
 import { loadConfig } from '../../src/config/load-config.ts'
-import { Limiter } from '../../src/limiter/limiter.ts'
+import { Limiter } from '../../src/engine/limiter.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { createPathReader } from '../../src/request/policy/request-path.ts'
 import type { ReceivedRequest } from '../../src/request/received-request.ts'

@@ -1,4 +1,5 @@
-import type { Rule, Tier } from '../../src/limit/rule.ts'
+import type { Rule } from '../../src/model/charge.ts'
+import type { Tier } from '../../src/model/limits.ts'
 
 /** What limits the requests of a scenario. */
 export interface ScalePolicies {

@@ -3,15 +3,15 @@
  * circuit breaker, over the script's twin or over Durable Objects. Network, clock and chance are virtual: the same seed
  * gives the same figures.
  */
-import { Decider } from '../../src/decide/decider.ts'
-import { leasesOf } from '../../src/decide/leases.ts'
-import type { Rule } from '../../src/limit/rule.ts'
-import { Deadlines } from '../../src/store/deadlines.ts'
+import { Decider } from '../../src/engine/decider.ts'
+import { leasesOf } from '../../src/engine/leases.ts'
+import type { Rule } from '../../src/model/charge.ts'
+import type { Store } from '../../src/model/store.ts'
+import { Deadlines } from '../../src/runtime/deadlines.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import { objectsOf } from '../../src/store/durable-object/objects-of.ts'
 import { ExpiringStates } from '../../src/store/memory/expiring-states.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import type { Store } from '../../src/store/store.ts'
 import { type Admission, checkWindows } from '../../test/support/windows.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { metroNamed, type Place, placesOf, roundTripMs } from './map.ts'

@@ -2,7 +2,7 @@
  * One Durable Object of the gateway's, which can be filled and evicted. It answers `/fill?entries=<number>`, `/evict`
  * and `/peek`.
  */
-import type { Rule } from '../../src/limit/rule.ts'
+import type { Rule } from '../../src/model/charge.ts'
 import {
   LimitObject as Base,
   type ObjectEnvironment,

@@ -1,7 +1,7 @@
 import * as v from 'valibot'
-import { ALGORITHMS } from '../limit/algorithm-table.ts'
+import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import type { RequestPolicy } from '../model/policy.ts'
 import { nameOfSource } from '../request/caller/named-by.ts'
-import type { Policy } from '../request/policy/policy.ts'
 
 const tiers = v.array(v.strictObject({ name: v.string(), limit: v.number(), windowMs: v.number() }))
 
@@ -34,7 +34,7 @@ export const policy = v.strictObject({
 
 export type DescribedPolicy = v.InferOutput<typeof policy>
 
-export function describePolicy(policy: Policy): DescribedPolicy {
+export function describePolicy(policy: RequestPolicy): DescribedPolicy {
   const { name, algorithm, burst, plans, by, match, cost, block, counts, priority, enforced, onStoreError } = policy
   return {
     name,
@@ -56,6 +56,6 @@ export function describePolicy(policy: Policy): DescribedPolicy {
   }
 }
 
-function tiersOf({ tiers }: Pick<Policy, 'tiers'>) {
+function tiersOf({ tiers }: Pick<RequestPolicy, 'tiers'>) {
   return tiers.map(({ name, limit, windowMs }) => ({ name, limit, windowMs }))
 }

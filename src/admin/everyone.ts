@@ -1,8 +1,8 @@
 /** What is counted for all callers together is no caller's: no rule about one may name it. */
 
+import type { RequestPolicy } from '../model/policy.ts'
 import { isShared } from '../request/caller/named-by.ts'
 import { createDigest } from '../request/identity/digest.ts'
-import type { Policy } from '../request/policy/policy.ts'
 import { refusedCallersIn } from '../statistics/read-statistics.ts'
 import { KEPT_MS } from '../store/counters.ts'
 import { inForce } from './in-force.ts'
@@ -28,13 +28,13 @@ export async function isOfEveryone(digest: string, operated: Operated): Promise<
 }
 
 /** As far as they can be listed. */
-function identitiesOf(policy: Policy): readonly (readonly string[])[] {
+function identitiesOf(policy: RequestPolicy): readonly (readonly string[])[] {
   const { by, match } = policy
   if (isByPath(policy)) return []
   const routes = match?.map(({ method, path }) => `${method} ${path}`) ?? ['']
   return routes.map((route) => by.flatMap(({ kind }) => [kind, kind === 'route' ? route : '']))
 }
 
-function isByPath({ by, match }: Policy): boolean {
+function isByPath({ by, match }: RequestPolicy): boolean {
   return match === undefined && by.some(({ kind }) => kind === 'route')
 }

@@ -1,5 +1,5 @@
 import { ConfigError } from '../config/config-error.ts'
-import type { Policy } from '../request/policy/policy.ts'
+import type { RequestPolicy } from '../model/policy.ts'
 import { NO_RULES, type Rules } from '../rules/document.ts'
 import { currentRules } from '../rules/editor.ts'
 import { policiesOf } from '../rules/policies.ts'
@@ -8,7 +8,7 @@ import type { Operated } from './operation.ts'
 /** What holds, by the newest rules and the deploy. */
 export interface InForce {
   readonly rules: Rules
-  readonly policies: readonly Policy[]
+  readonly policies: readonly RequestPolicy[]
 }
 
 /**

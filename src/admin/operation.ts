@@ -1,12 +1,12 @@
 import type * as v from 'valibot'
 import type { Config, Environment } from '../config/load-config.ts'
-import type { Decider } from '../decide/decider.ts'
+import type { Decider } from '../engine/decider.ts'
+import type { Governed } from '../engine/governed.ts'
+import type { UpstreamHealth } from '../engine/shedding/upstream-health.ts'
 import type { Health } from '../gateway/health.ts'
 import type { Problem } from '../http/problem.ts'
-import type { Governed } from '../limiter/governed.ts'
-import type { UpstreamHealth } from '../limiter/shedding/upstream-health.ts'
+import type { Store } from '../model/store.ts'
 import type { Counters } from '../store/counters.ts'
-import type { Store } from '../store/store.ts'
 
 /** What operations work on. */
 export interface Operated {

@@ -1,5 +1,5 @@
 import { Option } from '@commander-js/extra-typings'
-import { formatWindow } from '../limit/tiers.ts'
+import { formatWindow } from '../model/limits.ts'
 import { CONFIG, ENV, REDIS } from './settings/options.ts'
 import { readSettings } from './settings/settings.ts'
 import { defineCommand } from './subcommand.ts'

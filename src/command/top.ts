@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { InvalidArgumentError, Option } from '@commander-js/extra-typings'
-import { DURATION_EXPECTED, parseDuration } from '../limit/tiers.ts'
+import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
 import { configOf } from './caller/ask.ts'
 import { connect } from './redis/connection.ts'
 import { storeOf } from './redis/store-of.ts'

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Option } from '@commander-js/extra-typings'
 import { usage as operation } from '../admin/operations/usage.ts'
-import { DURATION_EXPECTED, parseDuration } from '../limit/tiers.ts'
+import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
 import { readCaller, whyLeftOut } from './caller/ask.ts'
 import { ofCaller } from './caller/options.ts'
 import { CommandError } from './command-error.ts'

@@ -1,6 +1,5 @@
+import type { RequestPolicy, Source } from '../model/policy.ts'
 import { type JwtSettings, MIN_SECRET_CHARACTERS } from '../request/identity/jwt/settings.ts'
-import type { Source } from '../request/identity/source.ts'
-import type { Policy } from '../request/policy/policy.ts'
 import { ConfigError, HIDDEN } from './config-error.ts'
 import type { PolicyTable } from './policy-schema.ts'
 import { matching, parsed } from './schema.ts'
@@ -23,7 +22,7 @@ export type JwtNames = Readonly<Record<keyof JwtValues, string>>
 
 /** Policies, and where they are written. */
 export interface Claimants {
-  readonly policies: readonly Policy[]
+  readonly policies: readonly RequestPolicy[]
   readonly tables: readonly PolicyTable[] | undefined
   /** The variable, or option, of the tables. */
   readonly name: string

@@ -1,13 +1,12 @@
-import type { OnStoreError } from '../decide/decider.ts'
-import { type IsPassed, PASSED_EXPECTED } from '../gateway/passed-fields.ts'
-import { ALGORITHMS, type AlgorithmName } from '../limit/algorithm-table.ts'
-import { readBlock } from '../limit/read-block.ts'
-import { MAX_LOG_ENTRIES, readTiers, refuseMisplaced, tierName } from '../limit/read-tiers.ts'
-import type { Block, Tier } from '../limit/rule.ts'
-import { formatWindow, LIMITS_EXPECTED } from '../limit/tiers.ts'
-import { isFoldable, isInBody, parseHeaderSource, type Source } from '../request/identity/source.ts'
-import type { Cost, Missing, Plans, Policy, PolicyTier } from '../request/policy/policy.ts'
-import { PRIORITIES, type Priority } from '../request/policy/priority.ts'
+import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import { readBlock } from '../algorithms/read-block.ts'
+import { MAX_LOG_ENTRIES, readTiers, refuseMisplaced, tierName } from '../algorithms/read-tiers.ts'
+import { type IsPassed, PASSED_EXPECTED } from '../http/passed-fields.ts'
+import type { AlgorithmName, Block, Tier } from '../model/limits.ts'
+import { formatWindow, LIMITS_EXPECTED } from '../model/limits.ts'
+import type { Cost, Missing, OnStoreError, Plans, PolicyTier, RequestPolicy } from '../model/policy.ts'
+import { PRIORITIES, type Priority, type Source } from '../model/policy.ts'
+import { isFoldable, isInBody, parseHeaderSource } from '../request/identity/source.ts'
 import { ConfigError } from './config-error.ts'
 import { HEADER_EXPECTED, PLAN_EXPECTED, type PolicyTable } from './policy-schema.ts'
 import { parseStatuses } from './schema.ts'
@@ -49,7 +48,7 @@ const NO_RESERVE: Readonly<Record<Priority, number>> = { critical: 0, default: 0
  * The policy that limits alone make, `default` in the gateway.
  * @throws {ConfigError} if the log of one caller could become huge
  */
-export function defaultPolicy(tiers: readonly Tier[], defaults: PolicyDefaults): Policy {
+export function defaultPolicy(tiers: readonly Tier[], defaults: PolicyDefaults): RequestPolicy {
   const { names, name, by, isShadow, onStoreError } = defaults
   const largest = tiers.find(({ limit }) => limit > MAX_LOG_ENTRIES)
   if (largest) {
@@ -86,7 +85,7 @@ export function defaultPolicy(tiers: readonly Tier[], defaults: PolicyDefaults):
  * One policy of POLICIES. Nothing is guessed: keys that make no sense together are refused.
  * @throws {ConfigError} naming the key to fix
  */
-export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults): Policy {
+export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults): RequestPolicy {
   const { name, algorithm, by = defaults.by, match, priority, counts } = table
   const { names } = defaults
   const fail: Fail = (key, expected, value = table[key]) => {
@@ -210,7 +209,7 @@ function costOf({ cost = 1, max_cost }: PolicyTable, isPassed: IsPassed, fail: F
 }
 
 /** A class must leave the shares of all classes above it, but not its own. */
-function reservedOf({ reserve }: PolicyTable, tiers: readonly PolicyTier[], fail: Fail): Policy['reserved'] {
+function reservedOf({ reserve }: PolicyTable, tiers: readonly PolicyTier[], fail: Fail): RequestPolicy['reserved'] {
   if (!reserve) return NO_RESERVE
   const [tier, ...others] = tiers
   if (!tier || others.length > 0) return fail('reserve', 'limits of one tier with it')

@@ -1,7 +1,7 @@
-import { ALGORITHMS } from '../limit/algorithm-table.ts'
-import type { Tier } from '../limit/rule.ts'
+import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import type { Tier } from '../model/limits.ts'
+import type { RequestPolicy } from '../model/policy.ts'
 import { mayOverlap } from '../request/policy/pattern.ts'
-import type { Policy } from '../request/policy/policy.ts'
 import { ConfigError } from './config-error.ts'
 import { defaultPolicy, type Names, type PolicyDefaults, tablePolicy } from './policies.ts'
 import type { PolicyTable } from './policy-schema.ts'
@@ -16,7 +16,7 @@ export function policiesOf(
   tables: readonly PolicyTable[] | undefined,
   defaults: PolicyDefaults,
   isShedding: boolean,
-): readonly Policy[] {
+): readonly RequestPolicy[] {
   const { names } = defaults
   const policies = limits === 'off' ? [] : [defaultPolicy(limits, defaults)]
   for (const [index, table] of (tables ?? []).entries()) {
@@ -37,7 +37,7 @@ export function policiesOf(
 
 /** @throws {ConfigError} if policies look like limits, and none could ever be charged */
 function refuseUnlimited(
-  policies: readonly Policy[],
+  policies: readonly RequestPolicy[],
   tables: readonly PolicyTable[] | undefined,
   names: Names,
   isShedding: boolean,
@@ -61,7 +61,7 @@ function refuseUnlimited(
 }
 
 /** Whether a policy can tell, for some request that another one applies to, that its identity is new. */
-function tellsNew({ match }: Policy): (other: Policy) => boolean {
+function tellsNew({ match }: RequestPolicy): (other: RequestPolicy) => boolean {
   return ({ counts, algorithm, tiers, by, match: others }) =>
     counts === 'requests' &&
     ALGORITHMS[algorithm].tellsNewIdentities === true &&

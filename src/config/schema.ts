@@ -1,9 +1,11 @@
 /** Readers of single values. Each message says what was expected; `ConfigError` makes a line of it. */
+
 import * as v from 'valibot'
-import { canPass } from '../gateway/passed-fields.ts'
-import { LIMITS_EXPECTED, parseLimits } from '../limit/tiers.ts'
+import { canPass } from '../http/passed-fields.ts'
+import { LIMITS_EXPECTED, parseLimits } from '../model/limits.ts'
+import type { Pattern } from '../model/policy.ts'
 import { parseClaimSource, parseHeaderSource } from '../request/identity/source.ts'
-import { type Pattern, parsePattern, patternExpected } from '../request/policy/pattern.ts'
+import { parsePattern, patternExpected } from '../request/policy/pattern.ts'
 import { SIGNS } from '../request/policy/request-path.ts'
 import { ConfigError } from './config-error.ts'
 

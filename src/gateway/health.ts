@@ -1,6 +1,6 @@
 import { version } from '../../package.json'
-import type { Circuit } from '../decide/circuit-breaker.ts'
-import type { Decider } from '../decide/decider.ts'
+import type { Circuit } from '../engine/circuit-breaker.ts'
+import type { Decider } from '../engine/decider.ts'
 
 /** An isolate asks the store at most this often, however often it is asked for its health. */
 const PING_INTERVAL_MS = 1_000

@@ -1,11 +1,11 @@
-import type { Log } from '../decide/log.ts'
+import { removeHopByHop } from '../http/hop-by-hop.ts'
+import { type IsPassed, SECRET_FIELD } from '../http/passed-fields.ts'
 import { unanswered } from '../http/unanswered.ts'
 import type { Target } from '../request/target.ts'
-import { type Deadlines, TOO_LATE } from '../store/deadlines.ts'
+import { type Deadlines, TOO_LATE } from '../runtime/deadlines.ts'
+import type { Log } from '../runtime/log.ts'
 import type { Reason } from './gateway-problem.ts'
-import { removeHopByHop } from './hop-by-hop.ts'
 import type { IncomingRequest } from './incoming-request.ts'
-import { type IsPassed, SECRET_FIELD } from './passed-fields.ts'
 
 export interface ProxyOptions {
   /** Origin and base path, without a trailing slash; undefined to keep the request's own URL (service binding). */

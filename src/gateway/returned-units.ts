@@ -1,6 +1,6 @@
 /** For policies that give units back, or refuse one request and not the next: loaded where there is one. */
-import { RefusalLimiter } from '../decide/refusal-limiter.ts'
-import type { Store } from '../store/store.ts'
+import { RefusalLimiter } from '../engine/refusal-limiter.ts'
+import type { Store } from '../model/store.ts'
 
 export { holdUntilEnd } from '../http/hold-until-end.ts'
 

@@ -1,9 +1,9 @@
-import type { Hold } from '../decide/hold.ts'
-import type { Limiter } from '../limiter/limiter.ts'
+import type { Hold } from '../engine/hold.ts'
+import type { Limiter } from '../engine/limiter.ts'
 import type { RequestPath } from '../request/policy/request-path.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
-import type { CallContext } from '../store/call-context.ts'
-import { Deadlines } from '../store/deadlines.ts'
+import type { CallContext } from '../runtime/call-context.ts'
+import { Deadlines } from '../runtime/deadlines.ts'
 import { joinWebSockets } from './join-web-sockets.ts'
 
 export type HoldUntilEnd = typeof holdUntilEnd

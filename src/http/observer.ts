@@ -1,7 +1,7 @@
-import type { Findings } from '../limiter/findings.ts'
-import type { Verdict } from '../limiter/verdict.ts'
+import type { Findings } from '../engine/findings.ts'
+import type { Verdict } from '../model/verdict.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
-import type { CallContext } from '../store/call-context.ts'
+import type { CallContext } from '../runtime/call-context.ts'
 
 /** Something that happens to a request. */
 export interface Observed {

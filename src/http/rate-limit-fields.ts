@@ -1,5 +1,5 @@
-import { ALGORITHMS } from '../limit/algorithm-table.ts'
-import type { TierReport } from '../limiter/verdict.ts'
+import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import type { TierReport } from '../model/verdict.ts'
 
 /**
  * How limits are reported: as in draft 11 or draft 6 of draft-ietf-httpapi-ratelimit-headers, in the older

@@ -1,7 +1,7 @@
-import { ALGORITHMS } from '../limit/algorithm-table.ts'
-import { formatWindow } from '../limit/tiers.ts'
-import type { TierReport, Verdict } from '../limiter/verdict.ts'
-import type { Source } from '../request/identity/source.ts'
+import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import { formatWindow } from '../model/limits.ts'
+import type { Source } from '../model/policy.ts'
+import type { TierReport, Verdict } from '../model/verdict.ts'
 import { ambiguousTarget, problemResponse, QUOTA_EXCEEDED, retryAfter, TEMPORARY_REDUCED_CAPACITY } from './problem.ts'
 
 /** How soon to come back while the store is away. */

@@ -1,7 +1,7 @@
-import type { Log } from '../decide/log.ts'
-import type { CallContext } from '../store/call-context.ts'
-import { Deadlines } from '../store/deadlines.ts'
-import { StoreError } from '../store/store.ts'
+import { StoreError } from '../model/store.ts'
+import type { CallContext } from '../runtime/call-context.ts'
+import { Deadlines } from '../runtime/deadlines.ts'
+import type { Log } from '../runtime/log.ts'
 
 /**
  * What one request lends to the calls that are made for it.

@@ -1,8 +1,8 @@
-import type { Charge } from '../decide/decider.ts'
-import { randomSlot } from '../decide/slot.ts'
-import { ALGORITHMS } from '../limit/algorithm-table.ts'
+import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import type { Charge } from '../engine/decider.ts'
 import { createDigest, type Digest } from '../request/identity/digest.ts'
-import { Generations } from '../store/generations.ts'
+import { Generations } from '../runtime/lru.ts'
+import { randomSlot } from '../runtime/random.ts'
 import { OptionError } from './option-error.ts'
 import type { Policy } from './policies.ts'
 

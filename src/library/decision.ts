@@ -1,6 +1,7 @@
-import type { Decided } from '../decide/decider.ts'
-import { usable } from '../limit/penalize.ts'
-import type { Rule, Tier, TierUsage } from '../limit/rule.ts'
+import { usable } from '../algorithms/penalize.ts'
+import type { Decided } from '../engine/decider.ts'
+import type { Rule, TierUsage } from '../model/charge.ts'
+import type { Tier } from '../model/limits.ts'
 import type { Policy } from './policies.ts'
 
 /** How one tier of one policy stands after a decision. */

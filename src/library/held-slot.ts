@@ -1,5 +1,5 @@
-import type { Hold } from '../decide/hold.ts'
-import type { CallContext } from '../store/call-context.ts'
+import type { Hold } from '../engine/hold.ts'
+import type { CallContext } from '../runtime/call-context.ts'
 import type { Decision } from './decision.ts'
 
 /**

@@ -1,9 +1,9 @@
-import { ON_STORE_ERROR, type OnStoreError } from '../decide/decider.ts'
-import { ALGORITHM_NAMES, ALGORITHMS, type AlgorithmName } from '../limit/algorithm-table.ts'
-import { MAX_AFTER, readBlock } from '../limit/read-block.ts'
-import { type Fail, readTiers, refuseMisplaced, tierName } from '../limit/read-tiers.ts'
-import type { Block, Tier } from '../limit/rule.ts'
-import { DURATION_EXPECTED, LIMITS_EXPECTED } from '../limit/tiers.ts'
+import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import { MAX_AFTER, readBlock } from '../algorithms/read-block.ts'
+import { type Fail, readTiers, refuseMisplaced, tierName } from '../algorithms/read-tiers.ts'
+import type { Block, Tier } from '../model/limits.ts'
+import { ALGORITHM_NAMES, type AlgorithmName, DURATION_EXPECTED, LIMITS_EXPECTED } from '../model/limits.ts'
+import { ON_STORE_ERROR, type OnStoreError } from '../model/policy.ts'
 import { checkInteger, checkNames, checkOneOf, OptionError } from './option-error.ts'
 
 /** What a policy limits, and by which algorithm: made by `slidingWindow`, `quota` and the like. */

@@ -1,9 +1,9 @@
-import type { AlgorithmName } from '../limit/algorithm-table.ts'
+import type { AlgorithmName } from '../model/limits.ts'
+import type { Store } from '../model/store.ts'
 import { ExpiringStates } from '../store/memory/expiring-states.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import { LUA } from '../store/redis/more-lua.ts'
 import { RedisStore } from '../store/redis/redis-store.ts'
-import type { Store } from '../store/store.ts'
 import { checkFunction, checkInteger, checkNames, OptionError } from './option-error.ts'
 import { type AnyRedis, adaptRedis } from './redis-clients.ts'
 

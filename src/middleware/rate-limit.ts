@@ -1,4 +1,4 @@
-import type { Verdict } from '../limiter/verdict.ts'
+import type { Verdict } from '../model/verdict.ts'
 
 /** How one tier of a policy stands after a decision. */
 export interface RateLimitTier {

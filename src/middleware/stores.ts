@@ -1,12 +1,12 @@
 import { ConfigError } from '../config/config-error.ts'
-import type { Log } from '../decide/log.ts'
-import { RefusalLimiter } from '../decide/refusal-limiter.ts'
+import { RefusalLimiter } from '../engine/refusal-limiter.ts'
 import { type LimiterStore, memoryStore } from '../library/stores.ts'
-import type { Policy } from '../request/policy/policy.ts'
+import type { RequestPolicy } from '../model/policy.ts'
 import { isRefusedForLong } from '../request/policy/refused-for-long.ts'
+import type { Log } from '../runtime/log.ts'
 
 interface Use {
-  readonly policies: readonly Policy[]
+  readonly policies: readonly RequestPolicy[]
   readonly prefix: string
   readonly log: Log
   /** Milliseconds since the Unix epoch. */
@@ -39,7 +39,7 @@ export function openStore(store: LimiterStore | undefined, { policies, prefix, l
   return opened(store, policies, now)
 }
 
-function opened({ open, isRemote, timeoutMs }: LimiterStore, policies: readonly Policy[], now: () => number) {
+function opened({ open, isRemote, timeoutMs }: LimiterStore, policies: readonly RequestPolicy[], now: () => number) {
   const store = open(new Set(policies.map(({ algorithm }) => algorithm)))
   return { store: isRemote && !policies.every(isRefusedForLong) ? new RefusalLimiter(store, now) : store, timeoutMs }
 }

@@ -1,4 +1,4 @@
-import { PRIORITIES, type Priority } from '../request/policy/priority.ts'
+import { PRIORITIES, type Priority } from '../model/policy.ts'
 
 /** What places a call among the others. */
 export interface Place {

@@ -7,11 +7,13 @@
  * the one that was let through last found all the others still held: they are no more than the limit. Such units are
  * slots of a limit on concurrency whose deadline is the window, and which are renewed by the answer, never given back.
  */
-import { randomSlot } from '../decide/slot.ts'
-import type { Decision, Rule, Tier } from '../limit/rule.ts'
+
+import type { Decision, Rule } from '../model/charge.ts'
+import type { Tier } from '../model/limits.ts'
+import type { Store } from '../model/store.ts'
+import { randomSlot } from '../runtime/random.ts'
 import { ExpiringStates } from '../store/memory/expiring-states.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
-import type { Store } from '../store/store.ts'
 import type { Clock } from './clock.ts'
 import { FORGOTTEN_AFTER_MS, KnownTiers } from './known-tiers.ts'
 import { formatNote, type LearnedTier, type Notes, parseNote } from './notes.ts'

@@ -1,5 +1,5 @@
 import { checkFunction, checkInteger, checkOneOf, OptionError } from '../library/option-error.ts'
-import { PRIORITIES, type Priority } from '../request/policy/priority.ts'
+import { PRIORITIES, type Priority } from '../model/policy.ts'
 import type { Clock } from './clock.ts'
 import type { OutboundLimiter } from './limiter.ts'
 

@@ -1,4 +1,4 @@
-import { Generations } from '../store/generations.ts'
+import { Generations } from '../runtime/lru.ts'
 
 const MAX_TEXT_CHARACTERS = 1_000
 /** An estimate: about 16,000 tokens of 40 characters each. */

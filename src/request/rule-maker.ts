@@ -1,30 +1,29 @@
-import { randomSlot } from '../decide/slot.ts'
-import { ALGORITHMS } from '../limit/algorithm-table.ts'
-import type { Rule } from '../limit/rule.ts'
-import type { CallContext } from '../store/call-context.ts'
+import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import type { Charge } from '../model/charge.ts'
+import type { Cost, Missing, Plans, Priority, RequestPolicy } from '../model/policy.ts'
+import type { CallContext } from '../runtime/call-context.ts'
+import { randomSlot } from '../runtime/random.ts'
 import { readAuthorization } from './identity/authorization.ts'
 import type { ClaimReader } from './identity/claims.ts'
 import { createDigest, type Digest } from './identity/digest.ts'
 import { identify, read, type Subject } from './identity/identify.ts'
 import { SPOILT } from './identity/reading.ts'
 import { foldCase } from './policy/canonical-path.ts'
-import type { Cost, Missing, Plans, Policy } from './policy/policy.ts'
 import type { Match } from './policy/policy-finder.ts'
-import type { Priority } from './policy/priority.ts'
 import type { ReceivedRequest } from './received-request.ts'
 import { Remembered } from './remembered.ts'
 
 /** What a policy asks of the store for a request, or what happens to the request without asking. */
-export type Asked = { readonly kind: 'rule'; readonly rule: Rule } | NoRule
+export type Asked = { readonly kind: 'rule'; readonly rule: Charge<RequestPolicy> } | NoRule
 export type NoRule = { readonly kind: 'skip' } | Refused
 type Refused =
   /** The caller lacks what a policy counts by. */
-  | { readonly kind: 'unidentified'; readonly status: number; readonly policy: Policy }
+  | { readonly kind: 'unidentified'; readonly status: number; readonly policy: RequestPolicy }
   /** The request names an invalid cost. */
   | { readonly kind: 'bad-cost'; readonly header: string; readonly max: number }
 
 export interface RuleMakerOptions {
-  readonly policies: readonly Policy[]
+  readonly policies: readonly RequestPolicy[]
   /** First part of every key. */
   readonly keyPrefix: string
   /** Leading bits of an IPv6 address that make one caller. */
@@ -49,7 +48,7 @@ interface Prepared {
   readonly rulesByPlan: ReadonlyMap<string, RuleOfPolicy>
 }
 
-type RuleOfPolicy = Omit<Rule, 'key' | 'cost' | 'reserved'>
+type RuleOfPolicy = Omit<Charge<RequestPolicy>, 'route' | 'digest' | 'key' | 'cost' | 'reserved'>
 
 /** Makes rules of policies: who is calling, at what cost. */
 export class RuleMaker {
@@ -59,7 +58,7 @@ export class RuleMaker {
   /** By all that other policies count by, as JSON. */
   readonly #digestsOfOthers = new Remembered<string>()
   readonly #readClaim: ClaimReader | undefined
-  readonly #prepared: ReadonlyMap<Policy, Prepared>
+  readonly #prepared: ReadonlyMap<RequestPolicy, Prepared>
 
   constructor({ keyPrefix, ipv6Prefix, identitySecret, readClaim, policies, ...options }: RuleMakerOptions) {
     const { digestsOfTokens = new Remembered<string>(), edition } = options
@@ -86,13 +85,13 @@ export class RuleMaker {
     const digest = this.#digestOfToken(prepared, request)
     // Nothing is to be waited for.
     if (digest !== undefined && policy.cost.kind === 'fixed' && !policy.plans) {
-      return asked(policy, prepared, prepared.rule, digest, policy.cost.units, priority)
+      return asked(match, prepared, prepared.rule, digest, policy.cost.units, priority)
     }
     return this.#make(match, prepared, digest, request, path, priority, context)
   }
 
   async #make(
-    { policy, route }: Match,
+    match: Match,
     prepared: Prepared,
     digestOfToken: string | undefined,
     request: ReceivedRequest,
@@ -100,6 +99,7 @@ export class RuleMaker {
     priority: Priority,
     context: Pick<CallContext, 'waitUntil'>,
   ): Promise<Asked> {
+    const { policy, route } = match
     const subject = (): Subject => ({
       request,
       route: route ?? `${methodOf(request)} ${policy.ignoresCase ? foldCase(path) : path}`,
@@ -112,7 +112,7 @@ export class RuleMaker {
     const cost = told instanceof Promise ? await told : told
     if (typeof cost !== 'number') return cost
     const limits = policy.plans ? await limitsOf(policy.plans, prepared, subject()) : prepared.rule
-    return asked(policy, prepared, limits, digest, cost, priority)
+    return asked(match, prepared, limits, digest, cost, priority)
   }
 
   /**
@@ -128,7 +128,7 @@ export class RuleMaker {
     return reading.kind === 'value' ? this.#hash(['token', reading.value], this.#digestsOfTokens, field) : undefined
   }
 
-  async #digestOf(policy: Policy, { missing }: Prepared, subject: Subject): Promise<string | NoRule> {
+  async #digestOf(policy: RequestPolicy, { missing }: Prepared, subject: Subject): Promise<string | NoRule> {
     const identity = await identify(policy.by, subject, missing, policy.fold)
     if ('kind' in identity) {
       return identity.kind === 'skip' ? identity : { kind: 'unidentified', status: identity.status, policy }
@@ -153,9 +153,10 @@ async function limitsOf({ source }: Plans, { rule, rulesByPlan }: Prepared, subj
   return rulesByPlan.get(plan) ?? rule
 }
 
-function prepare(policy: Policy, keyPrefix: string, edition: string | undefined): Prepared {
+function prepare(policy: RequestPolicy, keyPrefix: string, edition: string | undefined): Prepared {
   const { name, by, algorithm, plans, enforced, missing, counts, block, settleHeader } = policy
-  const ruleOf = ({ tiers, burst }: Pick<Policy, 'tiers' | 'burst'>, plan?: string): RuleOfPolicy => ({
+  const ruleOf = ({ tiers, burst }: Pick<RequestPolicy, 'tiers' | 'burst'>, plan?: string): RuleOfPolicy => ({
+    policy,
     algorithm,
     tiers,
     enforced,
@@ -175,14 +176,15 @@ function prepare(policy: Policy, keyPrefix: string, edition: string | undefined)
 }
 
 function asked(
-  policy: Policy,
+  { policy, route }: Match,
   { keyPrefix }: Prepared,
   limits: RuleOfPolicy,
   digest: string,
   cost: number,
   priority: Priority,
 ): Asked {
-  const rule: Rule = { ...limits, key: `${keyPrefix}{${digest}}`, cost, reserved: policy.reserved[priority] }
+  const key = `${keyPrefix}{${digest}}`
+  const rule = { ...limits, route, digest, key, cost, reserved: policy.reserved[priority] }
   return { kind: 'rule', rule: ALGORITHMS[policy.algorithm].holdsSlots ? { ...rule, slot: randomSlot() } : rule }
 }
 

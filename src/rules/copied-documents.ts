@@ -1,4 +1,5 @@
-import type { Log } from '../decide/log.ts'
+import { StoreError } from '../model/store.ts'
+import type { Log } from '../runtime/log.ts'
 import {
   type Documents,
   type DocumentWrite,
@@ -9,7 +10,6 @@ import {
   type VersionId,
   type Written,
 } from '../store/documents.ts'
-import { StoreError } from '../store/store.ts'
 
 /** Each loses only to one that succeeds. */
 const MOST_TRIES = 10

@@ -1,4 +1,4 @@
-import { DURATION_EXPECTED, parseDuration } from '../limit/tiers.ts'
+import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
 import { isOver } from './document.ts'
 
 /** How somebody says how long something holds. */

@@ -1,5 +1,5 @@
+import { StoreError } from '../model/store.ts'
 import { type Documents, MAX_DOCUMENT_BYTES, type StoredDocument } from '../store/documents.ts'
-import { StoreError } from '../store/store.ts'
 
 /** What an operator has done about a caller. */
 export interface Deed {

@@ -1,6 +1,6 @@
+import type { Source } from '../model/policy.ts'
 import { nameOfSource } from '../request/caller/named-by.ts'
 import { createDigest, type Digest } from '../request/identity/digest.ts'
-import type { Source } from '../request/identity/source.ts'
 import { Remembered } from '../request/remembered.ts'
 import { createMarker } from './mark.ts'
 import type { Target } from './target.ts'

@@ -1,18 +1,18 @@
+import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { ConfigError } from '../config/config-error.ts'
-import type { Log } from '../decide/log.ts'
-import { ALGORITHMS } from '../limit/algorithm-table.ts'
-import type { ComposedLimiter, LimiterConfig } from '../limiter/compose-limiter.ts'
-import type { RulesState, WatchShadow } from '../limiter/governed.ts'
-import { type Beside, type Charge, Limiter } from '../limiter/limiter.ts'
-import type { Blocked } from '../limiter/orders.ts'
-import type { Verdict } from '../limiter/verdict.ts'
+import type { ComposedLimiter, LimiterConfig } from '../engine/compose-limiter.ts'
+import type { RulesState, WatchShadow } from '../engine/governed.ts'
+import { type Beside, type Charge, Limiter } from '../engine/limiter.ts'
+import type { Blocked } from '../engine/orders.ts'
+import type { RequestPolicy } from '../model/policy.ts'
+import { StoreError } from '../model/store.ts'
+import type { Verdict } from '../model/verdict.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
-import type { Policy } from '../request/policy/policy.ts'
 import type { RequestPath } from '../request/policy/request-path.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
-import type { CallContext } from '../store/call-context.ts'
+import type { CallContext } from '../runtime/call-context.ts'
+import type { Log } from '../runtime/log.ts'
 import { type Documents, isSameVersion, NO_DOCUMENT, type StoredDocument, type VersionId } from '../store/documents.ts'
-import { StoreError } from '../store/store.ts'
 import { parseRules, type Rules } from './document.ts'
 import { misfitting, type PolicyList } from './policies.ts'
 import { type Found, Rulebook } from './rulebook.ts'
@@ -30,9 +30,9 @@ export interface LiveLimiterOptions {
   /** Left out: no token can be verified. */
   readonly readClaim?: ClaimReader | undefined
   /** The policies that tables make with the Worker's other variables. Throws a `ConfigError`. */
-  readonly policiesOf: (tables: unknown, list: PolicyList) => readonly Policy[]
+  readonly policiesOf: (tables: unknown, list: PolicyList) => readonly RequestPolicy[]
   /** Called before rules are asked that these policies make. */
-  readonly prepareFor: (policies: readonly Policy[]) => void
+  readonly prepareFor: (policies: readonly RequestPolicy[]) => void
   /** Is told how policies in shadow decide; left out, only the log is. */
   readonly watchShadow?: WatchShadow | undefined
   /** Milliseconds since the Unix epoch. */
@@ -43,7 +43,7 @@ export interface LiveLimiterOptions {
 /** What decides requests. */
 interface InForce extends VersionId {
   readonly rules: Rules | undefined
-  readonly policies: readonly Policy[]
+  readonly policies: readonly RequestPolicy[]
   readonly rulebook: Rulebook | undefined
   readonly limiter: Limiter
   readonly shadow: Shadow | undefined
@@ -283,6 +283,6 @@ export class LiveLimiter implements Pick<Limiter, 'decide' | 'ask' | 'charge'> {
 }
 
 /** Whether it can be told, without the response, what a policy would refuse. */
-function isComparable({ algorithm, counts }: Policy): boolean {
+function isComparable({ algorithm, counts }: RequestPolicy): boolean {
   return !ALGORITHMS[algorithm].holdsSlots && counts !== 'failures'
 }

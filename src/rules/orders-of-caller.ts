@@ -1,4 +1,4 @@
-import type { Asked, Blocked, Ordered } from '../limiter/orders.ts'
+import type { Asked, Blocked, Ordered } from '../engine/orders.ts'
 import { type Caller, claimReaderOf, NO_RESPONSE, requestOf } from '../request/caller/caller.ts'
 import type { Rules } from './document.ts'
 import { Rulebook, type RulebookOptions } from './rulebook.ts'

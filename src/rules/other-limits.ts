@@ -1,7 +1,8 @@
-import { ALGORITHMS } from '../limit/algorithm-table.ts'
-import { MAX_LOG_ENTRIES, readTiers } from '../limit/read-tiers.ts'
-import type { Rule, Tier } from '../limit/rule.ts'
-import type { Policy } from '../request/policy/policy.ts'
+import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import { MAX_LOG_ENTRIES, readTiers } from '../algorithms/read-tiers.ts'
+import type { Rule } from '../model/charge.ts'
+import type { Tier } from '../model/limits.ts'
+import type { RequestPolicy } from '../model/policy.ts'
 import type { Override } from './document.ts'
 
 /** Other limits for what a policy asks, or why they are none. */
@@ -11,7 +12,11 @@ export type OtherLimits = { readonly tiers: readonly Tier[] } | { readonly expec
  * What an override makes of tiers of a policy: its own, or those of a plan.
  * @returns undefined if it is not about this policy
  */
-export function otherLimits(override: Override, policy: Policy, tiers: readonly Tier[]): OtherLimits | undefined {
+export function otherLimits(
+  override: Override,
+  policy: RequestPolicy,
+  tiers: readonly Tier[],
+): OtherLimits | undefined {
   const { limits, times, policies } = override
   const text = limits && (Object.hasOwn(limits, policy.name) ? limits[policy.name] : undefined)
   const isAbout = limits ? text !== undefined : (policies?.includes(policy.name) ?? true)
@@ -42,7 +47,7 @@ function timesOf(tiers: readonly Tier[], times: number): { readonly tiers: reado
   return { tiers: tiers.map(({ limit, windowMs }) => ({ limit: Math.max(1, Math.floor(limit * times)), windowMs })) }
 }
 
-function read(limits: string, { algorithm }: Policy, tiers: readonly Tier[]): OtherLimits {
+function read(limits: string, { algorithm }: RequestPolicy, tiers: readonly Tier[]): OtherLimits {
   let wrong: string | undefined
   const said = ((): readonly Tier[] => {
     try {
@@ -69,7 +74,7 @@ const MAX_BUCKET = 2 ** 52
 const MAX_LIMIT = 1_000_000_000_000
 
 /** A cost that can never fit would be refused for ever. */
-function whereItFits(raised: readonly Tier[], policy: Policy, tiers: readonly Tier[]): OtherLimits {
+function whereItFits(raised: readonly Tier[], policy: RequestPolicy, tiers: readonly Tier[]): OtherLimits {
   const { algorithm, cost, reserved, burst } = policy
   const { isLog, hasBurst } = ALGORITHMS[algorithm]
   const factor = (raised[0]?.limit ?? 1) / (tiers[0]?.limit ?? 1)

@@ -1,6 +1,6 @@
 import { ConfigError } from '../config/config-error.ts'
 import { type Environment, loadConfig } from '../config/load-config.ts'
-import type { Policy } from '../request/policy/policy.ts'
+import type { RequestPolicy } from '../model/policy.ts'
 import { RULES, type Rules } from './document.ts'
 import { otherLimits } from './other-limits.ts'
 
@@ -11,7 +11,7 @@ export type PolicyList = 'policies' | 'shadow'
  * The policies that tables make in place of POLICIES, with the Worker's other variables.
  * @throws {ConfigError} naming the place in the document
  */
-export function policiesOf(env: Environment, tables: unknown, list: PolicyList): readonly Policy[] {
+export function policiesOf(env: Environment, tables: unknown, list: PolicyList): readonly RequestPolicy[] {
   try {
     // In shadow, they are to tell what they would refuse.
     const mode = list === 'shadow' ? { MODE: 'enforce' } : {}
@@ -34,7 +34,7 @@ export function checkRules(rules: Rules, env: Environment): void {
 }
 
 /** What keeps overrides from having an effect on policies. */
-export function misfitting({ overrides }: Rules, policies: readonly Policy[]): readonly ConfigError[] {
+export function misfitting({ overrides }: Rules, policies: readonly RequestPolicy[]): readonly ConfigError[] {
   const names = policies.map(({ name }) => name)
   const misfits: ConfigError[] = []
   const add = (index: number, path: (string | number)[], value: unknown, expected: string) => {
@@ -62,7 +62,7 @@ export function misfitting({ overrides }: Rules, policies: readonly Policy[]): r
   return misfits
 }
 
-function problemOf(override: Rules['overrides'][number], policy: Policy): string | undefined {
+function problemOf(override: Rules['overrides'][number], policy: RequestPolicy): string | undefined {
   const all = policy.plans ? Object.values(policy.plans.limits).map(({ tiers }) => tiers) : [policy.tiers]
   for (const tiers of all) {
     const made = otherLimits(override, policy, tiers)

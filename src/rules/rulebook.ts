@@ -1,5 +1,7 @@
-import type { Rule, Tier } from '../limit/rule.ts'
-import type { Asked, Blocked, Ordered, Orders } from '../limiter/orders.ts'
+import type { Asked, Blocked, Ordered, Orders } from '../engine/orders.ts'
+import type { Rule } from '../model/charge.ts'
+import type { Tier } from '../model/limits.ts'
+import type { Reading, RequestPolicy, Source } from '../model/policy.ts'
 import { isShared, nameOfSource } from '../request/caller/named-by.ts'
 import { callerIn } from '../request/caller-in-key.ts'
 import { callerAddress } from '../request/identity/address.ts'
@@ -7,12 +9,11 @@ import type { ClaimReader } from '../request/identity/claims.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { foldReading } from '../request/identity/fold.ts'
 import { read } from '../request/identity/identify.ts'
-import { type Reading, SPOILT } from '../request/identity/reading.ts'
-import { isInBody, type Source } from '../request/identity/source.ts'
-import type { Policy } from '../request/policy/policy.ts'
+import { SPOILT } from '../request/identity/reading.ts'
+import { isInBody } from '../request/identity/source.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import { Remembered } from '../request/remembered.ts'
-import type { CallContext } from '../store/call-context.ts'
+import type { CallContext } from '../runtime/call-context.ts'
 import type { Block, Override, Rules } from './document.ts'
 import { KnownBy } from './known-by.ts'
 import { Networks } from './networks.ts'
@@ -226,7 +227,7 @@ export class Rulebook {
 
   /** Where a policy counts by one value, and that is spoilt. */
   #bareBlocksIn(
-    { by, fold }: Policy,
+    { by, fold }: RequestPolicy,
     request: ReceivedRequest,
     context: Context,
   ): readonly Entry[] | Promise<readonly Entry[]> {
@@ -369,7 +370,7 @@ function unlimited({ block: _, ...rule }: Rule): Ordered {
 const TIERS_UNDER = new WeakMap<Override, Map<readonly Tier[], readonly Tier[] | undefined>>()
 
 /** Read once for each override that is used, and the tiers that it replaces. */
-function tiersUnder(override: Override, policy: Policy, tiers: readonly Tier[]): readonly Tier[] | undefined {
+function tiersUnder(override: Override, policy: RequestPolicy, tiers: readonly Tier[]): readonly Tier[] | undefined {
   let known = TIERS_UNDER.get(override)
   if (!known) {
     known = new Map()

@@ -1,11 +1,11 @@
-import type { Log } from '../decide/log.ts'
-import type { Differs, ShadowCounts, WatchShadow } from '../limiter/governed.ts'
-import type { Limiter } from '../limiter/limiter.ts'
-import type { Orders } from '../limiter/orders.ts'
-import type { Verdict } from '../limiter/verdict.ts'
+import type { Differs, ShadowCounts, WatchShadow } from '../engine/governed.ts'
+import type { Limiter } from '../engine/limiter.ts'
+import type { Orders } from '../engine/orders.ts'
+import type { Verdict } from '../model/verdict.ts'
 import type { RequestPath } from '../request/policy/request-path.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
-import type { CallContext } from '../store/call-context.ts'
+import type { CallContext } from '../runtime/call-context.ts'
+import type { Log } from '../runtime/log.ts'
 
 const NONE: ShadowCounts = { requests: 0, refusedByBoth: 0, refusedByShadowOnly: 0, refusedByForceOnly: 0 }
 const LOG_INTERVAL_MS = 60_000

@@ -1,9 +1,9 @@
+import type { Reading, Source } from '../model/policy.ts'
 import { readAuthorization } from '../request/identity/authorization.ts'
 import { cookiesAlike, readCookie, readCookieValue } from '../request/identity/cookie.ts'
 import { read, type Subject } from '../request/identity/identify.ts'
 import { alike, decodeU, readParameter } from '../request/identity/parameters.ts'
-import { MAX_CHARACTERS, type Reading, readText } from '../request/identity/reading.ts'
-import type { Source } from '../request/identity/source.ts'
+import { MAX_CHARACTERS, readText } from '../request/identity/reading.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 
 /** Of many, APIs take one of the first or the last. */

@@ -1,7 +1,8 @@
+import type { Source } from '../model/policy.ts'
 import { CALLER_KINDS, isCallerKind } from '../request/caller/named-by.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { identify, type Subject } from '../request/identity/identify.ts'
-import { parseBy, type Source } from '../request/identity/source.ts'
+import { parseBy } from '../request/identity/source.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import { createMarker } from './mark.ts'
 

@@ -1,5 +1,5 @@
 import type { Observed, Observer } from '../http/observer.ts'
-import type { CallContext } from '../store/call-context.ts'
+import type { CallContext } from '../runtime/call-context.ts'
 
 /** Tells each of several observers. */
 export class AllObservers implements Observer {

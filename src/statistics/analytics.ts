@@ -1,5 +1,5 @@
-import type { Log } from '../decide/log.ts'
 import type { Observed, Observer } from '../http/observer.ts'
+import type { Log } from '../runtime/log.ts'
 import { EVERYWHERE } from './count-names.ts'
 import { countryOf } from './country.ts'
 import { outcomeOf, refusingTiers } from './outcome-of.ts'

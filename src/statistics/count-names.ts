@@ -2,8 +2,9 @@
  * Under which names counts are kept. They are as few as there are policies, patterns and outcomes: nothing of a request is
  * in them. A pattern may hold spaces, so it comes last.
  */
-import type { ShadowStoreCounts } from '../decide/shadowed-store.ts'
-import type { Differs } from '../limiter/governed.ts'
+
+import type { Differs } from '../engine/governed.ts'
+import type { ShadowStoreCounts } from '../engine/shadowed-store.ts'
 import { type Degradation, OUTCOMES, type Outcome, type PolicyOutcome } from './outcomes.ts'
 
 /** The pattern of a policy that applies everywhere. */

@@ -1,8 +1,7 @@
+import type { Reading, Source } from '../model/policy.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
-import type { Reading } from '../request/identity/reading.ts'
-import type { Source } from '../request/identity/source.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
-import type { CallContext } from '../store/call-context.ts'
+import type { CallContext } from '../runtime/call-context.ts'
 
 /** Where the name stands by which people know a caller. */
 export type LabelSource =

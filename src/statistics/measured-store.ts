@@ -1,6 +1,6 @@
-import type { Decision, DecisionRequest } from '../limit/rule.ts'
-import type { CallContext } from '../store/call-context.ts'
-import type { Store } from '../store/store.ts'
+import type { Decision, DecisionRequest } from '../model/charge.ts'
+import type { Store } from '../model/store.ts'
+import type { CallContext } from '../runtime/call-context.ts'
 import { StoreAround } from '../store/store-around.ts'
 
 /** Is told how long decisions of a store take. */

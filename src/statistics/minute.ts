@@ -1,6 +1,6 @@
+import type { Differs } from '../engine/governed.ts'
 import type { Observed } from '../http/observer.ts'
-import type { Differs } from '../limiter/governed.ts'
-import type { Policy } from '../request/policy/policy.ts'
+import type { RequestPolicy } from '../model/policy.ts'
 import { type Period, SKETCH_CAPACITY } from '../store/counters.ts'
 import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS } from './count-names.ts'
 import { bucketOf, LATENCY_BOUNDS_MS } from './latency.ts'
@@ -20,7 +20,7 @@ export class Minute {
   readonly #degraded = new Map<Degradation, number>()
   #upstream5xx = 0
   /** By policy, pattern and outcome. */
-  readonly #policies = new Map<Policy, Map<string, Map<PolicyOutcome, number>>>()
+  readonly #policies = new Map<RequestPolicy, Map<string, Map<PolicyOutcome, number>>>()
   readonly #tiers = new Map<string, number>()
   readonly #shadow = new Map<Differs, number>()
   readonly #latencies = new Float64Array(LATENCY_BOUNDS_MS.length + 1)
@@ -114,7 +114,7 @@ export class Minute {
     return { startMs: this.startMs, counts, sketches }
   }
 
-  #outcomesOf(policy: Policy, route: string): Map<PolicyOutcome, number> {
+  #outcomesOf(policy: RequestPolicy, route: string): Map<PolicyOutcome, number> {
     let routes = this.#policies.get(policy)
     if (!routes) {
       routes = new Map()

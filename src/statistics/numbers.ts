@@ -1,5 +1,5 @@
-import type { ShadowStoreCounts } from '../decide/shadowed-store.ts'
-import type { Differs, ShadowCounts } from '../limiter/governed.ts'
+import type { Differs, ShadowCounts } from '../engine/governed.ts'
+import type { ShadowStoreCounts } from '../engine/shadowed-store.ts'
 import type { Counts } from '../store/counters.ts'
 import { COUNT_NAMES, SHADOW_STORE_COUNTS } from './count-names.ts'
 import { LATENCY_BOUNDS_MS, type LatencyHistogram } from './latency.ts'

@@ -1,5 +1,5 @@
-import type { TierReport, Verdict } from '../limiter/verdict.ts'
-import type { Policy } from '../request/policy/policy.ts'
+import type { RequestPolicy } from '../model/policy.ts'
+import type { TierReport, Verdict } from '../model/verdict.ts'
 import type { Outcome, PolicyOutcome } from './outcomes.ts'
 
 const OUTCOMES_OF: Readonly<Record<Verdict['kind'], Exclude<Outcome, 'failed'>>> = {
@@ -36,7 +36,11 @@ function isRefusing({ retryAfterMs }: TierReport): boolean {
  * What became of a request, seen by a policy that applies to it.
  * @param refusing its `refusingTiers`
  */
-export function policyOutcomeOf(verdict: Verdict, policy: Policy, refusing: readonly TierReport[]): PolicyOutcome {
+export function policyOutcomeOf(
+  verdict: Verdict,
+  policy: RequestPolicy,
+  refusing: readonly TierReport[],
+): PolicyOutcome {
   if (!policy.enforced && refusing.some((tier) => tier.policy === policy)) return 'shadow_limited'
   switch (verdict.kind) {
     case 'limited':

@@ -1,6 +1,6 @@
-import type { Log } from '../decide/log.ts'
 import type { Observed, Observer } from '../http/observer.ts'
-import type { CallContext } from '../store/call-context.ts'
+import type { CallContext } from '../runtime/call-context.ts'
+import type { Log } from '../runtime/log.ts'
 import { EVERYWHERE } from './count-names.ts'
 import { countryOf } from './country.ts'
 import type { LabelReader } from './label.ts'

@@ -1,7 +1,7 @@
-import type { AlgorithmName } from '../limit/algorithm-table.ts'
-import type { Decision, DecisionRequest, Rule } from '../limit/rule.ts'
-import type { CallContext } from './call-context.ts'
-import type { Difference, Release, Store } from './store.ts'
+import type { Decision, DecisionRequest, Rule } from '../model/charge.ts'
+import type { AlgorithmName } from '../model/limits.ts'
+import type { Difference, Release, Store } from '../model/store.ts'
+import type { CallContext } from '../runtime/call-context.ts'
 
 /** Passes everything on to a store. What surrounds one extends this, and says only what it does in another way. */
 export class StoreAround implements Store {

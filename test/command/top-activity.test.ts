@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest'
 import { fullestTier, isAtLimit, isIdle, type Look, unitsPerSecond } from '../../src/command/top/activity.ts'
 import { loadConfig } from '../../src/config/load-config.ts'
+import type { RequestPolicy } from '../../src/model/policy.ts'
 import type { TierState } from '../../src/request/caller/usage-of-rules.ts'
-import type { Policy } from '../../src/request/policy/policy.ts'
 
-function policyOf(table: Readonly<Record<string, unknown>>): Policy {
+function policyOf(table: Readonly<Record<string, unknown>>): RequestPolicy {
   const { policies } = loadConfig({ UPSTREAM_URL: 'https://api.example', POLICIES: [{ name: 'p', ...table }] })
-  return policies[0] as Policy
+  return policies[0] as RequestPolicy
 }
 
 function lookOf(

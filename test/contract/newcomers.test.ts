@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Rule } from '../../src/limit/rule.ts'
+import type { Rule } from '../../src/model/charge.ts'
 import { remainingIn, ruleOf, take } from '../support/rules.ts'
 import { STORES } from '../support/stores.ts'
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { Block, Decision, Rule } from '../../src/limit/rule.ts'
+import type { Decision, Rule } from '../../src/model/charge.ts'
+import type { Block } from '../../src/model/limits.ts'
 import { EVERY_ALGORITHM, ruleOf, take, unhurried } from '../support/rules.ts'
 import { STORES } from '../support/stores.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Decision, Rule } from '../../src/limit/rule.ts'
+import type { Decision, Rule } from '../../src/model/charge.ts'
 import {
   EVERY_ALGORITHM,
   retryAfterMs,

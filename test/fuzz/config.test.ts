@@ -4,7 +4,7 @@ import { findProblems } from '../../src/config/all-problems.ts'
 import { ConfigError } from '../../src/config/config-error.ts'
 import { type Config, type Environment, loadConfig } from '../../src/config/load-config.ts'
 import { VARIABLES } from '../../src/config/variables.ts'
-import type { Policy } from '../../src/request/policy/policy.ts'
+import type { RequestPolicy } from '../../src/model/policy.ts'
 import { PolicyFinder } from '../../src/request/policy/policy-finder.ts'
 import { createPathReader } from '../../src/request/policy/request-path.ts'
 import { anyEnvironment, environmentOfPolicies, HUSH } from './environment.ts'
@@ -123,7 +123,7 @@ function expectWhole(config: Config): void {
 }
 
 /** A request of the highest cost and the lowest class fits into limits that nobody has spent from. */
-function expectSatisfiable({ name, tiers, burst, cost, reserved, by }: Policy): void {
+function expectSatisfiable({ name, tiers, burst, cost, reserved, by }: RequestPolicy): void {
   expect(name).toMatch(/^[\w-]{1,64}$/)
   expect(by.length).toBeGreaterThan(0)
   const windows = tiers.map(({ windowMs }) => windowMs)

@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
+import type { RequestPolicy } from '../../src/model/policy.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { foldValue } from '../../src/request/identity/fold.ts'
 import { readFormField } from '../../src/request/identity/form.ts'
 import { canonicalPath } from '../../src/request/policy/canonical-path.ts'
-import type { Policy } from '../../src/request/policy/policy.ts'
 import { PolicyFinder } from '../../src/request/policy/policy-finder.ts'
 import { createPathReader } from '../../src/request/policy/request-path.ts'
 import { RuleMaker } from '../../src/request/rule-maker.ts'
@@ -264,7 +264,7 @@ fuzz(
     fc.pre((fieldIn(body) ?? 'ada') === 'ada')
     const keyOf = async (index: number, type: string, body: string, address: string) => {
       const request = requestOf(type, body, address)
-      return makeRuleKey(BY_BODY_MAKER, BY_BODY.policies[index] as Policy, request, 'POST /')
+      return makeRuleKey(BY_BODY_MAKER, BY_BODY.policies[index] as RequestPolicy, request, 'POST /')
     }
     for (const index of BY_BODY.policies.keys()) {
       const own = index === 1 ? '{"user":"ada"}' : 'user=ada'

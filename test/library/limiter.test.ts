@@ -11,8 +11,8 @@ import {
   sortedSet,
   tokenBucket,
 } from '../../src/index.ts'
+import { StoreError } from '../../src/model/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { StoreError } from '../../src/store/store.ts'
 
 const START_MS = 1_700_000_000_000
 

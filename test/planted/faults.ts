@@ -34,7 +34,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'lease-too-long',
-    file: 'src/decide/leases.ts',
+    file: 'src/engine/leases.ts',
     find: 'const expiresAtMs = sentAtMs + usableMs(request, asDecided, span, sentAtMs)',
     replace: 'const expiresAtMs = sentAtMs + usableMs(request, asDecided, span, sentAtMs) + 1',
   },

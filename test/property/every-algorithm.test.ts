@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { longestWindowMs } from '../../src/limit/algorithms/sliding-window.ts'
-import type { Rule } from '../../src/limit/rule.ts'
+import { longestWindowMs } from '../../src/algorithms/sliding-window.ts'
+import type { Rule } from '../../src/model/charge.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import {
   aloneAndMixed,

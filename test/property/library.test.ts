@@ -15,7 +15,7 @@ import {
   sortedSet,
   tokenBucket,
 } from '../../src/index.ts'
-import type { Store } from '../../src/store/store.ts'
+import type { Store } from '../../src/model/store.ts'
 import { START_MS } from '../support/arbitraries.ts'
 import { expectProperty } from '../support/property.ts'
 import { connectRedis, type RedisClient, ScriptStore } from '../support/script-store.ts'

@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import type { Rule } from '../../src/limit/rule.ts'
+import type { Rule } from '../../src/model/charge.ts'
+import { StoreError } from '../../src/model/store.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import type { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
 import type { Closing, ObjectVote, Reservation } from '../../src/store/durable-object/messages.ts'
 import { Negotiation, type To } from '../../src/store/durable-object/negotiation.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { StoreError } from '../../src/store/store.ts'
 import {
   anyBlocks,
   anyCounts,

@@ -1,7 +1,9 @@
 /** A caller that changes its plan: what was used stays, and the new limits hold for all of it. */
+
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Rule, Tier } from '../../src/limit/rule.ts'
+import type { Rule } from '../../src/model/charge.ts'
+import type { Tier } from '../../src/model/limits.ts'
 import { forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
 import { EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
 import { TIMED_STORES, type Trial } from '../support/timed-stores.ts'

@@ -1,11 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { ShadowedStore } from '../../src/decide/shadowed-store.ts'
-import { ALGORITHMS, type AlgorithmName } from '../../src/limit/algorithm-table.ts'
-import { longestWindowMs } from '../../src/limit/algorithms/sliding-window.ts'
-import type { Decision, DecisionRequest, Rule } from '../../src/limit/rule.ts'
+import { ALGORITHMS } from '../../src/algorithms/algorithm-table.ts'
+import { longestWindowMs } from '../../src/algorithms/sliding-window.ts'
+import { ShadowedStore } from '../../src/engine/shadowed-store.ts'
+import type { Decision, DecisionRequest, Rule } from '../../src/model/charge.ts'
+import type { AlgorithmName } from '../../src/model/limits.ts'
+import { type Store, StoreError } from '../../src/model/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { type Store, StoreError } from '../../src/store/store.ts'
 import {
   anyBlock,
   anyBlocks,

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Rule } from '../../src/limit/rule.ts'
+import type { Rule } from '../../src/model/charge.ts'
 import { START_MS } from '../support/arbitraries.ts'
 import { ruleOf, take } from '../support/rules.ts'
 import { TIMED_STORES } from '../support/timed-stores.ts'

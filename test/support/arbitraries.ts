@@ -1,6 +1,6 @@
 import fc from 'fast-check'
-import type { AlgorithmName } from '../../src/limit/algorithm-table.ts'
-import type { Block, Counts, Rule, Tier } from '../../src/limit/rule.ts'
+import type { Rule } from '../../src/model/charge.ts'
+import type { AlgorithmName, Block, Counts, Tier } from '../../src/model/limits.ts'
 import { capacityOf, ruleOf, TIERED_ALGORITHMS } from './rules.ts'
 
 /** 14 November 2023, and some odd milliseconds. */

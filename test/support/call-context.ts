@@ -1,5 +1,5 @@
-import type { CallContext } from '../../src/store/call-context.ts'
-import { Deadlines } from '../../src/store/deadlines.ts'
+import type { CallContext } from '../../src/runtime/call-context.ts'
+import { Deadlines } from '../../src/runtime/deadlines.ts'
 
 /** @param background what goes on after the answer is put there */
 export function callContext(background: Promise<unknown>[] = []): CallContext {

@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import * as jose from 'jose'
 import { loadConfig } from '../../src/config/load-config.ts'
+import type { RequestPolicy } from '../../src/model/policy.ts'
 import { callerIn } from '../../src/request/caller-in-key.ts'
 import type { ClaimReader } from '../../src/request/identity/claims.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import type { JwtSettings } from '../../src/request/identity/jwt/settings.ts'
 import { createTokenVerifier } from '../../src/request/identity/jwt/verify-tokens.ts'
-import type { Policy } from '../../src/request/policy/policy.ts'
 import type { ReceivedRequest } from '../../src/request/received-request.ts'
 import { RuleMaker } from '../../src/request/rule-maker.ts'
 import { readRules } from '../../src/rules/document.ts'
@@ -123,7 +123,7 @@ async function createJudge(kind: Kind, value: string): Promise<(request: Receive
   })
   const readClaim = kind === 'claim' ? verifier() : undefined
   const maker = new RuleMaker({ ...config, readClaim })
-  const [policy] = config.policies as readonly [Policy]
+  const [policy] = config.policies as readonly [RequestPolicy]
   const options = { ...config, readClaim }
   const ask = (request: ReceivedRequest) =>
     maker.make({ policy, route: undefined, isCertain: true }, request, '/', 'default', callContext())

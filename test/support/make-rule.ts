@@ -1,9 +1,9 @@
-import type { Policy } from '../../src/request/policy/policy.ts'
+import type { RequestPolicy } from '../../src/model/policy.ts'
 import type { RuleMaker } from '../../src/request/rule-maker.ts'
 import { callContext } from './call-context.ts'
 
 /** What a policy asks of a request to `/`, by a route of its own or none. */
-export function makeRule(maker: RuleMaker, policy: Policy, request: Request, route?: string) {
+export function makeRule(maker: RuleMaker, policy: RequestPolicy, request: Request, route?: string) {
   return maker.make({ policy, route, isCertain: true }, request, '/', 'default', callContext())
 }
 

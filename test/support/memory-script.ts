@@ -1,8 +1,8 @@
-import type { ConcurrencyState } from '../../src/limit/algorithms/concurrency.ts'
-import type { Decision, DecisionRequest, Rule } from '../../src/limit/rule.ts'
+import type { ConcurrencyState } from '../../src/algorithms/concurrency.ts'
+import type { Decision, DecisionRequest, Rule } from '../../src/model/charge.ts'
+import type { Release } from '../../src/model/store.ts'
 import { ExpiringStates } from '../../src/store/memory/expiring-states.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import type { Release } from '../../src/store/store.ts'
 
 /** States that tell when they expire. */
 class DatedStates extends ExpiringStates {

@@ -1,5 +1,6 @@
-import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/limit/algorithm-table.ts'
-import type { Decision, DecisionRequest, Rule, Tier } from '../../src/limit/rule.ts'
+import type { Decision, DecisionRequest, Rule } from '../../src/model/charge.ts'
+import type { Tier } from '../../src/model/limits.ts'
+import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/model/limits.ts'
 
 export const EVERY_ALGORITHM = ALGORITHM_NAMES
 /** Those that hold several tiers at once. */

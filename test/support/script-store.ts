@@ -1,10 +1,10 @@
 import { createClient } from '@redis/client'
-import type { Decision, DecisionRequest, Rule } from '../../src/limit/rule.ts'
+import type { Decision, DecisionRequest, Rule } from '../../src/model/charge.ts'
+import type { Release } from '../../src/model/store.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { type Script, toScript } from '../../src/store/redis/redis-calls.ts'
 import { Scripts } from '../../src/store/redis/script.ts'
 import { readDecision, releaseArguments, renewArguments, scriptArguments } from '../../src/store/redis/script-call.ts'
-import type { Release } from '../../src/store/store.ts'
 import { EVERY_ALGORITHM } from './rules.ts'
 
 /** A clock that is told the time, as the last argument of the script. */

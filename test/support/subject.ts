@@ -1,5 +1,5 @@
-import { sleep } from '../../src/library/sleep.ts'
-import type { Store } from '../../src/store/store.ts'
+import type { Store } from '../../src/model/store.ts'
+import { sleep } from '../../src/runtime/sleep.ts'
 
 /** A store under test, and its time. */
 export interface Subject {

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
+import type { Source } from '../../src/model/policy.ts'
 import { claimIn } from '../../src/request/identity/claims.ts'
 import { identify } from '../../src/request/identity/identify.ts'
-import { parseBy, parseClaimSource, type Source } from '../../src/request/identity/source.ts'
+import { parseBy, parseClaimSource } from '../../src/request/identity/source.ts'
 
 test.each<[string, readonly string[]]>([
   ['sub', ['sub']],

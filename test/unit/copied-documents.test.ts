@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
+import { StoreError } from '../../src/model/store.ts'
 import { CopiedDocuments } from '../../src/rules/copied-documents.ts'
 import type { Documents } from '../../src/store/documents.ts'
 import { MemoryDocuments } from '../../src/store/memory/memory-documents.ts'
-import { StoreError } from '../../src/store/store.ts'
 
 const NOTE = { by: 'test', why: 'test' }
 

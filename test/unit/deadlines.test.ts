@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { Deadlines, TOO_LATE } from '../../src/store/deadlines.ts'
+import { Deadlines, TOO_LATE } from '../../src/runtime/deadlines.ts'
 
 const never = new Promise<never>(() => {})
 

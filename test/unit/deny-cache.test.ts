@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { DenyCache } from '../../src/decide/deny-cache.ts'
-import type { DecisionRequest, Rule, TierUsage } from '../../src/limit/rule.ts'
+import { DenyCache } from '../../src/engine/deny-cache.ts'
+import type { DecisionRequest, Rule, TierUsage } from '../../src/model/charge.ts'
+import { StoreError } from '../../src/model/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { StoreError } from '../../src/store/store.ts'
 import { callContext } from '../support/call-context.ts'
 import { ruleOf, take } from '../support/rules.ts'
 

@@ -1,17 +1,17 @@
 /** Policies that count failures, from the decision to the charge after the response. */
 import { expect, test } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config/load-config.ts'
-import { Decider } from '../../src/decide/decider.ts'
-import { leasesOf } from '../../src/decide/leases.ts'
+import { Decider } from '../../src/engine/decider.ts'
+import { leasesOf } from '../../src/engine/leases.ts'
+import { Limiter } from '../../src/engine/limiter.ts'
 import { holdUntilEnd } from '../../src/http/hold-until-end.ts'
 import { problemResponse } from '../../src/http/problem.ts'
 import { type Answers, createProtect } from '../../src/http/protect.ts'
 import { unanswered } from '../../src/http/unanswered.ts'
-import type { DecisionRequest } from '../../src/limit/rule.ts'
-import { Limiter } from '../../src/limiter/limiter.ts'
+import type { DecisionRequest } from '../../src/model/charge.ts'
+import { StoreError } from '../../src/model/store.ts'
 import { createPathReader } from '../../src/request/policy/request-path.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { StoreError } from '../../src/store/store.ts'
 import { callContext } from '../support/call-context.ts'
 
 type Next = Answers['next']

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { Generations } from '../../src/store/generations.ts'
+import { Generations } from '../../src/runtime/lru.ts'
 
 test('Generations#set() holds no more than it may, and half of that for certain', () => {
   const map = new Generations<number>(1_000)

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { GuardedStore } from '../../src/decide/guarded-store.ts'
+import { GuardedStore } from '../../src/engine/guarded-store.ts'
+import { StoreError } from '../../src/model/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { StoreError } from '../../src/store/store.ts'
 import { ruleOf, take } from '../support/rules.ts'
 
 const RULE = ruleOf('sliding-window', [{ limit: 1_000, windowMs: 60_000 }])

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { version } from '../../package.json'
-import type { Circuit } from '../../src/decide/circuit-breaker.ts'
+import type { Circuit } from '../../src/engine/circuit-breaker.ts'
 import { createHealthReader, healthResponse } from '../../src/gateway/health.ts'
-import { type Store, StoreError } from '../../src/store/store.ts'
+import { type Store, StoreError } from '../../src/model/store.ts'
 
 const START_MS = 1_700_000_000_000
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { isConnectionStray, removeHopByHop } from '../../src/gateway/hop-by-hop.ts'
+import { isConnectionStray, removeHopByHop } from '../../src/http/hop-by-hop.ts'
 
 function left(sent: Readonly<Record<string, string>>): readonly string[] {
   const headers = new Headers(sent)

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
+import type { Missing, Source } from '../../src/model/policy.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { identify } from '../../src/request/identity/identify.ts'
-import { parseBy, type Source } from '../../src/request/identity/source.ts'
-import type { Missing } from '../../src/request/policy/policy.ts'
+import { parseBy } from '../../src/request/identity/source.ts'
 
 interface Caller {
   readonly by: string

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { type LeaseSize, Leases } from '../../src/decide/leases.ts'
-import type { AlgorithmName } from '../../src/limit/algorithm-table.ts'
-import type { DecisionRequest, Rule } from '../../src/limit/rule.ts'
+import { type LeaseSize, Leases } from '../../src/engine/leases.ts'
+import type { DecisionRequest, Rule } from '../../src/model/charge.ts'
+import type { AlgorithmName } from '../../src/model/limits.ts'
+import { StoreError } from '../../src/model/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { StoreError } from '../../src/store/store.ts'
 import { callContext } from '../support/call-context.ts'
 import { ruleOf, take } from '../support/rules.ts'
 

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config/load-config.ts'
-import { Decider, type DeciderOptions } from '../../src/decide/decider.ts'
-import type { Decision, DecisionRequest, Rule, TierUsage } from '../../src/limit/rule.ts'
-import { Limiter } from '../../src/limiter/limiter.ts'
-import type { Verdict } from '../../src/limiter/verdict.ts'
+import { Decider, type DeciderOptions } from '../../src/engine/decider.ts'
+import { Limiter } from '../../src/engine/limiter.ts'
+import type { Decision, DecisionRequest, Rule, TierUsage } from '../../src/model/charge.ts'
+import { type Difference, type Release, type Store, StoreError } from '../../src/model/store.ts'
+import type { Verdict } from '../../src/model/verdict.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { createPathReader } from '../../src/request/policy/request-path.ts'
-import { type Difference, type Release, type Store, StoreError } from '../../src/store/store.ts'
 import { callContext } from '../support/call-context.ts'
 
 const readPath = createPathReader()

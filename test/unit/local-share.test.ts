@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { localShareOf } from '../../src/decide/local-share.ts'
-import type { Rule } from '../../src/limit/rule.ts'
+import { localShareOf } from '../../src/engine/local-share.ts'
+import type { Rule } from '../../src/model/charge.ts'
 import { ruleOf } from '../support/rules.ts'
 
 function limitsOf(rule: Partial<Rule>, share: number): unknown {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Rule } from '../../src/limit/rule.ts'
+import type { Rule } from '../../src/model/charge.ts'
 import { LongStreams } from '../../src/store/redis/long-streams.ts'
 import { ruleOf } from '../support/rules.ts'
 

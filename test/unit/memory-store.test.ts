@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Decision, DecisionRequest, Rule } from '../../src/limit/rule.ts'
+import type { Decision, DecisionRequest, Rule } from '../../src/model/charge.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 
 /** The bound of the source: more callers than any test could know of by accident. */

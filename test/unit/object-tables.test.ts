@@ -2,6 +2,7 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { expect, test } from 'vitest'
+import { StoreError } from '../../src/model/store.ts'
 import { KEPT_MS, PERIOD_MS, type Period, startOf, TOTALS_KEPT_MS } from '../../src/store/counters.ts'
 import { NO_DOCUMENT } from '../../src/store/documents.ts'
 import { CounterTable } from '../../src/store/durable-object/tables/counter-table.ts'
@@ -9,7 +10,6 @@ import { DocumentTable } from '../../src/store/durable-object/tables/document-ta
 import { toPlain } from '../../src/store/durable-object/tables/messages.ts'
 import { ObjectCounters } from '../../src/store/durable-object/tables/object-counters.ts'
 import { ObjectDocuments } from '../../src/store/durable-object/tables/object-documents.ts'
-import { StoreError } from '../../src/store/store.ts'
 
 const namespace = env.LIMITS
 const stubOf = (name: string) => namespace.get(namespace.idFromName(name))

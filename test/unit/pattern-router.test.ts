@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { type Pattern, parsePattern } from '../../src/request/policy/pattern.ts'
+import type { Pattern } from '../../src/model/policy.ts'
+import { parsePattern } from '../../src/request/policy/pattern.ts'
 import { PatternRouter } from '../../src/request/policy/pattern-router.ts'
 
 /** A router that answers with the patterns themselves. */

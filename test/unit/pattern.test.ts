@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { mayOverlap, type Pattern, parsePattern, patternExpected } from '../../src/request/policy/pattern.ts'
+import type { Pattern } from '../../src/model/policy.ts'
+import { mayOverlap, parsePattern, patternExpected } from '../../src/request/policy/pattern.ts'
 
 test.each([
   ['/login', '*', '/login'],

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { PendingReleases } from '../../src/decide/pending-releases.ts'
-import { type Release, StoreError } from '../../src/store/store.ts'
+import { PendingReleases } from '../../src/engine/pending-releases.ts'
+import { type Release, StoreError } from '../../src/model/store.ts'
 import { ruleOf } from '../support/rules.ts'
 
 beforeEach(() => vi.useFakeTimers({ now: 1_700_000_000_000 }))

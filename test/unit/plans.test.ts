@@ -1,9 +1,9 @@
 /** Limits by plan, from the request to the decision. */
 import { expect, test } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config/load-config.ts'
-import { leasesOf } from '../../src/decide/leases.ts'
-import type { DecisionRequest } from '../../src/limit/rule.ts'
-import { composeLimiter } from '../../src/limiter/compose-limiter.ts'
+import { composeLimiter } from '../../src/engine/compose-limiter.ts'
+import { leasesOf } from '../../src/engine/leases.ts'
+import type { DecisionRequest } from '../../src/model/charge.ts'
 import { createPathReader } from '../../src/request/policy/request-path.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
 import { addRateLimitFields } from '../../src/http/rate-limit-fields.ts'
-import type { TierUsage } from '../../src/limit/rule.ts'
-import type { TierReport } from '../../src/limiter/verdict.ts'
+import type { TierUsage } from '../../src/model/charge.ts'
+import type { TierReport } from '../../src/model/verdict.ts'
 
 type Dialect = Parameters<typeof addRateLimitFields>[1]
 

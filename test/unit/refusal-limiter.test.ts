@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { RefusalLimiter } from '../../src/decide/refusal-limiter.ts'
-import type { DecisionRequest, Rule } from '../../src/limit/rule.ts'
+import { RefusalLimiter } from '../../src/engine/refusal-limiter.ts'
+import type { DecisionRequest, Rule } from '../../src/model/charge.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { StoreAround } from '../../src/store/store-around.ts'
 import { ruleOf, take } from '../support/rules.ts'

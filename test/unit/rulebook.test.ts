@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
-import type { Rule } from '../../src/limit/rule.ts'
-import type { Asked, Orders } from '../../src/limiter/orders.ts'
+import type { Asked, Orders } from '../../src/engine/orders.ts'
+import type { Rule } from '../../src/model/charge.ts'
+import type { RequestPolicy } from '../../src/model/policy.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
-import type { Policy } from '../../src/request/policy/policy.ts'
 import { readRules } from '../../src/rules/document.ts'
 import { Rulebook } from '../../src/rules/rulebook.ts'
 
@@ -48,7 +48,7 @@ const policies = loadConfig({
 }).policies
 
 function askedOf(name: string, identity = ''): Asked {
-  const policy = policies.find((each) => each.name === name) as Policy
+  const policy = policies.find((each) => each.name === name) as RequestPolicy
   const { algorithm, tiers, burst, reserved } = policy
   const rule: Rule = {
     ...{ key: `sluice:${name}:w:{${identity}}`, algorithm, tiers, cost: 1, enforced: true },

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { Decider } from '../../src/decide/decider.ts'
-import { type LeaseSize, leasesOf } from '../../src/decide/leases.ts'
+import { Decider } from '../../src/engine/decider.ts'
+import { type LeaseSize, leasesOf } from '../../src/engine/leases.ts'
+import { StoreError } from '../../src/model/store.ts'
 import { MeasuredStore } from '../../src/statistics/measured-store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { StoreError } from '../../src/store/store.ts'
 import { callContext } from '../support/call-context.ts'
 import { ruleOf } from '../support/rules.ts'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { DecisionRequest, Rule } from '../../src/limit/rule.ts'
+import type { DecisionRequest, Rule } from '../../src/model/charge.ts'
 import { readDecision, scriptArguments } from '../../src/store/redis/script-call.ts'
 import { ruleOf } from '../support/rules.ts'
 

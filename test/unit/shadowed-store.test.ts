@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { ShadowedStore } from '../../src/decide/shadowed-store.ts'
-import type { DecisionRequest } from '../../src/limit/rule.ts'
+import { ShadowedStore } from '../../src/engine/shadowed-store.ts'
+import type { DecisionRequest } from '../../src/model/charge.ts'
+import { type Store, StoreError } from '../../src/model/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { type Store, StoreError } from '../../src/store/store.ts'
 import { callContext } from '../support/call-context.ts'
 import { ruleOf, take } from '../support/rules.ts'
 

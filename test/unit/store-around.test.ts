@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { GuardedStore } from '../../src/decide/guarded-store.ts'
-import { ShadowedStore } from '../../src/decide/shadowed-store.ts'
+import { GuardedStore } from '../../src/engine/guarded-store.ts'
+import { ShadowedStore } from '../../src/engine/shadowed-store.ts'
+import type { Store } from '../../src/model/store.ts'
 import { MeasuredStore } from '../../src/statistics/measured-store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import type { Store } from '../../src/store/store.ts'
 
 const now = () => 1_800_000_000_000
 const OPTIONS = { now, timeoutMs: 500, log() {} }

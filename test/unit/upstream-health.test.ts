@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { tellsOverload } from '../../src/limiter/shedding/tells-overload.ts'
+import { tellsOverload } from '../../src/engine/shedding/tells-overload.ts'
 
 const GET = new Request('https://g.example/')
 const POST = new Request('https://g.example/', { method: 'POST', body: 'x' })

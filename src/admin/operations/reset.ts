@@ -1,7 +1,7 @@
 import * as v from 'valibot'
+import type { RequestPolicy } from '../../model/policy.ts'
 import { isShared } from '../../request/caller/named-by.ts'
 import { callerIn } from '../../request/caller-in-key.ts'
-import type { Policy } from '../../request/policy/policy.ts'
 import { noteDeed } from '../../rules/journal.ts'
 import { asked, leftOut, rulesOf, toldLeftOut } from '../caller-schema.ts'
 import { note } from '../change-rules.ts'
@@ -39,7 +39,7 @@ export const reset = defineOperation({
     const { config, decider, governed, now } = operated
     const { policies } = await inForce(operated)
     const found = await rulesOf({ ...config, policies }, body)
-    const isLeft = ({ name, by }: Policy) => isShared(by) && isSpared(name, body)
+    const isLeft = ({ name, by }: RequestPolicy) => isShared(by) && isSpared(name, body)
     const spared = [...new Set(found.rules.map(({ policy }) => policy).filter(isLeft))]
     const rules = found.rules.filter(({ policy }) => !isLeft(policy))
     const leftOut = [...found.leftOut, ...spared.map((policy) => ({ policy, why: LEFT_FOR_EVERYONE }))]

@@ -1,4 +1,4 @@
-import type { Pattern } from '../../request/policy/pattern.ts'
+import type { Pattern } from '../../model/policy.ts'
 
 /** Every request. */
 export const EVERYTHING: Pattern = { method: '*', path: '/*' }

@@ -1,14 +1,12 @@
 import type { Config } from '../../config/load-config.ts'
-import type { Block } from '../../limit/rule.ts'
-import { formatWindow } from '../../limit/tiers.ts'
+import type { Block } from '../../model/limits.ts'
+import { formatWindow } from '../../model/limits.ts'
+import type { Priority, RequestPolicy, Source } from '../../model/policy.ts'
 import { claimReaderOf, NO_RESPONSE, type Pairs, requestOf } from '../../request/caller/caller.ts'
 import type { ClaimReader, Claims } from '../../request/identity/claims.ts'
 import { identify, type Subject } from '../../request/identity/identify.ts'
-import type { Source } from '../../request/identity/source.ts'
 import { PatternRouter } from '../../request/policy/pattern-router.ts'
-import type { Policy } from '../../request/policy/policy.ts'
 import { type Match, PolicyFinder, priorityOf } from '../../request/policy/policy-finder.ts'
-import type { Priority } from '../../request/policy/priority.ts'
 import { readMethods } from '../../request/policy/request-method.ts'
 import { createPathReader, type RequestPath } from '../../request/policy/request-path.ts'
 import { RuleMaker } from '../../request/rule-maker.ts'
@@ -183,7 +181,7 @@ function blockInWords({ blockMs, after }: Block): string {
   return `${formatWindow(blockMs)} after ${after === 1 ? '1 refusal' : `${after} refusals`}`
 }
 
-function whyOf({ match: patterns }: Policy, { route, isCertain }: Match, method: string): string {
+function whyOf({ match: patterns }: RequestPolicy, { route, isCertain }: Match, method: string): string {
   if (patterns === undefined) return 'applies to every request'
   const named = route?.split(' ', 1)[0]
   const isNamed = named === '*' || named === method || (named === 'GET' && method === 'HEAD')
@@ -193,7 +191,7 @@ function whyOf({ match: patterns }: Policy, { route, isCertain }: Match, method:
   return `matches ${route}${isNamed ? '' : ', the method that a field or the query names'}${certainty}`
 }
 
-async function identityOf(policy: Policy, subject: Subject): Promise<string> {
+async function identityOf(policy: RequestPolicy, subject: Subject): Promise<string> {
   const parts = await identify(policy.by, subject, policy.missing)
   if ('kind' in parts) return ''
   const kinds = parts.filter((_, index) => index % 2 === 0)

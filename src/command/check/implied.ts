@@ -1,6 +1,6 @@
 import type { Config } from '../../config/load-config.ts'
-import type { Tier } from '../../limit/rule.ts'
-import type { Policy } from '../../request/policy/policy.ts'
+import type { Tier } from '../../model/limits.ts'
+import type { RequestPolicy } from '../../model/policy.ts'
 import type { Settings } from '../settings/settings.ts'
 import { covers, EVERYTHING } from './covers.ts'
 import type { Finding } from './finding.ts'
@@ -40,7 +40,7 @@ export function impliedMistakes({ policies }: Config, settings: Settings): reado
 }
 
 /** Units that a tier lets pass at most in any window of this length that the same algorithm may look at. */
-function most({ algorithm }: Policy, { limit, windowMs }: Tier, spanMs: number): number {
+function most({ algorithm }: RequestPolicy, { limit, windowMs }: Tier, spanMs: number): number {
   const windows = Math.ceil(spanMs / windowMs)
   switch (algorithm) {
     case 'sliding-window':
@@ -58,7 +58,7 @@ function most({ algorithm }: Policy, { limit, windowMs }: Tier, spanMs: number):
 }
 
 /** Whether the other policy, which is exact at every moment, never lets through what this tier would refuse. */
-function isImplied(policy: Policy, tier: Tier, other: Policy): boolean {
+function isImplied(policy: RequestPolicy, tier: Tier, other: RequestPolicy): boolean {
   if (policy.cost.kind !== 'fixed' || other.cost.kind !== 'fixed') return false
   const units = policy.cost.units
   const otherUnits = other.cost.units
@@ -69,7 +69,7 @@ function isImplied(policy: Policy, tier: Tier, other: Policy): boolean {
 }
 
 /** Whether another policy holds for all requests of this one, and counts its callers together or as this one does. */
-function isStronger(other: Policy, policy: Policy): boolean {
+function isStronger(other: RequestPolicy, policy: RequestPolicy): boolean {
   const isExact = other.algorithm === 'sliding-window' || other.algorithm === 'sorted-set'
   // With a reserve, it refuses some before its limit is reached.
   const isWindow = policy.algorithm !== 'token-bucket' && policy.algorithm !== 'concurrency' && !hasReserve(policy)
@@ -83,11 +83,11 @@ function isStronger(other: Policy, policy: Policy): boolean {
   return isAsCoarse && isExact && isWindow && isPlain && isCoarser && isAlike && holdsForAllOf(other, policy)
 }
 
-function isSame(one: Policy['by'][number], other: Policy['by'][number]): boolean {
+function isSame(one: RequestPolicy['by'][number], other: RequestPolicy['by'][number]): boolean {
   return JSON.stringify(one) === JSON.stringify(other)
 }
 
-function holdsForAllOf(other: Policy, policy: Policy): boolean {
+function holdsForAllOf(other: RequestPolicy, policy: RequestPolicy): boolean {
   // By route, a policy counts each of its own patterns by itself.
   const byRoute = other.by.some(({ kind }) => kind === 'route')
   if (byRoute) return JSON.stringify(other.match) === JSON.stringify(policy.match)
@@ -96,6 +96,6 @@ function holdsForAllOf(other: Policy, policy: Policy): boolean {
   return (policy.match ?? [EVERYTHING]).every((pattern) => wide.some((each) => covers(each, pattern, ignoresCase)))
 }
 
-function isMutual(policy: Policy, other: Policy): boolean {
+function isMutual(policy: RequestPolicy, other: RequestPolicy): boolean {
   return isStronger(policy, other) && other.tiers.every((tier) => isImplied(other, tier, policy))
 }

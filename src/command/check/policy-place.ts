@@ -1,11 +1,11 @@
-import type { Policy } from '../../request/policy/policy.ts'
+import type { RequestPolicy } from '../../model/policy.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Finding } from './finding.ts'
 
 /** Where a policy is written: its table, or RATE_LIMITS. @param key in its table */
 export function policyPlace(
   { variables }: Settings,
-  { name }: Policy,
+  { name }: RequestPolicy,
   key?: string,
 ): Pick<Finding, 'variable' | 'path'> {
   const index = tablesIn(variables.POLICIES).findIndex((table) => table.name === name)

@@ -1,6 +1,6 @@
 import type { Config } from '../../config/load-config.ts'
+import type { RequestPolicy } from '../../model/policy.ts'
 import { mayOverlap } from '../../request/policy/pattern.ts'
-import type { Policy } from '../../request/policy/policy.ts'
 import type { Settings } from '../settings/settings.ts'
 import { covers, EVERYTHING, patternText } from './covers.ts'
 import type { Finding } from './finding.ts'
@@ -46,10 +46,10 @@ export function unlimitedMistakes({ policies, isShedding }: Config, settings: Se
   return findings
 }
 
-export function appliesTo({ match }: Policy, pattern: Parameters<typeof mayOverlap>[0]): boolean {
+export function appliesTo({ match }: RequestPolicy, pattern: Parameters<typeof mayOverlap>[0]): boolean {
   return match === undefined || match.some((each) => mayOverlap(each, pattern))
 }
 
-export function hasReserve({ reserved }: Policy): boolean {
+export function hasReserve({ reserved }: RequestPolicy): boolean {
   return reserved.sheddable > 0
 }

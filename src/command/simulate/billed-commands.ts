@@ -1,5 +1,5 @@
-import { ALGORITHMS } from '../../limit/algorithm-table.ts'
-import type { Decision, DecisionRequest, Rule } from '../../limit/rule.ts'
+import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
+import type { Decision, DecisionRequest, Rule } from '../../model/charge.ts'
 
 /** Entries that `lua/sliding-window.lua` reads together with the newest: a tier that holds more costs a read of its own. */
 const READ_TOGETHER = 8

@@ -1,4 +1,4 @@
-import { parseDuration } from '../../limit/tiers.ts'
+import { parseDuration } from '../../model/limits.ts'
 import { CommandError } from '../command-error.ts'
 import type { LogEntry } from './log-entry.ts'
 

@@ -1,4 +1,4 @@
-import type { Source } from '../../request/identity/source.ts'
+import type { Source } from '../../model/policy.ts'
 import type { ReceivedRequest } from '../../request/received-request.ts'
 import type { LogEntry } from './log-entry.ts'
 

@@ -1,12 +1,12 @@
+import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { Config } from '../../config/load-config.ts'
-import { ALGORITHMS } from '../../limit/algorithm-table.ts'
-import { Limiter } from '../../limiter/limiter.ts'
-import type { TierReport, Verdict } from '../../limiter/verdict.ts'
-import type { Policy } from '../../request/policy/policy.ts'
+import { Limiter } from '../../engine/limiter.ts'
+import type { RequestPolicy } from '../../model/policy.ts'
+import type { TierReport, Verdict } from '../../model/verdict.ts'
 import { createPathReader } from '../../request/policy/request-path.ts'
 import { createTargetReader, type TargetReader } from '../../request/target.ts'
-import type { CallContext } from '../../store/call-context.ts'
-import { Deadlines } from '../../store/deadlines.ts'
+import type { CallContext } from '../../runtime/call-context.ts'
+import { Deadlines } from '../../runtime/deadlines.ts'
 import type { LogEntry } from './log-entry.ts'
 import { LoggedRequest } from './logged-request.ts'
 import { MostRefused } from './most-refused.ts'
@@ -126,22 +126,22 @@ export class Simulation {
 }
 
 interface Counted {
-  readonly policy: Policy
+  readonly policy: RequestPolicy
   readonly count: PolicyCount
 }
 
 /** Why a policy is left out of a simulation; undefined if it is not. */
-export function leftOut({ algorithm, tiers }: Policy): string | undefined {
+export function leftOut({ algorithm, tiers }: RequestPolicy): string | undefined {
   const isHeld = tiers.length > 0 && ALGORITHMS[algorithm].holdsSlots
   return isHeld ? `${algorithm} counts requests in flight, and nobody knows how long these took` : undefined
 }
 
 /** What is left out limits nothing, but still gives its class. */
-function simulated(policy: Policy): Policy {
+function simulated(policy: RequestPolicy): RequestPolicy {
   return leftOut(policy) === undefined ? policy : { ...policy, tiers: [], plans: undefined }
 }
 
-function countOf({ name, enforced }: Policy, index: number): PolicyCount {
+function countOf({ name, enforced }: RequestPolicy, index: number): PolicyCount {
   return { index, policy: name, mode: enforced ? 'enforce' : 'shadow', requests: 0, refused: 0 }
 }
 

@@ -1,11 +1,11 @@
+import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
+import { readTiers, tierName } from '../../algorithms/read-tiers.ts'
 import type { Config } from '../../config/load-config.ts'
 import { LEASES_EXPECTED } from '../../config/load-config.ts'
-import type { LeaseSize } from '../../decide/leases.ts'
-import { ALGORITHM_NAMES, ALGORITHMS, type AlgorithmName } from '../../limit/algorithm-table.ts'
-import { readTiers, tierName } from '../../limit/read-tiers.ts'
-import type { Tier } from '../../limit/rule.ts'
-import { formatWindow, parseLimits } from '../../limit/tiers.ts'
-import type { Policy } from '../../request/policy/policy.ts'
+import type { LeaseSize } from '../../engine/leases.ts'
+import type { Tier } from '../../model/limits.ts'
+import { ALGORITHM_NAMES, type AlgorithmName, formatWindow, parseLimits } from '../../model/limits.ts'
+import type { RequestPolicy } from '../../model/policy.ts'
 import { configOf } from '../caller/ask.ts'
 import { CommandError } from '../command-error.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -59,7 +59,7 @@ export function configOfVariant(settings: Settings, { limits, algorithm }: Varia
 }
 
 /** The same limits by another algorithm. A bucket has one limit: of several, each gets a bucket of its own. */
-function decidedBy(algorithm: AlgorithmName, policy: Policy): readonly Policy[] {
+function decidedBy(algorithm: AlgorithmName, policy: RequestPolicy): readonly RequestPolicy[] {
   const { hasBurst } = ALGORITHMS[algorithm]
   const parts = hasBurst ? policy.tiers.map((tier) => [tier]) : [policy.tiers]
   return parts.map((part) => {

@@ -1,9 +1,9 @@
-import type { Charge, Decided } from '../../decide/decider.ts'
-import { DenyCache } from '../../decide/deny-cache.ts'
-import { type LeaseSize, Leases } from '../../decide/leases.ts'
-import type { Rule } from '../../limit/rule.ts'
-import type { CallContext } from '../../store/call-context.ts'
-import type { Store } from '../../store/store.ts'
+import type { Charge, Decided } from '../../engine/decider.ts'
+import { DenyCache } from '../../engine/deny-cache.ts'
+import { type LeaseSize, Leases } from '../../engine/leases.ts'
+import type { Rule } from '../../model/charge.ts'
+import type { Store } from '../../model/store.ts'
+import type { CallContext } from '../../runtime/call-context.ts'
 import type { VirtualStore } from './virtual-store.ts'
 
 /** What an isolate knows without asking: whom it has refused, and permits that it has taken in advance. */

@@ -1,7 +1,7 @@
-import { decide, type States } from '../../limit/decide.ts'
-import type { Decision, DecisionRequest } from '../../limit/rule.ts'
+import { decide, type States } from '../../algorithms/decide.ts'
+import type { Decision, DecisionRequest } from '../../model/charge.ts'
+import type { Store } from '../../model/store.ts'
 import { ExpiringStates, MAX_KEYS } from '../../store/memory/expiring-states.ts'
-import type { Store } from '../../store/store.ts'
 import { billedCommands, type Touched } from './billed-commands.ts'
 
 /** Decides as the script in Redis does, by a clock that is told the time. */

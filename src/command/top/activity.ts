@@ -1,5 +1,5 @@
+import type { RequestPolicy } from '../../model/policy.ts'
 import type { TierState } from '../../request/caller/usage-of-rules.ts'
-import type { Policy } from '../../request/policy/policy.ts'
 
 /** What one key's tiers told at one moment. */
 export interface Look {
@@ -30,7 +30,7 @@ const SHORTEST_TELLING_MS = 10_000
  * Units that were admitted in a second, of late: within the shortest window of ten seconds or more, or by a bucket since it was looked at before.
  * Undefined for what does not tell: a bucket seen once, and slots, which are held and not spent.
  */
-export function unitsPerSecond(policy: Policy, look: Look, before: Look | undefined): number | undefined {
+export function unitsPerSecond(policy: RequestPolicy, look: Look, before: Look | undefined): number | undefined {
   const tier = look.tiers.find(({ windowMs }) => windowMs >= SHORTEST_TELLING_MS) ?? look.tiers.at(-1)
   if (!tier) return undefined
   switch (policy.algorithm) {
@@ -49,7 +49,7 @@ export function unitsPerSecond(policy: Policy, look: Look, before: Look | undefi
 }
 
 /** What a bucket has lost, and what has dripped in and is not there. A bucket that is full may have lost more. */
-function spentFromBucket({ tiers }: Policy, look: Look, before: Look | undefined): number | undefined {
+function spentFromBucket({ tiers }: RequestPolicy, look: Look, before: Look | undefined): number | undefined {
   const [now] = look.tiers
   const [earlier] = before?.tiers ?? []
   const [refill] = tiers

@@ -1,13 +1,13 @@
+import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { Config } from '../../config/load-config.ts'
-import { ALGORITHMS } from '../../limit/algorithm-table.ts'
+import type { RequestPolicy } from '../../model/policy.ts'
 import type { CallerRule } from '../../request/caller/rules-of-caller.ts'
-import type { Policy } from '../../request/policy/policy.ts'
 
 /** Tells what Sluice's keys count: `<prefix>:<policy>:<algorithm letter>:{<identity>}`. */
 export class OwnKeys {
   /** Of SCAN: all keys of the prefix. */
   readonly pattern: string
-  readonly #policies: ReadonlyMap<string, Policy>
+  readonly #policies: ReadonlyMap<string, RequestPolicy>
   readonly #prefix: string
 
   constructor({ keyPrefix, policies }: Pick<Config, 'keyPrefix' | 'policies'>) {

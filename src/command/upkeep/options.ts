@@ -1,6 +1,6 @@
 /** Options of the subcommands that go through all keys. */
 import { InvalidArgumentError, Option } from '@commander-js/extra-typings'
-import { DURATION_EXPECTED, parseDuration } from '../../limit/tiers.ts'
+import { DURATION_EXPECTED, parseDuration } from '../../model/limits.ts'
 import { MOST_KEYS } from './pace.ts'
 
 export const MATCH = new Option(

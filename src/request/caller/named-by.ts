@@ -1,4 +1,4 @@
-import type { Source } from '../identity/source.ts'
+import type { Source } from '../../model/policy.ts'
 
 /** What tells one caller from others. The rest is the same for all callers, or only the application can tell it. */
 export type CallerKind = Exclude<Source['kind'], 'route' | 'global' | 'application'>

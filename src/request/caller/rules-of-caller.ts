@@ -1,9 +1,7 @@
-import type { Rule } from '../../limit/rule.ts'
+import type { Rule } from '../../model/charge.ts'
+import type { Pattern, RequestPolicy, Source } from '../../model/policy.ts'
 import { type CallerKind, isCallerKind, nameOfSource } from '../caller/named-by.ts'
 import { identify } from '../identity/identify.ts'
-import type { Source } from '../identity/source.ts'
-import type { Pattern } from '../policy/pattern.ts'
-import type { Policy } from '../policy/policy.ts'
 import { type Match, PolicyFinder } from '../policy/policy-finder.ts'
 import { readMethods } from '../policy/request-method.ts'
 import { createPathReader, type Sign } from '../policy/request-path.ts'
@@ -21,7 +19,7 @@ export interface CountingConfig extends RuleMakerOptions {
 
 /** A policy's state for a caller. */
 export interface CallerRule {
-  readonly policy: Policy
+  readonly policy: RequestPolicy
   /** Which of its patterns it is about, if it counts by route. */
   readonly route: string | undefined
   readonly rule: Rule
@@ -29,7 +27,7 @@ export interface CallerRule {
 
 /** A policy that says nothing of a caller, and why. */
 export interface LeftOut {
-  readonly policy: Policy
+  readonly policy: RequestPolicy
   readonly why: string
   /** What of the caller would have to be said. */
   readonly needs?: CallerKind | 'route'
@@ -68,7 +66,7 @@ export async function rulesOfDigest(config: CountingConfig, digest: string): Pro
     throw new CallerError('expected 22 letters, digits, "-" or "_", as in braces at the end of a key', 'digest')
   }
   // Whoever is counted by address has an identity in every policy.
-  const policies = config.policies.map((policy): Policy => ({ ...policy, missing: { kind: 'ip' } }))
+  const policies = config.policies.map((policy): RequestPolicy => ({ ...policy, missing: { kind: 'ip' } }))
   const maker = new RuleMaker({ ...config, policies })
   const rules: CallerRule[] = []
   for (const [index, policy] of policies.entries()) {
@@ -76,7 +74,11 @@ export async function rulesOfDigest(config: CountingConfig, digest: string): Pro
     const asked = await maker.make({ policy, route: '', isCertain: true }, requestOf({}), '/', 'default', NO_RESPONSE)
     if (asked.kind !== 'rule') continue
     const key = asked.rule.key.replace(/\{[^{}]*\}$/, `{${digest}}`)
-    rules.push({ policy: config.policies[index] as Policy, route: undefined, rule: bare({ ...asked.rule, key }) })
+    rules.push({
+      policy: config.policies[index] as RequestPolicy,
+      route: undefined,
+      rule: bare({ ...asked.rule, key }),
+    })
   }
   return { rules, leftOut: [] }
 }
@@ -133,7 +135,7 @@ function isSaid(caller: Caller, source: Source): boolean {
   return said.some(([name]) => (source.kind === 'header' ? name.toLowerCase() : name) === source.name)
 }
 
-function isByRoute({ by }: Policy): boolean {
+function isByRoute({ by }: RequestPolicy): boolean {
   return by.some(({ kind }) => kind === 'route')
 }
 

@@ -1,4 +1,4 @@
-import type { Store } from '../../store/store.ts'
+import type { Store } from '../../model/store.ts'
 import type { CallerRule } from './rules-of-caller.ts'
 
 /** How one tier of one policy stands for a caller. */

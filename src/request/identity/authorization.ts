@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer'
-import { MAX_CHARACTERS, NONE, type Reading, SPOILT } from './reading.ts'
+import type { Reading } from '../../model/policy.ts'
+import { MAX_CHARACTERS, NONE, SPOILT } from './reading.ts'
 
 /** Of a request, the rules read it and then the policies. */
 let latest: { readonly field: string | null; readonly reading: Reading } | undefined

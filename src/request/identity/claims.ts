@@ -1,5 +1,6 @@
-import type { CallContext } from '../../store/call-context.ts'
-import { NONE, type Reading } from './reading.ts'
+import type { Reading } from '../../model/policy.ts'
+import type { CallContext } from '../../runtime/call-context.ts'
+import { NONE } from './reading.ts'
 
 /** What a verified token says. */
 export type Claims = Readonly<Record<string, unknown>>

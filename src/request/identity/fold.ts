@@ -1,5 +1,6 @@
-import { NONE, type Reading } from './reading.ts'
-import { isFoldable, type Source } from './source.ts'
+import type { Reading, Source } from '../../model/policy.ts'
+import { NONE } from './reading.ts'
+import { isFoldable } from './source.ts'
 
 /**
  * The one spelling of what people type.

@@ -1,7 +1,8 @@
+import type { Reading } from '../../model/policy.ts'
 import type { ReceivedRequest } from '../received-request.ts'
 import { readBody } from './body.ts'
 import { readParameter } from './parameters.ts'
-import { NONE, type Reading, readText, SPOILT } from './reading.ts'
+import { NONE, readText, SPOILT } from './reading.ts'
 
 /** Compressed, or in UTF-7, it would say something else to an API that takes it. */
 const FORM = /^\s*application\/x-www-form-urlencoded\s*(?:;\s*(?:charset="?utf-8"?\s*)?)*$/i

@@ -1,10 +1,9 @@
-import type { Missing } from '../policy/policy.ts'
+import type { Missing, Reading, Source } from '../../model/policy.ts'
 import type { ReceivedRequest } from '../received-request.ts'
 import { callerAddress } from './address.ts'
 import { readAuthorization } from './authorization.ts'
 import { readParameter } from './parameters.ts'
-import { NONE, type Reading, readText, SPOILT } from './reading.ts'
-import type { Source } from './source.ts'
+import { NONE, readText, SPOILT } from './reading.ts'
 
 /** What a policy's sources are read from. */
 export interface Subject {

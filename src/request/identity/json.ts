@@ -1,7 +1,8 @@
+import type { Reading } from '../../model/policy.ts'
 import { foldCase } from '../policy/canonical-path.ts'
 import type { ReceivedRequest } from '../received-request.ts'
 import { readBody } from './body.ts'
-import { NONE, type Reading, readText, SPOILT } from './reading.ts'
+import { NONE, readText, SPOILT } from './reading.ts'
 
 /**
  * A string or an integer in a JSON body of at most 8 KiB, whatever its type: many APIs ask for none. The body can still be

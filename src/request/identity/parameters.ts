@@ -1,4 +1,5 @@
-import { NONE, type Reading, readText, SPOILT } from './reading.ts'
+import type { Reading } from '../../model/policy.ts'
+import { NONE, readText, SPOILT } from './reading.ts'
 
 /** PHP and `qs` ignore parameters after this many. */
 const MAX_PARAMETERS = 1_000

@@ -1,9 +1,4 @@
-/** What a request says about one thing that tells callers apart. */
-export type Reading =
-  | { readonly kind: 'value'; readonly value: string }
-  | { readonly kind: 'none' }
-  /** Present, but APIs may differ about what it says. Spoiling a value must not get a caller out of a policy. */
-  | { readonly kind: 'spoilt' }
+import type { Reading } from '../../model/policy.ts'
 
 export const NONE = { kind: 'none' } as const satisfies Reading
 export const SPOILT = { kind: 'spoilt' } as const satisfies Reading

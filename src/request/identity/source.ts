@@ -1,16 +1,5 @@
+import type { Source } from '../../model/policy.ts'
 import { parsePointer } from './json-pointer.ts'
-import type { Reading } from './reading.ts'
-
-/** One thing that tells requests apart. */
-export type Source =
-  | { readonly kind: 'token' | 'ip' | 'route' | 'global' }
-  | { readonly kind: 'header' | 'query' | 'form' | 'cookie'; readonly name: string }
-  /** `name` is the pointer as it was written. */
-  | { readonly kind: 'json'; readonly name: string; readonly path: readonly string[] }
-  /** Of a verified token. `name` is the name of the claim or, for a claim within others, the pointer to it. */
-  | { readonly kind: 'claim'; readonly name: string; readonly path: readonly string[] }
-  /** A function of the application says who it is. */
-  | { readonly kind: 'application'; readonly tell: (context: never) => Promise<Reading> }
 
 /** Whether it is read from the body, which a client can write so that nobody reads it for certain. */
 export function isInBody({ kind }: Source): boolean {

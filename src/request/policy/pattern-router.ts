@@ -1,5 +1,5 @@
+import type { Pattern } from '../../model/policy.ts'
 import { foldCase } from './canonical-path.ts'
-import type { Pattern } from './pattern.ts'
 
 interface Route<T> {
   readonly method: string

@@ -1,15 +1,5 @@
+import type { Pattern } from '../../model/policy.ts'
 import { canonicalPattern } from './canonical-path.ts'
-
-/** Which requests a policy or an exemption is about. */
-export interface Pattern {
-  /** In capitals; `*` for every method. */
-  readonly method: string
-  /**
-   * Canonical, with `:name` for one segment and `*` for one or, at the end, any number of segments; `.*` after the last
-   * segment is for a suffix or none.
-   */
-  readonly path: string
-}
 
 const PATTERN_EXPECTED =
   'patterns such as "GET /users/:id, POST /upload/*, OPTIONS *" (a method of HTTP, "*" or nothing for all of them)'

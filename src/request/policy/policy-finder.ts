@@ -1,13 +1,11 @@
-import type { Pattern } from './pattern.ts'
+import { type Pattern, PRIORITIES, type Priority, type RequestPolicy } from '../../model/policy.ts'
 import { PatternRouter } from './pattern-router.ts'
-import type { Policy } from './policy.ts'
-import { highestPriority, type Priority } from './priority.ts'
 import type { RequestMethods } from './request-method.ts'
 import type { RequestPath } from './request-path.ts'
 
 /** A policy that applies to a request. */
 export interface Match {
-  readonly policy: Policy
+  readonly policy: RequestPolicy
   /** The pattern that matched, as `METHOD /path`; undefined if the policy applies everywhere. */
   readonly route: string | undefined
   /**
@@ -25,10 +23,10 @@ export class PolicyFinder {
   readonly #always: readonly Match[] | undefined
   readonly #policies = new PatternRouter<Match>()
   /** Those that give a class, in the case in which their patterns are written. */
-  readonly #classes = new PatternRouter<Policy>()
+  readonly #classes = new PatternRouter<RequestPolicy>()
   readonly #exempt = new PatternRouter<true>()
 
-  constructor(policies: readonly Policy[], exempt: readonly Pattern[]) {
+  constructor(policies: readonly RequestPolicy[], exempt: readonly Pattern[]) {
     const patterns = [...exempt, ...policies.flatMap(({ match }) => match ?? [])]
     const named = new Set(patterns.map(({ method }) => method))
     named.delete('*')
@@ -59,7 +57,7 @@ export class PolicyFinder {
     const [method = ''] = meant
     // A policy holds for every method that a request may mean, an exemption only if there is just one.
     if (isCertain && !ambiguity && this.#isExempt(method, path)) return 'exempt'
-    const found = new Map<Policy, Match>()
+    const found = new Map<RequestPolicy, Match>()
     for (const method of meant) {
       const matches = this.#policies.match(method, withSlash)
       const certain = withSlash === canonical ? matches : this.#policies.match(method, canonical)
@@ -88,7 +86,7 @@ export class PolicyFinder {
   }
 }
 
-function everywhere(policy: Policy): Match {
+function everywhere(policy: RequestPolicy): Match {
   return { policy, route: undefined, isCertain: true }
 }
 
@@ -111,4 +109,9 @@ export function priorityOf(matches: readonly Match[], { ambiguity }: RequestPath
   }
   if (!ambiguity) return highestPriority(priorities)
   return priorities.includes('sheddable') ? 'sheddable' : 'default'
+}
+
+/** The most important class that a request's policies give it; `default` if none does. */
+function highestPriority(priorities: readonly (Priority | undefined)[]): Priority {
+  return PRIORITIES.find((priority) => priorities.includes(priority)) ?? 'default'
 }

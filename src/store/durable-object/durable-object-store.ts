@@ -1,8 +1,8 @@
-import type { Decision, DecisionRequest, Rule } from '../../limit/rule.ts'
-import type { CallContext } from '../call-context.ts'
-import { Deadlines, TOO_LATE } from '../deadlines.ts'
-import { randomNumber } from '../random-number.ts'
-import { type Difference, type Release, type Store, StoreError } from '../store.ts'
+import type { Decision, DecisionRequest, Rule } from '../../model/charge.ts'
+import { type Difference, type Release, type Store, StoreError } from '../../model/store.ts'
+import type { CallContext } from '../../runtime/call-context.ts'
+import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
+import { randomNumber } from '../../runtime/random.ts'
 import type { Closing, Correction, RemoteObjects, Reservation } from './messages.ts'
 import { type Conclusion, Negotiation, type To } from './negotiation.ts'
 

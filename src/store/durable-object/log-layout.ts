@@ -1,4 +1,4 @@
-import type { SlidingWindowState } from '../../limit/algorithms/sliding-window.ts'
+import type { SlidingWindowState } from '../../algorithms/sliding-window.ts'
 import { LOG, type Rows } from './rows.ts'
 
 /** Entries of a log that one row holds; younger ones are in the head row. */

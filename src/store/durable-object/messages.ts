@@ -1,6 +1,6 @@
 /** What a decider and the objects that it asks say to each other. All of it is plain data. */
-import type { Vote } from '../../limit/decide.ts'
-import type { DecisionRequest, Rule } from '../../limit/rule.ts'
+import type { Vote } from '../../algorithms/decide.ts'
+import type { DecisionRequest, Rule } from '../../model/charge.ts'
 
 /** A decision that several objects share, as one of them is told of it. */
 export interface Shared {

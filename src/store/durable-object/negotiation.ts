@@ -1,5 +1,5 @@
-import { grantedBy, subtract, type Vote, voteUnasked } from '../../limit/decide.ts'
-import type { Decision, DecisionRequest, Rule } from '../../limit/rule.ts'
+import { grantedBy, subtract, type Vote, voteUnasked } from '../../algorithms/decide.ts'
+import type { Decision, DecisionRequest, Rule } from '../../model/charge.ts'
 import type { Closing, ObjectVote, Reservation } from './messages.ts'
 
 /** A message to the object of one of the rules. */

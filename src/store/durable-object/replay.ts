@@ -1,6 +1,6 @@
-import type { Commit, Penalty } from '../../limit/algorithm.ts'
-import { ALGORITHMS } from '../../limit/algorithm-table.ts'
-import type { Rule } from '../../limit/rule.ts'
+import type { Commit, Penalty } from '../../algorithms/algorithm.ts'
+import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
+import type { Rule } from '../../model/charge.ts'
 import type { Open } from './book.ts'
 import { recordUndo } from './undo.ts'
 

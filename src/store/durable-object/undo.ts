@@ -1,5 +1,5 @@
-import type { CountedWindowsState } from '../../limit/algorithms/counted-windows.ts'
-import { putOff, type TokenBucketState } from '../../limit/algorithms/token-bucket.ts'
+import type { CountedWindowsState } from '../../algorithms/counted-windows.ts'
+import { putOff, type TokenBucketState } from '../../algorithms/token-bucket.ts'
 import type { Open } from './book.ts'
 import { type Kept, NOTHING, type Step } from './replay.ts'
 

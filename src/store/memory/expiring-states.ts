@@ -1,4 +1,4 @@
-import type { States } from '../../limit/decide.ts'
+import type { States } from '../../algorithms/decide.ts'
 
 /** Keys remembered at most, so that an isolate (128 MB) cannot be filled by minting identities. */
 export const MAX_KEYS = 100_000

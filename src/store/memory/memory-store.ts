@@ -1,8 +1,8 @@
-import { ALGORITHMS } from '../../limit/algorithm-table.ts'
-import { type ConcurrencyState, releaseSlot, renewSlot, revokeSlot } from '../../limit/algorithms/concurrency.ts'
-import { decide, type States } from '../../limit/decide.ts'
-import type { Decision, DecisionRequest, Rule } from '../../limit/rule.ts'
-import type { Difference, Release, Store } from '../store.ts'
+import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
+import { type ConcurrencyState, releaseSlot, renewSlot, revokeSlot } from '../../algorithms/concurrency.ts'
+import { decide, type States } from '../../algorithms/decide.ts'
+import type { Decision, DecisionRequest, Rule } from '../../model/charge.ts'
+import type { Difference, Release, Store } from '../../model/store.ts'
 import { ExpiringStates } from './expiring-states.ts'
 
 /**

@@ -1,5 +1,5 @@
-import type { Decision, DecisionRequest, Rule } from '../../limit/rule.ts'
-import { Generations } from '../generations.ts'
+import type { Decision, DecisionRequest, Rule } from '../../model/charge.ts'
+import { Generations } from '../../runtime/lru.ts'
 
 const MAX_KEYS = 10_000
 /** As many as `lua/sliding-window.lua` reads at once of a stream that it expects to be short. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import { Deadlines, TOO_LATE } from '../deadlines.ts'
-import { StoreError } from '../store.ts'
+import { StoreError } from '../../model/store.ts'
+import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
 import type { RedisClient } from './client.ts'
 import { KEY_LOCKING, SHEBANG_UNKNOWN } from './script.ts'
 

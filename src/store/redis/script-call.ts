@@ -1,9 +1,11 @@
 /** The arguments and replies of the scripts. */
-import { ALGORITHMS } from '../../limit/algorithm-table.ts'
-import { listOf } from '../../limit/list-of.ts'
-import type { Block, Decision, DecisionRequest, Rule, TierUsage } from '../../limit/rule.ts'
-import type { Difference, Release } from '../store.ts'
-import { StoreError } from '../store.ts'
+
+import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
+import type { Decision, DecisionRequest, Rule, TierUsage } from '../../model/charge.ts'
+import type { Block } from '../../model/limits.ts'
+import type { Difference, Release } from '../../model/store.ts'
+import { StoreError } from '../../model/store.ts'
+import { listOf } from '../../runtime/map-list.ts'
 
 /**
  * ARGV of `lua/decide.lua`; KEYS are the keys of the rules, in order.

@@ -1,4 +1,5 @@
-import { ALGORITHMS, type AlgorithmName, SLOT_ALGORITHMS } from '../../limit/algorithm-table.ts'
+import { ALGORITHMS, SLOT_ALGORITHMS } from '../../algorithms/algorithm-table.ts'
+import type { AlgorithmName } from '../../model/limits.ts'
 import { LUA } from './lua.ts'
 
 /**

@@ -3,8 +3,8 @@ import { Hono } from 'hono'
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { RateLimit } from '../../../src/hono.ts'
 import { type RateLimitVariables, type SluiceOptions, sluice } from '../../../src/hono.ts'
+import { type Store, StoreError } from '../../../src/model/store.ts'
 import { MemoryStore } from '../../../src/store/memory/memory-store.ts'
-import { type Store, StoreError } from '../../../src/store/store.ts'
 
 const NOW_MS = 1_700_000_000_000
 

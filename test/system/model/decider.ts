@@ -1,4 +1,4 @@
-import type { Rule } from '../../../src/limit/rule.ts'
+import type { Rule } from '../../../src/model/charge.ts'
 import type { Closing, ObjectVote, Reservation } from '../../../src/store/durable-object/messages.ts'
 import { Negotiation, type To } from '../../../src/store/durable-object/negotiation.ts'
 import { Numbered } from './numbered.ts'

@@ -1,5 +1,5 @@
-import type { AlgorithmName } from '../../../src/limit/algorithm-table.ts'
-import type { Rule } from '../../../src/limit/rule.ts'
+import type { Rule } from '../../../src/model/charge.ts'
+import type { AlgorithmName } from '../../../src/model/limits.ts'
 import { ruleOf } from '../../support/rules.ts'
 import type { Faults, Scenario } from './world.ts'
 

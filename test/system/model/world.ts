@@ -1,4 +1,4 @@
-import type { Rule } from '../../../src/limit/rule.ts'
+import type { Rule } from '../../../src/model/charge.ts'
 import { ASK_AFTER_MS, ASK_AGAIN_AFTER_MS } from '../../../src/store/durable-object/limit-machine.ts'
 import { type Act, DeciderCode, type Sent } from './decider.ts'
 import type { Model, State } from './explore.ts'

@@ -9,10 +9,10 @@ import { RedisSite } from '../../../bench/scale/redis-site.ts'
 import { Server } from '../../../bench/scale/server.ts'
 import { type ScaleFigures, type Scenario, simulate } from '../../../bench/scale/simulate.ts'
 import { inVirtualTime, START_MS, VirtualTime } from '../../../bench/scale/virtual-time.ts'
-import { Deadlines } from '../../../src/store/deadlines.ts'
+import type { Store } from '../../../src/model/store.ts'
+import { Deadlines } from '../../../src/runtime/deadlines.ts'
 import { DurableObjectStore } from '../../../src/store/durable-object/durable-object-store.ts'
 import { objectsOf } from '../../../src/store/durable-object/objects-of.ts'
-import type { Store } from '../../../src/store/store.ts'
 import { seededRandom } from '../../../tools/seeded-random.ts'
 
 const never = () => 0

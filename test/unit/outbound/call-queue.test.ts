@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
+import type { Priority } from '../../../src/model/policy.ts'
 import { CallQueue } from '../../../src/outbound/call-queue.ts'
-import type { Priority } from '../../../src/request/policy/priority.ts'
 
 interface Call {
   readonly id: string

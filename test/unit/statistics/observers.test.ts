@@ -1,9 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { loadConfig } from '../../../src/config/load-config.ts'
 import type { Observed } from '../../../src/http/observer.ts'
-import type { TierReport, Verdict } from '../../../src/limiter/verdict.ts'
-import type { Reading } from '../../../src/request/identity/reading.ts'
-import type { Policy } from '../../../src/request/policy/policy.ts'
+import type { Reading, RequestPolicy } from '../../../src/model/policy.ts'
+import type { TierReport, Verdict } from '../../../src/model/verdict.ts'
 import { type AnalyticsDataset, AnalyticsWriter } from '../../../src/statistics/analytics.ts'
 import { createLabelReader, type LabelReader } from '../../../src/statistics/label.ts'
 import { RefusalLog } from '../../../src/statistics/refusal-log.ts'
@@ -12,7 +11,7 @@ const { policies } = loadConfig({
   UPSTREAM_URL: 'https://api.example.com',
   POLICIES: [{ name: 'login', limits: '5/1m', match: 'POST /login/:realm' }],
 })
-const [login] = policies as [Policy]
+const [login] = policies as [RequestPolicy]
 
 const TIER = {
   ...login.tiers[0],

@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest'
 import { loadConfig } from '../../../src/config/load-config.ts'
 import type { Observed } from '../../../src/http/observer.ts'
-import type { TierReport, Verdict } from '../../../src/limiter/verdict.ts'
-import type { Policy } from '../../../src/request/policy/policy.ts'
+import type { RequestPolicy } from '../../../src/model/policy.ts'
+import { StoreError } from '../../../src/model/store.ts'
+import type { TierReport, Verdict } from '../../../src/model/verdict.ts'
 import { createLabelReader } from '../../../src/statistics/label.ts'
 import { readStatistics } from '../../../src/statistics/read-statistics.ts'
 import { FLUSH_INTERVAL_MS, Recorder } from '../../../src/statistics/recorder.ts'
 import { type Flush, SKETCH_CAPACITY } from '../../../src/store/counters.ts'
 import { MemoryCounters } from '../../../src/store/memory/memory-counters.ts'
-import { StoreError } from '../../../src/store/store.ts'
 
 const START_MS = 1_800_000_000_000
 const MINUTE = 60_000
@@ -21,7 +21,7 @@ const { policies } = loadConfig({
     { name: 'urgent', priority: 'critical' },
   ],
 })
-const [login, trial, urgent] = policies as [Policy, Policy, Policy]
+const [login, trial, urgent] = policies as [RequestPolicy, RequestPolicy, RequestPolicy]
 
 function observed(verdict: Verdict, headers: Record<string, string> = {}): Observed {
   const matches = [
@@ -42,7 +42,7 @@ function observed(verdict: Verdict, headers: Record<string, string> = {}): Obser
   }
 }
 
-function tier(policy: Policy, retryAfterMs = 0, isReserve = false): TierReport {
+function tier(policy: RequestPolicy, retryAfterMs = 0, isReserve = false): TierReport {
   const [first] = policy.tiers
   if (!first) throw new Error('the policy has no tier')
   return { ...first, policy, isReserve, remaining: 0, resetMs: 1, retryAfterMs }

@@ -1,6 +1,6 @@
 import type { CompactJWSHeaderParameters, CryptoKey, JWK } from 'jose'
-import type { Log } from '../../../decide/log.ts'
-import type { CallContext } from '../../../store/call-context.ts'
+import type { CallContext } from '../../../runtime/call-context.ts'
+import type { Log } from '../../../runtime/log.ts'
 import { readUpTo } from '../body.ts'
 import type { Jose } from './jose.ts'
 

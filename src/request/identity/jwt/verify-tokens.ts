@@ -1,7 +1,7 @@
 /** Loaded only where policies ask for claims. */
 import type { JWTPayload, JWTVerifyOptions } from 'jose'
-import type { CallContext } from '../../../store/call-context.ts'
-import { Generations } from '../../../store/generations.ts'
+import type { CallContext } from '../../../runtime/call-context.ts'
+import { Generations } from '../../../runtime/lru.ts'
 import { type ClaimReader, type Claims, claimIn } from '../claims.ts'
 import { MAX_CHARACTERS, NONE, SPOILT } from '../reading.ts'
 import { type Jose, loadJose } from './jose.ts'

@@ -1,5 +1,5 @@
-import { Deadlines, TOO_LATE } from '../../deadlines.ts'
-import { StoreError } from '../../store.ts'
+import { StoreError } from '../../../model/store.ts'
+import { Deadlines, TOO_LATE } from '../../../runtime/deadlines.ts'
 import { callObject, type ObjectNamespace } from '../objects-of.ts'
 import type { TableCall } from './messages.ts'
 

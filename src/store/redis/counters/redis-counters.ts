@@ -1,3 +1,4 @@
+import { StoreError } from '../../../model/store.ts'
 import {
   type Counters,
   type Counts,
@@ -10,7 +11,6 @@ import {
   TOTALS_KEPT_MS,
 } from '../../counters.ts'
 import { mergeSketches, NO_SKETCH, readSketch, type Sketch, writeSketch } from '../../sketch.ts'
-import { StoreError } from '../../store.ts'
 import { RedisCalls, type RedisCallsOptions, toScript } from '../redis-calls.ts'
 import { LUA } from './lua.ts'
 

@@ -1,3 +1,4 @@
+import { StoreError } from '../../../model/store.ts'
 import {
   cutNote,
   type Documents,
@@ -10,7 +11,6 @@ import {
   type VersionId,
   type Written,
 } from '../../documents.ts'
-import { StoreError } from '../../store.ts'
 import { RedisCalls, type RedisCallsOptions, toScript } from '../redis-calls.ts'
 import { LUA } from './lua.ts'
 

@@ -1,0 +1,59 @@
+import type { Rule, TierUsage } from '../model/charge.ts'
+
+/** What a rule would allow now. */
+export interface Peek {
+  /** Units that could be spent now, all tiers considered. */
+  readonly available: number
+  /** Made for this peek: a charge that follows is subtracted in place. */
+  readonly usage: readonly OwnTierUsage[]
+  /** What the state holds of refusals; it may have ended. */
+  readonly penalty?: Penalty | undefined
+}
+
+/** Refusals that are remembered with a state. */
+export interface Penalty {
+  /** How many; 0 once they have led to a block. */
+  readonly refusals: number
+  /** When the block ends, or when the refusals are forgotten: milliseconds since the Unix epoch. */
+  readonly untilMs: number
+}
+
+/** What an algorithm says of one of its tiers, before any charge. */
+export interface OwnTierUsage extends TierUsage {
+  remaining: number
+}
+
+/**
+ * A limiting algorithm and its state: the twin, step by step, of the Lua module of the same name. A missing state means
+ * a caller never seen.
+ */
+export interface Algorithm<State> {
+  /** Pure. `wanted` is the number of units that `retryAfterMs` is about. */
+  peek(state: State | undefined, rule: Rule, nowUs: number, wanted: number): Peek
+  /**
+   * Charges `units`, which `peek` has found available. The state is the caller's own and may be changed in place.
+   * `leaseMs`: how long the units may still be spent, if leases are `dated`. `ttlMs` is there if the state gets a new time to
+   * live. With a penalty, nothing is charged (0 units), and nothing else of the state changes; without, one that has
+   * not ended stays.
+   */
+  commit(
+    state: State | undefined,
+    rule: Rule,
+    nowUs: number,
+    units: number,
+    leaseMs?: number,
+    penalty?: Penalty,
+  ): Commit<State>
+  /**
+   * Corrects a charge made at `chargedAtMs` by a difference in units, below 0 to give back. Missing if the state cannot
+   * be corrected; returns undefined if nothing of the charge is left.
+   */
+  settle?(state: State, rule: Rule, nowUs: number, chargedAtMs: number, units: number): Commit<State> | undefined
+}
+
+export interface Commit<State> {
+  readonly state: State
+  readonly ttlMs?: number
+  /** Units charged besides those asked for, because they may be spent later. */
+  readonly forfeited?: number
+}

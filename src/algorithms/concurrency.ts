@@ -1,0 +1,116 @@
+/**
+ * Twin of `lua/concurrency.lua`: units held at once, each until its holder gives it back or its deadline has passed.
+ *
+ * Networks reorder. An isolate that gets no answer to an admission gives back what it may have taken, and that release
+ * may arrive first. It then leaves a mark, so that the admission finds its place taken and holds nothing. Ordinary
+ * admissions and releases need no extra command for this. An expiry time in each admission would need none either, but
+ * it would need a clock that isolates and Redis share.
+ */
+
+import type { Rule } from '../model/charge.ts'
+import type { Algorithm, Commit } from './algorithm.ts'
+import { onlyTier, tierUsage, toPeek } from './tier-usage.ts'
+
+export interface Held {
+  readonly units: number
+  /** For a mark, which nobody holds: minus the moment until which it stands. */
+  readonly deadlineMs: number
+}
+
+/** How long a call that takes slots may be on its way. */
+const LONGEST_WAY_MS = 60_000
+
+export interface ConcurrencyState {
+  /** By the number under which a request holds its units. */
+  readonly slots: Map<number, Held>
+  /** After all deadlines and marks. */
+  expiresAtMs: number
+}
+
+export const concurrency: Algorithm<ConcurrencyState> = {
+  peek(state = nothingHeld(), rule, nowUs, wanted) {
+    const nowMs = Math.floor(nowUs / 1000)
+    const { limit, windowMs } = onlyTier(rule)
+    const held = [...state.slots.values()].filter(({ deadlineMs }) => deadlineMs > nowMs)
+    const used = held.reduce((sum, { units }) => sum + units, 0)
+    const resetMs = used > 0 ? Math.min(...held.map(({ deadlineMs }) => deadlineMs)) - nowMs : windowMs
+    const freedAfterMs = (units: number) => deadlineOf(held, units) - nowMs
+    return toPeek([tierUsage({ limit, windowMs, used, resetMs, freedAfterMs }, wanted)])
+  },
+
+  commit(state = nothingHeld(), rule, nowUs, units) {
+    const nowMs = Math.floor(nowUs / 1000)
+    const { windowMs } = onlyTier(rule)
+    const slot = slotOf(rule)
+    if (!state.slots.has(slot)) state.slots.set(slot, { units, deadlineMs: nowMs + windowMs })
+    removePast(state, nowMs)
+    return keep(state, nowMs, windowMs)
+  },
+}
+
+/** Gives back what a slot holds, if it still does. */
+export function releaseSlot(state: ConcurrencyState, slot: number): void {
+  state.slots.delete(slot)
+  // Redis has no empty sets.
+  if (state.slots.size === 0) state.expiresAtMs = 0
+}
+
+/** Makes it as if the slot was never taken, whether it was or is about to be. */
+export function revokeSlot(
+  state: ConcurrencyState = nothingHeld(),
+  slot: number,
+  nowMs: number,
+): Commit<ConcurrencyState> {
+  state.slots.set(slot, { units: 0, deadlineMs: -(nowMs + LONGEST_WAY_MS) })
+  removePast(state, nowMs)
+  return keep(state, nowMs, LONGEST_WAY_MS)
+}
+
+/** How long a slot may be taken, or be about to be, once nobody renews it. */
+export function lifetimeMs(windowMs: number): number {
+  return Math.max(windowMs, LONGEST_WAY_MS)
+}
+
+/** Moves the deadline of a slot that is still held. */
+export function renewSlot(
+  state: ConcurrencyState,
+  slot: number,
+  nowMs: number,
+  windowMs: number,
+): Commit<ConcurrencyState> {
+  const held = state.slots.get(slot)
+  if (held) state.slots.set(slot, { ...held, deadlineMs: nowMs + windowMs })
+  return keep(state, nowMs, windowMs)
+}
+
+function nothingHeld(): ConcurrencyState {
+  return { slots: new Map(), expiresAtMs: 0 }
+}
+
+/** Makes the state live for at least this long. Setting twice that spares most later calls from setting it again. */
+function keep(state: ConcurrencyState, nowMs: number, lastsMs: number): Commit<ConcurrencyState> {
+  if (state.slots.size === 0 || state.expiresAtMs - nowMs >= lastsMs) return { state }
+  state.expiresAtMs = nowMs + 2 * lastsMs
+  return { state, ttlMs: 2 * lastsMs }
+}
+
+function removePast(state: ConcurrencyState, nowMs: number): void {
+  for (const [slot, { deadlineMs }] of state.slots) {
+    if (Math.abs(deadlineMs) <= nowMs) state.slots.delete(slot)
+  }
+}
+
+function slotOf({ slot }: Rule): number {
+  if (slot === undefined) throw new Error('a limit on concurrency needs a slot to hold')
+  return slot
+}
+
+/** The moment by which this many units have passed their deadlines. */
+function deadlineOf(held: readonly Held[], units: number): number {
+  let freed = 0
+  for (const { units: count, deadlineMs } of held.toSorted((a, b) => a.deadlineMs - b.deadlineMs)) {
+    freed += count
+    if (freed >= units) return deadlineMs
+  }
+  return Number.POSITIVE_INFINITY
+}

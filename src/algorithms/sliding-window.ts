@@ -1,0 +1,156 @@
+/**
+ * Twin of `lua/sliding-window.lua`: an exact log of what was admitted, read as prefix sums.
+ *
+ * It decides as the Lua does, but keeps one entry for all admissions of the same millisecond, because windows cannot
+ * tell them apart. So a log never has more entries than its longest window has milliseconds.
+ */
+
+import type { Rule } from '../model/charge.ts'
+import type { Tier } from '../model/limits.ts'
+import type { Algorithm, OwnTierUsage, Penalty } from './algorithm.ts'
+import { toPeek } from './tier-usage.ts'
+
+export interface SlidingWindowState {
+  /** Dates of the entries, ascending. Numbers in arrays of their own take a third of what objects would. */
+  readonly dates: number[]
+  /** For each entry, all that was ever admitted, the entry included. */
+  readonly totals: number[]
+  /** All that was ever admitted before the entries in these arrays. */
+  before: number
+  /** Index of the first entry that is still kept: those before are dropped in bulk, so that each is moved once. */
+  head: number
+  /** The longest window that the newest entry is kept for. */
+  keptMs: number
+  penalty: Penalty | undefined
+  /** Date of the latest penalty, which is an entry of no units; 0 if there was none. */
+  penaltyMs: number
+  /** Nothing is forgotten. */
+  keepsAll?: boolean
+}
+
+/** Entries that are dropped at once, at least. */
+const BULK = 8
+
+/** Where the longest window holds as many units, what has left it is forgotten when the total passes a multiple of them. */
+const TRIMMED_TOGETHER = 64
+
+export const slidingWindow: Algorithm<SlidingWindowState> = {
+  peek(log = NOTHING, rule, nowUs, wanted) {
+    const now = Math.floor(nowUs / 1000)
+    return toPeek(
+      rule.tiers.map((tier) => usageOf(log, tier, now, wanted)),
+      log.penalty,
+    )
+  },
+
+  commit(log = emptyLog(), rule, nowUs, units, leaseMs = 0, penalty) {
+    const now = Math.floor(nowUs / 1000)
+    const keptMs = longestWindowMs(rule)
+    const newestMs = newestMsOf(log)
+    const total = totalAt(log, log.totals.length - 1)
+    const held = total - totalAt(log, firstAbove(log.dates, log.head, now - keptMs) - 1)
+    // Rounded up, so that it stays its whole window. Time never goes back: if the clock did, entries stay longer.
+    let dateMs = Math.max(Math.ceil(nowUs / 1000) + leaseMs, newestMs)
+    if (penalty) {
+      // The total stays, so the date must grow.
+      if (dateMs === newestMs) dateMs++
+      log.penaltyMs = dateMs
+      log.penalty = penalty
+    } else {
+      add(log, dateMs, units)
+      if (log.penalty && log.penalty.untilMs <= now) log.penalty = undefined
+    }
+    const isBusy = held >= TRIMMED_TOGETHER && (total % TRIMMED_TOGETHER) + units < TRIMMED_TOGETHER
+    if (!isBusy || log.penalty) trim(log, now - keptMs)
+
+    const epochMs = wholeSeconds(2 * keptMs) - keptMs
+    const epoch = Math.floor(dateMs / epochMs)
+    const isRenewed = penalty || log.keptMs !== keptMs || epoch !== Math.floor(newestMs / epochMs)
+    log.keptMs = keptMs
+    if (!isRenewed) return { state: log }
+    const endMs = Math.max((epoch + 1) * epochMs + keptMs, log.penalty?.untilMs ?? 0)
+    return { state: log, ttlMs: wholeSeconds(endMs - now) }
+  },
+}
+
+/** Rounds milliseconds up to whole seconds, as `EXPIRE` takes them. */
+export function wholeSeconds(ms: number): number {
+  return Math.ceil(ms / 1000) * 1000
+}
+
+export function longestWindowMs({ tiers }: Pick<Rule, 'tiers'>): number {
+  let longestMs = 0
+  for (const { windowMs } of tiers) longestMs = Math.max(longestMs, windowMs)
+  return longestMs
+}
+
+/** Date of the newest entry; 0 if there is none. */
+export function newestMsOf({ dates, penaltyMs }: SlidingWindowState): number {
+  return dates.length > 0 ? Math.max(dates[dates.length - 1] as number, penaltyMs) : penaltyMs
+}
+
+function usageOf(log: SlidingWindowState, { limit, windowMs }: Tier, now: number, wanted: number): OwnTierUsage {
+  const { dates, totals } = log
+  const total = totalAt(log, totals.length - 1)
+  const first = firstAbove(dates, log.head, now - windowMs)
+  const isUnused = first === dates.length
+  const used = isUnused ? 0 : total - totalAt(log, first - 1)
+  const remaining = Math.max(limit - used, 0)
+  const resetMs = isUnused ? windowMs : (dates[first] as number) + windowMs - now
+  // It will never fit; configuration refuses such a cost.
+  if (wanted > limit) return { remaining, resetMs, retryAfterMs: windowMs }
+  if (remaining >= wanted) return { remaining, resetMs, retryAfterMs: 0 }
+  // When the running total has reached this: once that entry has left the window, enough units are free.
+  const freeing = firstAbove(totals, first, total + wanted - limit - 1)
+  return { remaining, resetMs, retryAfterMs: (dates[freeing] as number) + windowMs - now }
+}
+
+const NOTHING = emptyLog()
+
+export function emptyLog(): SlidingWindowState {
+  return { dates: [], totals: [], before: 0, head: 0, keptMs: 0, penalty: undefined, penaltyMs: 0 }
+}
+
+/** Index of the first of ascending numbers, from an index on, that is above a bound; their length if none is. */
+function firstAbove(numbers: readonly number[], from: number, bound: number): number {
+  // Most windows begin with the oldest entry there is, or hold none.
+  if (from < numbers.length && (numbers[from] as number) > bound) return from
+  let low = from
+  let high = numbers.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((numbers[middle] as number) > bound) high = middle
+    else low = middle + 1
+  }
+  return low
+}
+
+/** All that was ever admitted up to an entry; index -1 stands for those before the first. */
+function totalAt({ totals, before }: SlidingWindowState, index: number): number {
+  return index < 0 ? before : (totals[index] as number)
+}
+
+function add(log: SlidingWindowState, dateMs: number, units: number): void {
+  const { dates, totals } = log
+  const last = dates.length - 1
+  const total = totalAt(log, last) + units
+  if (dateMs === dates[last]) totals[last] = total
+  else {
+    dates.push(dateMs)
+    totals.push(total)
+  }
+}
+
+/** Forgets what is dated until then. */
+export function trim(log: SlidingWindowState, since: number): void {
+  const { dates, totals } = log
+  if (log.keepsAll) return
+  // The newest entry stays, unless a penalty is newer.
+  while ((dates[log.head] as number) <= since) log.head++
+  const { head } = log
+  if (head < BULK || head * 2 < dates.length) return
+  log.before = totals[head - 1] as number
+  dates.splice(0, head)
+  totals.splice(0, head)
+  log.head = 0
+}

@@ -1,0 +1,106 @@
+/**
+ * Twin of `lua/token-bucket.lua`: a bucket that is refilled continuously, kept as the moment when it is full again.
+ */
+
+import type { Rule } from '../model/charge.ts'
+import type { Algorithm, Commit, Penalty } from './algorithm.ts'
+import { onlyTier, tierUsage, toPeek } from './tier-usage.ts'
+
+/** Full again at `us` + `fraction` / `limit` microseconds since the Unix epoch, at a rate of `limit` a window. */
+export interface TokenBucketState {
+  readonly us: number
+  readonly fraction: number
+  readonly limit: number
+  readonly windowUs: number
+  readonly penalty?: Penalty | undefined
+}
+
+export const tokenBucket: Algorithm<TokenBucketState> = {
+  peek(state, rule, nowUs, wanted) {
+    const { windowMs } = onlyTier(rule)
+    const burst = burstOf(rule)
+    const bucket = bucketAt(state, rule, nowUs)
+    const lack = lacking(bucket, burst, nowUs)
+    const freedAfterMs = (units: number) => Math.ceil((usOfLack(bucket, lack - units) - nowUs) / 1000)
+    const tier = tierUsage({ limit: burst, windowMs, used: lack, resetMs: freedAfterMs(1), freedAfterMs }, wanted)
+    return toPeek([tier], state?.penalty)
+  },
+
+  commit(state, rule, nowUs, units, leaseMs = 0, penalty) {
+    const known = bucketAt(state, rule, nowUs)
+    if (penalty) return putOff(known, 0, nowUs, penalty)
+    const full = fullAt(rule, nowUs)
+    const isSameRate = known.limit === full.limit && known.windowUs === full.windowUs
+    // What it lacks carries over to another rate in whole units, rounded up: nothing is given away.
+    const bucket = isSameRate ? known : full
+    const lack = isSameRate && leaseMs === 0 ? 0 : lacking(known, burstOf(rule), nowUs)
+    const forfeited = refilledIn(leaseMs, lack, full)
+    const owed = units + forfeited + (isSameRate ? 0 : lack)
+    return { ...putOff(bucket, owed * bucket.windowUs, nowUs, state?.penalty), forfeited }
+  },
+
+  settle(state, _rule, nowUs, chargedAtMs, units) {
+    // Full again: what was charged has been refilled.
+    if (usOfLack(state, 0) <= nowUs) return undefined
+    const owed = units * state.windowUs
+    if (owed >= 0) return putOff(state, owed, nowUs, state.penalty)
+    // What may have been refilled since the charge must not be given back once more.
+    const refilled = Math.max(0, nowUs - chargedAtMs * 1000) * state.limit
+    return putOff(state, Math.min(0, owed + refilled), nowUs, state.penalty)
+  },
+}
+
+/**
+ * Units that are refilled while a lease lasts, as far as the bucket has room for them: the units of the lease may be
+ * spent at its end, which must leave no more in the bucket than if they had been taken then.
+ */
+function refilledIn(leaseMs: number, lack: number, { limit, windowUs }: TokenBucketState): number {
+  return Math.max(0, Math.ceil((leaseMs * 1000 * limit) / windowUs) - Math.max(0, lack - 1))
+}
+
+/** Puts off the moment when the bucket is full, or brings it nearer, by units times the window in µs. */
+export function putOff(
+  bucket: TokenBucketState,
+  owed: number,
+  nowUs: number,
+  penalty: Penalty | undefined,
+): Commit<TokenBucketState> {
+  const nowMs = Math.floor(nowUs / 1000)
+  const numerator = owed + bucket.fraction
+  // Not -0.
+  const remainder = (numerator % bucket.limit) + 0
+  const fraction = remainder < 0 ? remainder + bucket.limit : remainder
+  const us = bucket.us + (numerator - fraction) / bucket.limit
+  const fullMs = Math.ceil((us + (fraction > 0 ? 1 : 0)) / 1000)
+  const kept = penalty && penalty.untilMs > nowMs ? penalty : undefined
+  return { state: { ...bucket, us, fraction, penalty: kept }, ttlMs: Math.max(fullMs, kept?.untilMs ?? 0) - nowMs }
+}
+
+function burstOf(rule: Rule): number {
+  return rule.burst ?? onlyTier(rule).limit
+}
+
+function fullAt(rule: Rule, nowUs: number): TokenBucketState {
+  const { limit, windowMs } = onlyTier(rule)
+  return { us: nowUs, fraction: 0, limit, windowUs: windowMs * 1000 }
+}
+
+function bucketAt(state: TokenBucketState | undefined, rule: Rule, nowUs: number): TokenBucketState {
+  return state && usOfLack(state, 0) > nowUs ? state : fullAt(rule, nowUs)
+}
+
+/** The first microsecond at which the bucket lacks no more than `units` of being full. */
+function usOfLack(bucket: TokenBucketState, units: number): number {
+  const numerator = units * bucket.windowUs
+  const fraction = numerator % bucket.limit
+  const us = bucket.us - (numerator - fraction) / bucket.limit
+  return bucket.fraction > fraction ? us + 1 : us
+}
+
+/** Whole units that the bucket lacks of `burst`, rounded up. */
+function lacking(bucket: TokenBucketState, burst: number, nowUs: number): number {
+  // After the clock went back or the burst was lowered, it may lack more than it holds; the product below is then not
+  // exact.
+  if (usOfLack(bucket, burst - 1) > nowUs) return burst
+  return Math.ceil(((bucket.us - nowUs) * bucket.limit + bucket.fraction) / bucket.windowUs)
+}

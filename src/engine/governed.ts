@@ -1,0 +1,43 @@
+import type { CallContext } from '../runtime/call-context.ts'
+import type { Documents, VersionId } from '../store/documents.ts'
+import type { ComposedLimiter } from './compose-limiter.ts'
+import type { Limiter } from './limiter.ts'
+
+/** How policies that decide beside those in force compare with them. */
+export interface ShadowCounts {
+  /** Requests that both have decided. */
+  readonly requests: number
+  readonly refusedByBoth: number
+  readonly refusedByShadowOnly: number
+  readonly refusedByForceOnly: number
+}
+
+/** Is told of each request that both have decided. */
+export type WatchShadow = (differs: Differs, context: Pick<CallContext, 'waitUntil'>) => void
+
+/** Who has refused a request. */
+export type Differs = 'neither' | 'both' | 'shadowOnly' | 'forceOnly'
+
+/** What an isolate knows of the rules; the version is that of those in force here, 0 if there are none. */
+export interface RulesState extends VersionId {
+  /** When they were last read, or found unchanged; undefined: never. */
+  readonly readAtMs: number | undefined
+  /** Why a newer version is not in force. */
+  readonly problem: string | undefined
+  /** Undefined: no policies are in shadow. */
+  readonly shadow: ShadowCounts | undefined
+}
+
+/** Limits that operators change without a deploy. */
+export interface Governed {
+  /** Follows the rules. */
+  readonly limiter: Pick<Limiter, 'decide' | 'ask' | 'charge'>
+  /** Where the rules are. */
+  readonly documents: Documents
+  /** Where it is noted what was done about single callers. */
+  readonly journal: Documents
+  readonly state: () => RulesState
+}
+
+/** Puts what operators rule around what the deploy has configured. */
+export type Govern = (composed: ComposedLimiter) => Governed

@@ -1,0 +1,276 @@
+import type { Decision, DecisionRequest, Rule } from '../model/charge.ts'
+import type { Store } from '../model/store.ts'
+import { StoreError } from '../model/store.ts'
+import type { CallContext } from '../runtime/call-context.ts'
+import { Generations } from '../runtime/lru.ts'
+import { Account, admission, type Held, recall, withLeft } from './account.ts'
+import {
+  CROWDED_PER_SECOND,
+  HOT_PER_SECOND,
+  hotPermits,
+  hotSpan,
+  isShared,
+  permitsPerSecond,
+  SERVED_PER_SECOND,
+} from './hot.ts'
+import { Standings } from './standings.ts'
+import { affordable, isFarFromLimits, type Span, type Terms, termsOf, usableMs } from './terms.ts'
+
+/** Callers whose permits are kept at most; those of others lapse. */
+const MAX_ACCOUNTS = 10_000
+/** An unanswered replenishment stops blocking others after this. */
+const LOST_AFTER_MS = 2_000
+/** Share of a lease's term: a longer round trip leaves too little of it. */
+const MAX_ROUND_TRIP_SHARE = 0.25
+/** Longer round trips count at once, shorter ones gradually. */
+const ROUND_TRIP_DECAY = 1 / 8
+
+/** Of a lease's term: how long a hot identity is not asked for again that had nothing left. */
+const HOLD_SHARE = 0.5
+
+/** A request, and what is known of who makes it. */
+interface Caller {
+  readonly request: DecisionRequest
+  readonly account: Account
+  readonly terms: Terms
+  readonly nowMs: number
+  /** Whether a call that brings more permits is under way. */
+  readonly isPaused: boolean
+  readonly context: CallContext
+}
+
+/** A lease to take. */
+interface Plan extends Span {
+  readonly permits: number
+}
+
+/** A number of permits to take at once at most, or as many as a caller is about to need. */
+export type LeaseSize = number | 'auto'
+
+/**
+ * Takes several permits of a busy caller in one call, and spends them without asking, as long as the caller is far from
+ * its limits. Either the store counts a leased permit as if it were spent when the lease ends, or the lease ends with the
+ * windows that it is charged to: so no true window ever holds more than its limit. Permits not spent by then lapse, and
+ * count all the same.
+ */
+export class Leases {
+  /** Permits taken in advance so far … */
+  taken = 0
+  /** … and those of them that were spent. */
+  spent = 0
+  readonly #store: Pick<Store, 'decide'>
+  readonly #now: () => number
+  readonly #size: number
+  readonly #accounts = new Generations<Account>(MAX_ACCOUNTS)
+  readonly #standings = new Standings()
+  /** Unknown until the first call has been answered. */
+  #roundTripMs = Number.POSITIVE_INFINITY
+  #latestMs = 0
+
+  /** @param now milliseconds since the Unix epoch */
+  constructor(store: Pick<Store, 'decide'>, now: () => number, size: LeaseSize) {
+    this.#store = store
+    this.#now = now
+    this.#size = size === 'auto' ? Number.POSITIVE_INFINITY : size
+  }
+
+  /** @throws {StoreError} whether a lease was charged is then unknown */
+  decide(request: DecisionRequest, context: CallContext): Promise<Decision> {
+    const terms = termsOf(request)
+    return terms ? this.#decide({ request, ...this.#see(terms), context }) : this.#ask(request, context)
+  }
+
+  /** All permits lapse, those on their way too. */
+  clear(): void {
+    this.#accounts.clear()
+  }
+
+  #see(terms: Terms): Pick<Caller, 'account' | 'terms' | 'nowMs' | 'isPaused'> {
+    const nowMs = this.#readClock()
+    const account = this.#accountOf(terms)
+    account.see(nowMs, terms)
+    return { account, terms, nowMs, isPaused: nowMs < account.replenishedUntilMs }
+  }
+
+  async #decide(caller: Caller): Promise<Decision> {
+    const { request, account, nowMs, isPaused, context } = caller
+    const lease = account.spend(nowMs)
+    if (lease) {
+      this.spent++
+      const left = account.left(nowMs)
+      // Before permits run out, so that nobody waits.
+      if (this.#isShort(caller)) this.#replenish(caller)
+      return admission(request, account.standings, lease, left, nowMs)
+    }
+    if (isHeld(caller)) return recall(account.held as Held, nowMs)
+    // Others wait for the same answer, which cannot be shared: each asks for itself alone.
+    const plan = isPaused ? undefined : this.#planOf(caller)
+    if (!plan) return this.#listen(caller, this.#ask(request, context))
+    const decision = await this.#take(caller, plan, 1)
+    if (decision.granted === 0) return decision
+    const left = decision.granted - 1
+    const usage = decision.usage.map((tiers, index) => withLeft(tiers, left * (request.rules[index] as Rule).cost))
+    return { ...decision, granted: 1, usage }
+  }
+
+  #isShort(caller: Caller): boolean {
+    const { account, terms, nowMs } = caller
+    const isShort = account.isShort(nowMs, this.#roundTripMs, terms)
+    return isShort && (!this.#hotPaceOf(caller) || account.isNearlyOut(nowMs, this.#roundTripMs, terms))
+  }
+
+  #replenish(caller: Caller): void {
+    if (caller.isPaused || isHeld(caller)) return
+    const plan = this.#planOf(caller)
+    if (plan) caller.context.waitUntil(this.#take(caller, plan, 0).catch(ignoreStoreError))
+  }
+
+  /** @returns undefined if the request is to be asked for alone */
+  #planOf(caller: Caller): Plan | undefined {
+    const { request, account, terms } = caller
+    const permits = this.#wanted(account, request, terms)
+    const perSecond = this.#hotPaceOf(caller)
+    if (permits < perSecond / HOT_PER_SECOND) return this.#hotPlan(request, account, terms, perSecond)
+    return permits < 2 ? undefined : { ...terms, permits }
+  }
+
+  #hotPlan(request: DecisionRequest, account: Account, terms: Terms, perSecond: number): Plan | undefined {
+    const rule = request.rules[0] as Rule
+    const standing = this.#standings.of(rule)
+    const mustLease = perSecond > CROWDED_PER_SECOND || account.strain.stretch > 1
+    if (!mustLease && !isFarFromLimits(rule, standing, terms, this.#latestMs)) return undefined
+    const span = hotSpan(account, terms, perSecond, this.#roundTripMs)
+    const spanMs = usableMs(request, [standing], span, this.#latestMs) - this.#roundTripMs
+    const permits = Math.min(terms.most, this.#size, hotPermits(account, terms, perSecond, spanMs))
+    return permits < 2 ? undefined : { ...span, permits }
+  }
+
+  #wanted(account: Account, request: DecisionRequest, terms: Terms): number {
+    if (this.#roundTripMs > terms.termMs * MAX_ROUND_TRIP_SHARE) return 1
+    const standings = request.rules.map((rule) => this.#standings.get(rule))
+    const spanMs = usableMs(request, standings, terms, this.#latestMs) - this.#roundTripMs
+    const wanted = Math.min(terms.most, this.#size, account.wanted(spanMs, terms))
+    return wanted < 2 ? 1 : Math.min(wanted, affordable(request, standings, terms, this.#latestMs))
+  }
+
+  /** Permits a second, of all isolates, of the only rule of a request if that is hot, and many share it; else 0. */
+  #hotPaceOf({ request: { rules }, account, terms }: Caller): number {
+    const { atMs, perSecond } = account.pace
+    // Twice as long as until a lesser one replaces it, so that it lasts until the next reply.
+    const isKnown = rules.length === 1 && this.#latestMs - atMs < 2 * longestOf(rules[0] as Rule)
+    return isKnown && perSecond > HOT_PER_SECOND && isShared(account, terms, perSecond) ? perSecond : 0
+  }
+
+  #accountOf({ name }: Terms): Account {
+    let account = this.#accounts.get(name)
+    if (!account) {
+      account = new Account()
+      this.#accounts.set(name, account)
+    }
+    return account
+  }
+
+  /** @param own permits that are spent already: the request that asks is admitted by the script itself */
+  async #take(caller: Caller, { permits, ...span }: Plan, own: 0 | 1): Promise<Decision> {
+    const { request, account, context } = caller
+    const sentAtMs = this.#now()
+    account.replenishedUntilMs = sentAtMs + LOST_AFTER_MS
+    try {
+      const leased = { ...request, mode: 'partial', permits, leaseMs: span.termMs } as const
+      const decision = await this.#listen(caller, this.#ask(leased, context))
+      if (decision.granted > 0) {
+        account.standings = request.rules.map((rule) => this.#standings.of(rule))
+        // The store decided when it was sent, or later.
+        const asDecided = decision.usage.map((usage) => ({ usage, sentAtMs }))
+        const expiresAtMs = sentAtMs + usableMs(request, asDecided, span, sentAtMs)
+        account.add({ permits: decision.granted - own, expiresAtMs, chargedAtMs: decision.nowMs })
+        this.taken += decision.granted - own
+      }
+      return decision
+    } finally {
+      account.replenishedUntilMs = 0
+    }
+  }
+
+  /** Learns from how a call about one rule ends how loaded the store is, and whether to ask on. */
+  async #listen(caller: Caller, asked: Promise<Decision>): Promise<Decision> {
+    const { account, terms } = caller
+    const sentAtMs = this.#now()
+    const perSecond = this.#hotPaceOf(caller)
+    const hold = (outcome: Decision | StoreError) => {
+      const isMuch = account.strain.stretch > 1 || perSecond > SERVED_PER_SECOND
+      const untilMs = this.#now() + terms.termMs * account.strain.stretch * HOLD_SHARE
+      if (isMuch && perSecond > 0) account.held = { outcome, sentAtMs, untilMs }
+    }
+    try {
+      const decision = await asked
+      notePace(caller, decision, sentAtMs)
+      // A refusal may have been remembered: how long it took tells nothing.
+      if (decision.granted === 0) hold(decision)
+      else {
+        account.held = undefined
+        account.strain.hear(this.#now() - sentAtMs)
+      }
+      return decision
+    } catch (error) {
+      account.strain.fail()
+      if (error instanceof StoreError) hold(error)
+      throw error
+    }
+  }
+
+  async #ask(request: DecisionRequest, context: CallContext): Promise<Decision> {
+    const sentAtMs = this.#readClock()
+    const heardBefore = this.#standings.heard
+    const decision = await this.#store.decide(request, context)
+    this.#standings.hear(request, decision, sentAtMs, heardBefore)
+    const elapsedMs = this.#readClock() - sentAtMs
+    // A refusal may have been remembered.
+    if (decision.granted > 0 && elapsedMs >= 0) {
+      const more = elapsedMs - this.#roundTripMs
+      this.#roundTripMs =
+        more < 0 && more > Number.NEGATIVE_INFINITY ? this.#roundTripMs + more * ROUND_TRIP_DECAY : elapsedMs
+    }
+    return decision
+  }
+
+  /**
+   * Once the clock is seen to step back, nobody knows when leases end: they all lapse, including those on their way.
+   */
+  #readClock(): number {
+    const nowMs = this.#now()
+    if (nowMs < this.#latestMs) this.clear()
+    this.#latestMs = nowMs
+    return nowMs
+  }
+}
+
+export type CreateLeases = (store: Pick<Store, 'decide'>) => Leases
+
+/** @returns undefined if no permits are to be taken in advance */
+export function leasesOf(size: LeaseSize | undefined, now: () => number): CreateLeases | undefined {
+  return size === undefined ? undefined : (store) => new Leases(store, now, size)
+}
+
+function longestOf({ tiers }: Rule): number {
+  return Math.max(...tiers.map(({ windowMs }) => windowMs))
+}
+
+/** The greatest of the latest window: what a counted window tells when it has just begun is nothing. */
+function notePace({ request, account }: Caller, { usage }: Decision, atMs: number): void {
+  const rule = request.rules[0] as Rule
+  const perSecond = permitsPerSecond(rule, usage[0] ?? [])
+  if (perSecond >= account.pace.perSecond || atMs - account.pace.atMs >= longestOf(rule)) {
+    account.pace = { perSecond, atMs }
+  }
+}
+
+/** Whether what was heard last is not asked for again yet, or just now. */
+function isHeld({ account: { held }, nowMs, isPaused }: Caller): boolean {
+  return held !== undefined && (isPaused || nowMs < held.untilMs)
+}
+
+/** The next request that finds nothing left asks for itself, and says so if it fails. */
+function ignoreStoreError(error: unknown): void {
+  if (!(error instanceof StoreError)) throw error
+}

@@ -1,0 +1,83 @@
+import type { Decision, TierUsage } from '../model/charge.ts'
+
+/** What a reply of the store says about one key. */
+export interface Reply extends Pick<Decision, 'granted' | 'nowMs'> {
+  readonly usage: readonly TierUsage[]
+  /** Replies that this isolate had heard when it asked. */
+  readonly heardBefore: number
+  /** When it asked, by the isolate's clock. */
+  readonly sentAtMs: number
+}
+
+/** How a key stands, as far as an isolate can know: by the latest of the store's replies. All its requests share it. */
+export class Standing {
+  /** After the latest decision; empty if it is not known. */
+  usage: readonly TierUsage[] = []
+  /** When the latest decision was asked for, by the isolate's clock: the store decided then or later. */
+  sentAtMs = 0
+  /** When the latest request was asked for that a tier refused, for each tier, by the isolate's clock. */
+  readonly refusedAtMs: number[] = []
+  /** Changes with each sign that units were spent. */
+  version = 1
+  /** The version with which a refusal was last remembered. */
+  refusedAs = 0
+  /** When the latest decision was made, by the store's clock. */
+  nowMs = 0
+  #heardAs = 0
+  #spentAtMs = 0
+  #spentAs = 0
+
+  /**
+   * Replies may overtake each other. One is later than another if it was asked for after the other was heard, or by the
+   * store's clock; within the same millisecond, nobody knows.
+   * @param heardAs number of this reply
+   * @returns whether nothing is known to have been spent since this decision
+   */
+  hear({ granted, nowMs, usage, heardBefore, sentAtMs }: Reply, heardAs: number): boolean {
+    for (const [tier, { retryAfterMs }] of usage.entries()) {
+      if (granted === 0 && retryAfterMs > 0) this.refusedAtMs[tier] = sentAtMs
+    }
+    const isAfterSpending = heardBefore >= this.#spentAs || nowMs > this.#spentAtMs
+    const isLatest = heardBefore >= this.#heardAs || nowMs > this.nowMs
+    if (!isLatest && nowMs < this.nowMs) return isAfterSpending
+    const isLess =
+      usage.some(({ remaining }, tier) => remaining < (this.usage[tier]?.remaining ?? 0)) ||
+      blockedUntilMs(usage, nowMs) > blockedUntilMs(this.usage, this.nowMs)
+    // Others have spent if less is left, or a block has begun: by itself, it only grows.
+    if (granted > 0 || isLess) {
+      this.version++
+      this.#spentAtMs = nowMs
+      this.#spentAs = heardAs
+    }
+    if (isLatest || isLess) {
+      this.usage = usage
+      this.nowMs = nowMs
+      this.sentAtMs = sentAtMs
+      this.#heardAs = heardAs
+    }
+    return isAfterSpending
+  }
+
+  /** A call has failed that may have charged, now or later. */
+  doubt(heardAs: number): void {
+    this.version++
+    this.usage = this.usage.map((tier) => ({ ...tier, remaining: 0 }))
+    this.#spentAtMs = Number.POSITIVE_INFINITY
+    this.#spentAs = heardAs
+  }
+
+  /** Whether it refused everything, whatever was left. */
+  get isBlocked(): boolean {
+    return this.usage.some(({ blockedMs }) => blockedMs !== undefined)
+  }
+
+  /** Units that are certainly left, in all tiers, unless others spend; all that there are, if nothing is known. */
+  get remaining(): number {
+    return Math.min(...this.usage.map(({ remaining }) => remaining))
+  }
+}
+
+/** By the store's clock; 0 if it is not blocked. */
+function blockedUntilMs([tier]: readonly TierUsage[], nowMs: number): number {
+  return tier?.blockedMs === undefined ? 0 : nowMs + tier.blockedMs
+}

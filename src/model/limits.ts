@@ -1,0 +1,78 @@
+export const ALGORITHM_NAMES = [
+  'sliding-window',
+  'token-bucket',
+  'fixed-window',
+  'quota',
+  'sorted-set',
+  'concurrency',
+] as const
+export type AlgorithmName = (typeof ALGORITHM_NAMES)[number]
+
+/** One limit over one span of time, e.g. 120 per 60,000 ms. */
+export interface Tier {
+  /** Units admitted at most, an integer from 1. */
+  readonly limit: number
+  /** Length of the window in milliseconds, an integer from 1. */
+  readonly windowMs: number
+}
+
+/** What a rule counts. */
+export const COUNTS = ['requests', 'identities', 'failures'] as const
+export type Counts = (typeof COUNTS)[number]
+
+/** That who is refused stays refused. */
+export interface Block {
+  /** For how long, in milliseconds: an integer from 1. */
+  readonly blockMs: number
+  /**
+   * After how many refusals, an integer from 1 to 1000: within a time as long as the longest window, which begins with
+   * the first of them.
+   */
+  readonly after: number
+}
+
+const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 }
+type Unit = keyof typeof UNIT_MS
+
+/** Above this, totals could outgrow the integers that Lua and JavaScript share. */
+const MAX_LIMIT = 1_000_000_000
+const MAX_WINDOW_MS = 53 * UNIT_MS.w
+
+export const LIMITS_EXPECTED =
+  'tiers such as "10/1s, 120/1m": limits from 1 to 1000000000, windows up to 53w, each once (units ms s m h d w)'
+
+export const DURATION_EXPECTED = 'a duration from 1ms to 53w such as "30s" (units ms s m h d w)'
+
+/**
+ * Reads `<limit>/<window>, …`, e.g. `10/1s, 120/1m`, into tiers ordered by window.
+ * @returns undefined for anything but what `LIMITS_EXPECTED` says
+ */
+export function parseLimits(text: string): readonly Tier[] | undefined {
+  const tiers: Tier[] = []
+  for (const part of text.split(',')) {
+    const [, limit, window = ''] = /^\s*(\d{1,10})\/(\S+)\s*$/.exec(part) ?? []
+    const windowMs = parseDuration(window)
+    const tier = { limit: Number(limit), windowMs: windowMs ?? 0 }
+    const isValid = windowMs !== undefined && tier.limit >= 1 && tier.limit <= MAX_LIMIT
+    if (!isValid || tiers.some((other) => other.windowMs === windowMs)) return undefined
+    tiers.push(tier)
+  }
+  return tiers.sort((a, b) => a.windowMs - b.windowMs)
+}
+
+/**
+ * Reads `<count><unit>`, e.g. `30s`, into milliseconds.
+ * @returns undefined for anything but what `DURATION_EXPECTED` says
+ */
+export function parseDuration(text: string): number | undefined {
+  const [, count, unit] = /^(\d{1,11})(ms|[smhdw])$/.exec(text) ?? []
+  const durationMs = Number(count) * UNIT_MS[unit as Unit]
+  return durationMs >= 1 && durationMs <= MAX_WINDOW_MS ? durationMs : undefined
+}
+
+/** A window in its largest whole unit, e.g. `1m` for 60,000 ms. */
+export function formatWindow(windowMs: number): string {
+  const units = Object.entries(UNIT_MS).reverse()
+  const [unit, unitMs] = units.find(([, ms]) => windowMs % ms === 0) ?? ['ms', 1]
+  return `${windowMs / unitMs}${unit}`
+}

@@ -1,0 +1,8 @@
+/** 53 random bits: an integer that JavaScript and Lua both hold exactly. */
+export function randomNumber(): number {
+  const [high = 0, low = 0] = crypto.getRandomValues(new Uint32Array(2))
+  return (high & 0x1f_ffff) * 2 ** 32 + low
+}
+
+/** Number of a slot that nobody has taken yet. */
+export const randomSlot = randomNumber
