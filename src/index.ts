@@ -4,8 +4,7 @@
  */
 
 export type { Identities, Identity } from './library/charges.ts'
-export type { Decision, PartialDecision, TierState } from './library/decision.ts'
-export type { Slot } from './library/held-slot.ts'
+export type { Decision, PartialDecision, Slot } from './library/decision.ts'
 export {
   createLimiter,
   type Limiter,
@@ -24,9 +23,9 @@ export {
   sortedSet,
   tokenBucket,
 } from './library/policies.ts'
-export type { AnyRedis } from './library/redis-clients.ts'
 export { SlidingWindowCounter, type SlidingWindowCounterOptions } from './library/sliding-window-counter.ts'
 export {
+  type AnyRedis,
   type LimiterStore,
   type MemoryStoreOptions,
   memoryStore,
@@ -35,5 +34,6 @@ export {
 } from './library/stores.ts'
 export type { OnStoreError } from './model/policy.ts'
 export { StoreError } from './model/store.ts'
+export type { LimitStatus as TierState } from './model/verdict.ts'
 export type { Log } from './runtime/log.ts'
 export { UPSTASH_OPTIONS } from './store/redis/clients/upstash.ts'

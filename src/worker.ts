@@ -3,26 +3,17 @@
  * @module sluice/worker
  */
 import type { ExecutionContext } from 'hono'
-import type { AdminOptions } from './admin/admin.ts'
 import { ConfigError } from './config/config-error.ts'
-import { type Config, type Environment, isFetcher, loadConfig, OBJECTS, type StoreKind } from './config/load-config.ts'
-import type { ShadowStoreCounts } from './engine/shadowed-store.ts'
-import { type AppOptions, createApp } from './gateway/app.ts'
-import type { OpenStatistics } from './gateway/statistics.ts'
+import { type Environment, isFetcher, loadConfig } from './config/load-config.ts'
+import { composeLimiter } from './engine/compose-limiter.ts'
+import { createAvoidedCalls } from './engine/stage.ts'
+import { createApp } from './gateway/app.ts'
+import { createHealthReader } from './gateway/health.ts'
+import { openBackend } from './gateway/open-backend.ts'
 import { problemResponse } from './http/problem.ts'
-import type { Store } from './model/store.ts'
 import { isRefusedForLong } from './request/policy/refused-for-long.ts'
-import type { GatewayRulesOptions } from './rules/gateway-rules.ts'
-import { consoleLog, type Log, throttle } from './runtime/log.ts'
+import { consoleLog, throttle } from './runtime/log.ts'
 import type { AnalyticsDataset } from './statistics/analytics.ts'
-import type { ObjectNamespace } from './store/durable-object/objects-of.ts'
-import { MemoryStore } from './store/memory/memory-store.ts'
-
-interface Told {
-  /** Milliseconds since the Unix epoch. */
-  readonly now: () => number
-  readonly log: Log
-}
 
 interface Handler {
   fetch(request: Request, env: Environment, ctx: ExecutionContext): Response | Promise<Response>
@@ -57,7 +48,7 @@ async function start(env: Environment): Promise<Handler> {
     const { variable, message } = error
     consoleLog('error', { event: 'misconfigured', message })
     return {
-      // The value goes only to the log: the public has no business with it.
+      // The value is logged, and never returned to a client.
       fetch: () =>
         problemResponse({
           status: 500,
@@ -68,137 +59,102 @@ async function start(env: Environment): Promise<Handler> {
   }
 }
 
-/** What only some configurations need is imported here, when they ask for it. */
+/** Puts everything together, from the bottom to the top. Parts that few configurations need are imported on demand. */
 async function createHandler(env: Environment): Promise<Handler> {
   const config = loadConfig(env)
-  const upstream = isFetcher(env.UPSTREAM) ? env.UPSTREAM : globalThis
   const now = () => Date.now()
   const log = throttle(consoleLog, now)
-  const readClaim = await claimReaderOf(config, { now, log })
-  const { own, readShadow } = await openStores(config, env, { now, log })
-  const statistics = await statisticsOf(config, env, { now, log, readShadow, readClaim })
-  const { holdUntilEnd, limitRefusals } = await returnsFor(config)
-  const measured = statistics?.measured(own) ?? own
-  const store = limitRefusals?.(measured, now) ?? measured
-  const createOperate = await operatorsOf({ config, env, counters: statistics?.counters })
-  const createObserver = statistics?.createObserver
-  const createLeases = await leasesFor(config, now)
-  const govern = await governorOf({
+  const { policies, jwt, rules, admin, metrics, storeTimeoutMs: timeoutMs } = config
+
+  // What tokens say, and how the upstream does
+  const readClaim =
+    jwt &&
+    (await (
+      await import('./request/identity/jwt/verify-tokens.ts')
+    ).loadTokenVerifier(jwt, {
+      fetch: (url, init) => fetch(url, init),
+      now,
+      log,
+    }))
+  const health = config.isShedding
+    ? new (await import('./engine/shedding/upstream-health.ts')).UpstreamHealth(now)
+    : undefined
+
+  // Where counts live
+  const backend = await openBackend(config.store, config, env, now)
+  const copy = config.storeShadow && (await openBackend(config.storeShadow, config, env, now))
+  const { Mirror, withMirror } = copy ? await import('./engine/mirror.ts') : {}
+  const mirror = copy && Mirror && new Mirror({ store: copy.limits, now, timeoutMs, log })
+  const limits = mirror && withMirror ? withMirror(mirror)(backend.limits) : backend.limits
+
+  // What is reported
+  const avoided = createAvoidedCalls()
+  const analytics = isDataset(env.ANALYTICS) ? env.ANALYTICS : undefined
+  const counters = config.statistics.isOn ? await backend.openCounters() : undefined
+  const statistics =
+    counters || config.statistics.logShare > 0 || analytics
+      ? (await import('./gateway/statistics.ts')).openStatistics({
+          config: config.statistics,
+          counters,
+          analytics,
+          avoided,
+          mirror,
+          readClaim,
+          now,
+          log,
+        })
+      : undefined
+  const recorder = statistics?.recorder
+  const timed = recorder ? (await import('./statistics/with-timing.ts')).withTiming(recorder, now)(limits) : limits
+
+  // What decides. Rules may bring any policy.
+  const returnsUnits = rules !== undefined || !policies.every(isRefusedForLong)
+  const { withRefusalLimit, holdUntilEnd } = returnsUnits ? await import('./gateway/returned-units.ts') : {}
+  const store = withRefusalLimit?.(now)(timed) ?? timed
+  const leases =
+    config.leases === undefined
+      ? undefined
+      : (await import('./engine/leases.ts')).withLeases(config.leases, now, avoided)
+  const composed = composeLimiter(config, { store, now, log, leases, avoided, readClaim, health })
+  const rulesEngine =
+    rules &&
+    (await (
+      await import('./rules/gateway-rules.ts')
+    ).openRules({
+      config,
+      rules,
+      env,
+      store: limits,
+      backend,
+      mirror: copy,
+      composed,
+      readClaim,
+      watchShadow: recorder && ((differs, context) => recorder.shadowCompared(differs, context)),
+      now,
+      log,
+    }))
+
+  // What answers
+  const readHealth = createHealthReader(composed.engine, now)
+  const gateway = { ...composed, governed: rulesEngine, store, readHealth, now, log }
+  const operators = admin && (await import('./admin/admin.ts')).createAdmin({ admin, config, env, counters }, gateway)
+  const upstream = isFetcher(env.UPSTREAM) ? env.UPSTREAM : globalThis
+  return createApp({
     config,
-    env,
-    store: own,
-    readClaim,
-    watchShadow: statistics?.watchShadow,
+    limiter: rulesEngine ?? composed.limiter,
+    health,
+    holdUntilEnd,
+    observer: statistics?.observer,
+    fetch: (request, init) => upstream.fetch(request, init),
+    readHealth,
+    metrics: metrics && counters && (await import('./admin/metrics/metrics.ts')).createMetrics(metrics, counters),
+    operators,
     now,
     log,
   })
-  const health = await healthOf(config, now)
-  const call: AppOptions['fetch'] = (request, init) => upstream.fetch(request, init)
-  const all = { config, store, fetch: call, now, log }
-  return createApp({ ...all, createLeases, readClaim, health, holdUntilEnd, govern, createOperate, createObserver })
-}
-
-async function governorOf(options: GatewayRulesOptions): Promise<AppOptions['govern']> {
-  const { rules } = options.config
-  if (!rules) return undefined
-  const { gatewayRules } = await import('./rules/gateway-rules.ts')
-  return gatewayRules(options, rules)
-}
-
-async function statisticsOf(
-  { statistics: config, store, redis, keyPrefix }: Config,
-  env: Environment,
-  told: Told & Pick<OpenStores, 'readShadow'> & Pick<AppOptions, 'readClaim'>,
-): Promise<OpenStatistics | undefined> {
-  const analytics = isDataset(env.ANALYTICS) ? env.ANALYTICS : undefined
-  if (!config.isOn && config.logShare === 0 && !analytics) return undefined
-  const { openStatistics } = await import('./gateway/statistics.ts')
-  const shared = { redis, 'durable-object': { namespace: env[OBJECTS] as ObjectNamespace }, memory: undefined }[store]
-  return openStatistics({ config, shared, keyPrefix, analytics, ...told })
 }
 
 /** Whether a binding is one of Workers Analytics Engine. */
 function isDataset(binding: unknown): binding is AnalyticsDataset {
   return typeof binding === 'object' && binding !== null && 'writeDataPoint' in binding
-}
-
-async function operatorsOf(options: Omit<AdminOptions, 'admin'>): Promise<AppOptions['createOperate']> {
-  const { config, counters } = options
-  const { admin, metrics } = config
-  const createAdmin = admin && (await import('./admin/admin.ts')).createAdmin
-  const createMetrics = metrics && (await import('./admin/metrics/metrics.ts')).createMetrics
-  if (!createAdmin && !createMetrics) return undefined
-  const measure = counters && metrics && createMetrics?.(metrics, counters)
-  return (gateway) => {
-    const operate = admin && createAdmin?.({ ...options, admin }, gateway)
-    return async (...asked) => (await measure?.(...asked)) ?? operate?.(...asked)
-  }
-}
-
-async function healthOf({ isShedding }: Config, now: () => number): Promise<AppOptions['health']> {
-  if (!isShedding) return undefined
-  const { UpstreamHealth } = await import('./engine/shedding/upstream-health.ts')
-  return new UpstreamHealth(now)
-}
-
-async function returnsFor({ policies, rules }: Config): Promise<Partial<typeof import('./gateway/returned-units.ts')>> {
-  // Rules may bring any policy.
-  return !rules && policies.every(isRefusedForLong) ? {} : import('./gateway/returned-units.ts')
-}
-
-async function leasesFor({ leases: size }: Config, now: () => number): Promise<AppOptions['createLeases']> {
-  if (size === undefined) return undefined
-  const { leasesOf } = await import('./engine/leases.ts')
-  return leasesOf(size, now)
-}
-
-async function claimReaderOf({ jwt }: Config, told: Told): Promise<AppOptions['readClaim']> {
-  if (!jwt) return undefined
-  const { loadTokenVerifier } = await import('./request/identity/jwt/verify-tokens.ts')
-  return loadTokenVerifier(jwt, { fetch: (url, init) => fetch(url, init), ...told })
-}
-
-interface OpenStores {
-  /** Decides. */
-  readonly own: Store
-  /** Tells of the store that is charged beside; undefined: there is none. */
-  readonly readShadow: (() => ShadowStoreCounts) | undefined
-}
-
-async function openStores(config: Config, env: Environment, { now, log }: Told): Promise<OpenStores> {
-  const { store: kind, storeShadow, storeTimeoutMs: timeoutMs } = config
-  const own = await openStore(kind, config, env, now)
-  if (!storeShadow) return { own, readShadow: undefined }
-  const shadow = await openStore(storeShadow, config, env, now)
-  const { ShadowedStore } = await import('./engine/shadowed-store.ts')
-  const shadowed = new ShadowedStore({ store: own, shadow, now, timeoutMs, log })
-  return { own: shadowed, readShadow: () => shadowed.counts }
-}
-
-async function openStore(
-  kind: StoreKind,
-  { redis, policies, rules, storeTimeoutMs: timeoutMs }: Config,
-  env: Environment,
-  now: () => number,
-): Promise<Store> {
-  switch (kind) {
-    case 'redis': {
-      if (!redis) throw new Error('a store over Redis without Redis')
-      const algorithms = new Set(policies.map(({ algorithm }) => algorithm))
-      // Rules may bring any.
-      const isPlain = !rules && policies.every(({ algorithm, block }) => algorithm === 'sliding-window' && !block)
-      const moreLua = isPlain ? undefined : (await import('./store/redis/more-lua.ts')).LUA
-      const { upstashStore } = await import('./gateway/upstash-store.ts')
-      return upstashStore({ ...redis, algorithms, moreLua, timeoutMs })
-    }
-    case 'durable-object': {
-      const { objectStore } = await import('./gateway/object-store.ts')
-      return objectStore(env[OBJECTS] as ObjectNamespace, timeoutMs)
-    }
-    case 'memory': {
-      const message = 'no store that isolates share: limits hold in each by itself'
-      consoleLog('warn', { event: 'in_memory_store', message })
-      return new MemoryStore(now)
-    }
-  }
 }

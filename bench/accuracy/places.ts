@@ -3,10 +3,11 @@
  * real one, the store the script's twin, and clock and network are simulated. The same seed gives the same counts.
  */
 
-import { DenyCache } from '../../src/engine/deny-cache.ts'
-import { type LeaseSize, Leases } from '../../src/engine/leases.ts'
+import { type LeaseSize, withLeases } from '../../src/engine/leases.ts'
+import { withRefusalCache } from '../../src/engine/refusal-cache.ts'
 import type { Decision, DecisionRequest, Rule } from '../../src/model/charge.ts'
 import type { Tier } from '../../src/model/limits.ts'
+import type { Store } from '../../src/model/store.ts'
 import type { CallContext } from '../../src/runtime/call-context.ts'
 import { Deadlines } from '../../src/runtime/deadlines.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
@@ -90,7 +91,7 @@ export async function serve(scenario: Scenario): Promise<Service> {
   const time = new VirtualTime()
   const store = new MemoryStore(() => time.nowMs)
   let calls = 0
-  const remote = {
+  const remote = Object.assign(new MemoryStore(() => 0), {
     async decide(request: DecisionRequest): Promise<Decision> {
       calls++
       if (roundTripMs === 0) return store.decideNow(request)
@@ -99,18 +100,18 @@ export async function serve(scenario: Scenario): Promise<Service> {
       await time.wait(roundTripMs / 2)
       return decision
     },
-  }
+  })
   const now = () => Math.floor(time.nowMs)
   const places = Array.from({ length: PLACES }, () => {
-    const asked = new DenyCache(remote, now)
-    return leases === 'off' ? asked : new Leases(asked, now, leases)
+    const asked = withRefusalCache(now)(remote)
+    return leases === 'off' ? asked : withLeases(leases, now)(asked)
   })
   const rule: Rule = { key: 'caller', algorithm: 'sliding-window', tiers, cost: 1, enforced: true, reserved: 0 }
   const random = seededRandom(20261121)
   const arrivals = arrivalsOf(scenario, random)
   const admissions: Admission[] = []
   for (const ms of arrivals) {
-    const place = places[Math.floor(random() * PLACES)] as DenyCache | Leases
+    const place = places[Math.floor(random() * PLACES)] as Store
     time.at(ms, () => {
       const sentMs = time.nowMs
       void place.decide({ mode: 'all', permits: 1, rules: [rule] }, CONTEXT).then(({ granted, nowMs }) => {

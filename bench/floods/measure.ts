@@ -4,10 +4,10 @@
  */
 import { loadConfig } from '../../src/config/load-config.ts'
 import { composeLimiter } from '../../src/engine/compose-limiter.ts'
-import type { Hold } from '../../src/engine/hold.ts'
-import { RefusalLimiter } from '../../src/engine/refusal-limiter.ts'
+import { withRefusalLimit } from '../../src/engine/refusal-limiter.ts'
 import { ALGORITHM_NAMES } from '../../src/model/limits.ts'
 import type { Store } from '../../src/model/store.ts'
+import type { Hold } from '../../src/model/verdict.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { isRefusedForLong } from '../../src/request/policy/refused-for-long.ts'
 import { createPathReader } from '../../src/request/policy/request-path.ts'
@@ -142,7 +142,7 @@ async function run(
   const config = loadConfig({ UPSTREAM_URL: 'https://api.test', STORE: 'memory', ...flood.env })
   const now = () => Math.floor(time.nowMs)
   const isSure = !config.rules && config.policies.every(isRefusedForLong)
-  const limited = isSure ? store : new RefusalLimiter(store, now)
+  const limited = isSure ? store : withRefusalLimit(now)(store)
   const { limiter, digestsOfTokens } = composeLimiter(config, { store: limited, now, log() {} })
   const rulebook =
     flood.rules &&
@@ -164,7 +164,9 @@ async function run(
     const context = { deadlines: Deadlines.ofOne(), waitUntil: (work: Promise<unknown>) => void background.push(work) }
     const orders = await rulebook?.ordersFor(request, now(), context)
     const verdict =
-      orders && 'kind' in orders ? orders : await limiter.decide(request, readPath('/login'), context, { orders })
+      orders && 'kind' in orders
+        ? orders
+        : await limiter.decide(request, readPath('/login'), context, { rules: orders })
     if (verdict.kind !== 'admitted') refused++
     else {
       if (verdict.hold) holds.push(verdict.hold)

@@ -97,13 +97,13 @@ export async function measureRules({ entries, rounds }: { entries: number; round
       const found = rulebook?.ordersFor(request, NOW_MS, CONTEXT)
       const orders = found instanceof Promise ? await found : found
       if (orders && 'kind' in orders) throw new Error('nobody is to be blocked')
-      await limiter.ask(request, path, CONTEXT, { orders })
+      await limiter.findCharges(request, path, CONTEXT, { rules: orders })
     }
   }
 
   function limiterOf(digestsOfTokens: Remembered<string>): Limiter {
-    const decider = { decide: notAsked, charge: notAsked }
-    return new Limiter({ ...config, decider, health: undefined, log() {}, digestsOfTokens })
+    const engine = { decide: notAsked, charge: notAsked }
+    return new Limiter({ ...config, engine, health: undefined, log() {}, digestsOfTokens })
   }
 }
 

@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from '@upstash/redis'
-import { Decider } from '../../src/engine/decider.ts'
-import { leasesOf } from '../../src/engine/leases.ts'
+import { Engine } from '../../src/engine/engine.ts'
+import { withLeases } from '../../src/engine/leases.ts'
 import type { Store } from '../../src/model/store.ts'
 import { Deadlines } from '../../src/runtime/deadlines.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
@@ -24,7 +24,7 @@ import { startGateway } from '../gateway/workerd.ts'
 import { startFront } from '../services.ts'
 import { metroNamed } from './map.ts'
 import { ObjectSite } from './object-site.ts'
-import { type Limits, rulesOf } from './policies.ts'
+import { type Limits, rulesOf, toCharge } from './policies.ts'
 import { zipfPopulation } from './population.ts'
 import { RedisSite } from './redis-site.ts'
 import type { CrossCheckCounts, CrossCheckRow } from './results.ts'
@@ -184,21 +184,21 @@ function playSimulated(schedule: readonly Sent[], compared: Compared, seed: numb
   })
 }
 
-function decidersOver(storeOf: () => Store, { leases }: Compared): Decider[] {
+function decidersOver(storeOf: () => Store, { leases }: Compared): Engine[] {
   const now = () => Date.now()
   return Array.from({ length: ISOLATES }, () => {
-    return new Decider({
+    return new Engine({
       ...{ store: storeOf(), fallback: new MemoryStore(now), now, log() {}, timeoutMs: TIMEOUT_MS, localShare: 1 },
-      createLeases: leasesOf(leases === 'auto' ? 'auto' : undefined, now),
+      leases: leases === 'auto' ? withLeases('auto', now) : undefined,
     })
   })
 }
 
-async function fateOf(deciders: readonly Decider[], { caller, isolate }: Sent, { limits }: Compared): Promise<Fate> {
+async function fateOf(deciders: readonly Engine[], { caller, isolate }: Sent, { limits }: Compared): Promise<Fate> {
   const deadlines = new Deadlines()
   const context = { deadlines, waitUntil: (work: Promise<unknown>) => void work.catch(() => {}) }
-  const charges = rulesOf(limits, caller, 1).map((rule) => ({ rule, onStoreError: 'closed' }) as const)
-  const { granted, degraded } = await (deciders[isolate] as Decider).decide(charges, context)
+  const charges = rulesOf(limits, caller, 1).map((rule) => toCharge(rule))
+  const { granted, degraded } = await (deciders[isolate] as Engine).decide(charges, context)
   deadlines.end()
   if (degraded) return 'undecided'
   return granted > 0 ? 'admitted' : 'refused'

@@ -1,4 +1,4 @@
-import type { Rule } from '../../src/model/charge.ts'
+import type { Charge, Rule } from '../../src/model/charge.ts'
 import type { Tier } from '../../src/model/limits.ts'
 
 /** What limits the requests of a scenario. */
@@ -47,6 +47,22 @@ export const FLOODED_GLOBAL: ScalePolicies = {
 
 /** The key that all requests share. */
 export const SHARED_KEY = 's:all:w:{all}'
+
+/** The charge of a policy that is closed while the store is away, so that nothing is decided without it. */
+export function toCharge(rule: Rule): Charge {
+  const { algorithm, enforced } = rule
+  const tiers = rule.tiers.map((tier) => ({ ...tier, name: 'scale' }))
+  const policy = {
+    name: 'scale',
+    algorithm,
+    tiers,
+    burst: undefined,
+    block: undefined,
+    enforced,
+    onStoreError: 'closed',
+  } as const
+  return { ...rule, policy, digest: rule.key }
+}
 
 /** @param oneIn callers that one of the simulated stands for: what all share is as much smaller */
 export function rulesOf({ perCaller, ofAll }: Limits, caller: number, oneIn: number): Rule[] {

@@ -1,10 +1,10 @@
 /**
- * Requests from all over the world through the code that decides in production: `Decider` with its deny cache, leases and
+ * Requests from all over the world through the code that decides in production: `Engine` with its deny cache, leases and
  * circuit breaker, over the script's twin or over Durable Objects. Network, clock and chance are virtual: the same seed
  * gives the same figures.
  */
-import { Decider } from '../../src/engine/decider.ts'
-import { leasesOf } from '../../src/engine/leases.ts'
+import { Engine } from '../../src/engine/engine.ts'
+import { withLeases } from '../../src/engine/leases.ts'
 import type { Rule } from '../../src/model/charge.ts'
 import type { Store } from '../../src/model/store.ts'
 import { Deadlines } from '../../src/runtime/deadlines.ts'
@@ -16,7 +16,7 @@ import { type Admission, checkWindows } from '../../test/support/windows.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { metroNamed, type Place, placesOf, roundTripMs } from './map.ts'
 import { ObjectSite } from './object-site.ts'
-import { rulesOf, type ScalePolicies, SHARED_KEY } from './policies.ts'
+import { rulesOf, type ScalePolicies, SHARED_KEY, toCharge } from './policies.ts'
 import { zipfPopulation } from './population.ts'
 import { RedisSite } from './redis-site.ts'
 import { inVirtualTime, START_MS, VirtualTime } from './virtual-time.ts'
@@ -103,7 +103,7 @@ class Simulation {
   readonly #random: () => number
   readonly #places: readonly Place[]
   /** Of each place. */
-  readonly #isolates: readonly (readonly Decider[])[]
+  readonly #isolates: readonly (readonly Engine[])[]
   readonly #site: Site
   readonly #ideal: MemoryStore
   readonly #admissions = new Map<string, Admission[]>()
@@ -121,10 +121,10 @@ class Simulation {
     this.#ideal = new MemoryStore(now, new ExpiringStates(Number.POSITIVE_INFINITY))
     this.#isolates = this.#places.map((place) =>
       Array.from({ length: ISOLATES }, () => {
-        const createLeases = leasesOf(scenario.leases === 'auto' ? 'auto' : undefined, now)
+        const leases = scenario.leases === 'auto' ? withLeases('auto', now) : undefined
         const store = this.#site.storeAt(place)
         const fallback = new MemoryStore(now)
-        return new Decider({ store, fallback, now, log() {}, timeoutMs: TIMEOUT_MS, createLeases, localShare: 1 })
+        return new Engine({ store, fallback, now, log() {}, timeoutMs: TIMEOUT_MS, leases, localShare: 1 })
       }),
     )
   }
@@ -141,7 +141,7 @@ class Simulation {
     const arrive = () => {
       const caller = population.callerAt(random())
       const place = random() < AT_HOME ? (homes[caller] as number) : placeAt(random())
-      const isolate = this.#isolates[place]?.[Math.floor(random() * ISOLATES)] as Decider
+      const isolate = this.#isolates[place]?.[Math.floor(random() * ISOLATES)] as Engine
       this.#decide(isolate, rulesOf(limits, caller, oneIn), this.#time.nowMs >= fromMs)
       const nextMs = this.#time.nowMs - Math.log(1 - random()) * gapMs
       if (nextMs < endMs) this.#time.at(nextMs, arrive)
@@ -155,13 +155,13 @@ class Simulation {
     return this.#figures(before, after, limits)
   }
 
-  #decide(isolate: Decider, rules: Rule[], isMeasured: boolean): void {
+  #decide(isolate: Engine, rules: Rule[], isMeasured: boolean): void {
     const sentMs = this.#time.nowMs
     const request = { mode: 'all', permits: 1, rules } as const
     const isIdeal = this.#ideal.decideNow(request).granted > 0
     const deadlines = new Deadlines()
     const context = { deadlines, waitUntil: (work: Promise<unknown>) => void work.catch(() => {}) }
-    const charges = rules.map((rule) => ({ rule, onStoreError: 'closed' }) as const)
+    const charges = rules.map((rule) => toCharge(rule))
     void isolate.decide(charges, context).then(({ granted, nowMs, degraded }) => {
       deadlines.end()
       const heardMs = this.#time.nowMs

@@ -25,10 +25,10 @@ export interface AdminOptions extends Pick<Operated, 'env' | 'counters'> {
 export function createAdmin(options: AdminOptions, gateway: OperatedGateway): Operate {
   const { admin, config, env, counters } = options
   const { token, host } = admin
-  const { store, decider, health, governed, readHealth, now, log } = gateway
+  const { store, engine, health, governed, readHealth, now, log } = gateway
   const { ipv6Prefix, identitySecret } = config
   const gate = new Gate({ token, ipv6Prefix, digest: createDigest(identitySecret), now, log })
-  const operated: Operated = { config, env, store, decider, upstream: health, governed, readHealth, counters, now }
+  const operated: Operated = { config, env, store, engine, upstream: health, governed, readHealth, counters, now }
   let document: string | undefined
 
   return async function operate(request, target) {

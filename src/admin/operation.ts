@@ -1,7 +1,7 @@
 import type * as v from 'valibot'
 import type { Config, Environment } from '../config/load-config.ts'
-import type { Decider } from '../engine/decider.ts'
-import type { Governed } from '../engine/governed.ts'
+import type { Engine } from '../engine/engine.ts'
+import type { RulesEngine } from '../engine/rules-engine.ts'
 import type { UpstreamHealth } from '../engine/shedding/upstream-health.ts'
 import type { Health } from '../gateway/health.ts'
 import type { Problem } from '../http/problem.ts'
@@ -14,10 +14,10 @@ export interface Operated {
   /** What the configuration was read from. */
   readonly env: Environment
   /** Undefined: no rules are followed. */
-  readonly governed: Pick<Governed, 'documents' | 'journal' | 'state'> | undefined
+  readonly governed: Pick<RulesEngine, 'documents' | 'journal' | 'state'> | undefined
   /** Asked directly: an operator is to see what it holds, and not what stands in for it. */
   readonly store: Pick<Store, 'decide' | 'learn'>
-  readonly decider: Pick<Decider, 'forget'>
+  readonly engine: Pick<Engine, 'forget'>
   readonly readHealth: () => Promise<Health>
   /** Undefined: what answers is not watched. */
   readonly upstream: Pick<UpstreamHealth, 'level'> | undefined

@@ -150,7 +150,7 @@ async function show({ context: { terminal }, operator, options, words }: Task): 
     const written =
       version === 0 ? 'no rules yet' : `version ${version}, ${dateOf(atMs)} by ${plain(by)}: ${plain(why)}`
     // What is printed can be pushed.
-    return [`# ${written}`, `# ${source}`, textOfTables(result[listOf(options)])].join('\n')
+    return [`# ${written}`, `# ${source}`, textOfTables(result[mapList(options)])].join('\n')
   })
   return 'done'
 }
@@ -159,7 +159,7 @@ async function diff({ context, operator, options, words }: Task): Promise<Exit> 
   const { terminal } = context
   const [one = '', other] = words
   const { deployed } = await operator.ask(operations.policies)
-  const tablesIn = ({ rules }: Version) => tablesOf(rules, listOf(options), deployed)
+  const tablesIn = ({ rules }: Version) => tablesOf(rules, mapList(options), deployed)
   const newest = await newestOf(operator)
   const isVersion = /^\d+$/.test(one)
   const named = isVersion ? tablesIn(await versionOf(operator, one)) : await readPolicyFile(one, context, operator)
@@ -280,7 +280,7 @@ function readVersion(text: string): number {
   throw new CommandError(`expected the number of a version, got ${JSON.stringify(text.slice(0, 100))}`)
 }
 
-function listOf({ shadow }: Options): PolicyList {
+function mapList({ shadow }: Options): PolicyList {
   return shadow ? 'shadow' : 'policies'
 }
 

@@ -3,7 +3,6 @@ import type { Store } from '../model/store.ts'
 import { StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { Generations } from '../runtime/lru.ts'
-import { Account, admission, type Held, recall, withLeft } from './account.ts'
 import {
   CROWDED_PER_SECOND,
   HOT_PER_SECOND,
@@ -12,9 +11,11 @@ import {
   isShared,
   permitsPerSecond,
   SERVED_PER_SECOND,
-} from './hot.ts'
-import { Standings } from './standings.ts'
-import { affordable, isFarFromLimits, type Span, type Terms, termsOf, usableMs } from './terms.ts'
+} from './hot-leases.ts'
+import { Account, admission, type Held, recall, withLeft } from './lease-account.ts'
+import { affordable, isFarFromLimits, type Span, type Terms, termsOf, usableMs } from './lease-terms.ts'
+import { type AvoidedCalls, createAvoidedCalls, decorate, type Stage } from './stage.ts'
+import { Standings } from './status-cache.ts'
 
 /** Callers whose permits are kept at most; those of others lapse. */
 const MAX_ACCOUNTS = 10_000
@@ -52,13 +53,24 @@ export type LeaseSize = number | 'auto'
  * its limits. Either the store counts a leased permit as if it were spent when the lease ends, or the lease ends with the
  * windows that it is charged to: so no true window ever holds more than its limit. Permits not spent by then lapse, and
  * count all the same.
+ * @param now milliseconds since the Unix epoch
  */
-export class Leases {
-  /** Permits taken in advance so far … */
-  taken = 0
-  /** … and those of them that were spent. */
-  spent = 0
-  readonly #store: Pick<Store, 'decide'>
+export function withLeases(size: LeaseSize, now: () => number, avoided = createAvoidedCalls()): Stage {
+  return (store) => {
+    const leases = new Leases(store, now, size, avoided)
+    return decorate(store, {
+      decide: leases.decide,
+      async forget(keys) {
+        await store.forget(keys)
+        leases.clear()
+      },
+    })
+  }
+}
+
+class Leases {
+  readonly #avoided: AvoidedCalls
+  readonly #store: Store
   readonly #now: () => number
   readonly #size: number
   readonly #accounts = new Generations<Account>(MAX_ACCOUNTS)
@@ -67,16 +79,17 @@ export class Leases {
   #roundTripMs = Number.POSITIVE_INFINITY
   #latestMs = 0
 
-  /** @param now milliseconds since the Unix epoch */
-  constructor(store: Pick<Store, 'decide'>, now: () => number, size: LeaseSize) {
+  constructor(store: Store, now: () => number, size: LeaseSize, avoided: AvoidedCalls) {
     this.#store = store
+    this.#avoided = avoided
     this.#now = now
     this.#size = size === 'auto' ? Number.POSITIVE_INFINITY : size
   }
 
   /** @throws {StoreError} whether a lease was charged is then unknown */
-  decide(request: DecisionRequest, context: CallContext): Promise<Decision> {
-    const terms = termsOf(request)
+  readonly decide: Store['decide'] = (request, context) => {
+    if (request.mode === 'peek') return this.#store.decide(request, context)
+    const terms = context && termsOf(request)
     return terms ? this.#decide({ request, ...this.#see(terms), context }) : this.#ask(request, context)
   }
 
@@ -96,7 +109,7 @@ export class Leases {
     const { request, account, nowMs, isPaused, context } = caller
     const lease = account.spend(nowMs)
     if (lease) {
-      this.spent++
+      this.#avoided.byLeases++
       const left = account.left(nowMs)
       // Before permits run out, so that nobody waits.
       if (this.#isShort(caller)) this.#replenish(caller)
@@ -184,7 +197,7 @@ export class Leases {
         const asDecided = decision.usage.map((usage) => ({ usage, sentAtMs }))
         const expiresAtMs = sentAtMs + usableMs(request, asDecided, span, sentAtMs)
         account.add({ permits: decision.granted - own, expiresAtMs, chargedAtMs: decision.nowMs })
-        this.taken += decision.granted - own
+        this.#avoided.permitsLeased += decision.granted - own
       }
       return decision
     } finally {
@@ -219,7 +232,7 @@ export class Leases {
     }
   }
 
-  async #ask(request: DecisionRequest, context: CallContext): Promise<Decision> {
+  async #ask(request: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
     const sentAtMs = this.#readClock()
     const heardBefore = this.#standings.heard
     const decision = await this.#store.decide(request, context)
@@ -243,13 +256,6 @@ export class Leases {
     this.#latestMs = nowMs
     return nowMs
   }
-}
-
-export type CreateLeases = (store: Pick<Store, 'decide'>) => Leases
-
-/** @returns undefined if no permits are to be taken in advance */
-export function leasesOf(size: LeaseSize | undefined, now: () => number): CreateLeases | undefined {
-  return size === undefined ? undefined : (store) => new Leases(store, now, size)
 }
 
 function longestOf({ tiers }: Rule): number {

@@ -1,50 +1,51 @@
 import { usable } from '../algorithms/penalize.ts'
-import type { Rule, TierUsage } from '../model/charge.ts'
+import type { Charge, DecisionRequest, RequestCharge, TierUsage } from '../model/charge.ts'
 import type { Tier } from '../model/limits.ts'
-import type { Pattern, RequestPolicy } from '../model/policy.ts'
-import type { TierReport, Verdict } from '../model/verdict.ts'
-import { callerIn } from '../request/caller-in-key.ts'
+import type { Pattern } from '../model/policy.ts'
+import type { Blocked, Failures, Settlement, TierReport, Verdict } from '../model/verdict.ts'
+import { ChargeBuilder, type ChargeBuilderOptions } from '../request/charge-builder.ts'
 import { type Match, PolicyFinder, priorityOf } from '../request/policy/policy-finder.ts'
 import { readMethods } from '../request/policy/request-method.ts'
 import type { RequestPath } from '../request/policy/request-path.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
-import { RuleMaker, type RuleMakerOptions } from '../request/rule-maker.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
-import { listOf } from '../runtime/map-list.ts'
-import { type Asking, type Decided, type Decider, isCharged } from './decider.ts'
-import { failuresOf } from './failures.ts'
-import type { Findings } from './findings.ts'
-import type { Blocked, Ordered, Orders } from './orders.ts'
-import { settlementOf } from './settlement.ts'
+import { type Engine, type EngineDecision, isCharged } from './engine.ts'
 import type { UpstreamHealth } from './shedding/upstream-health.ts'
 
-export interface LimiterOptions extends RuleMakerOptions {
+export interface LimiterOptions extends ChargeBuilderOptions {
   /** Requests that pass unlimited. */
   readonly exempt: readonly Pattern[]
-  readonly decider: Pick<Decider, 'decide' | 'charge'>
+  readonly engine: Pick<Engine, 'decide' | 'charge'>
   /** Undefined: no request is ever shed. */
   readonly health: Pick<UpstreamHealth, 'sheds'> | undefined
   readonly log: Log
 }
 
-/** What one policy is charged. */
-export interface Charge {
-  readonly match: Match
-  readonly rule: Rule
-  /** It is counted, but refuses nothing, and is not reported. */
-  readonly isUnlimited?: boolean
+/** The rules of the operators that match a request. */
+export interface MatchedRules {
+  /** Its caller is never limited, though counted; nor is the request shed. */
+  readonly isAllowed: boolean
+  /** @returns what takes the place of the charges, in order; later, if the body of the request is to be read */
+  apply(
+    charges: readonly RequestCharge[],
+  ): readonly RequestCharge[] | Blocked | Promise<readonly RequestCharge[] | Blocked>
 }
 
-/** What goes with a request. */
-export interface Beside {
-  /** Left out: there are none for this request. */
-  readonly orders?: Orders | undefined
-  /** To be filled in, if somebody wants to know. */
-  readonly findings?: Findings | undefined
+/** What a limiter finds out on its way to a verdict, for statistics. */
+export interface DecisionTrace {
+  /** The policies that apply; none if it has not come so far. */
+  matches: readonly Match[]
+  /** What the store was asked for; empty if it was not. */
+  charges: readonly RequestCharge[]
 }
 
-const NOTHING_BESIDE: Beside = {}
+export interface DecideOptions {
+  /** Left out: none matches this request. */
+  readonly rules?: MatchedRules | undefined
+  /** To be filled in. */
+  readonly trace?: DecisionTrace | undefined
+}
 
 const ADMITTED: Verdict = { kind: 'admitted', tiers: [] }
 
@@ -53,27 +54,32 @@ const SHED_RETRY_MS = 1_000
 
 /** Decides requests: policies → priority → identities → one decision → verdict. */
 export class Limiter {
-  readonly #decider: Pick<Decider, 'decide' | 'charge'>
-  readonly #health: Pick<UpstreamHealth, 'sheds'> | undefined
+  readonly #engine: LimiterOptions['engine']
+  readonly #health: LimiterOptions['health']
   readonly #log: Log
   readonly #finder: PolicyFinder
-  readonly #rules: RuleMaker
-  /** Whether a response may tell what there is to charge. */
+  readonly #builder: ChargeBuilder
+  /** Whether a response may say what there is to charge. */
   readonly #awaitsResponses: boolean
 
-  constructor({ decider, health, log, exempt, ...options }: LimiterOptions) {
-    this.#decider = decider
+  constructor({ engine, health, log, exempt, ...options }: LimiterOptions) {
+    this.#engine = engine
     this.#health = health
     this.#log = log
     this.#finder = new PolicyFinder(options.policies, exempt)
-    this.#rules = new RuleMaker(options)
+    this.#builder = new ChargeBuilder(options)
     this.#awaitsResponses = options.policies.some(
       ({ settleHeader, counts }) => settleHeader !== undefined || counts === 'failures',
     )
   }
 
-  async decide(request: ReceivedRequest, path: RequestPath, context: CallContext, beside?: Beside): Promise<Verdict> {
-    const charges = await this.ask(request, path, context, beside)
+  async decide(
+    request: ReceivedRequest,
+    path: RequestPath,
+    context: CallContext,
+    options?: DecideOptions,
+  ): Promise<Verdict> {
+    const charges = await this.findCharges(request, path, context, options)
     // Awaited, because to resolve a promise by another one takes two turns more.
     return 'kind' in charges ? charges : await this.charge(charges, context)
   }
@@ -82,48 +88,52 @@ export class Limiter {
    * What is to be charged for a request, or what happens to it without that. It reads the request, so it must have
    * ended before somebody else reads its body.
    */
-  async ask(
+  async findCharges(
     request: ReceivedRequest,
     path: RequestPath,
     context: Pick<CallContext, 'waitUntil'>,
-    { orders, findings }: Beside = NOTHING_BESIDE,
-  ): Promise<readonly Charge[] | Verdict> {
+    { rules, trace }: DecideOptions = {},
+  ): Promise<readonly RequestCharge[] | Verdict> {
     const matches = this.#finder.find(readMethods(request, this.#finder.methods), path)
     // Exempt requests are what operators must always get through: they are not shed either.
     if (matches === 'exempt') return ADMITTED
     if (matches === 'ambiguous') return { kind: 'ambiguous' }
-    if (findings) findings.matches = matches
+    if (trace) trace.matches = matches
     const priority = priorityOf(matches, path)
-    if (!orders?.isAllowed && this.#health?.sheds(priority)) return { kind: 'shed', retryAfterMs: SHED_RETRY_MS }
+    if (!rules?.isAllowed && this.#health?.sheds(priority)) return { kind: 'shed', retryAfterMs: SHED_RETRY_MS }
 
-    const charges: Charge[] = []
+    const charges: RequestCharge[] = []
     for (const match of matches) {
       if (match.policy.tiers.length === 0) continue
-      const made = this.#rules.make(match, request, path.canonical, priority, context)
-      const asked = made instanceof Promise ? await made : made
-      if (asked.kind === 'rule') charges.push({ match, rule: asked.rule })
-      else if (asked.kind !== 'skip') return asked
+      const built = this.#builder.build(match, request, path.canonical, priority, context)
+      const charge = built instanceof Promise ? await built : built
+      if (charge === 'skip') continue
+      if ('kind' in charge) return charge
+      charges.push(charge)
     }
     if (charges.length === 0) return ADMITTED
-    const ordered = orders ? await orderedBy(orders, charges) : charges
-    if (findings && !('kind' in ordered)) findings.charges = ordered
-    return ordered
+    const applied = rules ? await rules.apply(charges) : charges
+    if (trace && !('kind' in applied)) trace.charges = applied
+    return applied
   }
 
-  /** @param asking one permit if left out */
-  async charge(charges: readonly Charge[], context: CallContext, asking?: Asking): Promise<Verdict> {
-    const asked = listOf(charges, ({ match, rule }) => ({ rule, onStoreError: match.policy.onStoreError }))
-    const decided = await this.#decider.decide(asked, context, asking)
-    const verdict = this.#verdict(charges, decided, context)
-    return decided.degraded === undefined ? verdict : { ...verdict, degraded: decided.degraded }
+  /** @param permits one if left out */
+  async charge(
+    charges: readonly RequestCharge[],
+    context: CallContext,
+    permits?: Pick<DecisionRequest, 'mode' | 'permits'>,
+  ): Promise<Verdict> {
+    const decision = await this.#engine.decide(charges, context, permits)
+    const verdict = this.#toVerdict(decision, context)
+    return decision.degraded === undefined ? verdict : { ...verdict, degraded: decision.degraded }
   }
 
-  #verdict(charges: readonly Charge[], decided: Decided, context: CallContext): Verdict {
-    const { granted, nowMs, usage, rules, hold, chargedIn, degraded } = decided
+  #toVerdict(decision: EngineDecision<RequestCharge>, context: CallContext): Verdict {
+    const { granted, usage, charges, hold, degraded } = decision
     if (degraded === 'closed') return { kind: 'unavailable' }
     const tiers: TierReport[] = []
-    for (const [index, { match, isUnlimited }] of charges.entries()) {
-      if (!isUnlimited) addReports(tiers, match.policy, rules[index] as Rule, usage[index] ?? [])
+    for (const [index, charge] of charges.entries()) {
+      if (!charge.isUnlimited) addReports(tiers, charge, usage[index] ?? [])
     }
     const refusing = tiers.filter(({ retryAfterMs }) => retryAfterMs > 0)
     if (granted > 0 && refusing.length === 0 && !this.#awaitsResponses) {
@@ -132,14 +142,12 @@ export class Limiter {
     const shadowed = refusing.filter(({ policy }) => !policy.enforced)
     if (shadowed.length > 0) {
       const violated = shadowed.map(({ name }) => name)
-      this.#log('warn', { event: 'shadow_limited', violated, callers: callersOf(charges, shadowed) })
+      this.#log('warn', { event: 'shadow_limited', violated, callers: digestsByPolicy(charges, shadowed) })
     }
     if (granted > 0) {
-      const admitting = charges.flatMap(({ match }, index) =>
-        isCharged(decided, index) ? [{ match, rule: rules[index] as Rule }] : [],
-      )
-      const settlement = settlementOf(admitting, nowMs, chargedIn)
-      const failures = failuresOf(admitting, tiers, (failed) => this.#decider.charge(failed, decided, context))
+      const charged = charges.filter((_, index) => isCharged(decision, index))
+      const settlement = createSettlement(charged, decision)
+      const failures = createFailures(charged, tiers, (failed) => this.#engine.charge(failed, decision, context))
       return {
         kind: 'admitted',
         tiers,
@@ -157,35 +165,79 @@ export class Limiter {
   }
 }
 
-async function orderedBy(orders: Orders, charges: readonly Charge[]): Promise<readonly Charge[] | Blocked> {
-  const ordered = await orders.apply(charges.map(({ match: { policy }, rule }) => ({ policy, rule })))
-  return 'kind' in ordered ? ordered : charges.map(({ match }, at) => ({ match, ...(ordered[at] as Ordered) }))
+/** Who would have been refused: for each policy, the digest. */
+function digestsByPolicy(charges: readonly RequestCharge[], shadowed: readonly TierReport[]): Record<string, string> {
+  const refused = charges.filter(({ policy }) => shadowed.some((tier) => tier.policy === policy))
+  return Object.fromEntries(refused.map(({ policy, digest }) => [policy.name, digest]))
 }
 
-/** Who would have been refused: for each policy, the identity as its key in Redis has it. */
-function callersOf(charges: readonly Charge[], shadowed: readonly TierReport[]): Record<string, string> {
-  const callers = charges
-    .filter(({ match }) => shadowed.some(({ policy }) => policy === match.policy))
-    .map(({ match, rule }) => [match.policy.name, callerIn(rule.key)])
-  return Object.fromEntries(callers)
-}
-
-function addReports(reports: TierReport[], policy: RequestPolicy, rule: Rule, usage: readonly TierUsage[]): void {
+function addReports(reports: TierReport[], charge: RequestCharge, usage: readonly TierUsage[]): void {
+  const { policy, reserved, cost } = charge
   for (const [index, told] of usage.entries()) {
     const { remaining, resetMs, retryAfterMs, blockedMs } = usable(told)
-    // While the store is away, the rule's limit is a share of the policy's.
-    const { limit, windowMs } = rule.tiers[index] as Tier
+    // While the store is away, the charge's limit is a share of the policy's.
+    const { limit, windowMs } = charge.tiers[index] as Tier
     const report: TierReport = {
       policy,
       name: policy.tiers[index]?.name ?? policy.name,
       limit,
       windowMs,
       // What is reserved for others is not left for this request.
-      remaining: Math.max(0, remaining - rule.reserved),
-      isReserve: rule.reserved > 0 && remaining >= rule.cost,
+      remaining: Math.max(0, remaining - reserved),
+      isReserve: reserved > 0 && remaining >= cost,
       resetMs,
       retryAfterMs,
     }
     reports.push(blockedMs === undefined ? report : { ...report, blockedMs })
+  }
+}
+
+/** @returns undefined if no policy waits for the actual cost */
+function createSettlement(
+  charges: readonly RequestCharge[],
+  { nowMs, chargedIn }: EngineDecision,
+): Settlement | undefined {
+  const open = charges.filter(({ policy }) => policy.settleHeader !== undefined)
+  if (open.length === 0) return undefined
+  return {
+    async settle(headers) {
+      const differences = open.flatMap((rule) => {
+        const text = headers.get(rule.policy.settleHeader ?? '')?.trim() ?? ''
+        const units = /^\d{1,10}$/.test(text) ? Math.min(Number(text), capacityOf(rule)) - rule.cost : 0
+        return units === 0 ? [] : [{ rule, units }]
+      })
+      if (differences.length > 0) await chargedIn.settle(differences, nowMs)
+    },
+  }
+}
+
+/** A request that cost more than the whole capacity has used up the capacity. */
+function capacityOf({ burst, tiers }: Charge): number {
+  return burst ?? Math.max(...tiers.map(({ limit }) => limit))
+}
+
+/**
+ * @param tiers as they stood when the request was let through
+ * @returns undefined if no policy counts failures
+ */
+function createFailures(
+  charges: readonly RequestCharge[],
+  tiers: readonly TierReport[],
+  charge: (failed: readonly RequestCharge[]) => Promise<void>,
+): Failures | undefined {
+  const open = charges.filter(({ policy }) => policy.counts === 'failures')
+  if (open.length === 0) return undefined
+  return {
+    of(status) {
+      const failed = open.filter(({ policy }) => policy.failures.includes(status))
+      if (failed.length === 0) return undefined
+      return {
+        tiers: tiers.map((tier) => {
+          const cost = failed.find(({ policy }) => policy === tier.policy)?.cost ?? 0
+          return { ...tier, remaining: Math.max(0, tier.remaining - cost) }
+        }),
+        charge: () => charge(failed),
+      }
+    },
   }
 }

@@ -1,11 +1,11 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { tellsNewIdentities } from '../algorithms/decide.ts'
 import type { Decision, DecisionRequest, Rule, TierUsage } from '../model/charge.ts'
-import type { Difference, Release, Store } from '../model/store.ts'
+import type { Store } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { Generations } from '../runtime/lru.ts'
-import { StoreAround } from '../store/store-around.ts'
-import { agedUsage, unitsOf } from './deny-cache.ts'
+import { agedUsage, unitsOf } from './refusal-cache.ts'
+import { decorate, type Stage } from './stage.ts'
 
 /** Refusals by one key that the store is asked for in a span. */
 const MAX_ASKED = 3
@@ -45,8 +45,35 @@ interface Refusals {
  * refusals that cannot be remembered for as long as they say: each cost is refused by itself, and is repeated only while
  * no more units can have come back. Slots may become free at any moment, and an address that may bring no more new
  * identities may still bring known ones: there, a repeated refusal may be up to a second too old.
+ * @param now milliseconds since the Unix epoch
  */
-export class RefusalLimiter extends StoreAround {
+export function withRefusalLimit(now: () => number): Stage {
+  return (store) => {
+    const limiter = new RefusalLimiter(store, now)
+    return decorate(store, {
+      decide: limiter.decide,
+      async release(rules) {
+        await store.release(rules)
+        limiter.noteGivenBack(rules.map(({ key }) => key))
+      },
+      async revoke(releases) {
+        await store.revoke(releases)
+        limiter.noteGivenBack(releases.map(({ rule }) => rule.key))
+      },
+      async settle(differences, chargedAtMs) {
+        await store.settle(differences, chargedAtMs)
+        limiter.noteGivenBack(differences.map(({ rule }) => rule.key))
+      },
+      async forget(keys) {
+        await store.forget(keys)
+        limiter.noteGivenBack(keys)
+      },
+    })
+  }
+}
+
+class RefusalLimiter {
+  readonly #store: Store
   readonly #now: () => number
   readonly #refusals = new Generations<Refusals>(MAX_KEYS)
   /** When units of a key were last given back: a refusal that was asked for before counts no more. */
@@ -54,44 +81,23 @@ export class RefusalLimiter extends StoreAround {
   /** Keys of identities that the store has met. */
   readonly #known = new Generations<true>(MAX_KEYS)
 
-  /** @param now milliseconds since the Unix epoch */
   constructor(store: Store, now: () => number) {
-    super(store)
+    this.#store = store
     this.#now = now
   }
 
-  override async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
+  readonly decide: Store['decide'] = async (request, context) => {
     const { mode } = request
-    if (mode === 'peek' || mode === 'charge') return this.store.decide(request, context)
+    if (mode === 'peek' || mode === 'charge') return this.#store.decide(request, context)
     const sentAtMs = this.#now()
     const repeated = this.#repeat(request, sentAtMs)
     if (repeated) return repeated
     const seen = mode === 'all' && this.#isLikelyRefused(request, sentAtMs) && (await this.#look(request, context))
     if (seen) return seen
-    const decision = await this.store.decide(request, context)
+    const decision = await this.#store.decide(request, context)
     if (decision.granted === 0) this.#noteRefusals(request, decision, sentAtMs)
     else for (const { key } of request.rules.filter(tellsNewIdentities)) this.#known.set(key, true)
     return decision
-  }
-
-  override async release(rules: readonly Rule[]): Promise<void> {
-    await this.store.release(rules)
-    this.#noteGivenBack(rules.map(({ key }) => key))
-  }
-
-  override async revoke(releases: readonly Release[]): Promise<void> {
-    await this.store.revoke(releases)
-    this.#noteGivenBack(releases.map(({ rule }) => rule.key))
-  }
-
-  override async settle(differences: readonly Difference[], chargedAtMs: number): Promise<void> {
-    await this.store.settle(differences, chargedAtMs)
-    this.#noteGivenBack(differences.map(({ rule }) => rule.key))
-  }
-
-  override async forget(keys: readonly string[]): Promise<void> {
-    await this.store.forget(keys)
-    this.#noteGivenBack(keys)
   }
 
   /**
@@ -102,7 +108,7 @@ export class RefusalLimiter extends StoreAround {
     const sentAtMs = this.#now()
     const isAsked = (rule: Rule) => isForNewOnes(rule) || this.#isNew(rule)
     const rules = request.rules.filter(isAsked)
-    const decision = await this.store.decide({ ...request, mode: 'peek', rules }, context)
+    const decision = await this.#store.decide({ ...request, mode: 'peek', rules }, context)
     const told = decision.usage.values()
     const usage = request.rules.map((rule) => (isAsked(rule) ? (told.next().value ?? []) : []))
     const isCounted = request.rules.some((rule, index) => mustCount(rule, usage[index] ?? []))
@@ -186,7 +192,7 @@ export class RefusalLimiter extends StoreAround {
     }
   }
 
-  #noteGivenBack(keys: readonly string[]): void {
+  noteGivenBack(keys: readonly string[]): void {
     for (const key of keys) {
       this.#givenBackAtMs.set(key, this.#now())
       const known = this.#refusals.get(key)

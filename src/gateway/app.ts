@@ -1,17 +1,11 @@
 import { HonoBase as Hono } from 'hono/hono-base'
-import {
-  type ComposedLimiter,
-  composeLimiter,
-  type LimiterConfig,
-  type LimiterParts,
-} from '../engine/compose-limiter.ts'
-import type { Govern, Governed } from '../engine/governed.ts'
+import { LinearRouter } from 'hono/router/linear-router'
+import type { ComposedLimiter, LimiterConfig } from '../engine/compose-limiter.ts'
+import type { RulesEngine } from '../engine/rules-engine.ts'
 import { isConnectionStray } from '../http/hop-by-hop.ts'
-import type { Observer } from '../http/observer.ts'
 import { createPassedTest } from '../http/passed-fields.ts'
 import { NOT_SERVED, problemResponse } from '../http/problem.ts'
 import { createProtect, type ProtectOptions } from '../http/protect.ts'
-import type { Dialect } from '../http/rate-limit-fields.ts'
 import { requestContext } from '../http/request-context.ts'
 import type { Store } from '../model/store.ts'
 import { createPathReader, type Sign } from '../request/policy/request-path.ts'
@@ -19,15 +13,14 @@ import { createTargetReader, type Target } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 import type { Reason } from './gateway-problem.ts'
-import type { Health } from './health.ts'
+import { type Health, healthResponse } from './health.ts'
 import { IncomingRequest } from './incoming-request.ts'
-import { OneRoute } from './one-route.ts'
 import { createProxy, type ProxyOptions } from './proxy.ts'
 import { ReceivedFields } from './received-fields.ts'
-import { hasPassed, viaName } from './via.ts'
+import { createViaName, isLoop } from './via.ts'
 
 /** How a gateway behaves. */
-export interface GatewayConfig extends LimiterConfig {
+export interface GatewayConfig extends LimiterConfig, Pick<ProtectOptions, 'dialect'> {
   /** Where requests go, without a trailing slash; undefined if the service binding is used. */
   readonly upstreamUrl: string | undefined
   /** Time for the upstream to begin its answer, in milliseconds. */
@@ -38,42 +31,28 @@ export interface GatewayConfig extends LimiterConfig {
   readonly forwardHeaders: readonly string[]
   /** What the upstream is known to keep as data in a path. */
   readonly literalInPaths: readonly Sign[]
-  readonly dialect: Dialect
 }
 
-export interface AppOptions
-  extends Pick<LimiterParts, 'createLeases' | 'readClaim' | 'health'>,
-    Pick<ProtectOptions, 'holdUntilEnd'> {
+export interface AppOptions extends Omit<ProtectOptions, 'dialect' | 'ipv6Prefix'> {
   readonly config: GatewayConfig
-  readonly store: Store
   /** Calls the upstream. */
   readonly fetch: ProxyOptions['fetch']
-  /** Milliseconds since the Unix epoch. */
-  readonly now: () => number
+  readonly readHealth: () => Promise<Health>
+  /** Answers `/_sluice/metrics`; left out, nothing is served there. */
+  readonly metrics?: Operate | undefined
+  /** Answers all else below `/_sluice`; left out, nothing is served there. */
+  readonly operators?: Operate | undefined
   readonly log: Log
-  /** Makes what follows the rules; left out, there are none. */
-  readonly govern?: Govern | undefined
-  /** Makes what operators talk to; left out, there is nothing of that kind. */
-  readonly createOperate?: CreateOperate | undefined
-  /** Makes what is told of each request; left out, nobody is told. */
-  readonly createObserver?: CreateObserver | undefined
 }
 
-export type CreateObserver = (gateway: Pick<ComposedLimiter, 'decider'>) => Observer
-
-/**
- * Answers what is asked of the gateway itself, other than its health.
- * @returns undefined if nothing is served at this target
- */
+/** @returns undefined if nothing is served at this target */
 export type Operate = (request: Request, target: Target, context: CallContext) => Promise<Response | undefined>
-
-export type CreateOperate = (gateway: OperatedGateway) => Operate
 
 /** What of a running gateway operators see and change. */
 export interface OperatedGateway extends ComposedLimiter {
   readonly store: Store
   /** Undefined: no rules are followed. */
-  readonly governed: Governed | undefined
+  readonly governed: RulesEngine | undefined
   readonly readHealth: () => Promise<Health>
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
@@ -87,74 +66,50 @@ const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
 const HOST = /^(?:[\w.-]+|\[[\da-f:.]+\])(?::\d*)?$/i
 
 /** Puts the gateway together. Everything that does I/O is handed in. */
-export function createApp({
-  config,
-  store,
-  fetch,
-  now,
-  log,
-  createLeases,
-  readClaim,
-  health,
-  holdUntilEnd,
-  govern,
-  createOperate,
-  createObserver,
-}: AppOptions): Hono {
-  const { upstreamUrl, upstreamTimeoutMs: timeoutMs, dialect, ipv6Prefix } = config
-  const composed = composeLimiter(config, { store, now, log, createLeases, readClaim, health })
-  const { decider } = composed
-  const governed = govern?.(composed)
-  const { limiter } = governed ?? composed
-  const observer = createObserver?.(composed)
-  const protect = createProtect({ limiter, health, holdUntilEnd, dialect, ipv6Prefix, now, observer })
-  const name = viaName(config)
+export function createApp({ config, fetch, readHealth, metrics, operators, log, ...options }: AppOptions): Hono {
+  const { upstreamUrl, upstreamTimeoutMs: timeoutMs, upstreamSecret: secret, dialect, ipv6Prefix } = config
+  const protect = createProtect({ ...options, dialect, ipv6Prefix })
+  const name = createViaName(config)
   const isPassed = createPassedTest(config.forwardHeaders)
-  const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, secret: config.upstreamSecret, isPassed, name, log })
-  const targetOf = createTargetReader(createPathReader(config.literalInPaths))
+  const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, secret, isPassed, name, log })
+  const readTarget = createTargetReader(createPathReader(config.literalInPaths))
   const hasBasePath = upstreamUrl !== undefined && new URL(upstreamUrl).pathname !== '/'
-  let readKnownHealth: (() => Promise<Health>) | undefined
-  const readHealth = async () => {
-    const { createHealthReader } = await import('./health.ts')
-    readKnownHealth ??= createHealthReader(decider, now)
-    return readKnownHealth()
-  }
-  const operate = createOperate?.({ ...composed, governed, store, readHealth, now, log })
 
   // Routed by the canonical path, as policies are, so that no spelling of /_sluice reaches the upstream.
-  const app = new Hono({ getPath: () => '/', router: new OneRoute() })
-  app.all('/', async (c) => {
-    const { raw } = c.req
-    const refuse = async (reason: Reason) => {
-      observer?.undecided('bad_request', c.executionCtx)
-      return (await import('./gateway-problem.ts')).gatewayProblem(reason)
-    }
-    const fields = ReceivedFields.of(raw.headers)
-    if (!fields) return refuse('headers')
-    let request = new IncomingRequest(raw, fields)
-    if (/^TRAC[EK]$/.test(request.method)) return refuse('method')
-    const target = targetOf(request.url)
-    if (typeof target === 'string') return refuse(target)
-    // An absolute target has a host of its own, beside which Host must still be one (RFC 9112 §3.2).
-    if (!HOST.test(target.host) || !HOST.test(fields.get('Host') ?? target.host)) return refuse('host')
-    const { canonical, ambiguity } = target.path
-    if (canonical === '/_sluice/health' && /^(?:GET|HEAD)$/.test(request.method)) {
-      return (await import('./health.ts')).healthResponse(await readHealth())
-    }
-    const context = requestContext((work) => c.executionCtx.waitUntil(work), log, raw)
-    if (canonical === '/_sluice' || canonical.startsWith('/_sluice/')) {
-      return (await operate?.(raw, target, context)) ?? problemResponse(NOT_SERVED)
-    }
+  const getPath = ({ url }: Request) => {
+    const target = readTarget(url)
+    return typeof target === 'string' ? '/' : target.path.canonical
+  }
+  const app = new Hono({ getPath, router: new LinearRouter() })
+
+  app.get('/_sluice/health', async ({ req, executionCtx }) => {
+    const received = receive(req.raw, readTarget)
+    return typeof received === 'string' ? refuse(received, executionCtx) : healthResponse(await readHealth())
+  })
+  app.all('/_sluice/*', async ({ req: { raw }, executionCtx }) => {
+    const received = receive(raw, readTarget)
+    if (typeof received === 'string') return refuse(received, executionCtx)
+    const { target } = received
+    const handle = target.path.canonical === '/_sluice/metrics' ? metrics : operators
+    return (await handle?.(raw, target, contextOf(raw, executionCtx))) ?? problemResponse(NOT_SERVED)
+  })
+  app.all('*', async ({ req: { raw }, executionCtx }) => {
+    const received = receive(raw, readTarget)
+    if (typeof received === 'string') return refuse(received, executionCtx)
+    const { target, fields } = received
+    const { ambiguity } = target.path
     if (ambiguity && ((hasBasePath && ambiguity.mayGoUp) || OWN_PATH.test(ambiguity.decoded))) {
-      return refuse('ambiguous')
+      return refuse('ambiguous', executionCtx)
     }
-    if (isConnectionStray(fields)) return refuse('connection')
-    if (hasPassed(fields.get('Via'), name)) return refuse('loop')
+    if (isConnectionStray(fields)) return refuse('connection', executionCtx)
+    if (isLoop(fields.get('Via'), name)) return refuse('loop', executionCtx)
+    let request = new IncomingRequest(raw, fields)
     if (request.method === 'OPTIONS' && fields.has('Max-Forwards')) {
       const counted = (await import('./max-forwards.ts')).countDown(request)
       if (counted instanceof Response) return counted
       request = counted
     }
+    const context = contextOf(raw, executionCtx)
     try {
       return await protect(request, target.path, context, {
         next: (_, signal) => proxy(request, target, context.deadlines, signal),
@@ -169,4 +124,29 @@ export function createApp({
     return (await import('./gateway-problem.ts')).gatewayProblem('failed')
   })
   return app
+
+  async function refuse(reason: Reason, context: Pick<CallContext, 'waitUntil'>): Promise<Response> {
+    options.observer?.undecided('bad_request', context)
+    return (await import('./gateway-problem.ts')).gatewayProblem(reason)
+  }
+
+  function contextOf(raw: Request, execution: Pick<CallContext, 'waitUntil'>): CallContext {
+    return requestContext((work) => execution.waitUntil(work), log, raw)
+  }
+}
+
+interface Received {
+  readonly fields: ReceivedFields
+  readonly target: Target
+}
+
+/** @returns what a request asks for, or why nobody can say it */
+function receive(raw: Request, readTarget: (url: string) => Target | Reason): Received | Reason {
+  const fields = ReceivedFields.of(raw.headers)
+  if (!fields) return 'headers'
+  if (/^TRAC[EK]$/.test(raw.method)) return 'method'
+  const target = readTarget(raw.url)
+  if (typeof target === 'string') return target
+  // An absolute target has a host of its own, beside which Host must still be one (RFC 9112 §3.2).
+  return HOST.test(target.host) && HOST.test(fields.get('Host') ?? target.host) ? { fields, target } : 'host'
 }

@@ -1,6 +1,6 @@
 import { version } from '../../package.json'
 import type { Circuit } from '../engine/circuit-breaker.ts'
-import type { Decider } from '../engine/decider.ts'
+import type { Engine } from '../engine/engine.ts'
 
 /** An isolate asks the store at most this often, however often it is asked for its health. */
 const PING_INTERVAL_MS = 1_000
@@ -24,7 +24,7 @@ export interface Health {
  * @param now milliseconds since the Unix epoch
  */
 export function createHealthReader(
-  decider: Pick<Decider, 'storeKind' | 'ping' | 'circuit'>,
+  engine: Pick<Engine, 'storeKind' | 'ping' | 'circuit'>,
   now: () => number,
 ): () => Promise<Health> {
   let askedAt = Number.NEGATIVE_INFINITY
@@ -35,14 +35,14 @@ export function createHealthReader(
     const startedAt = now()
     if (startedAt - askedAt >= PING_INTERVAL_MS) {
       askedAt = startedAt
-      const result = await decider.ping().then(
+      const result = await engine.ping().then(
         () => ({ reachable: true, rttMs: now() - startedAt }),
         () => ({ reachable: false, rttMs: null }),
       )
       // A slow ping must not hide what a later one has found.
       if (askedAt === startedAt) last = result
     }
-    const { storeKind: kind, circuit } = decider
+    const { storeKind: kind, circuit } = engine
     const status = last.reachable === false || circuit !== 'closed' ? 'degraded' : 'ok'
     return { status, version, store: { kind, ...last, circuit } }
   }

@@ -1,22 +1,14 @@
-import type { Decider } from '../engine/decider.ts'
-import type { WatchShadow } from '../engine/governed.ts'
+import type { Mirror } from '../engine/mirror.ts'
+import type { AvoidedCalls } from '../engine/stage.ts'
 import type { Observer } from '../http/observer.ts'
-import type { Store } from '../model/store.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import type { Log } from '../runtime/log.ts'
 import { AllObservers } from '../statistics/all-observers.ts'
 import { type AnalyticsDataset, AnalyticsWriter } from '../statistics/analytics.ts'
 import { createLabelReader, type LabelSource } from '../statistics/label.ts'
-import { MeasuredStore } from '../statistics/measured-store.ts'
-import { Recorder, type RecorderOptions } from '../statistics/recorder.ts'
+import { Recorder } from '../statistics/recorder.ts'
 import { RefusalLog } from '../statistics/refusal-log.ts'
 import type { Counters } from '../store/counters.ts'
-import type { ObjectNamespace } from '../store/durable-object/objects-of.ts'
-import { ObjectCounters } from '../store/durable-object/tables/object-counters.ts'
-import { MemoryCounters } from '../store/memory/memory-counters.ts'
-import type { CreateObserver } from './app.ts'
-import type { UpstashDatabase } from './upstash-client.ts'
-import { upstashCounters } from './upstash-counters.ts'
 
 export interface StatisticsConfig {
   /** Whether requests are counted. */
@@ -29,13 +21,12 @@ export interface StatisticsConfig {
 
 export interface StatisticsOptions {
   readonly config: StatisticsConfig
-  /** Where the counts of all isolates come together; undefined: what this one counts stays in it. */
-  readonly shared: SharedCounters | undefined
-  /** First part of every key. */
-  readonly keyPrefix: string
+  /** Where the counts of all isolates come together; undefined: requests are not counted. */
+  readonly counters: Counters | undefined
   readonly analytics: AnalyticsDataset | undefined
-  /** Tells of the store that is charged beside; undefined: there is none. */
-  readonly readShadow: RecorderOptions['readShadow']
+  readonly avoided: AvoidedCalls
+  /** Undefined: there is no mirror. */
+  readonly mirror: Mirror | undefined
   /** Undefined: no token can be verified. */
   readonly readClaim?: ClaimReader | undefined
   /** Milliseconds since the Unix epoch. */
@@ -43,60 +34,32 @@ export interface StatisticsOptions {
   readonly log: Log
 }
 
-/** A database, or the binding of Durable Objects. */
-export type SharedCounters = UpstashDatabase | { readonly namespace: ObjectNamespace }
-
-/** Everything that tells what happens to requests. */
-export interface OpenStatistics {
-  /** Where what is counted can be read; undefined if it is not. */
-  readonly counters: Counters | undefined
-  /** The same store, timed. */
-  measured(store: Store): Store
-  readonly createObserver: CreateObserver
+/** Everything that reports what happens to requests. */
+export interface Statistics {
+  readonly observer: Observer
   /** Undefined: requests are not counted. */
-  readonly watchShadow: WatchShadow | undefined
+  readonly recorder: Recorder | undefined
 }
 
-/** Nobody waits for a flush; the next one is due after ten seconds. */
-const FLUSH_TIMEOUT_MS = 4_000
-
-const NOTHING_SAVED: Decider['savings'] = { byDenyCache: 0, byLeases: 0, permitsLeased: 0 }
-
-export function openStatistics(options: StatisticsOptions): OpenStatistics {
-  const { config, shared, keyPrefix, analytics, readShadow, readClaim, now, log } = options
-  const { isOn, logShare: share, label } = config
-  const readLabel = createLabelReader(label, readClaim)
-  let decider: Pick<Decider, 'savings'> = { savings: NOTHING_SAVED }
-  const observers: Observer[] = []
-  let counters: Counters | undefined
-  let recorder: Recorder | undefined
-  if (isOn) {
-    counters = shared ? countersIn(shared, keyPrefix) : new MemoryCounters(now)
-    recorder = new Recorder({ counters, readSavings: () => decider.savings, readShadow, readLabel, now, wait, log })
-    observers.push(recorder)
+export function openStatistics(options: StatisticsOptions): Statistics {
+  const { config, counters, analytics, avoided, mirror, readClaim, now, log } = options
+  const readLabel = createLabelReader(config.label, readClaim)
+  const recorder =
+    counters &&
+    new Recorder({
+      counters,
+      readSavings: () => ({ ...avoided }),
+      readShadow: mirror && (() => mirror.counts),
+      readLabel,
+      now,
+      wait: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+      log,
+    })
+  const observers: Observer[] = recorder ? [recorder] : []
+  if (config.logShare > 0) {
+    observers.push(new RefusalLog({ share: config.logShare, readLabel, log, random: Math.random }))
   }
-  if (share > 0) observers.push(new RefusalLog({ share, readLabel, log, random: Math.random }))
   if (analytics) observers.push(new AnalyticsWriter(analytics, log))
   const [only, ...others] = observers
-  const observer = only && others.length === 0 ? only : new AllObservers(observers)
-  return {
-    counters,
-    watchShadow: recorder && ((differs, context) => recorder?.shadowCompared(differs, context)),
-    measured: (store) => (recorder ? new MeasuredStore(store, recorder, now) : store),
-    createObserver(gateway) {
-      decider = gateway.decider
-      return observer
-    },
-  }
-}
-
-function countersIn(shared: SharedCounters, keyPrefix: string): Counters {
-  const options = { keyPrefix, timeoutMs: FLUSH_TIMEOUT_MS }
-  return 'namespace' in shared
-    ? new ObjectCounters({ ...shared, ...options })
-    : upstashCounters({ ...shared, ...options })
-}
-
-function wait(ms: number): Promise<unknown> {
-  return new Promise((resolve) => setTimeout(resolve, ms))
+  return { observer: only && others.length === 0 ? only : new AllObservers(observers), recorder }
 }

@@ -12,14 +12,14 @@ export interface ViaOptions {
  * The name under which this deployment enters itself in `Via` (RFC 9110 §7.6.3): the same in all of its isolates, and
  * different from that of a Sluice before or behind it.
  */
-export function viaName({ keyPrefix, upstreamUrl, identitySecret }: ViaOptions): string {
+export function createViaName({ keyPrefix, upstreamUrl, identitySecret }: ViaOptions): string {
   const id = createDigest(identitySecret)(['via', keyPrefix, upstreamUrl ?? ''])
   // In one case, because some intermediaries change it.
   return `sluice-${id.slice(0, ID_CHARACTERS).toLowerCase()}`
 }
 
 /** Whether a request has been here before. @param via the value of all its `Via` fields */
-export function hasPassed(via: string | null, name: string): boolean {
+export function isLoop(via: string | null, name: string): boolean {
   const text = via?.toLowerCase()
   // Even if only a comment names it: a request that claims to have been here may have been.
   return text?.includes(name) === true && text.split(/[\s,()]+/).includes(name)

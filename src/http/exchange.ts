@@ -1,15 +1,11 @@
-import type { Hold } from '../engine/hold.ts'
 import { tellsOverload } from '../engine/shedding/tells-overload.ts'
 import type { UpstreamHealth } from '../engine/shedding/upstream-health.ts'
-import type { Verdict } from '../model/verdict.ts'
+import type { Admitted, Hold, Verdict } from '../model/verdict.ts'
 import { callerAddress } from '../request/identity/address.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { addRateLimitFields, type Dialect } from './rate-limit-fields.ts'
 import { isAnswer } from './unanswered.ts'
-
-export type Admitted = Extract<Verdict, { kind: 'admitted' }>
-export type Refused = Exclude<Verdict, Admitted>
 
 /** The fields of a response, whatever it is made of. */
 export type ResponseFields = Pick<Headers, 'get' | 'has' | 'set' | 'append'>

@@ -1,5 +1,5 @@
-import type { Hold } from '../engine/hold.ts'
 import type { Limiter } from '../engine/limiter.ts'
+import type { Hold } from '../model/verdict.ts'
 import type { RequestPath } from '../request/policy/request-path.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../runtime/call-context.ts'
@@ -8,6 +8,17 @@ import { joinWebSockets } from './join-web-sockets.ts'
 
 export type HoldUntilEnd = typeof holdUntilEnd
 
+/** A request that is being answered while it holds slots. */
+export interface HeldExchange {
+  /** Its signal is aborted when the client has gone away. */
+  readonly request: ReceivedRequest & Pick<Request, 'signal'>
+  readonly path: RequestPath
+  readonly context: CallContext
+  readonly limiter: Pick<Limiter, 'findCharges' | 'charge'>
+  /** Milliseconds since the Unix epoch. */
+  readonly now: () => number
+}
+
 /** RFC 6455 §7.4.1. */
 const POLICY_VIOLATION = 1008
 
@@ -15,22 +26,10 @@ const POLICY_VIOLATION = 1008
  * Keeps a request's slots until its response has ended, was cancelled or broke off; a WebSocket's until its client has
  * closed it or is gone. When the slots of a WebSocket are renewed, a caller that would no longer be admitted for what it
  * is (a block, a penalty, a token that no longer counts) is closed with 1008.
- * @param request its signal is aborted when the client has gone away
- * @param now milliseconds since the Unix epoch
  */
-export function holdUntilEnd(
-  response: Response,
-  hold: Hold,
-  request: ReceivedRequest & Pick<Request, 'signal'>,
-  context: CallContext,
-  now: () => number,
-  limiter: Pick<Limiter, 'ask' | 'charge'>,
-  path: RequestPath,
-): Response {
-  if (response.webSocket) {
-    const isRefused = () => isRefusedNow(limiter, request, path, context)
-    return holdWebSocket(response, response.webSocket, hold, context, now, isRefused)
-  }
+export function holdUntilEnd(response: Response, hold: Hold, exchange: HeldExchange): Response {
+  const { request, context } = exchange
+  if (response.webSocket) return holdWebSocket(response, response.webSocket, hold, exchange)
   // The body of a response to HEAD is never read.
   if (!response.body || request.method === 'HEAD') {
     context.waitUntil(hold.release())
@@ -54,17 +53,11 @@ function passage(headers: Headers): TransformStream<Uint8Array, Uint8Array> {
     : new IdentityTransformStream()
 }
 
-function holdWebSocket(
-  response: Response,
-  upstream: WebSocket,
-  hold: Hold,
-  context: CallContext,
-  now: () => number,
-  isRefused: () => Promise<boolean>,
-): Response {
+function holdWebSocket(response: Response, upstream: WebSocket, hold: Hold, exchange: HeldExchange): Response {
+  const { context, now } = exchange
   const { 0: outgoing, 1: client } = new WebSocketPair()
   const endIfRefused = async () => {
-    if (!(await isRefused())) return
+    if (!(await isRefusedNow(exchange))) return
     for (const side of [client, upstream]) side.close(POLICY_VIOLATION, 'No longer admitted')
   }
   const renewal = setInterval(() => {
@@ -83,17 +76,12 @@ function holdWebSocket(
 }
 
 /** Whether the caller would be refused for what it is or has done before, and not only because a limit is used up. */
-async function isRefusedNow(
-  limiter: Pick<Limiter, 'ask' | 'charge'>,
-  request: ReceivedRequest,
-  path: RequestPath,
-  { waitUntil }: CallContext,
-): Promise<boolean> {
+async function isRefusedNow({ limiter, request, path, context: { waitUntil } }: HeldExchange): Promise<boolean> {
   // A new context: tokens are verified once in each, and the deadlines of the request are over.
   const context: CallContext = { waitUntil, deadlines: Deadlines.ofOne() }
-  const asked = await limiter.ask(request, path, context)
-  if ('kind' in asked) return asked.kind === 'blocked' || asked.kind === 'unidentified'
-  if (!asked.some(({ rule }) => rule.block)) return false
-  const verdict = await limiter.charge(asked, context, { mode: 'peek', permits: 1 })
+  const charges = await limiter.findCharges(request, path, context)
+  if ('kind' in charges) return charges.kind === 'blocked' || charges.kind === 'unidentified'
+  if (!charges.some(({ block }) => block)) return false
+  const verdict = await limiter.charge(charges, context, { mode: 'peek', permits: 1 })
   return verdict.kind === 'limited' && verdict.violated.some(({ blockedMs }) => blockedMs !== undefined)
 }

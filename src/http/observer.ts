@@ -1,4 +1,4 @@
-import type { Findings } from '../engine/findings.ts'
+import type { DecisionTrace } from '../engine/limiter.ts'
 import type { Verdict } from '../model/verdict.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../runtime/call-context.ts'
@@ -7,7 +7,7 @@ import type { CallContext } from '../runtime/call-context.ts'
 export interface Observed {
   readonly request: ReceivedRequest
   readonly verdict: Verdict
-  readonly findings: Findings
+  readonly trace: DecisionTrace
 }
 
 /** Is told what happens to each request, while it happens: it must be quick, wait for nothing and not throw. */

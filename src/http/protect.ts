@@ -1,18 +1,17 @@
-import type { Findings } from '../engine/findings.ts'
-import type { Limiter } from '../engine/limiter.ts'
+import type { DecisionTrace, Limiter } from '../engine/limiter.ts'
 import type { UpstreamHealth } from '../engine/shedding/upstream-health.ts'
-import type { Verdict } from '../model/verdict.ts'
+import type { Admitted, Refused, Verdict } from '../model/verdict.ts'
 import type { RequestPath } from '../request/policy/request-path.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../runtime/call-context.ts'
-import { type Admitted, beginExchange, isAwaited, type Refused, tellLimits } from './exchange.ts'
+import { beginExchange, isAwaited, tellLimits } from './exchange.ts'
 import type { HoldUntilEnd } from './hold-until-end.ts'
 import type { Observer } from './observer.ts'
 import type { Dialect } from './rate-limit-fields.ts'
 import { refusal } from './refusal.ts'
 
 export interface ProtectOptions {
-  readonly limiter: Pick<Limiter, 'decide' | 'ask' | 'charge'>
+  readonly limiter: Pick<Limiter, 'decide' | 'findCharges' | 'charge'>
   /** Undefined: what answers is not watched. */
   readonly health: UpstreamHealth | undefined
   /** Undefined: no policy can make a request hold slots. */
@@ -57,15 +56,15 @@ export function createProtect(options: ProtectOptions): Protect {
   const { limiter, health, holdUntilEnd, dialect, ipv6Prefix, now, observer } = options
 
   return async function protect(request, path, context, answers) {
-    const findings = observer && nothingFound()
+    const trace: DecisionTrace | undefined = observer && { matches: [], charges: [] }
     let verdict: Verdict
     try {
-      verdict = await limiter.decide(request, path, context, findings && { findings })
+      verdict = await limiter.decide(request, path, context, trace && { trace })
     } catch (error) {
       observer?.undecided('failed', context)
       throw error
     }
-    const observed = findings && { request, verdict, findings }
+    const observed = trace && { request, verdict, trace }
     if (observed) observer?.decided(observed, context)
     const answered =
       verdict.kind === 'admitted'
@@ -109,7 +108,7 @@ export function createProtect(options: ProtectOptions): Protect {
       return {
         response:
           told.hold && holdUntilEnd
-            ? holdUntilEnd(response, told.hold, request, context, now, limiter, path)
+            ? holdUntilEnd(response, told.hold, { request, path, context, limiter, now })
             : response,
         verdict: told,
       }
@@ -119,8 +118,4 @@ export function createProtect(options: ProtectOptions): Protect {
       throw error
     }
   }
-}
-
-function nothingFound(): Findings {
-  return { matches: [], charges: [] }
 }

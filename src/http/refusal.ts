@@ -1,14 +1,14 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { formatWindow } from '../model/limits.ts'
 import type { Source } from '../model/policy.ts'
-import type { TierReport, Verdict } from '../model/verdict.ts'
+import type { Refused, TierReport } from '../model/verdict.ts'
 import { ambiguousTarget, problemResponse, QUOTA_EXCEEDED, retryAfter, TEMPORARY_REDUCED_CAPACITY } from './problem.ts'
 
 /** How soon to come back while the store is away. */
 const UNAVAILABLE_RETRY_MS = 1_000
 
 /** The response to a request that is not let through. */
-export function refusal(verdict: Exclude<Verdict, { kind: 'admitted' }>): Response {
+export function refusal(verdict: Refused): Response {
   switch (verdict.kind) {
     case 'limited':
       return problemResponse({

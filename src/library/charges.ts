@@ -1,10 +1,10 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import type { Charge } from '../engine/decider.ts'
+import { type Charge, formatKey } from '../model/charge.ts'
+import type { Policy } from '../model/policy.ts'
 import { createDigest, type Digest } from '../request/identity/digest.ts'
 import { Generations } from '../runtime/lru.ts'
 import { randomSlot } from '../runtime/random.ts'
 import { OptionError } from './option-error.ts'
-import type { Policy } from './policies.ts'
 
 /** What tells one caller from others: a text, or several, as in the gateway (`['token', value]`). */
 export type Identity = string | readonly string[]
@@ -12,34 +12,33 @@ export type Identity = string | readonly string[]
 /** One for all policies, or one for each by its name. */
 export type Identities = Identity | { readonly [policy: string]: Identity }
 
-export interface ChargesOptions {
+export interface ChargeBuilderOptions {
   readonly policies: readonly Policy[]
-  /** First part of every key. */
-  readonly prefix: string
+  readonly keyPrefix: string
   /** Key of the HMAC of identities; undefined: they are plainly hashed. */
   readonly secret: string | undefined
 }
 
-/** Most identities whose charges are remembered, so that neither hashes nor rules are made again for each decision. */
+/** Identities whose charges are remembered, so that neither hashes nor charges are made again for each decision. */
 const MAX_REMEMBERED = 10_000
 const MAX_REMEMBERED_CHARACTERS = 500
 
 const IDENTITY_EXPECTED = 'a string or a list of strings'
 
-/** Makes charges of identities: under which key each policy counts them. */
-export class Charges {
+/** Builds what each policy counts for an identity. */
+export class ChargeBuilder {
   readonly #policies: readonly Policy[]
   readonly #digest: Digest
-  readonly #prefix: string
+  readonly #keyPrefix: string
   readonly #hasSlots: boolean
-  /** Those of one unit, without slots. */
-  readonly #ofTexts = new Generations<readonly Charge[]>(MAX_REMEMBERED)
-  readonly #ofLists = new Generations<readonly Charge[]>(MAX_REMEMBERED)
+  /** Charges of one unit, without slots. */
+  readonly #byText = new Generations<readonly Charge[]>(MAX_REMEMBERED)
+  readonly #byList = new Generations<readonly Charge[]>(MAX_REMEMBERED)
 
-  constructor({ policies, prefix, secret }: ChargesOptions) {
+  constructor({ policies, keyPrefix, secret }: ChargeBuilderOptions) {
     this.#policies = policies
     this.#digest = createDigest(secret)
-    this.#prefix = prefix
+    this.#keyPrefix = keyPrefix
     this.#hasSlots = policies.some(({ algorithm }) => ALGORITHMS[algorithm].holdsSlots)
   }
 
@@ -47,63 +46,60 @@ export class Charges {
    * @param cost units of each policy
    * @throws {OptionError} if that is no identity
    */
-  of(identity: Identities, cost: number): readonly Charge[] {
-    const charges =
-      typeof identity === 'string'
-        ? this.#remembered(this.#ofTexts, identity, identity)
-        : Array.isArray(identity)
-          ? this.#remembered(this.#ofLists, JSON.stringify(identity), identity)
-          : this.#ofEach(identity as { readonly [policy: string]: Identity })
+  build(identity: Identities, cost: number): readonly Charge[] {
+    const charges = this.#buildUnits(identity)
     if (cost === 1 && !this.#hasSlots) return charges
-    return charges.map(({ rule, onStoreError }) => {
-      const slot = ALGORITHMS[rule.algorithm].holdsSlots ? { slot: randomSlot() } : undefined
-      return { rule: { ...rule, cost, ...slot }, onStoreError }
+    return charges.map((charge) => {
+      return { ...charge, cost, ...(ALGORITHMS[charge.algorithm].holdsSlots && { slot: randomSlot() }) }
     })
   }
 
-  #remembered(memory: Generations<readonly Charge[]>, text: string, identity: Identity): readonly Charge[] {
-    const known = memory.get(text)
-    if (known) return known
-    const charges = this.#make(identity)
-    if (text.length <= MAX_REMEMBERED_CHARACTERS) memory.set(text, charges)
-    return charges
-  }
-
-  #ofEach(identities: { readonly [policy: string]: Identity }): readonly Charge[] {
-    if (typeof identities !== 'object' || identities === null) {
-      throw new OptionError('identity', IDENTITY_EXPECTED, identities)
+  #buildUnits(identity: Identities): readonly Charge[] {
+    if (typeof identity === 'string') return this.#remember(this.#byText, identity, identity)
+    if (isList(identity)) return this.#remember(this.#byList, JSON.stringify(identity), identity)
+    if (typeof identity !== 'object' || identity === null) {
+      throw new OptionError('identity', IDENTITY_EXPECTED, identity)
     }
     const names = this.#policies.map(({ name }) => name)
-    const stray = Object.keys(identities).find((name) => !names.includes(name))
+    const stray = Object.keys(identity).find((name) => !names.includes(name))
     if (stray !== undefined) throw new OptionError('identity', `names of policies (${names.join(', ')})`, stray)
-    return this.#policies.map(({ name }, index) => {
-      const identity = identities[name]
-      if (identity === undefined) throw new OptionError(`identity.${name}`, IDENTITY_EXPECTED, identity)
-      if (typeof identity !== 'string' && !Array.isArray(identity)) {
-        throw new OptionError(`identity.${name}`, IDENTITY_EXPECTED, identity)
-      }
-      return this.of(identity as Identity, 1)[index] as Charge
+    return names.map((name, index) => {
+      const one = identity[name]
+      if (typeof one !== 'string' && !isList(one)) throw new OptionError(`identity.${name}`, IDENTITY_EXPECTED, one)
+      return this.#buildUnits(one)[index] as Charge
     })
   }
 
-  #make(identity: Identity): readonly Charge[] {
+  #remember(memory: Generations<readonly Charge[]>, text: string, identity: Identity): readonly Charge[] {
+    const known = memory.get(text)
+    if (known) return known
     const parts = typeof identity === 'string' ? [identity] : identity
     if (parts.length === 0 || parts.some((part) => typeof part !== 'string')) {
       throw new OptionError('identity', IDENTITY_EXPECTED, identity)
     }
     const digest = this.#digest(parts)
-    return this.#policies.map(({ name, algorithm, tiers, isEnforced, burst, block, onStoreError }) => ({
-      rule: {
-        key: `${this.#prefix}:${name}:${ALGORITHMS[algorithm].letter}:{${digest}}`,
-        algorithm,
-        tiers,
-        cost: 1,
-        enforced: isEnforced,
-        reserved: 0,
-        ...(burst !== undefined && { burst }),
-        ...(block !== undefined && { block }),
-      },
-      onStoreError,
-    }))
+    const charges = this.#policies.map((policy) => this.#buildUnit(policy, digest))
+    if (text.length <= MAX_REMEMBERED_CHARACTERS) memory.set(text, charges)
+    return charges
   }
+
+  #buildUnit(policy: Policy, digest: string): Charge {
+    const { name, algorithm, tiers, enforced, burst, block } = policy
+    return {
+      policy,
+      digest,
+      key: formatKey(this.#keyPrefix, name, ALGORITHMS[algorithm].letter, digest),
+      algorithm,
+      tiers,
+      cost: 1,
+      enforced,
+      reserved: 0,
+      ...(burst !== undefined && { burst }),
+      ...(block !== undefined && { block }),
+    }
+  }
+}
+
+function isList(identity: unknown): identity is readonly string[] {
+  return Array.isArray(identity)
 }

@@ -1,20 +1,13 @@
 import { usable } from '../algorithms/penalize.ts'
-import type { Decided } from '../engine/decider.ts'
-import type { Rule, TierUsage } from '../model/charge.ts'
+import type { EngineDecision } from '../engine/engine.ts'
 import type { Tier } from '../model/limits.ts'
-import type { Policy } from './policies.ts'
-
-/** How one tier of one policy stands after a decision. */
-export interface TierState extends Tier, TierUsage {
-  /** Name of the policy. */
-  readonly policy: string
-  /** Unique among all tiers, e.g. `default-1m`. */
-  readonly name: string
-}
+import type { PolicyTier } from '../model/policy.ts'
+import type { Degradation, Hold, LimitStatus } from '../model/verdict.ts'
+import type { CallContext } from '../runtime/call-context.ts'
 
 interface Outcome {
   /** Those of all policies, in order. While the store gives no answer, limits may be shares of theirs. */
-  readonly tiers: readonly TierState[]
+  readonly tiers: readonly LimitStatus[]
   /**
    * Milliseconds after which the same will be granted if nobody else spends; 0 if anything was granted. For rates it is
    * exact: a millisecond less is not enough. For slots it is the latest moment, because they may be given back earlier.
@@ -28,7 +21,7 @@ interface Outcome {
    * How it was decided while the store gave no answer: by limits of this process alone, without limits, or by a
    * refusal.
    */
-  readonly degraded?: Decided['degraded']
+  readonly degraded?: Degradation
 }
 
 /** The result of a request. A refusal has charged nothing. */
@@ -51,32 +44,53 @@ export function refuseUnanswered(nowMs: number): Decision {
   return { granted: false, tiers: [], retryAfterMs, decidedAtMs: nowMs, charged: 0, degraded: 'closed' }
 }
 
-/** @param charged units */
-export function outcomeOf(policies: readonly Policy[], decided: Decided, charged: number): Outcome {
-  const { usage, rules, degraded, granted, nowMs } = decided
-  const tiers: TierState[] = []
+/** @param charged units of each policy */
+export function toOutcome(decision: EngineDecision, charged: number): Outcome {
+  const { usage, charges, degraded, granted, nowMs } = decision
+  const tiers: LimitStatus[] = []
   let retryAfterMs = degraded === 'closed' ? UNAVAILABLE_RETRY_MS : 0
-  for (let index = 0; index < policies.length; index++) {
-    const { name: policy, tierNames, isEnforced } = policies[index] as Policy
-    const told = usage[index] ?? []
-    for (let at = 0; at < told.length; at++) {
-      const { limit, windowMs } = (rules[index] as Rule).tiers[at] as Tier
-      const tier = usable(told[at] as TierUsage)
-      const { blockedMs } = tier
-      const name = tierNames[at] as string
-      tiers.push({
-        policy,
-        name,
-        limit,
-        windowMs,
-        remaining: tier.remaining,
-        resetMs: tier.resetMs,
-        retryAfterMs: tier.retryAfterMs,
-        ...(blockedMs !== undefined && { blockedMs }),
-      })
-      if (granted === 0 && isEnforced && tier.retryAfterMs > retryAfterMs) retryAfterMs = tier.retryAfterMs
+  for (const [index, { policy, tiers: limits }] of charges.entries()) {
+    for (const [at, reported] of (usage[index] ?? []).entries()) {
+      // While the store is away, limits may be shares of the policy's.
+      const { limit, windowMs } = limits[at] as Tier
+      const { name } = policy.tiers[at] as PolicyTier
+      const { remaining, resetMs, retryAfterMs: waitMs, blockedMs } = usable(reported)
+      const status = { policy: policy.name, name, limit, windowMs, remaining, resetMs, retryAfterMs: waitMs }
+      tiers.push(blockedMs === undefined ? status : { ...status, blockedMs })
+      if (granted === 0 && policy.enforced) retryAfterMs = Math.max(retryAfterMs, waitMs)
     }
   }
   const outcome = { tiers, retryAfterMs, decidedAtMs: nowMs, charged }
   return degraded === undefined ? outcome : { ...outcome, degraded }
+}
+
+/**
+ * The result of a request for a slot. If it is granted, the slot is held and renewed until it is released, which
+ * `await using` does at the end of the block.
+ */
+export interface Slot extends Decision, AsyncDisposable {
+  /** Gives the slot back: once, however often it is called. It never fails, and does nothing if no slot was granted. */
+  release(): Promise<void>
+}
+
+/** How often a slot is renewed within the time that it would otherwise last. */
+const RENEWALS = 3
+
+export function holdSlot(decision: Decision, hold: Hold | undefined, context: CallContext): Slot {
+  const renewal = hold && setInterval(() => context.waitUntil(hold.renew()), hold.deadlineMs / RENEWALS)
+  // On Node, a slot alone does not keep a process running.
+  if (typeof renewal === 'object') renewal.unref()
+  let released: Promise<void> | undefined
+  async function giveBack(): Promise<void> {
+    clearInterval(renewal)
+    if (!hold) return
+    const work = hold.release()
+    context.waitUntil(work)
+    await work.catch(() => {})
+  }
+  const release = () => {
+    released ??= giveBack()
+    return released
+  }
+  return { ...decision, release, [Symbol.asyncDispose]: release }
 }

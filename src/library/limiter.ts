@@ -1,18 +1,18 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import { type Decided, Decider } from '../engine/decider.ts'
-import { type LeaseSize, leasesOf } from '../engine/leases.ts'
-import { ON_STORE_ERROR, type OnStoreError } from '../model/policy.ts'
+import { Engine, type EngineDecision } from '../engine/engine.ts'
+import { type LeaseSize, withLeases } from '../engine/leases.ts'
+import type { DecisionRequest } from '../model/charge.ts'
+import { ON_STORE_ERROR, type OnStoreError, type Policy } from '../model/policy.ts'
 import { StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { Deadlines } from '../runtime/deadlines.ts'
 import { consoleLog, type Log, throttle } from '../runtime/log.ts'
 import { sleep, waitAtMost } from '../runtime/sleep.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
-import { Charges, type Identities } from './charges.ts'
-import { type Decision, outcomeOf, type PartialDecision, refuseUnanswered } from './decision.ts'
-import { type Slot, slotOf } from './held-slot.ts'
+import { ChargeBuilder, type Identities } from './charges.ts'
+import { type Decision, holdSlot, type PartialDecision, refuseUnanswered, type Slot, toOutcome } from './decision.ts'
 import { checkFunction, checkInteger, checkNames, checkOneOf, OptionError } from './option-error.ts'
-import { checked, type Policy, type PolicyOptions, readPolicies } from './policies.ts'
+import { checkLimits, findMaxCost, type PolicyOptions, readPolicies } from './policies.ts'
 import { checkPrefix, checkSecret } from './shared-options.ts'
 import { checkStore, type LimiterStore, memoryStore } from './stores.ts'
 
@@ -119,8 +119,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
 class PolicyLimiter implements Limiter {
   readonly #policies: readonly Policy[]
-  readonly #charges: Charges
-  readonly #decider: Decider
+  readonly #charges: ChargeBuilder
+  readonly #engine: Engine
   readonly #maxCost: number
   readonly #hasSlots: boolean
   readonly #unsettled: Policy | undefined
@@ -132,22 +132,22 @@ class PolicyLimiter implements Limiter {
     const { now = () => Date.now(), store = memoryStore({ now }), onStoreError = 'local', leases = 'off' } = options
     const { prefix = 'sluice', secret, localShare = 1, denyCache = store.isRemote, breaker = store.isRemote } = options
     this.#now = now
-    this.#policies = readPolicies(policiesOf(options), onStoreError)
-    this.#charges = new Charges({ policies: this.#policies, prefix, secret })
-    this.#maxCost = Math.min(...this.#policies.map(({ maxCost }) => maxCost))
+    this.#policies = readPolicies(listPolicies(options), onStoreError)
+    this.#charges = new ChargeBuilder({ policies: this.#policies, keyPrefix: prefix, secret })
+    this.#maxCost = findMaxCost(this.#policies)
     this.#hasSlots = this.#policies.some(({ algorithm }) => ALGORITHMS[algorithm].holdsSlots)
     this.#unsettled = this.#policies.find(({ algorithm }) => !ALGORITHMS[algorithm].twin.settle)
     const log = throttle(options.log ?? consoleLog, now)
-    this.#context = contextOf(log, options.waitUntil)
-    this.#decider = new Decider({
+    this.#context = createContext(log, options.waitUntil)
+    this.#engine = new Engine({
       store: store.open(new Set(this.#policies.map(({ algorithm }) => algorithm))),
       fallback: new MemoryStore(now),
       now,
       log,
       timeoutMs: store.timeoutMs,
-      createLeases: leasesOf(leases === 'off' ? undefined : leases, now),
+      leases: leases === undefined || leases === 'off' ? undefined : withLeases(leases, now),
       localShare,
-      hasDenyCache: denyCache,
+      hasRefusalCache: denyCache,
       hasBreaker: breaker,
     })
   }
@@ -162,12 +162,12 @@ class PolicyLimiter implements Limiter {
     checkInteger('permits', permits, 1, 1_000_000_000)
     const decided = await this.#decide(identity, cost, 'partial', permits)
     const { granted } = decided
-    return { granted, ...outcomeOf(this.#policies, decided, granted * cost) }
+    return { granted, ...toOutcome(decided, granted * cost) }
   }
 
   async peek(identity: Identities, { cost = 1 }: TakeOptions = {}): Promise<Decision> {
     const decided = await this.#decide(identity, cost, 'peek')
-    return { granted: decided.granted > 0, ...outcomeOf(this.#policies, decided, 0) }
+    return { granted: decided.granted > 0, ...toOutcome(decided, 0) }
   }
 
   async waitFor(identity: Identities, { cost = 1, signal, atMostMs = Infinity }: WaitOptions = {}): Promise<Decision> {
@@ -184,7 +184,7 @@ class PolicyLimiter implements Limiter {
   async hold(identity: Identities, { cost = 1 }: TakeOptions = {}): Promise<Slot> {
     if (!this.#hasSlots) throw new OptionError('hold', 'a limiter with a policy of concurrency()', this.#names())
     const decided = await this.#decide(identity, cost)
-    return slotOf(this.#toDecision(decided, cost), decided.hold, this.#context)
+    return holdSlot(this.#toDecision(decided, cost), decided.hold, this.#context)
   }
 
   async refund(identity: Identities, decision: Decision | PartialDecision, units = decision.charged): Promise<void> {
@@ -203,7 +203,7 @@ class PolicyLimiter implements Limiter {
   }
 
   async reset(identity: Identities): Promise<void> {
-    await this.#decider.forget(this.#charges.of(identity, 1).map(({ rule }) => rule.key))
+    await this.#engine.forget(this.#charges.build(identity, 1).map(({ key }) => key))
   }
 
   /**
@@ -225,22 +225,27 @@ class PolicyLimiter implements Limiter {
   /** Gives units back to the policies that can take them. */
   async #giveBack(identity: Identities, decision: Decision | PartialDecision, units: number): Promise<void> {
     const differences = this.#charges
-      .of(identity, 1)
-      .filter((_, index) => wasCharged(decision, this.#policies[index]))
-      .filter(({ rule }) => units > 0 && ALGORITHMS[rule.algorithm].twin.settle)
-      .map(({ rule }) => ({ rule, units: -units }))
+      .build(identity, 1)
+      .filter((charge) => wasCharged(decision, charge.policy) && ALGORITHMS[charge.algorithm].twin.settle)
+      .map((charge) => ({ rule: charge, units: -units }))
     const { decidedAtMs, degraded } = decision
-    if (differences.length > 0) await this.#decider.settle(differences, decidedAtMs, degraded !== undefined)
+    if (units > 0 && differences.length > 0) await this.#engine.settle(differences, decidedAtMs, degraded !== undefined)
   }
 
-  #decide(identity: Identities, cost: number, mode: 'all' | 'partial' | 'peek' = 'all', permits = 1): Promise<Decided> {
+  #decide(
+    identity: Identities,
+    cost: number,
+    mode: Pick<DecisionRequest, 'mode' | 'permits'>['mode'] = 'all',
+    permits = 1,
+  ): Promise<EngineDecision> {
     if (cost !== 1) checkInteger('cost', cost, 1, this.#maxCost)
-    return this.#decider.decide(this.#charges.of(identity, cost), this.#context, { mode, permits })
+    const charges = this.#charges.build(identity, cost)
+    return this.#engine.decide(charges, this.#context, { mode, permits })
   }
 
-  #toDecision(decided: Decided, cost: number): Decision {
+  #toDecision(decided: EngineDecision, cost: number): Decision {
     const granted = decided.granted > 0
-    return { granted, ...outcomeOf(this.#policies, decided, granted ? cost : 0) }
+    return { granted, ...toOutcome(decided, granted ? cost : 0) }
   }
 
   #refuseSlots(method: string): void {
@@ -254,7 +259,7 @@ class PolicyLimiter implements Limiter {
 }
 
 /** @param keepAlive keeps the platform from ending work that goes on after an answer */
-function contextOf(log: Log, keepAlive: LimiterOptions['waitUntil']): CallContext {
+function createContext(log: Log, keepAlive: LimiterOptions['waitUntil']): CallContext {
   return {
     waitUntil(work) {
       const logged = work.catch((error: unknown) => {
@@ -273,15 +278,15 @@ function contextOf(log: Log, keepAlive: LimiterOptions['waitUntil']): CallContex
  * Neither a shadow policy that would have refused, nor one that let everything through while the store was away, is
  * charged.
  */
-function wasCharged({ tiers }: Decision | PartialDecision, policy: Policy | undefined): boolean {
-  const own = tiers.filter((tier) => tier.policy === policy?.name)
+function wasCharged({ tiers }: Decision | PartialDecision, { name }: Policy): boolean {
+  const own = tiers.filter((tier) => tier.policy === name)
   return own.length > 0 && own.every(({ retryAfterMs }) => retryAfterMs === 0)
 }
 
-function policiesOf({ limits, policies }: LimiterOptions): readonly PolicyOptions[] {
+function listPolicies({ limits, policies }: LimiterOptions): readonly PolicyOptions[] {
   if (limits === undefined) return policies ?? []
   if (policies !== undefined) throw new OptionError('limits', 'either limits or policies', limits)
-  return [{ name: 'default', ...checked(undefined, { algorithm: 'sliding-window', limits }) }]
+  return [{ name: 'default', ...checkLimits(undefined, { algorithm: 'sliding-window', limits }) }]
 }
 
 /** @throws {OptionError} for what the types forbid, because JavaScript does not check them */

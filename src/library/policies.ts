@@ -1,9 +1,15 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { MAX_AFTER, readBlock } from '../algorithms/read-block.ts'
 import { type Fail, readTiers, refuseMisplaced, tierName } from '../algorithms/read-tiers.ts'
-import type { Block, Tier } from '../model/limits.ts'
-import { ALGORITHM_NAMES, type AlgorithmName, DURATION_EXPECTED, LIMITS_EXPECTED } from '../model/limits.ts'
-import { ON_STORE_ERROR, type OnStoreError } from '../model/policy.ts'
+import {
+  ALGORITHM_NAMES,
+  type AlgorithmName,
+  type Block,
+  DURATION_EXPECTED,
+  LIMITS_EXPECTED,
+  type Tier,
+} from '../model/limits.ts'
+import { ON_STORE_ERROR, type OnStoreError, type Policy } from '../model/policy.ts'
 import { checkInteger, checkNames, checkOneOf, OptionError } from './option-error.ts'
 
 /** What a policy limits, and by which algorithm: made by `slidingWindow`, `quota` and the like. */
@@ -36,26 +42,12 @@ export interface PolicyOptions extends Limits {
   readonly after?: number
 }
 
-/** A policy that has been checked. */
-export interface Policy {
-  readonly name: string
-  readonly algorithm: AlgorithmName
-  readonly tiers: readonly Tier[]
-  readonly tierNames: readonly string[]
-  readonly burst: number | undefined
-  readonly block: Block | undefined
-  readonly isEnforced: boolean
-  readonly onStoreError: OnStoreError
-  /** Units that one decision may cost at most. */
-  readonly maxCost: number
-}
-
 /**
  * Exact: no window of that length ever holds more than its limit. Any number of tiers.
  * @throws {OptionError} for anything but tiers
  */
 export function slidingWindow(limits: string, { exact = false }: { readonly exact?: boolean } = {}): Limits {
-  return checked('slidingWindow', { algorithm: 'sliding-window', limits, ...(exact && { exact }) })
+  return checkLimits('slidingWindow', { algorithm: 'sliding-window', limits, ...(exact && { exact }) })
 }
 
 /**
@@ -63,7 +55,7 @@ export function slidingWindow(limits: string, { exact = false }: { readonly exac
  * @throws {OptionError} for anything but tiers
  */
 export function sortedSet(limits: string, { exact = false }: { readonly exact?: boolean } = {}): Limits {
-  return checked('sortedSet', { algorithm: 'sorted-set', limits, ...(exact && { exact }) })
+  return checkLimits('sortedSet', { algorithm: 'sorted-set', limits, ...(exact && { exact }) })
 }
 
 /**
@@ -72,7 +64,7 @@ export function sortedSet(limits: string, { exact = false }: { readonly exact?: 
  * @throws {OptionError} for anything but one tier, or more units than its arithmetic is exact for
  */
 export function tokenBucket(limits: string, { burst }: { readonly burst?: number } = {}): Limits {
-  return checked('tokenBucket', { algorithm: 'token-bucket', limits, ...(burst !== undefined && { burst }) })
+  return checkLimits('tokenBucket', { algorithm: 'token-bucket', limits, ...(burst !== undefined && { burst }) })
 }
 
 /**
@@ -80,7 +72,7 @@ export function tokenBucket(limits: string, { burst }: { readonly burst?: number
  * @throws {OptionError} for anything but tiers
  */
 export function fixedWindow(limits: string): Limits {
-  return checked('fixedWindow', { algorithm: 'fixed-window', limits })
+  return checkLimits('fixedWindow', { algorithm: 'fixed-window', limits })
 }
 
 /**
@@ -88,7 +80,7 @@ export function fixedWindow(limits: string): Limits {
  * @throws {OptionError} for anything but tiers
  */
 export function quota(limits: string): Limits {
-  return checked('quota', { algorithm: 'quota', limits })
+  return checkLimits('quota', { algorithm: 'quota', limits })
 }
 
 /**
@@ -98,7 +90,7 @@ export function quota(limits: string): Limits {
  */
 export function concurrency(slots: number, { deadline }: { readonly deadline?: string } = {}): Limits {
   const limits = String(slots)
-  return checked('concurrency', { algorithm: 'concurrency', limits, ...(deadline !== undefined && { deadline }) })
+  return checkLimits('concurrency', { algorithm: 'concurrency', limits, ...(deadline !== undefined && { deadline }) })
 }
 
 const NAMES = ['name', 'algorithm', 'limits', 'burst', 'deadline', 'exact', 'mode', 'onStoreError', 'block', 'after']
@@ -121,48 +113,49 @@ export function readPolicies(options: readonly PolicyOptions[], onStoreError: On
 /** @throws {OptionError} naming the option to fix */
 export function readPolicy(options: PolicyOptions, path: string | undefined, onStoreErrorOfAll: OnStoreError): Policy {
   checkNames(path ?? 'policy', options, NAMES)
-  const at = (key: string) => below(path, key)
+  const at = (key: string) => joinPath(path, key)
   const { name, algorithm, burst, mode = 'enforce', onStoreError = onStoreErrorOfAll } = options
   if (typeof name !== 'string' || !/^[\w-]{1,64}$/.test(name)) {
     throw new OptionError(at('name'), 'up to 64 letters, digits, "-" or "_"', name)
   }
   checkOneOf(at('mode'), mode, ['enforce', 'shadow'])
   checkOneOf(at('onStoreError'), onStoreError, ON_STORE_ERROR)
-  const tiers = tiersOf(options, path)
-  const { hasBurst } = ALGORITHMS[algorithm]
-  const smallest = Math.min(...tiers.map(({ limit }) => limit))
+  const tiers = readPolicyTiers(options, path)
   return {
     name,
     algorithm,
-    tiers,
-    tierNames: tiers.map((tier) => tierName(name, algorithm, tier)),
-    burst: hasBurst ? (burst ?? smallest) : undefined,
-    block: blockOf(options, path),
-    isEnforced: mode === 'enforce',
+    tiers: tiers.map((tier) => ({ ...tier, name: tierName(name, algorithm, tier) })),
+    burst: ALGORITHMS[algorithm].hasBurst ? (burst ?? tiers[0]?.limit) : undefined,
+    block: readPenalty(options, path),
+    enforced: mode === 'enforce',
     onStoreError,
-    maxCost: Math.min(smallest, burst ?? smallest),
   }
 }
 
-function blockOf(options: PolicyOptions, path: string | undefined): Block | undefined {
+/** @returns units that one decision over all of these policies may cost at most */
+export function findMaxCost(policies: readonly Policy[]): number {
+  return Math.min(...policies.flatMap(({ tiers, burst }) => [...tiers.map(({ limit }) => limit), burst ?? Infinity]))
+}
+
+function readPenalty(options: PolicyOptions, path: string | undefined): Block | undefined {
   const { block, after } = options
   if (block !== undefined && typeof block !== 'string')
-    throw new OptionError(below(path, 'block'), DURATION_EXPECTED, block)
-  if (after !== undefined) checkInteger(below(path, 'after'), after, 1, MAX_AFTER)
+    throw new OptionError(joinPath(path, 'block'), DURATION_EXPECTED, block)
+  if (after !== undefined) checkInteger(joinPath(path, 'after'), after, 1, MAX_AFTER)
   return readBlock(options, (key, expected) => {
-    throw new OptionError(below(path, key), expected, options[key])
+    throw new OptionError(joinPath(path, key), expected, options[key])
   })
 }
 
 /** @throws {OptionError} naming the option to fix, below `path` */
-export function checked(path: string | undefined, limits: Limits): Limits {
-  tiersOf(limits, path)
+export function checkLimits(path: string | undefined, limits: Limits): Limits {
+  readPolicyTiers(limits, path)
   return limits
 }
 
-function tiersOf(options: Limits, path: string | undefined): readonly Tier[] {
+function readPolicyTiers(options: Limits, path: string | undefined): readonly Tier[] {
   const { algorithm, limits, burst } = options
-  const at = (key: string) => below(path, key)
+  const at = (key: string) => joinPath(path, key)
   checkOneOf(at('algorithm'), algorithm, ALGORITHM_NAMES)
   if (typeof limits !== 'string') throw new OptionError(at('limits'), LIMITS_EXPECTED, limits)
   if (burst !== undefined) checkInteger(at('burst'), burst, 1, 1_000_000_000)
@@ -173,6 +166,6 @@ function tiersOf(options: Limits, path: string | undefined): readonly Tier[] {
   return readTiers(options, fail)
 }
 
-function below(path: string | undefined, key: string): string {
+function joinPath(path: string | undefined, key: string): string {
   return path === undefined ? key : `${path}.${key}`
 }

@@ -1,7 +1,7 @@
 import type { Rule } from '../model/charge.ts'
 import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
 import type { Store } from '../model/store.ts'
-import { Charges, type Identity } from './charges.ts'
+import { ChargeBuilder, type Identity } from './charges.ts'
 import { checkFunction, checkInteger, checkNames, OptionError } from './option-error.ts'
 import { readPolicy } from './policies.ts'
 import { checkPrefix, checkSecret } from './shared-options.ts'
@@ -51,8 +51,8 @@ export class SlidingWindowCounter {
     const store = options.store ?? memoryStore(now && { now })
     checkStore(store)
     const policy = readPolicy({ name, algorithm: 'sliding-window', limits: `1/${windowMs}ms` }, undefined, 'local')
-    const [charge] = new Charges({ policies: [policy], prefix, secret }).of(identity, 1)
-    this.#rule = { ...(charge?.rule as Rule), tiers: [{ limit: NO_LIMIT, windowMs }] }
+    const [charge] = new ChargeBuilder({ policies: [policy], keyPrefix: prefix, secret }).build(identity, 1)
+    this.#rule = { ...(charge as Rule), tiers: [{ limit: NO_LIMIT, windowMs }] }
     this.#store = store.open(['sliding-window'])
   }
 
@@ -64,15 +64,15 @@ export class SlidingWindowCounter {
    */
   async add(count = 1): Promise<number> {
     checkInteger('count', count, 1, 1_000_000_000)
-    return this.#ask('all', count)
+    return this.#decide('all', count)
   }
 
   /** What the window holds now. @throws {StoreError} if the store gives no answer */
   get(): Promise<number> {
-    return this.#ask('peek', 1)
+    return this.#decide('peek', 1)
   }
 
-  async #ask(mode: 'all' | 'peek', cost: number): Promise<number> {
+  async #decide(mode: 'all' | 'peek', cost: number): Promise<number> {
     const { usage } = await this.#store.decide({ mode, permits: 1, rules: [{ ...this.#rule, cost }] })
     return NO_LIMIT - (usage[0]?.[0]?.remaining ?? NO_LIMIT)
   }

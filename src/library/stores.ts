@@ -2,10 +2,13 @@ import type { AlgorithmName } from '../model/limits.ts'
 import type { Store } from '../model/store.ts'
 import { ExpiringStates } from '../store/memory/expiring-states.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
+import type { RedisClient } from '../store/redis/client.ts'
+import { type IoRedis, ioRedisClient } from '../store/redis/clients/ioredis.ts'
+import { type NodeRedis, nodeRedisClient } from '../store/redis/clients/node-redis.ts'
+import { type UpstashRedis, upstashClient } from '../store/redis/clients/upstash.ts'
 import { LUA } from '../store/redis/more-lua.ts'
 import { RedisStore } from '../store/redis/redis-store.ts'
 import { checkFunction, checkInteger, checkNames, OptionError } from './option-error.ts'
-import { type AnyRedis, adaptRedis } from './redis-clients.ts'
 
 /** Where a limiter keeps its counts. Limiters that are given the same one share them. */
 export interface LimiterStore {
@@ -46,6 +49,9 @@ export function memoryStore(options: MemoryStoreOptions = {}): LimiterStore {
   return { isRemote: false, timeoutMs: Number.POSITIVE_INFINITY, open: () => store }
 }
 
+/** What `redisStore` takes: a client of `@upstash/redis`, `@redis/client` (or `redis`) or `ioredis`, or an adapter. */
+export type AnyRedis = UpstashRedis | NodeRedis | IoRedis | RedisClient
+
 export interface RedisStoreOptions {
   /** How long a decision waits for Redis, resends included, in milliseconds: an integer from 1 to 60,000; 500 if left out. */
   readonly timeoutMs?: number
@@ -64,5 +70,60 @@ export function redisStore(client: AnyRedis, options: RedisStoreOptions = {}): L
     isRemote: true,
     timeoutMs,
     open: (algorithms) => new RedisStore({ client: adapted, algorithms, moreLua: LUA, timeoutMs }),
+  }
+}
+
+/**
+ * Tells the clients apart: each has a function that the others lack.
+ * @throws {OptionError} if it is none of them, or would send a call twice
+ */
+function adaptRedis(client: AnyRedis): RedisClient {
+  if (typeof client === 'object' && client !== null) {
+    if ('serverWords' in client) return client
+    refuseUnsafe(client)
+    if ('evalSha' in client) return nodeRedisClient(client)
+    if ('defineCommand' in client) return ioRedisClient(client)
+    if ('createScript' in client) return upstashClient(client)
+  }
+  throw new OptionError('redisStore', 'a client of @upstash/redis, @redis/client or ioredis', typeof client)
+}
+
+/** Internals of the clients that tell how they send calls. */
+interface ClientInternals {
+  readonly isCluster?: unknown
+  /** `@upstash/redis` */
+  readonly enableAutoPipelining?: boolean
+  /** `@upstash/redis` */
+  readonly client?: {
+    readonly retry?: { readonly attempts?: number }
+    readonly options?: { readonly signal?: unknown }
+  }
+  /** `ioredis` */
+  readonly options?: { readonly autoResendUnfulfilledCommands?: unknown }
+}
+
+/** @throws {OptionError} if it may send a call twice, or several calls as one, as far as can be seen from outside */
+function refuseUnsafe(redis: object): void {
+  const refuse = (expected: string, value: unknown) => {
+    throw new OptionError('redisStore', expected, value)
+  }
+  const { isCluster, enableAutoPipelining, client, options } = redis as ClientInternals
+  // These send a call again by themselves when a node is lost, which charges twice.
+  const oneServer = 'a client of one Redis server (clusters are not supported)'
+  if (isCluster === true || 'nodeByAddress' in redis) refuse(oneServer, 'a client of a cluster')
+  if ('getSentinelNode' in redis) refuse(oneServer, 'a client of sentinels')
+  if ('createScript' in redis) {
+    // Callers would wait for a promise that others share, which on Workers never ends.
+    if (enableAutoPipelining) refuse('an @upstash/redis client made with enableAutoPipelining: false', true)
+    const attempts = client?.retry?.attempts ?? 0
+    if (attempts > 0) refuse('an @upstash/redis client made with retry: { retries: 0 }', attempts)
+    // Once it is aborted, the client answers with its reason as if Redis had.
+    if (typeof client?.options?.signal === 'object') {
+      refuse('an @upstash/redis client without a signal, or with a function', 'a signal')
+    }
+  }
+  // It would resend calls that had no answer when the connection broke.
+  if ('defineCommand' in redis && options?.autoResendUnfulfilledCommands === true) {
+    refuse('an ioredis client with autoResendUnfulfilledCommands: false (client.duplicate({ … }) makes one)', true)
   }
 }

@@ -1,18 +1,13 @@
 import type { Context, Env, MiddlewareHandler } from 'hono'
-import { composeLimiter } from '../engine/compose-limiter.ts'
-import type { Refused } from '../http/exchange.ts'
 import { holdUntilEnd } from '../http/hold-until-end.ts'
 import { noTarget } from '../http/no-target.ts'
-import { retryAfter } from '../http/problem.ts'
 import { type AbortableRequest, createProtect } from '../http/protect.ts'
 import { refusal } from '../http/refusal.ts'
 import { requestContext } from '../http/request-context.ts'
-import { createPathReader } from '../request/policy/request-path.ts'
-import { createTargetReader } from '../request/target.ts'
 import type { Log } from '../runtime/log.ts'
-import { forwardedAddress } from './forwarded.ts'
-import { readOptions, type SharedOptions } from './options.ts'
-import { type RateLimit, rateLimitOf, UNLIMITED } from './rate-limit.ts'
+import { composeMiddleware, createAddressReader, isOverLimits, refusalFields } from './middleware.ts'
+import type { SharedOptions } from './options.ts'
+import { type RateLimit, toRateLimit, UNLIMITED } from './rate-limit.ts'
 
 /** Variables of the context that the middleware sets: `new Hono<{ Variables: RateLimitVariables }>()`. */
 export interface RateLimitVariables {
@@ -39,13 +34,11 @@ const isCloudflare = navigator?.userAgent === 'Cloudflare-Workers'
 export function sluice<E extends Env = Env>(
   options: SluiceOptions<E>,
 ): MiddlewareHandler<{ Variables: RateLimitVariables }> {
-  const { config, store, createLeases, readClaim, health, dialect, literalInPaths, skip, trustProxy, log, now } =
-    readOptions(options)
+  const { limiter, health, readTarget, config, dialect, skip, trustProxy, log, now } = composeMiddleware(options)
   const { onLimited } = options
-  const { limiter } = composeLimiter(config, { store, now, log, createLeases, readClaim, health })
   const protect = createProtect({ limiter, health, holdUntilEnd, dialect, ipv6Prefix: config.ipv6Prefix, now })
-  const targetOf = createTargetReader(createPathReader(literalInPaths))
-  const addressOf = createAddressReader(trustProxy, log)
+  const readForwarded = (c: Context<E>) => c.req.raw.headers.get('X-Forwarded-For')
+  const readAddress = createAddressReader(trustProxy, createPeerReader(log), readForwarded)
 
   return async function limited(context, next): Promise<Response | undefined> {
     // The application's type, which may declare more.
@@ -55,22 +48,24 @@ export function sluice<E extends Env = Env>(
       await next()
       return undefined
     }
-    const target = targetOf(c.req.raw.url)
+    const target = readTarget(c.req.raw.url)
     if (typeof target === 'string') return noTarget(target)
     const call = requestContext((work) => keepAlive(c, work), log)
     let isAdmitted = false
     try {
-      const response = await protect(new HonoCall(c, addressOf), target.path, call, {
+      const response = await protect(new HonoRequest(c, readAddress), target.path, call, {
         async next(verdict) {
           isAdmitted = true
-          context.set('rateLimit', rateLimitOf(verdict))
+          context.set('rateLimit', toRateLimit(verdict))
           await next()
           return withOpenFields(c.res)
         },
-        refuse(verdict) {
-          const rateLimit = rateLimitOf(verdict)
+        async refuse(verdict) {
+          const rateLimit = toRateLimit(verdict)
           context.set('rateLimit', rateLimit)
-          return onLimited && isOverLimits(verdict) ? own(onLimited(c, rateLimit), verdict) : refusal(verdict)
+          return onLimited && isOverLimits(verdict)
+            ? complete(await onLimited(c, rateLimit), refusalFields(verdict))
+            : refusal(verdict)
         },
       })
       if (!isAdmitted) return response
@@ -87,15 +82,15 @@ export function sluice<E extends Env = Env>(
 }
 
 /** A request as Hono hands it over. What is expensive to read is read only when asked for. */
-class HonoCall<E extends Env> implements AbortableRequest {
+class HonoRequest<E extends Env> implements AbortableRequest {
   readonly context: Context<E>
   readonly headers: Headers
-  readonly #addressOf: (context: Context<E>) => string | null
+  readonly #readAddress: (context: Context<E>) => string | null
 
-  constructor(context: Context<E>, addressOf: (context: Context<E>) => string | null) {
+  constructor(context: Context<E>, readAddress: (context: Context<E>) => string | null) {
     this.context = context
     this.headers = context.req.raw.headers
-    this.#addressOf = addressOf
+    this.#readAddress = readAddress
   }
 
   get method(): string {
@@ -115,7 +110,7 @@ class HonoCall<E extends Env> implements AbortableRequest {
   }
 
   get address(): string | null {
-    return this.#addressOf(this.context)
+    return this.#readAddress(this.context)
   }
 
   get parsedBody(): unknown {
@@ -136,21 +131,18 @@ interface NodeBindings {
   readonly incoming?: { readonly socket?: { readonly remoteAddress?: string } }
 }
 
-function createAddressReader<E extends Env>(trustProxy: SluiceOptions<E>['trustProxy'], log: Log) {
-  let isTold = false
-  return function addressOf(c: Context<E>): string | null {
-    if (typeof trustProxy === 'function') return trustProxy(c) ?? null
+function createPeerReader<E extends Env>(log: Log) {
+  let isLogged = false
+  return function readPeer(c: Context<E>): string | null {
     const peer = isCloudflare
       ? c.req.raw.headers.get('CF-Connecting-IP')
       : ((c.env as NodeBindings | undefined)?.incoming?.socket?.remoteAddress ?? null)
-    if (peer === null && !isTold) {
-      isTold = true
+    if (peer === null && !isLogged) {
+      isLogged = true
       const message = 'addresses of callers are not known here, so all are counted as one: see trustProxy'
       log('warn', { event: 'unknown_address', message })
     }
-    return trustProxy === undefined
-      ? peer
-      : forwardedAddress(c.req.raw.headers.get('X-Forwarded-For'), trustProxy, peer)
+    return peer
   }
 }
 
@@ -175,19 +167,9 @@ function withOpenFields(response: Response): Response {
   }
 }
 
-type OverLimits = Extract<Refused, { kind: 'limited' | 'reserved' }>
-
-function isOverLimits(verdict: Refused): verdict is OverLimits {
-  return verdict.kind === 'limited' || verdict.kind === 'reserved'
-}
-
-/** The application's own refusal, which no cache may keep either (RFC 6585 §4). */
-async function own(answer: Response | Promise<Response>, { retryAfterMs }: OverLimits): Promise<Response> {
-  const response = withOpenFields(await answer)
-  for (const [name, value] of Object.entries({ ...retryAfter(retryAfterMs), ...NO_STORE })) {
-    if (!response.headers.has(name)) response.headers.set(name, value)
-  }
+/** Adds the fields that a response lacks. */
+function complete(answer: Response, fields: ReturnType<typeof refusalFields>): Response {
+  const response = withOpenFields(answer)
+  for (const [name, value] of fields) if (!response.headers.has(name)) response.headers.set(name, value)
   return response
 }
-
-const NO_STORE = { 'Cache-Control': 'no-store' }

@@ -1,7 +1,7 @@
+import { Buffer } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
 import { MAX_BODY_BYTES } from '../request/identity/body.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
-import { peek, wasPeeked } from './peek.ts'
 
 /** What Express and parsers of bodies add to a request. */
 interface Added {
@@ -16,12 +16,12 @@ export class NodeRequest<Req extends IncomingMessage> implements ReceivedRequest
   readonly headers: ReceivedRequest['headers']
   /** With an arbitrary origin: what the client claims in `Host` is of no use here. */
   readonly url: string
-  readonly #addressOf: (request: Req) => string | null
+  readonly #readAddress: (request: Req) => string | null
 
-  constructor(request: Req, addressOf: (request: Req) => string | null) {
+  constructor(request: Req, readAddress: (request: Req) => string | null) {
     this.context = request
     this.url = `http://localhost${targetOf(request)}`
-    this.#addressOf = addressOf
+    this.#readAddress = readAddress
     // Node joins repeated fields, which would hide that they are repeated.
     const get = (name: string) => request.headersDistinct[name.toLowerCase()]?.join(', ') ?? null
     this.headers = { get, has: (name) => get(name) !== null }
@@ -32,7 +32,7 @@ export class NodeRequest<Req extends IncomingMessage> implements ReceivedRequest
   }
 
   get address(): string | null {
-    return this.#addressOf(this.context)
+    return this.#readAddress(this.context)
   }
 
   /** Null if there is none. */
@@ -79,4 +79,46 @@ const CHANGED = /^[^/]|(?:\/|^)(?:\.|%2e){1,2}(?:\/|$)|[\\#]|[^!-~]/i
 export function isChanged({ url = '' }: IncomingMessage): boolean {
   const query = url.indexOf('?')
   return CHANGED.test(query < 0 ? url : url.slice(0, query))
+}
+
+const PEEKED = new WeakMap<IncomingMessage, Promise<Buffer>>()
+
+/** Whether what was read of a body has been put back. */
+function wasPeeked(request: IncomingMessage): boolean {
+  return PEEKED.has(request)
+}
+
+/**
+ * The first bytes of a body, which stay in it for whoever reads it next; fewer if there are no more, or the client has gone.
+ * @param bytes the same for all who ask about a request; a few more may come
+ */
+function peek(request: IncomingMessage, bytes: number): Promise<Buffer> {
+  const peeked = PEEKED.get(request) ?? read(request, bytes)
+  PEEKED.set(request, peeked)
+  return peeked
+}
+
+function read(request: IncomingMessage, bytes: number): Promise<Buffer> {
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = []
+    let length = 0
+    const end = () => {
+      for (const event of ['readable', 'end', 'close', 'error'])
+        request.off(event, event === 'readable' ? onReadable : end)
+      const body = Buffer.concat(chunks)
+      // In the same turn as the last chunk was read, so that the stream does not end before it is read again.
+      if (length > 0 && !request.destroyed) request.unshift(body)
+      resolve(body)
+    }
+    const onReadable = () => {
+      for (let chunk = request.read(); chunk !== null; chunk = request.read()) {
+        chunks.push(chunk)
+        length += chunk.length
+        if (length >= bytes) break
+      }
+      if (length >= bytes || request.complete) end()
+    }
+    for (const event of ['end', 'close', 'error']) request.on(event, end)
+    request.on('readable', onReadable)
+  })
 }

@@ -1,18 +1,17 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import onHeaders from 'on-headers'
-import { composeLimiter } from '../engine/compose-limiter.ts'
-import { type Admitted, beginExchange, type Refused, type ResponseFields, tellLimits } from '../http/exchange.ts'
+import { beginExchange, type ResponseFields, tellLimits } from '../http/exchange.ts'
+
 import { noTarget } from '../http/no-target.ts'
-import { retryAfter } from '../http/problem.ts'
 import { refusal } from '../http/refusal.ts'
 import { requestContext } from '../http/request-context.ts'
-import { createPathReader, type RequestPath } from '../request/policy/request-path.ts'
-import { createTargetReader } from '../request/target.ts'
+import type { Admitted, Refused } from '../model/verdict.ts'
+import type { RequestPath } from '../request/policy/request-path.ts'
 import type { CallContext } from '../runtime/call-context.ts'
-import { forwardedAddress } from './forwarded.ts'
+import { composeMiddleware, createAddressReader, isOverLimits, refusalFields } from './middleware.ts'
 import { isChanged, NodeRequest } from './node-request.ts'
-import { readOptions, type SharedOptions } from './options.ts'
-import { type RateLimit, rateLimitOf, UNLIMITED } from './rate-limit.ts'
+import type { SharedOptions } from './options.ts'
+import { type RateLimit, toRateLimit, UNLIMITED } from './rate-limit.ts'
 
 /** What the middleware adds to a request. */
 export interface RateLimited {
@@ -44,88 +43,99 @@ export type NodeMiddleware<Req extends IncomingMessage> = (
 export function sluice<Req extends IncomingMessage = IncomingMessage>(
   options: SluiceOptions<Req>,
 ): NodeMiddleware<Req> {
-  const { config, store, createLeases, readClaim, health, dialect, literalInPaths, skip, trustProxy, log, now } =
-    readOptions(options)
-  const { ipv6Prefix } = config
-  const { onLimited } = options
-  const { limiter } = composeLimiter(config, { store, now, log, createLeases, readClaim, health })
-  const readTarget = createTargetReader(createPathReader(literalInPaths))
-  const addressOf = createAddressReader(trustProxy)
-
+  const limiter = new NodeLimiter(options)
   return function limited(req, res, next) {
-    decide(req, res).then(
-      (goesOn) => {
-        if (goesOn) next()
+    limiter.admit(req, res).then(
+      (isAdmitted) => {
+        if (isAdmitted) next()
       },
       next as (error: unknown) => void,
     )
   }
+}
+
+/** What the middleware of any framework on Node needs: it only has to hand over what Node made, and to go on. */
+export class NodeLimiter<Req extends IncomingMessage> {
+  readonly #parts: ReturnType<typeof composeMiddleware<Req>>
+  readonly #onLimited: SluiceOptions<Req>['onLimited']
+  readonly #readAddress: (request: Req) => string | null
+
+  /** @throws {ConfigError} for a wrong option */
+  constructor(options: SluiceOptions<Req>) {
+    this.#parts = composeMiddleware(options)
+    this.#onLimited = options.onLimited
+    this.#readAddress = createAddressReader(
+      this.#parts.trustProxy,
+      (req) => req.socket.remoteAddress ?? null,
+      (req) => req.headersDistinct['x-forwarded-for']?.join(', ') ?? null,
+    )
+  }
 
   /** @returns whether the request goes on; otherwise it is answered */
-  async function decide(req: Req, res: ServerResponse): Promise<boolean> {
-    const told = req as Req & Partial<RateLimited>
+  async admit(req: Req & Partial<RateLimited>, res: ServerResponse): Promise<boolean> {
+    const { limiter, readTarget, skip, log } = this.#parts
     if (skip && (await skip(req))) {
-      told.rateLimit = UNLIMITED
+      req.rateLimit = UNLIMITED
       return true
     }
-    const request = new NodeRequest(req, addressOf)
+    const request = new NodeRequest(req, this.#readAddress)
     const target = readTarget(request.url)
     if (typeof target === 'string') {
-      await answer(res, noTarget(target))
+      await this.#answer(res, noTarget(target))
       return false
     }
-    const path = isChanged(req) ? ambiguous(target.path) : target.path
+    const path = isChanged(req) ? markAmbiguous(target.path) : target.path
     const call = requestContext(() => {}, log)
     const onClose = watchClose(res)
     try {
       const verdict = await limiter.decide(request, path, call)
-      told.rateLimit = rateLimitOf(verdict)
-      if (verdict.kind === 'admitted') {
-        follow(request, res, verdict, call, onClose)
-        return true
-      }
-      if (onLimited && (verdict.kind === 'limited' || verdict.kind === 'reserved')) {
+      req.rateLimit = toRateLimit(verdict)
+      if (verdict.kind === 'admitted') this.#follow(request, res, verdict, call, onClose)
+      else if (this.#onLimited && isOverLimits(verdict)) {
         res.statusCode = verdict.kind === 'limited' ? 429 : 503
-        for (const [name, value] of Object.entries(retryAfter(verdict.retryAfterMs))) res.setHeader(name, value)
-        res.setHeader('Cache-Control', 'no-store')
-        tellLimits(fieldsOf(res), verdict, dialect, now)
-        await onLimited(req, res, told.rateLimit)
-      } else await answer(res, refusal(verdict), verdict)
-      return false
+        for (const [name, value] of refusalFields(verdict)) res.setHeader(name, value)
+        this.#reportLimits(res, verdict)
+        await this.#onLimited(req, res, req.rateLimit)
+      } else await this.#answer(res, refusal(verdict), verdict)
+      return verdict.kind === 'admitted'
     } finally {
       call.deadlines.end()
     }
   }
 
-  async function answer(res: ServerResponse, response: Response, verdict?: Refused): Promise<void> {
+  async #answer(res: ServerResponse, response: Response, verdict?: Refused): Promise<void> {
     const body = await response.text()
     res.statusCode = response.status
     for (const [name, value] of response.headers) res.setHeader(name, value)
-    if (verdict) tellLimits(fieldsOf(res), verdict, dialect, now)
+    if (verdict) this.#reportLimits(res, verdict)
     res.end(body)
   }
 
   /** Sees an admitted request through to its end. */
-  function follow(
+  #follow(
     request: NodeRequest<Req>,
     res: ServerResponse,
     verdict: Admitted,
     context: CallContext,
     onClose: (then: () => void) => void,
   ): void {
-    const onHead = beginExchange(request, verdict, { health, ipv6Prefix, context })
-    let told: Admitted | undefined
+    const { health, config } = this.#parts
+    const onHead = beginExchange(request, verdict, { health, ipv6Prefix: config.ipv6Prefix, context })
+    let final: Admitted | undefined
     onHeaders(res, () => {
-      const headers = fieldsOf(res)
-      told ??= onHead({ status: res.statusCode, headers })
-      tellLimits(headers, told, dialect, now)
+      final ??= onHead({ status: res.statusCode, headers: toFields(res) })
+      this.#reportLimits(res, final)
     })
     onClose(() => {
       // A client that goes away must not keep what it has asked for from being a failure: handlers go on, and tell.
-      if (!verdict.failures) told ??= onHead()
-      const { hold } = told ?? verdict
+      if (!verdict.failures) final ??= onHead()
+      const { hold } = final ?? verdict
       if (hold) context.waitUntil(hold.release())
     })
+  }
+
+  #reportLimits(res: ServerResponse, verdict: Admitted | Refused): void {
+    tellLimits(toFields(res), verdict, this.#parts.dialect, this.#parts.now)
   }
 }
 
@@ -146,23 +156,14 @@ function watchClose(res: ServerResponse): (then: () => void) => void {
   }
 }
 
-function createAddressReader<Req extends IncomingMessage>(trustProxy: SluiceOptions<Req>['trustProxy']) {
-  return function addressOf(req: Req): string | null {
-    if (typeof trustProxy === 'function') return trustProxy(req) ?? null
-    const peer = req.socket.remoteAddress ?? null
-    if (trustProxy === undefined) return peer
-    return forwardedAddress(req.headersDistinct['x-forwarded-for']?.join(', ') ?? null, trustProxy, peer)
-  }
-}
-
 /** A path that a router may take for any other. */
-function ambiguous(path: RequestPath): RequestPath {
+function markAmbiguous(path: RequestPath): RequestPath {
   const decoded = path.ambiguity?.decoded ?? path.canonical
   return { ...path, ambiguity: { prefix: '/', mayGoUp: true, decoded } }
 }
 
 /** The fields of a response that has no `Headers` of its own. */
-function fieldsOf(res: ServerResponse): ResponseFields {
+function toFields(res: ServerResponse): ResponseFields {
   const get = (name: string) => {
     const value = res.getHeader(name)
     return value === undefined ? null : Array.isArray(value) ? value.join(', ') : String(value)

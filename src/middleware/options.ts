@@ -6,8 +6,9 @@ import { fold, MISSING_EXPECTED, type PolicyInput, parseMissing, policyList } fr
 import { policiesOf } from '../config/policy-set.ts'
 import { configErrorOf, integer, limits, matching, oneOf, parsed, patternList, share, signs } from '../config/schema.ts'
 import type { LimiterConfig } from '../engine/compose-limiter.ts'
-import { type CreateLeases, leasesOf } from '../engine/leases.ts'
+import { withLeases } from '../engine/leases.ts'
 import { UpstreamHealth } from '../engine/shedding/upstream-health.ts'
+import type { Stage } from '../engine/stage.ts'
 import { DIALECTS, type Dialect } from '../http/rate-limit-fields.ts'
 import type { LimiterStore } from '../library/stores.ts'
 import { LIMITS_EXPECTED } from '../model/limits.ts'
@@ -113,7 +114,7 @@ export interface Settings<C> {
   readonly config: LimiterConfig
   readonly store: Store
   /** Undefined: no permits are taken in advance. */
-  readonly createLeases: CreateLeases | undefined
+  readonly leases: Stage | undefined
   /** Undefined: no policy asks for claims. */
   readonly readClaim: ClaimReader | undefined
   readonly health: UpstreamHealth | undefined
@@ -234,7 +235,7 @@ export function readOptions<C>(options: SharedOptions<C>): Settings<C> {
       storeTimeoutMs: timeoutMs,
     },
     store,
-    createLeases: leasesOf(values.leases === 'off' ? undefined : values.leases, now),
+    leases: values.leases === 'off' ? undefined : withLeases(values.leases, now),
     readClaim: jwt && lazyVerifier(jwt, { fetch: (url, init) => fetch(url, init), now, log }),
     health: values.shedding && !isShadow ? new UpstreamHealth(now) : undefined,
     dialect: values.dialect,

@@ -36,7 +36,7 @@ export interface RateLimit {
 /** A request that no policy applies to. */
 export const UNLIMITED: RateLimit = { kind: 'admitted', tiers: [] }
 
-export function rateLimitOf(verdict: Verdict): RateLimit {
+export function toRateLimit(verdict: Verdict): RateLimit {
   const { kind, degraded } = verdict
   return {
     kind,

@@ -1,5 +1,5 @@
 import { ConfigError } from '../config/config-error.ts'
-import { RefusalLimiter } from '../engine/refusal-limiter.ts'
+import { withRefusalLimit } from '../engine/refusal-limiter.ts'
 import { type LimiterStore, memoryStore } from '../library/stores.ts'
 import type { RequestPolicy } from '../model/policy.ts'
 import { isRefusedForLong } from '../request/policy/refused-for-long.ts'
@@ -13,22 +13,21 @@ interface Use {
   readonly now: () => number
 }
 
-/** What limits the policies of each store have, by prefix and name. */
+/** The limits of each policy that counts in a store, by prefix and name. */
 const LIMITS = new WeakMap<LimiterStore, Map<string, string>>()
 
-let isTold = false
+let isWarned = false
 
 /** @throws {ConfigError} if two middlewares would count different limits under one name */
-export function openStore(store: LimiterStore | undefined, { policies, prefix, log, now }: Use) {
-  if (!store) {
-    if (!isTold) log('warn', { event: 'in_memory_store', message: 'no store is given: limits hold per process only' })
-    isTold = true
-    return opened(memoryStore({ now }), policies, now)
+export function openStore(given: LimiterStore | undefined, { policies, prefix, log, now }: Use) {
+  if (!given && !isWarned) {
+    isWarned = true
+    log('warn', { event: 'in_memory_store', message: 'no store is given: limits hold per process only' })
   }
-  const known = LIMITS.get(store) ?? new Map<string, string>()
-  LIMITS.set(store, known)
-  for (const policy of policies) {
-    const { name, algorithm, tiers, burst } = policy
+  const limiterStore = given ?? memoryStore({ now })
+  const known = LIMITS.get(limiterStore) ?? new Map<string, string>()
+  LIMITS.set(limiterStore, known)
+  for (const { name, algorithm, tiers, burst } of policies) {
     const limits = JSON.stringify([algorithm, tiers, burst])
     const before = known.get(`${prefix}:${name}`)
     if (before !== undefined && before !== limits) {
@@ -36,10 +35,7 @@ export function openStore(store: LimiterStore | undefined, { policies, prefix, l
     }
     known.set(`${prefix}:${name}`, limits)
   }
-  return opened(store, policies, now)
-}
-
-function opened({ open, isRemote, timeoutMs }: LimiterStore, policies: readonly RequestPolicy[], now: () => number) {
-  const store = open(new Set(policies.map(({ algorithm }) => algorithm)))
-  return { store: isRemote && !policies.every(isRefusedForLong) ? new RefusalLimiter(store, now) : store, timeoutMs }
+  const store = limiterStore.open(new Set(policies.map(({ algorithm }) => algorithm)))
+  const remembersRefusals = limiterStore.isRemote && !policies.every(isRefusedForLong)
+  return { store: remembersRefusals ? withRefusalLimit(now)(store) : store, timeoutMs: limiterStore.timeoutMs }
 }

@@ -1,5 +1,5 @@
 import type { AlgorithmName, Block, Counts, Tier } from './limits.ts'
-import type { Policy } from './policy.ts'
+import type { Policy, RequestPolicy } from './policy.ts'
 
 /** What a store counts under one key. */
 export interface Rule {
@@ -43,6 +43,9 @@ export interface Charge<P extends Policy = Policy> extends Rule {
   /** A rule of the operators says so: it is counted, but refuses nothing, and is not reported. */
   readonly isUnlimited?: boolean
 }
+
+/** What a policy about requests charges for one of them. */
+export type RequestCharge = Charge<RequestPolicy>
 
 export interface DecisionRequest<R extends Rule = Rule> {
   /**

@@ -1,22 +1,26 @@
-import { type Config, type Environment, OBJECTS, type RulesConfig, type StoreKind } from '../config/load-config.ts'
-import type { Govern, WatchShadow } from '../engine/governed.ts'
-import { upstashDocuments } from '../gateway/upstash-documents.ts'
+import type { Config, Environment, RulesConfig } from '../config/load-config.ts'
+import type { ComposedLimiter } from '../engine/compose-limiter.ts'
+import type { RulesEngine, WatchShadow } from '../engine/rules-engine.ts'
 import type { Store } from '../model/store.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import type { Log } from '../runtime/log.ts'
+import type { Backend } from '../store/backend.ts'
 import type { Documents } from '../store/documents.ts'
-import type { ObjectNamespace } from '../store/durable-object/objects-of.ts'
-import { ObjectDocuments } from '../store/durable-object/tables/object-documents.ts'
-import { MemoryDocuments } from '../store/memory/memory-documents.ts'
 import { CopiedDocuments } from './copied-documents.ts'
 import { LiveLimiter } from './live-limiter.ts'
 import { policiesOf } from './policies.ts'
 
-export interface GatewayRulesOptions {
+export interface RulesOptions {
   readonly config: Config
+  readonly rules: RulesConfig
   /** What the configuration was read from. */
   readonly env: Environment
-  readonly store: Store
+  readonly store: Pick<Store, 'learn'>
+  /** Where the rules live: with the counts. */
+  readonly backend: Pick<Backend, 'openDocuments'>
+  /** They are copied to where the counts will be; undefined: nowhere. */
+  readonly mirror: Pick<Backend, 'openDocuments'> | undefined
+  readonly composed: ComposedLimiter
   /** Left out: no token can be verified. */
   readonly readClaim?: ClaimReader | undefined
   /** Is told how policies in shadow decide; left out, only the log is. */
@@ -31,39 +35,25 @@ export function rulesKey(keyPrefix: string): string {
   return `${keyPrefix}:rules`
 }
 
-/** Where it is noted what was done about single callers. */
+/** Where changes that concern single callers are recorded. */
 export function journalKey(keyPrefix: string): string {
   return `${keyPrefix}:journal`
 }
 
 /** Makes the gateway follow the rules of its deployment. */
-export function gatewayRules(options: GatewayRulesOptions, { refreshMs, isShadow }: RulesConfig): Govern {
-  const { config, env, store, readClaim, watchShadow, now, log } = options
-  return function govern(composed) {
-    const documents = documentsAt(rulesKey(config.keyPrefix), options)
-    const journal = documentsAt(journalKey(config.keyPrefix), options)
-    const limiter = new LiveLimiter({
-      ...{ documents, refreshMs, isShadow, config, composed, readClaim, watchShadow, now, log },
-      policiesOf: (tables, list) => policiesOf(env, tables, list),
-      prepareFor: (policies) => store.learn?.(new Set(policies.map(({ algorithm }) => algorithm))),
-    })
-    return { limiter, documents, journal, state: () => limiter.state }
-  }
+export async function openRules(options: RulesOptions): Promise<RulesEngine> {
+  const { config, rules, env, store } = options
+  return new LiveLimiter({
+    ...options,
+    ...rules,
+    documents: await openDocuments(rulesKey(config.keyPrefix), options),
+    journal: await openDocuments(journalKey(config.keyPrefix), options),
+    policiesOf: (tables, list) => policiesOf(env, tables, list),
+    prepareFor: (policies) => store.learn?.(new Set(policies.map(({ algorithm }) => algorithm))),
+  })
 }
 
-/** What operators write is kept where counts are, and copied to where they will be. */
-function documentsAt(key: string, options: GatewayRulesOptions): Documents {
-  const { store, storeShadow } = options.config
-  const documents = documentsIn(store, key, options)
-  if (!storeShadow) return documents
-  return new CopiedDocuments(documents, documentsIn(storeShadow, key, options), options.log)
-}
-
-/** In memory, each isolate has rules of its own, as it has limits of its own. */
-function documentsIn(kind: StoreKind, key: string, { config, env, now }: GatewayRulesOptions): Documents {
-  const { redis, storeTimeoutMs: timeoutMs } = config
-  if (kind === 'durable-object') {
-    return new ObjectDocuments({ namespace: env[OBJECTS] as ObjectNamespace, key, timeoutMs })
-  }
-  return kind === 'redis' && redis ? upstashDocuments({ ...redis, key, timeoutMs }) : new MemoryDocuments(now)
+async function openDocuments(key: string, { backend, mirror, log }: RulesOptions): Promise<Documents> {
+  const documents = await backend.openDocuments(key)
+  return mirror ? new CopiedDocuments(documents, await mirror.openDocuments(key), log) : documents
 }

@@ -1,12 +1,12 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { ConfigError } from '../config/config-error.ts'
 import type { ComposedLimiter, LimiterConfig } from '../engine/compose-limiter.ts'
-import type { RulesState, WatchShadow } from '../engine/governed.ts'
-import { type Beside, type Charge, Limiter } from '../engine/limiter.ts'
-import type { Blocked } from '../engine/orders.ts'
+import { type DecideOptions, Limiter } from '../engine/limiter.ts'
+import type { RulesEngine, RulesState, WatchShadow } from '../engine/rules-engine.ts'
+import type { RequestCharge } from '../model/charge.ts'
 import type { RequestPolicy } from '../model/policy.ts'
 import { StoreError } from '../model/store.ts'
-import type { Verdict } from '../model/verdict.ts'
+import type { Blocked, Verdict } from '../model/verdict.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import type { RequestPath } from '../request/policy/request-path.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
@@ -18,8 +18,7 @@ import { misfitting, type PolicyList } from './policies.ts'
 import { type Found, Rulebook } from './rulebook.ts'
 import { Shadow, type ShadowTools } from './shadow.ts'
 
-export interface LiveLimiterOptions {
-  readonly documents: Documents
+export interface LiveLimiterOptions extends Pick<RulesEngine, 'documents' | 'journal'> {
   /** How long the rules hold before they are read again, in milliseconds. */
   readonly refreshMs: number
   /** Whether blocks refuse nobody, but are logged. */
@@ -50,7 +49,7 @@ interface InForce extends VersionId {
 }
 
 /** A request, and when it came. */
-interface Arrival extends Pick<Beside, 'findings'> {
+interface Arrival extends Pick<DecideOptions, 'trace'> {
   readonly request: ReceivedRequest
   readonly path: RequestPath
   readonly context: CallContext
@@ -58,7 +57,9 @@ interface Arrival extends Pick<Beside, 'findings'> {
 }
 
 /** A limiter that follows the rules as they are written, between requests. */
-export class LiveLimiter implements Pick<Limiter, 'decide' | 'ask' | 'charge'> {
+export class LiveLimiter implements RulesEngine {
+  readonly documents: Documents
+  readonly journal: Documents
   readonly #options: LiveLimiterOptions
   #inForce: InForce
   /** The newest rules, which may be wrong. */
@@ -75,6 +76,8 @@ export class LiveLimiter implements Pick<Limiter, 'decide' | 'ask' | 'charge'> {
 
   constructor(options: LiveLimiterOptions) {
     this.#options = options
+    this.documents = options.documents
+    this.journal = options.journal
     const { config, composed } = options
     const { policies } = config
     this.#inForce = {
@@ -83,7 +86,7 @@ export class LiveLimiter implements Pick<Limiter, 'decide' | 'ask' | 'charge'> {
     }
   }
 
-  get state(): RulesState {
+  readonly state = (): RulesState => {
     const { version, id, shadow } = this.#inForce
     return { version, id, readAtMs: this.#readMs, problem: this.#problem, shadow: shadow?.counts }
   }
@@ -92,10 +95,10 @@ export class LiveLimiter implements Pick<Limiter, 'decide' | 'ask' | 'charge'> {
     request: ReceivedRequest,
     path: RequestPath,
     context: CallContext,
-    { findings }: Beside = {},
+    { trace }: DecideOptions = {},
   ): Promise<Verdict> {
     const nowMs = this.#options.now()
-    const asked = { request, path, context, findings, nowMs }
+    const asked = { request, path, context, trace, nowMs }
     const reading = this.#refresh(nowMs, context)
     if (reading) {
       // Nobody has read them for so long that a change may have been in force elsewhere for a while.
@@ -106,16 +109,16 @@ export class LiveLimiter implements Pick<Limiter, 'decide' | 'ask' | 'charge'> {
   }
 
   /** What is to be charged for a request by the newest rules; policies in shadow are not asked. */
-  async ask(
+  async findCharges(
     request: ReceivedRequest,
     path: RequestPath,
     context: Pick<CallContext, 'waitUntil'>,
-  ): Promise<readonly Charge[] | Verdict> {
+  ): Promise<readonly RequestCharge[] | Verdict> {
     const nowMs = this.#options.now()
     await this.#refresh(nowMs, context)
     const { rulebook, limiter } = this.#inForce
     const orders = this.#ordersOf(await rulebook?.ordersFor(request, nowMs, context))
-    return orders && 'kind' in orders ? orders : limiter.ask(request, path, context, { orders })
+    return orders && 'kind' in orders ? orders : limiter.findCharges(request, path, context, { rules: orders })
   }
 
   charge(...asked: Parameters<Limiter['charge']>): Promise<Verdict> {
@@ -141,11 +144,11 @@ export class LiveLimiter implements Pick<Limiter, 'decide' | 'ask' | 'charge'> {
   async #decideUnder(
     found: Found,
     { limiter, shadow }: InForce,
-    { request, path, context, findings }: Arrival,
+    { request, path, context, trace }: Arrival,
   ): Promise<Verdict> {
     const orders = this.#ordersOf(found)
     if (orders && 'kind' in orders) return orders
-    const decide = () => limiter.decide(request, path, context, { orders, findings })
+    const decide = () => limiter.decide(request, path, context, { rules: orders, trace })
     return shadow ? shadow.decideBeside(decide, request, path, context, orders) : decide()
   }
 
@@ -160,11 +163,11 @@ export class LiveLimiter implements Pick<Limiter, 'decide' | 'ask' | 'charge'> {
     }
     return {
       isAllowed: found.isAllowed,
-      async apply(asked) {
-        const ordered = await found.apply(asked)
-        if (!('kind' in ordered)) return ordered
-        logBlock(ordered)
-        return asked
+      async apply(charges) {
+        const applied = await found.apply(charges)
+        if (!('kind' in applied)) return applied
+        logBlock(applied)
+        return charges
       },
     }
   }
@@ -257,12 +260,12 @@ export class LiveLimiter implements Pick<Limiter, 'decide' | 'ask' | 'charge'> {
     const before = this.#inForce
     if (JSON.stringify(tables) === JSON.stringify(before.rules?.policies)) return before
     const { config, composed, policiesOf, prepareFor, readClaim, log } = this.#options
-    const { decider, health, digestsOfTokens } = composed
+    const { engine, health, digestsOfTokens } = composed
     if (tables === undefined) return { policies: config.policies, limiter: composed.limiter }
     const policies = policiesOf(tables, 'policies')
     prepareFor(policies)
     const own = { policies, edition: `@${version}.${id}` }
-    return { policies, limiter: new Limiter({ ...config, ...own, decider, health, log, readClaim, digestsOfTokens }) }
+    return { policies, limiter: new Limiter({ ...config, ...own, engine, health, log, readClaim, digestsOfTokens }) }
   }
 
   #shadowOf(tables: unknown, { version, id }: VersionId, tools: ShadowTools): Shadow {
@@ -273,10 +276,10 @@ export class LiveLimiter implements Pick<Limiter, 'decide' | 'ask' | 'charge'> {
     const policies = policiesOf(tables, 'shadow').filter(isComparable)
     prepareFor(policies)
     const keyPrefix = `${config.keyPrefix}:rules:shadow`
-    const { decider, digestsOfTokens } = composed
+    const { engine, digestsOfTokens } = composed
     const limiter = new Limiter({
       ...{ ...config, policies, keyPrefix, edition: `@${version}.${id}` },
-      ...{ decider, health: undefined, log: () => {}, readClaim, digestsOfTokens },
+      ...{ engine, health: undefined, log: () => {}, readClaim, digestsOfTokens },
     })
     return new Shadow(limiter, version, tools)
   }

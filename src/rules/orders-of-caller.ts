@@ -1,4 +1,5 @@
-import type { Asked, Blocked, Ordered } from '../engine/orders.ts'
+import type { RequestCharge } from '../model/charge.ts'
+import type { Blocked } from '../model/verdict.ts'
 import { type Caller, claimReaderOf, NO_RESPONSE, requestOf } from '../request/caller/caller.ts'
 import type { Rules } from './document.ts'
 import { Rulebook, type RulebookOptions } from './rulebook.ts'
@@ -8,29 +9,28 @@ import type { Target } from './target.ts'
 export interface OrdersOfCaller {
   /** Undefined: it is let in, as far as it is known. */
   readonly blocked: Blocked | undefined
-  /** What is asked in place of each rule. */
-  readonly ordered: readonly Ordered[]
+  /** The charges under the rules, in order. */
+  readonly charges: readonly RequestCharge[]
 }
 
 /**
  * What the rules order for a caller of whom something is known, or only the digest.
- * @param asked what the policies ask for it @param nowMs milliseconds since the Unix epoch
+ * @param charges of this caller @param nowMs milliseconds since the Unix epoch
  * @throws {CallerError} if there is no such caller
  */
 export async function ordersOfCaller(
   rules: Rules,
   { caller, digest }: { readonly caller: Caller; readonly digest?: string | undefined },
-  asked: readonly Asked[],
+  charges: readonly RequestCharge[],
   options: Omit<RulebookOptions, 'readClaim'>,
   nowMs: number,
 ): Promise<OrdersOfCaller> {
   const known = digest === undefined ? rules : bare(rules, digest)
   const rulebook = new Rulebook(known, { ...options, readClaim: claimReaderOf(caller.claim) })
   const orders = await rulebook.ordersFor(requestOf(caller), nowMs, NO_RESPONSE)
-  const plain = asked.map(({ policy, rule }) => ({ policy, rule }))
-  if (!orders) return { blocked: undefined, ordered: plain }
-  const ordered = 'kind' in orders ? orders : await orders.apply(plain)
-  return 'kind' in ordered ? { blocked: ordered, ordered: plain } : { blocked: undefined, ordered }
+  if (!orders) return { blocked: undefined, charges }
+  const applied = 'kind' in orders ? orders : await orders.apply(charges)
+  return 'kind' in applied ? { blocked: applied, charges } : { blocked: undefined, charges: applied }
 }
 
 /** Of whom only the digest is known, nothing can be read again: what names it holds, whatever it is a digest of. */

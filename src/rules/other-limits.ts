@@ -26,7 +26,7 @@ export function otherLimits(
 }
 
 /** The same rule under other limits. What was counted so far counts for them too. */
-export function withLimits(rule: Rule, tiers: readonly Tier[]): Rule {
+export function withLimits<R extends Rule>(rule: R, tiers: readonly Tier[]): R {
   const factor = (tiers[0]?.limit ?? 1) / (rule.tiers[0]?.limit ?? 1)
   const { burst, reserved, plan } = rule
   return {

@@ -1,9 +1,9 @@
-import type { Asked, Blocked, Ordered, Orders } from '../engine/orders.ts'
-import type { Rule } from '../model/charge.ts'
+import type { MatchedRules } from '../engine/limiter.ts'
+import type { RequestCharge } from '../model/charge.ts'
 import type { Tier } from '../model/limits.ts'
 import type { Reading, RequestPolicy, Source } from '../model/policy.ts'
+import type { Blocked } from '../model/verdict.ts'
 import { isShared, nameOfSource } from '../request/caller/named-by.ts'
-import { callerIn } from '../request/caller-in-key.ts'
 import { callerAddress } from '../request/identity/address.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import { createDigest } from '../request/identity/digest.ts'
@@ -219,10 +219,10 @@ export class Rulebook {
     const isAllowed = decided !== undefined
     const overrides = overridesOf(found)
     if (this.#bare.size > 0) {
-      return { isAllowed, apply: (asked) => this.#applyBare(request, asked, isAllowed, overrides, nowMs, context) }
+      return { isAllowed, apply: (charges) => this.#applyBare(request, charges, isAllowed, overrides, nowMs, context) }
     }
     if (!isAllowed && overrides.length === 0) return undefined
-    return { isAllowed, apply: (asked) => applied(asked, isAllowed, overrides) }
+    return { isAllowed, apply: (charges) => applyOverrides(charges, isAllowed, overrides) }
   }
 
   /** Where a policy counts by one value, and that is spoilt. */
@@ -256,43 +256,43 @@ export class Rulebook {
   /** A digest without what it is made of names a caller wherever a policy counts by that. */
   #applyBare(
     request: ReceivedRequest,
-    asked: readonly Asked[],
+    charges: readonly RequestCharge[],
     isAllowed: boolean,
     overrides: readonly OverrideEntry[],
     nowMs: number,
     context: Context,
-  ): ReturnType<Orders['apply']> {
+  ): ReturnType<MatchedRules['apply']> {
     let found = NOTHING
     const later: Promise<readonly Entry[]>[] = []
-    for (const { policy, rule } of asked) {
+    for (const { policy, digest } of charges) {
       // What is meant for one caller must not hold for everyone.
       if (isShared(policy.by)) continue
-      found = withCurrent(found, this.#bare.get(callerIn(rule.key)) ?? NOTHING, nowMs)
+      found = withCurrent(found, this.#bare.get(digest) ?? NOTHING, nowMs)
       if (!this.#hasBareBlocks || isAllowed) continue
       const blocks = this.#bareBlocksIn(policy, request, context)
       if (blocks instanceof Promise) later.push(blocks)
       else found = withCurrent(found, blocks, nowMs)
     }
-    if (later.length === 0) return this.#conclude(request, asked, isAllowed, overrides, found, nowMs)
+    if (later.length === 0) return this.#conclude(request, charges, isAllowed, overrides, found, nowMs)
     return Promise.all(later).then((blocks) =>
-      this.#conclude(request, asked, isAllowed, overrides, withCurrent(found, blocks.flat(), nowMs), nowMs),
+      this.#conclude(request, charges, isAllowed, overrides, withCurrent(found, blocks.flat(), nowMs), nowMs),
     )
   }
 
   #conclude(
     request: ReceivedRequest,
-    asked: readonly Asked[],
+    charges: readonly RequestCharge[],
     isAllowed: boolean,
     overrides: readonly OverrideEntry[],
     found: readonly Entry[],
     nowMs: number,
-  ): ReturnType<Orders['apply']> {
+  ): ReturnType<MatchedRules['apply']> {
     const decided = isAllowed ? undefined : decisive(found)
     if (decided?.kind === 'block') return blocked(decided.block, decided.untilMs)
     const isLetIn = isAllowed || decided !== undefined
     const ordered = isLetIn || found.length > 0 || overrides.length > 0
-    const result = ordered ? applied(asked, isLetIn, [...overridesOf(found), ...overrides]) : asked
-    const inBodies = isLetIn ? [] : asked.flatMap(({ policy }) => policy.by.filter(isInBody))
+    const result = ordered ? applyOverrides(charges, isLetIn, [...overridesOf(found), ...overrides]) : charges
+    const inBodies = isLetIn ? [] : charges.flatMap(({ policy }) => policy.by.filter(isInBody))
     return inBodies.length > 0 && this.#holdsBareBlock(nowMs) ? this.#unlessSpoilt(result, inBodies, request) : result
   }
 
@@ -303,20 +303,20 @@ export class Rulebook {
 
   /** A caller that is blocked may be in a body that only some APIs can read, and nobody can look it up there. */
   async #unlessSpoilt(
-    ordered: readonly Ordered[],
+    charges: readonly RequestCharge[],
     sources: readonly Source[],
     request: ReceivedRequest,
-  ): Promise<readonly Ordered[] | Blocked> {
+  ): Promise<readonly RequestCharge[] | Blocked> {
     for (const source of sources) {
       const reading = await read(source, { request, route: '', ipv6Prefix: this.#ipv6Prefix })
       // Whose block it is, if anybody's, is not known, and so neither is its reason.
       if (reading.kind === 'spoilt') return { kind: 'blocked', status: 403 }
     }
-    return ordered
+    return charges
   }
 }
 
-export type Found = Orders | Blocked | undefined
+export type Found = MatchedRules | Blocked | undefined
 
 type Kind = { kind: 'block'; block: Block } | { kind: 'allow' } | { kind: 'override'; override: Override }
 
@@ -346,25 +346,29 @@ function blocked({ status = 403, reason }: Block, untilMs: number): Blocked {
   }
 }
 
-/** For each of the asked, the first override that is about its policy. */
-function applied(asked: readonly Asked[], isAllowed: boolean, overrides: readonly OverrideEntry[]): readonly Ordered[] {
-  return asked.map(({ policy, rule }) => {
-    if (isAllowed) return unlimited(rule)
+/** Applies to each charge the first override that is about its policy. */
+function applyOverrides(
+  charges: readonly RequestCharge[],
+  isAllowed: boolean,
+  overrides: readonly OverrideEntry[],
+): readonly RequestCharge[] {
+  return charges.map((charge) => {
+    if (isAllowed) return withoutLimit(charge)
     for (const { override } of overrides) {
       if (override.unlimited) {
-        if (override.policies?.includes(policy.name) ?? true) return unlimited(rule)
+        if (override.policies?.includes(charge.policy.name) ?? true) return withoutLimit(charge)
         continue
       }
-      const tiers = tiersUnder(override, policy, rule.tiers)
-      if (tiers) return { rule: withLimits(rule, tiers) }
+      const tiers = tiersUnder(override, charge.policy, charge.tiers)
+      if (tiers) return withLimits(charge, tiers)
     }
-    return { rule }
+    return charge
   })
 }
 
-/** Nor does it keep refusing who was refused before. */
-function unlimited({ block: _, ...rule }: Rule): Ordered {
-  return { rule: { ...rule, enforced: false }, isUnlimited: true }
+/** Without its penalties, too: those of before end. */
+function withoutLimit({ block: _, ...charge }: RequestCharge): RequestCharge {
+  return { ...charge, enforced: false, isUnlimited: true }
 }
 
 const TIERS_UNDER = new WeakMap<Override, Map<readonly Tier[], readonly Tier[] | undefined>>()

@@ -1,6 +1,5 @@
-import type { Differs, ShadowCounts, WatchShadow } from '../engine/governed.ts'
-import type { Limiter } from '../engine/limiter.ts'
-import type { Orders } from '../engine/orders.ts'
+import type { Limiter, MatchedRules } from '../engine/limiter.ts'
+import type { Differs, ShadowCounts, WatchShadow } from '../engine/rules-engine.ts'
 import type { Verdict } from '../model/verdict.ts'
 import type { RequestPath } from '../request/policy/request-path.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
@@ -50,11 +49,11 @@ export class Shadow {
     request: ReceivedRequest,
     path: RequestPath,
     context: CallContext,
-    orders: Orders | undefined,
+    rules: MatchedRules | undefined,
   ): Promise<Verdict> {
     // Before the request is passed on, whose body can then no longer be read.
-    const asked = await this.#limiter.ask(request, path, context, { orders })
-    const beside = 'kind' in asked ? Promise.resolve(asked) : this.#limiter.charge(asked, context)
+    const charges = await this.#limiter.findCharges(request, path, context, { rules })
+    const beside = 'kind' in charges ? Promise.resolve(charges) : this.#limiter.charge(charges, context)
     // Should the policies in force fail, nobody else handles it.
     beside.catch(() => {})
     const verdict = await inForce()

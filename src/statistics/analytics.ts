@@ -48,8 +48,8 @@ export class AnalyticsWriter implements Observer {
   }
 
   #write(observed: Observed, status: number): void {
-    const { verdict, findings, request } = observed
-    const [match] = findings.matches
+    const { verdict, trace, request } = observed
+    const [match] = trace.matches
     const [caller] = refusedCallers(observed)
     const [tier] = refusingTiers(verdict)
     const blobs = [

@@ -3,8 +3,8 @@
  * in them. A pattern may hold spaces, so it comes last.
  */
 
-import type { Differs } from '../engine/governed.ts'
-import type { ShadowStoreCounts } from '../engine/shadowed-store.ts'
+import type { MirrorCounts } from '../engine/mirror.ts'
+import type { Differs } from '../engine/rules-engine.ts'
 import { type Degradation, OUTCOMES, type Outcome, type PolicyOutcome } from './outcomes.ts'
 
 /** The pattern of a policy that applies everywhere. */
@@ -28,7 +28,7 @@ export const COUNT_NAMES = {
   /** Each of them has spent a permit. */
   savedByLeases: 'saved leases',
   permitsLeased: 'leases permits',
-  shadowStore: (name: keyof ShadowStoreCounts) => `shadow_store ${name}`,
+  shadowStore: (name: keyof MirrorCounts) => `shadow_store ${name}`,
 } as const
 
 export const SHADOW_STORE_COUNTS = [
@@ -36,7 +36,7 @@ export const SHADOW_STORE_COUNTS = [
   'refusedByShadowOnly',
   'refusedByStoreOnly',
   'failures',
-] as const satisfies readonly (keyof ShadowStoreCounts)[]
+] as const satisfies readonly (keyof MirrorCounts)[]
 
 /** Name of the sketch of callers: `<policy>:<digest>` by how many of their requests were refused. */
 export const REFUSED_CALLERS = 'refused'

@@ -1,4 +1,4 @@
-import type { Differs } from '../engine/governed.ts'
+import type { Differs } from '../engine/rules-engine.ts'
 import type { Observed } from '../http/observer.ts'
 import type { RequestPolicy } from '../model/policy.ts'
 import { type Period, SKETCH_CAPACITY } from '../store/counters.ts'
@@ -34,11 +34,11 @@ export class Minute {
 
   /** @returns the names under which the callers that were refused are counted */
   countDecided(observed: Observed): readonly string[] {
-    const { verdict, findings } = observed
+    const { verdict, trace } = observed
     count(this.#requests, outcomeOf(verdict))
     if (verdict.degraded !== undefined) count(this.#degraded, verdict.degraded)
     const refusing = refusingTiers(verdict)
-    for (const { policy, route = EVERYWHERE } of findings.matches) {
+    for (const { policy, route = EVERYWHERE } of trace.matches) {
       // Others only give a priority.
       if (policy.tiers.length === 0) continue
       count(this.#outcomesOf(policy, route), policyOutcomeOf(verdict, policy, refusing))

@@ -1,5 +1,5 @@
-import type { Differs, ShadowCounts } from '../engine/governed.ts'
-import type { ShadowStoreCounts } from '../engine/shadowed-store.ts'
+import type { MirrorCounts } from '../engine/mirror.ts'
+import type { Differs, ShadowCounts } from '../engine/rules-engine.ts'
 import type { Counts } from '../store/counters.ts'
 import { COUNT_NAMES, SHADOW_STORE_COUNTS } from './count-names.ts'
 import { LATENCY_BOUNDS_MS, type LatencyHistogram } from './latency.ts'
@@ -43,7 +43,7 @@ export interface Numbers {
     readonly lapsed: number
   }
   /** Of the store that is charged beside, with STORE_SHADOW. */
-  readonly shadowStore: ShadowStoreCounts
+  readonly shadowStore: MirrorCounts
 }
 
 export interface PolicyNumbers {

@@ -1,6 +1,6 @@
-import type { Savings } from '../engine/decider.ts'
-import type { Differs } from '../engine/governed.ts'
-import type { ShadowStoreCounts } from '../engine/shadowed-store.ts'
+import type { MirrorCounts } from '../engine/mirror.ts'
+import type { Differs } from '../engine/rules-engine.ts'
+import type { AvoidedCalls } from '../engine/stage.ts'
 import type { Observed, Observer } from '../http/observer.ts'
 import { StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
@@ -13,9 +13,9 @@ import { Minute } from './minute.ts'
 export interface RecorderOptions {
   readonly counters: Pick<Counters, 'add'>
   /** Tells what has been saved so far. */
-  readonly readSavings: () => Savings
+  readonly readSavings: () => AvoidedCalls
   /** Tells what was heard so far of the store that is charged beside; left out, there is none. */
-  readonly readShadow?: (() => ShadowStoreCounts) | undefined
+  readonly readShadow?: (() => MirrorCounts) | undefined
   /** Left out: callers have no names that people know. */
   readonly readLabel?: LabelReader | undefined
   /** Milliseconds since the Unix epoch. */
@@ -45,8 +45,8 @@ export class Recorder implements Observer {
   #minute: Minute | undefined
   /** Minutes that are over, but not sent. */
   #past: Period[] = []
-  #saved: Savings
-  #shadowed: ShadowStoreCounts | undefined
+  #saved: AvoidedCalls
+  #shadowed: MirrorCounts | undefined
   #unsent: { readonly flush: Flush; readonly sinceMs: number } | undefined
   /** Some request will send before. */
   #scheduledUntilMs = Number.NEGATIVE_INFINITY
@@ -132,7 +132,7 @@ export class Recorder implements Observer {
     const saved = this.#options.readSavings()
     this.#saved = saved
     return new Map([
-      [COUNT_NAMES.savedByDenyCache, saved.byDenyCache - before.byDenyCache],
+      [COUNT_NAMES.savedByDenyCache, saved.byRefusalCache - before.byRefusalCache],
       [COUNT_NAMES.savedByLeases, saved.byLeases - before.byLeases],
       [COUNT_NAMES.permitsLeased, saved.permitsLeased - before.permitsLeased],
     ])

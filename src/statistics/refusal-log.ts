@@ -35,14 +35,14 @@ export class RefusalLog implements Observer {
 
   #write(observed: Observed, label: string | undefined): void {
     const { log } = this.#options
-    const { verdict, findings, request } = observed
+    const { verdict, trace, request } = observed
     const callers = refusedCallers(observed)
     const country = countryOf(request)
     log('info', {
       event: 'refused',
       kind: verdict.kind,
-      policies: [...new Set(findings.matches.map(({ policy }) => policy.name))],
-      routes: [...new Set(findings.matches.map(({ route }) => route ?? EVERYWHERE))],
+      policies: [...new Set(trace.matches.map(({ policy }) => policy.name))],
+      routes: [...new Set(trace.matches.map(({ route }) => route ?? EVERYWHERE))],
       tiers: refusingTiers(verdict).map(({ name }) => name),
       callers: Object.fromEntries(callers.map(({ policy, digest }) => [policy, digest])),
       ...('retryAfterMs' in verdict && { retryAfterMs: verdict.retryAfterMs }),

@@ -1,5 +1,4 @@
 import type { Observed } from '../http/observer.ts'
-import { callerIn } from '../request/caller-in-key.ts'
 
 /** A caller, and a policy that has refused it. */
 export interface RefusedCaller {
@@ -9,16 +8,12 @@ export interface RefusedCaller {
 }
 
 /** Whom the enforced policies have refused: each that did, once. Nobody, if the limits are not why. */
-export function refusedCallers({
-  verdict,
-  findings,
-}: Pick<Observed, 'verdict' | 'findings'>): readonly RefusedCaller[] {
+export function refusedCallers({ verdict, trace }: Pick<Observed, 'verdict' | 'trace'>): readonly RefusedCaller[] {
   if (verdict.kind !== 'limited' && verdict.kind !== 'reserved') return []
   const callers: RefusedCaller[] = []
-  for (const { match, rule } of findings.charges) {
-    const { policy } = match
+  for (const { policy, digest } of trace.charges) {
     if (policy.enforced && verdict.tiers.some((tier) => tier.policy === policy && tier.retryAfterMs > 0)) {
-      callers.push({ policy: policy.name, digest: callerIn(rule.key) })
+      callers.push({ policy: policy.name, digest })
     }
   }
   return callers

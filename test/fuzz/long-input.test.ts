@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
-import { hasPassed } from '../../src/gateway/via.ts'
+import { isLoop } from '../../src/gateway/via.ts'
 import { removeHopByHop } from '../../src/http/hop-by-hop.ts'
 import { parseDuration, parseLimits } from '../../src/model/limits.ts'
 import type { Pattern } from '../../src/model/policy.ts'
@@ -53,7 +53,7 @@ const READERS: Record<string, (text: string) => unknown> = {
     readMethods(new Request(`http://gateway.example/?${encodeURI(text).replaceAll('%25', '%')}`), ['GET']),
   'readMethods() of a field': (text) =>
     readMethods(new Request('http://gateway.example/', { headers: { 'X-HTTP-Method': text } }), ['GET']),
-  hasPassed: (text) => hasPassed(text, 'sluice-1a2b3c4d'),
+  isLoop: (text) => isLoop(text, 'sluice-1a2b3c4d'),
   removeHopByHop: (text) => removeHopByHop(new Headers({ Connection: text })),
   callerAddress: (text) => callerAddress({ headers: new Headers({ 'CF-Connecting-IP': text }) }, 64),
 }

@@ -1,13 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ALGORITHMS } from '../../src/algorithms/algorithm-table.ts'
-import { Leases } from '../../src/engine/leases.ts'
-import type { Decision, DecisionRequest, Rule } from '../../src/model/charge.ts'
+import { withLeases } from '../../src/engine/leases.ts'
+import type { Decision, Rule } from '../../src/model/charge.ts'
 import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/model/limits.ts'
+import type { Store } from '../../src/model/store.ts'
 import { START_MS } from '../support/arbitraries.ts'
 import { callContext } from '../support/call-context.ts'
 import { Calls } from '../support/calls.ts'
-import { EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
+import { EXACT_ALGORITHMS, ruleOf, storeWith, take } from '../support/rules.ts'
 import { TIMED_STORES, type TimedStore } from '../support/timed-stores.ts'
 import { type Admission, expectNoSpanOver, expectNoWindowOver } from '../support/windows.ts'
 
@@ -129,19 +130,19 @@ class Network extends Calls {
   readonly chargedAtMs: number[] = []
   /** Permits that were spent without a call of their own. */
   spentLocally = 0
-  readonly #points: Leases[]
+  readonly #points: Store[]
   /** How fast the clock of each point of presence runs, how far it is ahead, and what it last showed. */
   readonly #clocks = [1, 1, 0.99, 1.01].map((speed) => ({ speed, aheadMs: 0, shownMs: 0 }))
 
   constructor(shared: TimedStore, size: number | 'auto') {
     super(shared)
-    const store = { decide: (request: DecisionRequest) => this.send(request, (decision) => this.#note(decision)) }
+    const store = storeWith({ decide: (request) => this.send(request, (decision) => this.#note(decision)) })
     this.#points = this.#clocks.map((clock) => {
       const now = () => {
         clock.shownMs = this.#showAt(clock.speed) + clock.aheadMs
         return clock.shownMs
       }
-      return new Leases(store, now, size)
+      return withLeases(size, now)(store)
     })
   }
 

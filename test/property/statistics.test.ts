@@ -18,7 +18,7 @@ if (!policy) throw new Error('there is no policy')
 const ADMITTED: Observed = {
   request: new Request('https://gateway.example/'),
   verdict: { kind: 'admitted', tiers: [] },
-  findings: { matches: [{ policy, route: undefined, isCertain: true }], charges: [] },
+  trace: { matches: [{ policy, route: undefined, isCertain: true }], charges: [] },
 }
 
 /** What becomes of a call that sends a flush. */
@@ -79,7 +79,7 @@ test('no request is lost, and none is counted twice, whatever becomes of flushes
       let isEnded = false
       const recorder = new Recorder({
         counters: new UnreliableCounters(clock, counters, fates),
-        readSavings: () => ({ byDenyCache: 0, byLeases: 0, permitsLeased: 0 }),
+        readSavings: () => ({ byRefusalCache: 0, byLeases: 0, permitsLeased: 0 }),
         now: () => clock.now(),
         wait: (ms) => (isEnded ? new Promise(() => {}) : clock.sleep(ms)),
         log: () => {},

@@ -2,13 +2,12 @@ import fc from 'fast-check'
 import * as jose from 'jose'
 import { loadConfig } from '../../src/config/load-config.ts'
 import type { RequestPolicy } from '../../src/model/policy.ts'
-import { callerIn } from '../../src/request/caller-in-key.ts'
+import { ChargeBuilder } from '../../src/request/charge-builder.ts'
 import type { ClaimReader } from '../../src/request/identity/claims.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import type { JwtSettings } from '../../src/request/identity/jwt/settings.ts'
 import { createTokenVerifier } from '../../src/request/identity/jwt/verify-tokens.ts'
 import type { ReceivedRequest } from '../../src/request/received-request.ts'
-import { RuleMaker } from '../../src/request/rule-maker.ts'
 import { readRules } from '../../src/rules/document.ts'
 import { Rulebook } from '../../src/rules/rulebook.ts'
 import { targetOf } from '../../src/rules/target.ts'
@@ -122,15 +121,15 @@ async function createJudge(kind: Kind, value: string): Promise<(request: Receive
     POLICIES: [{ name: 'p', limits: '5/1h', by, missing: 'skip' }],
   })
   const readClaim = kind === 'claim' ? verifier() : undefined
-  const maker = new RuleMaker({ ...config, readClaim })
+  const maker = new ChargeBuilder({ ...config, readClaim })
   const [policy] = config.policies as readonly [RequestPolicy]
   const options = { ...config, readClaim }
   const ask = (request: ReceivedRequest) =>
-    maker.make({ policy, route: undefined, isCertain: true }, request, '/', 'default', callContext())
+    maker.build({ policy, route: undefined, isCertain: true }, request, '/', 'default', callContext())
   const plain = receive(sentAs(kind, plainSpellingOf(kind, value)))
   const known = await ask(plain)
-  if (known.kind !== 'rule') throw new Error(`${by}: the plain spelling says nobody`)
-  const caller = callerIn(known.rule.key)
+  if (known === 'skip' || 'kind' in known) throw new Error(`${by}: the plain spelling says nobody`)
+  const caller = known.digest
   const target = BLOCKED_BY_VALUE.has(kind)
     ? await targetOf(by, plain, {
         ...options,
@@ -146,12 +145,13 @@ async function createJudge(kind: Kind, value: string): Promise<(request: Receive
 
   return async function judge(request) {
     const asked = await ask(request)
-    const digest = asked.kind === 'rule' ? callerIn(asked.rule.key) : undefined
+    const charge = asked === 'skip' || 'kind' in asked ? undefined : asked
+    const digest = charge?.digest
     const outcome = digest === caller ? 'the same caller' : digest === nobody ? 'no identity' : 'another caller'
     const isBlockedBy = async (rulebook: Rulebook) => {
       const orders = await rulebook.ordersFor(request, 0, callContext())
       if (!orders || 'kind' in orders) return orders !== undefined
-      return asked.kind === 'rule' && 'kind' in (await orders.apply([{ policy, rule: asked.rule }]))
+      return charge !== undefined && 'kind' in (await orders.apply([charge]))
     }
     // Whichever way it is blocked.
     const isBlocked = (await Promise.all(rulebooks.map(isBlockedBy))).every(Boolean)

@@ -1,6 +1,8 @@
-import type { Decision, DecisionRequest, Rule } from '../../src/model/charge.ts'
+import type { Charge, Decision, DecisionRequest, Rule } from '../../src/model/charge.ts'
 import type { Tier } from '../../src/model/limits.ts'
 import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/model/limits.ts'
+import type { OnStoreError } from '../../src/model/policy.ts'
+import type { Store } from '../../src/model/store.ts'
 
 export const EVERY_ALGORITHM = ALGORITHM_NAMES
 /** Those that hold several tiers at once. */
@@ -45,4 +47,29 @@ export function remainingIn({ usage }: Decision): (number | undefined)[] {
 /** The longest that a tier of any rule is to be waited for. */
 export function retryAfterMs({ usage }: Decision): number {
   return Math.max(...usage.flat().map((tier) => tier.retryAfterMs))
+}
+
+/** A store that can do only this. */
+export function storeWith(own: Partial<Store> & Pick<Store, 'decide'>): Store {
+  const refuse = async () => {
+    throw new Error('the test expects no such call')
+  }
+  return {
+    kind: 'test',
+    release: refuse,
+    revoke: refuse,
+    renew: refuse,
+    settle: refuse,
+    forget: refuse,
+    ping: refuse,
+    ...own,
+  }
+}
+
+/** What a policy charges that has such a rule. */
+export function chargeOf(rule: Rule, onStoreError: OnStoreError = 'local'): Charge {
+  const { algorithm, enforced, block } = rule
+  const tiers = rule.tiers.map((tier, index) => ({ ...tier, name: `tier-${index}` }))
+  const policy = { name: 'policy', algorithm, tiers, burst: rule.burst, block, enforced, onStoreError }
+  return { ...rule, policy, digest: rule.key }
 }

@@ -26,7 +26,7 @@ function operatedWith(policies: readonly object[], variables: object = {}) {
   const store = new MemoryStore(now)
   const counters = new MemoryCounters(now)
   const operated: Operated = {
-    ...{ config: loadConfig(env), env, store, decider: store, upstream: undefined, counters, now },
+    ...{ config: loadConfig(env), env, store, engine: store, upstream: undefined, counters, now },
     governed: {
       documents: new MemoryDocuments(now),
       journal: new MemoryDocuments(now),

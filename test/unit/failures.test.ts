@@ -1,8 +1,8 @@
 /** Policies that count failures, from the decision to the charge after the response. */
 import { expect, test } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config/load-config.ts'
-import { Decider } from '../../src/engine/decider.ts'
-import { leasesOf } from '../../src/engine/leases.ts'
+import { Engine } from '../../src/engine/engine.ts'
+import { withLeases } from '../../src/engine/leases.ts'
 import { Limiter } from '../../src/engine/limiter.ts'
 import { holdUntilEnd } from '../../src/http/hold-until-end.ts'
 import { problemResponse } from '../../src/http/problem.ts'
@@ -39,9 +39,9 @@ function subject(policies: readonly unknown[] = [LOGIN], env: Environment = {}) 
   const [store, fallback] = [new Switched(now), new Switched(now)]
   const lines: string[] = []
   const log = (_level: string, { event }: { event: string }) => lines.push(event)
-  const createLeases = leasesOf(config.leases, now)
-  const decider = new Decider({ ...config, store, fallback, now, log, createLeases, timeoutMs: config.storeTimeoutMs })
-  const limiter = new Limiter({ ...config, decider, health: undefined, log })
+  const leases = config.leases === undefined ? undefined : withLeases(config.leases, now)
+  const engine = new Engine({ ...config, store, fallback, now, log, leases, timeoutMs: config.storeTimeoutMs })
+  const limiter = new Limiter({ ...config, engine, health: undefined, log })
   const protect = createProtect({ ...config, limiter, health: undefined, holdUntilEnd, now })
   /** @param answer the status of what answers, or what does */
   const call = async (answer: number | Next, init: RequestInit = {}) => {

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
-import { type LeaseSize, Leases } from '../../src/engine/leases.ts'
+import { type LeaseSize, withLeases } from '../../src/engine/leases.ts'
 import type { DecisionRequest, Rule } from '../../src/model/charge.ts'
 import type { AlgorithmName } from '../../src/model/limits.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
-import { ruleOf, take } from '../support/rules.ts'
+import { ruleOf, storeWith, take } from '../support/rules.ts'
 
 const START_MS = 1_700_000_000_000
 const RULE = () => ruleOf('sliding-window', [{ limit: 10_000, windowMs: 60_000 }])
@@ -25,7 +25,7 @@ function subject(size: LeaseSize = 'auto') {
       return decision
     },
   }
-  const leases = new Leases(store, () => clock.now, size)
+  const leases = withLeases(size, () => clock.now)(storeWith(store))
   const decide = (...rules: Rule[]) => leases.decide(take(rules), callContext(background))
   /** So many requests, 1 ms after each other, replenishments answered between them. */
   async function hurry(rule: Rule, requests: number): Promise<void> {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config/load-config.ts'
-import { Decider, type DeciderOptions } from '../../src/engine/decider.ts'
+import { Engine, type EngineOptions } from '../../src/engine/engine.ts'
 import { Limiter } from '../../src/engine/limiter.ts'
 import type { Decision, DecisionRequest, Rule, TierUsage } from '../../src/model/charge.ts'
 import { type Difference, type Release, type Store, StoreError } from '../../src/model/store.ts'
@@ -62,10 +62,10 @@ interface Line {
 function limiterOf({
   env,
   ...options
-}: { env: Environment } & Pick<DeciderOptions, 'store' | 'fallback' | 'now' | 'log'>) {
+}: { env: Environment } & Pick<EngineOptions, 'store' | 'fallback' | 'now' | 'log'>) {
   const config = loadConfig({ UPSTREAM_URL: 'https://api.example.com', ...env })
-  const decider = new Decider({ ...config, ...options, timeoutMs: config.storeTimeoutMs })
-  return new Limiter({ ...config, decider, health: undefined, log: options.log })
+  const engine = new Engine({ ...config, ...options, leases: undefined, timeoutMs: config.storeTimeoutMs })
+  return new Limiter({ ...config, engine, health: undefined, log: options.log })
 }
 
 function subject(env: Environment = {}) {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
 import { composeLimiter } from '../../src/engine/compose-limiter.ts'
-import { leasesOf } from '../../src/engine/leases.ts'
+import { withLeases } from '../../src/engine/leases.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { createPathReader } from '../../src/request/policy/request-path.ts'
@@ -42,7 +42,8 @@ class Site {
     const config = loadConfig(env)
     const log: Log = (level, fields) => this.log.push({ level, ...fields })
     this.store = new MemoryStore(now)
-    const composed = composeLimiter(config, { store: this.store, now, log, createLeases: leasesOf(config.leases, now) })
+    const leases = config.leases === undefined ? undefined : withLeases(config.leases, now)
+    const composed = composeLimiter(config, { store: this.store, now, log, leases })
     const documents: Documents = {
       read: async (known) => {
         this.reads++
@@ -56,6 +57,7 @@ class Site {
     }
     this.limiter = new LiveLimiter({
       watchShadow: (differs) => this.differs.push(differs),
+      journal: new MemoryDocuments(now),
       ...{ documents, refreshMs: REFRESH_MS, isShadow: config.rules?.isShadow ?? false, config, composed, now, log },
       policiesOf: (tables, list) => policiesOf(env, tables, list),
       prepareFor: () => {},
@@ -166,7 +168,7 @@ describe('LiveLimiter reads the rules', () => {
     site.isAway = false
     await site.afterRefresh()
     expect(await site.kind()).toBe('blocked')
-    expect(site.limiter.state).toMatchObject({ version: 1, readAtMs: START_MS + REFRESH_MS, problem: undefined })
+    expect(site.limiter.state()).toMatchObject({ version: 1, readAtMs: START_MS + REFRESH_MS, problem: undefined })
   })
 
   test('and goes by the newest answer, not by the latest to arrive', async () => {
@@ -195,14 +197,17 @@ describe('LiveLimiter reads the rules', () => {
     await site.edit(block)
     await site.documents.write({ text: '{"blocks":[{"token":"abc"}]}', expectedVersion: 1, ...NOTE })
     await site.kind('other')
-    expect(site.limiter.state).toMatchObject({ version: 0, problem: expect.stringContaining('rules.blocks[0].token') })
+    expect(site.limiter.state()).toMatchObject({
+      version: 0,
+      problem: expect.stringContaining('rules.blocks[0].token'),
+    })
     await site.documents.write({
       text: '{"policies":[{"name":"default","limits":"1/1m","cost":2}]}',
       expectedVersion: 2,
       ...NOTE,
     })
     await site.afterRefresh()
-    expect(site.limiter.state.version).toBe(0)
+    expect(site.limiter.state().version).toBe(0)
     expect(await site.kind()).toBe('admitted')
     await site.edit((rules) => ({ ...rules, policies: undefined, blocks: [TOKEN] })).catch(() => {})
     expect(site.log.filter(({ event }) => event === 'rules_refused')).toHaveLength(2)
@@ -217,11 +222,11 @@ describe('LiveLimiter reads the rules', () => {
     await site.afterRefresh()
     expect(await site.kind()).toBe('blocked')
     expect(site.log).toContainEqual({ level: 'error', event: 'rules_lost', inForce: 1 })
-    expect(site.limiter.state.problem).toBe('the rules are gone from the store')
+    expect(site.limiter.state().problem).toBe('the rules are gone from the store')
     await site.edit((rules) => withEntry('blocks', rules, { asn: 1 }, START_MS))
     await site.afterRefresh()
     // Version 1 again, but of other rules.
-    expect(site.limiter.state.version).toBe(1)
+    expect(site.limiter.state().version).toBe(1)
     expect(await site.kind()).toBe('admitted')
   })
 
@@ -359,7 +364,7 @@ describe('policies of the rules', () => {
     const kinds = [await site.kind(), await site.kind(), await site.kind(), await site.kind()]
     await site.settle()
     expect(kinds).toEqual(['admitted', 'admitted', 'admitted', 'limited'])
-    expect(site.limiter.state.shadow).toEqual({
+    expect(site.limiter.state().shadow).toEqual({
       ...{ requests: 4, refusedByBoth: 1, refusedByShadowOnly: 2, refusedByForceOnly: 0 },
     })
     expect(site.differs).toEqual(['neither', 'shadowOnly', 'shadowOnly', 'both'])

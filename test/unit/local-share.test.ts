@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { localShareOf } from '../../src/engine/local-share.ts'
+import { scaleToLocalShare } from '../../src/engine/engine.ts'
 import type { Rule } from '../../src/model/charge.ts'
 import { ruleOf } from '../support/rules.ts'
 
@@ -8,7 +8,7 @@ function limitsOf(rule: Partial<Rule>, share: number): unknown {
     { limit: 10, windowMs: 1_000 },
     { limit: 1_000, windowMs: 60_000 },
   ]
-  const { tiers: local, burst, reserved } = localShareOf(ruleOf('sliding-window', tiers, rule), share)
+  const { tiers: local, burst, reserved } = scaleToLocalShare(ruleOf('sliding-window', tiers, rule), share)
   return { limits: local.map(({ limit }) => limit), burst, reserved }
 }
 
@@ -19,6 +19,6 @@ test.each([
   ['a part of the burst', { burst: 50 }, 0.5, { limits: [5, 500], burst: 25, reserved: 0 }],
   ['a part of what is reserved', { reserved: 8 }, 0.5, { limits: [5, 500], burst: undefined, reserved: 4 }],
   ['room beside that', { reserved: 9, cost: 1 }, 0.5, { limits: [5, 500], burst: undefined, reserved: 4 }],
-])('localShareOf() allows %s', (_name, rule, share, expected) => {
+])('scaleToLocalShare() allows %s', (_name, rule, share, expected) => {
   expect(limitsOf(rule, share)).toEqual(expected)
 })

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config/load-config.ts'
 import { composeLimiter } from '../../src/engine/compose-limiter.ts'
-import { leasesOf } from '../../src/engine/leases.ts'
+import { withLeases } from '../../src/engine/leases.ts'
 import type { DecisionRequest } from '../../src/model/charge.ts'
 import { createPathReader } from '../../src/request/policy/request-path.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
@@ -29,8 +29,8 @@ function subject(policy: object = API, env: Environment = {}) {
       return memory.decideNow(request)
     },
   })
-  const createLeases = leasesOf(config.leases, now)
-  const { limiter } = composeLimiter(config, { store, now, log: () => {}, createLeases })
+  const leases = config.leases === undefined ? undefined : withLeases(config.leases, now)
+  const { limiter } = composeLimiter(config, { store, now, log: () => {}, leases })
   /** What is left, below 0 of what was refused. */
   const call = async (plan?: string, token = 'a') => {
     const headers = { Authorization: `Bearer ${token}`, ...(plan !== undefined && { 'X-Plan': plan }) }

@@ -1,26 +1,25 @@
 import { expect, test } from 'vitest'
-import { RefusalLimiter } from '../../src/engine/refusal-limiter.ts'
+import { withRefusalLimit } from '../../src/engine/refusal-limiter.ts'
 import type { DecisionRequest, Rule } from '../../src/model/charge.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { StoreAround } from '../../src/store/store-around.ts'
 import { ruleOf, take } from '../support/rules.ts'
 
 const START_MS = 1_700_000_000_000
 
 /** A store that takes a millisecond, and remembers what it was asked. */
-class SlowStore extends StoreAround {
+class SlowStore extends MemoryStore {
   readonly asked: DecisionRequest[] = []
   readonly #clock: { now: number }
 
   constructor(clock: { now: number }) {
-    super(new MemoryStore(() => clock.now))
+    super(() => clock.now)
     this.#clock = clock
   }
 
   override async decide(request: DecisionRequest) {
     this.asked.push(request)
     this.#clock.now++
-    return this.store.decide(request)
+    return super.decide(request)
   }
 }
 
@@ -28,7 +27,7 @@ function subject() {
   const clock = { now: START_MS }
   const store = new SlowStore(clock)
   const { asked } = store
-  const limiter = new RefusalLimiter(store, () => clock.now)
+  const limiter = withRefusalLimit(() => clock.now)(store)
   const decide = (...rules: Rule[]) => limiter.decide(take(rules))
   /** @returns how many of so many requests the store was asked for */
   const flood = async (times: number, rulesOf: (index: number) => readonly Rule[]) => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
-import type { Asked, Orders } from '../../src/engine/orders.ts'
-import type { Rule } from '../../src/model/charge.ts'
+import type { MatchedRules } from '../../src/engine/limiter.ts'
+import type { RequestCharge } from '../../src/model/charge.ts'
 import type { RequestPolicy } from '../../src/model/policy.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { readRules } from '../../src/rules/document.ts'
@@ -47,21 +47,20 @@ const policies = loadConfig({
   ],
 }).policies
 
-function askedOf(name: string, identity = ''): Asked {
+function chargeOf(name: string, identity = ''): RequestCharge {
   const policy = policies.find((each) => each.name === name) as RequestPolicy
   const { algorithm, tiers, burst, reserved } = policy
-  const rule: Rule = {
-    ...{ key: `sluice:${name}:w:{${identity}}`, algorithm, tiers, cost: 1, enforced: true },
+  return {
+    ...{ policy, digest: identity, key: `sluice:${name}:w:{${identity}}`, algorithm, tiers, cost: 1, enforced: true },
     reserved: reserved.sheddable,
     ...(burst !== undefined && { burst }),
   }
-  return { policy, rule }
 }
 
 /** The rule in place of one policy's. */
 function ruled(found: ReturnType<typeof ordersFor>, name: string, identity?: string) {
   if (!found || 'kind' in found) throw new Error(`expected orders, got ${JSON.stringify(found)}`)
-  const ordered = found.apply([askedOf(name, identity)])
+  const ordered = found.apply([chargeOf(name, identity)])
   if (ordered instanceof Promise) throw new Error('no source takes time')
   if ('kind' in ordered) throw new Error('blocked')
   return ordered[0]
@@ -116,12 +115,12 @@ describe('blocks', () => {
 
     test('by a digest alone, where a policy counts by that value', () => {
       const rules = { blocks: [{ digest: digest(['token', 'abc']) }] }
-      const found = ordersFor(rules, { token: 'abc junk', ip: '203.0.113.7' }) as Orders
+      const found = ordersFor(rules, { token: 'abc junk', ip: '203.0.113.7' }) as MatchedRules
       const byAddress = digest(['ip', '203.0.113.7'])
-      expect(found.apply([askedOf('default', byAddress)])).toEqual(block)
-      expect(found.apply([askedOf('bucket', byAddress)])).toHaveLength(1)
-      const others = ordersFor(rules, { token: 'x junk' }) as Orders
-      expect(others.apply([askedOf('default', byAddress)])).toHaveLength(1)
+      expect(found.apply([chargeOf('default', byAddress)])).toEqual(block)
+      expect(found.apply([chargeOf('bucket', byAddress)])).toHaveLength(1)
+      const others = ordersFor(rules, { token: 'x junk' }) as MatchedRules
+      expect(others.apply([chargeOf('default', byAddress)])).toHaveLength(1)
     })
 
     test('but not for others who do', () => {
@@ -156,8 +155,8 @@ describe('blocks', () => {
   test('by a digest alone hold wherever a policy counts by what it is made of', () => {
     const found = ordersFor({ blocks: [{ digest: digest(['token', 'abc']) }] }, { token: 'xyz' })
     if (!found || 'kind' in found) throw new Error('expected orders')
-    expect(found.apply([askedOf('default', 'other'), askedOf('bucket', digest(['token', 'abc']))])).toEqual(block)
-    expect(found.apply([askedOf('default', 'other')])).toMatchObject([{ rule: askedOf('default', 'other').rule }])
+    expect(found.apply([chargeOf('default', 'other'), chargeOf('bucket', digest(['token', 'abc']))])).toEqual(block)
+    expect(found.apply([chargeOf('default', 'other')])).toEqual([chargeOf('default', 'other')])
   })
 
   test('are not fooled by values that are no address', () => {
@@ -178,15 +177,15 @@ describe('blocks', () => {
 test('allows let a caller be counted, but never limited', () => {
   const found = ordersFor({ allows: [{ by: 'token', digest: digest(['token', 'abc']) }] }, { token: 'abc' })
   expect(found).toMatchObject({ isAllowed: true })
-  const { rule } = askedOf('default')
-  expect(ruled(found, 'default')).toEqual({ rule: { ...rule, enforced: false }, isUnlimited: true })
+  const charge = chargeOf('default')
+  expect(ruled(found, 'default')).toEqual({ ...charge, enforced: false, isUnlimited: true })
 })
 
 describe('overrides', () => {
   const by = { by: 'token', digest: digest(['token', 'abc']) }
   const override = (said: object) => ordersFor({ overrides: [{ ...by, ...said }] }, { token: 'abc' })
   const limitsOf = (found: ReturnType<typeof ordersFor>, name: string) =>
-    ruled(found, name)?.rule.tiers.map(({ limit, windowMs }) => [limit, windowMs])
+    ruled(found, name)?.tiers.map(({ limit, windowMs }) => [limit, windowMs])
 
   test('give other limits for a policy, and leave the others', () => {
     const found = override({ limits: { default: '20/1s, 500/1m' } })
@@ -194,7 +193,7 @@ describe('overrides', () => {
       [20, 1_000],
       [500, 60_000],
     ])
-    expect(ruled(found, 'dear')).toEqual({ rule: askedOf('dear').rule })
+    expect(ruled(found, 'dear')).toEqual(chargeOf('dear'))
   })
 
   test('give a multiple of all limits, or of those named', () => {
@@ -203,7 +202,7 @@ describe('overrides', () => {
       [250, 60_000],
     ])
     expect(limitsOf(override({ times: 0.5, policies: ['dear'] }), 'dear')).toEqual([[25, 60_000]])
-    expect(ruled(override({ times: 2, policies: ['dear'] }), 'default')).toEqual({ rule: askedOf('default').rule })
+    expect(ruled(override({ times: 2, policies: ['dear'] }), 'default')).toEqual(chargeOf('default'))
     // Never so little that nothing fits.
     expect(limitsOf(override({ times: 0.001 }), 'default')).toEqual([
       [1, 1_000],
@@ -212,26 +211,24 @@ describe('overrides', () => {
   })
 
   test('raise with a limit what belongs to it: the burst, and what is reserved', () => {
-    expect(ruled(override({ limits: { bucket: '600/1m' } }), 'bucket')?.rule).toMatchObject({ burst: 60 })
-    expect(ruled(override({ times: 3 }), 'shared')?.rule).toMatchObject({ reserved: 600 })
-    expect(ruled(override({ limits: { exports: '9' } }), 'exports')?.rule.tiers).toMatchObject([
+    expect(ruled(override({ limits: { bucket: '600/1m' } }), 'bucket')).toMatchObject({ burst: 60 })
+    expect(ruled(override({ times: 3 }), 'shared')).toMatchObject({ reserved: 600 })
+    expect(ruled(override({ limits: { exports: '9' } }), 'exports')?.tiers).toMatchObject([
       { limit: 9, windowMs: 60_000 },
     ])
   })
 
   test('are unlimited for all policies, or for those named', () => {
-    expect(ruled(override({ unlimited: true }), 'dear')).toMatchObject({ isUnlimited: true, rule: { enforced: false } })
-    expect(ruled(override({ unlimited: true, policies: ['dear'] }), 'default')).toEqual({
-      rule: askedOf('default').rule,
-    })
+    expect(ruled(override({ unlimited: true }), 'dear')).toMatchObject({ isUnlimited: true, enforced: false })
+    expect(ruled(override({ unlimited: true, policies: ['dear'] }), 'default')).toEqual(chargeOf('default'))
   })
 
   test('have no effect where they do not fit the policy', () => {
-    const { rule } = askedOf('default')
-    expect(ruled(override({ limits: { default: '600/1m' } }), 'default')).toEqual({ rule })
+    const charge = chargeOf('default')
+    expect(ruled(override({ limits: { default: '600/1m' } }), 'default')).toEqual(charge)
     // A request may cost 20.
-    expect(ruled(override({ limits: { dear: '19/1m' } }), 'dear')).toEqual({ rule: askedOf('dear').rule })
-    expect(ruled(override({ times: 1_000_000 }), 'default')).toEqual({ rule })
+    expect(ruled(override({ limits: { dear: '19/1m' } }), 'dear')).toEqual(chargeOf('dear'))
+    expect(ruled(override({ times: 1_000_000 }), 'default')).toEqual(charge)
   })
 
   test('of a caller itself go before those of many, and of many the longest value', () => {
@@ -244,7 +241,7 @@ describe('overrides', () => {
       ],
     }
     const first = (caller: Caller, name = 'dear', nowMs = NOW_MS, identity = '') =>
-      ruled(ordersFor(rules, caller, nowMs), name, identity)?.rule.tiers[0]?.limit
+      ruled(ordersFor(rules, caller, nowMs), name, identity)?.tiers[0]?.limit
     expect(first({ token: 'abc', tenant: 'acme-1' })).toBe(200)
     expect(first({ token: 'abc', tenant: 'acme-1' }, 'dear', NOW_MS, 'AAAAAAAAAAAAAAAAAAAAAA')).toBe(250)
     expect(first({ token: 'abc', tenant: 'acme-1' }, 'dear', NOW_MS + 1_000)).toBe(100)
@@ -260,14 +257,14 @@ describe('overrides', () => {
       { allows: [{ digest: shared }] },
       { overrides: [{ digest: shared, times: 5 }] },
     ]) {
-      const asked = [askedOf('shared', shared), askedOf('default')]
+      const asked = [chargeOf('shared', shared), chargeOf('default')]
       const orders = ordersFor(rules, { token: 'abc' })
       expect(orders && 'apply' in orders && orders.apply(asked)).toEqual(asked)
     }
   })
 
   test('are remembered under names that differ from those of the limits before', () => {
-    const plans = [override({ times: 2 }), override({ times: 3 })].map((found) => ruled(found, 'default')?.rule.plan)
+    const plans = [override({ times: 2 }), override({ times: 3 })].map((found) => ruled(found, 'default')?.plan)
     expect(new Set([undefined, ...plans]).size).toBe(3)
   })
 })

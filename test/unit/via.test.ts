@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
-import { viaName } from '../../src/gateway/via.ts'
+import { createViaName } from '../../src/gateway/via.ts'
 
 const nameOf = (env: Readonly<Record<string, unknown>>) =>
-  viaName(loadConfig({ UPSTREAM_URL: 'https://api.example.com', ...env }))
+  createViaName(loadConfig({ UPSTREAM_URL: 'https://api.example.com', ...env }))
 
-test('viaName() is the same for all isolates of a deployment, and another for another one', () => {
+test('createViaName() is the same for all isolates of a deployment, and another for another one', () => {
   const service = { fetch }
   const deployments = [
     {},

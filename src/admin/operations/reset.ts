@@ -36,7 +36,7 @@ export const reset = defineOperation({
     leftOut: v.pipe(leftOut, v.description('Policies that were left as they are, and why.')),
   }),
   async run(operated, { body }) {
-    const { config, decider, governed, now } = operated
+    const { config, engine, governed, now } = operated
     const { policies } = await inForce(operated)
     const found = await rulesOf({ ...config, policies }, body)
     const isLeft = ({ name, by }: RequestPolicy) => isShared(by) && isSpared(name, body)
@@ -45,7 +45,7 @@ export const reset = defineOperation({
     const leftOut = [...found.leftOut, ...spared.map((policy) => ({ policy, why: LEFT_FOR_EVERYONE }))]
     const keys = rules.map(({ policy, rule: { key } }) => ({ policy: policy.name, key }))
     if (keys.length > 0) {
-      await decider.forget(keys.map(({ key }) => key))
+      await engine.forget(keys.map(({ key }) => key))
       const { by, why } = body
       const what = `reset of ${[...new Set(keys.map(({ policy }) => policy))].join(', ')}`
       const digests = [...new Set(keys.map(({ key }) => callerIn(key)))]

@@ -55,12 +55,14 @@ export const usage = defineOperation({
     const { rules, policies } = await inForce(operated)
     const found = await rulesOf({ ...config, policies }, body)
     const known = { caller: callerOf(body.caller), digest: body.caller.digest }
-    const { blocked, ordered } = await ordersOfCaller(rules, known, found.rules, config, now())
-    const rulesInForce = found.rules.map((each, at) => ({ ...each, rule: ordered[at]?.rule ?? each.rule }))
+    const charges = found.rules.map(({ rule }) => rule)
+    const orders = await ordersOfCaller(rules, known, charges, config, now())
+    const { blocked } = orders
+    const rulesInForce = found.rules.map((each, at) => ({ ...each, rule: orders.charges[at] ?? each.rule }))
     const { nowMs, tiers } = await readUsage(store, rulesInForce)
     const shared = new Set(policies.filter(({ by }) => isShared(by)).map(({ name }) => name))
     const isUnlimited = (key: string) =>
-      ordered.some(({ rule, isUnlimited }) => rule.key === key && isUnlimited === true)
+      orders.charges.some((charge) => charge.key === key && charge.isUnlimited === true)
     return {
       nowMs,
       blocked: blocked

@@ -1,15 +1,16 @@
 import type { Config } from '../../config/load-config.ts'
+import type { RequestCharge } from '../../model/charge.ts'
 import type { Block } from '../../model/limits.ts'
 import { formatWindow } from '../../model/limits.ts'
 import type { Priority, RequestPolicy, Source } from '../../model/policy.ts'
 import { claimReaderOf, NO_RESPONSE, type Pairs, requestOf } from '../../request/caller/caller.ts'
+import { ChargeBuilder } from '../../request/charge-builder.ts'
 import type { ClaimReader, Claims } from '../../request/identity/claims.ts'
 import { identify, type Subject } from '../../request/identity/identify.ts'
 import { PatternRouter } from '../../request/policy/pattern-router.ts'
 import { type Match, PolicyFinder, priorityOf } from '../../request/policy/policy-finder.ts'
 import { readMethods } from '../../request/policy/request-method.ts'
 import { createPathReader, type RequestPath } from '../../request/policy/request-path.ts'
-import { RuleMaker } from '../../request/rule-maker.ts'
 import { patternText } from './covers.ts'
 
 export interface AskedRequest {
@@ -77,7 +78,7 @@ export async function explain(config: Config, { route, header, form, ip, claim }
   }
   const priority = priorityOf(found, path)
   const readClaim = claimReaderOf(claim)
-  const maker = new RuleMaker({ ...config, readClaim })
+  const maker = new ChargeBuilder({ ...config, readClaim })
   const policies: PolicyView[] = []
   let verdict: string | undefined
   for (const policy of config.policies) {
@@ -100,7 +101,7 @@ export async function explain(config: Config, { route, header, form, ip, claim }
 
 async function viewOf(
   config: Config,
-  maker: RuleMaker,
+  maker: ChargeBuilder,
   match: Match,
   request: Request,
   path: RequestPath,
@@ -115,7 +116,9 @@ async function viewOf(
       view: { policy: name, applies: false, why: `${why}: gives the class ${policy.priority}, and has no limits` },
     }
   }
-  const asked = await maker.make(match, request.clone() as Request, path.canonical, priority, NO_RESPONSE)
+  const charge = await maker.build(match, request.clone() as Request, path.canonical, priority, NO_RESPONSE)
+  const asked =
+    charge === 'skip' || !('kind' in charge) ? ({ kind: charge === 'skip' ? 'skip' : 'charge' } as const) : charge
   switch (asked.kind) {
     case 'skip':
       return {
@@ -139,8 +142,8 @@ async function viewOf(
         refusal: `refused with 400 by policy "${name}": ${lack}`,
       }
     }
-    case 'rule': {
-      const { key, cost, reserved, tiers: limits, plan } = asked.rule
+    case 'charge': {
+      const { key, cost, reserved, tiers: limits, plan } = charge as RequestCharge
       const identified = await identityOf(policy, {
         request: request.clone() as Request,
         route: route ?? `${request.method} ${path.canonical}`,

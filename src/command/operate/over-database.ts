@@ -1,7 +1,7 @@
 import type { Operated } from '../../admin/operation.ts'
 import { problemOf } from '../../admin/problem-of.ts'
 import { readInput } from '../../admin/read-input.ts'
-import type { RulesState } from '../../engine/governed.ts'
+import type { RulesState } from '../../engine/rules-engine.ts'
 import type { Health } from '../../gateway/health.ts'
 import { StoreError } from '../../model/store.ts'
 import { journalKey, rulesKey } from '../../rules/gateway-rules.ts'
@@ -47,7 +47,7 @@ function operatedOver(connection: Connection, settings: Settings, about: About):
   const documents = documentsAt(rulesKey(config.keyPrefix))
   const journal = documentsAt(journalKey(config.keyPrefix))
   return {
-    ...{ config, env: environmentOf(settings), store, decider: store, now: Date.now },
+    ...{ config, env: environmentOf(settings), store, engine: store, now: Date.now },
     governed: about === 'rules' || config.rules ? { documents, journal, state: () => NO_ISOLATE } : undefined,
     readHealth: async () => NO_GATEWAY,
     ...{ upstream: undefined, counters: undefined },

@@ -51,7 +51,7 @@ export class Simulation {
     this.#decider = new VirtualDecider(this.#store, isolate)
     this.#context = { deadlines: Deadlines.ofOne(), waitUntil: (work) => void this.#unfinished.push(work) }
     const policies = config.policies.map(simulated)
-    this.#limiter = new Limiter({ ...config, policies, decider: this.#decider, health: undefined, log() {} })
+    this.#limiter = new Limiter({ ...config, policies, engine: this.#decider, health: undefined, log() {} })
     this.#targetOf = createTargetReader(createPathReader(config.literalInPaths))
     const limiting = policies.filter(({ tiers }) => tiers.length > 0)
     this.#policies = new Map(limiting.map((policy, index) => [policy.name, { policy, count: countOf(policy, index) }]))

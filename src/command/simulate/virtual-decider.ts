@@ -1,10 +1,11 @@
-import type { Charge, Decided } from '../../engine/decider.ts'
-import { DenyCache } from '../../engine/deny-cache.ts'
-import { type LeaseSize, Leases } from '../../engine/leases.ts'
-import type { Rule } from '../../model/charge.ts'
+import { Engine } from '../../engine/engine.ts'
+import { type LeaseSize, withLeases } from '../../engine/leases.ts'
+import type { Charge, DecisionRequest } from '../../model/charge.ts'
 import type { Store } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import type { VirtualStore } from './virtual-store.ts'
+
+type Decides = Pick<VirtualStore, 'nowMs' | 'decide'>
 
 /** What an isolate knows without asking: whom it has refused, and permits that it has taken in advance. */
 export interface Isolate {
@@ -14,32 +15,50 @@ export interface Isolate {
 
 /** Decides by a store in virtual time: each request by a call, or as one isolate of the Worker would. */
 export class VirtualDecider {
-  readonly #asked: Pick<Store, 'decide'>
-  #last: readonly Rule[] = []
+  readonly #engine: Engine
+  #last: readonly Charge[] = []
 
   /** @param isolate undefined: every request is asked for */
-  constructor(store: Pick<VirtualStore, 'nowMs' | 'decide'>, isolate: Isolate | undefined) {
+  constructor(store: Decides, isolate: Isolate | undefined) {
     const now = () => Math.floor(store.nowMs)
-    const denyCache = isolate ? new DenyCache(store, now) : store
-    this.#asked = isolate?.leases === undefined ? denyCache : new Leases(denyCache, now, isolate.leases)
+    this.#engine = new Engine({
+      store: withoutFollowUp(store),
+      fallback: withoutFollowUp(store),
+      now,
+      log() {},
+      timeoutMs: Number.POSITIVE_INFINITY,
+      leases: isolate?.leases === undefined ? undefined : withLeases(isolate.leases, now),
+      localShare: 1,
+      hasRefusalCache: isolate !== undefined,
+      hasBreaker: false,
+    })
   }
 
-  /** The rules of the last decision, in order. */
-  get lastRules(): readonly Rule[] {
+  /** The charges of the last decision, in order. */
+  get lastRules(): readonly Charge[] {
     return this.#last
   }
 
-  async decide(charges: readonly Charge[], context: CallContext): Promise<Decided> {
-    const rules = charges.map(({ rule }) => rule)
-    this.#last = rules
-    const decision = await this.#asked.decide({ mode: 'all', permits: 1, rules }, context)
-    return { ...decision, rules, chargedIn: UNSETTLED }
+  decide<C extends Charge>(
+    charges: readonly C[],
+    context: CallContext,
+    permits?: Pick<DecisionRequest, 'mode' | 'permits'>,
+  ) {
+    this.#last = charges
+    return this.#engine.decide(charges, context, permits)
   }
 
-  async charge(rules: readonly Rule[], _decided: Pick<Decided, 'chargedIn'>, context: CallContext): Promise<void> {
-    await this.#asked.decide({ mode: 'charge', permits: 1, rules }, context)
+  charge(...asked: Parameters<Engine['charge']>): Promise<void> {
+    return this.#engine.charge(...asked)
   }
 }
 
-/** Actual costs stand in responses, which a log does not hold. */
-const UNSETTLED: Decided['chargedIn'] = { async settle() {} }
+/** Actual costs, and the ends of responses, are not in a log. */
+function withoutFollowUp(store: Decides): Store {
+  const nothing = async () => {}
+  return {
+    kind: 'virtual',
+    decide: (request) => store.decide(request),
+    ...{ release: nothing, revoke: nothing, renew: nothing, settle: nothing, forget: nothing, ping: nothing },
+  }
+}

@@ -32,11 +32,12 @@ export class OwnKeys {
   /** What a key counts; undefined if no policy that is configured has such keys. */
   ruleOf(key: string): CallerRule | undefined {
     if (!key.startsWith(this.#prefix)) return undefined
-    const [, name = ''] = /^([\w-]+:\w):\{[^{}]+\}$/.exec(key.slice(this.#prefix.length)) ?? []
+    const [, name = '', digest = ''] = /^([\w-]+:\w):\{([^{}]+)\}$/.exec(key.slice(this.#prefix.length)) ?? []
     const policy = this.#policies.get(name)
     if (!policy || policy.tiers.length === 0) return undefined
     const { algorithm, tiers, enforced, burst } = policy
-    const rule = { key, algorithm, tiers, cost: 1, enforced, reserved: 0, ...(burst !== undefined && { burst }) }
+    const charge = { policy, digest, key, algorithm, tiers, cost: 1, enforced, reserved: 0 }
+    const rule = burst === undefined ? charge : { ...charge, burst }
     return { policy, route: undefined, rule }
   }
 }

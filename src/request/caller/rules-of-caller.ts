@@ -1,16 +1,17 @@
-import type { Rule } from '../../model/charge.ts'
+import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
+import { formatKey, type RequestCharge } from '../../model/charge.ts'
 import type { Pattern, RequestPolicy, Source } from '../../model/policy.ts'
 import { type CallerKind, isCallerKind, nameOfSource } from '../caller/named-by.ts'
+import { ChargeBuilder, type ChargeBuilderOptions } from '../charge-builder.ts'
 import { identify } from '../identity/identify.ts'
 import { type Match, PolicyFinder } from '../policy/policy-finder.ts'
 import { readMethods } from '../policy/request-method.ts'
 import { createPathReader, type Sign } from '../policy/request-path.ts'
-import { RuleMaker, type RuleMakerOptions } from '../rule-maker.ts'
 import { type Caller, claimReaderOf, NO_RESPONSE, requestOf } from './caller.ts'
 import { CallerError } from './caller-error.ts'
 
 /** What says under which keys callers are counted. */
-export interface CountingConfig extends RuleMakerOptions {
+export interface CountingConfig extends ChargeBuilderOptions {
   /** Requests that pass unlimited. */
   readonly exempt: readonly Pattern[]
   /** What the upstream is known to keep as data in a path. */
@@ -22,7 +23,7 @@ export interface CallerRule {
   readonly policy: RequestPolicy
   /** Which of its patterns it is about, if it counts by route. */
   readonly route: string | undefined
-  readonly rule: Rule
+  readonly rule: RequestCharge
 }
 
 /** A policy that says nothing of a caller, and why. */
@@ -42,7 +43,7 @@ export interface CallerRules {
 export async function rulesOfCaller(config: CountingConfig, caller: Caller): Promise<CallerRules> {
   const request = requestOf(caller)
   const path = createPathReader(config.literalInPaths)(new URL(request.url).pathname)
-  const maker = new RuleMaker({ ...config, readClaim: claimReaderOf(caller.claim) })
+  const builder = new ChargeBuilder({ ...config, readClaim: claimReaderOf(caller.claim) })
   const rules: CallerRule[] = []
   const leftOut: LeftOut[] = []
   for (const match of matchesOf(config, caller, request)) {
@@ -53,9 +54,9 @@ export async function rulesOfCaller(config: CountingConfig, caller: Caller): Pro
       if (!leftOut.some((each) => each.policy === policy)) leftOut.push({ policy, ...why })
       continue
     }
-    const asked = await maker.make(match, request.clone() as Request, path.canonical, 'default', NO_RESPONSE)
-    if (asked.kind !== 'rule') leftOut.push({ policy, why: 'it does not apply to this caller' })
-    else rules.push({ policy, route: isByRoute(policy) ? route : undefined, rule: bare(asked.rule) })
+    const charge = await builder.build(match, request.clone() as Request, path.canonical, 'default', NO_RESPONSE)
+    if (charge === 'skip' || 'kind' in charge) leftOut.push({ policy, why: 'it does not apply to this caller' })
+    else rules.push({ policy, route: isByRoute(policy) ? route : undefined, rule: bare(charge) })
   }
   return { rules, leftOut }
 }
@@ -67,18 +68,21 @@ export async function rulesOfDigest(config: CountingConfig, digest: string): Pro
   }
   // Whoever is counted by address has an identity in every policy.
   const policies = config.policies.map((policy): RequestPolicy => ({ ...policy, missing: { kind: 'ip' } }))
-  const maker = new RuleMaker({ ...config, policies })
+  const builder = new ChargeBuilder({ ...config, policies })
   const rules: CallerRule[] = []
   for (const [index, policy] of policies.entries()) {
     if (policy.tiers.length === 0) continue
-    const asked = await maker.make({ policy, route: '', isCertain: true }, requestOf({}), '/', 'default', NO_RESPONSE)
-    if (asked.kind !== 'rule') continue
-    const key = asked.rule.key.replace(/\{[^{}]*\}$/, `{${digest}}`)
-    rules.push({
-      policy: config.policies[index] as RequestPolicy,
-      route: undefined,
-      rule: bare({ ...asked.rule, key }),
-    })
+    const charge = await builder.build(
+      { policy, route: '', isCertain: true },
+      requestOf({}),
+      '/',
+      'default',
+      NO_RESPONSE,
+    )
+    if (charge === 'skip' || 'kind' in charge) continue
+    const key = formatKey(config.keyPrefix, policy.name, ALGORITHMS[policy.algorithm].letter, digest)
+    const own = config.policies[index] as RequestPolicy
+    rules.push({ policy: own, route: undefined, rule: bare({ ...charge, policy: own, digest, key }) })
   }
   return { rules, leftOut: [] }
 }
@@ -140,6 +144,6 @@ function isByRoute({ by }: RequestPolicy): boolean {
 }
 
 /** As it stands for everybody: without what is reserved for some, and if the identity is not new, too. */
-function bare({ counts: _, ...rule }: Rule): Rule {
+function bare({ counts: _, ...rule }: RequestCharge): RequestCharge {
   return { ...rule, reserved: 0 }
 }

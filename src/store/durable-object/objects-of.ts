@@ -1,3 +1,4 @@
+import type { Charge, Rule } from '../../model/charge.ts'
 import type { RemoteObject, RemoteObjects } from './messages.ts'
 
 /** A binding of Durable Objects, as far as it is used here. */
@@ -23,13 +24,23 @@ export function objectsOf(namespace: ObjectNamespace): RemoteObjects {
       // biome-ignore lint/suspicious/noExplicitAny: the other side is the class beside this file
       const call = (...sent: Call): Promise<any> => callObject(namespace, key, sent)
       return {
-        reserve: (reservation) => call('reserve', reservation),
+        reserve: (reservation) => call('reserve', { ...reservation, rule: withoutPolicy(reservation.rule) }),
         close: (closing) => call('close', closing),
         inquire: (id) => call('inquire', id),
-        correct: (corrections) => call('correct', corrections),
+        correct: (corrections) =>
+          call(
+            'correct',
+            corrections.map((one) => (one.kind === 'settle' ? { ...one, rule: withoutPolicy(one.rule) } : one)),
+          ),
       }
     },
   }
+}
+
+/** An object needs to know no more than what it counts. */
+function withoutPolicy(rule: Rule & Partial<Charge>): Rule {
+  const { policy: _policy, digest: _digest, route: _route, isUnlimited: _isUnlimited, ...counted } = rule
+  return counted
 }
 
 /**

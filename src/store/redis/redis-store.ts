@@ -3,7 +3,7 @@ import type { AlgorithmName } from '../../model/limits.ts'
 import type { Difference, Release, Store } from '../../model/store.ts'
 import { StoreError } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
-import { listOf } from '../../runtime/map-list.ts'
+import { mapList } from '../../runtime/map-list.ts'
 import type { RedisClient } from './client.ts'
 import { LongStreams } from './long-streams.ts'
 import { RedisCalls, type Script, toScript } from './redis-calls.ts'
@@ -70,7 +70,7 @@ export class RedisStore implements Store {
   }
 
   async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
-    const keys = listOf(request.rules, ({ key }) => key)
+    const keys = mapList(request.rules, ({ key }) => key)
     const reply = await this.#prompt.evaluate(
       this.#decide,
       keys,

@@ -5,7 +5,7 @@ import type { Decision, DecisionRequest, Rule, TierUsage } from '../../model/cha
 import type { Block } from '../../model/limits.ts'
 import type { Difference, Release } from '../../model/store.ts'
 import { StoreError } from '../../model/store.ts'
-import { listOf } from '../../runtime/map-list.ts'
+import { mapList } from '../../runtime/map-list.ts'
 
 /**
  * ARGV of `lua/decide.lua`; KEYS are the keys of the rules, in order.
@@ -83,8 +83,8 @@ export function readDecision(reply: unknown, request: DecisionRequest): Decision
   const granted = next()
   if (granted > permits) throw new StoreError('Redis granted a number of permits that was not asked for')
   const nowMs = next()
-  const usage = listOf(rules, (rule) => {
-    const tiers = listOf(rule.tiers, (): TierUsage => ({ remaining: next(), resetMs: next(), retryAfterMs: next() }))
+  const usage = mapList(rules, (rule) => {
+    const tiers = mapList(rule.tiers, (): TierUsage => ({ remaining: next(), resetMs: next(), retryAfterMs: next() }))
     const blockedMs = blockOf(rule) ? next() : 0
     return blockedMs === 0 ? tiers : tiers.map((tier) => ({ ...tier, blockedMs }))
   })

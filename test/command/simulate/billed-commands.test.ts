@@ -7,7 +7,7 @@ import { LUA } from '../../../src/store/redis/more-lua.ts'
 import { Scripts } from '../../../src/store/redis/script.ts'
 import { scriptArguments } from '../../../src/store/redis/script-call.ts'
 import { ownRedis, total } from '../../support/own-redis.ts'
-import { EVERY_ALGORITHM, ruleOf, take } from '../../support/rules.ts'
+import { chargeOf, EVERY_ALGORITHM, ruleOf, take } from '../../support/rules.ts'
 
 const redis = ownRedis()
 
@@ -83,7 +83,7 @@ test('calls and commands of leased permits are those that Redis counts, or a few
         deadlines: Deadlines.ofOne(),
         waitUntil: (work: Promise<unknown>) => void unfinished.push(work),
       }
-      expect((await decider.decide([{ rule, onStoreError: 'local' }], context)).granted).toBe(1)
+      expect((await decider.decide([chargeOf(rule)], context)).granted).toBe(1)
       await Promise.all(unfinished)
     }
   })

@@ -29,11 +29,21 @@ function observed(verdict: Verdict, cf?: unknown): Observed {
   })
   const match = { policy: login, route: 'POST /login/:realm', isCertain: true }
   const key = 'sluice:login:w:{the-digest}'
-  const rule = { key, algorithm: 'sliding-window', tiers: [], cost: 1, enforced: true, reserved: 0 } as const
+  const policy = login
+  const charge = {
+    policy,
+    digest: 'the-digest',
+    key,
+    algorithm: 'sliding-window',
+    tiers: [],
+    cost: 1,
+    enforced: true,
+    reserved: 0,
+  } as const
   return {
     request: Object.defineProperty(request, 'cf', { value: cf }),
     verdict,
-    findings: { matches: [match], charges: [{ match, rule }] },
+    trace: { matches: [match], charges: [charge] },
   }
 }
 
@@ -62,11 +72,11 @@ test('RefusalLog says who was refused by what, and nothing that callers have sen
 
 test('RefusalLog names each policy and each route once, however many patterns and policies match', () => {
   const { log, lines } = refusalLog(1)
-  const { findings, ...rest } = observed(LIMITED)
-  const [match] = findings.matches
+  const { trace, ...rest } = observed(LIMITED)
+  const [match] = trace.matches
   const all = { policy: { ...login, name: 'all' }, route: undefined, isCertain: true }
   const matches = match ? [all, { ...all, policy: { ...login, name: 'rest' } }, match, match] : []
-  log.decided({ ...rest, findings: { ...findings, matches } }, CONTEXT)
+  log.decided({ ...rest, trace: { ...trace, matches } }, CONTEXT)
   expect(lines).toEqual([
     expect.objectContaining({ policies: ['all', 'rest', 'login'], routes: ['*', 'POST /login/:realm'] }),
   ])

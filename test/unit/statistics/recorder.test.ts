@@ -29,15 +29,20 @@ function observed(verdict: Verdict, headers: Record<string, string> = {}): Obser
     { policy: trial, route: undefined, isCertain: true },
     { policy: urgent, route: undefined, isCertain: true },
   ]
-  const rule = { algorithm: 'sliding-window', tiers: [], cost: 1, enforced: true, reserved: 0 } as const
+  const charge = { algorithm: 'sliding-window', tiers: [], cost: 1, enforced: true, reserved: 0 } as const
   return {
     request: new Request('https://gateway.example/login/secret-realm', { headers }),
     verdict,
-    findings: {
+    trace: {
       matches,
       charges: matches
         .slice(0, 2)
-        .map((match) => ({ match, rule: { ...rule, key: `sluice:p:w:{of-${match.policy.name}}` } })),
+        .map(({ policy }) => ({
+          ...charge,
+          policy,
+          digest: `of-${policy.name}`,
+          key: `sluice:p:w:{of-${policy.name}}`,
+        })),
     },
   }
 }
@@ -55,7 +60,7 @@ function subject(readLabel = createLabelReader({ kind: 'header', name: 'x-accoun
   const lines: unknown[] = []
   const counters = new MemoryCounters(() => clock.now)
   const flushes: Flush[] = []
-  const savings = { byDenyCache: 0, byLeases: 0, permitsLeased: 0 }
+  const savings = { byRefusalCache: 0, byLeases: 0, permitsLeased: 0 }
   const state = { fails: false }
   const recorder = new Recorder({
     counters: {
@@ -117,7 +122,7 @@ test('Recorder counts requests by outcome, and by policy and its pattern', async
     { kind: 'unavailable', degraded: 'closed' },
   ]
   for (const verdict of verdicts) recorder.decided(observed(verdict, { 'X-Account': 'ACME' }), context)
-  recorder.decided({ ...observed({ kind: 'ambiguous' }), findings: { matches: [], charges: [] } }, context)
+  recorder.decided({ ...observed({ kind: 'ambiguous' }), trace: { matches: [], charges: [] } }, context)
   recorder.undecided('bad_request', context)
   recorder.undecided('failed', context)
   for (const status of [200, 500, 502]) recorder.answered(observed(ADMITTED), status, context)
@@ -161,13 +166,10 @@ test('Recorder keeps as few names for a thousand made-up callers and paths as fo
     const { recorder, context, wake, flushes } = subject()
     const violated = [tier(login, 9)]
     for (let i = 0; i < callers; i++) {
-      const { findings, ...others } = observed({ kind: 'limited', retryAfterMs: 9, tiers: violated, violated })
-      const charges = findings.charges.map(({ match, rule }) => ({
-        match,
-        rule: { ...rule, key: `p:w:{caller-${i}}` },
-      }))
+      const { trace, ...others } = observed({ kind: 'limited', retryAfterMs: 9, tiers: violated, violated })
+      const charges = trace.charges.map((charge) => ({ ...charge, digest: `caller-${i}` }))
       const request = new Request(`https://gateway.example/login/${i}?key=${i}`, { method: i % 2 ? 'POST' : 'PUT' })
-      recorder.decided({ ...others, request, findings: { ...findings, charges } }, context)
+      recorder.decided({ ...others, request, trace: { ...trace, charges } }, context)
     }
     await wake()
     const [minute] = flushes[0]?.minutes ?? []

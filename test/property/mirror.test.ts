@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { ALGORITHMS } from '../../src/algorithms/algorithm-table.ts'
 import { longestWindowMs } from '../../src/algorithms/sliding-window.ts'
-import { ShadowedStore } from '../../src/engine/shadowed-store.ts'
+import { Mirror, withMirror } from '../../src/engine/mirror.ts'
 import type { Decision, DecisionRequest, Rule } from '../../src/model/charge.ts'
 import type { AlgorithmName } from '../../src/model/limits.ts'
 import { type Store, StoreError } from '../../src/model/store.ts'
@@ -81,7 +81,8 @@ async function admittedOver(
   const old = storeOf(openOld(), () => nowUs)
   const next = storeOf(openNew(), () => nowUs + skewUs + delayUs)
   const now = () => nowUs / 1000
-  const beside = new ShadowedStore({ store: old, shadow: next, now, timeoutMs: 60_000, log: () => {} })
+  const mirror = new Mirror({ store: next, now, timeoutMs: 60_000, log: () => {} })
+  const beside = withMirror(mirror)(old)
   const beginsAt = Math.floor(begins * traffic.length)
   const movesAt = beginsAt + Math.floor(lasts * (traffic.length - beginsAt))
   let begunUs = nowUs
@@ -114,7 +115,7 @@ async function admittedOver(
     if (store !== next) blockedUntilMs = Math.max(blockedUntilMs, nowUs / 1000 + blockedMsOf(usage))
     if (granted > 0) admitted.push({ ms: nowUs / 1000, cost: granted * cost })
   }
-  expect(beside.counts.failures).toBe(0)
+  expect(mirror.counts.failures).toBe(0)
   return admitted
 }
 
@@ -205,7 +206,8 @@ test('what is charged beside from the start stands as in the store, whatever is 
       const rules = blocking(mixed, blocks)
       let nowMs = Math.ceil(START_MS)
       const [store, shadow] = [new MemoryStore(() => nowMs), new MemoryStore(() => nowMs)]
-      const beside = new ShadowedStore({ store, shadow, now: () => nowMs, timeoutMs: 60_000, log: () => {} })
+      const mirror = new Mirror({ store: shadow, now: () => nowMs, timeoutMs: 60_000, log: () => {} })
+      const beside = withMirror(mirror)(store)
       const configured = rules.map((rule) => ({ before: rule, after: rule }))
       for (const { gapUs, mode, permits, demands, counts, afterwards, units } of actions) {
         nowMs += gapUs / 1000
@@ -280,7 +282,8 @@ test('every charge is sent beside, however often the shadow keeps silent for som
         silences.some(([from, lasts]) => Date.now() >= startMs + from && Date.now() < startMs + from + lasts)
       const { seen, store: shadow } = silentAt(isSilent, 100)
       const store = new MemoryStore(() => Date.now())
-      const beside = new ShadowedStore({ store, shadow, now: () => Date.now(), timeoutMs: 100, log: () => {} })
+      const mirror = new Mirror({ store: shadow, now: () => Date.now(), timeoutMs: 100, log: () => {} })
+      const beside = withMirror(mirror)(store)
       const background: Promise<unknown>[] = []
       for (const gapMs of gapsMs) {
         await vi.advanceTimersByTimeAsync(gapMs)
@@ -299,19 +302,20 @@ test('charges that cannot be sent for long are given up, and so are those that a
   onTestFinished(() => void vi.useRealTimers())
   const { seen, store: shadow } = silentAt(() => true, 100)
   const store = new MemoryStore(() => Date.now())
-  const beside = new ShadowedStore({ store, shadow, now: () => Date.now(), timeoutMs: 100, log: () => {} })
+  const mirror = new Mirror({ store: shadow, now: () => Date.now(), timeoutMs: 100, log: () => {} })
+  const beside = withMirror(mirror)(store)
   const background: Promise<unknown>[] = []
   const ask = () => beside.decide(take([PLENTY]), callContext(background))
   for (let i = 0; i < 5; i++) await ask()
   await vi.advanceTimersByTimeAsync(101)
-  expect(beside.counts.failures).toBe(5)
+  expect(mirror.counts.failures).toBe(5)
   // The circuit is open, and a thousand may wait.
   for (let i = 0; i < 1_200; i++) await ask()
   await vi.advanceTimersByTimeAsync(0)
-  expect(beside.counts.failures).toBe(205)
+  expect(mirror.counts.failures).toBe(205)
   await vi.advanceTimersByTimeAsync(10_000)
   await Promise.all(background)
-  expect(beside.counts.failures).toBe(1_205)
+  expect(mirror.counts.failures).toBe(1_205)
   // One at a time finds out whether the shadow is back.
   expect(seen.charges).toBeLessThan(40)
 })

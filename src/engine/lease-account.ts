@@ -1,9 +1,8 @@
 import type { Decision, DecisionRequest, Rule, TierUsage } from '../model/charge.ts'
 import type { StoreError } from '../model/store.ts'
-import { listOf } from '../runtime/map-list.ts'
-import type { Standing } from './standing.ts'
-import { Strain } from './strain.ts'
-import type { Terms } from './terms.ts'
+import { mapList } from '../runtime/map-list.ts'
+import type { Terms } from './lease-terms.ts'
+import type { Standing } from './status-cache.ts'
 
 /** A busy caller's permits are taken for about this much of its traffic. */
 const HORIZON_MS = 200
@@ -20,6 +19,32 @@ const LIKELY = 0.5
 const CHANCE = 1.25
 /** Leases that run at the same time at most: each is spent before the next, so there are seldom more than two. */
 const MAX_LEASES = 4
+
+/** A call that takes longer than the shortest one by more than this has waited for others. */
+const WAIT_MS = 30
+const GROWTH = 1.25
+const GROWTH_BY_FAILURE = 1.5
+const DECAY = 0.98
+const MOST = 3
+
+/** How loaded a store is, as far as an isolate can tell by how long its calls take. */
+export class Strain {
+  /** How much longer leases should last because of it; 1 if there is none. */
+  stretch = 1
+  #shortestMs = Number.POSITIVE_INFINITY
+
+  /** A call was answered after this long. */
+  hear(elapsedMs: number): void {
+    this.#shortestMs = Math.min(this.#shortestMs, elapsedMs)
+    const isWaiting = elapsedMs - this.#shortestMs > WAIT_MS
+    this.stretch = isWaiting ? Math.min(MOST, this.stretch * GROWTH) : Math.max(1, this.stretch * DECAY)
+  }
+
+  /** A call has failed. */
+  fail(): void {
+    this.stretch = Math.min(MOST, this.stretch * GROWTH_BY_FAILURE)
+  }
+}
 
 /** Permits that were taken together. */
 export interface Lease {
@@ -128,10 +153,10 @@ export function admission(
   left: number,
   nowMs: number,
 ): Decision {
-  const usage = listOf(standings, ({ usage, sentAtMs }, index) => {
+  const usage = mapList(standings, ({ usage, sentAtMs }, index) => {
     const units = left * (rules[index] as Rule).cost
     const elapsedMs = Math.max(0, nowMs - sentAtMs)
-    return listOf(usage, ({ remaining, resetMs }) => {
+    return mapList(usage, ({ remaining, resetMs }) => {
       return { remaining: remaining + units, resetMs: Math.max(0, resetMs - elapsedMs), retryAfterMs: 0 }
     })
   })

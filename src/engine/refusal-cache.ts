@@ -2,9 +2,9 @@ import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import type { Decision, DecisionRequest, Rule, TierUsage } from '../model/charge.ts'
 import type { Store } from '../model/store.ts'
 import { StoreError } from '../model/store.ts'
-import type { CallContext } from '../runtime/call-context.ts'
 import { Generations } from '../runtime/lru.ts'
-import { nameOf, Standings } from './standings.ts'
+import { type AvoidedCalls, createAvoidedCalls, decorate, type Stage } from './stage.ts'
+import { nameOf, Standings } from './status-cache.ts'
 
 /** Refusals remembered at most. */
 const MAX_ENTRIES = 10_000
@@ -26,27 +26,46 @@ interface Refusal {
  * Answers what is certain without asking: a caller that was told to wait is refused the same cost until then, unless
  * units were spent since. So a flood of refused requests costs no calls. A refusal is remembered for the rule that
  * refused and for the cost asked; a cheaper request, or another policy, is still asked for. Refusals that count towards
- * a block are not remembered: the store must hear of them, and once it blocks, that is remembered.
+ * a block are not remembered: the store must hear of them, and once it blocks, that is remembered. A `peek` is always
+ * answered by the store.
+ * @param now milliseconds since the Unix epoch
  */
-export class DenyCache {
-  /** Requests that it has answered so far. */
-  answered = 0
-  readonly #store: Pick<Store, 'decide'>
+export function withRefusalCache(now: () => number, avoided = createAvoidedCalls()): Stage {
+  return (store) => {
+    const cache = new RefusalCache(store, now, avoided)
+    return decorate(store, {
+      decide: cache.decide,
+      async settle(differences, chargedAtMs) {
+        await store.settle(differences, chargedAtMs)
+        cache.forget(differences.map(({ rule }) => rule.key))
+      },
+      async forget(keys) {
+        await store.forget(keys)
+        cache.forget(keys)
+      },
+    })
+  }
+}
+
+class RefusalCache {
+  readonly #store: Store
   readonly #now: () => number
+  readonly #avoided: AvoidedCalls
   readonly #refusals = new Generations<Refusal>(MAX_ENTRIES)
   readonly #standings = new Standings()
 
-  /** @param now milliseconds since the Unix epoch */
-  constructor(store: Pick<Store, 'decide'>, now: () => number) {
+  constructor(store: Store, now: () => number, avoided: AvoidedCalls) {
     this.#store = store
     this.#now = now
+    this.#avoided = avoided
   }
 
-  async decide(request: DecisionRequest, context: CallContext): Promise<Decision> {
+  readonly decide: Store['decide'] = async (request, context) => {
+    if (request.mode === 'peek') return this.#store.decide(request, context)
     const sentAtMs = this.#now()
     const known = this.#recall(request, sentAtMs)
     if (known) {
-      this.answered++
+      this.#avoided.byRefusalCache++
       return known
     }
     const heardBefore = this.#standings.heard

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { ShadowedStore } from '../../src/engine/shadowed-store.ts'
+import { Mirror, withMirror } from '../../src/engine/mirror.ts'
 import type { DecisionRequest } from '../../src/model/charge.ts'
 import { type Store, StoreError } from '../../src/model/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
@@ -12,14 +12,14 @@ function subject(shadow: Store = new MemoryStore(() => 1_800_000_000_000), clock
   const store = new MemoryStore(() => clock.now)
   const lines: object[] = []
   const now = () => clock.now
-  const beside = new ShadowedStore({
-    store,
-    shadow,
+  const mirror = new Mirror({
+    store: shadow,
     now,
     timeoutMs: 100,
     log: (level, f) => lines.push({ level, ...f }),
   })
-  return { beside, store, shadow, clock, lines }
+  const beside = withMirror(mirror)(store)
+  return { beside, mirror, store, shadow, clock, lines }
 }
 
 /** Fails at every call, or never answers any. */
@@ -52,7 +52,7 @@ test.each([
 })
 
 test('ShadowedStore counts what its shadow would do otherwise, and its failures', async () => {
-  const { beside, shadow, clock, lines } = subject()
+  const { beside, mirror, shadow, clock, lines } = subject()
   const rule = ruleOf('sliding-window', HOUR)
   const background: Promise<unknown>[] = []
   const ask = () => beside.decide(take([rule]), callContext(background))
@@ -63,13 +63,13 @@ test('ShadowedStore counts what its shadow would do otherwise, and its failures'
   clock.now += 60_000
   await ask()
   await Promise.all(background)
-  expect(beside.counts).toEqual({ decisions: 4, refusedByShadowOnly: 1, refusedByStoreOnly: 1, failures: 0 })
-  expect(lines).toEqual([{ level: 'info', event: 'shadow_store', ...beside.counts }])
+  expect(mirror.counts).toEqual({ decisions: 4, refusedByShadowOnly: 1, refusedByStoreOnly: 1, failures: 0 })
+  expect(lines).toEqual([{ level: 'info', event: 'shadow_store', ...mirror.counts }])
 
   const failing = subject(broken(() => Promise.reject(new StoreError('it is away'))))
   await failing.beside.decide(take([rule]), callContext(background))
   await Promise.all(background)
-  expect(failing.beside.counts).toMatchObject({ decisions: 0, failures: 1 })
+  expect(failing.mirror.counts).toMatchObject({ decisions: 0, failures: 1 })
   expect(failing.lines).toEqual([{ level: 'warn', event: 'shadow_store_error', message: 'it is away' }])
 })
 
@@ -97,13 +97,13 @@ test('ShadowedStore tells of a block when its shadow is slow or away for a momen
       throw new StoreError('it is away')
     },
   })
-  const { beside } = subject(slow, clock)
+  const { beside, mirror } = subject(slow, clock)
   const rule = ruleOf('quota', HOUR, { block: { blockMs: 1_000, after: 1 } })
   const background: Promise<unknown>[] = []
   await beside.decide(take([{ ...rule, cost: 3 }]), callContext(background))
   await Promise.all(background)
   expect((await memory.decide(take([rule]))).usage[0]?.[0]?.blockedMs).toBe(600)
-  expect(beside.counts).toMatchObject({ failures: 1 })
+  expect(mirror.counts).toMatchObject({ failures: 1 })
 })
 
 test('a slot is free in the shadow store, too, if its charge arrives there after its release', async () => {

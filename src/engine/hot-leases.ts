@@ -1,7 +1,7 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import type { Rule, TierUsage } from '../model/charge.ts'
-import type { Account } from './account.ts'
-import { MAX_TERM_MS, MIN_TERM_MS, type Span, type Terms, usableOf } from './terms.ts'
+import type { Account } from './lease-account.ts'
+import { MAX_TERM_MS, MIN_TERM_MS, type Span, type Terms, usableOf } from './lease-terms.ts'
 
 /**
  * Permits a second, of all isolates together, beyond which an identity is hot; and calls a second that leases of a hot

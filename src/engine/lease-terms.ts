@@ -1,8 +1,8 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import type { DecisionRequest, Rule } from '../model/charge.ts'
 import type { Tier } from '../model/limits.ts'
-import type { Standing } from './standing.ts'
-import { nameOf } from './standings.ts'
+import type { Standing } from './status-cache.ts'
+import { nameOf } from './status-cache.ts'
 
 /** How long a lease lasts, in milliseconds. */
 export interface Span {

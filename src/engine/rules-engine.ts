@@ -1,6 +1,5 @@
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Documents, VersionId } from '../store/documents.ts'
-import type { ComposedLimiter } from './compose-limiter.ts'
 import type { Limiter } from './limiter.ts'
 
 /** How policies that decide beside those in force compare with them. */
@@ -29,15 +28,10 @@ export interface RulesState extends VersionId {
 }
 
 /** Limits that operators change without a deploy. */
-export interface Governed {
-  /** Follows the rules. */
-  readonly limiter: Pick<Limiter, 'decide' | 'ask' | 'charge'>
+export interface RulesEngine extends Pick<Limiter, 'decide' | 'findCharges' | 'charge'> {
   /** Where the rules are. */
   readonly documents: Documents
-  /** Where it is noted what was done about single callers. */
+  /** Where changes that concern single callers are recorded. */
   readonly journal: Documents
   readonly state: () => RulesState
 }
-
-/** Puts what operators rule around what the deploy has configured. */
-export type Govern = (composed: ComposedLimiter) => Governed

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
-import { DenyCache } from '../../src/engine/deny-cache.ts'
+import { withRefusalCache } from '../../src/engine/refusal-cache.ts'
 import type { DecisionRequest, Rule, TierUsage } from '../../src/model/charge.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
-import { ruleOf, take } from '../support/rules.ts'
+import { ruleOf, storeWith, take } from '../support/rules.ts'
 
 const START_MS = 1_700_000_000_000
 const LATENCY_MS = 20
@@ -25,7 +25,7 @@ function subject() {
       return decision
     },
   }
-  const cache = new DenyCache(store, () => clock.now)
+  const cache = withRefusalCache(() => clock.now)(storeWith({ ...store, async forget() {} }))
   const decide = (...rules: Rule[]) => cache.decide(take(rules), callContext())
   return { cache, clock, asked, decide, memory, server }
 }
@@ -37,7 +37,7 @@ async function exhaust(decide: (rule: Rule) => Promise<unknown>, rule: Rule): Pr
   for (let i = 0; i < 3; i++) await decide(rule)
 }
 
-test('DenyCache answers a flood of one refused caller without a call', async () => {
+test('withRefusalCache() answers a flood of one refused caller without a call', async () => {
   const { asked, decide } = subject()
   const rule = second()
   await exhaust(decide, rule)
@@ -46,7 +46,7 @@ test('DenyCache answers a flood of one refused caller without a call', async () 
   expect(asked.length - before).toBe(0)
 })
 
-test('DenyCache counts the wait down, and asks again when it has passed since the call was sent', async () => {
+test('withRefusalCache() counts the wait down, and asks again when it has passed since the call was sent', async () => {
   const { clock, asked, decide } = subject()
   const rule = second({ cost: 1 })
   for (let i = 0; i < 4; i++) await decide(rule)
@@ -66,7 +66,7 @@ test('DenyCache counts the wait down, and asks again when it has passed since th
   expect((await decide(rule)).granted).toBe(1)
 })
 
-test('DenyCache asks anew after a call that may have charged', async () => {
+test('withRefusalCache() asks anew after a call that may have charged', async () => {
   const { asked, decide, server } = subject()
   const rule = second()
   await exhaust(decide, rule)
@@ -78,7 +78,7 @@ test('DenyCache asks anew after a call that may have charged', async () => {
   expect(asked.length).toBe(before + 1)
 })
 
-test('DenyCache knows the rule that refused, not those beside it', async () => {
+test('withRefusalCache() knows the rule that refused, not those beside it', async () => {
   const { asked, decide } = subject()
   const [refused, other] = [second(), second()]
   await exhaust((rule) => decide(rule, other), refused)
@@ -89,7 +89,7 @@ test('DenyCache knows the rule that refused, not those beside it', async () => {
   expect(asked.length - before).toBe(0)
 })
 
-test('DenyCache shows a limit that was raised, or a counter that was reset, within five seconds', async () => {
+test('withRefusalCache() shows a limit that was raised, or a counter that was reset, within five seconds', async () => {
   const { clock, asked, decide } = subject()
   const rule = ruleOf('sliding-window', [{ limit: 1, windowMs: 3_600_000 }])
   await exhaust(decide, rule)
@@ -106,20 +106,20 @@ test.each<[string, Rule]>([
   ['slots, which are given back at any moment', ruleOf('concurrency', [{ limit: 1, windowMs: 60_000 }])],
   ['a reserve, which others may use up', ruleOf('quota', [{ limit: 3, windowMs: 60_000 }], { reserved: 2 })],
   ['charges that may be corrected', ruleOf('quota', [{ limit: 1, windowMs: 60_000 }], { isSettled: true })],
-])('DenyCache does not remember a refusal by %s', async (_name, rule) => {
+])('withRefusalCache() does not remember a refusal by %s', async (_name, rule) => {
   const { asked, decide } = subject()
   for (let i = 0; i < 4; i++) await decide(rule)
   expect(asked).toHaveLength(4)
 })
 
-test('DenyCache does not remember a shadow rule that would have refused', async () => {
+test('withRefusalCache() does not remember a shadow rule that would have refused', async () => {
   const { asked, decide } = subject()
   const rule = second({ enforced: false })
   for (let i = 0; i < 5; i++) expect((await decide(rule)).granted).toBe(1)
   expect(asked).toHaveLength(5)
 })
 
-test('DenyCache forgets the least recently refused of more than 10,000', async () => {
+test('withRefusalCache() forgets the least recently refused of more than 10,000', async () => {
   const { asked, decide } = subject()
   const rules = Array.from({ length: 10_001 }, () => ruleOf('quota', [{ limit: 1, windowMs: 86_400_000 }], { cost: 2 }))
   for (const rule of rules) await decide(rule)
@@ -130,26 +130,26 @@ test('DenyCache forgets the least recently refused of more than 10,000', async (
   expect(asked.slice(before).map(({ rules: [rule] }) => rule?.key)).toContain(rules[0]?.key)
 })
 
-test('DenyCache#forget() forgets a key under all limits that it has had, and what is on its way', async () => {
+test('withRefusalCache() after forget() forgets a key under all limits that it has had, and what is on its way', async () => {
   const { cache, asked, decide, memory } = subject()
   const rule = second({ plan: 'basic' })
   await exhaust(decide, rule)
   await memory.forget([rule.key])
-  cache.forget([rule.key])
+  await cache.forget([rule.key])
   expect((await decide(rule)).granted).toBe(1)
 
   const late = second({ plan: 'basic' })
   await memory.decide(take([late]))
   await memory.decide(take([late]))
   const refused = decide(late)
-  cache.forget([late.key])
+  await cache.forget([late.key])
   expect((await refused).granted).toBe(0)
   const before = asked.length
   await decide(late)
   expect(asked.length - before).toBe(1)
 })
 
-test('DenyCache asks for each refusal that counts towards a block, and for none while it lasts', async () => {
+test('withRefusalCache() asks for each refusal that counts towards a block, and for none while it lasts', async () => {
   const { clock, asked, decide } = subject()
   const rule = second({ cost: 4, block: { blockMs: 60_000, after: 3 } })
   await decide(rule)
@@ -169,7 +169,7 @@ test('DenyCache asks for each refusal that counts towards a block, and for none 
   expect(asked.length).toBe(5)
 })
 
-test('DenyCache remembers a block of a rule whose charges may be given back, or of which some is reserved', async () => {
+test('withRefusalCache() remembers a block of a rule whose charges may be given back, or of which some is reserved', async () => {
   const { asked, decide } = subject()
   const blocked = { limit: 4, windowMs: 1_000 }
   const block = { blockMs: 60_000, after: 1 }

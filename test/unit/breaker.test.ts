@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
-import { GuardedStore } from '../../src/engine/guarded-store.ts'
-import { StoreError } from '../../src/model/store.ts'
+import { withBreaker } from '../../src/engine/breaker.ts'
+import { CircuitBreaker } from '../../src/engine/circuit-breaker.ts'
+import { type Store, StoreError } from '../../src/model/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { ruleOf, take } from '../support/rules.ts'
 
@@ -16,16 +17,13 @@ function subject() {
     if (server.isAway) throw new StoreError('no answer')
     return memory.decideNow(request)
   }
-  const store = new GuardedStore({
-    store: memory,
-    now: () => clock.now,
-    timeoutMs: 500,
-    log: (level, fields) => lines.push({ level, ...fields }),
-  })
-  return { clock, server, store, lines }
+  const now = () => clock.now
+  const breaker = new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 1_000 })
+  const store = withBreaker({ breaker, now, log: (level, fields) => lines.push({ level, ...fields }) })(memory)
+  return { clock, server, store, breaker, lines }
 }
 
-async function failuresOf(store: GuardedStore, calls: number): Promise<boolean[]> {
+async function failuresOf(store: Store, calls: number): Promise<boolean[]> {
   const failures: boolean[] = []
   for (let i = 0; i < calls; i++) {
     const error = await store.decide(take([RULE])).catch((error: unknown) => error)
@@ -36,21 +34,21 @@ async function failuresOf(store: GuardedStore, calls: number): Promise<boolean[]
 }
 
 test('a store that keeps failing is asked no more, and is known to have charged nothing then', async () => {
-  const { server, store } = subject()
+  const { server, store, breaker } = subject()
   server.isAway = true
   expect(await failuresOf(store, 7)).toEqual([true, true, true, true, true, false, false])
-  expect([server.asked, store.circuit]).toEqual([5, 'open'])
+  expect([server.asked, breaker.circuit]).toEqual([5, 'open'])
 })
 
 test('a store that is back is asked again, and the log says so once', async () => {
-  const { clock, server, store, lines } = subject()
+  const { clock, server, store, lines, breaker } = subject()
   server.isAway = true
   await failuresOf(store, 6)
   server.isAway = false
   await failuresOf(store, 1)
   clock.now += 250
   for (let i = 0; i < 3; i++) expect((await store.decide(take([RULE]))).granted).toBe(1)
-  expect(store.circuit).toBe('closed')
+  expect(breaker.circuit).toBe('closed')
   expect(lines).toEqual([{ level: 'info', event: 'store_recovered' }])
 })
 
@@ -65,9 +63,9 @@ test('a store that keeps failing is asked by one request at a time whether it is
 })
 
 test('slots are given back and charges corrected while the circuit is open, too', async () => {
-  const { server, store } = subject()
+  const { server, store, breaker } = subject()
   server.isAway = true
   await failuresOf(store, 6)
   await Promise.all([store.release([RULE]), store.renew([RULE]), store.settle([], 0), store.ping()])
-  expect(store.circuit).toBe('open')
+  expect(breaker.circuit).toBe('open')
 })

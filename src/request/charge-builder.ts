@@ -1,6 +1,7 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import type { Charge } from '../model/charge.ts'
+import { formatKey, type RequestCharge } from '../model/charge.ts'
 import type { Cost, Missing, Plans, Priority, RequestPolicy } from '../model/policy.ts'
+import type { Uncharged } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { randomSlot } from '../runtime/random.ts'
 import { readAuthorization } from './identity/authorization.ts'
@@ -13,16 +14,10 @@ import type { Match } from './policy/policy-finder.ts'
 import type { ReceivedRequest } from './received-request.ts'
 import { Remembered } from './remembered.ts'
 
-/** What a policy asks of the store for a request, or what happens to the request without asking. */
-export type Asked = { readonly kind: 'rule'; readonly rule: Charge<RequestPolicy> } | NoRule
-export type NoRule = { readonly kind: 'skip' } | Refused
-type Refused =
-  /** The caller lacks what a policy counts by. */
-  | { readonly kind: 'unidentified'; readonly status: number; readonly policy: RequestPolicy }
-  /** The request names an invalid cost. */
-  | { readonly kind: 'bad-cost'; readonly header: string; readonly max: number }
+/** What a policy charges for a request, or why nothing. */
+export type ChargeResult = RequestCharge | Uncharged | 'skip'
 
-export interface RuleMakerOptions {
+export interface ChargeBuilderOptions {
   readonly policies: readonly RequestPolicy[]
   /** First part of every key. */
   readonly keyPrefix: string
@@ -48,10 +43,10 @@ interface Prepared {
   readonly rulesByPlan: ReadonlyMap<string, RuleOfPolicy>
 }
 
-type RuleOfPolicy = Omit<Charge<RequestPolicy>, 'route' | 'digest' | 'key' | 'cost' | 'reserved'>
+type RuleOfPolicy = Omit<RequestCharge, 'route' | 'digest' | 'key' | 'cost' | 'reserved'>
 
-/** Makes rules of policies: who is calling, at what cost. */
-export class RuleMaker {
+/** Builds the charges of requests: who is calling, at what cost. */
+export class ChargeBuilder {
   readonly #ipv6Prefix: number
   readonly #digest: Digest
   readonly #digestsOfTokens: Remembered<string>
@@ -60,7 +55,7 @@ export class RuleMaker {
   readonly #readClaim: ClaimReader | undefined
   readonly #prepared: ReadonlyMap<RequestPolicy, Prepared>
 
-  constructor({ keyPrefix, ipv6Prefix, identitySecret, readClaim, policies, ...options }: RuleMakerOptions) {
+  constructor({ keyPrefix, ipv6Prefix, identitySecret, readClaim, policies, ...options }: ChargeBuilderOptions) {
     const { digestsOfTokens = new Remembered<string>(), edition } = options
     this.#digestsOfTokens = digestsOfTokens
     this.#ipv6Prefix = ipv6Prefix
@@ -73,24 +68,24 @@ export class RuleMaker {
    * @param path canonical: what `route` stands for in a policy without patterns
    * @param context the request's, the same for all of its policies
    */
-  make(
+  build(
     match: Match,
     request: ReceivedRequest,
     path: string,
     priority: Priority,
     context: Pick<CallContext, 'waitUntil'>,
-  ): Asked | Promise<Asked> {
+  ): ChargeResult | Promise<ChargeResult> {
     const { policy } = match
     const prepared = this.#prepared.get(policy) as Prepared
     const digest = this.#digestOfToken(prepared, request)
     // Nothing is to be waited for.
     if (digest !== undefined && policy.cost.kind === 'fixed' && !policy.plans) {
-      return asked(match, prepared, prepared.rule, digest, policy.cost.units, priority)
+      return createCharge(match, prepared, prepared.rule, digest, policy.cost.units, priority)
     }
-    return this.#make(match, prepared, digest, request, path, priority, context)
+    return this.#build(match, prepared, digest, request, path, priority, context)
   }
 
-  async #make(
+  async #build(
     match: Match,
     prepared: Prepared,
     digestOfToken: string | undefined,
@@ -98,7 +93,7 @@ export class RuleMaker {
     path: string,
     priority: Priority,
     context: Pick<CallContext, 'waitUntil'>,
-  ): Promise<Asked> {
+  ): Promise<ChargeResult> {
     const { policy, route } = match
     const subject = (): Subject => ({
       request,
@@ -106,13 +101,14 @@ export class RuleMaker {
       ipv6Prefix: this.#ipv6Prefix,
       readClaim: (claim) => this.#readClaim?.(claim, request.headers.get('Authorization'), context) ?? SPOILT,
     })
-    const digest = digestOfToken ?? (await this.#digestOf(policy, prepared, subject()))
+    const digest = digestOfToken ?? (await this.#readDigest(policy, prepared, subject()))
+    if (digest === undefined) return 'skip'
     if (typeof digest !== 'string') return digest
     const told = costOf(policy.cost, request, policy.enforced)
     const cost = told instanceof Promise ? await told : told
     if (typeof cost !== 'number') return cost
     const limits = policy.plans ? await limitsOf(policy.plans, prepared, subject()) : prepared.rule
-    return asked(match, prepared, limits, digest, cost, priority)
+    return createCharge(match, prepared, limits, digest, cost, priority)
   }
 
   /**
@@ -128,10 +124,15 @@ export class RuleMaker {
     return reading.kind === 'value' ? this.#hash(['token', reading.value], this.#digestsOfTokens, field) : undefined
   }
 
-  async #digestOf(policy: RequestPolicy, { missing }: Prepared, subject: Subject): Promise<string | NoRule> {
+  /** @returns undefined if the policy does not apply to callers like this one */
+  async #readDigest(
+    policy: RequestPolicy,
+    { missing }: Prepared,
+    subject: Subject,
+  ): Promise<string | Uncharged | undefined> {
     const identity = await identify(policy.by, subject, missing, policy.fold)
     if ('kind' in identity) {
-      return identity.kind === 'skip' ? identity : { kind: 'unidentified', status: identity.status, policy }
+      return identity.kind === 'skip' ? undefined : { kind: 'unidentified', status: identity.status, policy }
     }
     const text = JSON.stringify(identity)
     return this.#digestsOfOthers.get(text) ?? this.#hash(identity, this.#digestsOfOthers, text)
@@ -154,7 +155,7 @@ async function limitsOf({ source }: Plans, { rule, rulesByPlan }: Prepared, subj
 }
 
 function prepare(policy: RequestPolicy, keyPrefix: string, edition: string | undefined): Prepared {
-  const { name, by, algorithm, plans, enforced, missing, counts, block, settleHeader } = policy
+  const { by, algorithm, plans, enforced, missing, counts, block, settleHeader } = policy
   const ruleOf = ({ tiers, burst }: Pick<RequestPolicy, 'tiers' | 'burst'>, plan?: string): RuleOfPolicy => ({
     policy,
     algorithm,
@@ -167,7 +168,7 @@ function prepare(policy: RequestPolicy, keyPrefix: string, edition: string | und
     ...((plan ?? edition) !== undefined && { plan: [edition, plan].join(' ').trim() }),
   })
   return {
-    keyPrefix: `${keyPrefix}:${name}:${ALGORITHMS[algorithm].letter}:`,
+    keyPrefix,
     isByTokenOnly: by.length === 1 && by[0]?.kind === 'token',
     missing: !enforced && missing.kind === 'deny' ? { kind: 'ip' } : missing,
     rule: ruleOf(policy, plans?.byDefault),
@@ -175,17 +176,17 @@ function prepare(policy: RequestPolicy, keyPrefix: string, edition: string | und
   }
 }
 
-function asked(
+function createCharge(
   { policy, route }: Match,
   { keyPrefix }: Prepared,
   limits: RuleOfPolicy,
   digest: string,
   cost: number,
   priority: Priority,
-): Asked {
-  const key = `${keyPrefix}{${digest}}`
-  const rule = { ...limits, route, digest, key, cost, reserved: policy.reserved[priority] }
-  return { kind: 'rule', rule: ALGORITHMS[policy.algorithm].holdsSlots ? { ...rule, slot: randomSlot() } : rule }
+): RequestCharge {
+  const key = formatKey(keyPrefix, policy.name, ALGORITHMS[policy.algorithm].letter, digest)
+  const charge = { ...limits, route, digest, key, cost, reserved: policy.reserved[priority] }
+  return ALGORITHMS[policy.algorithm].holdsSlots ? { ...charge, slot: randomSlot() } : charge
 }
 
 /** HEAD counts as GET, which it is to an API. */
@@ -193,7 +194,7 @@ function methodOf({ method }: ReceivedRequest): string {
   return method === 'HEAD' ? 'GET' : method
 }
 
-function costOf(cost: Cost, request: ReceivedRequest, enforced: boolean): number | Refused | Promise<number> {
+function costOf(cost: Cost, request: ReceivedRequest, enforced: boolean): number | Uncharged | Promise<number> {
   if (cost.kind === 'fixed') return cost.units
   if (cost.kind === 'application') return cost.tell(request.context as never, cost.max)
   const text = request.headers.get(cost.name)?.trim()

@@ -5,15 +5,14 @@ import { type Difference, type Store, StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { Deadlines } from '../runtime/deadlines.ts'
 import type { Log } from '../runtime/log.ts'
-import { StoreAround } from '../store/store-around.ts'
-import { isCharged } from './decider.ts'
-import { GuardedStore } from './guarded-store.ts'
+import { withBreaker } from './breaker.ts'
+import { CircuitBreaker } from './circuit-breaker.ts'
+import { isCharged } from './engine.ts'
+import { decorate, type Stage } from './stage.ts'
 
-export interface ShadowedStoreOptions {
-  /** Decides. */
+export interface MirrorOptions {
+  /** The store that receives the charges. */
   readonly store: Store
-  /** Is charged what that one has charged. */
-  readonly shadow: Store
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   /** Deadline of a decision, in milliseconds. */
@@ -21,121 +20,139 @@ export interface ShadowedStoreOptions {
   readonly log: Log
 }
 
-/** What was heard so far of the store that is charged beside. */
-export interface ShadowStoreCounts {
-  /** Decisions of which both have said what they would do. */
+/** How the decisions of a mirror compare with those of the store. */
+export interface MirrorCounts {
+  /** Decisions that both have made. */
   readonly decisions: number
-  /** Those that it would have refused, and that were admitted … */
+  /** Those that the mirror would have refused, and that were admitted. */
   readonly refusedByShadowOnly: number
-  /** … and those that it would have admitted, and that were refused. */
+  /** Those that the mirror would have admitted, and that were refused. */
   readonly refusedByStoreOnly: number
   /** Calls that got no usable answer, or could not be sent in time: what they were to charge may be missing there. */
   readonly failures: number
 }
 
-const NONE: ShadowStoreCounts = { decisions: 0, refusedByShadowOnly: 0, refusedByStoreOnly: 0, failures: 0 }
+const NONE: MirrorCounts = { decisions: 0, refusedByShadowOnly: 0, refusedByStoreOnly: 0, failures: 0 }
 const LOG_INTERVAL_MS = 60_000
 
-/** A charge that was not sent, as the shadow is left alone for a moment, is tried again after about so long … */
+/** A charge that could not be sent because the circuit is open is tried again after about this long. */
 const PAUSE_MS = 250
-/** … and for five seconds: a Worker is stopped 30 s after its response. */
+/** Five seconds of pauses: a Worker is stopped 30 s after its response. */
 const MAX_ATTEMPTS = 20
 /** Charges that may wait at once, a few MB. */
-const MAX_KEPT = 1_000
+const MAX_WAITING = 1_000
 
-/** Refusals are counted beside, but who is blocked is up to the store: an earlier block would not be prolonged by its own. */
-const UNBLOCKED: Block = { blockMs: 1, after: MAX_AFTER }
+/** Refusals are mirrored, but penalties are up to the store: the mirror's own would end at another time. */
+const NO_PENALTY: Block = { blockMs: 1, after: MAX_AFTER }
 
-/** What one decision has charged beside. */
-interface Charged {
-  /** When, by the shadow's clock; undefined if that is not known. */
+/** A charge that was mirrored. */
+interface MirroredCharge {
+  /** When it was charged, by the mirror's clock; undefined if that is not known. */
   readonly atMs: Promise<number | undefined>
   readonly context: CallContext | undefined
 }
 
 /**
- * A store, and beside it another one that is to take its place: it is charged what the first has charged, so that its
- * windows are full when it does, and blocks whom the first has blocked. It refuses nothing, nobody waits for it, and its
- * failures change nothing. What differs is counted.
+ * Charges a second store, which is to take the place of the first, with what the first has charged, so that its windows
+ * are full when it does; it also gets the penalties. The mirror refuses nothing, nobody waits for it, and its failures
+ * change nothing. Decisions that differ are counted.
  *
- * `revoke` is passed on alone: where a decision got no answer, nothing was charged beside, and what could not be released
- * was released there before.
+ * `revoke` goes to the store alone: where a decision got no answer, nothing was mirrored, and what could not be released
+ * was released in the mirror before.
  */
-export class ShadowedStore extends StoreAround {
-  readonly #shadow: Store
-  /** The shadow, left alone while it keeps failing. */
-  readonly #guarded: GuardedStore
+export function withMirror(mirror: Mirror): Stage {
+  return (store) =>
+    decorate(store, {
+      async decide(request, context) {
+        const decision = await store.decide(request, context)
+        if (request.mode !== 'peek') mirror.followDecision(request, decision, context)
+        return decision
+      },
+      release(rules) {
+        mirror.release(rules)
+        return store.release(rules)
+      },
+      renew(rules) {
+        mirror.renew(rules)
+        return store.renew(rules)
+      },
+      settle(differences, chargedAtMs) {
+        mirror.settle(differences)
+        return store.settle(differences, chargedAtMs)
+      },
+      async forget(keys) {
+        const mirrored = mirror.forget(keys)
+        await store.forget(keys)
+        await mirrored
+      },
+      learn(algorithms) {
+        const all = [...algorithms]
+        store.learn?.(all)
+        mirror.learn(all)
+      },
+    })
+}
+
+export class Mirror {
+  readonly #store: Store
   readonly #now: () => number
   readonly #log: Log
   /** By the rules of the request, which no other request has. */
-  readonly #charged = new WeakMap<Rule, Charged>()
+  readonly #charged = new WeakMap<Rule, MirroredCharge>()
   #counts = NONE
-  /** Charges that wait. */
-  #kept = 0
-  #toldMs: number
-  #told = NONE
+  #waiting = 0
+  #loggedAtMs: number
+  #logged = NONE
 
-  constructor({ store, shadow, now, timeoutMs, log }: ShadowedStoreOptions) {
-    super(store)
-    const logOfShadow: Log = (level, { event, ...fields }) => log(level, { event: `shadow_${event}`, ...fields })
-    this.#shadow = shadow
-    this.#guarded = new GuardedStore({ store: shadow, now, timeoutMs, log: logOfShadow })
+  constructor({ store, now, timeoutMs, log }: MirrorOptions) {
+    const logMirror: Log = (level, { event, ...fields }) => log(level, { event: `shadow_${event}`, ...fields })
+    const breaker = new CircuitBreaker({ now, random: Math.random, probeTimeoutMs: 2 * timeoutMs })
+    this.#store = withBreaker({ breaker, now, log: logMirror })(store)
     this.#now = now
     this.#log = log
-    this.#toldMs = now()
+    this.#loggedAtMs = now()
   }
 
-  get counts(): ShadowStoreCounts {
+  get counts(): MirrorCounts {
     return this.#counts
   }
 
-  override async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
-    const decision = await this.store.decide(request, context)
-    if (decision.granted > 0 && request.mode !== 'peek') this.#charge(request, decision, context)
-    else if (request.mode !== 'peek') this.#goOn(this.#refuse(request, decision, context), context)
-    return decision
+  followDecision(request: DecisionRequest, decision: Decision, context: CallContext | undefined): void {
+    if (decision.granted > 0) this.#charge(request, decision, context)
+    else this.#goOn(this.#refuse(request, decision, context), context)
   }
 
-  override release(rules: readonly Rule[]): Promise<void> {
-    this.#beside(rules, (own, atMs) =>
+  release(rules: readonly Rule[]): void {
+    this.#followUp(rules, (own, atMs) =>
       // A charge without an answer may still be on its way.
-      atMs === undefined
-        ? this.#guarded.revoke(own.map((rule) => ({ rule, isKnown: false })))
-        : this.#guarded.release(own),
+      atMs === undefined ? this.#store.revoke(own.map((rule) => ({ rule, isKnown: false }))) : this.#store.release(own),
     )
-    return this.store.release(rules)
   }
 
-  override renew(rules: readonly Rule[]): Promise<void> {
-    this.#beside(rules, (own) => this.#guarded.renew(own))
-    return this.store.renew(rules)
+  renew(rules: readonly Rule[]): void {
+    this.#followUp(rules, (own) => this.#store.renew(own))
   }
 
-  override settle(differences: readonly Difference[], chargedAtMs: number): Promise<void> {
+  settle(differences: readonly Difference[]): void {
     const units = new Map(differences.map(({ rule, units }) => [rule, units]))
-    this.#beside([...units.keys()], async (own, atMs) => {
+    this.#followUp([...units.keys()], async (own, atMs) => {
       if (atMs === undefined) return
-      await this.#guarded.settle(
+      await this.#store.settle(
         own.map((rule) => ({ rule, units: units.get(rule) ?? 0 })),
         atMs,
       )
     })
-    return this.store.settle(differences, chargedAtMs)
   }
 
-  override async forget(keys: readonly string[]): Promise<void> {
-    const beside = this.#guarded.forget(keys).catch((error) => this.#fail(error))
-    await this.store.forget(keys)
-    await beside
+  forget(keys: readonly string[]): Promise<void> {
+    return this.#store.forget(keys).catch((error) => this.#fail(error))
   }
 
-  override learn(algorithms: Iterable<AlgorithmName>): void {
-    const all = [...algorithms]
-    super.learn(all)
-    this.#shadow.learn?.(all)
+  learn(algorithms: readonly AlgorithmName[]): void {
+    this.#store.learn?.(algorithms)
   }
 
-  /** Charges beside what was charged, whatever is left there, and hears how that stood before. */
+  /** Mirrors a charge, whatever is left there, and compares how that stood before. */
   #charge(request: DecisionRequest, decision: Decision, context: CallContext | undefined): void {
     const { mode, leaseMs } = request
     const rules = request.rules.filter((_, index) => wasCharged(request, decision, index))
@@ -143,7 +160,7 @@ export class ShadowedStore extends StoreAround {
     const asked: DecisionRequest = {
       mode: 'charge',
       permits: decision.granted,
-      // Who is new has been found out: the shadow may know others.
+      // Who is new has been found out: the mirror may know others.
       rules: rules.map((rule) => (rule.counts === 'identities' ? { ...rule, counts: 'requests' } : rule)),
       ...(leaseMs !== undefined && { leaseMs }),
     }
@@ -167,7 +184,7 @@ export class ShadowedStore extends StoreAround {
     )
   }
 
-  /** Hears beside whether it would have refused as well, then lets it remember what the refusal leads to. */
+  /** Compares a refusal, then lets the mirror remember what it leads to. */
   async #refuse(request: DecisionRequest, decision: Decision, context: CallContext | undefined): Promise<void> {
     const refusedAtMs = this.#now()
     try {
@@ -178,18 +195,18 @@ export class ShadowedStore extends StoreAround {
     }
   }
 
-  /** Changes what the shadow counts: a little later, if it is left alone now. What may have run is not repeated. */
+  /** Sends a charge: a little later, if the circuit is open. What may have run is not repeated. */
   async #send(asked: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
     try {
-      return await this.#guarded.decide(asked, besideOf(context))
+      return await this.#store.decide(asked, withOwnDeadlines(context))
     } catch (error) {
-      if (!isUnsent(error) || this.#kept >= MAX_KEPT) throw error
+      if (!isUnsent(error) || this.#waiting >= MAX_WAITING) throw error
     }
-    this.#kept++
+    this.#waiting++
     try {
       return await this.#sendLater(asked, context)
     } finally {
-      this.#kept--
+      this.#waiting--
     }
   }
 
@@ -198,7 +215,7 @@ export class ShadowedStore extends StoreAround {
     for (let attempt = 1; ; attempt++) {
       await new Promise((resolve) => setTimeout(resolve, PAUSE_MS * (0.75 + Math.random() / 2)))
       try {
-        return await this.#guarded.decide(asked, besideOf(context))
+        return await this.#store.decide(asked, withOwnDeadlines(context))
       } catch (error) {
         if (!isUnsent(error) || attempt === MAX_ATTEMPTS) throw error
       }
@@ -207,12 +224,15 @@ export class ShadowedStore extends StoreAround {
 
   async #compareRefusal(request: DecisionRequest, context: CallContext | undefined): Promise<void> {
     const permits = request.mode === 'partial' ? 1 : request.permits
-    const { granted } = await this.#guarded.decide({ mode: 'peek', permits, rules: request.rules }, besideOf(context))
+    const { granted } = await this.#store.decide(
+      { mode: 'peek', permits, rules: request.rules },
+      withOwnDeadlines(context),
+    )
     this.#count({ decisions: 1, refusedByStoreOnly: Number(granted > 0) })
   }
 
-  /** Does beside what is done with rules that were charged there, each as soon as that is known. */
-  #beside(rules: readonly Rule[], work: (rules: Rule[], atMs: number | undefined) => Promise<void>): void {
+  /** Does with rules that were mirrored what is done with them in the store, each as soon as that is known. */
+  #followUp(rules: readonly Rule[], work: (rules: Rule[], atMs: number | undefined) => Promise<void>): void {
     for (const [charged, own] of Map.groupBy(rules, (rule) => this.#charged.get(rule))) {
       if (charged)
         this.#goOn(
@@ -233,13 +253,13 @@ export class ShadowedStore extends StoreAround {
     this.#log('warn', { event: 'shadow_store_error', message: error.message })
   }
 
-  #count(more: Partial<ShadowStoreCounts>): void {
+  #count(more: Partial<MirrorCounts>): void {
     this.#counts = combined(this.#counts, more, 1)
     const nowMs = this.#now()
-    if (nowMs - this.#toldMs < LOG_INTERVAL_MS) return
-    this.#log('info', { event: 'shadow_store', ...combined(this.#counts, this.#told, -1) })
-    this.#told = this.#counts
-    this.#toldMs = nowMs
+    if (nowMs - this.#loggedAtMs < LOG_INTERVAL_MS) return
+    this.#log('info', { event: 'shadow_store', ...combined(this.#counts, this.#logged, -1) })
+    this.#logged = this.#counts
+    this.#loggedAtMs = nowMs
   }
 }
 
@@ -257,7 +277,7 @@ function wasCharged({ mode, rules }: DecisionRequest, decision: Decision, index:
 }
 
 /**
- * What makes the shadow remember a refusal: of each rule that blocks who is refused, a cost that nothing can ever admit.
+ * What makes the mirror remember a refusal: of each rule that blocks who is refused, a cost that nothing can ever admit.
  * @param elapsedMs since the refusal
  */
 function penaltiesOf({ mode, permits, rules }: DecisionRequest, decision: Decision, elapsedMs: number): Rule[] {
@@ -270,17 +290,17 @@ function penaltiesOf({ mode, permits, rules }: DecisionRequest, decision: Decisi
     const blockedMs = usage[0]?.blockedMs
     const isRefusal = usage.some(({ remaining }) => remaining < wanted)
     if (blockedMs === undefined && !isRefusal) return []
-    const block = blockedMs === undefined ? UNBLOCKED : { blockMs: Math.max(1, blockedMs - elapsedMs), after: 1 }
+    const block = blockedMs === undefined ? NO_PENALTY : { blockMs: Math.max(1, blockedMs - elapsedMs), after: 1 }
     return [{ ...rule, block, cost: Number.MAX_SAFE_INTEGER, reserved: 0, counts: 'requests' }]
   })
 }
 
 /** Its calls have deadlines of their own: those of the request end with its response. */
-function besideOf(context: CallContext | undefined): CallContext | undefined {
+function withOwnDeadlines(context: CallContext | undefined): CallContext | undefined {
   return context && { waitUntil: (work) => context.waitUntil(work), deadlines: Deadlines.ofOne() }
 }
 
-function combined(one: ShadowStoreCounts, other: Partial<ShadowStoreCounts>, sign: 1 | -1): ShadowStoreCounts {
+function combined(one: MirrorCounts, other: Partial<MirrorCounts>, sign: 1 | -1): MirrorCounts {
   return {
     decisions: one.decisions + sign * (other.decisions ?? 0),
     refusedByShadowOnly: one.refusedByShadowOnly + sign * (other.refusedByShadowOnly ?? 0),
