@@ -1,7 +1,7 @@
 /** What the API answers. */
 import type { TierState } from '../src/request/caller/usage-of-rules.ts'
 import type { Deed } from '../src/rules/journal.ts'
-import type { PolicyChange } from '../src/rules/policy-changes.ts'
+import type { PolicyChange } from '../src/rules/policies.ts'
 import type { RefusedCaller, Statistics } from '../src/statistics/read-statistics.ts'
 import type { Refusals } from '../src/statistics/refusals-of.ts'
 

@@ -1,7 +1,7 @@
 /** Callers as operators name them: read by the code that reads the options of the command. */
 import { collectClaims, readClaim, readPair } from '../src/request/caller/caller-in-text.ts'
 import type { CallerKind } from '../src/request/caller/named-by.ts'
-import { whoNamed } from '../src/rules/who-in-text.ts'
+import { whoNamed } from '../src/rules/target.ts'
 
 /** What a caller may be known by. */
 export const KINDS = {

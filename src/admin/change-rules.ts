@@ -1,8 +1,8 @@
 import * as v from 'valibot'
 import { ConfigError } from '../config/config-error.ts'
 import type { Rules } from '../rules/document.ts'
+import { endOf, type Lasts } from '../rules/document.ts'
 import { type Edited, editRules, type UnknownVersion } from '../rules/editor.ts'
-import { endOf, type Lasts } from '../rules/end-of.ts'
 import { checkRules } from '../rules/policies.ts'
 import { badInput, type Operated, OperationError } from './operation.ts'
 

@@ -1,10 +1,11 @@
 /** What blocks, allows and overrides have in common. */
+
 import * as v from 'valibot'
-import { type Block, type Override, type Rules, readTarget } from '../rules/document.ts'
-import { type Entries, type EntryList, withEntry, withoutEntry } from '../rules/edits.ts'
-import { blockInWords, limitsInWords, whoInWords } from '../rules/in-words.ts'
+import { type Block, blockInWords, limitsInWords, type Override, type Rules, readTarget } from '../rules/document.ts'
+import { type Entries, type EntryList, withEntry, withoutEntry } from '../rules/editor.ts'
 import { noteDeed } from '../rules/journal.ts'
 import type { Target } from '../rules/target.ts'
+import { whoInWords } from '../rules/target.ts'
 import { changeRules, edited, type Note, note, rulesOrProblem, toldOf, until, untilOf } from './change-rules.ts'
 import { isOfEveryone } from './everyone.ts'
 import { badInput, type Operated, OperationError } from './operation.ts'

@@ -1,6 +1,6 @@
 import { Option } from '@commander-js/extra-typings'
 import { block as operation } from '../admin/operations/rules.ts'
-import { blockInWords } from '../rules/in-words.ts'
+import { blockInWords } from '../rules/document.ts'
 import { CommandError } from './command-error.ts'
 import { lasting } from './rules/lasting.ts'
 import { type Kind, ORDER_FIELDS, runOrder } from './rules/order.ts'

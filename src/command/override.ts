@@ -1,6 +1,6 @@
 import { Option } from '@commander-js/extra-typings'
 import { override as operation } from '../admin/operations/rules.ts'
-import { limitsInWords } from '../rules/in-words.ts'
+import { limitsInWords } from '../rules/document.ts'
 import { CommandError } from './command-error.ts'
 import { lasting } from './rules/lasting.ts'
 import { type Kind, ORDER_FIELDS, runOrder } from './rules/order.ts'

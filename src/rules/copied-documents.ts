@@ -7,12 +7,10 @@ import {
   NO_DOCUMENT,
   type Revision,
   type StoredDocument,
+  updateDocument,
   type VersionId,
   type Written,
 } from '../store/documents.ts'
-
-/** Each loses only to one that succeeds. */
-const MOST_TRIES = 10
 
 /**
  * A document, and beside it a copy of its newest version in another place, which has version numbers of its own. Whoever
@@ -64,17 +62,16 @@ export class CopiedDocuments implements Documents {
     // Where nothing was ever written, the copy may be all there is.
     if (!this.#newest?.version) return
     try {
-      for (let tries = 0; tries < MOST_TRIES; tries++) {
-        // In this order: what the copy holds is then no newer than what is read after it.
-        const there = (await this.#copy.read()) ?? NO_DOCUMENT
-        const { version, id, text, by, why } = (await this.#documents.read()) ?? NO_DOCUMENT
-        if (version === 0) return
-        const write = { text, expectedVersion: there.version, expectedId: there.id, by, why, kept }
-        if (there.text !== text && (await this.#copy.write(write)).kind === 'conflict') continue
-        this.#newest = { version, id }
-        this.#copied = this.#newest
-        return
-      }
+      let newest: StoredDocument | undefined
+      // What the copy holds is no newer than what is read after it.
+      const written = await updateDocument(this.#copy, async (there) => {
+        newest = (await this.#documents.read()) ?? NO_DOCUMENT
+        const { text, by, why } = newest
+        return newest.version === 0 || there.text === text ? undefined : { text, by, why, kept }
+      })
+      if (!newest?.version || written?.kind === 'conflict') return
+      this.#newest = { version: newest.version, id: newest.id }
+      this.#copied = this.#newest
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
       this.#log('warn', { event: 'rules_uncopied', message: error.message })

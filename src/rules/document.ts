@@ -2,8 +2,9 @@ import * as v from 'valibot'
 import { ConfigError } from '../config/config-error.ts'
 import { policyList } from '../config/policy-schema.ts'
 import { integer, matching, parsed } from '../config/schema.ts'
+import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
 import { nameOfSource } from '../request/caller/named-by.ts'
-import { MARKS } from './mark.ts'
+import { WILDCARD, WILDCARD_EXPECTED } from './identity-index.ts'
 import { NETWORK_EXPECTED, parseNetwork } from './networks.ts'
 import {
   BY_EXPECTED,
@@ -14,7 +15,6 @@ import {
   parseKnownBy,
   type Target,
 } from './target.ts'
-import { WILDCARD, WILDCARD_EXPECTED } from './wildcards.ts'
 
 interface Lasting {
   /** Why, for operators. */
@@ -80,7 +80,13 @@ const lasting = {
   reason: v.optional(matching(/^[^\p{Cc}]{1,200}$/u, 'up to 200 characters')),
   until: v.optional(parsed(UNTIL_EXPECTED, parseMoment)),
 }
-const mark = v.optional(integer(0, MARKS - 1))
+/** Older documents have a mark beside a digest, which nobody reads any more. */
+const mark = v.optional(
+  v.pipe(
+    v.number(),
+    v.transform(() => undefined),
+  ),
+)
 const callers = { by: v.optional(by), digest, mark, value }
 const policyName = matching(/^[\w-]{1,64}$/, 'the name of a policy')
 const TIMES_EXPECTED = 'a number above 0 and at most 1000000'
@@ -174,13 +180,10 @@ function errorAt({ message, path, input }: v.BaseIssue<unknown>, before: Path = 
 }
 
 function checkTarget(target: Target, path: Path, kind: 'blocks' | 'allows' | 'overrides'): void {
-  const { by, digest, mark, value, cidr, country, asn } = target
+  const { by, digest, value, cidr, country, asn } = target
   const named = [digest, value, cidr, country, asn].filter((part) => part !== undefined)
   if (named.length !== 1 || (by !== undefined && digest === undefined && value === undefined)) {
     throw new ConfigError(RULES, TARGET_EXPECTED[kind], target, path)
-  }
-  if (mark !== undefined && (by === undefined || digest === undefined)) {
-    throw new ConfigError(RULES, 'none without by and digest', mark, [...path, 'mark'])
   }
   if (value === undefined) return
   const source = by === undefined ? undefined : parseKnownBy(by)
@@ -216,4 +219,46 @@ function parseMoment(text: string): string | undefined {
   const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?Z$/.test(text) ? new Date(text) : undefined
   if (!moment || Number.isNaN(moment.getTime())) return undefined
   return moment.toISOString().replace('.000Z', 'Z')
+}
+
+/** How somebody says how long something holds. */
+export interface Lasts {
+  /** A duration, such as `1h`. */
+  readonly for?: string | undefined
+  /** A moment; whether it can be read as one is looked at with the document. */
+  readonly until?: string | undefined
+}
+
+/** When it ends, in RFC 3339; undefined: never. Or which of the two is wrong, and what was expected. */
+export type End =
+  | { readonly until: string | undefined }
+  | { readonly wrong: 'for' | 'until'; readonly expected: string }
+
+/** @param nowMs milliseconds since the Unix epoch */
+export function endOf({ for: duration, until }: Lasts, nowMs: number): End {
+  if (until !== undefined && duration !== undefined) return { wrong: 'for', expected: 'for or until, not both' }
+  if (until !== undefined && isOver({ until }, nowMs)) {
+    return { wrong: 'until', expected: 'a moment that is yet to come' }
+  }
+  if (duration === undefined) return { until }
+  const lastsMs = parseDuration(duration)
+  return lastsMs === undefined
+    ? { wrong: 'for', expected: DURATION_EXPECTED }
+    : { until: new Date(nowMs + lastsMs).toISOString() }
+}
+
+/** What a block answers. */
+export function blockInWords({ status = 403 }: Block): string {
+  return `answered ${status}`
+}
+
+/** Which limits an override gives. */
+export function limitsInWords({ limits, times, policies }: Override): string {
+  if (limits) {
+    return Object.entries(limits)
+      .map((pair) => pair.join(' '))
+      .join('; ')
+  }
+  const of = policies ? ` of ${policies.join(', ')}` : ''
+  return times === undefined ? `unlimited${of}` : `${times} times the limits${of}`
 }

@@ -3,10 +3,21 @@ import {
   MAX_DOCUMENT_BYTES,
   type Revision,
   type StoredDocument,
+  updateDocument,
   type VersionId,
 } from '../store/documents.ts'
-import { parseRules, type Rules, readRules, writeRules } from './document.ts'
-import { type Section, withSection } from './edits.ts'
+import {
+  type Allow,
+  type Block,
+  isOver,
+  NO_RULES,
+  type Override,
+  parseRules,
+  type Rules,
+  readRules,
+  writeRules,
+} from './document.ts'
+import { nameOfTarget, type Target } from './target.ts'
 
 /** Who changes the rules, and why. */
 export type Note = Pick<Revision, 'by' | 'why'>
@@ -40,9 +51,6 @@ export interface EditOptions {
   readonly check?: ((rules: Rules) => void) | undefined
 }
 
-/** Each loses only to one that succeeds. */
-const MOST_TRIES = 10
-
 /** @throws {StoreError} @throws {ConfigError} if what is stored are no rules */
 export async function currentRules(documents: Documents): Promise<VersionedRules & Revision> {
   // Without a known version, there is always an answer.
@@ -61,21 +69,22 @@ export async function editRules(
   note: Note,
   { expectedVersion, expectedId, check }: EditOptions = {},
 ): Promise<Exclude<Edited, UnknownVersion>> {
-  let version = 0
-  for (let tries = 0; tries < MOST_TRIES; tries++) {
-    const { rules: before, id, ...newest } = await currentRules(documents)
-    version = newest.version
-    if ((expectedVersion ?? version) !== version || (expectedId ?? id) !== id) break
-    const rules = readRules(change(before))
-    check?.(rules)
-    const text = writeRules(rules)
-    if (text === writeRules(before)) return { kind: 'unchanged', version, id, rules }
-    const written = await documents.write({ text, expectedVersion: version, expectedId: id, ...note })
-    if (written.kind === 'written') return { ...written, rules }
-    if (written.kind === 'too-large') return { kind: 'too-large', maxBytes: MAX_DOCUMENT_BYTES }
-    version = written.version
-  }
-  return { kind: 'conflict', version }
+  let edited: VersionedRules | undefined
+  let hasConflict = false
+  const written = await updateDocument(documents, ({ text: before, version, id }) => {
+    hasConflict = (expectedVersion ?? version) !== version || (expectedId ?? id) !== id
+    const old = parseRules(before)
+    edited = { version, id, rules: hasConflict ? old : readRules(change(old)) }
+    if (hasConflict) return undefined
+    check?.(edited.rules)
+    const text = writeRules(edited.rules)
+    return text === writeRules(old) ? undefined : { text, ...note }
+  })
+  const { version, id, rules } = edited as VersionedRules
+  if (!written) return hasConflict ? { kind: 'conflict', version } : { kind: 'unchanged', version, id, rules }
+  if (written.kind === 'written') return { ...written, rules }
+  if (written.kind === 'too-large') return { kind: 'too-large', maxBytes: MAX_DOCUMENT_BYTES }
+  return { kind: 'conflict', version: written.version }
 }
 
 /** Writes a section of an older version that is still kept, or all of it, as it was. @throws {ConfigError} @throws {StoreError} */
@@ -90,4 +99,68 @@ export async function rollBackRules(
   if (!stored) return { kind: 'unknown-version' }
   const old = parseRules(stored.text)
   return editRules(documents, (rules) => withSection(rules, old, section, nowMs), note, options)
+}
+
+/** What is ruled for somebody, by the name of its list. */
+export interface Entries {
+  readonly blocks: Block
+  readonly allows: Allow
+  readonly overrides: Override
+}
+
+/** A list of the document. */
+export type EntryList = keyof Entries
+
+/** In place of another entry of the same list that is about the same target. */
+export function withEntry<List extends EntryList>(
+  list: List,
+  rules: Rules,
+  entry: Entries[List],
+  nowMs: number,
+): Rules {
+  return current({ ...rules, [list]: [...others(rules[list], entry), entry] }, nowMs)
+}
+
+/** Without what the list has about a target. */
+export function withoutEntry(list: EntryList, rules: Rules, target: Target, nowMs: number): Rules {
+  return current({ ...rules, [list]: others(rules[list], target) }, nowMs)
+}
+
+/**
+ * @param policies in place of POLICIES; undefined: POLICIES again
+ * @param isShadow whether they are only to decide beside those in force; else a shadow of them ends
+ */
+export function withPolicies(rules: Rules, policies: Rules['policies'], isShadow: boolean, nowMs: number): Rules {
+  const { shadow: _, policies: inForce, ...others } = rules
+  const next = isShadow ? { policies: inForce, shadow: policies } : { policies }
+  const set = Object.fromEntries(Object.entries(next).filter(([, list]) => list !== undefined))
+  return current({ ...others, ...set }, nowMs)
+}
+
+/** What can be rolled back alone. */
+export const SECTIONS = ['policies', 'shadow', 'blocks', 'allows', 'overrides'] as const
+export type Section = (typeof SECTIONS)[number] | 'all'
+
+/** With a section as it was in older rules, or all of them. */
+export function withSection(rules: Rules, old: Rules, section: Section, nowMs: number): Rules {
+  if (section === 'all') return current(old, nowMs)
+  const { [section]: _, ...others } = rules
+  // A list of entries is always there.
+  const before = old[section]
+  return current({ ...NO_RULES, ...others, ...(before !== undefined && { [section]: before }) }, nowMs)
+}
+
+function others(entries: readonly Target[], target: Target): readonly Target[] {
+  const name = nameOfTarget(target)
+  return entries.filter((entry) => nameOfTarget(entry) !== name)
+}
+
+function current(rules: Rules, nowMs: number): Rules {
+  const lasts = (entry: { until?: string | undefined }) => !isOver(entry, nowMs)
+  return {
+    ...rules,
+    blocks: rules.blocks.filter(lasts),
+    allows: rules.allows.filter(lasts),
+    overrides: rules.overrides.filter(lasts),
+  }
 }

@@ -1,5 +1,5 @@
 import { StoreError } from '../model/store.ts'
-import { type Documents, MAX_DOCUMENT_BYTES, type StoredDocument } from '../store/documents.ts'
+import { type Documents, MAX_DOCUMENT_BYTES, type StoredDocument, updateDocument } from '../store/documents.ts'
 
 /** What an operator has done about a caller. */
 export interface Deed {
@@ -21,7 +21,6 @@ const KEPT_DEEDS = 500
 const MAX_CHARACTERS = 200
 /** A caller has one for each thing that it is counted by. */
 const MAX_DIGESTS = 20
-const MOST_TRIES = 10
 
 /**
  * Notes what was done. It has been done: should the store not answer now, the note is missing, and nothing else.
@@ -30,19 +29,7 @@ const MOST_TRIES = 10
 export async function noteDeed(journal: Documents, deed: Deed): Promise<void> {
   const { by, what: why } = deed
   try {
-    for (let tries = 0; tries < MOST_TRIES; tries++) {
-      // Without a known version, there is always an answer.
-      const { version, id, text } = (await journal.read()) as StoredDocument
-      const write = {
-        by,
-        why,
-        kept: 1,
-        text: textOf([cut(deed), ...deedsIn(text)]),
-        expectedVersion: version,
-        expectedId: id,
-      }
-      if ((await journal.write(write)).kind !== 'conflict') return
-    }
+    await updateDocument(journal, ({ text }) => ({ by, why, kept: 1, text: textOf([cut(deed), ...deedsIn(text)]) }))
   } catch (error) {
     if (!(error instanceof StoreError)) throw error
   }

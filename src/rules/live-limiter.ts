@@ -13,10 +13,10 @@ import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 import { type Documents, isSameVersion, NO_DOCUMENT, type StoredDocument, type VersionId } from '../store/documents.ts'
+import { Shadow, type ShadowTools } from './candidate-policies.ts'
 import { parseRules, type Rules } from './document.ts'
 import { misfitting, type PolicyList } from './policies.ts'
 import { type Found, Rulebook } from './rulebook.ts'
-import { Shadow, type ShadowTools } from './shadow.ts'
 
 export interface LiveLimiterOptions extends Pick<RulesEngine, 'documents' | 'journal'> {
   /** How long the rules hold before they are read again, in milliseconds. */

@@ -2,7 +2,7 @@ import { ConfigError } from '../config/config-error.ts'
 import { type Environment, loadConfig } from '../config/load-config.ts'
 import type { RequestPolicy } from '../model/policy.ts'
 import { RULES, type Rules } from './document.ts'
-import { otherLimits } from './other-limits.ts'
+import { otherLimits } from './override-limits.ts'
 
 /** Where a document holds policies. */
 export type PolicyList = 'policies' | 'shadow'
@@ -69,4 +69,53 @@ function problemOf(override: Rules['overrides'][number], policy: RequestPolicy):
     if (made && 'expected' in made) return made.expected
   }
   return undefined
+}
+
+/** Policies as they are written, in POLICIES and in the document. */
+export type Tables = readonly Readonly<Record<string, unknown>>[]
+
+/** How a policy differs. */
+export interface PolicyChange {
+  readonly policy: string
+  readonly change: 'added' | 'removed' | 'changed'
+  /** Of its table. */
+  readonly keys: readonly {
+    readonly key: string
+    /** As JSON; null: it is not there. */
+    readonly before: string | null
+    readonly after: string | null
+  }[]
+}
+
+/** What becomes different, policy by policy, in the order in which they stand before, and then those that are new. */
+export function policyChanges(before: Tables, after: Tables): readonly PolicyChange[] {
+  const [old, made] = [byName(before), byName(after)]
+  const changes: PolicyChange[] = []
+  for (const name of new Set([...old.keys(), ...made.keys()])) {
+    const [was, is] = [old.get(name), made.get(name)]
+    const keys = [...new Set([...Object.keys(was ?? {}), ...Object.keys(is ?? {})])]
+      .map((key) => ({ key, before: textOf(was?.[key]), after: textOf(is?.[key]) }))
+      .filter(({ key, before, after }) => key !== 'name' && before !== after)
+    if (!was || !is) changes.push({ policy: name, change: was ? 'removed' : 'added', keys })
+    else if (keys.length > 0) changes.push({ policy: name, change: 'changed', keys })
+  }
+  return changes
+}
+
+function byName(tables: Tables): ReadonlyMap<string, Readonly<Record<string, unknown>>> {
+  return new Map(tables.map((table) => [`${table.name}`, table]))
+}
+
+function textOf(value: unknown): string | null {
+  return value === undefined ? null : JSON.stringify(value)
+}
+
+/** The tables of POLICIES, as they were deployed. */
+export function deployedTables({ POLICIES: tables }: Environment): Tables {
+  return (typeof tables === 'string' && tables !== '' ? JSON.parse(tables) : tables || []) as Tables
+}
+
+/** Those that hold by the rules, or of a shadow. @param deployed what holds without rules */
+export function tablesOf({ policies, shadow }: Rules, list: PolicyList, deployed: Tables): Tables {
+  return list === 'shadow' ? (shadow ?? []) : (policies ?? deployed)
 }

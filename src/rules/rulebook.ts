@@ -3,6 +3,7 @@ import type { RequestCharge } from '../model/charge.ts'
 import type { Tier } from '../model/limits.ts'
 import type { Reading, RequestPolicy, Source } from '../model/policy.ts'
 import type { Blocked } from '../model/verdict.ts'
+import { type Caller, claimReaderOf, NO_RESPONSE, requestOf } from '../request/caller/caller.ts'
 import { isShared, nameOfSource } from '../request/caller/named-by.ts'
 import { callerAddress } from '../request/identity/address.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
@@ -15,10 +16,10 @@ import type { ReceivedRequest } from '../request/received-request.ts'
 import { Remembered } from '../request/remembered.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Block, Override, Rules } from './document.ts'
-import { KnownBy } from './known-by.ts'
+import { IdentityIndex } from './identity-index.ts'
 import { Networks } from './networks.ts'
-import { otherLimits, withLimits } from './other-limits.ts'
-import { isInFields, readAtOnce, tokensIn, valuesIn } from './spoilt.ts'
+import { otherLimits, withLimits } from './override-limits.ts'
+import { isInFields, readAtOnce, tokensIn, valuesIn } from './possible-values.ts'
 import { parseKnownBy, type Target } from './target.ts'
 
 export interface RulebookOptions {
@@ -51,8 +52,8 @@ export class Rulebook {
   readonly #ipv6Prefix: number
   readonly #readClaim: ClaimReader | undefined
   readonly #digest: (parts: readonly string[]) => string
-  readonly #knownBy: readonly KnownBy<Entry>[]
-  readonly #byAddress: KnownBy<Entry> | undefined
+  readonly #knownBy: readonly IdentityIndex<Entry>[]
+  readonly #byAddress: IdentityIndex<Entry> | undefined
   readonly #bare = new Map<string, Entry[]>()
   #hasBareBlocks = false
   readonly #networks = new Networks<Entry>()
@@ -60,7 +61,7 @@ export class Rulebook {
   /** What was found for addresses of IPv6, which take time to be read. */
   readonly #ofAddresses = new Remembered<readonly Entry[]>()
   /** What callers are known by who are kept out. */
-  readonly #keepsOut = new Set<KnownBy<Entry>>()
+  readonly #keepsOut = new Set<IdentityIndex<Entry>>()
   readonly #countries = new Map<unknown, Entry[]>()
   readonly #asns = new Map<unknown, Entry[]>()
 
@@ -70,7 +71,7 @@ export class Rulebook {
     this.#ipv6Prefix = ipv6Prefix
     this.#digest = createDigest(identitySecret)
     this.#readClaim = readClaim
-    const knownBy = new Map<string, KnownBy<Entry>>()
+    const knownBy = new Map<string, IdentityIndex<Entry>>()
     const add = ({ until, ...target }: Target & Pick<Block, 'until'>, what: Kind): void => {
       const untilMs = until === undefined ? Number.POSITIVE_INFINITY : Date.parse(until)
       this.#add(target, { ...what, untilMs, isWildcard: target.value !== undefined }, knownBy, identitySecret)
@@ -89,7 +90,7 @@ export class Rulebook {
   ordersFor(request: ReceivedRequest, nowMs: number, context: Context): Found | Promise<Found> {
     let found = this.#ofPlace(request, nowMs)
     for (let index = 0; index < this.#knownBy.length; index++) {
-      const entries = this.#of(this.#knownBy[index] as KnownBy<Entry>, request, context)
+      const entries = this.#of(this.#knownBy[index] as IdentityIndex<Entry>, request, context)
       if (entries instanceof Promise) return this.#goOn(request, nowMs, context, found, index, entries)
       found = withCurrent(found, entries, nowMs)
     }
@@ -113,7 +114,7 @@ export class Rulebook {
   }
 
   #of(
-    knownBy: KnownBy<Entry>,
+    knownBy: IdentityIndex<Entry>,
     request: ReceivedRequest,
     context: Context,
   ): readonly Entry[] | Promise<readonly Entry[]> {
@@ -138,7 +139,12 @@ export class Rulebook {
     return field ? this.#digestsOfTokens?.get(field) : undefined
   }
 
-  #add(target: Target, entry: Entry, knownBy: Map<string, KnownBy<Entry>>, identitySecret: string | undefined): void {
+  #add(
+    target: Target,
+    entry: Entry,
+    knownBy: Map<string, IdentityIndex<Entry>>,
+    identitySecret: string | undefined,
+  ): void {
     const { by, digest, cidr, country, asn } = target
     if (cidr !== undefined) this.#networks.add(cidr, entry)
     if (country !== undefined) push(this.#countries, country, entry)
@@ -149,7 +155,7 @@ export class Rulebook {
       this.#hasBareBlocks ||= isBlock(entry)
       return
     }
-    const known = knownBy.get(by) ?? new KnownBy<Entry>(parseKnownBy(by) as Source, identitySecret)
+    const known = knownBy.get(by) ?? new IdentityIndex<Entry>(parseKnownBy(by) as Source, identitySecret)
     knownBy.set(by, known)
     known.add(target, entry)
     if (entry.kind === 'block') this.#keepsOut.add(known)
@@ -183,14 +189,14 @@ export class Rulebook {
   }
 
   /** Of whatever a spoilt value may be taken for, only what keeps callers out. */
-  #blocksIn(knownBy: KnownBy<Entry>, request: ReceivedRequest): readonly Entry[] {
+  #blocksIn(knownBy: IdentityIndex<Entry>, request: ReceivedRequest): readonly Entry[] {
     if (!this.#keepsOut.has(knownBy)) return NOTHING
     return valuesIn(knownBy.source, request).flatMap((value) => knownBy.of(value).filter(isBlock))
   }
 
   /** The same for claims, where the field is not that of one token, or that is none. */
   async #blocksInTokens(
-    knownBy: KnownBy<Entry>,
+    knownBy: IdentityIndex<Entry>,
     path: readonly string[],
     request: ReceivedRequest,
     context: Context,
@@ -387,7 +393,7 @@ function tiersUnder(override: Override, policy: RequestPolicy, tiers: readonly T
   return known.get(tiers)
 }
 
-function ofValue(knownBy: KnownBy<Entry>, reading: Reading): readonly Entry[] {
+function ofValue(knownBy: IdentityIndex<Entry>, reading: Reading): readonly Entry[] {
   return reading.kind === 'value' ? knownBy.of(reading.value) : NOTHING
 }
 
@@ -408,4 +414,39 @@ function push<Key>(map: Map<Key, Entry[]>, key: Key, entry: Entry): void {
   const others = map.get(key)
   if (others) others.push(entry)
   else map.set(key, [entry])
+}
+
+/** What the rules order for a caller. */
+export interface OrdersOfCaller {
+  /** Undefined: it is let in, as far as it is known. */
+  readonly blocked: Blocked | undefined
+  /** The charges under the rules, in order. */
+  readonly charges: readonly RequestCharge[]
+}
+
+/**
+ * What the rules order for a caller of whom something is known, or only the digest.
+ * @param charges of this caller @param nowMs milliseconds since the Unix epoch
+ * @throws {CallerError} if there is no such caller
+ */
+export async function ordersOfCaller(
+  rules: Rules,
+  { caller, digest }: { readonly caller: Caller; readonly digest?: string | undefined },
+  charges: readonly RequestCharge[],
+  options: Omit<RulebookOptions, 'readClaim'>,
+  nowMs: number,
+): Promise<OrdersOfCaller> {
+  const known = digest === undefined ? rules : bare(rules, digest)
+  const rulebook = new Rulebook(known, { ...options, readClaim: claimReaderOf(caller.claim) })
+  const orders = await rulebook.ordersFor(requestOf(caller), nowMs, NO_RESPONSE)
+  if (!orders) return { blocked: undefined, charges }
+  const applied = 'kind' in orders ? orders : await orders.apply(charges)
+  return 'kind' in applied ? { blocked: applied, charges } : { blocked: undefined, charges: applied }
+}
+
+/** Of whom only the digest is known, nothing can be read again: what names it holds, whatever it is a digest of. */
+function bare(rules: Rules, digest: string): Rules {
+  const named = <Entry extends Target>(entries: readonly Entry[]) =>
+    entries.map((entry) => (entry.digest === digest ? { ...entry, by: undefined } : entry))
+  return { ...rules, blocks: named(rules.blocks), allows: named(rules.allows), overrides: named(rules.overrides) }
 }

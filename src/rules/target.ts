@@ -1,10 +1,9 @@
 import type { Source } from '../model/policy.ts'
-import { CALLER_KINDS, isCallerKind } from '../request/caller/named-by.ts'
+import { CALLER_KINDS, type CallerKind, isCallerKind } from '../request/caller/named-by.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { identify, type Subject } from '../request/identity/identify.ts'
 import { parseBy } from '../request/identity/source.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
-import { createMarker } from './mark.ts'
 
 /** Who is meant by an entry. Exactly one of: `digest`, alone or with `by`; `by` and `value`; `cidr`; `country`; `asn`. */
 export interface Target {
@@ -12,8 +11,6 @@ export interface Target {
   readonly by?: string | undefined
   /** The caller's digest; without `by`, the one that keys and logs name it by. */
   readonly digest?: string | undefined
-  /** Beside `by` and `digest`: `createMarker` makes it of what the digest is made of. */
-  readonly mark?: number | undefined
   /** A value with one `*`, of a header or claim. */
   readonly value?: string | undefined
   readonly cidr?: string | undefined
@@ -68,6 +65,26 @@ export async function targetOf(
   const missing = { kind: 'deny', status: 401 } as const
   const identity = await identify([source], { request, route: '', ipv6Prefix, readClaim }, missing)
   if ('kind' in identity || (source.kind === 'ip' && identity[1] === 'unknown')) return undefined
-  const [name, value] = identity as readonly [string, string]
-  return { by: name, digest: createDigest(identitySecret)(identity), mark: createMarker(identitySecret, name)(value) }
+  return { by: identity[0], digest: createDigest(identitySecret)(identity) }
+}
+
+/** What callers are named by that has a name itself. */
+export type NamedKind = Exclude<CallerKind, 'token' | 'ip'>
+
+/**
+ * Who is meant by a name and a value that somebody wrote, as the body of a block, an allow or an override has it: one
+ * caller; or all whose value is like one with a `*`, of what may be named in part.
+ */
+export function whoNamed(kind: NamedKind, name: string, value: unknown): object {
+  const isPattern = CALLER_KINDS[kind].isNamedInPart && typeof value === 'string' && value.includes('*')
+  if (!isPattern) return { [kind]: { [name]: value } }
+  return { by: `${kind}:${kind === 'header' ? name.toLowerCase() : name}`, value }
+}
+
+/** Whom an entry is about. */
+export function whoInWords({ by, digest, value, cidr, country, asn }: Target): string {
+  if (cidr !== undefined) return cidr
+  if (country !== undefined) return `country ${country}`
+  if (asn !== undefined) return `AS${asn}`
+  return [by, value ?? digest].filter((part) => part !== undefined).join(' ')
 }

@@ -109,3 +109,27 @@ function isObject(text: string): boolean {
 export function cutNote(note: string): string {
   return note.slice(0, MAX_NOTE_CHARACTERS)
 }
+
+/** A writer loses only to one that succeeds. */
+const MAX_TRIES = 10
+
+/**
+ * Writes what a change makes of the newest version, and again if somebody else was faster.
+ * @param change returns undefined if nothing is to be written
+ * @returns undefined if it did @throws {StoreError} whether it was written is then unknown
+ */
+export async function updateDocument(
+  documents: Documents,
+  change: (newest: StoredDocument) => DocumentChange | undefined | Promise<DocumentChange | undefined>,
+): Promise<Written | undefined> {
+  for (let tries = 1; ; tries++) {
+    // Without a known version, there is always an answer.
+    const newest = (await documents.read()) as StoredDocument
+    const write = await change(newest)
+    if (!write) return undefined
+    const written = await documents.write({ ...write, expectedVersion: newest.version, expectedId: newest.id })
+    if (written.kind !== 'conflict' || tries === MAX_TRIES) return written
+  }
+}
+
+type DocumentChange = Omit<DocumentWrite, 'expectedVersion' | 'expectedId'>

@@ -56,7 +56,6 @@ test('sluice block keeps a token out, tells it why, and lets it in again; the to
     {
       by: 'token',
       digest: expect.any(String),
-      mark: expect.any(Number),
       status: 404,
       reason: 'too much',
       until: expect.any(String),

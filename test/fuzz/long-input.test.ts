@@ -14,7 +14,7 @@ import { parsePattern } from '../../src/request/policy/pattern.ts'
 import { PatternRouter } from '../../src/request/policy/pattern-router.ts'
 import { readMethods } from '../../src/request/policy/request-method.ts'
 import { createPathReader } from '../../src/request/policy/request-path.ts'
-import { tokensIn, valuesIn } from '../../src/rules/spoilt.ts'
+import { tokensIn, valuesIn } from '../../src/rules/possible-values.ts'
 import { fuzz } from './fuzz.ts'
 
 // What takes time by the square of its input would be at it for minutes here: a stranger must not be able to ask for that.

@@ -3,8 +3,14 @@ import fc from 'fast-check'
 import { expect, inject, test } from 'vitest'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { NO_RULES, type Rules, readRules } from '../../src/rules/document.ts'
-import { currentRules, editRules, rollBackRules } from '../../src/rules/editor.ts'
-import { withEntry, withoutEntry, withPolicies } from '../../src/rules/edits.ts'
+import {
+  currentRules,
+  editRules,
+  rollBackRules,
+  withEntry,
+  withoutEntry,
+  withPolicies,
+} from '../../src/rules/editor.ts'
 import { type Documents, KEPT_VERSIONS, type VersionId } from '../../src/store/documents.ts'
 import { MemoryDocuments } from '../../src/store/memory/memory-documents.ts'
 import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'

@@ -1,4 +1,4 @@
-import type { PolicyChange } from '../../rules/policy-changes.ts'
+import type { PolicyChange } from '../../rules/policies.ts'
 
 const SIGNS = { added: '+', removed: '-', changed: '~' } as const
 

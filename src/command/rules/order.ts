@@ -1,9 +1,9 @@
 import type { Operation } from '../../admin/operation.ts'
 import { rules } from '../../admin/operations/rules.ts'
 import { isOver } from '../../rules/document.ts'
-import type { Entries, EntryList } from '../../rules/edits.ts'
-import { whoInWords } from '../../rules/in-words.ts'
+import type { Entries, EntryList } from '../../rules/editor.ts'
 import type { Target } from '../../rules/target.ts'
+import { whoInWords } from '../../rules/target.ts'
 import { CommandError } from '../command-error.ts'
 import type { Exit } from '../exit-codes.ts'
 import type { Operator } from '../operate/operator.ts'
@@ -47,7 +47,6 @@ export const ORDER_FIELDS = {
     'of which requests of a caller that was named: "all", or by a digest alone "counted", those to which a policy applies that counts by all that it was made of',
   'entries[].by': 'what the caller is known by, such as token; missing where that is not said',
   'entries[].digest': 'its digest, as in keys and logs',
-  'entries[].mark': 'beside by and digest: a small hash of the same, by which others are told at once',
   'entries[].value': 'in place of a digest: a value with one *',
   'entries[].cidr': 'in place of a caller: a network',
   'entries[].reason': 'why; missing if none was given',

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { endOf } from '../../../src/rules/end-of.ts'
+import { endOf } from '../../../src/rules/document.ts'
 
 const NOW_MS = Date.parse('2026-11-22T10:00:00Z')
 

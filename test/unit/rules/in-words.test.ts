@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { blockInWords, limitsInWords, whoInWords } from '../../../src/rules/in-words.ts'
+import { blockInWords, limitsInWords } from '../../../src/rules/document.ts'
+import { whoInWords } from '../../../src/rules/target.ts'
 
 test.each([
   [{ by: 'token', digest: 'y2d8-eDNvChqTFSHsSUP2Q' }, 'token y2d8-eDNvChqTFSHsSUP2Q'],

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest'
 import { NO_RULES } from '../../../src/rules/document.ts'
-import { policyChanges } from '../../../src/rules/policy-changes.ts'
-import { deployedTables, tablesOf } from '../../../src/rules/tables.ts'
+import { deployedTables, policyChanges, tablesOf } from '../../../src/rules/policies.ts'
 
 const LOGIN = { name: 'login', limits: '5/1m', by: 'ip' }
 

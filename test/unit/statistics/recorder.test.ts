@@ -35,14 +35,12 @@ function observed(verdict: Verdict, headers: Record<string, string> = {}): Obser
     verdict,
     trace: {
       matches,
-      charges: matches
-        .slice(0, 2)
-        .map(({ policy }) => ({
-          ...charge,
-          policy,
-          digest: `of-${policy.name}`,
-          key: `sluice:p:w:{of-${policy.name}}`,
-        })),
+      charges: matches.slice(0, 2).map(({ policy }) => ({
+        ...charge,
+        policy,
+        digest: `of-${policy.name}`,
+        key: `sluice:p:w:{of-${policy.name}}`,
+      })),
     },
   }
 }
