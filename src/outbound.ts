@@ -2,10 +2,10 @@
  * Limits on the calling side.
  * @module sluice/outbound
  */
+export { OutboundError, type OutboundErrorCode } from './outbound/call-scheduler.ts'
 export type { Clock } from './outbound/clock.ts'
-export type { OutboundDecision, OutboundLimiter } from './outbound/limiter.ts'
-export type { Notes } from './outbound/notes.ts'
-export type { PerCall, QueueOptions } from './outbound/options.ts'
+export type { Notes } from './outbound/known-limits.ts'
+export type { OutboundDecision, OutboundLimiter, PerCall, QueueOptions } from './outbound/options.ts'
 export {
   type Learned,
   type OutboundCall,
@@ -13,5 +13,4 @@ export {
   type OutboundOptions,
   outbound,
 } from './outbound/outbound.ts'
-export { OutboundError, type OutboundErrorCode } from './outbound/outbound-error.ts'
 export { type ThrottleOptions, throttle } from './outbound/throttle.ts'

@@ -1,24 +1,21 @@
 import { checkInteger, checkNames, OptionError } from '../library/option-error.ts'
 import type { LimiterStore } from '../library/stores.ts'
+import { formatKey } from '../model/charge.ts'
 import { createDigest } from '../request/identity/digest.ts'
+import { type Answer, CallScheduler, CallSchedulers } from './call-scheduler.ts'
 import { type Clock, systemClock } from './clock.ts'
+import type { Notes } from './known-limits.ts'
 import { LEARNED_ALGORITHMS, LearnedLimits } from './learned-limits.ts'
-import type { OutboundLimiter } from './limiter.ts'
-import type { Notes } from './notes.ts'
 import {
   checkDuration,
-  checkLimiter,
-  checkQueueOptions,
+  checkOptions,
+  type OutboundLimiter,
   type PerCall,
-  QUEUE_OPTIONS,
+  QUEUE_CHECKS,
   type QueueOptions,
-  termsOf,
+  resolveCallSettings,
 } from './options.ts'
-import { type Answer, Partition } from './partition.ts'
-import { Partitions } from './partitions.ts'
-import { isReplayable } from './replay.ts'
-import { readRetryAfter } from './retry-after.ts'
-import { readServerLimits } from './server-limit.ts'
+import { readRetryAfter, readServerLimits } from './server-limit.ts'
 
 /** What is known of a call before it is made. */
 export interface OutboundCall {
@@ -76,17 +73,18 @@ export interface OutboundFetch {
   resume(identity?: string): Promise<void>
 }
 
-const OWN_OPTIONS: readonly (keyof OutboundOptions)[] = [
-  'limiter',
-  'identity',
-  'learned',
-  'countedWithinMs',
-  'retries',
-  'maxPauseMs',
-]
-
-const MAX_PAUSE_MS = 3_600_000
 const MAX_RETRIES = 100
+
+const CHECKS = {
+  ...QUEUE_CHECKS,
+  learned: checkLearned,
+  countedWithinMs: checkDuration,
+  retries: (option: string, value: unknown) => checkInteger(option, value, 0, MAX_RETRIES),
+  maxPauseMs: checkDuration,
+} satisfies Record<keyof OutboundOptions, unknown>
+
+/** Methods of which a repetition does what one call does (RFC 9110, §9.2.2). */
+const IDEMPOTENT = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
 
 /**
  * Makes a `fetch` that keeps limits: those of a limiter, and those that the server reports by `Retry-After`,
@@ -98,68 +96,47 @@ const MAX_RETRIES = 100
  * @throws {OptionError} for a wrong option
  */
 export function outbound(fetch: typeof globalThis.fetch, options: OutboundOptions = {}): OutboundFetch {
-  const { retries = 2, clock = systemClock, identity: identityOf = ({ url }) => url.origin } = options
-  check(options)
-  const partitions = createPartitions(options, clock)
+  checkOptions('outbound', options, CHECKS)
+  const { retries = 2, clock = systemClock, identity = ({ url }) => url.origin } = options
+  const schedulers = createSchedulers(options, clock)
 
   async function limitedFetch(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
     const call = describe(input, init)
-    const { identity, atMostMs, ...place } = termsOf(options, identityOf, [call])
-    const partition = partitions.of(identity)
+    const settings = resolveCallSettings(options, identity, [call])
+    const scheduler = schedulers.get(settings.identity)
     const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined)
-    const dueMs = clock.now() + atMostMs
+    const dueMs = clock.now() + settings.atMostMs
+    const readAnswer = (response: Response) => read(response, clock.now())
     for (let repetitions = 0; ; repetitions++) {
-      const permit = await partition.enter({ ...place, signal, dueMs })
-      let answer: Answer | undefined
-      let response: Response
-      try {
-        response = await fetch(input, init)
-        answer = read(response, clock.now())
-      } finally {
-        await permit.ended(answer)
-      }
-      const isRepeated = answer.isRefusal && repetitions < retries && isReplayable(call.method, input, init)
-      if (!isRepeated || clock.now() + partition.pausedMs > dueMs) return response
+      const response = await scheduler.run({ ...settings, signal, dueMs }, () => fetch(input, init), readAnswer)
+      const isRepeated = isRefusal(response) && repetitions < retries && isReplayable(call.method, input, init)
+      if (!isRepeated || clock.now() + scheduler.pausedMs > dueMs) return response
       // Its connection is needed for what comes.
       await response.body?.cancel()
     }
   }
-  return Object.assign(limitedFetch as typeof globalThis.fetch, {
-    async resume(identity?: string) {
-      await Promise.all(partitions.known(identity).map((partition) => partition.resume()))
-    },
-  })
+  const resume = (identity?: string) => schedulers.resume(identity)
+  return Object.assign(limitedFetch as typeof globalThis.fetch, { resume })
 }
 
-function createPartitions(options: OutboundOptions, clock: Clock): Partitions {
+function createSchedulers(options: OutboundOptions, clock: Clock): CallSchedulers {
   const { limiter, countedWithinMs = Number.POSITIVE_INFINITY, maxQueued = 1_000, random = Math.random } = options
-  const { maxPauseMs = MAX_PAUSE_MS } = options
+  const { maxPauseMs = 3_600_000 } = options
   const { notes, prefix = 'sluice' }: Partial<Learned> = options.learned ?? {}
   const store = options.learned?.store.open(LEARNED_ALGORITHMS)
   const digest = createDigest(undefined)
-  return new Partitions((identity) => {
+  return new CallSchedulers((identity) => {
     // One tag for all keys of an identity: they are decided together.
     const tag = digest([identity])
-    const keyOf = (name: string, letter: string) => `${prefix}:outbound-${digest([name])}:${letter}:{${tag}}`
-    const learned = new LearnedLimits({ store, notes, keyOf, countedWithinMs, maxPauseMs, clock })
-    return new Partition({ identity, limiter, learned, maxQueued, maxPauseMs, clock, random })
+    const toKey = (name: string, letter: string) => formatKey(prefix, `outbound-${digest([name])}`, letter, tag)
+    const learned = new LearnedLimits({ store, notes, toKey, countedWithinMs, maxPauseMs, clock })
+    return new CallScheduler({ identity, limiter, learned, maxQueued, maxPauseMs, clock, random })
   })
 }
 
-function check(options: OutboundOptions): void {
-  checkNames('outbound', options, [...QUEUE_OPTIONS, ...OWN_OPTIONS])
-  const { limiter, retries, countedWithinMs, maxPauseMs, learned } = options
-  if (limiter !== undefined) checkLimiter(limiter)
-  checkQueueOptions(options)
-  if (learned !== undefined) checkLearned(learned)
-  if (retries !== undefined) checkInteger('retries', retries, 0, MAX_RETRIES)
-  if (countedWithinMs !== undefined) checkDuration('countedWithinMs', countedWithinMs)
-  if (maxPauseMs !== undefined) checkDuration('maxPauseMs', maxPauseMs)
-}
-
-function checkLearned(learned: Learned): void {
-  checkNames('learned', learned, ['store', 'notes', 'prefix'])
-  const { store, notes } = learned
+function checkLearned(option: string, learned: unknown): void {
+  checkNames(option, learned, ['store', 'notes', 'prefix'])
+  const { store, notes } = learned as Partial<Learned>
   if (typeof store?.open !== 'function') throw new OptionError('learned.store', 'what redisStore() makes', typeof store)
   if (typeof notes?.read !== 'function' || typeof notes.write !== 'function') {
     throw new OptionError('learned.notes', 'functions read and write', typeof notes)
@@ -176,10 +153,21 @@ function describe(input: RequestInfo | URL, init: RequestInit | undefined): Outb
   }
 }
 
-function read({ status, headers }: Response, nowMs: number): Answer {
-  return {
-    isRefusal: status === 429 || status === 503,
-    retryAfterMs: readRetryAfter(headers, nowMs),
-    limits: readServerLimits(headers, nowMs),
-  }
+function read(response: Response, nowMs: number): Answer {
+  const { headers } = response
+  const limits = readServerLimits(headers, nowMs)
+  return { isRefusal: isRefusal(response), retryAfterMs: readRetryAfter(headers, nowMs), limits }
+}
+
+function isRefusal({ status }: Response): boolean {
+  return status === 429 || status === 503
+}
+
+/** Whether the same call can be made again: its method is idempotent, and its body is not used up once it was sent. */
+function isReplayable(method: string, input: RequestInfo | URL, init: RequestInit | undefined): boolean {
+  if (!IDEMPOTENT.has(method)) return false
+  const body: unknown = init?.body ?? (input instanceof Request ? input.body : undefined)
+  if (body === undefined || body === null || typeof body === 'string' || ArrayBuffer.isView(body)) return true
+  // These can be read again each time. Streams and iterables cannot.
+  return [ArrayBuffer, Blob, FormData, URLSearchParams].some((type) => body instanceof type)
 }

@@ -1,17 +1,15 @@
-import { checkNames } from '../library/option-error.ts'
+import { CallScheduler, CallSchedulers } from './call-scheduler.ts'
 import { systemClock } from './clock.ts'
-import type { OutboundLimiter } from './limiter.ts'
 import {
   checkLimiter,
-  checkQueueOptions,
-  ofCall,
+  checkOptions,
+  type OutboundLimiter,
   type PerCall,
-  QUEUE_OPTIONS,
+  QUEUE_CHECKS,
   type QueueOptions,
-  termsOf,
+  resolve,
+  resolveCallSettings,
 } from './options.ts'
-import { Partition } from './partition.ts'
-import { Partitions } from './partitions.ts'
 
 /** How `throttle()` waits, and what for. */
 export interface ThrottleOptions<Arguments extends readonly unknown[]> extends QueueOptions<Arguments> {
@@ -33,21 +31,16 @@ export function throttle<Arguments extends readonly unknown[], Result>(
   work: (...call: Arguments) => Result | Promise<Result>,
   options: ThrottleOptions<Arguments>,
 ): (...call: Arguments) => Promise<Result> {
+  checkOptions('throttle', options, { ...QUEUE_CHECKS, signal: () => {} })
+  checkLimiter('limiter', options.limiter)
   const { limiter, maxQueued = 1_000, clock = systemClock, random = Math.random } = options
-  checkNames('throttle', options, [...QUEUE_OPTIONS, 'limiter', 'identity', 'signal'])
-  checkLimiter(limiter)
-  checkQueueOptions(options)
-  const partitions = new Partitions(
-    (identity) => new Partition({ identity, limiter, learned: undefined, maxQueued, maxPauseMs: 0, clock, random }),
+  const schedulers = new CallSchedulers(
+    (identity) => new CallScheduler({ identity, limiter, learned: undefined, maxQueued, maxPauseMs: 0, clock, random }),
   )
   return async function throttled(...call) {
-    const { identity, atMostMs, ...place } = termsOf(options, options.identity, call)
-    const signal = options.signal && ofCall(options.signal, call)
-    const permit = await partitions.of(identity).enter({ ...place, signal, dueMs: clock.now() + atMostMs })
-    try {
-      return await work(...call)
-    } finally {
-      await permit.ended(undefined)
-    }
+    const settings = resolveCallSettings(options, options.identity, call)
+    const signal = options.signal && resolve(options.signal, call)
+    const dueMs = clock.now() + settings.atMostMs
+    return schedulers.get(settings.identity).run({ ...settings, signal, dueMs }, () => work(...call))
   }
 }
