@@ -4,13 +4,15 @@
  */
 export { OutboundError, type OutboundErrorCode } from './outbound/call-scheduler.ts'
 export type { Clock } from './outbound/clock.ts'
-export type { Notes } from './outbound/known-limits.ts'
-export type { OutboundDecision, OutboundLimiter, PerCall, QueueOptions } from './outbound/options.ts'
-export {
-  type Learned,
-  type OutboundCall,
-  type OutboundFetch,
-  type OutboundOptions,
-  outbound,
-} from './outbound/outbound.ts'
-export { type ThrottleOptions, throttle } from './outbound/throttle.ts'
+export type {
+  Learned,
+  Notes,
+  OutboundCall,
+  OutboundDecision,
+  OutboundLimiter,
+  OutboundOptions,
+  PerCall,
+  QueueOptions,
+  ThrottleOptions,
+} from './outbound/options.ts'
+export { type OutboundFetch, outbound, throttle } from './outbound/outbound.ts'

@@ -5,7 +5,7 @@
 import { CallQueue } from './call-queue.ts'
 import type { Clock } from './clock.ts'
 import type { CallReservation, LearnedLimits } from './learned-limits.ts'
-import type { CallSettings, OutboundLimiter } from './options.ts'
+import type { CallSettings, OutboundLimiter, OutboundOptions } from './options.ts'
 import { Pace } from './pace.ts'
 import type { ServerLimit } from './server-limit.ts'
 
@@ -44,18 +44,12 @@ export class OutboundError extends Error {
   }
 }
 
-export interface SchedulerOptions {
+export interface SchedulerOptions
+  extends Pick<Required<OutboundOptions>, 'maxQueued' | 'maxPauseMs' | 'clock' | 'random'> {
   readonly identity: string
   readonly limiter: OutboundLimiter | undefined
   /** Undefined: nothing is learned from answers. */
   readonly learned: LearnedLimits | undefined
-  /** Calls that may wait at once, an integer from 1. */
-  readonly maxQueued: number
-  /** The longest pause, whatever the server says. */
-  readonly maxPauseMs: number
-  readonly clock: Clock
-  /** From 0 to below 1. */
-  readonly random: () => number
 }
 
 export interface Call extends Pick<CallSettings, 'cost' | 'priority' | 'caller'> {
@@ -73,13 +67,11 @@ export interface Answer {
   readonly limits: readonly ServerLimit[]
 }
 
-interface AdmittedCall {
-  readonly sentAtMs: number
-  readonly reservation: CallReservation | undefined
-}
+/** To be called once, when the call is over: without an answer, if there was none. */
+type End = (answer: Answer | undefined) => Promise<void>
 
 interface WaitingCall extends Call {
-  readonly resolve: (admitted: AdmittedCall) => void
+  readonly resolve: (end: End) => void
   readonly reject: (reason: unknown) => void
   /** Ends its deadline and its signal. */
   readonly leave: () => void
@@ -95,7 +87,7 @@ export class CallScheduler {
   readonly #options: SchedulerOptions
   readonly #clock: Clock
   readonly #queue: CallQueue<WaitingCall>
-  readonly #pace: Pace
+  #pace: Pace
   #isRunning = false
   /** Ends the wait for the moment at which a call may go. */
   #wake = () => {}
@@ -133,7 +125,7 @@ export class CallScheduler {
     this.#pausedUntilMs = 0
     this.#refusalsInARow = 0
     this.#isResuming = false
-    this.#pace.forget()
+    this.#pace = new Pace(this.#options.maxPauseMs)
     await this.#options.learned?.forget()
     this.#wait = undefined
     this.#wake()
@@ -146,18 +138,18 @@ export class CallScheduler {
    * @throws the reason of the signal, if that is aborted before; what the limiter or the call throws
    */
   async run<T>(call: Call, make: () => T | Promise<T>, readAnswer?: (result: T) => Answer): Promise<T> {
-    const admitted = await this.#enter(call)
+    const end = await this.#enter(call)
     let answer: Answer | undefined
     try {
       const result = await make()
       answer = readAnswer?.(result)
       return result
     } finally {
-      await this.#end(admitted, answer)
+      await end(answer)
     }
   }
 
-  #enter(call: Call): Promise<AdmittedCall> {
+  #enter(call: Call): Promise<End> {
     const { signal, dueMs } = call
     if (signal?.aborted) return Promise.reject(signal.reason)
     return new Promise((resolve, reject) => {
@@ -235,10 +227,10 @@ export class CallScheduler {
     const sentAtMs = this.#clock.now()
     this.#pace.sent(sentAtMs)
     reservation?.sent()
-    call.resolve({ sentAtMs, reservation })
+    call.resolve((answer) => this.#end(reservation, sentAtMs, answer))
   }
 
-  async #end({ sentAtMs, reservation }: AdmittedCall, answer: Answer | undefined): Promise<void> {
+  async #end(reservation: CallReservation | undefined, sentAtMs: number, answer: Answer | undefined): Promise<void> {
     try {
       if (answer?.isRefusal) this.#pause(sentAtMs, answer)
       else if (answer) this.#pace.admitted(sentAtMs)

@@ -13,65 +13,37 @@ export interface KnownLimit {
   readonly name: string
   readonly limit: number
   readonly windowMs: number
+  /** When it was last mentioned. */
+  readonly saidAtMs?: number
 }
 
-/** What is known about the limits of a server, by their names. What it said last wins. */
-export class KnownLimits {
-  /** In the order in which they were last mentioned. */
-  readonly #limits = new Map<string, KnownLimit & { readonly saidAtMs: number }>()
-
-  get size(): number {
-    return this.#limits.size
-  }
-
-  clear(): void {
-    this.#limits.clear()
-  }
-
-  get(name: string): KnownLimit | undefined {
-    return this.#limits.get(name)
-  }
-
-  [Symbol.iterator](): Iterator<KnownLimit> {
-    return this.#limits.values()
-  }
-
+/** What is known about the limits of a server, by their names, in the order in which it last mentioned them. */
+export class KnownLimits extends Map<string, KnownLimit> {
   /**
    * Takes in what a response says of a limit.
    * @param cost units of the call that it answers
    * @returns whether it is new
    */
   update(said: ServerLimit, cost: number, nowMs: number): boolean {
-    const known = this.#limits.get(said.name)
+    const known = this.get(said.name)
     // A window that is not told is at least as long as any reset that was.
     const seenMs = Math.max(known?.windowMs ?? 0, said.resetMs ?? 0)
     const windowMs = Math.min(said.windowMs ?? seenMs, MAX_WINDOW_MS)
     const limit = said.limit ?? Math.max(known?.limit ?? 0, (said.remaining ?? 0) + cost)
     if (windowMs < 1 || limit < 1) return false
-    this.set({ name: said.name, limit, windowMs }, nowMs)
+    this.put({ name: said.name, limit, windowMs }, nowMs)
     return known?.limit !== limit || known.windowMs !== windowMs
   }
 
-  set({ name, limit, windowMs }: KnownLimit, nowMs: number): void {
-    this.#limits.delete(name)
-    this.#limits.set(name, { name, limit, windowMs, saidAtMs: nowMs })
-    for (const { name, saidAtMs, windowMs } of this.#limits.values()) {
+  /** What was said last wins. */
+  put({ name, limit, windowMs }: KnownLimit, nowMs: number): void {
+    this.delete(name)
+    this.set(name, { name, limit, windowMs, saidAtMs: nowMs })
+    for (const { name, saidAtMs = 0, windowMs } of this.values()) {
       const isOld = nowMs - saidAtMs > Math.max(FORGOTTEN_AFTER_MS, 2 * windowMs)
-      if (isOld || this.#limits.size > MAX_LIMITS) this.#limits.delete(name)
+      if (isOld || this.size > MAX_LIMITS) this.delete(name)
     }
   }
-}
-
-/**
- * Where processes tell each other what a server said. Any Redis client will do, e.g. with `@redis/client`:
- *
- *     { read: (key) => redis.get(key), write: (key, text, ttlMs) => redis.set(key, text, { PX: ttlMs }) }
- */
-export interface Notes {
-  /** @returns the text written last; anything but a string if there is none */
-  read(key: string): Promise<unknown>
-  /** @param ttlMs milliseconds for which it is kept, an integer from 1 */
-  write(key: string, text: string, ttlMs: number): Promise<unknown>
 }
 
 /** What one process has learned of a server. */
@@ -84,11 +56,8 @@ export interface Note {
 /** Keeps clients from reading the JSON themselves. */
 const MARK = 'sluice-outbound '
 
-export function formatNote({ tiers, pausedUntilMs }: Note): string {
-  return (
-    MARK +
-    JSON.stringify({ tiers: tiers.map(({ name, limit, windowMs }) => ({ name, limit, windowMs })), pausedUntilMs })
-  )
+export function formatNote(note: Note): string {
+  return MARK + JSON.stringify(note)
 }
 
 /** @returns undefined for anything that was not written here */

@@ -14,7 +14,8 @@ import { randomSlot } from '../runtime/random.ts'
 import { ExpiringStates } from '../store/memory/expiring-states.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import type { Clock } from './clock.ts'
-import { FORGOTTEN_AFTER_MS, formatNote, type KnownLimit, KnownLimits, type Notes, parseNote } from './known-limits.ts'
+import { FORGOTTEN_AFTER_MS, formatNote, type KnownLimit, KnownLimits, parseNote } from './known-limits.ts'
+import type { Notes, OutboundOptions } from './options.ts'
 import type { ServerLimit } from './server-limit.ts'
 
 /** Algorithms that rules of learned limits name. */
@@ -42,18 +43,14 @@ const TRIAL_MS = 500
 /** How long a process believes what it last read of the shared note. */
 const SHARED_NOTE_TTL_MS = 1_000
 
-export interface LearnedLimitsOptions {
+export interface LearnedLimitsOptions
+  extends Pick<Required<OutboundOptions>, 'countedWithinMs' | 'maxPauseMs' | 'clock'> {
   /** Where calls of all processes are counted; undefined: in this process's memory. */
   readonly store: Store | undefined
   /** Undefined: what is learned stays in this process. */
   readonly notes: Notes | undefined
   /** Makes the key of the state that goes by a name. */
   readonly toKey: (name: string, letter: 'c' | 'w' | 'n') => string
-  /** See `OutboundOptions.countedWithinMs`. */
-  readonly countedWithinMs: number
-  /** See `OutboundOptions.maxPauseMs`. */
-  readonly maxPauseMs: number
-  readonly clock: Clock
 }
 
 /** Units held for one call. */
@@ -133,7 +130,7 @@ export class LearnedLimits {
 
   /** Forgets all that was learned, also where others find it. */
   async forget(): Promise<void> {
-    const limits = [...this.#limits]
+    const limits = [...this.#limits.values()]
     this.#limits.clear()
     this.#isUnknown = true
     this.#isVague = false
@@ -147,7 +144,7 @@ export class LearnedLimits {
     await this.#readNote()
     if (this.#isUnknown && this.#options.notes) return this.#acquireTrial(cost)
     const fromMs = this.#clock.now()
-    const limits = [...this.#limits]
+    const limits = [...this.#limits.values()]
     const charged = await this.#charge(limits, cost)
     if (!charged || charged.decision.granted > 0) return this.#reserve(cost, charged, fromMs)
     this.#waitingSinceMs ??= fromMs
@@ -359,13 +356,13 @@ export class LearnedLimits {
     this.#note = text
     this.#isUnknown = false
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, note.pausedUntilMs)
-    for (const limit of note.tiers) this.#limits.set(limit, this.#clock.now())
+    for (const limit of note.tiers) this.#limits.put(limit, this.#clock.now())
   }
 
   async #writeNote(): Promise<void> {
     const { notes, toKey } = this.#options
     if (!notes) return
-    const limits = [...this.#limits]
+    const limits = [...this.#limits.values()]
     const pauseMs = Math.max(0, this.pausedUntilMs - this.#clock.now())
     const ttlMs = Math.max(FORGOTTEN_AFTER_MS, ...limits.map(({ windowMs }) => 2 * windowMs)) + Math.ceil(pauseMs)
     const text = formatNote({ tiers: limits, pausedUntilMs: this.#pausedUntilMs })

@@ -1,4 +1,5 @@
 import { checkFunction, checkInteger, checkNames, checkOneOf, OptionError } from '../library/option-error.ts'
+import type { LimiterStore } from '../library/stores.ts'
 import { PRIORITIES, type Priority } from '../model/policy.ts'
 import type { Clock } from './clock.ts'
 
@@ -39,6 +40,74 @@ export interface QueueOptions<Arguments extends readonly unknown[]> {
   readonly clock?: Clock
   /** For tests: from 0 to below 1. `Math.random` if left out. */
   readonly random?: () => number
+}
+
+/** What is known of a call before it is made. */
+export interface OutboundCall {
+  readonly url: URL
+  /** In capital letters. */
+  readonly method: string
+  readonly headers: Headers
+}
+
+/**
+ * Where processes tell each other what a server said. Any Redis client will do, e.g. with `@redis/client`:
+ *
+ *     { read: (key) => redis.get(key), write: (key, text, ttlMs) => redis.set(key, text, { PX: ttlMs }) }
+ */
+export interface Notes {
+  /** @returns the text written last; anything but a string if there is none */
+  read(key: string): Promise<unknown>
+  /** @param ttlMs milliseconds for which it is kept, an integer from 1 */
+  write(key: string, text: string, ttlMs: number): Promise<unknown>
+}
+
+/** Where what servers say is kept, so that several processes obey it together. */
+export interface Learned {
+  /** What `redisStore()` makes: where the calls of all processes are counted. */
+  readonly store: LimiterStore
+  /** Where processes tell each other what a server said. */
+  readonly notes: Notes
+  /** First part of every key; `sluice` if left out. */
+  readonly prefix?: string
+}
+
+/** How `outbound()` waits, what for, and what it learns. */
+export interface OutboundOptions extends QueueOptions<[OutboundCall]> {
+  /** Limits to keep whatever the server says. Default: only those that the server reports. */
+  readonly limiter?: OutboundLimiter
+  /**
+   * Whose limits a call is charged to: the same for all calls that share a budget at the server. The URL's origin if
+   * left out.
+   */
+  readonly identity?: PerCall<string, [OutboundCall]>
+  /** Where what the server says is kept; this process's memory if left out. */
+  readonly learned?: Learned
+  /**
+   * How many milliseconds after its sending the server has counted a call at the latest, 0 or more. If left out, that may be
+   * as late as its answer, which makes calls to a server that takes long to answer fewer than it allows.
+   */
+  readonly countedWithinMs?: number
+  /**
+   * How often a call is made again after a 429 or 503, an integer from 0 to 100, if its method is idempotent and its
+   * body can be sent again. 2 if left out.
+   */
+  readonly retries?: number
+  /**
+   * The longest pause in milliseconds that a server can impose, 0 or more, or `Infinity`: then one call finds out
+   * whether it still refuses. The same holds for limits with longer windows. An hour if left out.
+   */
+  readonly maxPauseMs?: number
+}
+
+/** How `throttle()` waits, and what for. */
+export interface ThrottleOptions<Arguments extends readonly unknown[]> extends QueueOptions<Arguments> {
+  /** Decides when a call may be made. */
+  readonly limiter: OutboundLimiter
+  /** Whose limits a call is charged to. */
+  readonly identity: PerCall<string, Arguments>
+  /** Ends a call's wait, which is then rejected with the signal's reason. What has begun is the function's own to end. */
+  readonly signal?: PerCall<AbortSignal | undefined, Arguments>
 }
 
 /** The options of one call. */

@@ -1,67 +1,22 @@
 import { checkInteger, checkNames, OptionError } from '../library/option-error.ts'
-import type { LimiterStore } from '../library/stores.ts'
 import { formatKey } from '../model/charge.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { type Answer, CallScheduler, CallSchedulers } from './call-scheduler.ts'
 import { type Clock, systemClock } from './clock.ts'
-import type { Notes } from './known-limits.ts'
 import { LEARNED_ALGORITHMS, LearnedLimits } from './learned-limits.ts'
 import {
   checkDuration,
+  checkLimiter,
   checkOptions,
-  type OutboundLimiter,
-  type PerCall,
+  type Learned,
+  type OutboundCall,
+  type OutboundOptions,
   QUEUE_CHECKS,
-  type QueueOptions,
+  resolve,
   resolveCallSettings,
+  type ThrottleOptions,
 } from './options.ts'
 import { readRetryAfter, readServerLimits } from './server-limit.ts'
-
-/** What is known of a call before it is made. */
-export interface OutboundCall {
-  readonly url: URL
-  /** In capital letters. */
-  readonly method: string
-  readonly headers: Headers
-}
-
-/** Where what servers say is kept, so that several processes obey it together. */
-export interface Learned {
-  /** What `redisStore()` makes: where the calls of all processes are counted. */
-  readonly store: LimiterStore
-  /** Where processes tell each other what a server said. */
-  readonly notes: Notes
-  /** First part of every key; `sluice` if left out. */
-  readonly prefix?: string
-}
-
-/** How `outbound()` waits, what for, and what it learns. */
-export interface OutboundOptions extends QueueOptions<[OutboundCall]> {
-  /** Limits to keep whatever the server says. Default: only those that the server reports. */
-  readonly limiter?: OutboundLimiter
-  /**
-   * Whose limits a call is charged to: the same for all calls that share a budget at the server. The URL's origin if
-   * left out.
-   */
-  readonly identity?: PerCall<string, [OutboundCall]>
-  /** Where what the server says is kept; this process's memory if left out. */
-  readonly learned?: Learned
-  /**
-   * How many milliseconds after its sending the server has counted a call at the latest, 0 or more. If left out, that may be
-   * as late as its answer, which makes calls to a server that takes long to answer fewer than it allows.
-   */
-  readonly countedWithinMs?: number
-  /**
-   * How often a call is made again after a 429 or 503, an integer from 0 to 100, if its method is idempotent and its
-   * body can be sent again. 2 if left out.
-   */
-  readonly retries?: number
-  /**
-   * The longest pause in milliseconds that a server can impose, 0 or more, or `Infinity`: then one call finds out
-   * whether it still refuses. The same holds for limits with longer windows. An hour if left out.
-   */
-  readonly maxPauseMs?: number
-}
 
 /** A `fetch` that keeps limits. */
 export interface OutboundFetch {
@@ -117,6 +72,30 @@ export function outbound(fetch: typeof globalThis.fetch, options: OutboundOption
   }
   const resume = (identity?: string) => schedulers.resume(identity)
   return Object.assign(limitedFetch as typeof globalThis.fetch, { resume })
+}
+
+/**
+ * Makes a function wait for its turn: it is called exactly when the limiter allows it, in the order that `priority` and
+ * `caller` say. The returned function rejects with `OutboundError` if a call cannot be made, with the reason of its
+ * signal, with whatever the limiter throws, and as the function itself does.
+ * @throws {OptionError} for a wrong option
+ */
+export function throttle<Arguments extends readonly unknown[], Result>(
+  work: (...call: Arguments) => Result | Promise<Result>,
+  options: ThrottleOptions<Arguments>,
+): (...call: Arguments) => Promise<Result> {
+  checkOptions('throttle', options, { ...QUEUE_CHECKS, signal: () => {} })
+  checkLimiter('limiter', options.limiter)
+  const { limiter, maxQueued = 1_000, clock = systemClock, random = Math.random } = options
+  const schedulers = new CallSchedulers(
+    (identity) => new CallScheduler({ identity, limiter, learned: undefined, maxQueued, maxPauseMs: 0, clock, random }),
+  )
+  return async function throttled(...call) {
+    const settings = resolveCallSettings(options, options.identity, call)
+    const signal = options.signal && resolve(options.signal, call)
+    const dueMs = clock.now() + settings.atMostMs
+    return schedulers.get(settings.identity).run({ ...settings, signal, dueMs }, () => work(...call))
+  }
 }
 
 function createSchedulers(options: OutboundOptions, clock: Clock): CallSchedulers {

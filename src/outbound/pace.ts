@@ -99,12 +99,6 @@ export class Pace {
     this.#maxInFlight = FIRST_IN_FLIGHT
   }
 
-  /** As if the server had never refused. */
-  forget(): void {
-    this.#perMs = undefined
-    this.#span = { fromMs: Number.NEGATIVE_INFINITY, admitted: 0, untilMs: undefined }
-  }
-
   /** What a server has admitted from one pause to the next is what it allows in that time. */
   #learn({ fromMs, admitted }: Span, untilMs: number): void {
     // It refuses all calls: that says nothing about how many it allows.
