@@ -1,6 +1,6 @@
 import { PRIORITIES, type Priority } from '../model/policy.ts'
 
-/** What places a call among the others. */
+/** The place of a call among the others. */
 export interface Place {
   readonly priority: Priority
   /** On whose behalf it is made: callers of the same priority take turns. */

@@ -58,7 +58,7 @@ export interface Call extends Pick<CallSettings, 'cost' | 'priority' | 'caller'>
   readonly dueMs: number
 }
 
-/** What a server says in answer to a call. */
+/** The answer of a server to a call. */
 export interface Answer {
   /** The server has refused it for now, with 429 or 503. */
   readonly isRefusal: boolean
@@ -133,7 +133,7 @@ export class CallScheduler {
 
   /**
    * Makes a call as soon as it may be made.
-   * @param readAnswer reads what the server says in the result
+   * @param readAnswer reads the server's answer in the result
    * @throws {OutboundError} if it cannot be made in time, or too many wait already
    * @throws the reason of the signal, if that is aborted before; what the limiter or the call throws
    */
@@ -249,7 +249,7 @@ export class CallScheduler {
   #pause(sentAtMs: number, { retryAfterMs, limits }: Answer): void {
     const nowMs = this.#clock.now()
     const { random, maxPauseMs } = this.#options
-    // Those that were under way when the pause began say nothing new about it.
+    // Refusals of calls that were under way when the pause began say nothing new about it.
     if (sentAtMs > this.#pausedAtMs) this.#refusalsInARow++
     this.#pausedAtMs = nowMs
     const resetsMs = limits.flatMap(({ remaining, resetMs }) => (remaining === 0 && resetMs ? [resetMs] : []))
@@ -272,7 +272,7 @@ export class CallScheduler {
       this.#refuseLate(this.#queue)
     }
     const { head } = this.#queue
-    // What would wake it may have happened since it was found that there is something to wait for.
+    // The event that would wake it may have come while the wait was being found out.
     if (head && !this.#canGoBefore(head) && !(this.#isWaitingForAnswer && this.#inFlight === 0)) {
       await new Promise<void>((resolve) => {
         const stop = this.#isWaitingForAnswer ? () => {} : this.#clock.after(ms, resolve)
@@ -300,13 +300,13 @@ export class CallScheduler {
     for (const call of calls) if (call.dueMs < untilMs) this.#refuse(call, tooLong(this.#leftMs(untilMs)))
   }
 
-  /** Whether what it waits for may yet be had at this very moment; if not, it is refused right after. */
+  /** Checks whether the call may yet be admitted at this very moment; if not, it is refused right after. */
   #isRequestedNow(call: WaitingCall): boolean {
     const isHead = call === this.#queue.head
     return call === this.#requested || (isHead && this.#wait !== undefined && this.#wait.untilMs <= this.#clock.now())
   }
 
-  /** Whether it is its turn, and it needs less than what was asked for in vain. */
+  /** Checks whether it is the call's turn, and it needs less than the call that the wait is for. */
   #canGoBefore(call: WaitingCall): boolean {
     return this.#wait !== undefined && call === this.#queue.head && call.cost < this.#wait.cost
   }

@@ -17,7 +17,7 @@ export interface KnownLimit {
   readonly saidAtMs?: number
 }
 
-/** What is known about the limits of a server, by their names, in the order in which it last mentioned them. */
+/** The limits that are known of a server, by their names, in the order in which it last mentioned them. */
 export class KnownLimits extends Map<string, KnownLimit> {
   /**
    * Takes in what a response says of a limit.
@@ -26,7 +26,7 @@ export class KnownLimits extends Map<string, KnownLimit> {
    */
   update(said: ServerLimit, cost: number, nowMs: number): boolean {
     const known = this.get(said.name)
-    // A window that is not told is at least as long as any reset that was.
+    // A window that is not reported is at least as long as any reset that was.
     const seenMs = Math.max(known?.windowMs ?? 0, said.resetMs ?? 0)
     const windowMs = Math.min(said.windowMs ?? seenMs, MAX_WINDOW_MS)
     const limit = said.limit ?? Math.max(known?.limit ?? 0, (said.remaining ?? 0) + cost)
@@ -35,7 +35,7 @@ export class KnownLimits extends Map<string, KnownLimit> {
     return known?.limit !== limit || known.windowMs !== windowMs
   }
 
-  /** What was said last wins. */
+  /** Replaces what was known before: the server's last word wins. */
   put({ name, limit, windowMs }: KnownLimit, nowMs: number): void {
     this.delete(name)
     this.set(name, { name, limit, windowMs, saidAtMs: nowMs })
@@ -46,7 +46,7 @@ export class KnownLimits extends Map<string, KnownLimit> {
   }
 }
 
-/** What one process has learned of a server. */
+/** The knowledge of one process about a server. */
 export interface Note {
   readonly tiers: readonly KnownLimit[]
   /** No call is made before, by the clock of the store. */

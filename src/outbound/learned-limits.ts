@@ -65,7 +65,7 @@ export interface CallReservation {
   ended(answer: { readonly isRefusal: boolean; readonly limits: readonly ServerLimit[] } | undefined): Promise<void>
 }
 
-/** What a call is charged for one limit. */
+/** The charge of a call for one limit. */
 interface LimitRule extends Rule {
   readonly name: string
 }
@@ -106,12 +106,12 @@ export class LearnedLimits {
     this.#store = options.store ?? this.#local
   }
 
-  /** Whether too little is known to make more than one call at a time. */
+  /** Too little is known to make more than one call at a time. */
   get isOnTrial(): boolean {
     return this.#isUnknown || this.#isVague
   }
 
-  /** Whether the server is known to have any limit. */
+  /** The server is known to have limits. */
   get hasLimits(): boolean {
     return this.#limits.size > 0
   }
@@ -164,7 +164,7 @@ export class LearnedLimits {
     return this.#reserve(cost, others, fromMs, stalled)
   }
 
-  /** As long as nothing is known, one process makes one call; the others wait for what it learns. */
+  /** Lets one process make one call while nothing is known; the others wait for what it learns. */
   async #acquireTrial(cost: number): Promise<CallReservation | number> {
     const tier = { limit: 1, windowMs: TRIAL_MS }
     const trial = await this.#decide('all', 1, [{ ...this.#toRule({ ...tier, name: '' }, 1), tiers: [tier] }])
@@ -265,7 +265,7 @@ export class LearnedLimits {
    */
   async #makeUp(limit: KnownLimit, { remaining, resetMs }: ServerLimit, before: number): Promise<void> {
     if (remaining === undefined || remaining >= before) return
-    // What is thought now: all that the server had counted by then was held before, so with no others it has more left.
+    // All that the server had counted by then was held here before, so with no others the server has more left.
     const { decision } = await this.#decide('peek', 1, [this.#toRule(limit, 1)])
     const left = decision.usage[0]?.[0]?.remaining ?? 0
     const lastsMs = Math.min(resetMs ?? limit.windowMs, Math.max(limit.windowMs, this.#options.maxPauseMs))
@@ -347,7 +347,7 @@ export class LearnedLimits {
     if (isFirst) await reading
   }
 
-  /** What was noted last is what the server said last: it replaces what is known, unless it is known already. */
+  /** The last note holds the server's last word, so it replaces what is known, unless this process knows the note. */
   async #mergeNote(notes: Notes, key: string): Promise<void> {
     const before = this.#note
     const text = await notes.read(key)

@@ -179,7 +179,7 @@ export function resolve<T, Arguments extends readonly unknown[]>(value: PerCall<
   return typeof value === 'function' ? (value as (...call: Arguments) => T)(...call) : value
 }
 
-/** What a function returns is checked at each call. */
+/** The result of a function is checked at each call instead. */
 function perCall(check: Check): Check {
   return (option, value) => typeof value === 'function' || check(option, value)
 }

@@ -142,7 +142,7 @@ function isRefusal({ status }: Response): boolean {
   return status === 429 || status === 503
 }
 
-/** Whether the same call can be made again: its method is idempotent, and its body is not used up once it was sent. */
+/** A call can be made again if its method is idempotent, and its body is not used up once it was sent. */
 function isReplayable(method: string, input: RequestInfo | URL, init: RequestInit | undefined): boolean {
   if (!IDEMPOTENT.has(method)) return false
   const body: unknown = init?.body ?? (input instanceof Request ? input.body : undefined)

@@ -5,9 +5,9 @@
  */
 import { type Parameters, parseDictionary, parseList, Token } from 'structured-headers'
 
-/** What a response says about one limit. */
+/** One limit, as a response reports it. */
 export interface ServerLimit {
-  /** What the server calls it, or its window in dialects without names. */
+  /** The server's own name for it, or its window in dialects without names. */
   readonly name: string
   /** Units in a window, an integer from 1. */
   readonly limit?: number | undefined
@@ -60,7 +60,7 @@ function readNamed(policies: Members | undefined, standings: Members | undefined
   return limits.size + otherUnits.size > 0 ? [...limits.values()] : undefined
 }
 
-/** Drafts 6 and 7: policies are `10;w=1`; how one of them stands is told by one field (7) or three (6). */
+/** Drafts 6 and 7: policies are `10;w=1`; how one of them stands is in one field (7) or three (6). */
 function readUnnamed(headers: Headers, nowMs: number, policies: Members | undefined): ServerLimit[] | undefined {
   const standing = readDraft7(headers) ?? readPrefixed(headers, nowMs, 'RateLimit')
   // Before draft 6, policies followed the limit in its own field.
@@ -108,7 +108,7 @@ function readReset(headers: Headers, nowMs: number, field: string | null): numbe
   if (dateMs === undefined && number === undefined) return undefined
   if (number !== undefined && number < EARLIEST_EPOCH_S) return Math.ceil(number * 1000)
   const atMs = dateMs ?? (number as number) * ((number as number) < EARLIEST_EPOCH_MS ? 1000 : 1)
-  return Math.max(0, Math.ceil(atMs - serverTime(headers, nowMs)))
+  return Math.max(0, Math.ceil(atMs - readServerTime(headers, nowMs)))
 }
 
 function parseField<T>(field: string | null, parse: (text: string) => T): T | undefined {
@@ -143,7 +143,7 @@ function toWindow(parameters: Parameters): number | undefined {
 const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? /
 
 /**
- * What `Retry-After` says (RFC 9110, §10.2.3), in seconds or as a date.
+ * Reads `Retry-After` (RFC 9110, §10.2.3), in seconds or as a date.
  * @param nowMs milliseconds since the Unix epoch
  * @returns milliseconds from now, at least 0; undefined if the field is missing or says nothing
  */
@@ -151,14 +151,14 @@ export function readRetryAfter(headers: Headers, nowMs: number): number | undefi
   const text = headers.get('Retry-After')?.trim() ?? ''
   if (/^\d{1,12}$/.test(text)) return Number(text) * 1000
   const dateMs = readHttpDate(text)
-  return dateMs === undefined ? undefined : Math.max(0, dateMs - serverTime(headers, nowMs))
+  return dateMs === undefined ? undefined : Math.max(0, dateMs - readServerTime(headers, nowMs))
 }
 
 /**
- * The server's clock when it answered, by its `Date` field where there is one: a moment that it names is one of this
- * clock. Since the field is cut to whole seconds, what is left until such a moment is never taken for too short.
+ * Reads the server's clock when it answered, by its `Date` field where there is one: a moment that it names is one of
+ * this clock. Since the field is cut to whole seconds, what is left until such a moment is never taken for too short.
  */
-function serverTime(headers: Headers, nowMs: number): number {
+function readServerTime(headers: Headers, nowMs: number): number {
   return readHttpDate(headers.get('Date')?.trim() ?? '') ?? nowMs
 }
 
