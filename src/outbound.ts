@@ -2,16 +2,17 @@
  * Limits on the calling side.
  * @module sluice/outbound
  */
+export { OutboundError, type OutboundErrorCode } from './outbound/call-scheduler.ts'
 export type { Clock } from './outbound/clock.ts'
-export type { OutboundDecision, OutboundLimiter } from './outbound/limiter.ts'
-export type { Notes } from './outbound/notes.ts'
-export type { PerCall, QueueOptions } from './outbound/options.ts'
-export {
-  type Learned,
-  type OutboundCall,
-  type OutboundFetch,
-  type OutboundOptions,
-  outbound,
-} from './outbound/outbound.ts'
-export { OutboundError, type OutboundErrorCode } from './outbound/outbound-error.ts'
-export { type ThrottleOptions, throttle } from './outbound/throttle.ts'
+export type {
+  Learned,
+  Notes,
+  OutboundCall,
+  OutboundDecision,
+  OutboundLimiter,
+  OutboundOptions,
+  PerCall,
+  QueueOptions,
+  ThrottleOptions,
+} from './outbound/options.ts'
+export { type OutboundFetch, outbound, throttle } from './outbound/outbound.ts'

@@ -126,7 +126,7 @@ class HonoRequest<E extends Env> implements AbortableRequest {
   }
 }
 
-/** What `@hono/node-server` hands over beside a request. */
+/** `@hono/node-server` hands these over with a request. */
 interface NodeBindings {
   readonly incoming?: { readonly socket?: { readonly remoteAddress?: string } }
 }
@@ -158,7 +158,7 @@ function keepAlive<E extends Env>(c: Context<E>, work: Promise<unknown>): void {
 /** Fields cannot be added to a response of `fetch`, only to a copy. */
 function withOpenFields(response: Response): Response {
   try {
-    // Of a field that nobody sends.
+    // No response has this field.
     response.headers.delete('Sluice-Probe')
     return response
   } catch {

@@ -1,4 +1,4 @@
-/** What middleware for all frameworks share. */
+/** The parts that the middleware of all frameworks have in common. */
 import { composeLimiter } from '../engine/compose-limiter.ts'
 import { retryAfter } from '../http/problem.ts'
 import type { Refused } from '../model/verdict.ts'
@@ -51,7 +51,7 @@ function findAddress(field: string | null, proxies: number, peer: string | null)
 
 type OverLimits = Extract<Refused, { kind: 'limited' | 'reserved' }>
 
-/** Whether the application may answer this refusal by itself. */
+/** The application may answer such a refusal by itself. */
 export function isOverLimits(verdict: Refused): verdict is OverLimits {
   return verdict.kind === 'limited' || verdict.kind === 'reserved'
 }

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import { MAX_BODY_BYTES } from '../request/identity/body.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 
-/** What Express and parsers of bodies add to a request. */
+/** Express and parsers of bodies add these to a request. */
 interface Added {
   /** The part of the path by which the application is mounted. */
   readonly baseUrl?: string
@@ -20,7 +20,7 @@ export class NodeRequest<Req extends IncomingMessage> implements ReceivedRequest
 
   constructor(request: Req, readAddress: (request: Req) => string | null) {
     this.context = request
-    this.url = `http://localhost${targetOf(request)}`
+    this.url = `http://localhost${readTarget(request)}`
     this.#readAddress = readAddress
     // Node joins repeated fields, which would hide that they are repeated.
     const get = (name: string) => request.headersDistinct[name.toLowerCase()]?.join(', ') ?? null
@@ -62,7 +62,7 @@ export class NodeRequest<Req extends IncomingMessage> implements ReceivedRequest
 }
 
 /** Path and query as the framework routes them, without the prefix at which a part is mounted. */
-function targetOf({ url = '', baseUrl = '' }: IncomingMessage & Added): string {
+function readTarget({ url = '', baseUrl = '' }: IncomingMessage & Added): string {
   if (url.startsWith('/')) return baseUrl + url
   if (!URL.canParse(url)) return `/${url}`
   const { pathname, search } = new URL(url)
@@ -75,7 +75,7 @@ function targetOf({ url = '', baseUrl = '' }: IncomingMessage & Added): string {
  */
 const CHANGED = /^[^/]|(?:\/|^)(?:\.|%2e){1,2}(?:\/|$)|[\\#]|[^!-~]/i
 
-/** Whether a router may read the path of a request in another way than it is read here. */
+/** Checks whether a router may read the path of a request in another way than it is read here. */
 export function isChanged({ url = '' }: IncomingMessage): boolean {
   const query = url.indexOf('?')
   return CHANGED.test(query < 0 ? url : url.slice(0, query))
@@ -83,7 +83,7 @@ export function isChanged({ url = '' }: IncomingMessage): boolean {
 
 const PEEKED = new WeakMap<IncomingMessage, Promise<Buffer>>()
 
-/** Whether what was read of a body has been put back. */
+/** Checks whether the start of a body was read and put back. */
 function wasPeeked(request: IncomingMessage): boolean {
   return PEEKED.has(request)
 }

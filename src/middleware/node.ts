@@ -54,7 +54,10 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
   }
 }
 
-/** What the middleware of any framework on Node needs: it only has to hand over what Node made, and to go on. */
+/**
+ * Decides requests of any framework on Node. Its middleware only has to hand over the request and the response that Node
+ * made, and to go on if they are admitted.
+ */
 export class NodeLimiter<Req extends IncomingMessage> {
   readonly #parts: ReturnType<typeof composeMiddleware<Req>>
   readonly #onLimited: SluiceOptions<Req>['onLimited']

@@ -1,6 +1,6 @@
 import { PRIORITIES, type Priority } from '../model/policy.ts'
 
-/** What places a call among the others. */
+/** The place of a call among the others. */
 export interface Place {
   readonly priority: Priority
   /** On whose behalf it is made: callers of the same priority take turns. */
@@ -12,14 +12,14 @@ export interface Place {
  * came.
  */
 export class CallQueue<Call extends Place> {
-  readonly #bound: number
+  readonly #maxSize: number
   /** By priority, then by caller; the caller whose turn it is comes first. */
   readonly #waiting = new Map(PRIORITIES.map((priority) => [priority, new Map<string, Set<Call>>()]))
   #size = 0
 
-  /** @param bound calls that may wait at once, an integer from 1 */
-  constructor(bound: number) {
-    this.#bound = bound
+  /** @param maxSize calls that may wait at once, an integer from 1 */
+  constructor(maxSize: number) {
+    this.#maxSize = maxSize
   }
 
   get size(): number {
@@ -28,9 +28,7 @@ export class CallQueue<Call extends Place> {
 
   /** The call whose turn it is. */
   get head(): Call | undefined {
-    for (const callers of this.#waiting.values()) {
-      for (const [first] of callers.values()) return first
-    }
+    for (const call of this) return call
     return undefined
   }
 
@@ -39,24 +37,24 @@ export class CallQueue<Call extends Place> {
    * most of them. That may be this one; undefined if there is room for all.
    */
   add(call: Call): Call | undefined {
-    const callers = this.#callersOf(call)
+    const callers = this.#findCallers(call)
     const calls = callers.get(call.caller)
     if (calls) calls.add(call)
     else callers.set(call.caller, new Set([call]))
     this.#size++
-    if (this.#size <= this.#bound) return undefined
-    const surplus = this.#leastImportant()
+    if (this.#size <= this.#maxSize) return undefined
+    const surplus = this.#findLeastImportant()
     this.remove(surplus)
     return surplus
   }
 
   has(call: Call): boolean {
-    return this.#callersOf(call).get(call.caller)?.has(call) ?? false
+    return this.#findCallers(call).get(call.caller)?.has(call) ?? false
   }
 
   /** @returns false if it does not wait */
   remove(call: Call): boolean {
-    const callers = this.#callersOf(call)
+    const callers = this.#findCallers(call)
     const calls = callers.get(call.caller)
     if (!calls?.delete(call)) return false
     if (calls.size === 0) callers.delete(call.caller)
@@ -67,7 +65,7 @@ export class CallQueue<Call extends Place> {
   /** Takes out a call that has had its turn; then it is the next caller's. */
   take(call: Call): void {
     if (!this.remove(call)) return
-    const callers = this.#callersOf(call)
+    const callers = this.#findCallers(call)
     const others = callers.get(call.caller)
     if (!others) return
     callers.delete(call.caller)
@@ -80,15 +78,13 @@ export class CallQueue<Call extends Place> {
     }
   }
 
-  #callersOf({ priority }: Call): Map<string, Set<Call>> {
+  #findCallers({ priority }: Place): Map<string, Set<Call>> {
     return this.#waiting.get(priority) as Map<string, Set<Call>>
   }
 
-  #leastImportant(): Call {
-    const callers = PRIORITIES.toReversed()
-      .map((priority) => this.#waiting.get(priority))
-      .find((callers) => callers && callers.size > 0)
-    const longest = [...(callers?.values() ?? [])].reduce((most, calls) => (calls.size >= most.size ? calls : most))
+  #findLeastImportant(): Call {
+    const callers = [...this.#waiting.values()].findLast(({ size }) => size > 0) ?? new Map<string, Set<Call>>()
+    const longest = [...callers.values()].reduce((most, calls) => (calls.size >= most.size ? calls : most))
     return [...longest].at(-1) as Call
   }
 }

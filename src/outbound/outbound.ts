@@ -1,70 +1,22 @@
 import { checkInteger, checkNames, OptionError } from '../library/option-error.ts'
-import type { LimiterStore } from '../library/stores.ts'
+import { formatKey } from '../model/charge.ts'
 import { createDigest } from '../request/identity/digest.ts'
+import { type Answer, CallScheduler, CallSchedulers } from './call-scheduler.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { LEARNED_ALGORITHMS, LearnedLimits } from './learned-limits.ts'
-import type { OutboundLimiter } from './limiter.ts'
-import type { Notes } from './notes.ts'
 import {
   checkDuration,
   checkLimiter,
-  checkQueueOptions,
-  type PerCall,
-  QUEUE_OPTIONS,
-  type QueueOptions,
-  termsOf,
+  checkOptions,
+  type Learned,
+  type OutboundCall,
+  type OutboundOptions,
+  QUEUE_CHECKS,
+  resolve,
+  resolveCallSettings,
+  type ThrottleOptions,
 } from './options.ts'
-import { type Answer, Partition } from './partition.ts'
-import { Partitions } from './partitions.ts'
-import { isReplayable } from './replay.ts'
-import { readRetryAfter } from './retry-after.ts'
-import { readServerLimits } from './server-limit.ts'
-
-/** What is known of a call before it is made. */
-export interface OutboundCall {
-  readonly url: URL
-  /** In capital letters. */
-  readonly method: string
-  readonly headers: Headers
-}
-
-/** Where what servers say is kept, so that several processes obey it together. */
-export interface Learned {
-  /** What `redisStore()` makes: where the calls of all processes are counted. */
-  readonly store: LimiterStore
-  /** Where processes tell each other what a server said. */
-  readonly notes: Notes
-  /** First part of every key; `sluice` if left out. */
-  readonly prefix?: string
-}
-
-/** How `outbound()` waits, what for, and what it learns. */
-export interface OutboundOptions extends QueueOptions<[OutboundCall]> {
-  /** Limits to keep whatever the server says. Default: only those that the server reports. */
-  readonly limiter?: OutboundLimiter
-  /**
-   * Whose limits a call is charged to: the same for all calls that share a budget at the server. The URL's origin if
-   * left out.
-   */
-  readonly identity?: PerCall<string, [OutboundCall]>
-  /** Where what the server says is kept; this process's memory if left out. */
-  readonly learned?: Learned
-  /**
-   * How many milliseconds after its sending the server has counted a call at the latest, 0 or more. If left out, that may be
-   * as late as its answer, which makes calls to a server that takes long to answer fewer than it allows.
-   */
-  readonly countedWithinMs?: number
-  /**
-   * How often a call is made again after a 429 or 503, an integer from 0 to 100, if its method is idempotent and its
-   * body can be sent again. 2 if left out.
-   */
-  readonly retries?: number
-  /**
-   * The longest pause in milliseconds that a server can impose, 0 or more, or `Infinity`: then one call finds out
-   * whether it still refuses. The same holds for limits with longer windows. An hour if left out.
-   */
-  readonly maxPauseMs?: number
-}
+import { readRetryAfter, readServerLimits } from './server-limit.ts'
 
 /** A `fetch` that keeps limits. */
 export interface OutboundFetch {
@@ -76,17 +28,18 @@ export interface OutboundFetch {
   resume(identity?: string): Promise<void>
 }
 
-const OWN_OPTIONS: readonly (keyof OutboundOptions)[] = [
-  'limiter',
-  'identity',
-  'learned',
-  'countedWithinMs',
-  'retries',
-  'maxPauseMs',
-]
-
-const MAX_PAUSE_MS = 3_600_000
 const MAX_RETRIES = 100
+
+const CHECKS = {
+  ...QUEUE_CHECKS,
+  learned: checkLearned,
+  countedWithinMs: checkDuration,
+  retries: (option: string, value: unknown) => checkInteger(option, value, 0, MAX_RETRIES),
+  maxPauseMs: checkDuration,
+} satisfies Record<keyof OutboundOptions, unknown>
+
+/** Methods of which a repetition does what one call does (RFC 9110, §9.2.2). */
+const IDEMPOTENT = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
 
 /**
  * Makes a `fetch` that keeps limits: those of a limiter, and those that the server reports by `Retry-After`,
@@ -98,68 +51,71 @@ const MAX_RETRIES = 100
  * @throws {OptionError} for a wrong option
  */
 export function outbound(fetch: typeof globalThis.fetch, options: OutboundOptions = {}): OutboundFetch {
-  const { retries = 2, clock = systemClock, identity: identityOf = ({ url }) => url.origin } = options
-  check(options)
-  const partitions = createPartitions(options, clock)
+  checkOptions('outbound', options, CHECKS)
+  const { retries = 2, clock = systemClock, identity = ({ url }) => url.origin } = options
+  const schedulers = createSchedulers(options, clock)
 
   async function limitedFetch(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
     const call = describe(input, init)
-    const { identity, atMostMs, ...place } = termsOf(options, identityOf, [call])
-    const partition = partitions.of(identity)
+    const settings = resolveCallSettings(options, identity, [call])
+    const scheduler = schedulers.get(settings.identity)
     const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined)
-    const dueMs = clock.now() + atMostMs
+    const dueMs = clock.now() + settings.atMostMs
+    const readAnswer = (response: Response) => read(response, clock.now())
     for (let repetitions = 0; ; repetitions++) {
-      const permit = await partition.enter({ ...place, signal, dueMs })
-      let answer: Answer | undefined
-      let response: Response
-      try {
-        response = await fetch(input, init)
-        answer = read(response, clock.now())
-      } finally {
-        await permit.ended(answer)
-      }
-      const isRepeated = answer.isRefusal && repetitions < retries && isReplayable(call.method, input, init)
-      if (!isRepeated || clock.now() + partition.pausedMs > dueMs) return response
+      const response = await scheduler.run({ ...settings, signal, dueMs }, () => fetch(input, init), readAnswer)
+      const isRepeated = isRefusal(response) && repetitions < retries && isReplayable(call.method, input, init)
+      if (!isRepeated || clock.now() + scheduler.pausedMs > dueMs) return response
       // Its connection is needed for what comes.
       await response.body?.cancel()
     }
   }
-  return Object.assign(limitedFetch as typeof globalThis.fetch, {
-    async resume(identity?: string) {
-      await Promise.all(partitions.known(identity).map((partition) => partition.resume()))
-    },
-  })
+  const resume = (identity?: string) => schedulers.resume(identity)
+  return Object.assign(limitedFetch as typeof globalThis.fetch, { resume })
 }
 
-function createPartitions(options: OutboundOptions, clock: Clock): Partitions {
+/**
+ * Makes a function wait for its turn: it is called exactly when the limiter allows it, in the order that `priority` and
+ * `caller` say. The returned function rejects with `OutboundError` if a call cannot be made, with the reason of its
+ * signal, with whatever the limiter throws, and as the function itself does.
+ * @throws {OptionError} for a wrong option
+ */
+export function throttle<Arguments extends readonly unknown[], Result>(
+  work: (...call: Arguments) => Result | Promise<Result>,
+  options: ThrottleOptions<Arguments>,
+): (...call: Arguments) => Promise<Result> {
+  checkOptions('throttle', options, { ...QUEUE_CHECKS, signal: () => {} })
+  checkLimiter('limiter', options.limiter)
+  const { limiter, maxQueued = 1_000, clock = systemClock, random = Math.random } = options
+  const schedulers = new CallSchedulers(
+    (identity) => new CallScheduler({ identity, limiter, learned: undefined, maxQueued, maxPauseMs: 0, clock, random }),
+  )
+  return async function throttled(...call) {
+    const settings = resolveCallSettings(options, options.identity, call)
+    const signal = options.signal && resolve(options.signal, call)
+    const dueMs = clock.now() + settings.atMostMs
+    return schedulers.get(settings.identity).run({ ...settings, signal, dueMs }, () => work(...call))
+  }
+}
+
+function createSchedulers(options: OutboundOptions, clock: Clock): CallSchedulers {
   const { limiter, countedWithinMs = Number.POSITIVE_INFINITY, maxQueued = 1_000, random = Math.random } = options
-  const { maxPauseMs = MAX_PAUSE_MS } = options
+  const { maxPauseMs = 3_600_000 } = options
   const { notes, prefix = 'sluice' }: Partial<Learned> = options.learned ?? {}
   const store = options.learned?.store.open(LEARNED_ALGORITHMS)
   const digest = createDigest(undefined)
-  return new Partitions((identity) => {
+  return new CallSchedulers((identity) => {
     // One tag for all keys of an identity: they are decided together.
     const tag = digest([identity])
-    const keyOf = (name: string, letter: string) => `${prefix}:outbound-${digest([name])}:${letter}:{${tag}}`
-    const learned = new LearnedLimits({ store, notes, keyOf, countedWithinMs, maxPauseMs, clock })
-    return new Partition({ identity, limiter, learned, maxQueued, maxPauseMs, clock, random })
+    const toKey = (name: string, letter: string) => formatKey(prefix, `outbound-${digest([name])}`, letter, tag)
+    const learned = new LearnedLimits({ store, notes, toKey, countedWithinMs, maxPauseMs, clock })
+    return new CallScheduler({ identity, limiter, learned, maxQueued, maxPauseMs, clock, random })
   })
 }
 
-function check(options: OutboundOptions): void {
-  checkNames('outbound', options, [...QUEUE_OPTIONS, ...OWN_OPTIONS])
-  const { limiter, retries, countedWithinMs, maxPauseMs, learned } = options
-  if (limiter !== undefined) checkLimiter(limiter)
-  checkQueueOptions(options)
-  if (learned !== undefined) checkLearned(learned)
-  if (retries !== undefined) checkInteger('retries', retries, 0, MAX_RETRIES)
-  if (countedWithinMs !== undefined) checkDuration('countedWithinMs', countedWithinMs)
-  if (maxPauseMs !== undefined) checkDuration('maxPauseMs', maxPauseMs)
-}
-
-function checkLearned(learned: Learned): void {
-  checkNames('learned', learned, ['store', 'notes', 'prefix'])
-  const { store, notes } = learned
+function checkLearned(option: string, learned: unknown): void {
+  checkNames(option, learned, ['store', 'notes', 'prefix'])
+  const { store, notes } = learned as Partial<Learned>
   if (typeof store?.open !== 'function') throw new OptionError('learned.store', 'what redisStore() makes', typeof store)
   if (typeof notes?.read !== 'function' || typeof notes.write !== 'function') {
     throw new OptionError('learned.notes', 'functions read and write', typeof notes)
@@ -176,10 +132,21 @@ function describe(input: RequestInfo | URL, init: RequestInit | undefined): Outb
   }
 }
 
-function read({ status, headers }: Response, nowMs: number): Answer {
-  return {
-    isRefusal: status === 429 || status === 503,
-    retryAfterMs: readRetryAfter(headers, nowMs),
-    limits: readServerLimits(headers, nowMs),
-  }
+function read(response: Response, nowMs: number): Answer {
+  const { headers } = response
+  const limits = readServerLimits(headers, nowMs)
+  return { isRefusal: isRefusal(response), retryAfterMs: readRetryAfter(headers, nowMs), limits }
+}
+
+function isRefusal({ status }: Response): boolean {
+  return status === 429 || status === 503
+}
+
+/** A call can be made again if its method is idempotent, and its body is not used up once it was sent. */
+function isReplayable(method: string, input: RequestInfo | URL, init: RequestInit | undefined): boolean {
+  if (!IDEMPOTENT.has(method)) return false
+  const body: unknown = init?.body ?? (input instanceof Request ? input.body : undefined)
+  if (body === undefined || body === null || typeof body === 'string' || ArrayBuffer.isView(body)) return true
+  // These can be read again each time. Streams and iterables cannot.
+  return [ArrayBuffer, Blob, FormData, URLSearchParams].some((type) => body instanceof type)
 }

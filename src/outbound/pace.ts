@@ -7,7 +7,7 @@
 const FIRST_IN_FLIGHT = 5
 const MORE_IN_FLIGHT = 0.25
 
-/** What a refusal leaves of a pace, at most and at least: a bad guess may be far off, a bad moment says little. */
+/** A refusal leaves this share of a pace, at most and at least: a bad guess may be far off, a bad moment says little. */
 const MAX_REST = 0.8
 const MIN_REST = 0.5
 
@@ -22,7 +22,7 @@ const MIN_STEP_CALLS = 10
 /** `Retry-After` is in whole seconds: shorter pauses say nothing about a window. */
 const MIN_PAUSE_MS = 1_000
 
-/** What was sent before so long a silence says nothing about a refusal. */
+/** Calls sent before so long a silence say nothing about a refusal. */
 const SILENCE_MS = 1_000
 
 /** A pace is forgotten when nothing was refused for this long, and for ten pauses. */
@@ -46,7 +46,7 @@ export class Pace {
   #refusedAtMs = 0
   #sentAtMs = Number.NEGATIVE_INFINITY
   #span: Span = { fromMs: Number.NEGATIVE_INFINITY, admitted: 0, untilMs: undefined }
-  /** Whether calls came as fast as the pace allowed. */
+  /** Calls came as fast as the pace allowed. */
   #isUsed = false
   #maxInFlight = FIRST_IN_FLIGHT
   readonly #maxSpacingMs: number
@@ -99,13 +99,7 @@ export class Pace {
     this.#maxInFlight = FIRST_IN_FLIGHT
   }
 
-  /** As if the server had never refused. */
-  forget(): void {
-    this.#perMs = undefined
-    this.#span = { fromMs: Number.NEGATIVE_INFINITY, admitted: 0, untilMs: undefined }
-  }
-
-  /** What a server has admitted from one pause to the next is what it allows in that time. */
+  /** A server allows from one pause to the next as much as it has admitted in that time. */
   #learn({ fromMs, admitted }: Span, untilMs: number): void {
     // It refuses all calls: that says nothing about how many it allows.
     if (admitted === 0) return

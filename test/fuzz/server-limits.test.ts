@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
 import { outbound } from '../../src/outbound/outbound.ts'
-import { readRetryAfter } from '../../src/outbound/retry-after.ts'
-import { readServerLimits } from '../../src/outbound/server-limit.ts'
+
+import { readRetryAfter, readServerLimits } from '../../src/outbound/server-limit.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 import { fuzz } from './fuzz.ts'
 import { fieldValueOf } from './strings.ts'

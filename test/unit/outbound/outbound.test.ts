@@ -339,6 +339,24 @@ describe('several processes', () => {
     expect(second.times()).toEqual([0, 0])
   })
 
+  test('the last word of the server holds for all, whichever it was said to', async () => {
+    const clock = new VirtualClock()
+    const { learned } = shared(clock)
+    const options = { clock, learned, atMostMs: Number.POSITIVE_INFINITY }
+    const first = site((count) => ({ headers: { 'RateLimit-Policy': `"a";q=${count === 1 ? 2 : 5};w=10` } }), options)
+    const second = site(() => OK, options)
+    await clock.finish(first.call(THINGS))
+    await clock.finish(second.call(THINGS))
+    // The limit of two is used up until ten seconds have passed; then the server says five.
+    await clock.finish(first.call(THINGS))
+    await clock.advance(1_000)
+    await clock.finish(second.call(THINGS))
+    await clock.finish(Promise.all([second.call(THINGS), second.call(THINGS)]))
+    const [, thirdMs = 0, ...lastMs] = second.times()
+    expect(thirdMs).toBeLessThan(12_000)
+    expect(lastMs).toEqual([thirdMs + 10, thirdMs + 10])
+  })
+
   test('without the store and the notes each goes on by itself', async () => {
     const clock = new VirtualClock()
     const away = () => Promise.reject(new Error('away'))

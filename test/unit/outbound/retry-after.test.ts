@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { readRetryAfter } from '../../../src/outbound/retry-after.ts'
+import { readRetryAfter } from '../../../src/outbound/server-limit.ts'
 
 const NOW_MS = Date.parse('2026-11-22T12:00:00.250Z')
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createLimiter } from '../../../src/index.ts'
-import type { OutboundLimiter } from '../../../src/outbound/limiter.ts'
+import type { OutboundLimiter } from '../../../src/outbound/options.ts'
 import { OutboundError, throttle } from '../../../src/outbound.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'
 

@@ -1,0 +1,352 @@
+/**
+ * The calls of one identity, which share its limits: they wait in one queue, are admitted one by one, and all of them
+ * stop when the server says so.
+ */
+import { CallQueue } from './call-queue.ts'
+import type { Clock } from './clock.ts'
+import type { CallReservation, LearnedLimits } from './learned-limits.ts'
+import type { CallSettings, OutboundLimiter, OutboundOptions } from './options.ts'
+import { Pace } from './pace.ts'
+import type { ServerLimit } from './server-limit.ts'
+
+/** Pauses where a server refuses without saying for how long: doubled by each refusal in a row. */
+const FIRST_PAUSE_MS = 1_000
+const MAX_GUESSED_PAUSE_MS = 60_000
+
+/** After a pause, clients do not all come back at once: up to a tenth of it later, within these bounds. */
+const JITTER_SHARE = 0.1
+const MIN_JITTER_MS = 100
+const MAX_JITTER_MS = 1_000
+
+/** How often what was granted is asked for anew because it came too late: a slow store must not keep calls forever. */
+const MAX_EXPIRED_IN_A_ROW = 3
+
+/** Beyond this many identities, those that were not used for the longest time are forgotten, unless calls wait there. */
+const MAX_IDLE = 1_000
+
+/**
+ * - `WAIT_TOO_LONG`: the call cannot be made before its deadline, as far as is known now.
+ * - `QUEUE_FULL`: too many calls wait, and none of them is less important than this one.
+ */
+export type OutboundErrorCode = 'WAIT_TOO_LONG' | 'QUEUE_FULL'
+
+/** A call that was not made. Nothing was sent for it since it was last allowed to be. */
+export class OutboundError extends Error {
+  override readonly name = 'OutboundError'
+  readonly code: OutboundErrorCode
+  /** Milliseconds after which the call may be made at the earliest, where that is known. */
+  readonly retryAfterMs: number | undefined
+
+  constructor(code: OutboundErrorCode, message: string, retryAfterMs?: number) {
+    super(message)
+    this.code = code
+    this.retryAfterMs = retryAfterMs
+  }
+}
+
+export interface SchedulerOptions
+  extends Pick<Required<OutboundOptions>, 'maxQueued' | 'maxPauseMs' | 'clock' | 'random'> {
+  readonly identity: string
+  readonly limiter: OutboundLimiter | undefined
+  /** Undefined: nothing is learned from answers. */
+  readonly learned: LearnedLimits | undefined
+}
+
+export interface Call extends Pick<CallSettings, 'cost' | 'priority' | 'caller'> {
+  readonly signal: AbortSignal | null | undefined
+  /** By the clock: after it, the call is not made any more. */
+  readonly dueMs: number
+}
+
+/** The answer of a server to a call. */
+export interface Answer {
+  /** The server has refused it for now, with 429 or 503. */
+  readonly isRefusal: boolean
+  /** Milliseconds for which it asked to wait, if it did. */
+  readonly retryAfterMs: number | undefined
+  readonly limits: readonly ServerLimit[]
+}
+
+/** To be called once, when the call is over: without an answer, if there was none. */
+type End = (answer: Answer | undefined) => Promise<void>
+
+interface WaitingCall extends Call {
+  readonly resolve: (end: End) => void
+  readonly reject: (reason: unknown) => void
+  /** Ends its deadline and its signal. */
+  readonly leave: () => void
+}
+
+/** Why no call is admitted: until when (by the clock), and the cost that was asked for; 0 for a pause. */
+interface HeadWait {
+  readonly untilMs: number
+  readonly cost: number
+}
+
+export class CallScheduler {
+  readonly #options: SchedulerOptions
+  readonly #clock: Clock
+  readonly #queue: CallQueue<WaitingCall>
+  #pace: Pace
+  #isRunning = false
+  /** Ends the wait for the moment at which a call may go. */
+  #wake = () => {}
+  #isWaitingForAnswer = false
+  #wait: HeadWait | undefined
+  /** The call that the limits are asked about right now. */
+  #requested: WaitingCall | undefined
+  #inFlight = 0
+  /** After a pause: one call at a time, until the server has answered one without refusing it. */
+  #isResuming = false
+  #pausedUntilMs = 0
+  #pausedAtMs = Number.NEGATIVE_INFINITY
+  #refusalsInARow = 0
+  #expiredInARow = 0
+
+  constructor(options: SchedulerOptions) {
+    this.#options = options
+    this.#clock = options.clock
+    this.#queue = new CallQueue(options.maxQueued)
+    this.#pace = new Pace(options.maxPauseMs)
+  }
+
+  /** Nothing waits, nothing is under way. */
+  get isIdle(): boolean {
+    return this.#queue.size === 0 && this.#inFlight === 0
+  }
+
+  /** Milliseconds for which the server has asked everybody to wait; 0 if it has not. */
+  get pausedMs(): number {
+    return this.#leftMs(Math.max(this.#pausedUntilMs, this.#options.learned?.pausedUntilMs ?? 0))
+  }
+
+  /** Ends a pause, and forgets what the server has said. */
+  async resume(): Promise<void> {
+    this.#pausedUntilMs = 0
+    this.#refusalsInARow = 0
+    this.#isResuming = false
+    this.#pace = new Pace(this.#options.maxPauseMs)
+    await this.#options.learned?.forget()
+    this.#wait = undefined
+    this.#wake()
+  }
+
+  /**
+   * Makes a call as soon as it may be made.
+   * @param readAnswer reads the server's answer in the result
+   * @throws {OutboundError} if it cannot be made in time, or too many wait already
+   * @throws the reason of the signal, if that is aborted before; what the limiter or the call throws
+   */
+  async run<T>(call: Call, make: () => T | Promise<T>, readAnswer?: (result: T) => Answer): Promise<T> {
+    const end = await this.#enter(call)
+    let answer: Answer | undefined
+    try {
+      const result = await make()
+      answer = readAnswer?.(result)
+      return result
+    } finally {
+      await end(answer)
+    }
+  }
+
+  #enter(call: Call): Promise<End> {
+    const { signal, dueMs } = call
+    if (signal?.aborted) return Promise.reject(signal.reason)
+    return new Promise((resolve, reject) => {
+      const abort = () => this.#refuse(waiting, signal?.reason)
+      const expire = () => this.#isRequestedNow(waiting) || this.#refuse(waiting, tooLong())
+      const stopTimer = dueMs < Number.POSITIVE_INFINITY ? this.#clock.after(this.#leftMs(dueMs), expire) : () => {}
+      const leave = () => {
+        signal?.removeEventListener('abort', abort)
+        stopTimer()
+      }
+      const waiting: WaitingCall = { ...call, resolve, reject, leave }
+      signal?.addEventListener('abort', abort)
+      const surplus = this.#queue.add(waiting)
+      if (surplus) this.#refuse(surplus, new OutboundError('QUEUE_FULL', 'too many calls wait for their turn'))
+      if (surplus === waiting) return
+      if (this.#canGoBefore(waiting)) this.#wake()
+      else this.#refuseLate([waiting])
+      void this.#run()
+    })
+  }
+
+  async #run(): Promise<void> {
+    if (this.#isRunning) return
+    this.#isRunning = true
+    for (let head = this.#queue.head; head; head = this.#queue.head) {
+      this.#requested = head
+      const waitMs = await this.#admit(head)
+      this.#requested = undefined
+      if (waitMs > 0) await this.#waitAsHead(waitMs, head)
+    }
+    this.#isRunning = false
+  }
+
+  /** @returns milliseconds after which to try again; infinity to wait until an answer has come */
+  async #admit(head: WaitingCall): Promise<number> {
+    const { limiter, learned, identity } = this.#options
+    if (this.pausedMs > 0) return this.pausedMs
+    if (this.#inFlight >= this.#maxInFlight()) return Number.POSITIVE_INFINITY
+    const paceMs = this.#pace.waitMs(this.#clock.now())
+    if (paceMs > 0) return paceMs
+    let reservation: CallReservation | undefined
+    try {
+      const acquired = await learned?.acquire(head.cost)
+      if (typeof acquired === 'number') return acquired
+      reservation = acquired
+      // A pause may have begun meanwhile, here or elsewhere.
+      const decision = this.pausedMs > 0 ? undefined : await limiter?.take(identity, { cost: head.cost })
+      const waitMs = decision?.granted === false ? Math.max(1, decision.retryAfterMs) : this.pausedMs
+      // If the call has gone, another one for which the same has been granted.
+      const next = this.#queue.has(head) ? head : this.#queue.head
+      const isExpired = reservation?.isCurrent() === false && ++this.#expiredInARow <= MAX_EXPIRED_IN_A_ROW
+      if (waitMs > 0 || next?.cost !== head.cost || isExpired) {
+        await reservation?.release()
+        return waitMs
+      }
+      this.#expiredInARow = 0
+      this.#send(next, reservation)
+    } catch (error) {
+      await reservation?.release()
+      this.#refuse(head, error)
+    }
+    return 0
+  }
+
+  #maxInFlight(): number {
+    const { learned } = this.#options
+    if (this.#isResuming || learned?.isOnTrial) return 1
+    return learned && !learned.hasLimits ? this.#pace.maxInFlight : Number.POSITIVE_INFINITY
+  }
+
+  #send(call: WaitingCall, reservation: CallReservation | undefined): void {
+    this.#queue.take(call)
+    call.leave()
+    this.#inFlight++
+    const sentAtMs = this.#clock.now()
+    this.#pace.sent(sentAtMs)
+    reservation?.sent()
+    call.resolve((answer) => this.#end(reservation, sentAtMs, answer))
+  }
+
+  async #end(reservation: CallReservation | undefined, sentAtMs: number, answer: Answer | undefined): Promise<void> {
+    try {
+      if (answer?.isRefusal) this.#pause(sentAtMs, answer)
+      else if (answer) this.#pace.admitted(sentAtMs)
+      await reservation?.ended(answer)
+      if (answer?.isRefusal) await this.#options.learned?.pauseUntil(this.#pausedUntilMs)
+      else if (answer && sentAtMs >= this.#pausedUntilMs) {
+        this.#isResuming = false
+        this.#refusalsInARow = 0
+      }
+    } finally {
+      this.#inFlight--
+      if (this.#isWaitingForAnswer) this.#wake()
+    }
+  }
+
+  #pause(sentAtMs: number, { retryAfterMs, limits }: Answer): void {
+    const nowMs = this.#clock.now()
+    const { random, maxPauseMs } = this.#options
+    // Refusals of calls that were under way when the pause began say nothing new about it.
+    if (sentAtMs > this.#pausedAtMs) this.#refusalsInARow++
+    this.#pausedAtMs = nowMs
+    const resetsMs = limits.flatMap(({ remaining, resetMs }) => (remaining === 0 && resetMs ? [resetMs] : []))
+    const guessedMs = Math.min(MAX_GUESSED_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (this.#refusalsInARow - 1))
+    const saidMs = retryAfterMs ?? (resetsMs.length > 0 ? Math.max(...resetsMs) : guessedMs)
+    const pauseMs = Math.min(saidMs, maxPauseMs)
+    if (limits.length === 0) this.#pace.refused(sentAtMs, pauseMs, nowMs)
+    const jitterMs = random() * Math.min(MAX_JITTER_MS, Math.max(MIN_JITTER_MS, pauseMs * JITTER_SHARE))
+    this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + pauseMs + jitterMs)
+    this.#isResuming = true
+    this.#wait = { untilMs: this.#pausedUntilMs, cost: 0 }
+    this.#refuseLate(this.#queue)
+  }
+
+  /** Waits, but only until there is a call that needs less. */
+  async #waitAsHead(ms: number, { cost }: WaitingCall): Promise<void> {
+    this.#isWaitingForAnswer = ms === Number.POSITIVE_INFINITY
+    if (!this.#isWaitingForAnswer) {
+      this.#wait = { untilMs: this.#clock.now() + ms, cost: this.pausedMs > 0 ? 0 : cost }
+      this.#refuseLate(this.#queue)
+    }
+    const { head } = this.#queue
+    // The event that would wake it may have come while the wait was being found out.
+    if (head && !this.#canGoBefore(head) && !(this.#isWaitingForAnswer && this.#inFlight === 0)) {
+      await new Promise<void>((resolve) => {
+        const stop = this.#isWaitingForAnswer ? () => {} : this.#clock.after(ms, resolve)
+        this.#wake = () => {
+          stop()
+          resolve()
+        }
+      })
+    }
+    this.#wake = () => {}
+    this.#wait = undefined
+  }
+
+  #refuse(call: WaitingCall, reason: unknown): void {
+    call.leave()
+    this.#queue.remove(call)
+    call.reject(reason)
+    const { head } = this.#queue
+    if (!head || this.#canGoBefore(head)) this.#wake()
+  }
+
+  /** Refuses at once those whose deadline comes before any call may go. */
+  #refuseLate(calls: Iterable<WaitingCall>): void {
+    const untilMs = this.#wait?.untilMs ?? 0
+    for (const call of calls) if (call.dueMs < untilMs) this.#refuse(call, tooLong(this.#leftMs(untilMs)))
+  }
+
+  /** Checks whether the call may yet be admitted at this very moment; if not, it is refused right after. */
+  #isRequestedNow(call: WaitingCall): boolean {
+    const isHead = call === this.#queue.head
+    return call === this.#requested || (isHead && this.#wait !== undefined && this.#wait.untilMs <= this.#clock.now())
+  }
+
+  /** Checks whether it is the call's turn, and it needs less than the call that the wait is for. */
+  #canGoBefore(call: WaitingCall): boolean {
+    return this.#wait !== undefined && call === this.#queue.head && call.cost < this.#wait.cost
+  }
+
+  #leftMs(untilMs: number): number {
+    return Math.max(0, untilMs - this.#clock.now())
+  }
+}
+
+function tooLong(retryAfterMs?: number): OutboundError {
+  const known = retryAfterMs === undefined ? '' : `: not for another ${Math.ceil(retryAfterMs)} ms`
+  return new OutboundError('WAIT_TOO_LONG', `the call cannot be made in time${known}`, retryAfterMs)
+}
+
+/** The scheduler of each identity, the one that was used last at the end. */
+export class CallSchedulers {
+  readonly #create: (identity: string) => CallScheduler
+  readonly #schedulers = new Map<string, CallScheduler>()
+
+  constructor(create: (identity: string) => CallScheduler) {
+    this.#create = create
+  }
+
+  get(identity: string): CallScheduler {
+    const scheduler = this.#schedulers.get(identity) ?? this.#create(identity)
+    this.#schedulers.delete(identity)
+    this.#schedulers.set(identity, scheduler)
+    if (this.#schedulers.size > MAX_IDLE) this.#forgetOne()
+    return scheduler
+  }
+
+  /** Resumes all, or that of one identity. */
+  async resume(identity: string | undefined): Promise<void> {
+    const schedulers = [...this.#schedulers].filter(([one]) => identity === undefined || one === identity)
+    await Promise.all(schedulers.map(([, scheduler]) => scheduler.resume()))
+  }
+
+  #forgetOne(): void {
+    for (const [identity, scheduler] of this.#schedulers) {
+      if (scheduler.isIdle && scheduler.pausedMs === 0) return void this.#schedulers.delete(identity)
+    }
+  }
+}
