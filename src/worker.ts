@@ -14,7 +14,7 @@ import type { Store } from './model/store.ts'
 import { isRefusedForLong } from './request/policy/refused-for-long.ts'
 import type { GatewayRulesOptions } from './rules/gateway-rules.ts'
 import { consoleLog, type Log, throttle } from './runtime/log.ts'
-import type { AnalyticsDataset } from './statistics/analytics.ts'
+import type { AnalyticsDataset } from './statistics/observers.ts'
 import type { ObjectNamespace } from './store/durable-object/objects-of.ts'
 import { MemoryStore } from './store/memory/memory-store.ts'
 
@@ -126,7 +126,7 @@ async function operatorsOf(options: Omit<AdminOptions, 'admin'>): Promise<AppOpt
   const { config, counters } = options
   const { admin, metrics } = config
   const createAdmin = admin && (await import('./admin/admin.ts')).createAdmin
-  const createMetrics = metrics && (await import('./admin/metrics/metrics.ts')).createMetrics
+  const createMetrics = metrics && (await import('./admin/metrics.ts')).createMetrics
   if (!createAdmin && !createMetrics) return undefined
   const measure = counters && metrics && createMetrics?.(metrics, counters)
   return (gateway) => {

@@ -2,12 +2,16 @@ import * as v from 'valibot'
 import type { Caller } from '../request/caller/caller.ts'
 import { CALLER_KIND_NAMES, type CallerKind } from '../request/caller/named-by.ts'
 import {
+  type CallerRule,
   type CallerRules,
   type CountingConfig,
+  type LeftOut,
   rulesOfCaller,
   rulesOfDigest,
 } from '../request/caller/rules-of-caller.ts'
-import { badInput, OperationError } from './operation.ts'
+import type * as answers from './answers.ts'
+import { type ActiveRules, readActiveRules } from './change-rules.ts'
+import { type AdminContext, InputError } from './operation.ts'
 
 const fields = v.record(v.string(), v.string())
 
@@ -44,59 +48,64 @@ export const caller = v.pipe(
 
 export type CallerInput = v.InferOutput<typeof caller>
 
-/** A caller, and which policies it is about. */
-export const asked = v.strictObject({
+/** A caller, and which policies are asked about it. */
+export const callerQuery = v.strictObject({
   caller,
   policies: v.optional(v.pipe(v.array(v.string()), v.description('Only these.'))),
 })
 
-/** Policies that say nothing of a caller. */
-export const leftOut = v.array(
-  v.strictObject({
-    policy: v.string(),
-    why: v.string(),
-    needs: v.pipe(
-      v.nullable(v.picklist([...CALLER_KIND_NAMES, 'route'])),
-      v.description('What of the caller would have to be said; null: that would not help.'),
-    ),
-  }),
-)
+type CallerQuery = v.InferOutput<typeof callerQuery>
 
-/** Under which keys it is counted. @throws {OperationError | CallerError} if it tells nothing, or too much */
-export async function rulesOf(
-  config: CountingConfig,
-  { caller, policies: names }: v.InferOutput<typeof asked>,
-): Promise<CallerRules> {
-  const known = config.policies.map(({ name }) => name)
+/** How the active policies count a caller. */
+export interface CallerCharges {
+  readonly active: ActiveRules
+  readonly charges: readonly CallerRule[]
+  readonly skipped: readonly LeftOut[]
+}
+
+/**
+ * @throws {OperationError | CallerError} if the query names no caller, or too much
+ * @throws {StoreError} @throws {ConfigError} if what is stored are no rules
+ */
+export async function findCharges(
+  context: AdminContext,
+  { caller, policies: names }: CallerQuery,
+): Promise<CallerCharges> {
+  const active = await readActiveRules(context)
+  const known = active.policies.map(({ name }) => name)
   const unknown = names?.findIndex((name) => !known.includes(name)) ?? -1
-  if (unknown >= 0) throw new OperationError(badInput(`policies.${unknown}`, `one of ${known.join(', ')}`))
-  const { rules, leftOut } = await rulesOfAll(config, caller)
-  const isAsked = ({ policy }: { readonly policy: { readonly name: string } }) => names?.includes(policy.name) ?? true
-  return { rules: rules.filter(isAsked), leftOut: leftOut.filter(isAsked) }
+  if (unknown >= 0) throw new InputError(`policies.${unknown}`, `one of ${known.join(', ')}`)
+  const { rules, leftOut } = await findAllCharges({ ...context.config, policies: active.policies }, caller)
+  const isQueried = ({ policy }: Pick<LeftOut, 'policy'>) => names?.includes(policy.name) ?? true
+  return { active, charges: rules.filter(isQueried), skipped: leftOut.filter(isQueried) }
 }
 
-/** What is told of policies that say nothing of it. */
-export function toldLeftOut({ leftOut: all }: CallerRules): v.InferOutput<typeof leftOut> {
-  return all.map(({ policy, why, needs = null }) => ({ policy: policy.name, why, needs }))
+export function toSkipped(skipped: readonly LeftOut[]): v.InferOutput<typeof answers.leftOut> {
+  return skipped.map(({ policy, why, needs = null }) => ({ policy: policy.name, why, needs }))
 }
 
-/** What is known of it, beside a digest. */
-export function callerOf({ token, ip, route, claim, ...named }: CallerInput): Caller {
-  const pairs = (kind: 'header' | 'query' | 'cookie' | 'form' | 'json') => named[kind] && Object.entries(named[kind])
+/** Without its digest, if it has one. */
+export function toCaller({ token, ip, route, claim, header, query, cookie, form, json }: CallerInput): Caller {
+  const pairs = (named: typeof header) => named && Object.entries(named)
   return {
-    ...{ token, ip, route, claim, header: pairs('header'), query: pairs('query') },
-    ...{ cookie: pairs('cookie'), form: pairs('form'), json: pairs('json') },
+    token,
+    ip,
+    route,
+    claim,
+    header: pairs(header),
+    query: pairs(query),
+    cookie: pairs(cookie),
+    form: pairs(form),
+    json: pairs(json),
   }
 }
 
-function rulesOfAll(config: CountingConfig, { digest, ...parts }: CallerInput): Promise<CallerRules> {
-  const known = Object.values(parts).filter((part) => part !== undefined)
-  if (digest !== undefined) {
-    if (known.length === 0) return rulesOfDigest(config, digest)
-    throw new OperationError(badInput('caller', 'digest alone: it takes the place of all that identifies a caller'))
+function findAllCharges(config: CountingConfig, { digest, ...parts }: CallerInput): Promise<CallerRules> {
+  const isNamed = Object.values(parts).some((part) => part !== undefined)
+  if (digest !== undefined && isNamed) {
+    throw new InputError('caller', 'digest alone: it takes the place of all that identifies a caller')
   }
-  if (known.length === 0) {
-    throw new OperationError(badInput('caller', `one of ${CALLER_KIND_NAMES.join(', ')}, route and digest`))
-  }
-  return rulesOfCaller(config, callerOf(parts))
+  if (digest !== undefined) return rulesOfDigest(config, digest)
+  if (!isNamed) throw new InputError('caller', `one of ${CALLER_KIND_NAMES.join(', ')}, route and digest`)
+  return rulesOfCaller(config, toCaller(parts))
 }
