@@ -9,6 +9,7 @@ import {
   rulesOfCaller,
   rulesOfDigest,
 } from '../request/caller/rules-of-caller.ts'
+import { describe } from '../statistics/schema.ts'
 import type * as answers from './answers.ts'
 import { type ActiveRules, readActiveRules } from './change-rules.ts'
 import { type AdminContext, InputError } from './operation.ts'
@@ -17,33 +18,31 @@ const fields = v.record(v.string(), v.string())
 
 /** What a caller is named by. */
 export const callerParts = {
-  token: v.optional(v.pipe(v.string(), v.description('What it sends as `Authorization`, with or without its scheme.'))),
-  ip: v.optional(v.pipe(v.string(), v.description('Its address.'))),
-  header: v.optional(v.pipe(fields, v.description('Fields that it sends, by name.'))),
-  query: v.optional(v.pipe(fields, v.description('Parameters of its query, by name.'))),
-  cookie: v.optional(v.pipe(fields, v.description('Its cookies, by name.'))),
-  form: v.optional(v.pipe(fields, v.description('Fields of its form, by name.'))),
-  json: v.optional(v.pipe(fields, v.description('Members of its JSON body, by pointer such as `/user/id`.'))),
+  token: v.optional(describe(v.string(), 'What it sends as `Authorization`, with or without its scheme.')),
+  ip: v.optional(describe(v.string(), 'Its address.')),
+  header: v.optional(describe(fields, 'Fields that it sends, by name.')),
+  query: v.optional(describe(fields, 'Parameters of its query, by name.')),
+  cookie: v.optional(describe(fields, 'Its cookies, by name.')),
+  form: v.optional(describe(fields, 'Fields of its form, by name.')),
+  json: v.optional(describe(fields, 'Members of its JSON body, by pointer such as `/user/id`.')),
   claim: v.optional(
-    v.pipe(
+    describe(
       v.record(v.string(), v.unknown()),
-      v.description('What its token says, by name, whatever the token is: it is not verified here.'),
+      'What its token says, by name, whatever the token is: it is not verified here.',
     ),
   ),
 } as const satisfies Readonly<Record<CallerKind, unknown>>
 
 /** Who a caller is. It stands in a body, because what is in a URL is easily kept in logs and histories. */
-export const caller = v.pipe(
+export const caller = describe(
   v.strictObject({
     ...callerParts,
-    route: v.optional(
-      v.pipe(v.string(), v.description('A request such as `POST /login`: only the policies that apply to it.')),
-    ),
+    route: v.optional(describe(v.string(), 'A request such as `POST /login`: only the policies that apply to it.')),
     digest: v.optional(
-      v.pipe(v.string(), v.description('Its identity as keys and logs have it, 22 letters, in place of all others.')),
+      describe(v.string(), 'Its identity as keys and logs have it, 22 letters, in place of all others.'),
     ),
   }),
-  v.description('Who a caller is: all that is known of it, or a digest.'),
+  'Who a caller is: all that is known of it, or a digest.',
 )
 
 export type CallerInput = v.InferOutput<typeof caller>
@@ -51,7 +50,7 @@ export type CallerInput = v.InferOutput<typeof caller>
 /** A caller, and which policies are asked about it. */
 export const callerQuery = v.strictObject({
   caller,
-  policies: v.optional(v.pipe(v.array(v.string()), v.description('Only these.'))),
+  policies: v.optional(describe(v.array(v.string()), 'Only these.')),
 })
 
 type CallerQuery = v.InferOutput<typeof callerQuery>

@@ -1,33 +1,30 @@
 import * as v from 'valibot'
 import { ConfigError } from '../config/config-error.ts'
-import type { Problem } from '../http/problem.ts'
 import type { RequestPolicy } from '../model/policy.ts'
 import { isShared } from '../request/caller/named-by.ts'
 import { NO_RULES, type Rules } from '../rules/document.ts'
 import { currentRules, type Edited, editRules, type UnknownVersion } from '../rules/editor.ts'
 import { checkRules, policiesOf } from '../rules/policies.ts'
+import { describe } from '../statistics/schema.ts'
 import type * as answers from './answers.ts'
 import { type AdminContext, createNotFound, OperationError } from './operation.ts'
 
 /** Who changes the rules, why, and which version of them they have seen. */
 export const note = {
-  by: v.optional(
-    v.pipe(v.string(), v.description('Who does it. The token is everybody’s, so it is what they say.')),
-    'operator',
-  ),
-  why: v.optional(v.pipe(v.string(), v.description('For the history.')), ''),
+  by: v.optional(describe(v.string(), 'Who does it. The token is everybody’s, so it is what they say.'), 'operator'),
+  why: v.optional(describe(v.string(), 'For the history.'), ''),
   expectedVersion: v.optional(
-    v.pipe(v.number(), v.integer(), v.description('Only if this is the newest version; left out, whichever is.')),
+    describe(v.pipe(v.number(), v.integer()), 'Only if this is the newest version; left out, whichever is.'),
   ),
   expectedId: v.optional(
-    v.pipe(v.string(), v.description('Its id: after a loss of the rules, other versions have the same numbers.')),
+    describe(v.string(), 'Its id: after a loss of the rules, other versions have the same numbers.'),
   ),
 }
 
 /** When an entry ends. */
 export const until = {
-  until: v.optional(v.pipe(v.string(), v.description('A moment, such as `2026-12-24T00:00:00Z`; left out, no end.'))),
-  for: v.optional(v.pipe(v.string(), v.description('In place of it, a duration such as `1h`.'))),
+  until: v.optional(describe(v.string(), 'A moment, such as `2026-12-24T00:00:00Z`; left out, no end.')),
+  for: v.optional(describe(v.string(), 'In place of it, a duration such as `1h`.')),
 }
 
 export type Note = v.InferOutput<v.StrictObjectSchema<typeof note, undefined>>
@@ -88,7 +85,7 @@ export async function changeRules(
   try {
     return requireChanged(await editRules(documents, change, { by, why }, { ...expected, check }))
   } catch (error) {
-    throw error instanceof ConfigError ? new OperationError(toRulesProblem(error)) : error
+    throw toRulesError(error)
   }
 }
 
@@ -96,9 +93,12 @@ export function toResponse({ version, kind }: Changed): v.InferOutput<typeof ans
   return { version, isChanged: kind === 'written' }
 }
 
-/** What is wrong with rules, for an operator. Callers stand in them by their digests only. */
-export function toRulesProblem({ message, path }: ConfigError): Problem {
-  return { status: 400, title: 'Bad Request', detail: `${message}.`, extensions: { place: path.join('.') } }
+/** Turns what is wrong with rules into what an operator is told. Callers stand in them by their digests only. */
+export function toRulesError(error: unknown): unknown {
+  if (!(error instanceof ConfigError)) return error
+  const { message, path } = error
+  const extensions = { place: path.join('.') }
+  return new OperationError({ status: 400, title: 'Bad Request', detail: `${message}.`, extensions })
 }
 
 /** @throws {OperationError} if the edit was refused */

@@ -8,30 +8,29 @@ import { identify } from '../request/identity/identify.ts'
 import { parseBy } from '../request/identity/source.ts'
 import { type Target, targetOf } from '../rules/target.ts'
 import { readRefusedCallers } from '../statistics/read-statistics.ts'
+import { describe } from '../statistics/schema.ts'
 import { KEPT_MS } from '../store/counters.ts'
 import { callerParts, toCaller } from './caller-schema.ts'
 import { readActiveRules } from './change-rules.ts'
 import { type AdminContext, InputError } from './operation.ts'
 
 /** Who is meant by a block, an allow or an override: exactly one way to say it. */
-export const who = v.pipe(
+export const who = describe(
   v.strictObject({
     ...callerParts,
-    digest: v.optional(v.pipe(v.string(), v.description('As keys and logs have it; with `by`, of that alone.'))),
-    by: v.optional(v.pipe(v.string(), v.description('With `digest` or `value`: such as `header:x-tenant`.'))),
-    value: v.optional(v.pipe(v.string(), v.description('With `by`: a value with one `*`.'))),
-    cidr: v.optional(v.pipe(v.string(), v.description('A network, such as `203.0.113.0/24`.'))),
-    country: v.optional(v.pipe(v.string(), v.description('By its two letters; for a block.'))),
-    asn: v.optional(v.pipe(v.number(), v.description('Number of a network operator; for a block.'))),
+    digest: v.optional(describe(v.string(), 'As keys and logs have it; with `by`, of that alone.')),
+    by: v.optional(describe(v.string(), 'With `digest` or `value`: such as `header:x-tenant`.')),
+    value: v.optional(describe(v.string(), 'With `by`: a value with one `*`.')),
+    cidr: v.optional(describe(v.string(), 'A network, such as `203.0.113.0/24`.')),
+    country: v.optional(describe(v.string(), 'By its two letters; for a block.')),
+    asn: v.optional(describe(v.number(), 'Number of a network operator; for a block.')),
   }),
-  v.description(
-    'Who is meant, of what a caller sends by one thing with one name. It is kept as its digest only. What is in a body, a form or JSON, must be what a policy counts by alone.',
-  ),
+  'Who is meant, of what a caller sends by one thing with one name. It is kept as its digest only. What is in a body, a form or JSON, must be what a policy counts by alone.',
 )
 
 type Who = v.InferOutput<typeof who>
 
-const WAYS = Object.keys(who.pipe[0].entries).join(', ')
+const WAYS = Object.keys(who.entries).join(', ')
 
 /** @throws {OperationError | CallerError} if that is nobody @throws {StoreError} */
 export async function resolveTarget(who: Who, context: AdminContext): Promise<Target> {

@@ -16,6 +16,7 @@ import {
   POLICY_OUTCOMES,
   type PolicyOutcome,
 } from './outcomes.ts'
+import { describe, mapNames, units, unitsBy } from './schema.ts'
 
 /** The pattern of a policy that applies everywhere. */
 export const EVERYWHERE = '*'
@@ -45,8 +46,6 @@ export const COUNT_NAMES = {
   shadowStore: (name: keyof ShadowStoreCounts) => `shadow_store ${name}`,
 } as const
 
-export const units = v.pipe(v.number(), v.integer(), v.minValue(0))
-
 export const shadowCounts = v.strictObject({
   requests: units,
   refusedByBoth: units,
@@ -68,14 +67,14 @@ export const SHADOW_STORE_COUNTS = Object.keys(shadowStore.entries) as readonly 
  */
 const METRICS = {
   requests: defineMetric({
-    schema: v.pipe(unitsBy(OUTCOMES), v.description('Each request once, by what became of it.')),
+    schema: describe(unitsBy(OUTCOMES), 'Each request once, by what became of it.'),
     read: (count) => mapNames(OUTCOMES, (outcome) => count(COUNT_NAMES.requests[outcome])),
     toFamilies: (requests) => [
       counter('sluice_requests', 'Requests by what has become of them, each once.', labelled('outcome', requests)),
     ],
   }),
   degraded: defineMetric({
-    schema: v.pipe(unitsBy(DEGRADATIONS), v.description('Those that were decided without the store.')),
+    schema: describe(unitsBy(DEGRADATIONS), 'Those that were decided without the store.'),
     read: (count) => mapNames(DEGRADATIONS, (how) => count(COUNT_NAMES.degraded(how))),
     toFamilies: (degraded) => [
       counter(
@@ -86,7 +85,7 @@ const METRICS = {
     ],
   }),
   upstream5xx: defineMetric({
-    schema: v.pipe(units, v.description('Those admitted that were answered with a status from 500.')),
+    schema: describe(units, 'Those admitted that were answered with a status from 500.'),
     read: (count) => count(COUNT_NAMES.upstream5xx),
     toFamilies: (upstream5xx) => [
       counter(
@@ -100,7 +99,7 @@ const METRICS = {
     schema: v.array(
       v.strictObject({
         policy: v.string(),
-        route: v.pipe(v.string(), v.description('The policy’s pattern; `*` if it applies everywhere.')),
+        route: describe(v.string(), 'The policy’s pattern; `*` if it applies everywhere.'),
         requests: unitsBy(POLICY_OUTCOMES),
       }),
     ),
@@ -118,9 +117,9 @@ const METRICS = {
     ],
   }),
   tiers: defineMetric({
-    schema: v.pipe(
+    schema: describe(
       v.array(v.strictObject({ tier: v.string(), limited: units })),
-      v.description('Requests that each has refused, the most first.'),
+      'Requests that each has refused, the most first.',
     ),
     read: (_count, counts) =>
       [...counts]
@@ -136,7 +135,7 @@ const METRICS = {
     ],
   }),
   shadow: defineMetric({
-    schema: v.pipe(shadowCounts, v.description('Requests that policies in shadow have decided beside those in force.')),
+    schema: describe(shadowCounts, 'Requests that policies in shadow have decided beside those in force.'),
     read(count) {
       const refusedByBoth = count(COUNT_NAMES.shadow('both'))
       const refusedByShadowOnly = count(COUNT_NAMES.shadow('shadowOnly'))
@@ -163,7 +162,7 @@ const METRICS = {
       calls: units,
       failures: units,
       latency: v.strictObject({
-        counts: v.pipe(v.array(units), v.description('Of each bucket of `latencyBoundsMs`, and of what took longer.')),
+        counts: describe(v.array(units), 'Of each bucket of `latencyBoundsMs`, and of what took longer.'),
         sumMs: v.number(),
       }),
     }),
@@ -189,9 +188,9 @@ const METRICS = {
     ],
   }),
   saved: defineMetric({
-    schema: v.pipe(
+    schema: describe(
       v.strictObject({ denyCache: units, leases: units }),
-      v.description('Decisions that the store was not asked for.'),
+      'Decisions that the store was not asked for.',
     ),
     read: (count) => ({ denyCache: count(COUNT_NAMES.savedByDenyCache), leases: count(COUNT_NAMES.savedByLeases) }),
     toFamilies: ({ denyCache, leases }) => [
@@ -216,10 +215,7 @@ const METRICS = {
     ],
   }),
   shadowStore: defineMetric({
-    schema: v.pipe(
-      shadowStore,
-      v.description('With STORE_SHADOW: what the store would have decided that is charged beside.'),
-    ),
+    schema: describe(shadowStore, 'With STORE_SHADOW: what the store would have decided that is charged beside.'),
     read: (count) => mapNames(SHADOW_STORE_COUNTS, (name) => count(COUNT_NAMES.shadowStore(name))),
     toFamilies: ({ decisions, refusedByShadowOnly, refusedByStoreOnly, failures }) => [
       counter(
@@ -287,19 +283,8 @@ function isPolicyOutcome(text: string | undefined): text is PolicyOutcome {
   return (POLICY_OUTCOMES as readonly (string | undefined)[]).includes(text)
 }
 
-function unitsBy<Name extends string>(names: readonly Name[]) {
-  return v.strictObject(mapNames(names, () => units))
-}
-
 function labelled(label: string, counts: Readonly<Record<string, number>>) {
   return Object.entries(counts).map(([value, count]) => [{ [label]: value }, count] as const)
-}
-
-function mapNames<Name extends string, Value>(
-  names: readonly Name[],
-  read: (name: Name) => Value,
-): Record<Name, Value> {
-  return Object.fromEntries(names.map((name) => [name, read(name)])) as Record<Name, Value>
 }
 
 function compare(a: string, b: string): number {

@@ -10,7 +10,8 @@ import {
 } from '../store/counters.ts'
 import { mergeSketches, NO_SKETCH, type Sketch } from '../store/sketch.ts'
 import { LATENCY_BOUNDS_MS } from './latency.ts'
-import { REFUSED_CALLERS, type StatisticsSummary, summarize, summaryEntries, units } from './metrics.ts'
+import { REFUSED_CALLERS, type StatisticsSummary, summarize, summaryEntries } from './metrics.ts'
+import { describe, units } from './schema.ts'
 
 export interface StatisticsQuery {
   /** By minute for the last two hours, or by hour for the last 30 days. */
@@ -22,20 +23,20 @@ export interface StatisticsQuery {
 }
 
 const refusedCallers = v.strictObject({
-  callers: v.pipe(
+  callers: describe(
     v.array(
       v.strictObject({
         policy: v.string(),
         digest: v.string(),
         atMost: units,
         atLeast: units,
-        isEveryone: v.pipe(v.boolean(), v.description('It is no caller: the policy counts all of them together.')),
-        label: v.optional(v.pipe(v.string(), v.description('What the caller itself says: escape it.'))),
+        isEveryone: describe(v.boolean(), 'It is no caller: the policy counts all of them together.'),
+        label: v.optional(describe(v.string(), 'What the caller itself says: escape it.')),
       }),
     ),
-    v.description('Who was refused most, at most 50.'),
+    'Who was refused most, at most 50.',
   ),
-  othersAtMost: v.pipe(units, v.description('How often any other caller may have been refused.')),
+  othersAtMost: describe(units, 'How often any other caller may have been refused.'),
 })
 
 /** What all isolates have counted. */
@@ -45,9 +46,9 @@ export const statisticsSchema = v.strictObject({
   fromMs: v.number(),
   toMs: v.number(),
   latencyBoundsMs: v.array(v.number()),
-  periods: v.pipe(
+  periods: describe(
     v.array(v.strictObject({ startMs: v.number(), ...summaryEntries, refused: refusedCallers })),
-    v.description('Those in which something was counted, the earliest first.'),
+    'Those in which something was counted, the earliest first.',
   ),
   total: v.strictObject(summaryEntries),
   refused: refusedCallers,
@@ -61,21 +62,21 @@ export const refusalsSchema = v.strictObject({
   periodMs: units,
   fromMs: v.number(),
   toMs: v.number(),
-  periods: v.pipe(
+  periods: describe(
     v.array(
       v.strictObject({
         startMs: v.number(),
-        policies: v.pipe(
+        policies: describe(
           v.array(v.strictObject({ policy: v.string(), atLeast: units, atMost: units })),
-          v.description('Policies that are known to have refused it.'),
+          'Policies that are known to have refused it.',
         ),
-        othersAtMost: v.pipe(
+        othersAtMost: describe(
           units,
-          v.description('How often any other policy may have refused it: it was not among the callers refused most.'),
+          'How often any other policy may have refused it: it was not among the callers refused most.',
         ),
       }),
     ),
-    v.description('Those in which anything was counted, the earliest first.'),
+    'Those in which anything was counted, the earliest first.',
   ),
 })
 

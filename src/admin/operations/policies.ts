@@ -1,7 +1,6 @@
 import * as v from 'valibot'
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { findProblems } from '../../config/all-problems.ts'
-import { ConfigError } from '../../config/config-error.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
 import { nameOfSource } from '../../request/caller/named-by.ts'
 import type { Rules } from '../../rules/document.ts'
@@ -9,13 +8,14 @@ import { withPolicies } from '../../rules/edits.ts'
 import { policiesOf } from '../../rules/policies.ts'
 import { policyChanges } from '../../rules/policy-changes.ts'
 import { deployedTables, tablesOf } from '../../rules/tables.ts'
+import { describe } from '../../statistics/schema.ts'
 import * as answers from '../answers.ts'
-import { changeRules, note, readActiveRules, toResponse, toRulesProblem } from '../change-rules.ts'
-import { type AdminContext, defineOperation, OperationError } from '../operation.ts'
+import { changeRules, note, readActiveRules, toResponse, toRulesError } from '../change-rules.ts'
+import { defineOperation } from '../operation.ts'
 
-const tables = v.pipe(
+const tables = describe(
   v.array(v.record(v.string(), v.unknown())),
-  v.description('Tables as in POLICIES, which they take the place of.'),
+  'Tables as in POLICIES, which they take the place of.',
 )
 
 export const policies = defineOperation({
@@ -30,7 +30,7 @@ export const policies = defineOperation({
       source: rules.policies === undefined ? 'deploy' : 'rules',
       policies: policies.map(describePolicy),
       tables: tablesOf(rules, 'policies', deployed),
-      deployed: deployed,
+      deployed,
     }
   },
 })
@@ -63,7 +63,11 @@ export const diff = defineOperation({
   answer: answers.diff,
   async run(context, { body: { policies } }) {
     const deployed = deployedTables(context.env)
-    if (policies) refuseWrong(context, policies)
+    try {
+      if (policies) policiesOf(context.env, policies, 'policies')
+    } catch (error) {
+      throw toRulesError(error)
+    }
     const { rules } = await readActiveRules(context)
     const changes = policyChanges(tablesOf(rules, 'policies', deployed), policies ?? deployed)
     return { changes: changes.map((change) => ({ ...change, keys: [...change.keys] })) }
@@ -78,7 +82,7 @@ export const push = defineOperation({
     'They take the place of POLICIES without a deploy. In shadow, they decide beside those in force and refuse nothing; ' +
     'what would have differed is told by /rules.',
   body: v.strictObject({
-    policies: v.pipe(v.nullable(tables), v.description('Null: POLICIES hold again, or nothing is in shadow.')),
+    policies: describe(v.nullable(tables), 'Null: POLICIES hold again, or nothing is in shadow.'),
     shadow: v.optional(v.boolean(), false),
     ...note,
   }),
@@ -90,15 +94,6 @@ export const push = defineOperation({
     return toResponse(await changeRules(context, change, { ...rest, why: rest.why || usual }, true))
   },
 })
-
-/** @throws {OperationError} */
-function refuseWrong({ env }: AdminContext, tables: readonly object[]): void {
-  try {
-    policiesOf(env, tables, 'policies')
-  } catch (error) {
-    throw error instanceof ConfigError ? new OperationError(toRulesProblem(error)) : error
-  }
-}
 
 function describePolicy(policy: RequestPolicy): v.InferOutput<typeof answers.policies>['policies'][number] {
   const { name, algorithm, burst, plans, by, match, cost, block, counts, priority, enforced, onStoreError } = policy

@@ -6,6 +6,7 @@ import { endOf } from '../../rules/end-of.ts'
 import { blockInWords, limitsInWords, whoInWords } from '../../rules/in-words.ts'
 import { noteDeed } from '../../rules/journal.ts'
 import type { Target } from '../../rules/target.ts'
+import { describe } from '../../statistics/schema.ts'
 import * as answers from '../answers.ts'
 import { changeRules, type Note, note, requireRules, toResponse, until } from '../change-rules.ts'
 import { type AdminContext, defineOperation, InputError } from '../operation.ts'
@@ -43,9 +44,9 @@ export const rules = defineOperation({
 /** The body of a block, an allow or an override. */
 const order = {
   who,
-  reason: v.optional(v.pipe(v.string(), v.description('For the entry; a blocked caller is told it.'))),
+  reason: v.optional(describe(v.string(), 'For the entry; a blocked caller is told it.')),
   ...until,
-  remove: v.optional(v.pipe(v.boolean(), v.description('Take back what is there for `who`.')), false),
+  remove: v.optional(describe(v.boolean(), 'Take back what is there for `who`.'), false),
   ...note,
 }
 
@@ -76,12 +77,10 @@ export const override = defineOperation({
   summary: 'Give a caller other limits, or those of everybody again',
   body: v.strictObject({
     ...order,
-    limits: v.optional(
-      v.pipe(v.record(v.string(), v.string()), v.description('By the name of a policy, such as `600/1m`.')),
-    ),
-    times: v.optional(v.pipe(v.number(), v.description('A multiple of the limits.'))),
+    limits: v.optional(describe(v.record(v.string(), v.string()), 'By the name of a policy, such as `600/1m`.')),
+    times: v.optional(describe(v.number(), 'A multiple of the limits.')),
     unlimited: v.optional(v.literal(true)),
-    policies: v.optional(v.pipe(v.array(v.string()), v.description('With times or unlimited: only these.'))),
+    policies: v.optional(describe(v.array(v.string()), 'With times or unlimited: only these.')),
   }),
   answer: answers.ordered,
   run: (context, { body: { limits, times, unlimited, policies, ...rest } }) =>

@@ -8,6 +8,7 @@ import { claimIn } from '../../request/identity/claims.ts'
 import { deedsAbout } from '../../rules/journal.ts'
 import { targetOf } from '../../rules/target.ts'
 import { readRefusals, readStatistics, statisticsSchema } from '../../statistics/read-statistics.ts'
+import { describe } from '../../statistics/schema.ts'
 import { KEPT_MS, PERIOD_MS, type Resolution } from '../../store/counters.ts'
 import * as answers from '../answers.ts'
 import { type CallerInput, caller, findCharges, toCaller } from '../caller-schema.ts'
@@ -15,7 +16,7 @@ import { findShared, readActiveRules } from '../change-rules.ts'
 import { type AdminContext, createNotFound, defineOperation } from '../operation.ts'
 
 const resolution = v.picklist(['minute', 'hour'])
-const periods = v.pipe(integer(1, 720), v.description('How many, the one that is not over among them.'))
+const periods = describe(integer(1, 720), 'How many, the one that is not over among them.')
 
 export const statistics = defineOperation({
   method: 'GET',

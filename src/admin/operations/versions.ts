@@ -4,8 +4,9 @@ import { parseRules, type Rules } from '../../rules/document.ts'
 import { rollBackRules } from '../../rules/editor.ts'
 import { SECTIONS } from '../../rules/edits.ts'
 import { checkRules } from '../../rules/policies.ts'
+import { describe } from '../../statistics/schema.ts'
 import * as answers from '../answers.ts'
-import { note, requireChanged, requireRules, toResponse, toRulesProblem } from '../change-rules.ts'
+import { note, requireChanged, requireRules, toResponse } from '../change-rules.ts'
 import { createNotFound, defineOperation, InputError, type OperationError } from '../operation.ts'
 import { toDocument } from './rules.ts'
 
@@ -43,9 +44,9 @@ export const rollback = defineOperation({
   body: v.strictObject({
     version: v.pipe(v.number(), v.integer(), v.minValue(1)),
     section: v.optional(
-      v.pipe(
+      describe(
         v.picklist([...SECTIONS, 'all']),
-        v.description('What becomes as it was in that version; the rest stays as it is now.'),
+        'What becomes as it was in that version; the rest stays as it is now.',
       ),
       'policies',
     ),
@@ -63,8 +64,7 @@ export const rollback = defineOperation({
       return toResponse(requireChanged(edited))
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error
-      const { detail } = toRulesProblem(error)
-      throw new InputError('version', `rules that fit the Worker’s variables, but ${detail}`)
+      throw new InputError('version', `rules that fit the Worker’s variables, but ${error.message}.`)
     }
   },
 })
