@@ -24,6 +24,8 @@ export const EVERYWHERE = '*'
 /** Name of the sketch of callers: `<policy>:<digest>` by how many of their requests were refused. */
 export const REFUSED_CALLERS = 'refused'
 
+const LATENCY_NAMES = Array.from({ length: LATENCY_BOUNDS_MS.length + 1 }, (_, bucket) => `store latency ${bucket}`)
+
 /**
  * There are only as many names as policies, patterns and outcomes: nothing of a request is in them. A pattern may hold
  * spaces, so it comes last.
@@ -37,7 +39,7 @@ export const COUNT_NAMES = {
   shadow: (differs: Differs) => `shadow ${differs}`,
   storeCalls: 'store calls',
   storeFailures: 'store failures',
-  latency: (bucket: number) => `store latency ${bucket}`,
+  latency: (bucket: number) => LATENCY_NAMES[bucket] as string,
   latencyMs: 'store latency_ms',
   savedByDenyCache: 'saved deny_cache',
   /** Each of them has spent a permit. */
@@ -170,7 +172,7 @@ const METRICS = {
       calls: count(COUNT_NAMES.storeCalls),
       failures: count(COUNT_NAMES.storeFailures),
       latency: {
-        counts: Array.from({ length: LATENCY_BOUNDS_MS.length + 1 }, (_, bucket) => count(COUNT_NAMES.latency(bucket))),
+        counts: LATENCY_NAMES.map(count),
         sumMs: count(COUNT_NAMES.latencyMs),
       },
     }),
