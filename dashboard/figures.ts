@@ -1,6 +1,6 @@
 /** What is worked out of what was counted. */
-import type { Numbers } from '../src/statistics/numbers.ts'
-import type { Counted } from './answers.ts'
+import { quantileMs } from '../src/statistics/latency.ts'
+import type { Counted, Numbers } from './answers.ts'
 
 /** Outcomes of requests that were not let through. */
 export function refusedOf({ requests }: Pick<Numbers, 'requests'>): number {
@@ -26,16 +26,9 @@ export function dollarsOf({ store, policies, requests }: Numbers): number {
 
 /** How long most calls took at most, in words. @param share of them, e.g. 0.99 */
 export function latencyOf({ total, latencyBoundsMs }: Counted, share: number): string {
-  const { counts } = total.store.latency
-  const all = counts.reduce((sum, count) => sum + count, 0)
-  if (all === 0) return '–'
-  let seen = 0
-  const at = counts.findIndex((count) => {
-    seen += count
-    return seen >= share * all
-  })
-  const bound = latencyBoundsMs[at]
-  return bound === undefined ? `> ${latencyBoundsMs.at(-1)} ms` : `≤ ${bound} ms`
+  const bound = quantileMs(total.store.latency.counts, share)
+  if (bound === undefined) return '–'
+  return Number.isFinite(bound) ? `≤ ${bound} ms` : `> ${latencyBoundsMs.at(-1)} ms`
 }
 
 /** A value for every period, those in which nothing was counted among them; of minutes, only for those that are over. */

@@ -13,7 +13,7 @@ import { openBackend } from './gateway/open-backend.ts'
 import { problemResponse } from './http/problem.ts'
 import { isRefusedForLong } from './request/policy/refused-for-long.ts'
 import { consoleLog, throttle } from './runtime/log.ts'
-import type { AnalyticsDataset } from './statistics/analytics.ts'
+import type { AnalyticsDataset } from './statistics/observers.ts'
 
 interface Handler {
   fetch(request: Request, env: Environment, ctx: ExecutionContext): Response | Promise<Response>
@@ -147,7 +147,7 @@ async function createHandler(env: Environment): Promise<Handler> {
     observer: statistics?.observer,
     fetch: (request, init) => upstream.fetch(request, init),
     readHealth,
-    metrics: metrics && counters && (await import('./admin/metrics/metrics.ts')).createMetrics(metrics, counters),
+    metrics: metrics && counters && (await import('./admin/metrics.ts')).createMetrics(metrics, counters),
     operators,
     now,
     log,

@@ -1,4 +1,3 @@
-import { callerIn } from '../../src/request/caller-in-key.ts'
 import type { CallerUsage } from '../answers.ts'
 import { count, moment, span } from '../words.ts'
 import { numeric, Table } from './table.tsx'
@@ -37,7 +36,7 @@ export function Tiers({ tiers }: Pick<CallerUsage, 'tiers'>) {
             </td>
             <td class="number">{left > 0 ? (resetMs === 0 ? '–' : span(resetMs)) : span(retryAfterMs)}</td>
             <td>
-              <code>{callerIn(key)}</code>
+              <code>{key.slice(key.lastIndexOf('{') + 1, -1)}</code>
             </td>
           </tr>
         )

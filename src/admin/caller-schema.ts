@@ -1,102 +1,110 @@
 import * as v from 'valibot'
+import type { RequestCharge } from '../model/charge.ts'
 import type { Caller } from '../request/caller/caller.ts'
 import { CALLER_KIND_NAMES, type CallerKind } from '../request/caller/named-by.ts'
 import {
   type CallerRules,
   type CountingConfig,
+  type LeftOut,
   rulesOfCaller,
   rulesOfDigest,
 } from '../request/caller/rules-of-caller.ts'
-import { badInput, OperationError } from './operation.ts'
+import { describe } from '../statistics/schema.ts'
+import type * as answers from './answers.ts'
+import { type ActiveRules, readActiveRules } from './change-rules.ts'
+import { type AdminContext, InputError } from './operation.ts'
 
 const fields = v.record(v.string(), v.string())
 
 /** What a caller is named by. */
 export const callerParts = {
-  token: v.optional(v.pipe(v.string(), v.description('What it sends as `Authorization`, with or without its scheme.'))),
-  ip: v.optional(v.pipe(v.string(), v.description('Its address.'))),
-  header: v.optional(v.pipe(fields, v.description('Fields that it sends, by name.'))),
-  query: v.optional(v.pipe(fields, v.description('Parameters of its query, by name.'))),
-  cookie: v.optional(v.pipe(fields, v.description('Its cookies, by name.'))),
-  form: v.optional(v.pipe(fields, v.description('Fields of its form, by name.'))),
-  json: v.optional(v.pipe(fields, v.description('Members of its JSON body, by pointer such as `/user/id`.'))),
+  token: v.optional(describe(v.string(), 'What it sends as `Authorization`, with or without its scheme.')),
+  ip: v.optional(describe(v.string(), 'Its address.')),
+  header: v.optional(describe(fields, 'Fields that it sends, by name.')),
+  query: v.optional(describe(fields, 'Parameters of its query, by name.')),
+  cookie: v.optional(describe(fields, 'Its cookies, by name.')),
+  form: v.optional(describe(fields, 'Fields of its form, by name.')),
+  json: v.optional(describe(fields, 'Members of its JSON body, by pointer such as `/user/id`.')),
   claim: v.optional(
-    v.pipe(
+    describe(
       v.record(v.string(), v.unknown()),
-      v.description('What its token says, by name, whatever the token is: it is not verified here.'),
+      'What its token says, by name, whatever the token is: it is not verified here.',
     ),
   ),
 } as const satisfies Readonly<Record<CallerKind, unknown>>
 
 /** Who a caller is. It stands in a body, because what is in a URL is easily kept in logs and histories. */
-export const caller = v.pipe(
+export const caller = describe(
   v.strictObject({
     ...callerParts,
-    route: v.optional(
-      v.pipe(v.string(), v.description('A request such as `POST /login`: only the policies that apply to it.')),
-    ),
+    route: v.optional(describe(v.string(), 'A request such as `POST /login`: only the policies that apply to it.')),
     digest: v.optional(
-      v.pipe(v.string(), v.description('Its identity as keys and logs have it, 22 letters, in place of all others.')),
+      describe(v.string(), 'Its identity as keys and logs have it, 22 letters, in place of all others.'),
     ),
   }),
-  v.description('Who a caller is: all that is known of it, or a digest.'),
+  'Who a caller is: all that is known of it, or a digest.',
 )
 
 export type CallerInput = v.InferOutput<typeof caller>
 
-/** A caller, and which policies it is about. */
-export const asked = v.strictObject({
+/** A caller, and which policies are asked about it. */
+export const callerQuery = v.strictObject({
   caller,
-  policies: v.optional(v.pipe(v.array(v.string()), v.description('Only these.'))),
+  policies: v.optional(describe(v.array(v.string()), 'Only these.')),
 })
 
-/** Policies that say nothing of a caller. */
-export const leftOut = v.array(
-  v.strictObject({
-    policy: v.string(),
-    why: v.string(),
-    needs: v.pipe(
-      v.nullable(v.picklist([...CALLER_KIND_NAMES, 'route'])),
-      v.description('What of the caller would have to be said; null: that would not help.'),
-    ),
-  }),
-)
+type CallerQuery = v.InferOutput<typeof callerQuery>
 
-/** Under which keys it is counted. @throws {OperationError | CallerError} if it tells nothing, or too much */
-export async function rulesOf(
-  config: CountingConfig,
-  { caller, policies: names }: v.InferOutput<typeof asked>,
-): Promise<CallerRules> {
-  const known = config.policies.map(({ name }) => name)
+/** How the active policies count a caller. */
+export interface CallerCharges {
+  readonly active: ActiveRules
+  readonly charges: readonly RequestCharge[]
+  readonly skipped: readonly LeftOut[]
+}
+
+/**
+ * @throws {OperationError | CallerError} if the query names no caller, or too much
+ * @throws {StoreError} @throws {ConfigError} if what is stored are no rules
+ */
+export async function findCharges(
+  context: AdminContext,
+  { caller, policies: names }: CallerQuery,
+): Promise<CallerCharges> {
+  const active = await readActiveRules(context)
+  const known = active.policies.map(({ name }) => name)
   const unknown = names?.findIndex((name) => !known.includes(name)) ?? -1
-  if (unknown >= 0) throw new OperationError(badInput(`policies.${unknown}`, `one of ${known.join(', ')}`))
-  const { rules, leftOut } = await rulesOfAll(config, caller)
-  const isAsked = ({ policy }: { readonly policy: { readonly name: string } }) => names?.includes(policy.name) ?? true
-  return { rules: rules.filter(isAsked), leftOut: leftOut.filter(isAsked) }
+  if (unknown >= 0) throw new InputError(`policies.${unknown}`, `one of ${known.join(', ')}`)
+  const { charges, leftOut } = await findAllCharges({ ...context.config, policies: active.policies }, caller)
+  const isQueried = ({ policy }: Pick<LeftOut, 'policy'>) => names?.includes(policy.name) ?? true
+  return { active, charges: charges.filter(isQueried), skipped: leftOut.filter(isQueried) }
 }
 
-/** What is told of policies that say nothing of it. */
-export function toldLeftOut({ leftOut: all }: CallerRules): v.InferOutput<typeof leftOut> {
-  return all.map(({ policy, why, needs = null }) => ({ policy: policy.name, why, needs }))
+export function toSkipped(skipped: readonly LeftOut[]): v.InferOutput<typeof answers.leftOut> {
+  return skipped.map(({ policy, why, needs = null }) => ({ policy: policy.name, why, needs }))
 }
 
-/** What is known of it, beside a digest. */
-export function callerOf({ token, ip, route, claim, ...named }: CallerInput): Caller {
-  const pairs = (kind: 'header' | 'query' | 'cookie' | 'form' | 'json') => named[kind] && Object.entries(named[kind])
+/** Without its digest, if it has one. */
+export function toCaller({ token, ip, route, claim, header, query, cookie, form, json }: CallerInput): Caller {
+  const pairs = (named: typeof header) => named && Object.entries(named)
   return {
-    ...{ token, ip, route, claim, header: pairs('header'), query: pairs('query') },
-    ...{ cookie: pairs('cookie'), form: pairs('form'), json: pairs('json') },
+    token,
+    ip,
+    route,
+    claim,
+    header: pairs(header),
+    query: pairs(query),
+    cookie: pairs(cookie),
+    form: pairs(form),
+    json: pairs(json),
   }
 }
 
-function rulesOfAll(config: CountingConfig, { digest, ...parts }: CallerInput): Promise<CallerRules> {
-  const known = Object.values(parts).filter((part) => part !== undefined)
-  if (digest !== undefined) {
-    if (known.length === 0) return rulesOfDigest(config, digest)
-    throw new OperationError(badInput('caller', 'digest alone: it takes the place of all that identifies a caller'))
+function findAllCharges(config: CountingConfig, { digest, ...parts }: CallerInput): Promise<CallerRules> {
+  const isNamed = Object.values(parts).some((part) => part !== undefined)
+  if (digest !== undefined && isNamed) {
+    throw new InputError('caller', 'digest alone: it takes the place of all that identifies a caller')
   }
-  if (known.length === 0) {
-    throw new OperationError(badInput('caller', `one of ${CALLER_KIND_NAMES.join(', ')}, route and digest`))
-  }
-  return rulesOfCaller(config, callerOf(parts))
+  if (digest !== undefined) return rulesOfDigest(config, digest)
+  if (!isNamed) throw new InputError('caller', `one of ${CALLER_KIND_NAMES.join(', ')}, route and digest`)
+  return rulesOfCaller(config, toCaller(parts))
 }

@@ -1,60 +1,73 @@
 import * as v from 'valibot'
 import { ConfigError } from '../config/config-error.ts'
-import type { Rules } from '../rules/document.ts'
-import { endOf, type Lasts } from '../rules/document.ts'
-import { type Edited, editRules, type UnknownVersion } from '../rules/editor.ts'
-import { checkRules } from '../rules/policies.ts'
-import { badInput, type Operated, OperationError } from './operation.ts'
+import type { RequestPolicy } from '../model/policy.ts'
+import { isShared } from '../request/caller/named-by.ts'
+import { NO_RULES, type Rules } from '../rules/document.ts'
+import { currentRules, type Edited, editRules, type UnknownVersion } from '../rules/editor.ts'
+import { checkRules, policiesOf } from '../rules/policies.ts'
+import { describe } from '../statistics/schema.ts'
+import type * as answers from './answers.ts'
+import { type AdminContext, createNotFound, OperationError } from './operation.ts'
 
-/** Who changes the rules, why, and what they have seen of them. */
+/** Who changes the rules, why, and which version of them they have seen. */
 export const note = {
-  by: v.optional(
-    v.pipe(v.string(), v.description('Who does it. The token is everybody’s, so it is what they say.')),
-    'operator',
-  ),
-  why: v.optional(v.pipe(v.string(), v.description('For the history.')), ''),
+  by: v.optional(describe(v.string(), 'Who does it. The token is everybody’s, so it is what they say.'), 'operator'),
+  why: v.optional(describe(v.string(), 'For the history.'), ''),
   expectedVersion: v.optional(
-    v.pipe(v.number(), v.integer(), v.description('Only if this is the newest version; left out, whichever is.')),
+    describe(v.pipe(v.number(), v.integer()), 'Only if this is the newest version; left out, whichever is.'),
   ),
   expectedId: v.optional(
-    v.pipe(v.string(), v.description('Its id: after a loss of the rules, other versions have the same numbers.')),
+    describe(v.string(), 'Its id: after a loss of the rules, other versions have the same numbers.'),
   ),
 }
 
-/** When it ends. */
+/** When an entry ends. */
 export const until = {
-  until: v.optional(v.pipe(v.string(), v.description('A moment, such as `2026-12-24T00:00:00Z`; left out, no end.'))),
-  for: v.optional(v.pipe(v.string(), v.description('In place of it, a duration such as `1h`.'))),
+  until: v.optional(describe(v.string(), 'A moment, such as `2026-12-24T00:00:00Z`; left out, no end.')),
+  for: v.optional(describe(v.string(), 'In place of it, a duration such as `1h`.')),
 }
 
-export const edited = v.strictObject({
-  version: v.pipe(v.number(), v.description('The newest.')),
-  isChanged: v.pipe(v.boolean(), v.description('False: it was so already.')),
-})
+export type Note = v.InferOutput<v.StrictObjectSchema<typeof note, undefined>>
 
-export interface Note {
-  readonly by: string
-  readonly why: string
-  readonly expectedVersion?: number | undefined
-  readonly expectedId?: string | undefined
+/** A change of the rules that was made, or was not needed. */
+type Changed = Extract<Edited, { readonly kind: 'written' | 'unchanged' }>
+
+/** The newest rules, and the policies that apply with them. */
+export interface ActiveRules {
+  readonly rules: Rules
+  readonly policies: readonly RequestPolicy[]
+}
+
+/**
+ * Isolates follow within twice RULES_REFRESH_MS. If the newest rules do not fit what was deployed, it holds, as it does
+ * in an isolate that starts with them.
+ * @throws {StoreError} @throws {ConfigError} if what is stored are no rules
+ */
+export async function readActiveRules({ governed, config, env, store }: AdminContext): Promise<ActiveRules> {
+  if (!governed) return { rules: NO_RULES, policies: config.policies }
+  const { rules } = await currentRules(governed.documents)
+  if (rules.policies === undefined) return { rules, policies: config.policies }
+  try {
+    const policies = policiesOf(env, rules.policies, 'policies')
+    // The isolate may not follow them yet.
+    store.learn?.(policies.map(({ algorithm }) => algorithm))
+    return { rules, policies }
+  } catch (error) {
+    if (error instanceof ConfigError) return { rules: NO_RULES, policies: config.policies }
+    throw error
+  }
+}
+
+/** Names the policies that count for all callers together. */
+export function findShared(policies: readonly RequestPolicy[]): ReadonlySet<string> {
+  return new Set(policies.filter(({ by }) => isShared(by)).map(({ name }) => name))
 }
 
 /** @throws {OperationError} if no rules are followed */
-export function rulesOrProblem({ governed }: Operated): NonNullable<Operated['governed']> {
+export function requireRules({ governed }: AdminContext): NonNullable<AdminContext['governed']> {
   if (governed) return governed
-  const detail = 'No rules are followed: RULES = "on" turns that on.'
-  throw new OperationError({ status: 404, title: 'Not Found', detail })
+  throw createNotFound('No rules are followed: RULES = "on" turns that on.')
 }
-
-/** @throws {OperationError} */
-export function untilOf(lasts: Lasts, nowMs: number): string | undefined {
-  const end = endOf(lasts, nowMs)
-  if ('wrong' in end) throw new OperationError(badInput(end.wrong, end.expected))
-  return end.until
-}
-
-/** A change of the rules that was made, or was not needed. */
-export type Changed = Extract<Edited, { readonly kind: 'written' | 'unchanged' }>
 
 /**
  * Writes what a change makes of the rules.
@@ -62,33 +75,34 @@ export type Changed = Extract<Edited, { readonly kind: 'written' | 'unchanged' }
  * @throws {OperationError} @throws {StoreError}
  */
 export async function changeRules(
-  operated: Operated,
+  context: AdminContext,
   change: (rules: Rules) => Rules,
   { by, why, ...expected }: Note,
   mustFit: boolean,
 ): Promise<Changed> {
-  const { documents } = rulesOrProblem(operated)
-  const check = mustFit ? (rules: Rules) => checkRules(rules, operated.env) : undefined
+  const { documents } = requireRules(context)
+  const check = mustFit ? (rules: Rules) => checkRules(rules, context.env) : undefined
   try {
-    return writtenOf(await editRules(documents, change, { by, why }, { ...expected, check }))
+    return requireChanged(await editRules(documents, change, { by, why }, { ...expected, check }))
   } catch (error) {
-    throw error instanceof ConfigError ? new OperationError(problemOfRules(error)) : error
+    throw toRulesError(error)
   }
 }
 
-/** What there is to tell of a change. */
-export function toldOf({ version, kind }: Changed): v.InferOutput<typeof edited> {
+export function toResponse({ version, kind }: Changed): v.InferOutput<typeof answers.edited> {
   return { version, isChanged: kind === 'written' }
 }
 
-/** What is wrong with rules, for an operator. Callers stand in them by their digests only. */
-export function problemOfRules({ message, path }: ConfigError) {
-  const place = path.join('.')
-  return { status: 400, title: 'Bad Request', detail: `${message}.`, extensions: { place } }
+/** Turns what is wrong with rules into what an operator is told. Callers stand in them by their digests only. */
+export function toRulesError(error: unknown): unknown {
+  if (!(error instanceof ConfigError)) return error
+  const { message, path } = error
+  const extensions = { place: path.join('.') }
+  return new OperationError({ status: 400, title: 'Bad Request', detail: `${message}.`, extensions })
 }
 
-/** @throws {OperationError} if it was refused */
-export function writtenOf(result: Exclude<Edited, UnknownVersion>): Changed {
+/** @throws {OperationError} if the edit was refused */
+export function requireChanged(result: Exclude<Edited, UnknownVersion>): Changed {
   switch (result.kind) {
     case 'written':
     case 'unchanged':
@@ -100,11 +114,9 @@ export function writtenOf(result: Exclude<Edited, UnknownVersion>): Changed {
         detail: `Somebody else has changed the rules: the newest version is ${result.version}.`,
         extensions: { version: result.version },
       })
-    case 'too-large':
-      throw new OperationError({
-        status: 413,
-        title: 'Content Too Large',
-        detail: `The rules would have more than ${result.maxBytes} bytes.`,
-      })
+    case 'too-large': {
+      const detail = `The rules would have more than ${result.maxBytes} bytes.`
+      throw new OperationError({ status: 413, title: 'Content Too Large', detail })
+    }
   }
 }

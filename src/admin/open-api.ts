@@ -1,10 +1,10 @@
 import { toJsonSchema } from '@valibot/to-json-schema'
 import type * as v from 'valibot'
 import { version } from '../../package.json'
-import type { Operation } from './operation.ts'
+import type { Operation, Schema } from './operation.ts'
 
 /** Describes the API, from the schemas by which it is checked (OpenAPI 3.1). */
-export function openApiDocument(operations: readonly Operation[]): object {
+export function describeApi(operations: readonly Operation[]): object {
   const paths: Record<string, Record<string, object>> = {}
   for (const operation of operations) {
     paths[operation.path] ??= {}
@@ -61,25 +61,25 @@ function described({ path, summary, description, body, query, answer, everyMs }:
   }
 }
 
-function parametersOf(schema: NonNullable<Operation['query']>): object[] {
+function parametersOf(schema: Schema): object[] {
   const { entries } = schema as unknown as v.StrictObjectSchema<v.ObjectEntries, undefined>
   return Object.entries(entries).map(([name, entry]) => ({
     ...{ name, in: 'query', required: entry.type !== 'optional' },
-    schema: schemaOf(entry as Operation['answer'], 'input'),
+    schema: schemaOf(entry as Schema, 'input'),
   }))
 }
 
-function jsonOf(schema: Operation['answer'], typeMode: 'input' | 'output'): object {
+function jsonOf(schema: Schema, typeMode: 'input' | 'output'): object {
   return { 'application/json': { schema: schemaOf(schema, typeMode) } }
 }
 
-function eventsOf(schema: Operation['answer']): object {
+function eventsOf(schema: Schema): object {
   const data = { contentMediaType: 'application/json', contentSchema: schemaOf(schema, 'output') }
   const description = 'Server-sent events, with this as the data of each; one named `problem` has a Problem.'
   return { 'text/event-stream': { schema: { type: 'string', description, ...data } } }
 }
 
-function schemaOf(schema: Operation['answer'], typeMode: 'input' | 'output'): object {
+function schemaOf(schema: Schema, typeMode: 'input' | 'output'): object {
   const { $schema: _, ...rest } = toJsonSchema(schema, { target: 'draft-2020-12', typeMode, errorMode: 'ignore' })
   return rest
 }

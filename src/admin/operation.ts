@@ -1,15 +1,17 @@
 import type * as v from 'valibot'
+import { ConfigError } from '../config/config-error.ts'
 import type { Config, Environment } from '../config/load-config.ts'
 import type { Engine } from '../engine/engine.ts'
 import type { RulesEngine } from '../engine/rules-engine.ts'
 import type { UpstreamHealth } from '../engine/shedding/upstream-health.ts'
 import type { Health } from '../gateway/health.ts'
-import type { Problem } from '../http/problem.ts'
-import type { Store } from '../model/store.ts'
+import { type Problem, retryAfter, TEMPORARY_REDUCED_CAPACITY } from '../http/problem.ts'
+import { type Store, StoreError } from '../model/store.ts'
+import { CallerError } from '../request/caller/caller-error.ts'
 import type { Counters } from '../store/counters.ts'
 
 /** What operations work on. */
-export interface Operated {
+export interface AdminContext {
   readonly config: Config
   /** What the configuration was read from. */
   readonly env: Environment
@@ -28,7 +30,7 @@ export interface Operated {
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: whatever it takes and makes
-type Schema<Output = unknown> = v.GenericSchema<any, Output>
+export type Schema<Output = unknown> = v.GenericSchema<any, Output>
 
 /** One thing that operators can ask for, as the document of the API has it. */
 export interface Operation<Body = unknown, Answer = unknown, Query = unknown> {
@@ -37,18 +39,18 @@ export interface Operation<Body = unknown, Answer = unknown, Query = unknown> {
   readonly path: `/${string}`
   readonly summary: string
   readonly description?: string
-  /** Of its JSON; left out: it has none. */
+  /** Left out: the request has no body. */
   readonly body?: Schema<Body>
-  /** Of an object of the parameters in its URL, which name no caller; left out: it has none. */
+  /** An object of the parameters in the URL, which name no caller; left out: there are none. */
   readonly query?: Schema<Query>
   readonly answer: Schema<Answer>
   /** It is done again and again, with so many milliseconds between, and each answer is an event of a stream. */
   readonly everyMs?: number
-  run(operated: Operated, asked: Asked<Body, Query>): Promise<Answer>
+  run(context: AdminContext, input: OperationInput<Body, Query>): Promise<Answer>
 }
 
 /** What was sent, as the schemas have read it. */
-export interface Asked<Body = unknown, Query = unknown> {
+export interface OperationInput<Body = unknown, Query = unknown> {
   readonly body: Body
   readonly query: Query
 }
@@ -71,12 +73,41 @@ export class OperationError extends Error {
   }
 }
 
-/** @param place names in the body, with dots between @param expected holds nothing that was sent */
-export function badInput(place: string, expected: string): Problem {
+/** Something in the body or the query is not as expected. */
+export class InputError extends OperationError {
+  /** @param place names in the body, with dots between @param expected holds nothing that was sent */
+  constructor(place: string, expected: string) {
+    const detail = `${place || 'The body'}: expected ${expected}.`
+    super({ status: 400, title: 'Bad Request', detail, extensions: { place } })
+  }
+}
+
+export function createNotFound(detail: string): OperationError {
+  return new OperationError({ status: 404, title: 'Not Found', detail })
+}
+
+/** What an operator is told of an error. @throws what is a mistake of the program */
+export function toProblem(error: unknown): Problem {
+  if (error instanceof OperationError) return error.problem
+  if (error instanceof CallerError) {
+    // It says what was expected, or what cannot be.
+    const place = error.part === undefined ? 'caller' : `caller.${error.part}`
+    return { status: 400, title: 'Bad Request', detail: `${place}: ${error.message}.`, extensions: { place } }
+  }
+  if (error instanceof ConfigError) {
+    const detail = `The rules that are stored make no sense: ${error.message}.`
+    return { status: 500, title: 'Rules Unreadable', detail }
+  }
+  if (error instanceof StoreError) return createStoreProblem(error)
+  throw error
+}
+
+export function createStoreProblem({ message }: StoreError): Problem {
   return {
-    status: 400,
-    title: 'Bad Request',
-    detail: `${place || 'The body'}: expected ${expected}.`,
-    extensions: { place },
+    type: TEMPORARY_REDUCED_CAPACITY,
+    status: 503,
+    title: 'Service Unavailable',
+    detail: `The store gave no answer: ${message}.`,
+    headers: retryAfter(1_000),
   }
 }

@@ -1,11 +1,9 @@
 import type { Operation } from './operation.ts'
-import { history } from './operations/history.ts'
 import { diff, policies, push, validate } from './operations/policies.ts'
-import { reset } from './operations/reset.ts'
 import { allow, block, override, rules } from './operations/rules.ts'
-import { statistics } from './operations/statistics.ts'
+import { history, statistics } from './operations/statistics.ts'
 import { live, status } from './operations/status.ts'
-import { usage } from './operations/usage.ts'
+import { reset, usage } from './operations/usage.ts'
 import { rollback, version, versions } from './operations/versions.ts'
 
 /** All that the API can do, in the order of its document. */

@@ -1,80 +1,113 @@
 import * as v from 'valibot'
+import type { RequestPolicy } from '../model/policy.ts'
 import { requestOf } from '../request/caller/caller.ts'
-import { CALLER_KIND_NAMES, CALLER_KINDS, type CallerKind, nameOfSource } from '../request/caller/named-by.ts'
+import { CALLER_KIND_NAMES, CALLER_KINDS, type CallerKind, isShared, nameOfSource } from '../request/caller/named-by.ts'
 import { claimIn } from '../request/identity/claims.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { identify } from '../request/identity/identify.ts'
 import { parseBy } from '../request/identity/source.ts'
 import { type Target, targetOf } from '../rules/target.ts'
-import { callerOf, callerParts } from './caller-schema.ts'
-import { inForce } from './in-force.ts'
-import { badInput, type Operated, OperationError } from './operation.ts'
+import { readRefusedCallers } from '../statistics/read-statistics.ts'
+import { describe } from '../statistics/schema.ts'
+import { KEPT_MS } from '../store/counters.ts'
+import { callerParts, toCaller } from './caller-schema.ts'
+import { readActiveRules } from './change-rules.ts'
+import { type AdminContext, InputError } from './operation.ts'
 
 /** Who is meant by a block, an allow or an override: exactly one way to say it. */
-export const who = v.pipe(
+export const who = describe(
   v.strictObject({
     ...callerParts,
-    digest: v.optional(v.pipe(v.string(), v.description('As keys and logs have it; with `by`, of that alone.'))),
-    by: v.optional(v.pipe(v.string(), v.description('With `digest` or `value`: such as `header:x-tenant`.'))),
-    value: v.optional(v.pipe(v.string(), v.description('With `by`: a value with one `*`.'))),
-    cidr: v.optional(v.pipe(v.string(), v.description('A network, such as `203.0.113.0/24`.'))),
-    country: v.optional(v.pipe(v.string(), v.description('By its two letters; for a block.'))),
-    asn: v.optional(v.pipe(v.number(), v.description('Number of a network operator; for a block.'))),
+    digest: v.optional(describe(v.string(), 'As keys and logs have it; with `by`, of that alone.')),
+    by: v.optional(describe(v.string(), 'With `digest` or `value`: such as `header:x-tenant`.')),
+    value: v.optional(describe(v.string(), 'With `by`: a value with one `*`.')),
+    cidr: v.optional(describe(v.string(), 'A network, such as `203.0.113.0/24`.')),
+    country: v.optional(describe(v.string(), 'By its two letters; for a block.')),
+    asn: v.optional(describe(v.number(), 'Number of a network operator; for a block.')),
   }),
-  v.description(
-    'Who is meant, of what a caller sends by one thing with one name. It is kept as its digest only. What is in a body, a form or JSON, must be what a policy counts by alone.',
-  ),
+  'Who is meant, of what a caller sends by one thing with one name. It is kept as its digest only. What is in a body, a form or JSON, must be what a policy counts by alone.',
 )
 
 type Who = v.InferOutput<typeof who>
 
-const WAYS = Object.keys(who.pipe[0].entries).join(', ')
+const WAYS = Object.keys(who.entries).join(', ')
 
 /** @throws {OperationError | CallerError} if that is nobody @throws {StoreError} */
-export async function targetOfWho(who: Who, operated: Operated): Promise<Target> {
+export async function resolveTarget(who: Who, context: AdminContext): Promise<Target> {
   const { token, ip, header, query, cookie, form, json, claim, ...target } = who
   const said = { token, ip, header, query, cookie, form, json, claim } satisfies Readonly<Record<CallerKind, unknown>>
   const [kind, ...others] = CALLER_KIND_NAMES.filter((each) => said[each] !== undefined)
   const isTarget = Object.values(target).some((value) => value !== undefined)
   if (!kind) {
     if (isTarget) return target
-    throw new OperationError(badInput('who', `one of ${WAYS}`))
+    throw new InputError('who', `one of ${WAYS}`)
   }
-  if (others.length > 0 || isTarget) throw new OperationError(badInput('who', 'one way to say who is meant'))
-  const by = byOf(kind, who)
-  const request = requestOf(callerOf(said))
+  if (others.length > 0 || isTarget) throw new InputError('who', 'one way to say who is meant')
+  const by = readBy(kind, who)
+  const request = requestOf(toCaller(said))
   // Whichever claim is asked for, it is the one that was named.
   const readClaim = () => claimIn(claim ?? {}, Object.keys(claim ?? {}))
   const found = CALLER_KINDS[kind].isInBody
-    ? await targetInBody(kind, by, request, operated)
-    : await targetOf(by, request, { ...operated.config, readClaim })
+    ? await findTargetInBody(kind, by, request, context)
+    : await targetOf(by, request, { ...context.config, readClaim })
   if (found) return found
-  throw new OperationError(badInput(`who.${kind}`, 'what a caller can be known by, in one way only'))
+  throw new InputError(`who.${kind}`, 'what a caller can be known by, in one way only')
 }
 
 /** By the digest that a policy makes of it, wherever that applies. @throws {OperationError} if none does */
-async function targetInBody(
+async function findTargetInBody(
   kind: CallerKind,
   by: string,
   request: Request,
-  operated: Operated,
+  context: AdminContext,
 ): Promise<Target | undefined> {
-  const { policies } = await inForce(operated)
+  const { policies } = await readActiveRules(context)
   const isCounted = policies.some((policy) => policy.by.length === 1 && policy.by.map(nameOfSource)[0] === by)
   const [source] = parseBy(by) ?? []
   if (!isCounted || !source) {
     const expected = 'what a policy counts by alone, since rules are looked up before a body is read'
-    throw new OperationError(badInput(`who.${kind}`, expected))
+    throw new InputError(`who.${kind}`, expected)
   }
-  const { ipv6Prefix, identitySecret } = operated.config
+  const { ipv6Prefix, identitySecret } = context.config
   const identity = await identify([source], { request, route: '', ipv6Prefix }, { kind: 'deny', status: 401 })
   return 'kind' in identity ? undefined : { digest: createDigest(identitySecret)(identity) }
 }
 
 /** @throws {OperationError} if there is more than one field */
-function byOf(kind: CallerKind, said: Who): string {
+function readBy(kind: CallerKind, said: Who): string {
   if (kind === 'token' || kind === 'ip') return kind
   const [name, ...others] = Object.keys(said[kind] ?? {})
-  if (name === undefined || others.length > 0) throw new OperationError(badInput(`who.${kind}`, 'one name'))
+  if (name === undefined || others.length > 0) throw new InputError(`who.${kind}`, 'one name')
   return `${kind}:${name}`
+}
+
+/**
+ * Whether this is the digest of a policy that counts for everyone, or for all who use a route: it is no caller's, and no rule
+ * about a caller may name it.
+ * @throws {StoreError} @throws {ConfigError} if what is stored are no rules
+ */
+export async function isEveryone(digest: string, context: AdminContext): Promise<boolean> {
+  const { config, counters, now } = context
+  const digestOf = createDigest(config.identitySecret)
+  const { policies } = await readActiveRules(context)
+  const shared = [...policies, ...config.policies].filter(({ by }) => isShared(by))
+  if (shared.some((policy) => listIdentities(policy).some((identity) => digestOf(identity) === digest))) return true
+  // Of what counts by path, there is no list: only those that have refused somebody are known.
+  const names = new Set(shared.filter(isByPath).map(({ name }) => name))
+  if (!counters || names.size === 0) return false
+  const periods = await counters.read('hour', now() - KEPT_MS.hour, now() + 1)
+  return periods.some((period) =>
+    readRefusedCallers(period).callers.some((caller) => caller.digest === digest && names.has(caller.policy)),
+  )
+}
+
+function listIdentities(policy: RequestPolicy): readonly (readonly string[])[] {
+  const { by, match } = policy
+  if (isByPath(policy)) return []
+  const routes = match?.map(({ method, path }) => `${method} ${path}`) ?? ['']
+  return routes.map((route) => by.flatMap(({ kind }) => [kind, kind === 'route' ? route : '']))
+}
+
+function isByPath({ by, match }: RequestPolicy): boolean {
+  return match === undefined && by.some(({ kind }) => kind === 'route')
 }

@@ -1,6 +1,5 @@
 import { Option } from '@commander-js/extra-typings'
-import { isSpared, LEFT_FOR_EVERYONE, reset as operation } from '../admin/operations/reset.ts'
-import { usage } from '../admin/operations/usage.ts'
+import { isSpared, LEFT_FOR_EVERYONE, reset as operation, usage } from '../admin/operations/usage.ts'
 import { readCaller, whyLeftOut } from './caller/ask.ts'
 import { ofCaller } from './caller/options.ts'
 import { CommandError } from './command-error.ts'

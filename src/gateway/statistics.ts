@@ -3,11 +3,9 @@ import type { AvoidedCalls } from '../engine/stage.ts'
 import type { Observer } from '../http/observer.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import type { Log } from '../runtime/log.ts'
-import { AllObservers } from '../statistics/all-observers.ts'
-import { type AnalyticsDataset, AnalyticsWriter } from '../statistics/analytics.ts'
 import { createLabelReader, type LabelSource } from '../statistics/label.ts'
+import { AllObservers, type AnalyticsDataset, AnalyticsWriter, RefusalLog } from '../statistics/observers.ts'
 import { Recorder } from '../statistics/recorder.ts'
-import { RefusalLog } from '../statistics/refusal-log.ts'
 import type { Counters } from '../store/counters.ts'
 
 export interface StatisticsConfig {

@@ -4,26 +4,19 @@
  */
 export const LATENCY_BOUNDS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000] as const
 
-export interface LatencyHistogram {
-  /** How many took as long, for each bound, and then for what took longer than the last one. */
-  readonly counts: readonly number[]
-  /** All together, in milliseconds. */
-  readonly sumMs: number
-}
-
 /** Index of the bucket for a time in milliseconds. */
 export function bucketOf(ms: number): number {
-  let index = 0
-  while (index < LATENCY_BOUNDS_MS.length && ms > (LATENCY_BOUNDS_MS[index] as number)) index++
-  return index
+  const index = LATENCY_BOUNDS_MS.findIndex((bound) => ms <= bound)
+  return index < 0 ? LATENCY_BOUNDS_MS.length : index
 }
 
 /**
  * The bound that this share of the times did not exceed.
+ * @param counts of each bucket
  * @param share above 0 and at most 1, e.g. 0.99
  * @returns milliseconds; infinity if it lies above the last bound; undefined if there are no times
  */
-export function quantileMs({ counts }: LatencyHistogram, share: number): number | undefined {
+export function quantileMs(counts: readonly number[], share: number): number | undefined {
   const total = counts.reduce((sum, count) => sum + count, 0)
   if (total === 0) return undefined
   let seen = 0

@@ -1,3 +1,7 @@
+import type { Observed } from '../http/observer.ts'
+import type { RequestPolicy } from '../model/policy.ts'
+import type { TierReport, Verdict } from '../model/verdict.ts'
+
 /**
  * What becomes of a request; of each but those that ask the gateway itself, one of these.
  *
@@ -41,3 +45,63 @@ export type PolicyOutcome = (typeof POLICY_OUTCOMES)[number]
 /** How requests are decided while the store gives no answer. Those of `closed` have the outcome `unavailable`. */
 export const DEGRADATIONS = ['local', 'open', 'local, open', 'closed'] as const
 export type Degradation = (typeof DEGRADATIONS)[number]
+
+export function toOutcome({ kind }: Verdict): Exclude<Outcome, 'failed'> {
+  return kind === 'bad-cost' || kind === 'ambiguous' ? 'bad_request' : kind
+}
+
+const NONE: readonly TierReport[] = []
+
+/** The tiers that have refused a request, or would have, were they not in shadow mode. */
+export function findRefusingTiers(verdict: Verdict): readonly TierReport[] {
+  if (!('tiers' in verdict)) return NONE
+  const { tiers } = verdict
+  // Most often there is none.
+  return tiers.some(isRefusing) ? tiers.filter(isRefusing) : NONE
+}
+
+function isRefusing({ retryAfterMs }: TierReport): boolean {
+  return retryAfterMs > 0
+}
+
+/** @param refusing the tiers that `findRefusingTiers` has found */
+export function toPolicyOutcome(
+  verdict: Verdict,
+  policy: RequestPolicy,
+  refusing: readonly TierReport[],
+): PolicyOutcome {
+  const own = refusing.filter((tier) => tier.policy === policy)
+  if (!policy.enforced && own.length > 0) return 'shadow_limited'
+  switch (verdict.kind) {
+    case 'limited':
+    case 'reserved':
+      if (own.length === 0) return 'refused_by_another'
+      return own.every(({ isReserve }) => isReserve) ? 'reserved' : 'limited'
+    case 'unidentified':
+      return verdict.policy === policy ? 'unidentified' : 'refused_by_another'
+    case 'blocked':
+      return 'refused_by_another'
+    case 'bad-cost':
+    case 'ambiguous':
+      return 'bad_request'
+    default:
+      return verdict.kind
+  }
+}
+
+/** A caller, and a policy that has refused it. */
+export interface RefusedCaller {
+  readonly policy: string
+  /** As in Redis keys. */
+  readonly digest: string
+}
+
+/** Finds who was refused by enforced policies: once for each that did. Empty if the limits are not why. */
+export function findRefusedCallers({ verdict, trace }: Pick<Observed, 'verdict' | 'trace'>): readonly RefusedCaller[] {
+  if (verdict.kind !== 'limited' && verdict.kind !== 'reserved') return []
+  return trace.charges
+    .filter(({ policy }) => {
+      return policy.enforced && verdict.tiers.some((tier) => tier.policy === policy && tier.retryAfterMs > 0)
+    })
+    .map(({ policy, digest }) => ({ policy: policy.name, digest }))
+}

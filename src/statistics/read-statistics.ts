@@ -1,7 +1,17 @@
-import { type Counters, PERIOD_MS, type Period, type Resolution, SKETCH_CAPACITY, startOf } from '../store/counters.ts'
+import * as v from 'valibot'
+import {
+  addCounts,
+  type Counters,
+  PERIOD_MS,
+  type Period,
+  type Resolution,
+  SKETCH_CAPACITY,
+  startOf,
+} from '../store/counters.ts'
 import { mergeSketches, NO_SKETCH, type Sketch } from '../store/sketch.ts'
-import { REFUSED_CALLERS } from './count-names.ts'
-import { type Numbers, numbersOf, sumCounts } from './numbers.ts'
+import { LATENCY_BOUNDS_MS } from './latency.ts'
+import { REFUSED_CALLERS, type StatisticsSummary, summarize, summaryEntries } from './metrics.ts'
+import { describe, units } from './schema.ts'
 
 export interface StatisticsQuery {
   /** By minute for the last two hours, or by hour for the last 30 days. */
@@ -12,65 +22,89 @@ export interface StatisticsQuery {
   readonly toMs: number
 }
 
-/** What all isolates have counted. Plain data: it can be shown, or sent as JSON. */
-export interface Statistics {
-  readonly resolution: Resolution
-  readonly periodMs: number
-  /** Start of the first period. */
-  readonly fromMs: number
-  /** End of the last one. */
-  readonly toMs: number
-  /** Those in which something was counted, the earliest first. */
-  readonly periods: readonly PeriodNumbers[]
-  /** Over all of them. */
-  readonly total: Numbers
-  /** Who was refused most over all of them. */
-  readonly refused: RefusedCallers
-}
+const refusedCallers = v.strictObject({
+  callers: describe(
+    v.array(
+      v.strictObject({
+        policy: v.string(),
+        digest: v.string(),
+        atMost: units,
+        atLeast: units,
+        isEveryone: describe(v.boolean(), 'It is no caller: the policy counts all of them together.'),
+        label: v.optional(describe(v.string(), 'What the caller itself says: escape it.')),
+      }),
+    ),
+    'Who was refused most, at most 50.',
+  ),
+  othersAtMost: describe(units, 'How often any other caller may have been refused.'),
+})
 
-export interface PeriodNumbers extends Numbers {
-  /** Milliseconds since the Unix epoch. */
-  readonly startMs: number
-  readonly refused: RefusedCallers
-}
+/** What all isolates have counted. */
+export const statisticsSchema = v.strictObject({
+  resolution: v.picklist(['minute', 'hour']),
+  periodMs: units,
+  fromMs: v.number(),
+  toMs: v.number(),
+  latencyBoundsMs: v.array(v.number()),
+  periods: describe(
+    v.array(v.strictObject({ startMs: v.number(), ...summaryEntries, refused: refusedCallers })),
+    'Those in which something was counted, the earliest first.',
+  ),
+  total: v.strictObject(summaryEntries),
+  refused: refusedCallers,
+})
 
-export interface RefusedCallers {
-  /** At most 50, the most first. */
-  readonly callers: readonly RefusedCaller[]
-  /** How often a caller that is not among them may have been refused by one policy. */
-  readonly othersAtMost: number
-}
+export type Statistics = v.InferOutput<typeof statisticsSchema>
+type RefusedCallers = v.InferOutput<typeof refusedCallers>
 
-export interface RefusedCaller {
-  /** The policy that has refused it. */
-  readonly policy: string
-  /** As in Redis keys and in logs. */
-  readonly digest: string
-  /** How many of its requests were refused, at most … */
-  readonly atMost: number
-  /** … and at least. */
-  readonly atLeast: number
-  /** What CALLER_LABEL names said of it. Whoever shows it must escape it: callers write it. */
-  readonly label?: string
-}
+/** When a caller was refused, as far as that is stored. */
+export const refusalsSchema = v.strictObject({
+  periodMs: units,
+  fromMs: v.number(),
+  toMs: v.number(),
+  periods: describe(
+    v.array(
+      v.strictObject({
+        startMs: v.number(),
+        policies: describe(
+          v.array(v.strictObject({ policy: v.string(), atLeast: units, atMost: units })),
+          'Policies that are known to have refused it.',
+        ),
+        othersAtMost: describe(
+          units,
+          'How often any other policy may have refused it: it was not among the callers refused most.',
+        ),
+      }),
+    ),
+    'Those in which anything was counted, the earliest first.',
+  ),
+})
 
-/** @throws {StoreError} */
-export async function readStatistics(counters: Counters, query: StatisticsQuery): Promise<Statistics> {
-  const { resolution, fromMs, toMs } = query
-  const periods = await counters.read(resolution, fromMs, toMs)
-  const sketches = periods.map(sketchOf)
+/**
+ * @param shared names of the policies that count for all callers together
+ * @throws {StoreError}
+ */
+export async function readStatistics(
+  counters: Pick<Counters, 'read'>,
+  query: StatisticsQuery,
+  shared: ReadonlySet<string> = new Set(),
+): Promise<Statistics> {
+  const periods = await counters.read(query.resolution, query.fromMs, query.toMs)
+  const sums = new Map<string, number>()
+  for (const { counts } of periods) addCounts(sums, counts)
+  const sketches = periods.map(findSketch)
+  const sketch = sketches.reduce((sum, sketch) => mergeSketches(sum, sketch, SKETCH_CAPACITY), NO_SKETCH)
   return {
-    resolution,
-    periodMs: PERIOD_MS[resolution],
-    fromMs: startOf(resolution, fromMs),
-    toMs: startOf(resolution, toMs - 1) + PERIOD_MS[resolution],
+    resolution: query.resolution,
+    ...readRange(query),
+    latencyBoundsMs: [...LATENCY_BOUNDS_MS],
     periods: periods.map((period) => ({
       startMs: period.startMs,
-      ...numbersOf(period.counts),
-      refused: refusedCallersIn(period),
+      ...summarize(period.counts),
+      refused: readSketch(findSketch(period), shared),
     })),
-    total: numbersOf(sumCounts(periods.map(({ counts }) => counts))),
-    refused: refusedOf(sketches.reduce((sum, sketch) => mergeSketches(sum, sketch, SKETCH_CAPACITY), NO_SKETCH)),
+    total: summarize(sums),
+    refused: readSketch(sketch, shared),
   }
 }
 
@@ -78,27 +112,53 @@ export async function readStatistics(counters: Counters, query: StatisticsQuery)
  * Everything counted so far, for counters that only grow. They begin anew after a month without a request.
  * @throws {StoreError}
  */
-export async function readTotals(counters: Counters): Promise<Numbers> {
-  return numbersOf(await counters.totals())
+export async function readTotals(counters: Pick<Counters, 'totals'>): Promise<StatisticsSummary> {
+  return summarize(await counters.totals())
 }
 
-/** Who was refused most in a period. */
-export function refusedCallersIn(period: Period): RefusedCallers {
-  return refusedOf(sketchOf(period))
+/** @param digests that the caller is known by @throws {StoreError} */
+export async function readRefusals(
+  counters: Pick<Counters, 'read'>,
+  digests: ReadonlySet<string>,
+  query: StatisticsQuery,
+): Promise<v.InferOutput<typeof refusalsSchema>> {
+  const periods = await counters.read(query.resolution, query.fromMs, query.toMs)
+  return {
+    ...readRange(query),
+    periods: periods.map((period) => {
+      const { callers, othersAtMost } = readRefusedCallers(period)
+      const own = callers.filter(({ digest }) => digests.has(digest))
+      const policies = own.map(({ policy, atLeast, atMost }) => ({ policy, atLeast, atMost }))
+      return { startMs: period.startMs, policies, othersAtMost }
+    }),
+  }
 }
 
-function sketchOf({ sketches }: Period): Sketch {
+/** Reads who was refused most in a period. */
+export function readRefusedCallers(period: Period): RefusedCallers {
+  return readSketch(findSketch(period), new Set())
+}
+
+/** The whole periods that hold what is queried. */
+function readRange({ resolution, fromMs, toMs }: StatisticsQuery) {
+  const periodMs = PERIOD_MS[resolution]
+  return { periodMs, fromMs: startOf(resolution, fromMs), toMs: startOf(resolution, toMs - 1) + periodMs }
+}
+
+function findSketch({ sketches }: Period): Sketch {
   return sketches.get(REFUSED_CALLERS) ?? NO_SKETCH
 }
 
-function refusedOf({ items, floor }: Sketch): RefusedCallers {
-  const callers = items.map(({ name, count, over, label }): RefusedCaller => {
+function readSketch({ items, floor }: Sketch, shared: ReadonlySet<string>): RefusedCallers {
+  const callers = items.map(({ name, count, over, label }) => {
     const at = name.indexOf(':')
+    const policy = name.slice(0, at)
     return {
-      policy: name.slice(0, at),
+      policy,
       digest: name.slice(at + 1),
       atMost: count,
       atLeast: count - over,
+      isEveryone: shared.has(policy),
       ...(label !== undefined && { label }),
     }
   })

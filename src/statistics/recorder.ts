@@ -6,8 +6,8 @@ import { StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 import { type Counters, type Flush, PERIOD_MS, type Period, startOf } from '../store/counters.ts'
-import { COUNT_NAMES, SHADOW_STORE_COUNTS } from './count-names.ts'
 import type { LabelReader } from './label.ts'
+import { COUNT_NAMES, SHADOW_STORE_COUNTS } from './metrics.ts'
 import { Minute } from './minute.ts'
 
 export interface RecorderOptions {
@@ -45,8 +45,8 @@ export class Recorder implements Observer {
   #minute: Minute | undefined
   /** Minutes that are over, but not sent. */
   #past: Period[] = []
-  #saved: AvoidedCalls
-  #shadowed: MirrorCounts | undefined
+  /** As they were when the last minute ended. */
+  #totals: ReadonlyMap<string, number>
   #unsent: { readonly flush: Flush; readonly sinceMs: number } | undefined
   /** Some request will send before. */
   #scheduledUntilMs = Number.NEGATIVE_INFINITY
@@ -56,13 +56,12 @@ export class Recorder implements Observer {
 
   constructor(options: RecorderOptions) {
     this.#options = options
-    this.#saved = options.readSavings()
-    this.#shadowed = options.readShadow?.()
+    this.#totals = this.#readTotals()
   }
 
   decided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void {
     const minute = this.#minuteSentBy(context)
-    this.#label(minute, minute.countDecided(observed), observed, context)
+    this.#label(minute, minute.addDecided(observed), observed, context)
   }
 
   /** A caller's token is verified for it once a minute at most, so that its flood does not pay for that. */
@@ -85,25 +84,27 @@ export class Recorder implements Observer {
 
   answered(_observed: Observed, status: number, context: Pick<CallContext, 'waitUntil'>): void {
     // Scheduled again: what was counted of the request before may have been sent meanwhile.
-    if (status >= 500) this.#minuteSentBy(context).countUpstream5xx()
+    if (status >= 500) this.#minuteSentBy(context).add(COUNT_NAMES.upstream5xx)
   }
 
   undecided(outcome: 'bad_request' | 'failed', context: Pick<CallContext, 'waitUntil'>): void {
-    this.#minuteSentBy(context).countUndecided(outcome)
+    this.#minuteSentBy(context).add(COUNT_NAMES.requests[outcome])
   }
 
   /** Policies in shadow have decided a request, after those in force. */
   shadowCompared(differs: Differs, context: Pick<CallContext, 'waitUntil'>): void {
-    this.#minuteSentBy(context).countShadow(differs)
+    this.#minuteSentBy(context).add(COUNT_NAMES.shadow(differs))
   }
 
   /** The store has answered. */
   storeAnswered(ms: number): void {
-    this.#minuteAt(this.#options.now()).countStoreAnswer(ms)
+    this.#minuteAt(this.#options.now()).addStoreAnswer(ms)
   }
 
   storeFailed(): void {
-    this.#minuteAt(this.#options.now()).countStoreFailure()
+    const minute = this.#minuteAt(this.#options.now())
+    minute.add(COUNT_NAMES.storeCalls)
+    minute.add(COUNT_NAMES.storeFailures)
   }
 
   /** The minute to count in; the request sees to it that what is counted is sent. */
@@ -122,28 +123,26 @@ export class Recorder implements Observer {
   }
 
   #endMinute(): void {
-    if (!this.#minute) return
-    this.#past.push(this.#minute.toPeriod(new Map([...this.#savedSince(), ...this.#shadowedSince()])))
+    const minute = this.#minute
+    if (!minute) return
+    const before = this.#totals
+    this.#totals = this.#readTotals()
+    for (const [name, total] of this.#totals) minute.add(name, total - (before.get(name) ?? total))
+    this.#past.push(minute.toPeriod())
     this.#minute = undefined
   }
 
-  #savedSince(): Map<string, number> {
-    const before = this.#saved
-    const saved = this.#options.readSavings()
-    this.#saved = saved
+  /** Reads what is counted elsewhere, since this isolate began. */
+  #readTotals(): ReadonlyMap<string, number> {
+    const { readSavings, readShadow } = this.#options
+    const { byRefusalCache, byLeases, permitsLeased } = readSavings()
+    const shadow = readShadow?.()
     return new Map([
-      [COUNT_NAMES.savedByDenyCache, saved.byRefusalCache - before.byRefusalCache],
-      [COUNT_NAMES.savedByLeases, saved.byLeases - before.byLeases],
-      [COUNT_NAMES.permitsLeased, saved.permitsLeased - before.permitsLeased],
+      [COUNT_NAMES.savedByDenyCache, byRefusalCache],
+      [COUNT_NAMES.savedByLeases, byLeases],
+      [COUNT_NAMES.permitsLeased, permitsLeased],
+      ...(shadow ? SHADOW_STORE_COUNTS.map((name) => [COUNT_NAMES.shadowStore(name), shadow[name]] as const) : []),
     ])
-  }
-
-  #shadowedSince(): (readonly [name: string, count: number])[] {
-    const before = this.#shadowed
-    const shadowed = this.#options.readShadow?.()
-    this.#shadowed = shadowed
-    if (!before || !shadowed) return []
-    return SHADOW_STORE_COUNTS.map((name) => [COUNT_NAMES.shadowStore(name), shadowed[name] - before[name]])
   }
 
   #schedule(nowMs: number, context: Pick<CallContext, 'waitUntil'>): void {

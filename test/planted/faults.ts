@@ -65,8 +65,8 @@ export const FAULTS: readonly Fault[] = [
   {
     name: 'counter-off-by-one',
     file: 'src/statistics/minute.ts',
-    find: 'count(this.#requests, outcomeOf(verdict))',
+    find: 'this.add(COUNT_NAMES.requests[toOutcome(verdict)])',
     replace:
-      "count(this.#requests, outcomeOf(verdict))\n    if (verdict.kind === 'limited') count(this.#requests, outcomeOf(verdict))",
+      "this.add(COUNT_NAMES.requests[toOutcome(verdict)])\n    if (verdict.kind === 'limited') this.add(COUNT_NAMES.requests.limited)",
   },
 ]

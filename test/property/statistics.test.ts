@@ -4,10 +4,10 @@ import { loadConfig } from '../../src/config/load-config.ts'
 import type { Observed } from '../../src/http/observer.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { LATENCY_BOUNDS_MS, quantileMs } from '../../src/statistics/latency.ts'
+import { summarize } from '../../src/statistics/metrics.ts'
 import { Minute } from '../../src/statistics/minute.ts'
-import { numbersOf, sumCounts } from '../../src/statistics/numbers.ts'
 import { Recorder } from '../../src/statistics/recorder.ts'
-import type { Counters, Flush } from '../../src/store/counters.ts'
+import { addCounts, type Counters, type Flush } from '../../src/store/counters.ts'
 import { MemoryCounters } from '../../src/store/memory/memory-counters.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 
@@ -101,10 +101,10 @@ test('no request is lost, and none is counted twice, whatever becomes of flushes
         send()
       }
       await clock.advance(60_000)
-      const told = numbersOf(await counters.totals())
+      const told = summarize(await counters.totals())
       expect(told.requests.admitted).toBe(requests)
       const byMinute = await counters.read('minute', 0, clock.now() + 1)
-      const sum = byMinute.reduce((all, { counts }) => all + numbersOf(counts).requests.admitted, 0)
+      const sum = byMinute.reduce((all, { counts }) => all + summarize(counts).requests.admitted, 0)
       expect(sum).toBe(requests)
     }),
   )
@@ -117,16 +117,17 @@ test('histograms of isolates sum up to that of all their times, and tell bounds 
   const shares = fc.double({ min: 0.01, max: 1, noNaN: true })
   fc.assert(
     fc.property(fc.array(times, { minLength: 1, maxLength: 5 }), shares, (isolates, share) => {
-      const periods = isolates.map((own) => {
+      const sums = new Map<string, number>()
+      for (const own of isolates) {
         const minute = new Minute(0)
-        for (const ms of own) minute.countStoreAnswer(ms)
-        return minute.toPeriod(new Map()).counts
-      })
+        for (const ms of own) minute.addStoreAnswer(ms)
+        addCounts(sums, minute.toPeriod().counts)
+      }
       const all = isolates.flat()
-      const { latency, calls } = numbersOf(sumCounts(periods)).store
+      const { latency, calls } = summarize(sums).store
       expect(calls).toBe(all.length)
       expect(latency.sumMs).toBe(all.reduce((sum, ms) => sum + ms, 0))
-      const bound = quantileMs(latency, share) ?? 0
+      const bound = quantileMs(latency.counts, share) ?? 0
       expect(all.filter((ms) => ms <= bound).length).toBeGreaterThanOrEqual(share * all.length)
       const below = LATENCY_BOUNDS_MS.filter((ms) => ms < bound).at(-1) ?? -1
       expect(all.filter((ms) => ms <= below).length).toBeLessThan(share * all.length)

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { createClient } from '@redis/client'
 import { inject } from 'vitest'
-import { COUNT_NAMES } from '../../src/statistics/count-names.ts'
+import { COUNT_NAMES } from '../../src/statistics/metrics.ts'
 import { startOf } from '../../src/store/counters.ts'
 import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
 import { RedisCounters } from '../../src/store/redis/counters/redis-counters.ts'

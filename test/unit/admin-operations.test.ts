@@ -1,13 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import type { Operated, Operation } from '../../src/admin/operation.ts'
-import { history } from '../../src/admin/operations/history.ts'
+import type { AdminContext, Operation } from '../../src/admin/operation.ts'
+import { toProblem } from '../../src/admin/operation.ts'
 import { push } from '../../src/admin/operations/policies.ts'
-import { reset } from '../../src/admin/operations/reset.ts'
 import { allow, block, override, rules } from '../../src/admin/operations/rules.ts'
-import { statistics } from '../../src/admin/operations/statistics.ts'
-import { usage } from '../../src/admin/operations/usage.ts'
+import { history, statistics } from '../../src/admin/operations/statistics.ts'
+import { reset, usage } from '../../src/admin/operations/usage.ts'
 import { rollback } from '../../src/admin/operations/versions.ts'
-import { problemOf } from '../../src/admin/problem-of.ts'
 import { readInput } from '../../src/admin/read-input.ts'
 import { loadConfig } from '../../src/config/load-config.ts'
 import { CALLER_KIND_NAMES, type CallerKind } from '../../src/request/caller/named-by.ts'
@@ -25,7 +23,7 @@ function operatedWith(policies: readonly object[], variables: object = {}) {
   const env = { UPSTREAM_URL: 'https://api.test', RATE_LIMITS: 'off', RULES: 'on', POLICIES: policies, ...variables }
   const store = new MemoryStore(now)
   const counters = new MemoryCounters(now)
-  const operated: Operated = {
+  const operated: AdminContext = {
     ...{ config: loadConfig(env), env, store, engine: store, upstream: undefined, counters, now },
     governed: {
       documents: new MemoryDocuments(now),
@@ -40,7 +38,7 @@ function operatedWith(policies: readonly object[], variables: object = {}) {
   const problem = (operation: Operation<unknown, unknown, unknown>, sent: object) =>
     ask(operation, sent).then(
       () => undefined,
-      (error) => problemOf(error),
+      (error) => toProblem(error),
     )
   return { operated, store, counters, ask, problem }
 }

@@ -1,4 +1,9 @@
-import { FILES } from './files.ts'
+import * as v from 'valibot'
+import { problemResponse } from '../../http/problem.ts'
+import { type AdminAuth, CROSS_ORIGIN, END_OF_SESSION, isSameOrigin } from '../auth.ts'
+import { readInput, readJson } from '../read-input.ts'
+
+const login = v.strictObject({ token: v.string() })
 
 /** Nothing but its own script, style and API: whatever a caller has written somewhere, none of it can run. */
 const POLICY = [
@@ -13,10 +18,30 @@ const POLICY = [
   "require-trusted-types-for 'script'",
 ].join('; ')
 
-/** @param name below `/_sluice/`; empty for the page itself @returns undefined for no file of the dashboard */
-export function serveFile(name: string, request: Request): Response | undefined {
+/**
+ * Serves the page, its files and its log-in.
+ * @param name below `/_sluice/`; empty for the page itself
+ * @returns undefined if there is nothing of this name
+ * @throws {OperationError}
+ */
+export async function serve(name: string, request: Request, auth: AdminAuth): Promise<Response | undefined> {
+  if (request.method === 'POST' && (name === 'login' || name === 'logout')) {
+    if (!isSameOrigin(request)) return problemResponse(CROSS_ORIGIN)
+    if (name === 'logout') return new Response(null, { status: 204, headers: { 'Set-Cookie': END_OF_SESSION } })
+    const { token } = readInput(login, await readJson(request))
+    const refused = auth.checkToken(request, token)
+    if (refused) return problemResponse(refused)
+    const headers = {
+      'Set-Cookie': auth.createSession(),
+      'Cache-Control': 'no-store',
+      'X-Content-Type-Options': 'nosniff',
+    }
+    return new Response(null, { status: 204, headers })
+  }
+  if (!/^(?:GET|HEAD)$/.test(request.method)) return undefined
+  const { FILES } = await import('./files.ts')
   const file = Object.hasOwn(FILES, name) ? FILES[name as keyof typeof FILES] : undefined
-  if (!file || !/^(?:GET|HEAD)$/.test(request.method)) return undefined
+  if (!file) return undefined
   const { type, etag, text } = file
   const headers = {
     'Content-Type': type,

@@ -1,39 +1,34 @@
 import * as v from 'valibot'
+import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { findProblems } from '../../config/all-problems.ts'
-import { ConfigError } from '../../config/config-error.ts'
+import type { RequestPolicy } from '../../model/policy.ts'
+import { nameOfSource } from '../../request/caller/named-by.ts'
 import type { Rules } from '../../rules/document.ts'
 import { withPolicies } from '../../rules/editor.ts'
 import { deployedTables, policiesOf, policyChanges, tablesOf } from '../../rules/policies.ts'
-import { changeRules, edited, note, problemOfRules, toldOf } from '../change-rules.ts'
-import { describePolicy, policy } from '../describe-policy.ts'
-import { inForce } from '../in-force.ts'
-import { defineOperation, type Operated, OperationError } from '../operation.ts'
+import { describe } from '../../statistics/schema.ts'
+import * as answers from '../answers.ts'
+import { changeRules, note, readActiveRules, toResponse, toRulesError } from '../change-rules.ts'
+import { defineOperation } from '../operation.ts'
 
-const tables = v.pipe(
+const tables = describe(
   v.array(v.record(v.string(), v.unknown())),
-  v.description('Tables as in POLICIES, which they take the place of.'),
+  'Tables as in POLICIES, which they take the place of.',
 )
-
-const written = v.array(v.looseObject({}))
 
 export const policies = defineOperation({
   method: 'GET',
   path: '/policies',
   summary: 'The policies in force',
-  answer: v.strictObject({
-    source: v.pipe(v.picklist(['deploy', 'rules']), v.description('`rules`: they were pushed.')),
-    policies: v.array(policy),
-    tables: v.pipe(written, v.description('Their tables, as they are written; RATE_LIMITS has none.')),
-    deployed: v.pipe(written, v.description('The tables of POLICIES, which hold if none are pushed.')),
-  }),
-  async run(operated) {
-    const { policies, rules } = await inForce(operated)
-    const deployed = deployedTables(operated.env)
+  answer: answers.policies,
+  async run(context) {
+    const { policies, rules } = await readActiveRules(context)
+    const deployed = deployedTables(context.env)
     return {
       source: rules.policies === undefined ? 'deploy' : 'rules',
       policies: policies.map(describePolicy),
-      tables: copied(tablesOf(rules, 'policies', deployed)),
-      deployed: copied(deployed),
+      tables: tablesOf(rules, 'policies', deployed),
+      deployed,
     }
   },
 })
@@ -43,15 +38,7 @@ export const validate = defineOperation({
   path: '/policies/validate',
   summary: 'Whether policies can be pushed, and all that is wrong with them',
   body: v.strictObject({ policies: tables }),
-  answer: v.strictObject({
-    isValid: v.boolean(),
-    problems: v.array(
-      v.strictObject({
-        place: v.pipe(v.string(), v.description('Index of the table and name of the key, with a dot between.')),
-        message: v.string(),
-      }),
-    ),
-  }),
+  answer: answers.validate,
   async run({ env }, { body }) {
     const { problems } = findProblems({ ...env, POLICIES: body.policies })
     return {
@@ -71,22 +58,15 @@ export const diff = defineOperation({
   path: '/policies/diff',
   summary: 'What policies would change if they were pushed',
   body: v.strictObject({ policies: v.nullable(tables) }),
-  answer: v.strictObject({
-    changes: v.array(
-      v.strictObject({
-        policy: v.string(),
-        change: v.picklist(['added', 'removed', 'changed']),
-        keys: v.pipe(
-          v.array(v.strictObject({ key: v.string(), before: v.nullable(v.string()), after: v.nullable(v.string()) })),
-          v.description('Keys of its table, and their values as JSON; null: the key is not there.'),
-        ),
-      }),
-    ),
-  }),
-  async run(operated, { body: { policies } }) {
-    const deployed = deployedTables(operated.env)
-    if (policies) refuseWrong(operated, policies)
-    const { rules } = await inForce(operated)
+  answer: answers.diff,
+  async run(context, { body: { policies } }) {
+    const deployed = deployedTables(context.env)
+    try {
+      if (policies) policiesOf(context.env, policies, 'policies')
+    } catch (error) {
+      throw toRulesError(error)
+    }
+    const { rules } = await readActiveRules(context)
     const changes = policyChanges(tablesOf(rules, 'policies', deployed), policies ?? deployed)
     return { changes: changes.map((change) => ({ ...change, keys: [...change.keys] })) }
   },
@@ -100,28 +80,41 @@ export const push = defineOperation({
     'They take the place of POLICIES without a deploy. In shadow, they decide beside those in force and refuse nothing; ' +
     'what would have differed is told by /rules.',
   body: v.strictObject({
-    policies: v.pipe(v.nullable(tables), v.description('Null: POLICIES hold again, or nothing is in shadow.')),
+    policies: describe(v.nullable(tables), 'Null: POLICIES hold again, or nothing is in shadow.'),
     shadow: v.optional(v.boolean(), false),
     ...note,
   }),
-  answer: edited,
-  async run(operated, { body: { policies, shadow, ...rest } }) {
-    const nowMs = operated.now()
+  answer: answers.edited,
+  async run(context, { body: { policies, shadow, ...rest } }) {
+    const nowMs = context.now()
     const change = (rules: Rules) => withPolicies(rules, policies ?? undefined, shadow, nowMs)
     const usual = `${policies ? 'push' : 'end'} ${shadow ? 'policies in shadow' : 'policies'}`
-    return toldOf(await changeRules(operated, change, { ...rest, why: rest.why || usual }, true))
+    return toResponse(await changeRules(context, change, { ...rest, why: rest.why || usual }, true))
   },
 })
 
-/** @throws {OperationError} */
-function refuseWrong({ env }: Operated, tables: readonly object[]): void {
-  try {
-    policiesOf(env, tables, 'policies')
-  } catch (error) {
-    throw error instanceof ConfigError ? new OperationError(problemOfRules(error)) : error
+function describePolicy(policy: RequestPolicy): v.InferOutput<typeof answers.policies>['policies'][number] {
+  const { name, algorithm, burst, plans, by, match, cost, block, counts, priority, enforced, onStoreError } = policy
+  return {
+    name,
+    algorithm,
+    tiers: describeTiers(policy),
+    burst: burst ?? null,
+    plans: plans
+      ? Object.fromEntries(Object.entries(plans.limits).map(([plan, limits]) => [plan, describeTiers(limits)]))
+      : null,
+    by: by.map(nameOfSource),
+    match: match?.map(({ method, path }) => `${method} ${path}`) ?? null,
+    cost: { units: cost.kind === 'fixed' ? cost.units : null, header: cost.kind === 'header' ? cost.name : null },
+    penalty: block ? { ...block } : null,
+    holdsSlots: ALGORITHMS[algorithm].holdsSlots === true,
+    counts,
+    priority: priority ?? null,
+    mode: enforced ? 'enforce' : 'shadow',
+    onStoreError,
   }
 }
 
-function copied(tables: readonly object[]) {
-  return tables.map((table) => ({ ...table }))
+function describeTiers({ tiers }: Pick<RequestPolicy, 'tiers'>) {
+  return tiers.map(({ name, limit, windowMs }) => ({ name, limit, windowMs }))
 }

@@ -1,91 +1,71 @@
 import * as v from 'valibot'
-import type { Rules } from '../../rules/document.ts'
-import { currentRules } from '../../rules/editor.ts'
-import { rulesOrProblem } from '../change-rules.ts'
-import { defineOperation } from '../operation.ts'
-import { order, ordered, writeOrder } from '../order.ts'
+import {
+  type Block,
+  blockInWords,
+  endOf,
+  limitsInWords,
+  type Override,
+  type Rules,
+  readTarget,
+} from '../../rules/document.ts'
+import { currentRules, type Entries, type EntryList, withEntry, withoutEntry } from '../../rules/editor.ts'
+import { noteDeed } from '../../rules/journal.ts'
+import type { Target } from '../../rules/target.ts'
+import { whoInWords } from '../../rules/target.ts'
+import { describe } from '../../statistics/schema.ts'
+import * as answers from '../answers.ts'
+import { changeRules, type Note, note, requireRules, toResponse, until } from '../change-rules.ts'
+import { type AdminContext, defineOperation, InputError } from '../operation.ts'
+import { isEveryone, resolveTarget, who } from '../who-schema.ts'
 
-const entry = v.looseObject({})
-const version = v.pipe(v.number(), v.integer(), v.minValue(0))
-
-export const revision = {
-  version: v.pipe(version, v.description('0: there are none.')),
-  id: v.pipe(
-    v.string(),
-    v.description('Tells it from others that have its number after a loss; empty if it is older.'),
-  ),
-  atMs: v.pipe(v.number(), v.description('Milliseconds since the Unix epoch.')),
-  by: v.string(),
-  why: v.string(),
-}
+type RulesAnswer = v.InferOutput<typeof answers.rules>
 
 /** The document, as far as it is data for all to read. */
-export const document = v.strictObject({
-  blocks: v.array(entry),
-  allows: v.array(entry),
-  overrides: v.array(entry),
-  policies: v.pipe(v.nullable(v.array(entry)), v.description('In place of POLICIES; null: those hold.')),
-  shadow: v.pipe(v.nullable(v.array(entry)), v.description('They decide beside those in force, and refuse nothing.')),
-})
-
-export function documentOf({ blocks, allows, overrides, policies, shadow }: Rules): v.InferOutput<typeof document> {
-  const copied = (list: readonly object[]) => list.map((each) => ({ ...each }))
-  return {
-    ...{ blocks: copied(blocks), allows: copied(allows), overrides: copied(overrides) },
-    policies: policies ? copied(policies) : null,
-    shadow: shadow ? copied(shadow) : null,
-  }
+export function toDocument({ blocks, allows, overrides, policies, shadow }: Rules): RulesAnswer['rules'] {
+  return { blocks, allows, overrides, policies: policies ?? null, shadow: shadow ?? null }
 }
 
 export const rules = defineOperation({
   method: 'GET',
   path: '/rules',
   summary: 'Blocks, allows, overrides and policies that hold without a deploy',
-  answer: v.strictObject({
-    ...revision,
-    rules: document,
-    isolate: v.pipe(
-      v.strictObject({
-        version,
-        id: v.string(),
-        readAtMs: v.nullable(v.number()),
-        problem: v.pipe(v.nullable(v.string()), v.description('Why a newer version is not in force.')),
-        shadow: v.nullable(
-          v.strictObject({
-            requests: version,
-            refusedByBoth: version,
-            refusedByShadowOnly: version,
-            refusedByForceOnly: version,
-          }),
-        ),
-      }),
-      v.description('What the isolate that answers has in force, and has counted of policies in shadow.'),
-    ),
-  }),
-  async run(operated) {
-    const { documents, state } = rulesOrProblem(operated)
+  answer: answers.rules,
+  async run(context) {
+    const { documents, state } = requireRules(context)
     const { rules, version, id, atMs, by, why } = await currentRules(documents)
     const { readAtMs, problem, shadow, ...own } = state()
     return {
       ...{ version, id, atMs, by, why },
-      rules: documentOf(rules),
+      rules: toDocument(rules),
       isolate: {
         ...own,
         readAtMs: readAtMs ?? null,
         problem: problem ?? null,
-        shadow: shadow ? { ...shadow } : null,
+        shadow: shadow ?? null,
       },
     }
   },
 })
+
+/** The body of a block, an allow or an override. */
+const order = {
+  who,
+  reason: v.optional(describe(v.string(), 'For the entry; a blocked caller is told it.')),
+  ...until,
+  remove: v.optional(describe(v.boolean(), 'Take back what is there for `who`.'), false),
+  ...note,
+}
+
+type Order = v.InferOutput<v.StrictObjectSchema<typeof order, undefined>>
+type Ordered = v.InferOutput<typeof answers.ordered>
 
 export const block = defineOperation({
   method: 'POST',
   path: '/block',
   summary: 'Let a caller, a network, a country or a network operator in no more, or again',
   body: v.strictObject({ ...order, status: v.optional(v.number()) }),
-  answer: ordered,
-  run: (operated, { body: { status, ...asked } }) => writeOrder(operated, 'blocks', asked, { status }),
+  answer: answers.ordered,
+  run: (context, { body: { status, ...rest } }) => editRule(context, 'blocks', rest, { status }),
 })
 
 export const allow = defineOperation({
@@ -93,8 +73,8 @@ export const allow = defineOperation({
   path: '/allow',
   summary: 'Limit a caller or a network no more, or again; it is counted all the same',
   body: v.strictObject(order),
-  answer: ordered,
-  run: (operated, { body }) => writeOrder(operated, 'allows', body, {}),
+  answer: answers.ordered,
+  run: (context, { body }) => editRule(context, 'allows', body, {}),
 })
 
 export const override = defineOperation({
@@ -103,14 +83,70 @@ export const override = defineOperation({
   summary: 'Give a caller other limits, or those of everybody again',
   body: v.strictObject({
     ...order,
-    limits: v.optional(
-      v.pipe(v.record(v.string(), v.string()), v.description('By the name of a policy, such as `600/1m`.')),
-    ),
-    times: v.optional(v.pipe(v.number(), v.description('A multiple of the limits.'))),
+    limits: v.optional(describe(v.record(v.string(), v.string()), 'By the name of a policy, such as `600/1m`.')),
+    times: v.optional(describe(v.number(), 'A multiple of the limits.')),
     unlimited: v.optional(v.literal(true)),
-    policies: v.optional(v.pipe(v.array(v.string()), v.description('With times or unlimited: only these.'))),
+    policies: v.optional(describe(v.array(v.string()), 'With times or unlimited: only these.')),
   }),
-  answer: ordered,
-  run: (operated, { body: { limits, times, unlimited, policies, ...asked } }) =>
-    writeOrder(operated, 'overrides', asked, { limits, times, unlimited, policies }),
+  answer: answers.ordered,
+  run: (context, { body: { limits, times, unlimited, policies, ...rest } }) =>
+    editRule(context, 'overrides', rest, { limits, times, unlimited, policies }),
 })
+
+/**
+ * Writes an entry, or takes it back.
+ * @param said what an entry of this list says, beside whom it is about
+ * @throws {OperationError | CallerError} @throws {StoreError}
+ */
+async function editRule<List extends EntryList>(
+  context: AdminContext,
+  list: List,
+  { who, reason, remove, until, for: duration, ...note }: Order,
+  said: Partial<Entries[List]>,
+): Promise<Ordered> {
+  const nowMs = context.now()
+  const target = await resolveTarget(who, context)
+  if (remove && Object.values({ ...said, reason, until, duration }).some((value) => value !== undefined)) {
+    throw new InputError('remove', 'nothing beside it but whom it is about')
+  }
+  const isByDigestAlone = target.digest !== undefined && target.by === undefined
+  if (isByDigestAlone && !remove && (await isEveryone(target.digest, context))) {
+    throw new InputError('who.digest', 'a caller, but this is counted for everyone')
+  }
+  const name = list.slice(0, -1)
+  const end = endOf({ until, for: duration }, nowMs)
+  if ('wrong' in end) throw new InputError(end.wrong, end.expected)
+  const entry = { ...target, ...said, reason, until: end.until } as Entries[List]
+  const change = (rules: Rules) =>
+    remove
+      ? withoutEntry(list, rules, readTarget(target), nowMs)
+      : withEntry(list, rules, { ...entry, ...readTarget(target) }, nowMs)
+  const why = note.why || `${remove ? 'remove ' : ''}${name} ${whoInWords(target)}`
+  // Only limits can go out of step with policies; and nothing keeps one from taking them back.
+  const changed = await changeRules(context, change, { ...note, why }, list === 'overrides' && !remove)
+  const written: object | undefined = remove ? undefined : changed.rules[list].at(-1)
+  if (changed.kind === 'written') {
+    await noteEdit(context, written ?? target, remove ? `no ${name} any more` : name, note)
+  }
+  return {
+    ...toResponse(changed),
+    who: { ...readTarget(target) },
+    scope: isByDigestAlone ? 'counted' : 'all',
+    entry: written ? { ...written } : null,
+  }
+}
+
+/** For the history of the caller, if the entry is about one. */
+async function noteEdit(
+  context: AdminContext,
+  { digest, until, reason = '', ...said }: Target & Partial<Block & Override>,
+  done: string,
+  { by, why }: Note,
+): Promise<void> {
+  if (digest === undefined) return
+  const isOverride = said.limits !== undefined || said.times !== undefined || said.unlimited !== undefined
+  const how = isOverride ? limitsInWords(said) : said.status === undefined ? undefined : blockInWords(said)
+  const what = [done, how, until && `until ${until}`].filter((part) => part !== undefined).join(', ')
+  const { journal } = requireRules(context)
+  await noteDeed(journal, { atMs: context.now(), by, what, why: why || reason, digests: [digest] })
+}

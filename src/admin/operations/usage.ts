@@ -1,68 +1,30 @@
 import * as v from 'valibot'
+import type { RequestCharge } from '../../model/charge.ts'
+import type { RequestPolicy } from '../../model/policy.ts'
 import { isShared } from '../../request/caller/named-by.ts'
-import type { CallerRule } from '../../request/caller/rules-of-caller.ts'
+import type { LeftOut } from '../../request/caller/rules-of-caller.ts'
 import { readUsage, type TierState } from '../../request/caller/usage-of-rules.ts'
+import { noteDeed } from '../../rules/journal.ts'
 import { ordersOfCaller } from '../../rules/rulebook.ts'
-import { asked, callerOf, leftOut, rulesOf, toldLeftOut } from '../caller-schema.ts'
-import { inForce } from '../in-force.ts'
+import * as answers from '../answers.ts'
+import { callerQuery, findCharges, toCaller, toSkipped } from '../caller-schema.ts'
+import { findShared, note } from '../change-rules.ts'
 import { defineOperation } from '../operation.ts'
-
-const units = v.pipe(v.number(), v.integer(), v.minValue(0))
-
-const tier = v.strictObject({
-  policy: v.string(),
-  tier: v.pipe(v.string(), v.description('As in response fields.')),
-  route: v.pipe(v.nullable(v.string()), v.description('The pattern that it is about, if the policy counts by route.')),
-  key: v.pipe(v.string(), v.description('In the store; the caller’s digest stands in its braces.')),
-  limit: v.pipe(units, v.description('Units admitted in the window; what a bucket holds; slots.')),
-  configuredLimit: v.pipe(units, v.description('The same, as the policy has it for all.')),
-  windowMs: units,
-  used: units,
-  left: units,
-  resetMs: v.pipe(units, v.description('Milliseconds until more than that is left; 0 if all is.')),
-  retryAfterMs: v.pipe(units, v.description('Milliseconds until a request is admitted; 0 if it is now.')),
-  blockedUntilMs: v.pipe(
-    v.nullable(v.number()),
-    v.description(
-      'Until when the policy refuses the caller, whatever is left: milliseconds since the Unix epoch; null if it does not.',
-    ),
-  ),
-  isUnlimited: v.pipe(v.boolean(), v.description('It is counted, but refuses nothing.')),
-  isEveryone: v.pipe(
-    v.boolean(),
-    v.description('It is counted for all callers together: a reset of this one leaves it as it is.'),
-  ),
-})
 
 export const usage = defineOperation({
   method: 'POST',
   path: '/usage',
   summary: 'What a caller has used, without spending',
-  body: asked,
-  answer: v.strictObject({
-    nowMs: v.pipe(v.number(), v.description('The store’s clock, milliseconds since the Unix epoch.')),
-    blocked: v.pipe(
-      v.nullable(
-        v.strictObject({ status: v.number(), reason: v.nullable(v.string()), untilMs: v.nullable(v.number()) }),
-      ),
-      v.description('It is not let in, by the rules.'),
-    ),
-    tiers: v.pipe(v.array(tier), v.description('With the limits that hold for it.')),
-    leftOut: v.pipe(leftOut, v.description('Policies that say nothing of this caller, and why.')),
-  }),
-  async run(operated, { body }) {
-    const { config, store, now } = operated
-    const { rules, policies } = await inForce(operated)
-    const found = await rulesOf({ ...config, policies }, body)
-    const known = { caller: callerOf(body.caller), digest: body.caller.digest }
-    const charges = found.rules.map(({ rule }) => rule)
-    const orders = await ordersOfCaller(rules, known, charges, config, now())
-    const { blocked } = orders
-    const rulesInForce = found.rules.map((each, at) => ({ ...each, rule: orders.charges[at] ?? each.rule }))
-    const { nowMs, tiers } = await readUsage(store, rulesInForce)
-    const shared = new Set(policies.filter(({ by }) => isShared(by)).map(({ name }) => name))
-    const isUnlimited = (key: string) =>
-      orders.charges.some((charge) => charge.key === key && charge.isUnlimited === true)
+  body: callerQuery,
+  answer: answers.usage,
+  async run(context, { body }) {
+    const { config, store, now } = context
+    const { active, charges, skipped } = await findCharges(context, body)
+    const known = { caller: toCaller(body.caller), digest: body.caller.digest }
+    const { blocked, charges: ruled } = await ordersOfCaller(active.rules, known, charges, config, now())
+    const { nowMs, tiers } = await readUsage(store, ruled)
+    const shared = findShared(active.policies)
+    const unlimited = new Set(ruled.filter(({ isUnlimited }) => isUnlimited).map(({ key }) => key))
     return {
       nowMs,
       blocked: blocked
@@ -70,18 +32,61 @@ export const usage = defineOperation({
         : null,
       tiers: tiers.map((tier) => ({
         ...tier,
-        configuredLimit: configuredLimit(tier, found.rules),
-        isUnlimited: isUnlimited(tier.key),
+        configuredLimit: findConfiguredLimit(tier, charges),
+        isUnlimited: unlimited.has(tier.key),
         isEveryone: shared.has(tier.policy),
-        ...(isUnlimited(tier.key) && { retryAfterMs: 0 }),
+        ...(unlimited.has(tier.key) && { retryAfterMs: 0 }),
       })),
-      leftOut: toldLeftOut(found),
+      leftOut: toSkipped(skipped),
     }
   },
 })
 
-/** That of a tier before the rules gave another one. */
-function configuredLimit({ key, windowMs, limit }: TierState, asked: readonly CallerRule[]): number {
-  const before = asked.find(({ rule }) => rule.key === key)?.rule
+/** Finds the limit of a tier before the rules gave another one. */
+function findConfiguredLimit({ key, windowMs, limit }: TierState, charges: readonly RequestCharge[]): number {
+  const before = charges.find((charge) => charge.key === key)
   return before?.burst ?? before?.tiers.find((tier) => tier.windowMs === windowMs)?.limit ?? limit
 }
+
+/** Why a reset leaves a policy as it is that was not asked for by its name. */
+export const LEFT_FOR_EVERYONE = 'it counts for everyone, and is reset only by its name'
+
+/**
+ * Whether a reset leaves what is counted for all callers together: forgetting it would free all of them. A digest names
+ * nothing else, and a policy that is named is meant.
+ */
+export function isSpared(
+  policy: string,
+  { caller, policies }: Pick<v.InferOutput<typeof callerQuery>, 'caller' | 'policies'>,
+) {
+  return caller.digest === undefined && !policies?.includes(policy)
+}
+
+export const reset = defineOperation({
+  method: 'POST',
+  path: '/reset',
+  summary: 'Forget what a caller has used',
+  description:
+    'Deletes what policies have counted for a caller, as if it had never called. Policies by `global` or `route` alone ' +
+    'count for everyone: they are left out, unless `policies` names them, or `digest` is theirs. Isolates that have just ' +
+    'refused the caller go on with that for 5 seconds at most.',
+  body: v.strictObject({ ...callerQuery.entries, by: note.by, why: note.why }),
+  answer: answers.reset,
+  async run(context, { body }) {
+    const { engine, governed, now } = context
+    const { charges, skipped } = await findCharges(context, body)
+    const isLeft = ({ name, by }: RequestPolicy) => isShared(by) && isSpared(name, body)
+    const spared = new Set(charges.map(({ policy }) => policy).filter(isLeft))
+    const leftOut: LeftOut[] = [...skipped, ...[...spared].map((policy) => ({ policy, why: LEFT_FOR_EVERYONE }))]
+    const reset = charges.filter(({ policy }) => !spared.has(policy))
+    const keys = reset.map(({ policy, key }) => ({ policy: policy.name, key }))
+    if (keys.length > 0) {
+      await engine.forget(keys.map(({ key }) => key))
+      const { by, why } = body
+      const what = `reset of ${[...new Set(keys.map(({ policy }) => policy))].join(', ')}`
+      const digests = [...new Set(reset.map(({ digest }) => digest))]
+      if (governed) await noteDeed(governed.journal, { atMs: now(), by, what, why, digests })
+    }
+    return { keys, leftOut: toSkipped(leftOut) }
+  },
+})

@@ -1,22 +1,21 @@
 import * as v from 'valibot'
 import { ConfigError } from '../../config/config-error.ts'
-import type { Problem } from '../../http/problem.ts'
 import { parseRules, type Rules } from '../../rules/document.ts'
 import { rollBackRules, SECTIONS } from '../../rules/editor.ts'
 import { checkRules } from '../../rules/policies.ts'
-import { edited, note, problemOfRules, rulesOrProblem, toldOf, writtenOf } from '../change-rules.ts'
-import { badInput, defineOperation, OperationError } from '../operation.ts'
-import { document, documentOf, revision } from './rules.ts'
-
-const number = v.pipe(v.number(), v.integer(), v.minValue(1))
+import { describe } from '../../statistics/schema.ts'
+import * as answers from '../answers.ts'
+import { note, requireChanged, requireRules, toResponse } from '../change-rules.ts'
+import { createNotFound, defineOperation, InputError, type OperationError } from '../operation.ts'
+import { toDocument } from './rules.ts'
 
 export const versions = defineOperation({
   method: 'GET',
   path: '/versions',
   summary: 'The versions of the rules that are kept, newest first',
-  answer: v.strictObject({ versions: v.array(v.strictObject(revision)) }),
-  async run(operated) {
-    const history = await rulesOrProblem(operated).documents.history()
+  answer: answers.versions,
+  async run(context) {
+    const history = await requireRules(context).documents.history()
     return { versions: history.map(({ version, id, atMs, by, why }) => ({ version, id, atMs, by, why })) }
   },
 })
@@ -28,12 +27,12 @@ export const version = defineOperation({
   query: v.strictObject({
     version: v.pipe(v.string('a number'), v.regex(/^[1-9]\d{0,14}$/, 'a number'), v.transform(Number)),
   }),
-  answer: v.strictObject({ ...revision, rules: document }),
-  async run(operated, { query }) {
-    const found = await rulesOrProblem(operated).documents.readVersion(query.version)
-    if (!found) throw new OperationError(notKept(query.version))
+  answer: answers.version,
+  async run(context, { query }) {
+    const found = await requireRules(context).documents.readVersion(query.version)
+    if (!found) throw createNotKept(query.version)
     const { text, version, id, atMs, by, why } = found
-    return { version, id, atMs, by, why, rules: documentOf(parseRules(text)) }
+    return { version, id, atMs, by, why, rules: toDocument(parseRules(text)) }
   },
 })
 
@@ -42,34 +41,33 @@ export const rollback = defineOperation({
   path: '/rollback',
   summary: 'Make the policies of an older version of the rules hold again, another section of it, or all',
   body: v.strictObject({
-    version: number,
+    version: v.pipe(v.number(), v.integer(), v.minValue(1)),
     section: v.optional(
-      v.pipe(
+      describe(
         v.picklist([...SECTIONS, 'all']),
-        v.description('What becomes as it was in that version; the rest stays as it is now.'),
+        'What becomes as it was in that version; the rest stays as it is now.',
       ),
       'policies',
     ),
     ...note,
   }),
-  answer: edited,
-  async run(operated, { body: { version, section, by, why, ...expected } }) {
-    const { documents } = rulesOrProblem(operated)
-    const check = (rules: Rules) => checkRules(rules, operated.env)
+  answer: answers.edited,
+  async run(context, { body: { version, section, by, why, ...expected } }) {
+    const { documents } = requireRules(context)
+    const check = (rules: Rules) => checkRules(rules, context.env)
     const words = why || `${section} back to version ${version}`
-    const what = { section, nowMs: operated.now() }
+    const what = { section, nowMs: context.now() }
     try {
       const edited = await rollBackRules(documents, version, what, { by, why: words }, { ...expected, check })
-      if (edited.kind === 'unknown-version') throw new OperationError(notKept(version))
-      return toldOf(writtenOf(edited))
+      if (edited.kind === 'unknown-version') throw createNotKept(version)
+      return toResponse(requireChanged(edited))
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error
-      const { detail } = problemOfRules(error)
-      throw new OperationError(badInput('version', `rules that fit the Worker’s variables, but ${detail}`))
+      throw new InputError('version', `rules that fit the Worker’s variables, but ${error.message}.`)
     }
   },
 })
 
-function notKept(version: number): Problem {
-  return { status: 404, title: 'Not Found', detail: `Version ${version} is not kept.` }
+function createNotKept(version: number): OperationError {
+  return createNotFound(`Version ${version} is not kept.`)
 }

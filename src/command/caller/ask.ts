@@ -1,5 +1,5 @@
 import type { InferOutput } from 'valibot'
-import type { leftOut } from '../../admin/caller-schema.ts'
+import type { leftOut } from '../../admin/answers.ts'
 import { type Config, type Environment, loadConfig } from '../../config/load-config.ts'
 import { type Caller, type Pairs, requestOf } from '../../request/caller/caller.ts'
 import { withKnownKeys } from '../check/known-elsewhere.ts'

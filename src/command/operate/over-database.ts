@@ -1,5 +1,5 @@
-import type { Operated } from '../../admin/operation.ts'
-import { problemOf } from '../../admin/problem-of.ts'
+import type { AdminContext } from '../../admin/operation.ts'
+import { toProblem } from '../../admin/operation.ts'
 import { readInput } from '../../admin/read-input.ts'
 import type { RulesState } from '../../engine/rules-engine.ts'
 import type { Health } from '../../gateway/health.ts'
@@ -32,14 +32,14 @@ export function operateOverDatabase(connection: Connection, settings: Settings, 
         })
       } catch (error) {
         if (error instanceof StoreError) throw error
-        const { status, detail, extensions } = problemOf(error)
+        const { status, detail, extensions } = toProblem(error)
         throw problemError({ status, detail, place: extensions?.place as string | undefined })
       }
     },
   }
 }
 
-function operatedOver(connection: Connection, settings: Settings, about: About): Operated {
+function operatedOver(connection: Connection, settings: Settings, about: About): AdminContext {
   const config = configOf(settings)
   const store = storeOf(connection, config)
   const { client, secrets } = connection

@@ -1,14 +1,12 @@
 import type { Store } from '../../model/store.ts'
 import { StoreError } from '../../model/store.ts'
-import type { CallerRule } from '../../request/caller/rules-of-caller.ts'
 import { readUsage } from '../../request/caller/usage-of-rules.ts'
-import { callerIn } from '../../request/caller-in-key.ts'
 import type { Database } from '../upkeep/database.ts'
 import { countBare } from '../upkeep/jobs.ts'
 import { SCRIPT_BUDGET_US } from '../upkeep/pace.ts'
 import { shareOfTable } from '../upkeep/share-of-table.ts'
 import { fullestTier, isAtLimit, isIdle, type Look, unitsPerSecond } from './activity.ts'
-import type { OwnKeys } from './own-keys.ts'
+import type { CallerRule, OwnKeys } from './own-keys.ts'
 
 /** A key among the busiest, or among those at their limits. */
 export interface Row {
@@ -160,7 +158,10 @@ export class KeyWatch {
   async #read(asked: readonly CallerRule[]): Promise<void> {
     let usage: Awaited<ReturnType<typeof readUsage>>
     try {
-      usage = await readUsage(this.#options.store, asked)
+      usage = await readUsage(
+        this.#options.store,
+        asked.map(({ rule }) => rule),
+      )
     } catch (error) {
       if (!(error instanceof StoreError) || asked.length === 1) return this.#passOver(error, asked)
       // One of them holds something else than its name says.
@@ -236,7 +237,7 @@ function toRow({ asked: { policy, rule }, look, unitsPerS, looks, looksAtLimit }
   const { tier, used, limit } = fullestTier(look)
   return {
     policy: policy.name,
-    identity: callerIn(rule.key),
+    identity: rule.digest,
     unitsPerS: unitsPerS === undefined ? null : Math.round(unitsPerS * 1_000) / 1_000,
     ...{ tier, used, limit },
     retryAfterMs: Math.max(...look.tiers.map(({ retryAfterMs }) => retryAfterMs)),

@@ -1,7 +1,12 @@
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { Config } from '../../config/load-config.ts'
+import type { RequestCharge } from '../../model/charge.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
-import type { CallerRule } from '../../request/caller/rules-of-caller.ts'
+
+export interface CallerRule {
+  readonly policy: RequestPolicy
+  readonly rule: RequestCharge
+}
 
 /** Tells what Sluice's keys count: `<prefix>:<policy>:<algorithm letter>:{<identity>}`. */
 export class OwnKeys {
@@ -38,6 +43,6 @@ export class OwnKeys {
     const { algorithm, tiers, enforced, burst } = policy
     const charge = { policy, digest, key, algorithm, tiers, cost: 1, enforced, reserved: 0 }
     const rule = burst === undefined ? charge : { ...charge, burst }
-    return { policy, route: undefined, rule }
+    return { policy, rule }
   }
 }

@@ -18,14 +18,6 @@ export interface CountingConfig extends ChargeBuilderOptions {
   readonly literalInPaths: readonly Sign[]
 }
 
-/** A policy's state for a caller. */
-export interface CallerRule {
-  readonly policy: RequestPolicy
-  /** Which of its patterns it is about, if it counts by route. */
-  readonly route: string | undefined
-  readonly rule: RequestCharge
-}
-
 /** A policy that says nothing of a caller, and why. */
 export interface LeftOut {
   readonly policy: RequestPolicy
@@ -35,7 +27,7 @@ export interface LeftOut {
 }
 
 export interface CallerRules {
-  readonly rules: readonly CallerRule[]
+  readonly charges: readonly RequestCharge[]
   readonly leftOut: readonly LeftOut[]
 }
 
@@ -44,7 +36,7 @@ export async function rulesOfCaller(config: CountingConfig, caller: Caller): Pro
   const request = requestOf(caller)
   const path = createPathReader(config.literalInPaths)(new URL(request.url).pathname)
   const builder = new ChargeBuilder({ ...config, readClaim: claimReaderOf(caller.claim) })
-  const rules: CallerRule[] = []
+  const charges: RequestCharge[] = []
   const leftOut: LeftOut[] = []
   for (const match of matchesOf(config, caller, request)) {
     const { policy, route = '' } = match
@@ -56,9 +48,9 @@ export async function rulesOfCaller(config: CountingConfig, caller: Caller): Pro
     }
     const charge = await builder.build(match, request.clone() as Request, path.canonical, 'default', NO_RESPONSE)
     if (charge === 'skip' || 'kind' in charge) leftOut.push({ policy, why: 'it does not apply to this caller' })
-    else rules.push({ policy, route: isByRoute(policy) ? route : undefined, rule: bare(charge) })
+    else charges.push({ ...bare(charge), route: isByRoute(policy) ? route : undefined })
   }
-  return { rules, leftOut }
+  return { charges, leftOut }
 }
 
 /** The same of an identity of which only the digest is known. @throws {CallerError} if it is no digest */
@@ -69,7 +61,7 @@ export async function rulesOfDigest(config: CountingConfig, digest: string): Pro
   // Whoever is counted by address has an identity in every policy.
   const policies = config.policies.map((policy): RequestPolicy => ({ ...policy, missing: { kind: 'ip' } }))
   const builder = new ChargeBuilder({ ...config, policies })
-  const rules: CallerRule[] = []
+  const charges: RequestCharge[] = []
   for (const [index, policy] of policies.entries()) {
     if (policy.tiers.length === 0) continue
     const charge = await builder.build(
@@ -82,9 +74,9 @@ export async function rulesOfDigest(config: CountingConfig, digest: string): Pro
     if (charge === 'skip' || 'kind' in charge) continue
     const key = formatKey(config.keyPrefix, policy.name, ALGORITHMS[policy.algorithm].letter, digest)
     const own = config.policies[index] as RequestPolicy
-    rules.push({ policy: own, route: undefined, rule: bare({ ...charge, policy: own, digest, key }) })
+    charges.push({ ...bare(charge), policy: own, route: undefined, digest, key })
   }
-  return { rules, leftOut: [] }
+  return { charges, leftOut: [] }
 }
 
 /** One for each policy and, of those by route, for each of their patterns; or only what applies to the caller's request. */

@@ -1,5 +1,5 @@
+import type { RequestCharge } from '../../model/charge.ts'
 import type { Store } from '../../model/store.ts'
-import type { CallerRule } from './rules-of-caller.ts'
 
 /** How one tier of one policy stands for a caller. */
 export interface TierState {
@@ -23,20 +23,20 @@ export interface Usage {
 }
 
 /** Asks what every policy has counted, in one call that charges nothing. @throws {StoreError} */
-export async function readUsage(store: Pick<Store, 'decide'>, asked: readonly CallerRule[]): Promise<Usage> {
-  if (asked.length === 0) return { nowMs: Date.now(), tiers: [] }
-  const { nowMs, usage } = await store.decide({ mode: 'peek', permits: 1, rules: asked.map(({ rule }) => rule) })
-  const tiers = asked.flatMap(({ policy, route, rule }, index) =>
-    policy.tiers.map(({ name, windowMs, limit: byDefault }, at): TierState => {
+export async function readUsage(store: Pick<Store, 'decide'>, charges: readonly RequestCharge[]): Promise<Usage> {
+  if (charges.length === 0) return { nowMs: Date.now(), tiers: [] }
+  const { nowMs, usage } = await store.decide({ mode: 'peek', permits: 1, rules: charges })
+  const tiers = charges.flatMap((charge, index) =>
+    charge.policy.tiers.map(({ name, windowMs, limit: byDefault }, at): TierState => {
       // By plan, a caller has limits of its own.
-      const limit = rule.burst ?? rule.tiers[at]?.limit ?? byDefault
+      const limit = charge.burst ?? charge.tiers[at]?.limit ?? byDefault
       const { remaining = limit, resetMs = 0, retryAfterMs = 0, blockedMs } = usage[index]?.[at] ?? {}
       const used = limit - remaining
       return {
-        policy: policy.name,
+        policy: charge.policy.name,
         tier: name,
-        route: route ?? null,
-        key: rule.key,
+        route: charge.route ?? null,
+        key: charge.key,
         limit,
         windowMs,
         used,

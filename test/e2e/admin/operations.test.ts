@@ -247,12 +247,11 @@ describe('the rules', () => {
         version: 1,
         isChanged: true,
         scope: 'all',
-        who: { by: 'token', digest: expect.any(String), mark: expect.any(Number) },
+        who: { by: 'token', digest: expect.any(String) },
       },
       entry: {
         by: 'token',
         digest: expect.any(String),
-        mark: expect.any(Number),
         reason: 'abuse',
         until: expect.any(String),
       },
@@ -266,7 +265,7 @@ describe('the rules', () => {
     const taken = {
       version: 2,
       scope: 'all',
-      who: { by: 'token', digest: expect.any(String), mark: expect.any(Number) },
+      who: { by: 'token', digest: expect.any(String) },
       entry: null,
     }
     expect(await call('/block', { body: { who, remove: true } })).toEqual({ ...taken, isChanged: true })

@@ -94,7 +94,9 @@ test('countedWithinMs: a call is counted from then on, however long its answer t
   expect(times).toEqual([0, 1_012, 2_214])
 })
 
-test('a server that names new limits in each response pushes no count of another server out', { tags: ['slow'] }, async () => {
+test('a server that names new limits in each response pushes no count of another server out', {
+  tags: ['slow'],
+}, async () => {
   const clock = new VirtualClock()
   const honest: number[] = []
   let count = 0

@@ -3,9 +3,8 @@ import { loadConfig } from '../../../src/config/load-config.ts'
 import type { Observed } from '../../../src/http/observer.ts'
 import type { Reading, RequestPolicy } from '../../../src/model/policy.ts'
 import type { TierReport, Verdict } from '../../../src/model/verdict.ts'
-import { type AnalyticsDataset, AnalyticsWriter } from '../../../src/statistics/analytics.ts'
 import { createLabelReader, type LabelReader } from '../../../src/statistics/label.ts'
-import { RefusalLog } from '../../../src/statistics/refusal-log.ts'
+import { type AnalyticsDataset, AnalyticsWriter, RefusalLog } from '../../../src/statistics/observers.ts'
 
 const { policies } = loadConfig({
   UPSTREAM_URL: 'https://api.example.com',

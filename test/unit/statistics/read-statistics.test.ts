@@ -1,9 +1,8 @@
 import { expect, test } from 'vitest'
-import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS } from '../../../src/statistics/count-names.ts'
 import { bucketOf, LATENCY_BOUNDS_MS, quantileMs } from '../../../src/statistics/latency.ts'
-import { numbersOf } from '../../../src/statistics/numbers.ts'
-import { readStatistics, readTotals } from '../../../src/statistics/read-statistics.ts'
-import type { Period } from '../../../src/store/counters.ts'
+import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS, summarize } from '../../../src/statistics/metrics.ts'
+import { readRefusals, readStatistics, readTotals } from '../../../src/statistics/read-statistics.ts'
+import type { Counters, Period } from '../../../src/store/counters.ts'
 import { MemoryCounters } from '../../../src/store/memory/memory-counters.ts'
 import type { SketchItem } from '../../../src/store/sketch.ts'
 
@@ -76,7 +75,7 @@ test('readStatistics() tells what was counted, minute by minute and over all', a
     leases: { permits: 64, lapsed: 4 },
     shadowStore: { decisions: 0, refusedByShadowOnly: 0, refusedByStoreOnly: 0, failures: 0 },
     refused: {
-      callers: [{ policy: 'login', digest: 'abc-_1', atMost: 9, atLeast: 8, label: 'ACME' }],
+      callers: [{ policy: 'login', digest: 'abc-_1', atMost: 9, atLeast: 8, isEveryone: false, label: 'ACME' }],
       othersAtMost: 1,
     },
   })
@@ -87,8 +86,8 @@ test('readStatistics() tells what was counted, minute by minute and over all', a
   expect(statistics.total.requests).toMatchObject({ admitted: 90, limited: 15 })
   expect(statistics.refused).toEqual({
     callers: [
-      { policy: 'login', digest: 'abc-_1', atMost: 10, atLeast: 8, label: 'ACME' },
-      { policy: 'login', digest: 'other', atMost: 6, atLeast: 5 },
+      { policy: 'login', digest: 'abc-_1', atMost: 10, atLeast: 8, isEveryone: false, label: 'ACME' },
+      { policy: 'login', digest: 'other', atMost: 6, atLeast: 5, isEveryone: false },
     ],
     othersAtMost: 2,
   })
@@ -99,13 +98,46 @@ test('readTotals() tells everything so far', async () => {
   expect((await readTotals(await counters())).requests).toMatchObject({ admitted: 90, limited: 15 })
 })
 
-test('numbersOf() knows every number when nothing was counted', () => {
-  const { requests, store, policies } = numbersOf(new Map())
+test('summarize() knows every number when nothing was counted', () => {
+  const { requests, store, policies } = summarize(new Map())
   expect(Object.values(requests).every((count) => count === 0)).toBe(true)
   expect(store.latency.counts).toEqual([...LATENCY_BOUNDS_MS, 0].map(() => 0))
   expect(policies).toEqual([])
 })
 
 test('quantileMs() knows nothing of no times', () => {
-  expect(quantileMs({ counts: LATENCY_BOUNDS_MS.map(() => 0), sumMs: 0 }, 0.5)).toBeUndefined()
+  expect(
+    quantileMs(
+      [...LATENCY_BOUNDS_MS, 0].map(() => 0),
+      0.5,
+    ),
+  ).toBeUndefined()
+})
+
+test('readRefusals() tells of each period what is known of the caller, and what may hide', async () => {
+  const items = [
+    { name: 'login:A', count: 9, over: 2 },
+    { name: 'login:B', count: 5, over: 0 },
+    { name: 'default:C', count: 3, over: 0 },
+  ]
+  const periods = [
+    { startMs: 0, counts: new Map(), sketches: new Map([[REFUSED_CALLERS, { items, floor: 3 }]]) },
+    { startMs: 60 * MINUTE, counts: new Map(), sketches: new Map() },
+  ]
+  const counters: Pick<Counters, 'read'> = { read: async () => periods }
+  const query = { resolution: 'hour', fromMs: 5, toMs: 60 * MINUTE + 5 } as const
+  expect(await readRefusals(counters, new Set(['A', 'C']), query)).toEqual({
+    ...{ periodMs: 60 * MINUTE, fromMs: 0, toMs: 2 * 60 * MINUTE },
+    periods: [
+      {
+        startMs: 0,
+        policies: [
+          { policy: 'login', atLeast: 7, atMost: 9 },
+          { policy: 'default', atLeast: 3, atMost: 3 },
+        ],
+        othersAtMost: 3,
+      },
+      { startMs: 60 * MINUTE, policies: [], othersAtMost: 0 },
+    ],
+  })
 })

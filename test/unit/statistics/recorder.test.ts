@@ -156,7 +156,9 @@ test('Recorder counts requests by outcome, and by policy and its pattern', async
     { tier: 'trial-1m', limited: 1 },
   ])
   // Only those that an enforced policy has refused.
-  expect(refused.callers).toEqual([{ policy: 'login', digest: 'of-login', atMost: 3, atLeast: 3, label: 'ACME' }])
+  expect(refused.callers).toEqual([
+    { policy: 'login', digest: 'of-login', atMost: 3, atLeast: 3, isEveryone: false, label: 'ACME' },
+  ])
 })
 
 test('Recorder keeps as few names for a thousand made-up callers and paths as for one, and of callers those of a sketch', async () => {
@@ -297,5 +299,7 @@ test('Recorder asks once a minute for the label of a caller that is refused, and
   expect(asked).toBe(2)
   await wake()
   const { refused } = await read()
-  expect(refused.callers).toEqual([{ policy: 'login', digest: 'of-login', atMost: 4, atLeast: 4, label: 'ACME' }])
+  expect(refused.callers).toEqual([
+    { policy: 'login', digest: 'of-login', atMost: 4, atLeast: 4, isEveryone: false, label: 'ACME' },
+  ])
 })

@@ -1,0 +1,208 @@
+/** What operations answer. The dashboard takes its types from here, so nothing is imported that runs on the Worker alone. */
+import * as v from 'valibot'
+import { CALLER_KIND_NAMES } from '../request/caller/named-by.ts'
+import type { Allow, Block, Override } from '../rules/document.ts'
+import type { Target } from '../rules/target.ts'
+import { shadowCounts } from '../statistics/metrics.ts'
+import { refusalsSchema } from '../statistics/read-statistics.ts'
+import { describe, units } from '../statistics/schema.ts'
+
+export const status = v.strictObject({
+  nowMs: describe(v.number(), 'Milliseconds since the Unix epoch.'),
+  version: v.string(),
+  status: v.picklist(['ok', 'degraded']),
+  store: v.strictObject({
+    kind: describe(v.string(), '`redis`, `durable-object` or `memory`.'),
+    reachable: v.nullable(v.boolean()),
+    rttMs: describe(v.nullable(v.number()), 'How long it took to answer; null if it did not.'),
+    circuit: describe(
+      v.picklist(['closed', 'open', 'half-open']),
+      'Open: it keeps failing, and is left alone for a moment.',
+    ),
+  }),
+  shedLevel: describe(
+    v.nullable(v.number()),
+    '0 (nothing is shed) to 2 (all but what is critical); null without SHEDDING.',
+  ),
+})
+
+/** Policies that say nothing of a caller. */
+export const leftOut = v.array(
+  v.strictObject({
+    policy: v.string(),
+    why: v.string(),
+    needs: describe(
+      v.nullable(v.picklist([...CALLER_KIND_NAMES, 'route'])),
+      'What of the caller would have to be said; null: that would not help.',
+    ),
+  }),
+)
+
+const tier = v.strictObject({
+  policy: v.string(),
+  tier: describe(v.string(), 'As in response fields.'),
+  route: describe(v.nullable(v.string()), 'The pattern that it is about, if the policy counts by route.'),
+  key: describe(v.string(), 'In the store; the caller’s digest stands in its braces.'),
+  limit: describe(units, 'Units admitted in the window; what a bucket holds; slots.'),
+  configuredLimit: describe(units, 'The same, as the policy has it for all.'),
+  windowMs: units,
+  used: units,
+  left: units,
+  resetMs: describe(units, 'Milliseconds until more than that is left; 0 if all is.'),
+  retryAfterMs: describe(units, 'Milliseconds until a request is admitted; 0 if it is now.'),
+  blockedUntilMs: describe(
+    v.nullable(v.number()),
+    'Until when the policy refuses the caller, whatever is left: milliseconds since the Unix epoch; null if it does not.',
+  ),
+  isUnlimited: describe(v.boolean(), 'It is counted, but refuses nothing.'),
+  isEveryone: describe(v.boolean(), 'It is counted for all callers together: a reset of this one leaves it as it is.'),
+})
+
+export const usage = v.strictObject({
+  nowMs: describe(v.number(), 'The store’s clock, milliseconds since the Unix epoch.'),
+  blocked: describe(
+    v.nullable(v.strictObject({ status: v.number(), reason: v.nullable(v.string()), untilMs: v.nullable(v.number()) })),
+    'It is not let in, by the rules.',
+  ),
+  tiers: describe(v.array(tier), 'With the limits that hold for it.'),
+  leftOut: describe(leftOut, 'Policies that say nothing of this caller, and why.'),
+})
+
+export const reset = v.strictObject({
+  keys: v.array(v.strictObject({ policy: v.string(), key: v.string() })),
+  leftOut: describe(leftOut, 'Policies that were left as they are, and why.'),
+})
+
+export const history = v.strictObject({
+  refusals: describe(v.nullable(refusalsSchema), 'Null: nothing is counted (STATISTICS).'),
+  deeds: describe(
+    v.nullable(
+      v.array(
+        v.strictObject({
+          atMs: describe(v.number(), 'Milliseconds since the Unix epoch.'),
+          by: v.string(),
+          what: v.string(),
+          why: v.string(),
+        }),
+      ),
+    ),
+    'The latest first; null: nothing is noted (RULES).',
+  ),
+})
+
+/** The schema does not look into them: what was written was checked then. */
+function listOf<Item>() {
+  return v.array(v.looseObject({})) as unknown as v.GenericSchema<readonly Item[]>
+}
+
+const tables = listOf<Readonly<Record<string, unknown>>>()
+
+const tiersSchema = v.array(v.strictObject({ name: v.string(), limit: v.number(), windowMs: v.number() }))
+
+/** A policy, as it is understood. */
+const policySchema = v.strictObject({
+  name: v.string(),
+  algorithm: v.string(),
+  tiers: describe(tiersSchema, 'Those of the default plan, if limits go by plan.'),
+  burst: v.nullable(v.number()),
+  plans: v.nullable(v.record(v.string(), tiersSchema)),
+  by: describe(v.array(v.string()), 'What it counts by.'),
+  match: describe(v.nullable(v.array(v.string())), 'Patterns such as `POST /login`; null: everything.'),
+  cost: describe(
+    v.strictObject({ units: v.nullable(v.number()), header: v.nullable(v.string()) }),
+    'Units of a request, or the header that says them.',
+  ),
+  penalty: describe(
+    v.nullable(v.strictObject({ blockMs: v.number(), after: v.number() })),
+    'For how long it refuses a caller after so many refusals.',
+  ),
+  holdsSlots: describe(v.boolean(), 'Limits are of requests at once; the window is how long one is counted at most.'),
+  counts: v.string(),
+  priority: v.nullable(v.string()),
+  mode: v.picklist(['enforce', 'shadow']),
+  onStoreError: v.picklist(['local', 'open', 'closed']),
+})
+
+export const policies = v.strictObject({
+  source: describe(v.picklist(['deploy', 'rules']), '`rules`: they were pushed.'),
+  policies: v.array(policySchema),
+  tables: describe(tables, 'Their tables, as they are written; RATE_LIMITS has none.'),
+  deployed: describe(tables, 'The tables of POLICIES, which hold if none are pushed.'),
+})
+
+export const validate = v.strictObject({
+  isValid: v.boolean(),
+  problems: v.array(
+    v.strictObject({
+      place: describe(v.string(), 'Index of the table and name of the key, with a dot between.'),
+      message: v.string(),
+    }),
+  ),
+})
+
+export const diff = v.strictObject({
+  changes: v.array(
+    v.strictObject({
+      policy: v.string(),
+      change: v.picklist(['added', 'removed', 'changed']),
+      keys: describe(
+        v.array(v.strictObject({ key: v.string(), before: v.nullable(v.string()), after: v.nullable(v.string()) })),
+        'Keys of its table, and their values as JSON; null: the key is not there.',
+      ),
+    }),
+  ),
+})
+
+export const edited = v.strictObject({
+  version: describe(v.number(), 'The newest.'),
+  isChanged: describe(v.boolean(), 'False: it was so already.'),
+})
+
+const revision = {
+  version: describe(units, '0: there are none.'),
+  id: describe(v.string(), 'Tells it from others that have its number after a loss; empty if it is older.'),
+  atMs: describe(v.number(), 'Milliseconds since the Unix epoch.'),
+  by: v.string(),
+  why: v.string(),
+}
+
+/** The document, as far as it is data for all to read. */
+const document = v.strictObject({
+  blocks: listOf<Block>(),
+  allows: listOf<Allow>(),
+  overrides: listOf<Override>(),
+  policies: describe(v.nullable(tables), 'In place of POLICIES; null: those hold.'),
+  shadow: describe(v.nullable(tables), 'They decide beside those in force, and refuse nothing.'),
+})
+
+export const rules = v.strictObject({
+  ...revision,
+  rules: document,
+  isolate: describe(
+    v.strictObject({
+      version: units,
+      id: v.string(),
+      readAtMs: v.nullable(v.number()),
+      problem: describe(v.nullable(v.string()), 'Why a newer version is not in force.'),
+      shadow: v.nullable(shadowCounts),
+    }),
+    'What the isolate that answers has in force, and has counted of policies in shadow.',
+  ),
+})
+
+export const ordered = v.strictObject({
+  ...edited.entries,
+  who: describe(v.looseObject({}) as unknown as v.GenericSchema<Target>, 'Whom it is about, as the rules have it.'),
+  scope: describe(
+    v.picklist(['all', 'counted']),
+    'Of which requests of `who`: all; or, by a digest alone, those to which a policy applies that counts by all that the digest was made of.',
+  ),
+  entry: describe(
+    v.nullable(v.looseObject({}) as unknown as v.GenericSchema<object>),
+    'As it stands in the rules now; null: it was taken back.',
+  ),
+})
+
+export const versions = v.strictObject({ versions: v.array(v.strictObject(revision)) })
+
+export const version = v.strictObject({ ...revision, rules: document })

@@ -1,0 +1,154 @@
+import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import { type Problem, QUOTA_EXCEEDED, retryAfter } from '../http/problem.ts'
+import type { Rule } from '../model/charge.ts'
+import { callerAddress } from '../request/identity/address.ts'
+import type { Digest } from '../request/identity/digest.ts'
+import type { Log } from '../runtime/log.ts'
+import { MemoryStore } from '../store/memory/memory-store.ts'
+
+/** Attempts with what is not the token, for each address and isolate. */
+const ATTEMPTS = { limit: 10, windowMs: 60_000 }
+
+const COOKIE = 'sluice_session'
+/** How long an operator stays logged in. */
+const SESSION_MS = 3_600_000
+
+type SessionState = 'valid' | 'forged' | 'over' | 'none'
+
+export interface AdminAuthOptions {
+  readonly token: string
+  /** Leading bits of an IPv6 address that make one caller. */
+  readonly ipv6Prefix: number
+  /** Names callers in the log. */
+  readonly digest: Digest
+  /** Milliseconds since the Unix epoch. */
+  readonly now: () => number
+  readonly log: Log
+}
+
+/**
+ * Tells operators from everybody else: by the token, or by a session that lives in a signed cookie alone, so that every
+ * isolate knows it. The key of the signature is the token itself: when it is changed, all sessions end.
+ */
+export class AdminAuth {
+  readonly #options: AdminAuthOptions
+  readonly #isToken: (text: string) => boolean
+  readonly #attempts: MemoryStore
+
+  constructor(options: AdminAuthOptions) {
+    this.#options = options
+    this.#isToken = createTokenCheck(options.token)
+    this.#attempts = new MemoryStore(options.now)
+  }
+
+  /** @returns undefined if an operator has sent this, else what to answer */
+  check(request: Request): Problem | undefined {
+    const token = readBearerToken(request)
+    const session = this.#readSession(request.headers.get('Cookie'))
+    // A browser that is logged in makes no attempts, whatever else it sends: Basic credentials of the API, for example.
+    if (session === 'valid' && !(token !== undefined && this.#isToken(token))) {
+      return isSameOrigin(request) ? undefined : CROSS_ORIGIN
+    }
+    if (request.headers.has('Authorization')) return this.checkToken(request, token)
+    return (session === 'forged' ? this.#limitAttempts(request, false) : undefined) ?? UNAUTHORIZED
+  }
+
+  /**
+   * @param token that was sent; undefined: none that can be read
+   * @returns undefined if it is the token
+   */
+  checkToken(request: Request, token: string | undefined): Problem | undefined {
+    const isRight = token !== undefined && this.#isToken(token)
+    return this.#limitAttempts(request, isRight) ?? (isRight ? undefined : UNAUTHORIZED)
+  }
+
+  /** @returns `Set-Cookie` of a new session */
+  createSession(): string {
+    const text = `${this.#options.now() + SESSION_MS}.${randomBytes(12).toString('base64url')}`
+    return formatCookie(`${text}.${this.#sign(text)}`, SESSION_MS / 1000)
+  }
+
+  /** After too many wrong attempts, nobody is told whether this one was right. */
+  #limitAttempts(request: Request, isRight: boolean): Problem | undefined {
+    const { ipv6Prefix, digest, log } = this.#options
+    const key = callerAddress(request, ipv6Prefix)
+    const rule: Rule = { key, algorithm: 'sliding-window', tiers: [ATTEMPTS], cost: 1, enforced: true, reserved: 0 }
+    const { granted, usage } = this.#attempts.decideNow({ mode: isRight ? 'peek' : 'all', permits: 1, rules: [rule] })
+    if (!isRight) log('warn', { event: 'admin_refused', caller: digest(['ip', key]) })
+    return granted > 0 ? undefined : createTooMany(usage[0]?.[0]?.retryAfterMs ?? ATTEMPTS.windowMs)
+  }
+
+  /** A page of a sibling host can set more cookies of this name, so one that is valid is enough. */
+  #readSession(cookies: string | null): SessionState {
+    const found = (cookies ?? '').matchAll(/(?:^|[;,])\s*sluice_session=([^;,]*)/g)
+    const values = [...found].map(([, value = '']) => value.trim()).filter(Boolean)
+    const states = new Set(values.map((value) => this.#judgeSession(value)))
+    return (['valid', 'forged', 'over'] as const).find((state) => states.has(state)) ?? 'none'
+  }
+
+  #judgeSession(value: string): SessionState {
+    const [, text, expiresMs, signature] = /^((\d{1,15})\.[\w-]{16})\.([\w-]{43})$/.exec(value) ?? []
+    if (text === undefined || signature === undefined) return 'forged'
+    if (!createTokenCheck(this.#sign(text))(signature)) return 'forged'
+    return Number(expiresMs) > this.#options.now() ? 'valid' : 'over'
+  }
+
+  #sign(text: string): string {
+    return createHmac('sha256', this.#options.token).update(`sluice session ${text}`).digest('base64url')
+  }
+}
+
+/** `Set-Cookie` that ends a session in the browser. */
+export const END_OF_SESSION = formatCookie('', 0)
+
+/** Not to scripts, not over plain HTTP, not from other sites, and not to the API behind the gateway. */
+function formatCookie(value: string, seconds: number): string {
+  return `${COOKIE}=${value}; Path=/_sluice/; Max-Age=${seconds}; HttpOnly; Secure; SameSite=Strict`
+}
+
+/** @returns a check that takes as long for every text: how long says nothing about the token */
+export function createTokenCheck(token: string): (text: string) => boolean {
+  const expected = sha256(token)
+  // Digests have the same length, whatever was sent.
+  return (text) => timingSafeEqual(sha256(text), expected)
+}
+
+function sha256(text: string): Uint8Array {
+  return createHash('sha256').update(text).digest()
+}
+
+export function readBearerToken({ headers }: Request): string | undefined {
+  return /^Bearer +(\S+) *$/i.exec(headers.get('Authorization') ?? '')?.[1]
+}
+
+/**
+ * Whether a page of the gateway's own has made this request. A browser sends `Origin` with whatever can change
+ * something, and no page can forge it.
+ */
+export function isSameOrigin(request: Request): boolean {
+  return /^(?:GET|HEAD)$/.test(request.method) || request.headers.get('Origin') === new URL(request.url).origin
+}
+
+export const CROSS_ORIGIN: Problem = {
+  status: 403,
+  title: 'Forbidden',
+  detail: 'A browser sent this for a page of another origin.',
+}
+
+const UNAUTHORIZED: Problem = {
+  status: 401,
+  title: 'Unauthorized',
+  detail: 'This needs the token of the operators, as Authorization: Bearer.',
+  headers: { 'WWW-Authenticate': 'Bearer realm="sluice"' },
+}
+
+function createTooMany(retryAfterMs: number): Problem {
+  return {
+    type: QUOTA_EXCEEDED,
+    status: 429,
+    title: 'Too Many Requests',
+    detail: 'Too many attempts with what is not the token.',
+    extensions: { retry_after_ms: retryAfterMs },
+    headers: retryAfter(retryAfterMs),
+  }
+}

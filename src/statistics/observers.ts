@@ -1,0 +1,157 @@
+import type { Observed, Observer } from '../http/observer.ts'
+import type { ReceivedRequest } from '../request/received-request.ts'
+import type { CallContext } from '../runtime/call-context.ts'
+import type { Log } from '../runtime/log.ts'
+import type { LabelReader } from './label.ts'
+import { EVERYWHERE } from './metrics.ts'
+import { findRefusedCallers, findRefusingTiers, toOutcome } from './outcomes.ts'
+
+/** Tells each of several observers. */
+export class AllObservers implements Observer {
+  readonly #observers: readonly Observer[]
+
+  constructor(observers: readonly Observer[]) {
+    this.#observers = observers
+  }
+
+  decided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void {
+    for (const observer of this.#observers) observer.decided(observed, context)
+  }
+
+  answered(observed: Observed, status: number, context: Pick<CallContext, 'waitUntil'>): void {
+    for (const observer of this.#observers) observer.answered(observed, status, context)
+  }
+
+  undecided(outcome: 'bad_request' | 'failed', context: Pick<CallContext, 'waitUntil'>): void {
+    for (const observer of this.#observers) observer.undecided(outcome, context)
+  }
+}
+
+export interface RefusalLogOptions {
+  /** Of the refusals that are logged, above 0 and at most 1. */
+  readonly share: number
+  /** Left out: callers have no names that people know. */
+  readonly readLabel?: LabelReader | undefined
+  readonly log: Log
+  /** From 0 to below 1. */
+  readonly random: () => number
+}
+
+/** Logs a sample of the refusals, one line each: by whom, by what and whom, but nothing that identifies a caller elsewhere. */
+export class RefusalLog implements Observer {
+  readonly #options: RefusalLogOptions
+
+  constructor(options: RefusalLogOptions) {
+    this.#options = options
+  }
+
+  decided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void {
+    const { share, random, readLabel } = this.#options
+    if (observed.verdict.kind === 'admitted' || random() >= share) return
+    const label = readLabel?.(observed.request, context)
+    if (label instanceof Promise) context.waitUntil(label.then((text) => this.#write(observed, text)))
+    else this.#write(observed, label)
+  }
+
+  #write(observed: Observed, label: string | undefined): void {
+    const { log } = this.#options
+    const { verdict, trace, request } = observed
+    const callers = findRefusedCallers(observed)
+    const country = readCountry(request)
+    log('info', {
+      event: 'refused',
+      kind: verdict.kind,
+      policies: [...new Set(trace.matches.map(({ policy }) => policy.name))],
+      routes: [...new Set(trace.matches.map(({ route }) => route ?? EVERYWHERE))],
+      tiers: findRefusingTiers(verdict).map(({ name }) => name),
+      callers: Object.fromEntries(callers.map(({ policy, digest }) => [policy, digest])),
+      ...('retryAfterMs' in verdict && { retryAfterMs: verdict.retryAfterMs }),
+      ...(verdict.degraded !== undefined && { degraded: verdict.degraded }),
+      ...(label !== undefined && { label }),
+      ...(country !== undefined && { country }),
+    })
+  }
+
+  answered(): void {}
+
+  undecided(): void {}
+}
+
+/** What is used of a binding of Workers Analytics Engine. Writing returns at once, and nothing waits for it. */
+export interface AnalyticsDataset {
+  writeDataPoint(point: DataPoint): void
+}
+
+interface DataPoint {
+  readonly indexes: readonly string[]
+  readonly blobs: readonly (string | null)[]
+  readonly doubles: readonly number[]
+}
+
+/** Longer ones would not fit into the 16 KB that all blobs of a data point may have together. */
+const MAX_BLOB_CHARACTERS = 500
+/** Of UTF-8, which an index may have. */
+const MAX_INDEX_BYTES = 96
+
+/**
+ * Writes a data point for each request to Workers Analytics Engine. Its limits (25 points or more an invocation, 20 blobs of 16
+ * KB together, 20 doubles, one index of 96 bytes) leave room for that.
+ * https://developers.cloudflare.com/analytics/analytics-engine/limits/
+ */
+export class AnalyticsWriter implements Observer {
+  readonly #dataset: AnalyticsDataset
+  readonly #log: Log
+
+  constructor(dataset: AnalyticsDataset, log: Log) {
+    this.#dataset = dataset
+    this.#log = log
+  }
+
+  decided(observed: Observed): void {
+    if (observed.verdict.kind !== 'admitted') this.#write(observed, 0)
+  }
+
+  answered(observed: Observed, status: number): void {
+    this.#write(observed, status)
+  }
+
+  undecided(outcome: 'bad_request' | 'failed'): void {
+    this.#send({ indexes: [outcome], blobs: [outcome], doubles: [1, 0, 0] })
+  }
+
+  #write(observed: Observed, status: number): void {
+    const { verdict, trace, request } = observed
+    const [match] = trace.matches
+    const [caller] = findRefusedCallers(observed)
+    const [tier] = findRefusingTiers(verdict)
+    const blobs = [
+      toOutcome(verdict),
+      caller?.policy ?? match?.policy.name,
+      match && (match.route ?? EVERYWHERE),
+      tier?.name,
+      verdict.degraded,
+      readCountry(request),
+      caller?.digest,
+    ].map((blob) => blob?.slice(0, MAX_BLOB_CHARACTERS) ?? null)
+    const retryAfterMs = 'retryAfterMs' in verdict ? verdict.retryAfterMs : 0
+    // Sampled by this: callers who are refused are kept apart from each other, all else goes by its outcome.
+    const index = (caller?.digest ?? toOutcome(verdict)).slice(0, MAX_INDEX_BYTES)
+    this.#send({ indexes: [index], blobs, doubles: [1, status, retryAfterMs] })
+  }
+
+  #send(point: DataPoint): void {
+    try {
+      this.#dataset.writeDataPoint(point)
+    } catch (error) {
+      // No request may fail because it could not be counted.
+      this.#log('error', { event: 'analytics_unwritten', error: (error as Error).name })
+    }
+  }
+}
+
+/** Reads where a request comes from as Cloudflare knows it, e.g. `DE`. */
+function readCountry(request: ReceivedRequest): string | undefined {
+  const { cf } = request as { readonly cf?: { readonly country?: unknown } | null }
+  const country = cf?.country
+  return typeof country === 'string' && /^[A-Z\d]{2}$/.test(country) ? country : undefined
+}
