@@ -97,9 +97,9 @@ export async function runSweep(context: Context, flags: SweepFlags, sweeping: Sw
   const connection = await connect(settings, context.env, redis, SILENCE_MS)
   const database = new Database(connection)
   try {
-    if (asks && !(await isMeant(context, match, database, connection.database, sweeping))) return 'interrupted'
+    if (asks && !(await isMeant(context, flags, sweeping, database, connection.database))) return 'interrupted'
     const job = mode === 'apply' ? sweeping.job : sweeping.countJob
-    const file = new ResumeFile({ database: connection.database, job: job.name, match }, context.env)
+    const file = mode === 'sample' ? undefined : new ResumeFile([connection.database, job.name, match], context.env)
     return await goThrough(context, flags, sweeping, { mode, job, database, file })
   } finally {
     await connection.close()
@@ -109,10 +109,10 @@ export async function runSweep(context: Context, flags: SweepFlags, sweeping: Sw
 /** Asks the operator, with the number of keys and some of them. @throws {CommandError} if there is nobody to ask */
 async function isMeant(
   { terminal, signal }: Context,
-  match: string,
+  { match }: SweepFlags,
+  { countJob: job, ask }: Sweeping,
   database: Database,
   name: string,
-  { countJob: job, ask }: Sweeping,
 ): Promise<boolean> {
   const sample = await sweep({ database, job, match, signal, sampleKeys: KEYS_BEFORE_QUESTION })
   const { tally, isComplete, examples } = sample
@@ -132,7 +132,8 @@ interface Run {
   readonly mode: Mode
   readonly job: Job
   readonly database: Database
-  readonly file: ResumeFile
+  /** A sample is not gone on with. */
+  readonly file: ResumeFile | undefined
 }
 
 async function goThrough(
@@ -141,10 +142,9 @@ async function goThrough(
   { tell, fields }: Sweeping,
   { mode, job, database, file }: Run,
 ): Promise<Exit> {
-  const isSample = mode === 'sample'
-  const unfinished = isSample ? undefined : file.read()
-  const earlier = resume ? unfinished : undefined
-  if (earlier) terminal.note(`going on at ${percent(earlier.share)}`)
+  const unfinished = file?.read()
+  const from = resume ? unfinished : undefined
+  if (from) terminal.note(`going on at ${percent(from.share)}`)
   else if (resume) terminal.note('no earlier run to go on from: beginning at the start')
   else if (unfinished) {
     const at = percent(unfinished.share)
@@ -153,10 +153,10 @@ async function goThrough(
   const startedMs = performance.now()
   const seconds = () => (performance.now() - startedMs) / 1_000
   const save = ({ cursor, tally, share }: Progress) =>
-    !isSample && file.write({ cursor, tally, share, seconds: (earlier?.seconds ?? 0) + seconds() })
+    file?.write({ cursor, tally, share, seconds: (from?.seconds ?? 0) + seconds() }) ?? false
 
   const databaseKeys = await database.size()
-  const { share: startShare = 0, tally: startTally } = earlier ?? {}
+  const startShare = from?.share ?? 0
   const bar = terminal.progress('keys', Math.ceil(databaseKeys * (1 - startShare)))
   let latest: Progress | undefined
   let savedAtMs = startedMs
@@ -170,23 +170,19 @@ async function goThrough(
     savedAtMs = performance.now()
     save(progress)
   }
-  let summary: Progress
-  try {
-    const sampleKeys = isSample ? SAMPLE_KEYS : undefined
-    summary = await sweep({ database, job, match, count, from: earlier, sampleKeys, signal, onProgress })
-  } catch (error) {
-    if (!(error instanceof StoreError) || latest === undefined || !save(latest)) throw error
-    throw new CommandError(error.message, {
-      exit: 'redis',
-      hint: 'The same command with --resume goes on from there.',
+  const sampleKeys = mode === 'sample' ? SAMPLE_KEYS : undefined
+  const summary = await sweep({ database, job, match, count, from, sampleKeys, signal, onProgress })
+    .catch((error: unknown) => {
+      if (!(error instanceof StoreError) || latest === undefined || !save(latest)) throw error
+      const hint = 'The same command with --resume goes on from there.'
+      throw new CommandError(error.message, { exit: 'redis', hint })
     })
-  } finally {
-    bar.end()
-  }
+    .finally(() => bar.end())
   const { isComplete, tally, share, examples, pauses, longestScriptUs } = summary
-  if (isComplete && !isSample) file.remove()
+  if (isComplete) file?.remove()
   const took = seconds()
-  const keysPerSecond = Math.round((tally.seen - (startTally?.seen ?? 0)) / Math.max(took, 0.001))
+  const keysPerSecond = Math.round((tally.seen - (from?.tally.seen ?? 0)) / Math.max(took, 0.001))
+  const matching = mode === 'sample' ? estimate(tally.seen, summary) : null
   const result = {
     complete: isComplete,
     dryRun: mode !== 'apply',
@@ -196,30 +192,29 @@ async function goThrough(
     gone: tally.gone,
     unnameable: tally.unnameable,
     share: round(share),
-    seconds: round((earlier?.seconds ?? 0) + took),
+    seconds: round((from?.seconds ?? 0) + took),
     keysPerSecond,
     longestScriptMs: longestScriptUs === undefined ? null : longestScriptUs / 1_000,
     pauses,
-    matching: isSample ? estimate(tally.seen, summary) : null,
+    matching,
     examples,
   }
   terminal.show(result, () => {
     const lines = [tell(tally, mode)]
-    if (isSample && !isComplete) {
-      const matching = number(estimate(tally.seen, summary))
-      lines.unshift(`looked at ${percent(share)} of the database; about ${matching} keys match`)
+    if (matching !== null && !isComplete) {
+      lines.unshift(`looked at ${percent(share)} of the database; about ${number(matching)} keys match`)
       const whole = number(Math.ceil(took / Math.max(share, 0.0001)))
       lines.push(`a whole run that changes nothing would take about ${whole} s`)
     }
     if (mode !== 'apply' && examples.length > 0) lines.push(`e.g. ${quote(examples)}`)
     if (tally.unnameable > 0) {
-      const unnameable = number(tally.unnameable)
-      lines.push(`${unnameable} left alone: their names are not text, which REST cannot carry (redis:// can)`)
+      const left = number(tally.unnameable)
+      lines.push(`${left} left alone: their names are not text, which REST cannot carry (redis:// can)`)
     }
     const rests = pauses === 0 ? '' : `; paused ${pauses}× as the server was slow`
     return [...lines, `${took.toFixed(1)} s, ${number(keysPerSecond)} keys/s${rests}`].join('\n')
   })
-  if (isComplete || (isSample && !signal.aborted)) return 'done'
+  if (isComplete || (mode === 'sample' && !signal.aborted)) return 'done'
   const hint = save(summary) ? ': the same command with --resume goes on from there' : ''
   terminal.note(`stopped at ${percent(share)}${hint}`)
   return 'interrupted'
@@ -246,13 +241,6 @@ function round(value: number): number {
   return Math.round(value * 1_000) / 1_000
 }
 
-/** What tells one job from another. */
-interface JobIdentity {
-  readonly database: string
-  readonly job: string
-  readonly match: string
-}
-
 const AMOUNT = v.pipe(v.number(), v.integer(), v.minValue(0))
 const UNFINISHED = v.object({
   cursor: v.pipe(v.string(), v.regex(/^\d{1,20}$/)),
@@ -267,15 +255,11 @@ type Unfinished = Readonly<v.InferOutput<typeof UNFINISHED>>
 /** A small file, from which a run goes on that was killed. Each job has its own. */
 export class ResumeFile {
   readonly path: string
-  readonly #identity: JobIdentity
 
-  constructor(identity: JobIdentity, env: Context['env']) {
-    const { database, job, match } = identity
-    const hash = createHash('sha256')
-      .update(JSON.stringify([database, job, match]))
-      .digest('hex')
+  /** @param identity of the job: database without credentials, what is done, pattern */
+  constructor(identity: readonly string[], env: Context['env']) {
+    const hash = createHash('sha256').update(JSON.stringify(identity)).digest('hex')
     const folder = env.XDG_STATE_HOME || join(env.HOME || homedir(), '.local', 'state')
-    this.#identity = identity
     this.path = join(folder, 'sluice', `${hash.slice(0, 16)}.json`)
   }
 
@@ -293,7 +277,7 @@ export class ResumeFile {
     const written = `${this.path}.${process.pid}`
     try {
       mkdirSync(dirname(this.path), { recursive: true, mode: 0o700 })
-      writeFileSync(written, `${JSON.stringify({ ...this.#identity, ...unfinished })}\n`, { mode: 0o600 })
+      writeFileSync(written, `${JSON.stringify(unfinished)}\n`, { mode: 0o600 })
       renameSync(written, this.path)
       return true
     } catch {

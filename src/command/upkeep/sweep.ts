@@ -25,9 +25,9 @@ export interface Progress {
   /** Every key that was there all the time has been dealt with. */
   isComplete: boolean
   /** Why nothing goes on, or undefined. */
-  waitsFor: string | undefined
+  waitsFor?: string | undefined
   /** By the server's clock; undefined where it tells none. */
-  longestScriptUs: number | undefined
+  longestScriptUs?: number
   /** How often it waited because the server was slow. */
   pauses: number
   /** Some of the keys found, as text. */
@@ -90,7 +90,9 @@ class Sweep {
   readonly #database: Database
   readonly #progress: Progress
   readonly #count: number
-  readonly #stop = new AbortController()
+  /** Nothing goes on after the end, nor once it is told to stop. */
+  readonly #end = new AbortController()
+  readonly #signal: AbortSignal
   #batch: number
   #size = 0
   /** Slots of the table that this run has passed. */
@@ -100,29 +102,23 @@ class Sweep {
   #slowInARow = 0
 
   constructor(options: SweepOptions) {
-    const { database, count = MAX_KEYS, from: { cursor, tally } = { cursor: '0', tally: NOTHING } } = options
+    const { database, count = MAX_KEYS, from: { cursor, tally } = { cursor: '0', tally: NOTHING }, signal } = options
     this.#options = options
     this.#database = database
     this.#count = count
     this.#batch = Math.min(FIRST_BATCH, count)
-    const nothingYet = { isComplete: false, waitsFor: undefined, longestScriptUs: undefined, pauses: 0, examples: [] }
-    this.#progress = { tally, cursor, share: shareOfTable(cursor), ...nothingYet }
+    this.#progress = { tally, cursor, share: shareOfTable(cursor), isComplete: false, pauses: 0, examples: [] }
+    this.#signal = AbortSignal.any([this.#end.signal, ...(signal ? [signal] : [])])
   }
 
   async run(): Promise<Progress> {
-    const { signal } = this.#options
-    const stop = () => this.#stop.abort()
-    signal?.addEventListener('abort', stop)
-    if (signal?.aborted) stop()
     try {
       await this.#patiently(() => this.#database.refuseCluster())
       this.#size = await this.#patiently(() => this.#database.size())
       await this.#iterate()
     } catch (error) {
       // What was under way when it was stopped need not succeed.
-      if (!signal?.aborted || !isPassing(error)) throw error
-    } finally {
-      signal?.removeEventListener('abort', stop)
+      if (!this.#options.signal?.aborted || !isPassing(error)) throw error
     }
     return this.#progress
   }
@@ -130,22 +126,18 @@ class Sweep {
   async #iterate(): Promise<void> {
     let next = this.#scan(this.#progress.cursor)
     try {
-      while (!this.#hasStopped && !this.#hasSample && !this.#progress.isComplete) {
+      while (!this.#signal.aborted && !this.#hasSample && !this.#progress.isComplete) {
         const page = await next
         // The next page is on its way while the keys of this one are dealt with. An error is thrown where it is awaited.
         if (page.cursor !== '0') next = this.#scan(page.cursor)
         next.catch(() => {})
         await this.#deal(page)
-        if (!this.#hasStopped) this.#pass(page.cursor)
+        if (!this.#signal.aborted) this.#pass(page.cursor)
       }
     } finally {
-      this.#stop.abort()
+      this.#end.abort()
       await next.catch(() => {})
     }
-  }
-
-  get #hasStopped(): boolean {
-    return this.#stop.signal.aborted
   }
 
   get #hasSample(): boolean {
@@ -164,7 +156,7 @@ class Sweep {
     examples.push(...keys.slice(0, MAX_EXAMPLES - examples.length).map(String))
     let next = 0
     const work = async () => {
-      while (next < keys.length && !this.#hasStopped) {
+      while (next < keys.length && !this.#signal.aborted) {
         const batch = keys.slice(next, next + this.#batch)
         next += batch.length
         await this.#apply(batch)
@@ -213,7 +205,7 @@ class Sweep {
         this.#progress.waitsFor = undefined
         return answer
       } catch (error) {
-        if (!isPassing(error) || this.#hasStopped || this.#nowMs() - startedMs > GIVE_UP_AFTER_MS) throw error
+        if (!isPassing(error) || this.#signal.aborted || this.#nowMs() - startedMs > GIVE_UP_AFTER_MS) throw error
         await this.#wait(waitMs, error.message)
       }
     }
@@ -223,7 +215,7 @@ class Sweep {
     this.#progress.pauses++
     const startedMs = this.#nowMs()
     let waitMs = MIN_WAIT_MS
-    while (this.#isSlow && !this.#hasStopped && this.#nowMs() - startedMs < MAX_PAUSE_MS) {
+    while (this.#isSlow && !this.#signal.aborted && this.#nowMs() - startedMs < MAX_PAUSE_MS) {
       await this.#wait(waitMs, 'the server is slow')
       waitMs = Math.min(2 * waitMs, MAX_WAIT_MS)
       await this.#patiently(() => this.#timed(() => this.#database.ping()))
@@ -252,7 +244,7 @@ class Sweep {
     this.#progress.waitsFor = reason
     this.#tell()
     const { wait } = this.#options
-    await (wait ? wait(ms) : setTimeout(ms, undefined, { signal: this.#stop.signal }).catch(() => {}))
+    await (wait ? wait(ms) : setTimeout(ms, undefined, { signal: this.#signal }).catch(() => {}))
   }
 
   #add(found: Partial<Tally>): void {
