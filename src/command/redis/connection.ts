@@ -174,7 +174,7 @@ async function connectOverRest(url: URL, token: string, silenceMs = CALL_TIMEOUT
   const secrets = [token]
   const redis = new Redis({ url: base, token, ...UPSTASH_OPTIONS, signal: () => AbortSignal.timeout(silenceMs) })
   // So that a wrong URL or token is reported at once, and plainly.
-  await ping()
+  await ping(url.host, base, token)
   return {
     client: upstashClient(redis),
     kind: 'rest',
@@ -189,31 +189,35 @@ async function connectOverRest(url: URL, token: string, silenceMs = CALL_TIMEOUT
     },
     async close() {},
   }
+}
 
-  async function ping(): Promise<void> {
-    const { status, reply } = await fetch(base, {
-      method: 'POST',
-      headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
-      body: JSON.stringify(['PING']),
-      signal: AbortSignal.timeout(CALL_TIMEOUT_MS),
-    })
-      .then(async (response) => ({
-        status: response.status,
-        reply: (await response.json()) as { result?: unknown; error?: string },
-      }))
-      .catch(({ name, cause }: Error) => {
-        const code =
-          name === 'TimeoutError' ? 'no answer in time' : ((cause as { code?: string } | undefined)?.code ?? 'no JSON')
-        throw new CommandError(`the database at ${url.host} cannot be reached (${code})`, {
-          exit: 'redis',
-          hint: 'Is it the REST URL of the database, and the database on?',
-        })
-      })
-    if (reply.error !== undefined) throw serverError(reply.error, secrets)
-    if (status !== 200 || !('result' in reply)) {
-      throw new CommandError(`${url.host} answered ${status}, and no reply of Redis`, { exit: 'redis' })
-    }
+async function ping(host: string, base: string, token: string): Promise<void> {
+  const request = {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify(['PING']),
+    signal: AbortSignal.timeout(CALL_TIMEOUT_MS),
   }
+  const read = async (response: Response) => ({ status: response.status, reply: await response.json<PingReply>() })
+  const { status, reply } = await fetch(base, request)
+    .then(read)
+    .catch(({ name, cause }: Error) => {
+      const { code = 'no JSON' } = (cause ?? {}) as { code?: string }
+      const reason = name === 'TimeoutError' ? 'no answer in time' : code
+      throw new CommandError(`the database at ${host} cannot be reached (${reason})`, {
+        exit: 'redis',
+        hint: 'Is it the REST URL of the database, and the database on?',
+      })
+    })
+  if (reply.error !== undefined) throw serverError(reply.error, [token])
+  if (status !== 200 || !('result' in reply)) {
+    throw new CommandError(`${host} answered ${status}, and no reply of Redis`, { exit: 'redis' })
+  }
+}
+
+interface PingReply {
+  readonly result?: unknown
+  readonly error?: string
 }
 
 /** @param words the server's @param away what to say if there are none */

@@ -41,12 +41,8 @@ interface Watched {
   readonly readAtLook: number
 }
 
-/** What is found while a pass goes through the database. */
-interface Pass {
-  seen: number
-  withoutTtl: number
-  unknown: number
-}
+/** What a pass through the database finds. */
+const NO_KEYS = { seen: 0, withoutTtl: 0, unknown: 0 }
 
 /** What `look()` has found; `sluice top --json` says what each field means. */
 export type Findings = Awaited<ReturnType<KeyWatch['look']>>
@@ -59,8 +55,8 @@ export class KeyWatch {
   #cursor = '0'
   #look = 0
   #passes = 0
-  #pass: Pass = { seen: 0, withoutTtl: 0, unknown: 0 }
-  #latestPass: Pass | undefined
+  #pass = { ...NO_KEYS }
+  #latestPass: typeof NO_KEYS | undefined
 
   constructor(options: KeyWatchOptions) {
     this.#options = options
@@ -95,7 +91,7 @@ export class KeyWatch {
   /** Goes on through the database until enough keys are there, or the pass is over. */
   async #nextKeys(): Promise<string[]> {
     const { database, ownKeys, sample } = this.#options
-    if (this.#cursor === '0') this.#pass = { seen: 0, withoutTtl: 0, unknown: 0 }
+    if (this.#cursor === '0') this.#pass = { ...NO_KEYS }
     const found: string[] = []
     for (let page = 0; page < MAX_PAGES && found.length < sample; page++) {
       const { cursor, keys } = await database.scan(this.#cursor, ownKeys.pattern, Math.min(COUNT, sample))
@@ -227,9 +223,8 @@ export class OwnKeys {
     this.#prefix = `${keyPrefix}:`
     // A prefix has no sign that means something in a pattern.
     this.pattern = `${this.#prefix}*`
-    this.#policies = new Map(
-      policies.map((policy) => [`${policy.name}:${ALGORITHMS[policy.algorithm].letter}`, policy]),
-    )
+    const formatName = ({ name, algorithm }: RequestPolicy) => `${name}:${ALGORITHMS[algorithm].letter}`
+    this.#policies = new Map(policies.map((policy) => [formatName(policy), policy]))
   }
 
   /** Whether a key is the document of rules, which is to have no time to live: it is configuration. */

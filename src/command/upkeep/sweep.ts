@@ -56,8 +56,6 @@ export interface SweepOptions {
 export const MAX_KEYS = 1_000
 /** After it, a script begins no more keys: what is left goes into another one. */
 export const SCRIPT_BUDGET_US = 500
-const FIRST_BATCH = 100
-const MIN_BATCH = 10
 /** Where the server's clock stands still in a script: 2.5 ms if a key takes 10 µs, some five times what Redis needs. */
 const MAX_BATCH_WITHOUT_CLOCK = 250
 
@@ -106,7 +104,7 @@ class Sweep {
     this.#options = options
     this.#database = database
     this.#count = count
-    this.#batch = Math.min(FIRST_BATCH, count)
+    this.#batch = Math.min(MAX_BATCH_WITHOUT_CLOCK, count)
     this.#progress = { tally, cursor, share: shareOfTable(cursor), isComplete: false, pauses: 0, examples: [] }
     this.#signal = AbortSignal.any([this.#end.signal, ...(signal ? [signal] : [])])
   }
@@ -174,7 +172,7 @@ class Sweep {
       const seen = changed + kept + gone
       if (!(seen > 0)) throw new DatabaseError('Redis answered something other than numbers of keys')
       // As many as the last script has managed, twice as many after one that has managed all.
-      const batch = seen < keys.length ? Math.max(seen, MIN_BATCH) : 2 * this.#batch
+      const batch = seen < keys.length ? seen : 2 * this.#batch
       this.#batch = Math.min(batch, this.#count, us === undefined ? MAX_BATCH_WITHOUT_CLOCK : MAX_KEYS)
       if (us !== undefined) this.#progress.longestScriptUs = Math.max(us, this.#progress.longestScriptUs ?? 0)
       this.#add({ seen, changed, kept, gone })
