@@ -1,8 +1,8 @@
 import { Argument, Option } from '@commander-js/extra-typings'
 import { CLAIM, FORM, HEADER, IP } from './caller/options.ts'
 import { type Explanation, explain } from './check/explain.ts'
+import { RULES } from './check/finding.ts'
 import { inspect, type Located } from './check/inspect.ts'
-import { RULES } from './check/rules.ts'
 import { CommandError } from './command-error.ts'
 import { CONFIG, ENV } from './settings/options.ts'
 import { readSettings } from './settings/settings.ts'
@@ -96,7 +96,7 @@ export const check = defineCommand({
       file: file.name,
       environment: options.env ?? null,
       findings: findings.map(toJson),
-      ...(request && { request: { ...request, verdict: request.verdict ?? null, class: request.class ?? null } }),
+      ...(request && { request }),
     }
     terminal.show(result, () => {
       const lines = findings.flatMap((finding) => linesOf(finding, terminal))
@@ -138,10 +138,10 @@ function linesOfRequest(
   )
   const others = policies.filter(({ key }) => key === undefined)
   return [
-    `${terminal.style('bold', `${method} ${path}`)}${priority === undefined ? '' : `  class ${priority}`}`,
-    ...(verdict === undefined ? [] : [verdict]),
+    `${terminal.style('bold', `${method} ${path}`)}${priority === null ? '' : `  class ${priority}`}`,
+    ...(verdict === null ? [] : [verdict]),
     ...(rows.length > 0 ? [terminal.table(['policy', 'limits', 'counted by', 'cost', 'why', 'key'], rows)] : []),
-    ...(verdict === undefined && rows.length === 0 ? ['no policy limits it'] : []),
+    ...(verdict === null && rows.length === 0 ? ['no policy limits it'] : []),
     ...others.map(({ policy, why }) => `${policy}: not asked, ${why}`),
   ]
 }

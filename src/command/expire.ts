@@ -1,19 +1,19 @@
-import { Option } from '@commander-js/extra-typings'
-import { formatWindow } from '../model/limits.ts'
+import { InvalidArgumentError, Option } from '@commander-js/extra-typings'
+import { DURATION_EXPECTED, formatWindow, parseDuration } from '../model/limits.ts'
 import { CONFIG, ENV, REDIS } from './settings/options.ts'
-import { readSettings } from './settings/settings.ts'
 import { defineCommand } from './subcommand.ts'
-import { isMeant, refuseEverything } from './upkeep/confirm.ts'
-import { countBare, expire as expireJob } from './upkeep/jobs.ts'
-import { openDatabase } from './upkeep/open-database.ts'
-import { COUNT, DRY_RUN, MATCH, parseTtl, RESUME, SAMPLE, YES } from './upkeep/options.ts'
-import { jobFor, number, runSweep, SWEEP_FIELDS } from './upkeep/run-sweep.ts'
+import { countBare, expire as expireJob } from './upkeep/database.ts'
+import { COUNT, DRY_RUN, estimate, MATCH, number, RESUME, runSweep, SWEEP_FIELDS, YES } from './upkeep/run-sweep.ts'
 
 const TTL = new Option('-t, --ttl <duration>', 'time to live of those keys that have none: 500ms 60s 5m 24h 7d 1w')
-  .argParser(parseTtl)
+  .argParser((text) => {
+    const ms = parseDuration(text)
+    if (ms === undefined) throw new InvalidArgumentError(`Expected ${DURATION_EXPECTED}.`)
+    return ms
+  })
   .makeOptionMandatory()
+const SAMPLE = new Option('--sample', 'the same for some 10,000 keys, with an estimate of the whole')
 
-/** `sluice expire` */
 export const expire = defineCommand({
   name: 'expire',
   summary: 'give keys without a time to live one',
@@ -58,38 +58,23 @@ export const expire = defineCommand({
       .addOption(REDIS)
       .addOption(CONFIG)
       .addOption(ENV),
-  async run(context, { match, ttl, count, dryRun, sample, yes, resume, redis, config, env }) {
-    const mode = sample ? 'sample' : dryRun ? 'dry-run' : 'apply'
-    const asks = mode === 'apply' && !yes
-    if (asks) refuseEverything(match, 'give whatever there is a time to live')
-    const settings = readSettings({ cwd: context.cwd, shell: context.env, config, env, view: 'development' })
-    const { database, name } = await openDatabase(settings, context.env, redis)
+  run: (context, { ttl, ...flags }) => {
     const lifetime = formatWindow(ttl)
-    try {
-      const question = {
-        database,
-        match,
-        job: countBare,
-        ask: (keys: string) => `Give ${lifetime} to ${keys} of ${name}`,
-      }
-      if (asks && !(await isMeant(context, question))) return 'interrupted'
-      return await runSweep(context, {
-        ...{ database, databaseName: name, match, count, mode },
-        job: jobFor(expireJob(ttl), mode),
-        resumes: resume === true,
-        tell({ tally: { seen, changed, kept, gone } }) {
-          const what = mode === 'apply' ? `given ${lifetime}` : `have none, and would be given ${lifetime}`
-          return `${number(seen)} keys seen: ${number(changed)} ${what}, ${number(kept)} had a time to live, ${number(gone)} gone`
-        },
-        fields: ({ tally: { changed, kept }, share }) => ({
-          ttlMs: ttl,
-          set: changed,
-          had: kept,
-          settable: mode === 'sample' ? Math.round(changed / Math.max(share, Number.EPSILON)) : null,
-        }),
-      })
-    } finally {
-      await database.close()
-    }
+    return runSweep(context, flags, {
+      job: expireJob(ttl),
+      countJob: countBare,
+      would: 'give whatever there is a time to live',
+      ask: (keys, database) => `Give ${lifetime} to ${keys} of ${database}`,
+      tell({ seen, changed, kept, gone }, mode) {
+        const what = mode === 'apply' ? `given ${lifetime}` : `have none, and would be given ${lifetime}`
+        return `${number(seen)} keys seen: ${number(changed)} ${what}, ${number(kept)} had a time to live, ${number(gone)} gone`
+      },
+      fields: (summary, mode) => ({
+        ttlMs: ttl,
+        set: summary.tally.changed,
+        had: summary.tally.kept,
+        settable: mode === 'sample' ? estimate(summary.tally.changed, summary) : null,
+      }),
+    })
   },
 })

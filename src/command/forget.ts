@@ -1,13 +1,8 @@
 import { CONFIG, ENV, REDIS } from './settings/options.ts'
-import { readSettings } from './settings/settings.ts'
 import { defineCommand } from './subcommand.ts'
-import { isMeant, refuseEverything } from './upkeep/confirm.ts'
-import { countAll, forget as forgetJob } from './upkeep/jobs.ts'
-import { openDatabase } from './upkeep/open-database.ts'
-import { COUNT, DRY_RUN, MATCH, RESUME, YES } from './upkeep/options.ts'
-import { jobFor, number, runSweep, SWEEP_FIELDS } from './upkeep/run-sweep.ts'
+import { countAll, forget as forgetJob } from './upkeep/database.ts'
+import { COUNT, DRY_RUN, MATCH, number, RESUME, runSweep, SWEEP_FIELDS, YES } from './upkeep/run-sweep.ts'
 
-/** `sluice forget` */
 export const forget = defineCommand({
   name: 'forget',
   summary: 'remove keys',
@@ -34,27 +29,16 @@ export const forget = defineCommand({
       .addOption(REDIS)
       .addOption(CONFIG)
       .addOption(ENV),
-  async run(context, { match, count, dryRun, yes, resume, redis, config, env }) {
-    const mode = dryRun ? 'dry-run' : 'apply'
-    const asks = mode === 'apply' && !yes
-    if (asks) refuseEverything(match, 'remove whatever there is')
-    const settings = readSettings({ cwd: context.cwd, shell: context.env, config, env, view: 'development' })
-    const { database, name } = await openDatabase(settings, context.env, redis)
-    try {
-      const question = { database, match, job: countAll, ask: (keys: string) => `Remove ${keys} of ${name}` }
-      if (asks && !(await isMeant(context, question))) return 'interrupted'
-      return await runSweep(context, {
-        ...{ database, databaseName: name, match, count, mode },
-        job: jobFor(forgetJob, mode, countAll),
-        resumes: resume === true,
-        tell: ({ tally: { seen, changed, gone } }) =>
-          mode === 'apply'
-            ? `${number(seen)} keys seen: ${number(changed)} removed, ${number(gone)} gone before`
-            : `${number(seen)} keys would be removed`,
-        fields: ({ tally: { changed } }) => ({ forgotten: changed }),
-      })
-    } finally {
-      await database.close()
-    }
-  },
+  run: (context, flags) =>
+    runSweep(context, flags, {
+      job: forgetJob,
+      countJob: countAll,
+      would: 'remove whatever there is',
+      ask: (keys, database) => `Remove ${keys} of ${database}`,
+      tell: ({ seen, changed, gone }, mode) =>
+        mode === 'apply'
+          ? `${number(seen)} keys seen: ${number(changed)} removed, ${number(gone)} gone before`
+          : `${number(seen)} keys would be removed`,
+      fields: ({ tally }) => ({ forgotten: tally.changed }),
+    }),
 })

@@ -2,35 +2,35 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { InvalidArgumentError, Option } from '@commander-js/extra-typings'
 import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
 import { configOf } from './caller/ask.ts'
-import { connect } from './redis/connection.ts'
-import { storeOf } from './redis/store-of.ts'
+import { connect, createStore } from './redis/connection.ts'
 import { CONFIG, ENV, REDIS } from './settings/options.ts'
 import { readSettings } from './settings/settings.ts'
 import { defineCommand, type Fields } from './subcommand.ts'
 import type { Terminal } from './terminal.ts'
-import { type Findings, KeyWatch, type Row } from './top/key-watch.ts'
-import { OwnKeys } from './top/own-keys.ts'
-import { readServerState, type ServerState } from './top/server-state.ts'
-import { openDatabase } from './upkeep/open-database.ts'
-import { number, percent, toCommandError } from './upkeep/run-sweep.ts'
+import { type Findings, KeyWatch, OwnKeys, type Row } from './top/key-watch.ts'
+import { Database, SILENCE_MS } from './upkeep/database.ts'
+import { number, percent } from './upkeep/run-sweep.ts'
 
 const EVERY_MS = 2_000
 /** Each look costs commands that are charged for. */
 const EVERY_MS_OVER_REST = 10_000
 const SAMPLE = 200
-const MOST_SAMPLE = 1_000
+const MAX_SAMPLE = 1_000
 const ROWS = 10
+const PINGS = 5
 
 const INTERVAL = new Option('-i, --interval <duration>', 'time between looks (default: 2s; over REST 10s)').argParser(
   (text) => parseDuration(text) ?? refuse(DURATION_EXPECTED),
 )
 const LOOKS = new Option('-n, --looks <count>', 'end after so many (default: none on a terminal, else 1)').argParser(
-  (text) => integer(text, Number.MAX_SAFE_INTEGER),
+  (text) => parseInteger(text, Number.MAX_SAFE_INTEGER),
 )
 const KEYS = new Option('--sample <keys>', 'new keys that each look reads')
-  .argParser((text) => integer(text, MOST_SAMPLE))
+  .argParser((text) => parseInteger(text, MAX_SAMPLE))
   .default(SAMPLE)
-const LINES = new Option('--rows <count>', 'rows of each list').argParser((text) => integer(text, 100)).default(ROWS)
+const LINES = new Option('--rows <count>', 'rows of each list')
+  .argParser((text) => parseInteger(text, 100))
+  .default(ROWS)
 
 const ROW_FIELDS = {
   policy: 'its policy',
@@ -58,11 +58,10 @@ const FIELDS: Fields = {
   passes: 'how often all have been gone through',
   withoutTtl: 'keys of Sluice without a time to live, of which there must be none',
   unknown: 'keys with the prefix that belong to no policy that is configured',
-  ...fieldsOf('busiest'),
-  ...fieldsOf('atLimit'),
+  ...prefixFields('busiest'),
+  ...prefixFields('atLimit'),
 }
 
-/** `sluice top` */
 export const top = defineCommand({
   name: 'top',
   summary: 'watch the busiest callers, those at their limits, and the database',
@@ -90,41 +89,61 @@ export const top = defineCommand({
   async run({ terminal, env, cwd, signal }, options) {
     const settings = readSettings({ cwd, shell: env, config: options.config, env: options.env, view: 'development' })
     const config = configOf(settings)
-    const connection = await connect(settings, env, options.redis)
+    const connection = await connect(settings, env, options.redis, SILENCE_MS)
     try {
-      const { database } = await openDatabase(settings, env, options.redis)
+      const database = new Database(connection)
       const intervalMs = options.interval ?? (connection.kind === 'rest' ? EVERY_MS_OVER_REST : EVERY_MS)
       const looks = options.looks ?? (terminal.isLive ? Number.POSITIVE_INFINITY : 1)
       const watch = new KeyWatch({
-        ...{ database, sample: options.sample, rows: options.rows },
-        store: storeOf(connection, config),
+        database,
+        store: createStore(connection, config),
         ownKeys: new OwnKeys(config),
+        sample: options.sample,
+        rows: options.rows,
       })
-      try {
-        for (let look = 1; !signal.aborted; look++) {
-          const server = await readServerState(database)
-          const found = await watch.look()
-          const result = { redis: connection.name, atMs: Date.now(), server, ...found }
-          terminal.showAgain(result, () => textOf(connection.name, server, found, terminal))
-          if (look >= looks) break
-          await sleep(intervalMs, undefined, { signal }).catch(() => {})
-        }
-        return 'done'
-      } finally {
-        await database.close()
+      for (let look = 1; !signal.aborted; look++) {
+        const server = await readServerState(database)
+        const found = await watch.look()
+        const result = { redis: connection.name, atMs: Date.now(), server, ...found }
+        terminal.showAgain(result, () => formatLook(connection.name, server, found, terminal))
+        if (look >= looks) break
+        await sleep(intervalMs, undefined, { signal }).catch(() => {})
       }
-    } catch (error) {
-      throw toCommandError(error)
+      return 'done'
     } finally {
       await connection.close()
     }
   },
 })
 
-function textOf(name: string, server: ServerState, found: Findings, terminal: Terminal): string {
+/** How the database is. @throws {StoreError} */
+async function readServerState(database: Database) {
+  const tookMs: number[] = []
+  for (let i = 0; i < PINGS; i++) {
+    const sentAtMs = performance.now()
+    await database.ping()
+    tookMs.push(performance.now() - sentAtMs)
+  }
+  tookMs.sort((a, b) => a - b)
+  const [keys, memory] = await Promise.all([database.size(), database.info('memory')])
+  const round = (ms = 0) => Math.round(ms * 100) / 100
+  return {
+    keys,
+    latencyMs: round(tookMs[PINGS >> 1]),
+    slowestMs: round(tookMs.at(-1)),
+    memoryBytes: Number(memory.get('used_memory')) || null,
+    memoryLimitBytes: Number(memory.get('maxmemory')) || null,
+    memoryPolicy: memory.get('maxmemory_policy') ?? null,
+  }
+}
+
+type ServerState = Awaited<ReturnType<typeof readServerState>>
+
+function formatLook(name: string, server: ServerState, found: Findings, terminal: Terminal): string {
   const { keys, latencyMs, slowestMs, memoryBytes, memoryLimitBytes, memoryPolicy } = server
-  const limit = memoryLimitBytes === null ? 'no limit' : `limit ${mebibytes(memoryLimitBytes)}, then ${memoryPolicy}`
-  const memory = memoryBytes === null ? '' : `, memory ${mebibytes(memoryBytes)} (${limit})`
+  const limit =
+    memoryLimitBytes === null ? 'no limit' : `limit ${formatMebibytes(memoryLimitBytes)}, then ${memoryPolicy}`
+  const memory = memoryBytes === null ? '' : `, memory ${formatMebibytes(memoryBytes)} (${limit})`
   const bare = `${number(found.withoutTtl)} without a time to live`
   const about = found.passes === 0 ? 'about ' : ''
   const unknown = found.unknown === 0 ? '' : `, ${number(found.unknown)} of no policy that is configured`
@@ -132,13 +151,13 @@ function textOf(name: string, server: ServerState, found: Findings, terminal: Te
     `${name}: PING ${latencyMs} ms, slowest ${slowestMs} ms; ${number(keys)} keys${memory}`,
     `keys of Sluice: ${about}${number(found.keys)}, ${found.withoutTtl === 0 ? bare : terminal.style('red', bare)}${unknown}; pass ${found.passes + (found.share < 1 ? 1 : 0)} at ${percent(found.share)}`,
     '',
-    ...list('Busiest', found.busiest, terminal),
+    ...formatList('Busiest', found.busiest, terminal),
     '',
-    ...list('At their limits', found.atLimit, terminal),
+    ...formatList('At their limits', found.atLimit, terminal),
   ].join('\n')
 }
 
-function list(title: string, rows: readonly Row[], terminal: Terminal): string[] {
+function formatList(title: string, rows: readonly Row[], terminal: Terminal): string[] {
   if (rows.length === 0) return [`${title}: none seen so far`]
   const header = ['policy', 'caller', 'units/s', 'fullest tier', 'used', 'limit', 'retry', 'at limit']
   const cells = rows.map(({ policy, identity, unitsPerS, tier, used, limit, retryAfterMs, looks, looksAtLimit }) => [
@@ -154,17 +173,17 @@ function list(title: string, rows: readonly Row[], terminal: Terminal): string[]
   return [`${title}:`, terminal.table(header, cells)]
 }
 
-function fieldsOf(list: string): Fields {
+function prefixFields(list: string): Fields {
   return Object.fromEntries(Object.entries(ROW_FIELDS).map(([name, meaning]) => [`${list}[].${name}`, meaning]))
 }
 
-function mebibytes(bytes: number): string {
+function formatMebibytes(bytes: number): string {
   return `${(bytes / 2 ** 20).toFixed(1)} MiB`
 }
 
-function integer(text: string, most: number): number {
+function parseInteger(text: string, max: number): number {
   const value = Number(text)
-  return Number.isInteger(value) && value >= 1 && value <= most ? value : refuse(`an integer from 1 to ${most}`)
+  return Number.isInteger(value) && value >= 1 && value <= max ? value : refuse(`an integer from 1 to ${max}`)
 }
 
 function refuse(expected: string): never {

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ALGORITHMS } from '../../src/algorithms/algorithm-table.ts'
 import { covers } from '../../src/command/check/covers.ts'
-import { impliedMistakes } from '../../src/command/check/implied.ts'
+import { findImplied } from '../../src/command/check/implied.ts'
 import type { Settings } from '../../src/command/settings/settings.ts'
 import { type Config, loadConfig } from '../../src/config/load-config.ts'
 import type { Rule } from '../../src/model/charge.ts'
@@ -69,14 +69,14 @@ async function refusals(config: Config, gaps: readonly number[]): Promise<readon
   return seen
 }
 
-describe('impliedMistakes()', () => {
+describe('findImplied()', () => {
   test('names no tier that ever refuses alone', async () => {
     const cases = fc.record({ limits, algorithm, cost, traffic })
     await expectProperty(
       fc.asyncProperty(cases, async ({ traffic, ...table }) => {
         const { config, settings } = configOf([{ name: 'p', by: 'global', ...table }]) ?? {}
         fc.pre(config !== undefined && settings !== undefined)
-        const implied = impliedMistakes(config, settings).map(({ message }) => /the tier (\S+)/.exec(message)?.[1])
+        const implied = [...findImplied(config, settings)].map(({ message }) => /the tier (\S+)/.exec(message)?.[1])
         fc.pre(implied.length > 0)
         for (const names of await refusals(config, traffic)) {
           if (names.length > 0) expect(names.filter((name) => !implied.includes(name))).not.toEqual([])
@@ -96,7 +96,7 @@ describe('impliedMistakes()', () => {
             { name: 'other', ...other },
           ]) ?? {}
         fc.pre(config !== undefined && settings !== undefined)
-        const implied = impliedMistakes(config, settings).map(({ message }) => /^policy "(\w+)"/.exec(message)?.[1])
+        const implied = [...findImplied(config, settings)].map(({ message }) => /^policy "(\w+)"/.exec(message)?.[1])
         fc.pre(implied.some((name) => name !== undefined))
         for (const names of await refusals(config, gaps)) {
           if (names.length > 0) expect(names.filter((name) => !implied.includes(name.split('-')[0]))).not.toEqual([])

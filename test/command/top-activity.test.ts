@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { fullestTier, isAtLimit, isIdle, type Look, unitsPerSecond } from '../../src/command/top/activity.ts'
+import { countUnitsPerSecond, findFullestTier, isAtLimit, isIdle, type Look } from '../../src/command/top/activity.ts'
 import { loadConfig } from '../../src/config/load-config.ts'
 import type { RequestPolicy } from '../../src/model/policy.ts'
 import type { TierState } from '../../src/request/caller/usage-of-rules.ts'
@@ -22,39 +22,39 @@ function lookOf(
   return { nowMs, tiers: states } satisfies Look
 }
 
-test('unitsPerSecond() goes by the shortest window of ten seconds or more, else by the longest', () => {
+test('countUnitsPerSecond() goes by the shortest window of ten seconds or more, else by the longest', () => {
   const policy = policyOf({ limits: '10/1s, 120/1m, 5000/1h' })
   const look = lookOf(0, [10, 1_000, 9, 900], [120, 60_000, 30, 100], [5_000, 3_600_000, 4_000, 100])
-  expect(unitsPerSecond(policy, look, undefined)).toBe(0.5)
-  expect(unitsPerSecond(policyOf({ limits: '10/1s' }), lookOf(0, [10, 1_000, 9, 900]), undefined)).toBe(9)
+  expect(countUnitsPerSecond(policy, look, undefined)).toBe(0.5)
+  expect(countUnitsPerSecond(policyOf({ limits: '10/1s' }), lookOf(0, [10, 1_000, 9, 900]), undefined)).toBe(9)
 })
 
-test('unitsPerSecond() of a counter goes by the time since its window has begun', () => {
+test('countUnitsPerSecond() of a counter goes by the time since its window has begun', () => {
   const policy = policyOf({ limits: '600/1m', algorithm: 'fixed-window' })
-  expect(unitsPerSecond(policy, lookOf(0, [600, 60_000, 100, 50_000]), undefined)).toBe(10)
+  expect(countUnitsPerSecond(policy, lookOf(0, [600, 60_000, 100, 50_000]), undefined)).toBe(10)
   // Of a window that has begun just now, no more than its units in a second.
-  expect(unitsPerSecond(policy, lookOf(0, [600, 60_000, 100, 60_000]), undefined)).toBe(100)
+  expect(countUnitsPerSecond(policy, lookOf(0, [600, 60_000, 100, 60_000]), undefined)).toBe(100)
 })
 
-test('unitsPerSecond() of a bucket is what went between two looks, refilled units included', () => {
+test('countUnitsPerSecond() of a bucket is what went between two looks, refilled units included', () => {
   const policy = policyOf({ limits: '60/1m', algorithm: 'token-bucket', burst: 10 })
   const full = lookOf(1_000, [10, 60_000, 0, 0])
   const later = lookOf(3_000, [10, 60_000, 6, 1_000])
-  expect(unitsPerSecond(policy, later, undefined)).toBeUndefined()
-  expect(unitsPerSecond(policy, later, full)).toBe(4)
+  expect(countUnitsPerSecond(policy, later, undefined)).toBeUndefined()
+  expect(countUnitsPerSecond(policy, later, full)).toBe(4)
   // At its limit, it spends what comes in.
   const empty = [lookOf(0, [10, 60_000, 10, 1]), lookOf(5_000, [10, 60_000, 10, 1])] as const
-  expect(unitsPerSecond(policy, empty[1], empty[0])).toBe(1)
-  expect(unitsPerSecond(policy, lookOf(60_000, [10, 60_000, 0, 0]), later)).toBe(0)
+  expect(countUnitsPerSecond(policy, empty[1], empty[0])).toBe(1)
+  expect(countUnitsPerSecond(policy, lookOf(60_000, [10, 60_000, 0, 0]), later)).toBe(0)
 })
 
-test('unitsPerSecond() tells nothing of slots, which are held and not spent', () => {
+test('countUnitsPerSecond() tells nothing of slots, which are held and not spent', () => {
   const policy = policyOf({ limits: '3', algorithm: 'concurrency' })
-  expect(unitsPerSecond(policy, lookOf(1, [3, 60_000, 2, 0]), lookOf(0, [3, 60_000, 0, 0]))).toBeUndefined()
+  expect(countUnitsPerSecond(policy, lookOf(1, [3, 60_000, 2, 0]), lookOf(0, [3, 60_000, 0, 0]))).toBeUndefined()
 })
 
 test('a look tells whether a caller is at a limit, is idle, and which tier is the fullest', () => {
   const look = lookOf(0, [10, 1_000, 2, 900], [120, 60_000, 120, 100])
-  expect([isAtLimit(look), isIdle(look), fullestTier(look).tier]).toEqual([true, false, 'p-60000'])
+  expect([isAtLimit(look), isIdle(look), findFullestTier(look).tier]).toEqual([true, false, 'p-60000'])
   expect([isAtLimit(lookOf(0, [10, 1_000, 9, 1])), isIdle(lookOf(0, [10, 1_000, 0, 0]))]).toEqual([false, true])
 })

@@ -1,8 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { KeyWatch } from '../../src/command/top/key-watch.ts'
-import { OwnKeys } from '../../src/command/top/own-keys.ts'
-import type { Database } from '../../src/command/upkeep/database.ts'
-import { openRedisDatabase } from '../../src/command/upkeep/redis-database.ts'
+import { KeyWatch, OwnKeys } from '../../src/command/top/key-watch.ts'
 import { loadConfig } from '../../src/config/load-config.ts'
 import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
@@ -11,7 +8,7 @@ import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
 import { startRestFront } from '../../tools/rest-front.ts'
 import { EVERY_ALGORITHM } from '../support/rules.ts'
 import { connectRedis, type RedisClient } from '../support/script-store.ts'
-import { type BytesClient, connectBytes, fill } from '../support/upkeep.ts'
+import { type BytesClient, connectBytes, fill, type OpenDatabase, openDatabase } from '../support/upkeep.ts'
 import { runInside } from './run-command.ts'
 
 const POLICIES = [
@@ -30,14 +27,14 @@ const ownKeys = new OwnKeys(config)
 let server: RedisServer
 let redis: RedisClient
 let bytes: BytesClient
-let database: Database
+let database: OpenDatabase
 let store: RedisStore
 
 beforeAll(async () => {
   server = await startRedisServer({ args: ['--enable-debug-command', 'yes'] })
   redis = await connectRedis(server.port)
   bytes = await connectBytes(server.port)
-  database = await openRedisDatabase(`redis://127.0.0.1:${server.port}`)
+  database = await openDatabase(`redis://127.0.0.1:${server.port}`)
   store = new RedisStore({
     client: nodeRedisClient(redis),
     algorithms: EVERY_ALGORITHM,
@@ -55,10 +52,10 @@ beforeEach(() => redis.flushAll())
 
 let slot = 1
 async function spend(key: string, times: number): Promise<void> {
-  const asked = ownKeys.ruleOf(key)
+  const asked = ownKeys.findCharge(key)
   if (!asked) throw new Error(`no policy has ${key}`)
   for (let i = 0; i < times; i++) {
-    const rule = asked.rule.algorithm === 'concurrency' ? { ...asked.rule, slot: slot++ } : asked.rule
+    const rule = asked.algorithm === 'concurrency' ? { ...asked, slot: slot++ } : asked
     await store.decide({ mode: 'all', permits: 1, rules: [rule] })
   }
 }

@@ -1,5 +1,6 @@
 import { createClient, RESP_TYPES } from '@redis/client'
-import type { Database } from '../../src/command/upkeep/database.ts'
+import { connect } from '../../src/command/redis/connection.ts'
+import { Database, SILENCE_MS } from '../../src/command/upkeep/database.ts'
 
 /** A client that takes and answers bytes. */
 export type BytesClient = Awaited<ReturnType<typeof connectBytes>>
@@ -29,12 +30,23 @@ export async function fill(redis: BytesClient, name: string, count: number, from
   }
 }
 
-/** A database of which some calls are made otherwise; `close` is left to the one who opened it. */
+/** A database that is closed by the one who opened it. */
+export type OpenDatabase = Database & { close(): Promise<void> }
+
+/** Opens a database as the command does. @param token of its REST interface */
+export async function openDatabase(url: string, token?: string): Promise<OpenDatabase> {
+  const variables = { UPSTASH_REDIS_REST_TOKEN: token }
+  const settings = { variables, sources: new Map(), file: undefined, devVars: undefined, root: [] }
+  const connection = await connect(settings, {}, url, SILENCE_MS)
+  return Object.assign(new Database(connection), { close: () => connection.close() })
+}
+
+/** A database of which some calls are made otherwise. */
 export function changed(database: Database, changes: Partial<Database>): Database {
-  const names = ['scan', 'run', 'unlink', 'ping', 'size', 'info', 'slowCommands'] as const
-  const calls = Object.fromEntries(
-    // biome-ignore lint/suspicious/noExplicitAny: each call is handed on as it is
-    names.map((name) => [name, (...args: any[]) => (database[name] as any)(...args)]),
-  )
-  return { inFlight: database.inFlight, ...calls, close: async () => {}, ...changes } as Database
+  return new Proxy(database, {
+    get(_, name: keyof Database) {
+      const value = changes[name] ?? database[name]
+      return typeof value === 'function' && !(name in changes) ? value.bind(database) : value
+    },
+  })
 }

@@ -1,19 +1,19 @@
 import type { Config } from '../../config/load-config.ts'
-import type { RequestCharge } from '../../model/charge.ts'
-import type { Block } from '../../model/limits.ts'
 import { formatWindow } from '../../model/limits.ts'
-import type { Priority, RequestPolicy, Source } from '../../model/policy.ts'
+import type { Priority, RequestPolicy } from '../../model/policy.ts'
 import { claimReaderOf, NO_RESPONSE, type Pairs, requestOf } from '../../request/caller/caller.ts'
+import { nameOfSource } from '../../request/caller/named-by.ts'
 import { ChargeBuilder } from '../../request/charge-builder.ts'
-import type { ClaimReader, Claims } from '../../request/identity/claims.ts'
+import type { Claims } from '../../request/identity/claims.ts'
 import { identify, type Subject } from '../../request/identity/identify.ts'
 import { PatternRouter } from '../../request/policy/pattern-router.ts'
 import { type Match, PolicyFinder, priorityOf } from '../../request/policy/policy-finder.ts'
 import { readMethods } from '../../request/policy/request-method.ts'
-import { createPathReader, type RequestPath } from '../../request/policy/request-path.ts'
+import { createPathReader } from '../../request/policy/request-path.ts'
 import { patternText } from './covers.ts'
 
-export interface AskedRequest {
+/** A request, as the command line names it. */
+export interface NamedRequest {
   /** `METHOD /path?query`. */
   readonly route: string
   readonly header?: Pairs | undefined
@@ -22,20 +22,16 @@ export interface AskedRequest {
   readonly claim?: Claims | undefined
 }
 
-/** What a policy makes of a request. */
+/** What a policy makes of a request; `sluice check --json` says what each field means. */
 export interface PolicyView {
   readonly policy: string
-  /** It is asked whether the request may pass. */
   readonly applies: boolean
   readonly why: string
-  /** By what the caller is counted, without what that says of it. */
   readonly identity?: string
   readonly key?: string
   readonly cost?: number
-  /** Units that are left to more important requests. */
   readonly reserved?: number
   readonly tiers?: readonly string[]
-  /** What happens to who is refused. */
   readonly block?: string
   readonly mode?: 'enforce' | 'shadow'
 }
@@ -44,148 +40,114 @@ export interface Explanation {
   readonly method: string
   /** In its one spelling, by which policies go. */
   readonly path: string
-  /** What becomes of it without counting, and why; undefined if policies are asked. */
-  readonly verdict: string | undefined
-  readonly class: Priority | undefined
+  /** What becomes of it without counting, and why; null if policies are asked. */
+  readonly verdict: string | null
+  readonly class: Priority | null
   readonly policies: readonly PolicyView[]
 }
 
 /** Says what policies make of a request, and why. No value that identifies the caller is in it. @throws {CallerError} */
-export async function explain(config: Config, { route, header, form, ip, claim }: AskedRequest): Promise<Explanation> {
-  const request = requestOf({ route, header, form, ip })
+export async function explain(config: Config, named: NamedRequest): Promise<Explanation> {
+  const request = requestOf(named)
   const path = createPathReader(config.literalInPaths)(new URL(request.url).pathname)
   const { method } = request
-  const whole = { method, path: path.canonical }
-  if (/^\/_sluice(?:\/|$)/.test(path.canonical)) {
-    return {
-      ...whole,
-      verdict: 'answered by the gateway itself: never limited, never passed on',
-      class: undefined,
-      policies: [],
-    }
+  const { canonical } = path
+  const decide = (verdict: string) => ({ method, path: canonical, verdict, class: null, policies: [] })
+  if (/^\/_sluice(?:\/|$)/.test(canonical)) {
+    return decide('answered by the gateway itself: never limited, never passed on')
   }
   const finder = new PolicyFinder(config.policies, config.exempt)
-  const methods = readMethods(request, finder.methods)
-  const found = finder.find(methods, path)
+  const found = finder.find(readMethods(request, finder.methods), path)
   if (found === 'exempt') {
-    const patterns = exemptionsOf(config, method, path)
-    return { ...whole, verdict: `exempt: EXEMPT has ${patterns.join(', ')}`, class: undefined, policies: [] }
+    const router = new PatternRouter<string>()
+    for (const pattern of config.exempt) router.add(pattern, `"${patternText(pattern)}"`)
+    return decide(`exempt: EXEMPT has ${router.match(method, canonical).join(', ')}`)
   }
   if (found === 'ambiguous') {
     const hint = 'LITERAL_IN_PATHS says which signs the API keeps as data'
-    const verdict = `refused with 400: APIs differ about the path after ${path.ambiguity?.prefix ?? '/'}, and a policy could be missed (${hint})`
-    return { ...whole, verdict, class: undefined, policies: [] }
+    const prefix = path.ambiguity?.prefix ?? '/'
+    return decide(
+      `refused with 400: APIs differ about the path after ${prefix}, and a policy could be missed (${hint})`,
+    )
   }
   const priority = priorityOf(found, path)
-  const readClaim = claimReaderOf(claim)
-  const maker = new ChargeBuilder({ ...config, readClaim })
+  const readClaim = claimReaderOf(named.claim)
+  const builder = new ChargeBuilder({ ...config, readClaim })
   const policies: PolicyView[] = []
-  let verdict: string | undefined
+  let verdict: string | null = null
   for (const policy of config.policies) {
     const match = found.find((each) => each.policy === policy)
     if (!match) {
-      policies.push({
-        policy: policy.name,
-        applies: false,
-        why: `none of its patterns matches: ${policy.match?.map(patternText).join(', ')}`,
-      })
+      const patterns = policy.match?.map(patternText).join(', ')
+      policies.push({ policy: policy.name, applies: false, why: `none of its patterns matches: ${patterns}` })
       continue
     }
-    const known = { hasAddress: ip !== undefined, readClaim }
-    const { view, refusal } = await viewOf(config, maker, match, request, path, priority, known)
-    policies.push(view)
-    verdict ??= refusal
+    const subject = {
+      request: request.clone() as Request,
+      route: match.route ?? `${method} ${canonical}`,
+      ipv6Prefix: config.ipv6Prefix,
+      readClaim: (path: readonly string[]) => readClaim(path, null, NO_RESPONSE),
+    }
+    const charge = () => builder.build(match, request.clone() as Request, canonical, priority, NO_RESPONSE)
+    const { refusal, ...view } = await explainPolicy(match, method, charge, subject, named.ip !== undefined)
+    policies.push({ policy: policy.name, ...view })
+    verdict ??= refusal ?? null
   }
-  return { ...whole, verdict, class: priority, policies }
+  return { method, path: canonical, verdict, class: priority, policies }
 }
 
-async function viewOf(
-  config: Config,
-  maker: ChargeBuilder,
+async function explainPolicy(
   match: Match,
-  request: Request,
-  path: RequestPath,
-  priority: Priority,
-  { hasAddress, readClaim }: { readonly hasAddress: boolean; readonly readClaim: ClaimReader },
-): Promise<{ readonly view: PolicyView; readonly refusal?: string }> {
-  const { policy, route } = match
-  const { name } = policy
-  const why = whyOf(policy, match, request.method)
+  method: string,
+  charge: () => ReturnType<ChargeBuilder['build']>,
+  subject: Subject,
+  hasAddress: boolean,
+): Promise<Omit<PolicyView, 'policy'> & { readonly refusal?: string }> {
+  const { policy } = match
+  const { name, counts, enforced } = policy
+  const why = explainMatch(match, method)
   if (policy.tiers.length === 0) {
-    return {
-      view: { policy: name, applies: false, why: `${why}: gives the class ${policy.priority}, and has no limits` },
-    }
+    return { applies: false, why: `${why}: gives the class ${policy.priority}, and has no limits` }
   }
-  const charge = await maker.build(match, request.clone() as Request, path.canonical, priority, NO_RESPONSE)
-  const asked =
-    charge === 'skip' || !('kind' in charge) ? ({ kind: charge === 'skip' ? 'skip' : 'charge' } as const) : charge
-  switch (asked.kind) {
-    case 'skip':
-      return {
-        view: {
-          policy: name,
-          applies: false,
-          why: `${why}, but the caller lacks ${sourcesOf(policy.by)}, and missing = "skip"`,
-        },
-      }
-    case 'unidentified': {
-      const lack = `the caller lacks ${sourcesOf(policy.by)}`
-      return {
-        view: { policy: name, applies: true, why: `${why}, but ${lack}` },
-        refusal: `refused with ${asked.status} by policy "${name}": ${lack}`,
-      }
-    }
-    case 'bad-cost': {
-      const lack = `the field ${asked.header} holds no cost from 1 to ${asked.max}`
-      return {
-        view: { policy: name, applies: true, why: `${why}, but ${lack}` },
-        refusal: `refused with 400 by policy "${name}": ${lack}`,
-      }
-    }
-    case 'charge': {
-      const { key, cost, reserved, tiers: limits, plan } = charge as RequestCharge
-      const identified = await identityOf(policy, {
-        request: request.clone() as Request,
-        route: route ?? `${request.method} ${path.canonical}`,
-        ipv6Prefix: config.ipv6Prefix,
-        readClaim: (path) => readClaim(path, null, NO_RESPONSE),
-      })
-      // The digest would be that of no address.
-      const isUnknown = !hasAddress && /(?:^|\+ )ip\b/.test(identified)
-      const identity = isUnknown ? `${identified}, which --ip names` : identified
-      const keyShown = isUnknown ? key.replace(/\{.*\}$/, '{…}') : key
-      const tiers = policy.tiers.map(
-        (tier, index) =>
-          `${limits[index]?.limit} ${tier.name === name ? 'at once' : `per ${tier.name.slice(name.length + 1)}`}`,
-      )
-      const mode = policy.enforced ? 'enforce' : 'shadow'
-      const onPlan = plan === undefined ? why : `${why}; on the plan "${plan}"`
-      const counted = policy.counts === 'requests' ? onPlan : `${onPlan}; counts ${policy.counts}`
-      const block = policy.enforced && policy.block ? { block: blockInWords(policy.block) } : undefined
-      return {
-        view: {
-          policy: name,
-          applies: true,
-          why: counted,
-          identity,
-          key: keyShown,
-          cost,
-          reserved,
-          tiers,
-          ...block,
-          mode,
-        },
-      }
-    }
+  const refuse = (status: number, lack: string) => ({
+    applies: true,
+    why: `${why}, but ${lack}`,
+    refusal: `refused with ${status} by policy "${name}": ${lack}`,
+  })
+  const lack = `the caller lacks ${policy.by.map(nameOfSource).join(' or ')}`
+  const result = await charge()
+  if (result === 'skip') return { applies: false, why: `${why}, but ${lack}, and missing = "skip"` }
+  if ('kind' in result) {
+    return result.kind === 'unidentified'
+      ? refuse(result.status, lack)
+      : refuse(400, `the field ${result.header} holds no cost from 1 to ${result.max}`)
+  }
+  const { key, cost, reserved, tiers: limits, plan } = result
+  const kinds = await identifyKinds(policy, subject)
+  // The digest would be that of no address.
+  const isUnknown = !hasAddress && kinds.includes('ip')
+  const identity = formatIdentity(policy, kinds)
+  const onPlan = plan === undefined ? '' : `; on the plan "${plan}"`
+  const { block } = policy
+  const refusals = block?.after === 1 ? '1 refusal' : `${block?.after} refusals`
+  return {
+    applies: true,
+    why: `${why}${onPlan}${counts === 'requests' ? '' : `; counts ${counts}`}`,
+    identity: isUnknown ? `${identity}, which --ip names` : identity,
+    key: isUnknown ? key.replace(/\{.*\}$/, '{…}') : key,
+    cost,
+    reserved,
+    tiers: policy.tiers.map((tier, at) => {
+      const window = tier.name === name ? 'at once' : `per ${tier.name.slice(name.length + 1)}`
+      return `${limits[at]?.limit} ${window}`
+    }),
+    ...(enforced && block && { block: `${formatWindow(block.blockMs)} after ${refusals}` }),
+    mode: enforced ? 'enforce' : 'shadow',
   }
 }
 
-function blockInWords({ blockMs, after }: Block): string {
-  return `${formatWindow(blockMs)} after ${after === 1 ? '1 refusal' : `${after} refusals`}`
-}
-
-function whyOf({ match: patterns }: RequestPolicy, { route, isCertain }: Match, method: string): string {
-  if (patterns === undefined) return 'applies to every request'
+function explainMatch({ policy, route, isCertain }: Match, method: string): string {
+  if (policy.match === undefined) return 'applies to every request'
   const named = route?.split(' ', 1)[0]
   const isNamed = named === '*' || named === method || (named === 'GET' && method === 'HEAD')
   const certainty = isCertain
@@ -194,29 +156,17 @@ function whyOf({ match: patterns }: RequestPolicy, { route, isCertain }: Match, 
   return `matches ${route}${isNamed ? '' : ', the method that a field or the query names'}${certainty}`
 }
 
-async function identityOf(policy: RequestPolicy, subject: Subject): Promise<string> {
-  const parts = await identify(policy.by, subject, policy.missing)
-  if ('kind' in parts) return ''
-  const kinds = parts.filter((_, index) => index % 2 === 0)
-  return policy.by
-    .map((source, index) => {
-      const wanted = sourceOf(source)
-      const kind = kinds[index] ?? wanted
-      return kind === wanted ? wanted : `${kind} (${wanted} is missing or unreadable)`
-    })
-    .join(' + ')
+/** By what kinds of values the caller is counted, one for each source. */
+async function identifyKinds({ by, missing }: RequestPolicy, subject: Subject): Promise<readonly string[]> {
+  const parts = await identify(by, subject, missing)
+  return 'kind' in parts ? [] : parts.filter((_, at) => at % 2 === 0)
 }
 
-function sourcesOf(sources: readonly Source[]): string {
-  return sources.map(sourceOf).join(' or ')
-}
-
-function sourceOf(source: Source): string {
-  return 'name' in source ? `${source.kind}:${source.name}` : source.kind
-}
-
-function exemptionsOf({ exempt }: Config, method: string, { canonical }: RequestPath): readonly string[] {
-  const router = new PatternRouter<string>()
-  for (const pattern of exempt) router.add(pattern, `"${patternText(pattern)}"`)
-  return router.match(method, canonical)
+function formatIdentity({ by }: RequestPolicy, kinds: readonly string[]): string {
+  const names = by.map((source, at) => {
+    const wanted = nameOfSource(source)
+    const kind = kinds[at] ?? wanted
+    return kind === wanted ? wanted : `${kind} (${wanted} is missing or unreadable)`
+  })
+  return kinds.length === 0 ? '' : names.join(' + ')
 }

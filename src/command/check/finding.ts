@@ -1,16 +1,47 @@
+import type { RequestPolicy } from '../../model/policy.ts'
+import type { Settings } from '../settings/settings.ts'
 import type { Path } from '../settings/wrangler-file.ts'
-import type { Rule } from './rules.ts'
 
 /** `error`: the Worker would refuse to start, or does not get what the file holds. `warning`: surely a mistake. `note`: worth knowing. */
 export type Level = 'error' | 'warning' | 'note'
 
+/** All that is looked for. */
+export const RULES = {
+  refused: ['error', 'the Worker would refuse to start'],
+  json: ['error', 'JSON that cannot be read'],
+  'misplaced-variable': ['error', 'a variable that stands outside of [vars], where the Worker does not get it'],
+  'unknown-variable': ['warning', 'a name in capitals that is no variable: the Worker ignores it'],
+  'secret-in-file': ['warning', 'a secret in Wrangler’s file'],
+  'not-inherited': ['note', 'variables of [vars] that do not hold in the environment'],
+  'example-upstream': ['warning', 'UPSTREAM_URL is still that of an example; an error with --deploy'],
+  'secret-in-clear': ['warning', 'UPSTREAM_SECRET, where UPSTREAM_URL is not https'],
+  'upstream-is-route': ['warning', 'UPSTREAM_URL leads back to the gateway'],
+  'store-timeout': ['warning', 'STORE_TIMEOUT_MS is above UPSTREAM_TIMEOUT_MS'],
+  exempt: ['warning', 'a policy, or a pattern of it, that never applies because an exemption covers it'],
+  'unlimited-route': ['warning', 'a route that has a class, and no limits'],
+  'unlimited-rest': ['note', 'requests that nothing limits'],
+  'class-without-effect': ['warning', 'a class where no policy has a reserve, and SHEDDING is off'],
+  'implied-policy': ['warning', 'a policy that never refuses, because another one always does so before'],
+  'implied-tier': ['warning', 'a tier that never refuses, because another one of its policy always does so before'],
+  'reserve-for-nobody': ['warning', 'a reserve for critical requests, where none are'],
+  'reserve-without-effect': ['warning', 'a reserve that keeps units from sheddable requests, where none are'],
+  'reserve-leaves-little': ['warning', 'a reserve that leaves less than a tenth of the limit to the others'],
+  'leases-without-effect': ['warning', 'LEASES, where no policy can use them'],
+  'local-share-without-effect': ['warning', 'LOCAL_SHARE, where no policy is "local" while Redis is away'],
+  'label-without-effect': ['warning', 'CALLER_LABEL, where nobody is counted or logged'],
+  'ambiguous-body': ['warning', 'a limit by form: or json: that a body which nobody can read for certain gets around'],
+  'keys-elsewhere': ['note', 'policies by claims, and no keys that are known here'],
+  'any-audience': ['note', 'policies by claims, and no JWT_AUDIENCE'],
+  shadow: ['note', 'MODE is "shadow": nothing is ever refused'],
+} as const satisfies Readonly<Record<string, readonly [Level, string]>>
+
 /** Something that `sluice check` has to say. */
 export interface Finding {
-  readonly rule: Rule
+  readonly rule: keyof typeof RULES
   readonly message: string
   /** What to do. */
   readonly hint?: string
-  /** The variable that it is about, and what below it. */
+  /** The variable that it is about, and the path below it. */
   readonly variable?: string
   readonly path?: Path
   /** Whether it is about the name at the end of the path, and not about its value. */
@@ -19,4 +50,23 @@ export interface Finding {
   readonly filePath?: Path
   /** Offset in the text of the variable. */
   readonly offset?: number
+}
+
+/** Finds where a policy is written: its table, or RATE_LIMITS. @param key in its table */
+export function locatePolicy(
+  { variables: { POLICIES } }: Settings,
+  { name }: RequestPolicy,
+  key = 'name',
+): Pick<Finding, 'variable' | 'path'> {
+  const index = parseTables(POLICIES).findIndex((table) => table.name === name)
+  return index < 0 ? { variable: 'RATE_LIMITS' } : { variable: 'POLICIES', path: [index, key] }
+}
+
+function parseTables(value: unknown): readonly { readonly name?: unknown }[] {
+  if (typeof value !== 'string') return Array.isArray(value) ? value : []
+  try {
+    return JSON.parse(value)
+  } catch {
+    return []
+  }
 }

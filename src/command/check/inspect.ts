@@ -1,13 +1,14 @@
 import { findProblems } from '../../config/all-problems.ts'
+import type { ConfigError } from '../../config/config-error.ts'
 import { type Config, OBJECTS } from '../../config/load-config.ts'
-import { locate, placeInJson } from '../settings/locate.ts'
+import { distance } from '../../config/misspelt.ts'
+import { VARIABLES } from '../../config/variables.ts'
+import { jsonMistake, locate, placeInJson } from '../settings/locate.ts'
 import type { Place } from '../settings/place.ts'
 import type { Settings } from '../settings/settings.ts'
-import type { Finding, Level } from './finding.ts'
-import { withKnownKeys } from './known-elsewhere.ts'
-import { MISTAKES, MISTAKES_OF_POLICIES } from './mistakes.ts'
-import { refusals } from './refusals.ts'
-import { levelOf } from './rules.ts'
+import { type Finding, type Level, RULES } from './finding.ts'
+import { findPolicyMistakes, withKnownKeys } from './policy-mistakes.ts'
+import { findSettingsMistakes } from './settings-mistakes.ts'
 
 /** A finding, and where it is: a place in a file, or words for another place. */
 export interface Located extends Finding {
@@ -20,26 +21,20 @@ export interface Inspection {
   readonly findings: readonly Located[]
   /** Undefined if too much is wrong to tell. */
   readonly config: Config | undefined
-  /** Whether the Worker would start with it. */
-  readonly isAccepted: boolean
 }
 
 /** Finds what is wrong with a configuration. */
 export function inspect(given: Settings, view: 'deployed' | 'development'): Inspection {
   const settings = view === 'development' ? withoutReplaced(given) : given
-  const { problems, config } = findProblems(environmentOf(settings, view))
+  const { problems, config } = findProblems(readEnvironment(settings, view))
+  const found = problems.map((problem) => toFinding(problem, settings.variables[problem.variable]))
+  if (config) found.push(...findSettingsMistakes(config, settings))
   const areRight = !problems.some(({ variable }) => /^(?:RATE_LIMITS|POLICIES|EXEMPT)$/.test(variable))
-  const mistakes = [...MISTAKES, ...(areRight ? MISTAKES_OF_POLICIES : [])]
-  const found = [
-    ...refusals(problems, settings.variables),
-    ...(config ? mistakes.flatMap((find) => find(config, settings)) : []),
-  ]
-  const findings = found.map((finding) => ({
-    ...finding,
-    level: levelOf(finding.rule),
-    at: placeOf(finding, settings),
-  }))
-  return { findings: findings.toSorted(byPlace), config, isAccepted: problems.length === 0 }
+  if (config && areRight) found.push(...findPolicyMistakes(config, settings))
+  const findings = found.map(
+    (finding): Located => ({ ...finding, level: RULES[finding.rule][0], at: findPlace(finding, settings) }),
+  )
+  return { findings: findings.toSorted(byPlace), config }
 }
 
 /** Without what `npm run dev` replaces: requests of a development server do not go to the API of the deploy. */
@@ -53,7 +48,10 @@ function withoutReplaced(settings: Settings): Settings {
 }
 
 /** What the Worker would be handed, its bindings included. */
-function environmentOf({ variables, file, root }: Settings, view: 'deployed' | 'development'): Record<string, unknown> {
+function readEnvironment(
+  { variables, file, root }: Settings,
+  view: 'deployed' | 'development',
+): Record<string, unknown> {
   const env: Record<string, unknown> = { ...variables }
   const services = file?.get(...root, 'services')
   const isBound = Array.isArray(services) && services.some((service) => service?.binding === 'UPSTREAM')
@@ -71,7 +69,32 @@ function environmentOf({ variables, file, root }: Settings, view: 'deployed' | '
   return view === 'deployed' ? withKnownKeys(env) : env
 }
 
-function placeOf({ variable, path, isName, filePath, offset }: Finding, settings: Settings): Located['at'] {
+/** What the Worker refuses at start, as a finding. @param value of the variable */
+function toFinding({ variable, path, message }: ConfigError, value: unknown): Finding {
+  const isJson = variable === 'POLICIES' && path.length === 0 && typeof value === 'string'
+  const mistake = isJson ? jsonMistake(value) : undefined
+  if (mistake) {
+    const { what, offset } = mistake
+    return { rule: 'json', message: `POLICIES: JSON that cannot be read: ${what}`, variable, offset }
+  }
+  const [, known] = /: expected no such \w+ \(but ([^)]*)\)/.exec(message) ?? []
+  const hint = known === undefined ? undefined : suggest(`${path.at(-1) ?? ''}`, known.split(', '))
+  return { rule: 'refused', message, variable, path, isName: known !== undefined, ...(hint && { hint }) }
+}
+
+/** For a name that is none of those known. */
+function suggest(name: string, known: readonly string[]): string | undefined {
+  if ((VARIABLES as readonly string[]).includes(name)) {
+    return `${name} is a variable: write it above the first [[…]] or [table] below [vars].`
+  }
+  const [nearest] = known
+    .map((each) => ({ each, letters: distance(name, each) }))
+    .filter(({ each, letters }) => letters <= Math.max(1, each.length / 3))
+    .toSorted((one, other) => one.letters - other.letters)
+  return nearest && `Did you mean ${nearest.each}?`
+}
+
+function findPlace({ variable, path, isName, filePath, offset }: Finding, settings: Settings): Located['at'] {
   const { file, root, variables, sources } = settings
   if (filePath) return file?.placeOfKey(filePath) ?? file?.name
   if (variable === undefined) return file?.name

@@ -7,8 +7,7 @@ import { StoreError } from '../../model/store.ts'
 import { journalKey, rulesKey } from '../../rules/gateway-rules.ts'
 import { RedisDocuments } from '../../store/redis/documents/redis-documents.ts'
 import { configOf, environmentOf } from '../caller/ask.ts'
-import { CALL_TIMEOUT_MS, type Connection } from '../redis/connection.ts'
-import { storeOf } from '../redis/store-of.ts'
+import { CALL_TIMEOUT_MS, type Connection, createStore } from '../redis/connection.ts'
 import type { Settings } from '../settings/settings.ts'
 import { version } from '../version.ts'
 import type { Operator } from './operator.ts'
@@ -41,7 +40,7 @@ export function operateOverDatabase(connection: Connection, settings: Settings, 
 
 function operatedOver(connection: Connection, settings: Settings, about: About): AdminContext {
   const config = configOf(settings)
-  const store = storeOf(connection, config)
+  const store = createStore(connection, config)
   const { client, secrets } = connection
   const documentsAt = (key: string) => new RedisDocuments({ client, secrets, key, timeoutMs: CALL_TIMEOUT_MS })
   const documents = documentsAt(rulesKey(config.keyPrefix))

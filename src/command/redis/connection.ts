@@ -1,8 +1,13 @@
+import { Redis } from '@upstash/redis'
+import type { Config } from '../../config/load-config.ts'
+import { StoreError } from '../../model/store.ts'
 import type { RedisClient } from '../../store/redis/client.ts'
+import { nodeRedisClient } from '../../store/redis/clients/node-redis.ts'
+import { UPSTASH_OPTIONS, upstashClient, upstashWords } from '../../store/redis/clients/upstash.ts'
+import { LUA } from '../../store/redis/more-lua.ts'
+import { RedisStore } from '../../store/redis/redis-store.ts'
 import { CommandError } from '../command-error.ts'
 import type { Settings } from '../settings/settings.ts'
-import { connectOverRedis } from './over-redis.ts'
-import { connectOverRest } from './over-rest.ts'
 
 /** A connection to the database. */
 export interface Connection {
@@ -11,46 +16,80 @@ export interface Connection {
   readonly kind: 'rest' | 'redis'
   /** Host and port, to be shown. */
   readonly name: string
+  /** The URL without scheme and credentials: what tells one database of a server from another. */
+  readonly database: string
   /** What the server's errors may repeat, and no message may hold. */
   readonly secrets: readonly string[]
+  /** Sends one command; over `redis://`, strings come back as bytes. @throws {DatabaseError} */
+  send(command: readonly (string | Buffer)[]): Promise<unknown>
   close(): Promise<void>
 }
 
+/** A command has failed. The message holds no key, no credential and no whole command. */
+export class DatabaseError extends StoreError {
+  /** The server's own; undefined if it gave no answer. */
+  readonly words: string | undefined
+  /** Whether the same call may succeed later. */
+  readonly isPassing: boolean
+
+  constructor(message: string, { words, isPassing = false }: { words?: string; isPassing?: boolean } = {}) {
+    super(message)
+    this.words = words
+    this.isPassing = isPassing
+  }
+}
+
+export const CLUSTER_IS_NOT_SUPPORTED =
+  'this server is a node of a Redis Cluster, which is not supported: SCAN sees the keys of one node only'
+
 /** A call that takes longer than this has failed. */
 export const CALL_TIMEOUT_MS = 10_000
+const RECONNECT_EVERY_MS = 250
 
 const NO_DATABASE_HINT =
   'Set UPSTASH_REDIS_REST_URL and UPSTASH_REDIS_REST_TOKEN in the shell or in .dev.vars, or name a database by REDIS_URL or --redis: `npm run dev` prints its own. Without Redis, ask the Worker itself: --gateway, or the dashboard (docs/admin.md).'
 
+/** Errors of a server that is starting, failing over or held up by somebody's script. */
+const PASSING = /^(LOADING|BUSY|MASTERDOWN|TRYAGAIN|CLUSTERDOWN|ERR no answer from Redis)\b/
+/** Errors that only a cluster answers. */
+const FROM_CLUSTER = /^(CROSSSLOT|MOVED|ASK)\b/
+
+const HINTS: readonly (readonly [RegExp, string])[] = [
+  [
+    /^(?:WRONGPASS|NOAUTH|ERR Client sent AUTH|ERR invalid password|Unauthorized)/i,
+    'User, password or token are not those of this database.',
+  ],
+  [/^NOPERM/, 'The user of this URL may not do that.'],
+  [/^(?:OOM|READONLY|LOADING|BUSY|MISCONF)/, 'The server cannot do that now.'],
+]
+
 /**
  * Connects to the database that `--redis` names, else to the Worker's, else to the one of REDIS_URL.
+ * @param silenceMs for runs that go on when the server is back: after it, a server that says nothing is connected to anew
  * @throws {CommandError} if none is named, or it cannot be reached
  */
 export async function connect(
   settings: Settings,
   env: Readonly<Record<string, string | undefined>>,
   redis?: string,
+  silenceMs?: number,
 ): Promise<Connection> {
-  const { url, token } = namedDatabase(settings, env, redis)
-  return token === undefined ? connectOverRedis(url) : connectOverRest(url, token)
+  const { url, token } = findDatabase(settings, env, redis)
+  return token === undefined ? connectOverRedis(url, silenceMs) : connectOverRest(url, token, silenceMs)
 }
 
-/** A database, named but not yet reached. */
-export interface NamedDatabase {
-  readonly url: URL
-  /** Of its REST interface; undefined: the URL is one of `redis://` or `rediss://`. */
-  readonly token: string | undefined
+/** Reads what the Worker's policies have counted. */
+export function createStore({ client, secrets }: Pick<Connection, 'client' | 'secrets'>, config: Config): RedisStore {
+  const algorithms = new Set(config.policies.map(({ algorithm }) => algorithm))
+  return new RedisStore({ client, secrets, algorithms, moreLua: LUA, timeoutMs: CALL_TIMEOUT_MS })
 }
 
-/**
- * The database that `--redis` names, else the Worker's, else the one of REDIS_URL.
- * @throws {CommandError} if none is named
- */
-export function namedDatabase(
+/** @throws {CommandError} if no database is named */
+function findDatabase(
   { variables, devVars }: Settings,
   env: Readonly<Record<string, string | undefined>>,
   redis?: string,
-): NamedDatabase {
+): { readonly url: URL; readonly token?: string } {
   const token = asText(variables.UPSTASH_REDIS_REST_TOKEN)
   const named = redis ?? asText(variables.UPSTASH_REDIS_REST_URL) ?? (env.REDIS_URL || devVars?.values.REDIS_URL)
   if (redis === undefined && variables.STORE === 'durable-object') {
@@ -63,7 +102,7 @@ export function namedDatabase(
   switch (url?.protocol) {
     case 'redis:':
     case 'rediss:':
-      return { url, token: undefined }
+      return { url }
     case 'http:':
     case 'https:':
       if (token === undefined) {
@@ -77,6 +116,128 @@ export function namedDatabase(
         hint: 'redis://[[user]:password@]host[:port][/number], rediss://… with TLS, or the https:// URL of Upstash’s REST interface.',
       })
   }
+}
+
+async function connectOverRedis(url: URL, silenceMs?: number): Promise<Connection> {
+  const { createClient, ErrorReply, RESP_TYPES } = await import('@redis/client')
+  const name = `${url.hostname}:${url.port || 6379}`
+  const secrets = [url.password, decodeURIComponent(url.password)].filter((text) => text !== '')
+  let wasConnected = false
+  const client = createClient({
+    url: url.href,
+    RESP: 2,
+    socket: {
+      connectTimeout: CALL_TIMEOUT_MS,
+      ...(silenceMs !== undefined && { socketTimeout: silenceMs }),
+      // A server that is not there at the start is a mistake; later, it comes back.
+      reconnectStrategy: () => wasConnected && RECONNECT_EVERY_MS,
+    },
+    // Calls that fail are repeated by those callers that can go on.
+    disableOfflineQueue: true,
+    disableClientInfo: true,
+    maintNotifications: 'disabled',
+    commandOptions: { timeout: 0 },
+  })
+  // Calls that fail say so themselves; an 'error' event without a listener would end the process.
+  client.on('error', () => {})
+  await client.connect().catch((error: unknown) => {
+    client.destroy()
+    if (error instanceof ErrorReply) throw serverError(error.message, secrets)
+    const { code, name: kind } = error as NodeJS.ErrnoException
+    throw new CommandError(`Redis at ${name} cannot be reached (${code ?? kind})`, {
+      exit: 'redis',
+      hint: 'Is it running, and is the URL right?',
+    })
+  })
+  wasConnected = true
+  const asBytes = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } }
+  return {
+    client: nodeRedisClient(client),
+    kind: 'redis',
+    name,
+    database: databaseName(url),
+    secrets,
+    async send(command) {
+      return client.sendCommand(command, asBytes).catch((error: unknown) => {
+        const words = error instanceof ErrorReply ? error.message : undefined
+        throw databaseError(words, secrets, 'the connection to Redis was lost')
+      })
+    },
+    async close() {
+      client.destroy()
+    },
+  }
+}
+
+async function connectOverRest(url: URL, token: string, silenceMs = CALL_TIMEOUT_MS): Promise<Connection> {
+  const base = url.href.replace(/\/+$/, '')
+  const secrets = [token]
+  const redis = new Redis({ url: base, token, ...UPSTASH_OPTIONS, signal: () => AbortSignal.timeout(silenceMs) })
+  // So that a wrong URL or token is reported at once, and plainly.
+  await ping(url.host, base, token)
+  return {
+    client: upstashClient(redis),
+    kind: 'rest',
+    name: url.host,
+    database: databaseName(url),
+    secrets,
+    async send([command = '', ...args]) {
+      return redis.exec([`${command}`, ...args.map(String)]).catch((error: unknown) => {
+        const away = 'Upstash could not be reached, or its answer could not be read'
+        throw databaseError(upstashWords(error) || undefined, secrets, away)
+      })
+    },
+    async close() {},
+  }
+}
+
+async function ping(host: string, base: string, token: string): Promise<void> {
+  const request = {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify(['PING']),
+    signal: AbortSignal.timeout(CALL_TIMEOUT_MS),
+  }
+  const read = async (response: Response) => ({ status: response.status, reply: await response.json<PingReply>() })
+  const { status, reply } = await fetch(base, request)
+    .then(read)
+    .catch(({ name, cause }: Error) => {
+      const { code = 'no JSON' } = (cause ?? {}) as { code?: string }
+      const reason = name === 'TimeoutError' ? 'no answer in time' : code
+      throw new CommandError(`the database at ${host} cannot be reached (${reason})`, {
+        exit: 'redis',
+        hint: 'Is it the REST URL of the database, and the database on?',
+      })
+    })
+  if (reply.error !== undefined) throw serverError(reply.error, [token])
+  if (status !== 200 || !('result' in reply)) {
+    throw new CommandError(`${host} answered ${status}, and no reply of Redis`, { exit: 'redis' })
+  }
+}
+
+interface PingReply {
+  readonly result?: unknown
+  readonly error?: string
+}
+
+/** @param words the server's @param away what to say if there are none */
+function databaseError(words: string | undefined, secrets: readonly string[], away: string): DatabaseError {
+  if (words === undefined) return new DatabaseError(away, { isPassing: true })
+  if (FROM_CLUSTER.test(words)) return new DatabaseError(CLUSTER_IS_NOT_SUPPORTED, { words })
+  return new DatabaseError(quote(words, secrets), { words, isPassing: PASSING.test(words) })
+}
+
+function serverError(words: string, secrets: readonly string[]): CommandError {
+  const hint = HINTS.find(([pattern]) => pattern.test(words))?.[1]
+  return new CommandError(quote(words, secrets), { exit: 'redis', ...(hint !== undefined && { hint }) })
+}
+
+function quote(words: string, secrets: readonly string[]): string {
+  return `Redis answered an error: ${secrets.reduce((text, secret) => text.replaceAll(secret, '…'), words).slice(0, 200)}`
+}
+
+function databaseName({ host, pathname }: URL): string {
+  return host + pathname.replace(/\/+$/, '')
 }
 
 function asText(value: unknown): string | undefined {

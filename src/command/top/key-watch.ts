@@ -1,43 +1,23 @@
-import type { Store } from '../../model/store.ts'
-import { StoreError } from '../../model/store.ts'
+import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
+import type { Config } from '../../config/load-config.ts'
+import type { RequestCharge } from '../../model/charge.ts'
+import type { RequestPolicy } from '../../model/policy.ts'
+import { type Store, StoreError } from '../../model/store.ts'
 import { readUsage } from '../../request/caller/usage-of-rules.ts'
-import type { Database } from '../upkeep/database.ts'
-import { countBare } from '../upkeep/jobs.ts'
-import { SCRIPT_BUDGET_US } from '../upkeep/pace.ts'
-import { shareOfTable } from '../upkeep/share-of-table.ts'
-import { fullestTier, isAtLimit, isIdle, type Look, unitsPerSecond } from './activity.ts'
-import type { CallerRule, OwnKeys } from './own-keys.ts'
+import { countBare, type Database } from '../upkeep/database.ts'
+import { SCRIPT_BUDGET_US, shareOfTable } from '../upkeep/sweep.ts'
+import { countUnitsPerSecond, findFullestTier, isAtLimit, isIdle, type Look } from './activity.ts'
 
-/** A key among the busiest, or among those at their limits. */
-export interface Row {
-  readonly policy: string
-  readonly identity: string
-  /** Units admitted in a second, of late; null where that cannot be told. */
-  readonly unitsPerS: number | null
-  /** The tier of which the largest share is used. */
-  readonly tier: string
-  readonly used: number
-  readonly limit: number
-  /** Until a request of one unit is admitted; 0: now. */
-  readonly retryAfterMs: number
-  /** How often it was looked at, and how often it was at a limit. */
-  readonly looks: number
-  readonly looksAtLimit: number
-}
-
-export interface Findings {
-  /** Keys of the prefix, by estimate while the first pass goes on. */
-  readonly keys: number
-  /** Share of the database gone through in this pass, 0 to 1. */
-  readonly share: number
-  readonly passes: number
-  /** In the latest whole pass, or this one if it is the first: */
-  readonly withoutTtl: number
-  /** of no policy that is configured. */
-  readonly unknown: number
-  readonly busiest: readonly Row[]
-  readonly atLimit: readonly Row[]
-}
+/** Keys of one SCAN at most. */
+const COUNT = 1_000
+/** Pages of one look, where few keys are ours. */
+const MAX_PAGES = 10
+/** Keys of one script: half a millisecond. */
+const BATCH = 25
+/** What comes into the lists as others leave is read in turn; then the rest is left for the next look. */
+const MAX_ROUNDS = 4
+/** The least busy are forgotten beyond. */
+const MAX_REMEMBERED = 5_000
 
 export interface KeyWatchOptions {
   readonly database: Database
@@ -49,33 +29,23 @@ export interface KeyWatchOptions {
   readonly rows: number
 }
 
-const COUNT = 1_000
-/** Pages of one look, where few keys are ours. */
-const MOST_PAGES = 10
-/** Keys of one script: half a millisecond. */
-const AT_ONCE = 25
-/** What comes into the lists as others leave is read in turn; then the rest is left for the next look. */
-const MOST_ROUNDS = 4
-/** The least busy are forgotten beyond. */
-const MOST_REMEMBERED = 5_000
-
+/** What is known of a key. */
 interface Watched {
-  readonly asked: CallerRule
-  look: Look
-  unitsPerS: number | undefined
-  looks: number
-  looksAtLimit: number
+  readonly charge: RequestCharge
+  readonly look: Look
+  readonly unitsPerS: number | undefined
+  readonly looks: number
+  readonly looksAtLimit: number
   /** Number of the look that has read it last. */
-  readAtLook: number
+  readonly readAtLook: number
 }
 
-interface Pass {
-  seen: number
-  withoutTtl: number
-  unknown: number
-}
+/** What a pass through the database finds. */
+const NO_KEYS = { seen: 0, withoutTtl: 0, unknown: 0 }
 
-const NEW_PASS: Pass = { seen: 0, withoutTtl: 0, unknown: 0 }
+/** What `look()` has found; `sluice top --json` says what each field means. */
+export type Findings = Awaited<ReturnType<KeyWatch['look']>>
+export type Row = ReturnType<typeof toRow>
 
 /** Gets to know a prefix's keys by going through them bit by bit, and looks at those again that were busy. */
 export class KeyWatch {
@@ -84,43 +54,45 @@ export class KeyWatch {
   #cursor = '0'
   #look = 0
   #passes = 0
-  #pass: Pass = { ...NEW_PASS }
-  #latestPass: Pass | undefined
+  #pass = { ...NO_KEYS }
+  #latestPass: typeof NO_KEYS | undefined
 
   constructor(options: KeyWatchOptions) {
     this.#options = options
   }
 
-  /** @throws {StoreError | DatabaseError} */
-  async look(): Promise<Findings> {
+  /** @throws {StoreError} */
+  async look() {
     this.#look++
     const { ownKeys } = this.#options
     const found = new Set(await this.#nextKeys())
-    await this.#readAll([...found].flatMap((key) => ownKeys.ruleOf(key) ?? []))
-    for (let round = 0; round < MOST_ROUNDS; round++) {
-      const stale = this.#listed()
-        .flat()
-        .filter((watched) => !this.#isFresh(watched))
-      await this.#readAll([...new Set(stale)].map(({ asked }) => asked))
+    await this.#readAll([...found].flatMap((key) => ownKeys.findCharge(key) ?? []))
+    for (let round = 0; round < MAX_ROUNDS; round++) {
+      const listed = new Set([...this.#listBusiest(), ...this.#listAtLimit()])
+      await this.#readAll([...listed].filter((watched) => !this.#isFresh(watched)).map(({ charge }) => charge))
     }
     this.#forgetLeastBusy()
     const share = this.#cursor === '0' ? 1 : shareOfTable(this.#cursor)
-    const told = this.#latestPass ?? this.#pass
-    const [busiest, atLimit] = this.#listed().map((list) => list.filter((each) => this.#isFresh(each)).map(toRow))
+    const { withoutTtl, unknown } = this.#latestPass ?? this.#pass
+    const toRows = (list: readonly Watched[]) => list.filter((watched) => this.#isFresh(watched)).map(toRow)
     return {
+      /** By estimate while the first pass goes on. */
       keys: this.#latestPass?.seen ?? Math.round(this.#pass.seen / share),
-      ...{ share, passes: this.#passes, withoutTtl: told.withoutTtl, unknown: told.unknown },
-      busiest: busiest ?? [],
-      atLimit: atLimit ?? [],
+      share,
+      passes: this.#passes,
+      withoutTtl,
+      unknown,
+      busiest: toRows(this.#listBusiest()),
+      atLimit: toRows(this.#listAtLimit()),
     }
   }
 
   /** Goes on through the database until enough keys are there, or the pass is over. */
   async #nextKeys(): Promise<string[]> {
     const { database, ownKeys, sample } = this.#options
-    if (this.#cursor === '0') this.#pass = { ...NEW_PASS }
+    if (this.#cursor === '0') this.#pass = { ...NO_KEYS }
     const found: string[] = []
-    for (let page = 0; page < MOST_PAGES && found.length < sample; page++) {
+    for (let page = 0; page < MAX_PAGES && found.length < sample; page++) {
       const { cursor, keys } = await database.scan(this.#cursor, ownKeys.pattern, Math.min(COUNT, sample))
       const names = keys.map(String)
       await this.#count(names)
@@ -138,7 +110,7 @@ export class KeyWatch {
     const { database, ownKeys } = this.#options
     this.#pass.seen += names.length
     const counting = names.filter((name) => !ownKeys.isRules(name))
-    this.#pass.unknown += counting.filter((name) => !ownKeys.ruleOf(name) && !ownKeys.isOfShadow(name)).length
+    this.#pass.unknown += counting.filter((name) => !ownKeys.findCharge(name) && !ownKeys.isCandidate(name)).length
     for (let rest: readonly string[] = counting; rest.length > 0; ) {
       const { changed, kept, gone } = await countBare.apply(database, rest, SCRIPT_BUDGET_US)
       this.#pass.withoutTtl += changed
@@ -151,96 +123,127 @@ export class KeyWatch {
     return readAtLook === this.#look
   }
 
-  async #readAll(asked: readonly CallerRule[]): Promise<void> {
-    for (let first = 0; first < asked.length; first += AT_ONCE) await this.#read(asked.slice(first, first + AT_ONCE))
+  async #readAll(charges: readonly RequestCharge[]): Promise<void> {
+    for (let first = 0; first < charges.length; first += BATCH) await this.#read(charges.slice(first, first + BATCH))
   }
 
-  async #read(asked: readonly CallerRule[]): Promise<void> {
+  async #read(charges: readonly RequestCharge[]): Promise<void> {
     let usage: Awaited<ReturnType<typeof readUsage>>
     try {
-      usage = await readUsage(
-        this.#options.store,
-        asked.map(({ rule }) => rule),
-      )
+      usage = await readUsage(this.#options.store, charges)
     } catch (error) {
-      if (!(error instanceof StoreError) || asked.length === 1) return this.#passOver(error, asked)
+      if (!(error instanceof StoreError)) throw error
       // One of them holds something else than its name says.
-      for (const one of asked) await this.#read([one])
+      if (charges.length > 1) for (const charge of charges) await this.#read([charge])
+      else if (/WRONGTYPE|user_script|Lua/.test(error.message)) this.#watched.delete(charges[0]?.key ?? '')
+      else throw error
       return
     }
-    const { nowMs, tiers } = usage
     let at = 0
-    for (const one of asked) {
-      const look = { nowMs, tiers: tiers.slice(at, at + one.policy.tiers.length) }
-      at += one.policy.tiers.length
-      this.#remember(one, look)
+    for (const charge of charges) {
+      const tiers = usage.tiers.slice(at, at + charge.policy.tiers.length)
+      at += tiers.length
+      this.#remember(charge, { nowMs: usage.nowMs, tiers })
     }
   }
 
-  #passOver(error: unknown, [asked]: readonly CallerRule[]): void {
-    if (!(error instanceof StoreError) || !asked || !/WRONGTYPE|user_script|Lua/.test(error.message)) throw error
-    this.#watched.delete(asked.rule.key)
-  }
-
-  #remember(asked: CallerRule, look: Look): void {
-    const { key } = asked.rule
+  #remember(charge: RequestCharge, look: Look): void {
+    const { key } = charge
     const before = this.#watched.get(key)
     if (isIdle(look)) {
       this.#watched.delete(key)
       return
     }
     this.#watched.set(key, {
-      asked,
+      charge,
       look,
-      unitsPerS: unitsPerSecond(asked.policy, look, before?.look),
+      unitsPerS: countUnitsPerSecond(charge.policy, look, before?.look),
       looks: (before?.looks ?? 0) + 1,
       looksAtLimit: (before?.looksAtLimit ?? 0) + (isAtLimit(look) ? 1 : 0),
       readAtLook: this.#look,
     })
   }
 
-  /** The busiest, and those that were at their limits most often. */
-  #listed(): [Watched[], Watched[]] {
-    const { rows } = this.#options
-    const all = [...this.#watched.values()]
-    const busiest = all.toSorted(byRate).slice(0, rows)
-    const atLimit = all
+  #listBusiest(): Watched[] {
+    return [...this.#watched.values()].toSorted(byRate).slice(0, this.#options.rows)
+  }
+
+  /** Those that were at their limits most often. */
+  #listAtLimit(): Watched[] {
+    const share = ({ looks, looksAtLimit }: Watched) => looksAtLimit / looks
+    return [...this.#watched.values()]
       .filter(({ looksAtLimit }) => looksAtLimit > 0)
-      .toSorted(
-        (a, b) =>
-          b.looksAtLimit / b.looks - a.looksAtLimit / a.looks || b.looksAtLimit - a.looksAtLimit || byRate(a, b),
-      )
-      .slice(0, rows)
-    return [busiest, atLimit]
+      .toSorted((a, b) => share(b) - share(a) || b.looksAtLimit - a.looksAtLimit || byRate(a, b))
+      .slice(0, this.#options.rows)
   }
 
   #forgetLeastBusy(): void {
-    if (this.#watched.size <= MOST_REMEMBERED) return
-    const kept = new Set(this.#listed().flat())
-    for (const watched of [...this.#watched.values()].toSorted((a, b) => byRate(b, a))) {
-      if (this.#watched.size <= MOST_REMEMBERED / 2) break
-      if (!kept.has(watched)) this.#watched.delete(watched.asked.rule.key)
+    if (this.#watched.size <= MAX_REMEMBERED) return
+    const listed = new Set([...this.#listBusiest(), ...this.#listAtLimit()])
+    for (const watched of [...this.#watched.values()].toSorted(byRate).toReversed()) {
+      if (this.#watched.size <= MAX_REMEMBERED / 2) break
+      if (!listed.has(watched)) this.#watched.delete(watched.charge.key)
     }
   }
 }
 
-/** Where no rate is known, by the share that is used. */
+/** The busiest first; where no rate is known, by the share that is used. */
 function byRate(a: Watched, b: Watched): number {
   const share = ({ look }: Watched) => {
-    const { used, limit } = fullestTier(look)
+    const { used, limit } = findFullestTier(look)
     return used / limit
   }
   return (b.unitsPerS ?? 0) - (a.unitsPerS ?? 0) || share(b) - share(a)
 }
 
-function toRow({ asked: { policy, rule }, look, unitsPerS, looks, looksAtLimit }: Watched): Row {
-  const { tier, used, limit } = fullestTier(look)
+function toRow({ charge, look, unitsPerS, looks, looksAtLimit }: Watched) {
+  const { tier, used, limit } = findFullestTier(look)
   return {
-    policy: policy.name,
-    identity: rule.digest,
+    policy: charge.policy.name,
+    identity: charge.digest,
     unitsPerS: unitsPerS === undefined ? null : Math.round(unitsPerS * 1_000) / 1_000,
-    ...{ tier, used, limit },
+    tier,
+    used,
+    limit,
     retryAfterMs: Math.max(...look.tiers.map(({ retryAfterMs }) => retryAfterMs)),
-    ...{ looks, looksAtLimit },
+    looks,
+    looksAtLimit,
+  }
+}
+
+/** Tells what Sluice's keys count: `<prefix>:<policy>:<algorithm letter>:{<identity>}`. */
+export class OwnKeys {
+  /** Pattern of SCAN for all keys of the prefix. */
+  readonly pattern: string
+  readonly #policies: ReadonlyMap<string, RequestPolicy>
+  readonly #prefix: string
+
+  constructor({ keyPrefix, policies }: Pick<Config, 'keyPrefix' | 'policies'>) {
+    this.#prefix = `${keyPrefix}:`
+    // A prefix has no sign that means something in a pattern.
+    this.pattern = `${this.#prefix}*`
+    const formatName = ({ name, algorithm }: RequestPolicy) => `${name}:${ALGORITHMS[algorithm].letter}`
+    this.#policies = new Map(policies.map((policy) => [formatName(policy), policy]))
+  }
+
+  /** Whether a key is the document of rules, which is to have no time to live: it is configuration. */
+  isRules(key: string): boolean {
+    return key === `${this.#prefix}rules`
+  }
+
+  /** Whether a key counts for policies that are evaluated only for comparison with the active ones. */
+  isCandidate(key: string): boolean {
+    return key.startsWith(`${this.#prefix}rules:shadow:`)
+  }
+
+  /** @returns what a key counts; undefined if no policy that is configured has such keys */
+  findCharge(key: string): RequestCharge | undefined {
+    if (!key.startsWith(this.#prefix)) return undefined
+    const [, name = '', digest = ''] = /^([\w-]+:\w):\{([^{}]+)\}$/.exec(key.slice(this.#prefix.length)) ?? []
+    const policy = this.#policies.get(name)
+    if (!policy || policy.tiers.length === 0) return undefined
+    const { algorithm, tiers, enforced, burst } = policy
+    const charge = { policy, digest, key, algorithm, tiers, cost: 1, enforced, reserved: 0 }
+    return burst === undefined ? charge : { ...charge, burst }
   }
 }

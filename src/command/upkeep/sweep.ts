@@ -1,16 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
-import { CLUSTER_IS_NOT_SUPPORTED, type Database, DatabaseError, type KeyName } from './database.ts'
-import type { Job } from './jobs.ts'
-import { LONGEST_SCRIPT_US, Pace, SCRIPT_BUDGET_US } from './pace.ts'
-import { shareOfTable } from './share-of-table.ts'
-
-/** Where an iteration stands. Cursors are good for one process of Redis: another one orders its keys otherwise. */
-export interface Position {
-  /** All keys before it have been dealt with; `0`: none. */
-  readonly cursor: string
-  /** The process, if the server tells. */
-  readonly serverId: string | undefined
-}
+import { StoreError } from '../../model/store.ts'
+import { DatabaseError } from '../redis/connection.ts'
+import type { Database, Job, KeyName, Page } from './database.ts'
 
 /** Keys, counted once for each time that SCAN has answered them, which may be more than once. */
 export interface Tally {
@@ -24,25 +15,23 @@ export interface Tally {
 
 export const NOTHING: Tally = { seen: 0, changed: 0, kept: 0, gone: 0, unnameable: 0 }
 
+/** How far a run has come; it changes as the run goes on. */
 export interface Progress {
-  readonly tally: Tally
-  readonly position: Position
-  /** Of the table of keys that has been passed, 0 to 1. */
-  readonly share: number
-  /** Why nothing goes on, or undefined. */
-  readonly waitsFor: string | undefined
-}
-
-export interface Summary extends Progress {
+  tally: Tally
+  /** All keys before it have been dealt with; `0`: none. */
+  cursor: string
+  /** Share of the table of keys that has been passed, 0 to 1. */
+  share: number
   /** Every key that was there all the time has been dealt with. */
-  readonly isComplete: boolean
-  /** Of the server, for one script; undefined where it tells none. */
-  readonly longestScriptUs: number | undefined
-  readonly pauses: number
-  /** How often it began anew, as another process of Redis answered. */
-  readonly restarts: number
-  /** Some of the keys that it was found to match, as text. */
-  readonly examples: readonly string[]
+  isComplete: boolean
+  /** Why nothing goes on, or undefined. */
+  waitsFor?: string | undefined
+  /** By the server's clock; undefined where it tells none. */
+  longestScriptUs?: number
+  /** How often it waited because the server was slow. */
+  pauses: number
+  /** Some of the keys found, as text. */
+  readonly examples: string[]
 }
 
 export interface SweepOptions {
@@ -51,347 +40,237 @@ export interface SweepOptions {
   /** Glob pattern of Redis. */
   readonly match: string
   /** Keys of one SCAN and of one script at most, 1 to 1000. */
-  readonly count?: number
-  /** Default: the beginning. */
-  readonly from?: Position
-  /** What earlier runs have counted. */
-  readonly tally?: Tally
+  readonly count?: number | undefined
+  /** What earlier runs have passed and counted. */
+  readonly from?: Pick<Progress, 'cursor' | 'tally'> | undefined
   /** Stops after so many matching keys, or ten times as many others. */
-  readonly sampleKeys?: number
+  readonly sampleKeys?: number | undefined
   /** Lets what is under way end, and stops. */
   readonly signal?: AbortSignal
-  readonly onProgress?: (progress: Progress) => void
+  readonly onProgress?: (progress: Readonly<Progress>) => void
   /** Waits; for tests. */
   readonly wait?: (ms: number) => Promise<unknown>
   readonly nowMs?: () => number
 }
 
-const FIRST_WAIT_MS = 100
-const LONGEST_WAIT_MS = 2_000
-/** A slow server is left alone for so long, and then asked for one more page. */
-const LONGEST_PAUSE_MS = 10_000
+export const MAX_KEYS = 1_000
+/** After it, a script begins no more keys: what is left goes into another one. */
+export const SCRIPT_BUDGET_US = 500
+/** Where the server's clock stands still in a script: 2.5 ms if a key takes 10 µs, some five times what Redis needs. */
+const MAX_BATCH_WITHOUT_CLOCK = 250
+
+const MIN_WAIT_MS = 100
+const MAX_WAIT_MS = 2_000
 /** A server that has not answered for so long is given up. */
 const GIVE_UP_AFTER_MS = 60_000
-const READ_SLOW_LOG_EVERY_MS = 1_000
-const EXAMPLES = 5
+
+/** An answer is slow if it takes so much longer than the quickest one, by both measures. */
+const SLOW_FACTOR = 4
+const SLOW_BY_MS = 50
+/** One slow answer is the network's, or our own; so many in a row are the server's. */
+const SLOW_IN_A_ROW = 3
+/** A slow server is left alone for so long, and then asked for one more page. */
+const MAX_PAUSE_MS = 10_000
+
+const MAX_EXAMPLES = 5
 
 /**
  * Applies a job to every key that matches, in batches. Each key that is there from the beginning to the end is dealt with,
  * at least once; of those that come or go meanwhile, none is promised.
- * @throws DatabaseError if the server refuses, or stays away for a minute; `onProgress` has told where to go on
+ * @throws {StoreError} if the server refuses, or stays away for a minute; `onProgress` has told where to go on
  */
-export function sweep(options: SweepOptions): Promise<Summary> {
+export function sweep(options: SweepOptions): Promise<Readonly<Progress>> {
   return new Sweep(options).run()
-}
-
-interface OpenPage {
-  /** After it. */
-  readonly cursor: string
-  left: number
 }
 
 class Sweep {
   readonly #options: SweepOptions
   readonly #database: Database
-  readonly #pace: Pace
-  readonly #wait: (ms: number) => Promise<unknown>
-  readonly #nowMs: () => number
-  readonly #stop = new AbortController()
-  readonly #underWay = new Set<Promise<void>>()
-  /** In the order of the iteration; the first of them has keys that are not dealt with. */
-  #pages: OpenPage[] = []
-  #cursor: string
-  #serverId: string | undefined
-  #tally: Tally
-  #share = 0
-  /** Slots of the table that were asked for, in this run. */
-  #slots = 0
+  readonly #progress: Progress
+  readonly #count: number
+  /** Nothing goes on after the end, nor once it is told to stop. */
+  readonly #end = new AbortController()
+  readonly #signal: AbortSignal
+  #batch: number
   #size = 0
+  /** Slots of the table that this run has passed. */
+  #slots = 0
   #cursorsTellShare = true
-  #failure: unknown
-  #mayBeAnotherServer = false
-  #waitsFor: string | undefined
-  #longestScriptUs: number | undefined
-  #pauses = 0
-  #restarts = 0
-  readonly #examples: string[] = []
-  #slowLog: { readAtMs: number; lastId: number } | undefined
+  #quickestMs = Number.POSITIVE_INFINITY
+  #slowInARow = 0
 
   constructor(options: SweepOptions) {
+    const { database, count = MAX_KEYS, from: { cursor, tally } = { cursor: '0', tally: NOTHING }, signal } = options
     this.#options = options
-    this.#database = options.database
-    this.#pace = new Pace(options.count)
-    this.#nowMs = options.nowMs ?? (() => performance.now())
-    this.#wait = options.wait ?? ((ms) => setTimeout(ms, undefined, { signal: this.#stop.signal }).catch(() => {}))
-    this.#cursor = options.from?.cursor ?? '0'
-    this.#tally = options.tally ?? NOTHING
+    this.#database = database
+    this.#count = count
+    this.#batch = Math.min(MAX_BATCH_WITHOUT_CLOCK, count)
+    this.#progress = { tally, cursor, share: shareOfTable(cursor), isComplete: false, pauses: 0, examples: [] }
+    this.#signal = AbortSignal.any([this.#end.signal, ...(signal ? [signal] : [])])
   }
 
-  async run(): Promise<Summary> {
-    const { signal, from } = this.#options
-    const stop = () => this.#stop.abort()
-    signal?.addEventListener('abort', stop)
-    if (signal?.aborted) stop()
+  async run(): Promise<Progress> {
     try {
-      this.#serverId = await this.#patiently(() => readServerId(this.#database))
-      await this.#patiently(() => refuseCluster(this.#database))
+      await this.#patiently(() => this.#database.refuseCluster())
       this.#size = await this.#patiently(() => this.#database.size())
-      if (from?.serverId !== undefined && from.serverId !== this.#serverId) this.#startAnew()
-      this.#share = shareOfTable(this.#cursor)
-      await this.#learnSlowLog()
-      const isComplete = await this.#iterate()
-      return { ...this.#progress(), isComplete, ...this.#findings() }
-    } finally {
-      stop()
-      await Promise.all(this.#underWay)
-      signal?.removeEventListener('abort', stop)
+      await this.#iterate()
+    } catch (error) {
+      // What was under way when it was stopped need not succeed.
+      if (!this.#options.signal?.aborted || !isPassing(error)) throw error
     }
+    return this.#progress
   }
 
-  /** Answers whether it has come to the end. */
-  async #iterate(): Promise<boolean> {
-    let cursor = this.#cursor
-    do {
-      const page = await this.#nextPage(cursor)
-      if (!page) break
-      if (this.#mayBeAnotherServer && (await this.#isAnotherServer())) {
-        this.#startAnew()
-        cursor = '0'
-        continue
+  async #iterate(): Promise<void> {
+    let next = this.#scan(this.#progress.cursor)
+    try {
+      while (!this.#signal.aborted && !this.#hasSample && !this.#progress.isComplete) {
+        const page = await next
+        // The next page is on its way while the keys of this one are dealt with. An error is thrown where it is awaited.
+        if (page.cursor !== '0') next = this.#scan(page.cursor)
+        next.catch(() => {})
+        await this.#deal(page)
+        if (!this.#signal.aborted) this.#pass(page.cursor)
       }
-      cursor = page.cursor
-      await this.#deal(page)
-      if (cursor !== '0') continue
-      await this.#settle()
-      if (this.#hasStopped || !(await this.#isAnotherServer())) return this.#pages.length === 0
-      this.#startAnew()
-      cursor = '0'
-    } while (!this.#hasStopped && !this.#hasSample)
-    await this.#settle()
-    return false
-  }
-
-  /** Waits for what is under way. */
-  async #settle(): Promise<void> {
-    await Promise.all(this.#underWay)
-    if (this.#failure !== undefined) throw this.#failure
-  }
-
-  get #hasStopped(): boolean {
-    return this.#stop.signal.aborted
+    } finally {
+      this.#end.abort()
+      await next.catch(() => {})
+    }
   }
 
   get #hasSample(): boolean {
-    const { sampleKeys } = this.#options
-    return sampleKeys !== undefined && (this.#tally.seen >= sampleKeys || this.#slots >= 10 * sampleKeys)
+    const { sampleKeys = Number.POSITIVE_INFINITY } = this.#options
+    return this.#progress.tally.seen >= sampleKeys || this.#slots >= 10 * sampleKeys
   }
 
-  /** Undefined once stopped. */
-  async #nextPage(cursor: string) {
-    await this.#letServerRest()
-    if (this.#hasStopped) return undefined
-    const { count } = this.#pace
-    return this.#orStopped(() =>
-      this.#patiently(async () => {
-        const sentAtMs = this.#nowMs()
-        const page = await this.#database.scan(cursor, this.#options.match, count)
-        this.#pace.answered(this.#nowMs() - sentAtMs)
-        this.#slots += count
-        return page
-      }),
-    )
+  async #scan(cursor: string): Promise<Page> {
+    if (this.#isSlow) await this.#letServerRest()
+    return this.#patiently(() => this.#timed(() => this.#database.scan(cursor, this.#options.match, this.#count)))
   }
 
-  /** Hands the keys of a page on, and waits until fewer batches are under way than may be. */
-  async #deal({ cursor, keys, unnameable }: { cursor: string; keys: readonly KeyName[]; unnameable: number }) {
-    const page: OpenPage = { cursor, left: keys.length }
-    this.#pages.push(page)
+  async #deal({ keys, unnameable }: Page): Promise<void> {
     this.#add({ seen: unnameable, unnameable })
-    for (const key of keys.slice(0, EXAMPLES - this.#examples.length)) this.#examples.push(String(key))
-    for (let first = 0; first < keys.length && !this.#hasStopped; ) {
-      const batch = keys.slice(first, first + this.#pace.batch)
-      first += batch.length
-      this.#launch(batch, page)
-      if (this.#underWay.size >= this.#database.inFlight) await Promise.race(this.#underWay)
+    const { examples } = this.#progress
+    examples.push(...keys.slice(0, MAX_EXAMPLES - examples.length).map(String))
+    let next = 0
+    const work = async () => {
+      while (next < keys.length && !this.#signal.aborted) {
+        const batch = keys.slice(next, next + this.#batch)
+        next += batch.length
+        await this.#apply(batch)
+      }
     }
-    this.#advance()
+    const ends = await Promise.allSettled(Array.from({ length: this.#database.inFlight }, work))
+    for (const end of ends) if (end.status === 'rejected') throw end.reason
   }
 
-  #launch(batch: readonly KeyName[], page: OpenPage): void {
-    const applied: Promise<void> = this.#apply(batch, page)
-      .catch((error) => {
-        this.#failure ??= error
-        this.#stop.abort()
-      })
-      .finally(() => this.#underWay.delete(applied))
-    this.#underWay.add(applied)
-  }
-
-  async #apply(batch: readonly KeyName[], page: OpenPage): Promise<void> {
+  async #apply(batch: readonly KeyName[]): Promise<void> {
     for (let rest = batch; rest.length > 0; ) {
       const keys = rest
-      const done = await this.#orStopped(() =>
-        this.#patiently(() => this.#options.job.apply(this.#database, keys, SCRIPT_BUDGET_US)),
-      )
-      if (!done) return
+      const done = await this.#patiently(() => this.#options.job.apply(this.#database, keys, SCRIPT_BUDGET_US))
       const { changed, kept, gone, us } = done
       const seen = changed + kept + gone
-      if (!(seen > 0)) throw new DatabaseError('Redis answered something other than numbers of keys', false)
-      this.#pace.ran(seen, us)
-      if (us !== undefined) this.#longestScriptUs = Math.max(us, this.#longestScriptUs ?? 0)
+      if (!(seen > 0)) throw new DatabaseError('Redis answered something other than numbers of keys')
+      // As many as the last script has managed, twice as many after one that has managed all.
+      const batch = seen < keys.length ? seen : 2 * this.#batch
+      this.#batch = Math.min(batch, this.#count, us === undefined ? MAX_BATCH_WITHOUT_CLOCK : MAX_KEYS)
+      if (us !== undefined) this.#progress.longestScriptUs = Math.max(us, this.#progress.longestScriptUs ?? 0)
       this.#add({ seen, changed, kept, gone })
-      page.left -= seen
+      this.#tell()
       rest = rest.slice(seen)
     }
-    this.#advance()
   }
 
-  /** Passes all pages that are dealt with, up to the first that is not. */
-  #advance(): void {
-    while (this.#pages[0]?.left === 0) {
-      const { cursor } = this.#pages.shift() as OpenPage
-      this.#cursor = cursor
-      this.#share = this.#shareAt(cursor)
-    }
-    this.#tell()
-  }
-
-  #shareAt(cursor: string): number {
-    if (cursor === '0') return 1
-    const share = /^\d+$/.test(cursor) ? shareOfTable(cursor) : 0
+  /** All keys before this cursor have been dealt with. */
+  #pass(cursor: string): void {
+    this.#slots += this.#count
+    const share = cursor === '0' ? 1 : shareOfTable(cursor)
     // Something that is no Redis may count otherwise.
-    if (share < this.#share) this.#cursorsTellShare = false
-    if (this.#cursorsTellShare) return share
-    return Math.min(this.#slots / Math.max(this.#size, 1), 0.99)
-  }
-
-  #startAnew(): void {
-    this.#restarts++
-    this.#pages = []
-    this.#cursor = '0'
-    this.#share = 0
-    this.#cursorsTellShare = true
-  }
-
-  async #isAnotherServer(): Promise<boolean> {
-    this.#mayBeAnotherServer = false
-    const serverId = await this.#patiently(() => readServerId(this.#database))
-    const isAnother = serverId !== this.#serverId
-    this.#serverId = serverId
-    return isAnother
+    if (share < this.#progress.share) this.#cursorsTellShare = false
+    const isTold = this.#cursorsTellShare || cursor === '0'
+    this.#progress.share = isTold ? share : Math.min(this.#slots / this.#size, 0.99)
+    this.#progress.cursor = cursor
+    this.#progress.isComplete = cursor === '0'
+    this.#tell()
   }
 
   /** Repeats a call until it is answered. */
   async #patiently<T>(call: () => Promise<T>): Promise<T> {
     const startedMs = this.#nowMs()
-    for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_WAIT_MS)) {
+    for (let waitMs = MIN_WAIT_MS; ; waitMs = Math.min(2 * waitMs, MAX_WAIT_MS)) {
       try {
         const answer = await call()
-        this.#waitsFor = undefined
+        this.#progress.waitsFor = undefined
         return answer
       } catch (error) {
-        if (!(error instanceof DatabaseError && error.isPassing) || this.#hasStopped) throw error
-        if (this.#nowMs() - startedMs > GIVE_UP_AFTER_MS) throw error
-        this.#mayBeAnotherServer = true
-        this.#waitsFor = error.message
-        this.#tell()
+        if (!isPassing(error) || this.#signal.aborted || this.#nowMs() - startedMs > GIVE_UP_AFTER_MS) throw error
+        await this.#wait(waitMs, error.message)
       }
-      await this.#wait(waitMs)
-    }
-  }
-
-  /** What was under way when it was stopped need not succeed. */
-  async #orStopped<T>(call: () => Promise<T>): Promise<T | undefined> {
-    try {
-      return await call()
-    } catch (error) {
-      if (this.#hasStopped && error instanceof DatabaseError && error.isPassing) return undefined
-      throw error
     }
   }
 
   async #letServerRest(): Promise<void> {
-    const hasSlowCommands = await this.#readSlowLog()
-    if (!hasSlowCommands && !this.#pace.isSlow) return
-    this.#pauses++
+    this.#progress.pauses++
     const startedMs = this.#nowMs()
-    let waitMs = FIRST_WAIT_MS
-    do {
-      this.#waitsFor = 'the server is slow'
-      this.#tell()
-      await this.#wait(waitMs)
-      if (this.#hasStopped) break
-      waitMs = Math.min(2 * waitMs, LONGEST_WAIT_MS)
-      await this.#patiently(async () => {
-        const sentAtMs = this.#nowMs()
-        await this.#database.ping()
-        this.#pace.answered(this.#nowMs() - sentAtMs)
-      })
-    } while (this.#pace.isSlow && this.#nowMs() - startedMs < LONGEST_PAUSE_MS)
-    this.#waitsFor = undefined
+    let waitMs = MIN_WAIT_MS
+    while (this.#isSlow && !this.#signal.aborted && this.#nowMs() - startedMs < MAX_PAUSE_MS) {
+      await this.#wait(waitMs, 'the server is slow')
+      waitMs = Math.min(2 * waitMs, MAX_WAIT_MS)
+      await this.#patiently(() => this.#timed(() => this.#database.ping()))
+    }
   }
 
-  async #learnSlowLog(): Promise<void> {
-    const commands = await this.#patiently(() => this.#database.slowCommands())
-    if (commands) this.#slowLog = { readAtMs: this.#nowMs(), lastId: commands[0]?.id ?? -1 }
+  get #isSlow(): boolean {
+    return this.#slowInARow >= SLOW_IN_A_ROW
   }
 
-  /** Answers whether others have sent slow commands; slow ones of ours make batches smaller. */
-  async #readSlowLog(): Promise<boolean> {
-    const log = this.#slowLog
-    if (!log || this.#nowMs() - log.readAtMs < READ_SLOW_LOG_EVERY_MS) return false
-    const commands = await this.#patiently(() => this.#database.slowCommands())
-    log.readAtMs = this.#nowMs()
-    const lastId = commands?.[0]?.id ?? -1
-    // It was reset, or is another server's.
-    if (lastId < log.lastId) log.lastId = -1
-    const tooLong = (commands ?? []).filter(({ id, us }) => id > log.lastId && us > LONGEST_SCRIPT_US)
-    log.lastId = lastId
-    if (tooLong.some(({ isOurs }) => isOurs)) this.#pace.tookTooLong()
-    return tooLong.some(({ isOurs }) => !isOurs)
+  async #timed<T>(call: () => Promise<T>): Promise<T> {
+    const sentAtMs = this.#nowMs()
+    const answer = await call()
+    const ms = this.#nowMs() - sentAtMs
+    this.#quickestMs = Math.min(this.#quickestMs, ms)
+    const isSlow = ms > this.#quickestMs * SLOW_FACTOR && ms > this.#quickestMs + SLOW_BY_MS
+    this.#slowInARow = isSlow ? this.#slowInARow + 1 : 0
+    return answer
+  }
+
+  #nowMs(): number {
+    return this.#options.nowMs?.() ?? performance.now()
+  }
+
+  async #wait(ms: number, reason: string): Promise<void> {
+    this.#progress.waitsFor = reason
+    this.#tell()
+    const { wait } = this.#options
+    await (wait ? wait(ms) : setTimeout(ms, undefined, { signal: this.#signal }).catch(() => {}))
   }
 
   #add(found: Partial<Tally>): void {
-    const { seen, changed, kept, gone, unnameable } = this.#tally
-    this.#tally = {
-      seen: seen + (found.seen ?? 0),
-      changed: changed + (found.changed ?? 0),
-      kept: kept + (found.kept ?? 0),
-      gone: gone + (found.gone ?? 0),
-      unnameable: unnameable + (found.unnameable ?? 0),
-    }
+    const entries = Object.entries(this.#progress.tally).map(([name, sum]) => [
+      name,
+      sum + (found[name as keyof Tally] ?? 0),
+    ])
+    this.#progress.tally = Object.fromEntries(entries)
   }
 
   #tell(): void {
-    this.#options.onProgress?.(this.#progress())
-  }
-
-  #progress(): Progress {
-    return {
-      tally: this.#tally,
-      position: { cursor: this.#cursor, serverId: this.#serverId },
-      share: this.#share,
-      waitsFor: this.#waitsFor,
-    }
-  }
-
-  #findings() {
-    return {
-      longestScriptUs: this.#longestScriptUs,
-      pauses: this.#pauses,
-      restarts: this.#restarts,
-      examples: this.#examples,
-    }
+    this.#options.onProgress?.(this.#progress)
   }
 }
 
-/** Of the process that answers; undefined where the server tells none. */
-async function readServerId(database: Database): Promise<string | undefined> {
-  return (await database.info('server'))?.get('run_id')
+/**
+ * How much of Redis's table of keys an iteration has passed that stands at `cursor`, from 0 to 1. SCAN goes through the
+ * table by counting from the highest bit of the cursor, so its bits, read from the lowest, are those of this share,
+ * whatever the size of the table is or becomes. https://github.com/redis/redis/blob/7.0/src/dict.c (dictScan)
+ */
+export function shareOfTable(cursor: string): number {
+  let bits = BigInt(cursor)
+  let share = 0
+  for (let weight = 0.5; bits > 0n; bits >>= 1n, weight /= 2) if (bits & 1n) share += weight
+  return share
 }
 
-async function refuseCluster(database: Database): Promise<void> {
-  if ((await database.info('cluster'))?.get('cluster_enabled') === '1') {
-    throw new DatabaseError(CLUSTER_IS_NOT_SUPPORTED, false)
-  }
+/** Whether the same call may succeed later; one to which no answer came has another type. */
+function isPassing(error: unknown): error is StoreError {
+  return error instanceof DatabaseError ? error.isPassing : error instanceof StoreError
 }

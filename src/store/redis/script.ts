@@ -65,19 +65,19 @@ export class Scripts {
       const taken = takes.map((other) => locals.get(other) ?? define(other))
       const local = `chunk_${locals.size + 1}`
       locals.set(name, local)
-      definitions += `local ${local} = ${call(lua, taken)}\n`
+      definitions += `local ${local} = ${callChunk(lua, taken)}\n`
       return local
     }
     const modules = [...algorithms].map((name) => `${ALGORITHMS[name].letter} = ${define(name)}`)
     const { lua, takes } = this.#chunks[main] as Chunk
     const taken = takes.map((name) => (name in this.#chunks ? define(name) : 'nil'))
-    const values = [`{ ${modules.join(', ')} }`, call(this.#clock), ...taken].join(', ')
+    const values = [`{ ${modules.join(', ')} }`, callChunk(this.#clock), ...taken].join(', ')
     // In no function of its own, which Redis would make for each call.
     return definitions + lua.replace('...', () => values)
   }
 }
 
-function call(lua: string, values: readonly string[] = []): string {
+export function callChunk(lua: string, values: readonly string[] = []): string {
   // For `...` that a chunk does not use, Lua 5.1 makes a table.
   const parameters = values.length > 0 ? '...' : ''
   return `(function(${parameters})\n${lua}\nend)(${values.join(', ')})`

@@ -2,11 +2,11 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { ResumeFile } from '../../../src/command/upkeep/resume-file.ts'
+import { ResumeFile } from '../../../src/command/upkeep/run-sweep.ts'
 
-const IDENTITY = { database: '10.0.0.5:6379/2', job: 'expire 60000', match: 'a*' }
+const IDENTITY = ['10.0.0.5:6379/2', 'expire 60000', 'a*']
 const UNFINISHED = {
-  position: { cursor: '18446744073709551615', serverId: 'abc' },
+  cursor: '18446744073709551615',
   tally: { seen: 5, changed: 3, kept: 1, gone: 1, unnameable: 0 },
   share: 0.25,
   seconds: 1.5,
@@ -25,8 +25,12 @@ test('ResumeFile answers what was written last, for the same job only', () => {
   expect(file.write(UNFINISHED)).toBe(true)
   expect(file.write({ ...UNFINISHED, share: 0.5 })).toBe(true)
   expect(new ResumeFile(IDENTITY, env).read()).toEqual({ ...UNFINISHED, share: 0.5 })
-  for (const change of [{ match: 'b*' }, { job: 'forget' }, { database: '10.0.0.5:6379/3' }]) {
-    expect(new ResumeFile({ ...IDENTITY, ...change }, env).read()).toBeUndefined()
+  for (const other of [
+    ['10.0.0.5:6379/2', 'expire 60000', 'b*'],
+    ['10.0.0.5:6379/2', 'forget', 'a*'],
+    ['10.0.0.5:6379/3', 'expire 60000', 'a*'],
+  ]) {
+    expect(new ResumeFile(other, env).read()).toBeUndefined()
   }
   expect(readdirSync(dirname(file.path))).toHaveLength(1)
   expect(statSync(file.path).mode & 0o777).toBe(0o600)
@@ -35,13 +39,7 @@ test('ResumeFile answers what was written last, for the same job only', () => {
   expect(file.read()).toBeUndefined()
 })
 
-test('ResumeFile keeps the position of a server that does not tell which it is', () => {
-  const file = new ResumeFile(IDENTITY, { XDG_STATE_HOME: folder })
-  file.write({ ...UNFINISHED, position: { cursor: '7', serverId: undefined } })
-  expect(file.read()?.position).toEqual({ cursor: '7', serverId: undefined })
-})
-
-test.each(['', '{', 'null', '{"position":{"cursor":"-1"}}'])('ResumeFile takes %j for none', (text) => {
+test.each(['', '{', 'null', '{"cursor":"-1"}'])('ResumeFile takes %j for none', (text) => {
   const file = new ResumeFile(IDENTITY, { XDG_STATE_HOME: folder })
   file.write(UNFINISHED)
   writeFileSync(file.path, text)

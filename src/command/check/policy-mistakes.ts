@@ -1,0 +1,165 @@
+import type { Config } from '../../config/load-config.ts'
+import type { Pattern, Priority, RequestPolicy } from '../../model/policy.ts'
+import { isInBody } from '../../request/identity/source.ts'
+import { mayOverlap } from '../../request/policy/pattern.ts'
+import type { Settings } from '../settings/settings.ts'
+import { covers, EVERYTHING, patternText } from './covers.ts'
+import { type Finding, locatePolicy } from './finding.ts'
+import { findImplied } from './implied.ts'
+
+/** Below this part of its limit, a class can do little with a policy. */
+const LITTLE = 0.1
+
+/** Finds what is surely not meant in how policies go together. It can be told only if each is right by itself. */
+export function* findPolicyMistakes(config: Config, settings: Settings): Iterable<Finding> {
+  for (const policy of config.policies) yield* findExempt(policy, config, settings)
+  yield* findUnlimited(config, settings)
+  yield* findImplied(config, settings)
+  for (const policy of config.policies) yield* findReserveMistakes(policy, config, settings)
+  for (const policy of config.policies) yield* findAmbiguousBodies(policy, settings)
+  yield* findClaimMistakes(config, settings)
+}
+
+/** A policy, or patterns of it, of which an exemption leaves nothing. */
+function* findExempt(policy: RequestPolicy, { exempt }: Config, settings: Settings): Iterable<Finding> {
+  const patterns = policy.match ?? [EVERYTHING]
+  // An exemption minds the case; nobody writes a policy for the other spellings alone.
+  const findExemption = (pattern: Pattern) => exempt.find((each) => covers(each, pattern))
+  const covered = patterns.filter(findExemption)
+  const exemption = covered[0] && findExemption(covered[0])
+  if (!exemption) return
+  const names = quotePatterns(covered)
+  const part = covered.length === patterns.length ? ` (${names})` : `, ${names} of its patterns`
+  yield {
+    rule: 'exempt',
+    message: `policy "${policy.name}"${policy.match ? part : ''} never applies: EXEMPT has "${patternText(exemption)}"`,
+    hint: 'What is exempt passes without limits, whatever policies say.',
+    ...(policy.match ? locatePolicy(settings, policy, 'match') : { variable: 'EXEMPT' }),
+  }
+}
+
+/** Routes that nothing limits, and classes that change nothing. */
+function* findUnlimited({ policies, isShedding }: Config, settings: Settings): Iterable<Finding> {
+  const limiting = policies.filter(({ tiers, counts }) => tiers.length > 0 && counts === 'requests')
+  for (const policy of policies.filter(({ tiers }) => tiers.length === 0)) {
+    const patterns = policy.match ?? [EVERYTHING]
+    const bare = patterns.filter((pattern) => !limiting.some((other) => appliesTo(other, pattern)))
+    const isReserving = (other: RequestPolicy) => hasReserve(other) && patterns.some((each) => appliesTo(other, each))
+    if (bare.length > 0) {
+      yield {
+        rule: 'unlimited-route',
+        message: `nothing limits ${quotePatterns(bare)}: policy "${policy.name}" only gives it a class`,
+        hint: 'Give the policy limits, or add one that has them.',
+        ...locatePolicy(settings, policy, policy.match && 'match'),
+      }
+    } else if (!isShedding && !limiting.some(isReserving)) {
+      yield {
+        rule: 'class-without-effect',
+        message: `policy "${policy.name}" gives a class, which changes nothing: no policy there has a reserve, and SHEDDING is off`,
+        ...locatePolicy(settings, policy, 'priority'),
+      }
+    }
+  }
+  const isAll = limiting.some(({ match }) => match === undefined || match.some((each) => covers(each, EVERYTHING)))
+  if (isAll || limiting.length === 0) return
+  yield {
+    rule: 'unlimited-rest',
+    message: `nothing limits requests other than ${limiting
+      .flatMap(({ match }) => match ?? [])
+      .map(patternText)
+      .join(', ')}`,
+    hint: 'RATE_LIMITS, or a policy without match, would.',
+    variable: settings.variables.RATE_LIMITS === undefined ? 'POLICIES' : 'RATE_LIMITS',
+  }
+}
+
+/** A reserve that nobody may use, that holds nobody back, or that leaves nearly nothing. */
+function* findReserveMistakes(policy: RequestPolicy, { policies }: Config, settings: Settings): Iterable<Finding> {
+  if (!hasReserve(policy)) return
+  const { reserved, tiers, name, match = [EVERYTHING] } = policy
+  const limit = tiers[0]?.limit ?? 0
+  const place = locatePolicy(settings, policy, 'reserve')
+  const isGiven = (priority: Priority) =>
+    policies.some((other) => other.priority === priority && match.some((each) => appliesTo(other, each)))
+  if (reserved.default > 0 && !isGiven('critical')) {
+    yield {
+      rule: 'reserve-for-nobody',
+      message: `policy "${name}" keeps ${reserved.default} of ${limit} for critical requests, and no policy makes any critical: nobody can use them`,
+      hint: 'Add a policy with priority = "critical" for the requests that may.',
+      ...place,
+    }
+  }
+  if (reserved.sheddable > reserved.default && !isGiven('sheddable')) {
+    yield {
+      rule: 'reserve-without-effect',
+      message: `policy "${name}" keeps units from sheddable requests, and no policy makes any sheddable`,
+      hint: 'Add a policy with priority = "sheddable" for the requests that are to stop first.',
+      ...place,
+    }
+  }
+  const worst = isGiven('sheddable') ? 'sheddable' : 'default'
+  const left = limit - reserved[worst]
+  if (left >= limit * LITTLE) return
+  yield {
+    rule: 'reserve-leaves-little',
+    message: `policy "${name}" leaves ${left} of ${limit} to ${worst} requests: the reserve takes nearly the whole window`,
+    ...place,
+  }
+}
+
+/** A limit by something in the body that counts by address what it cannot read: a client chooses which bodies those are. */
+function* findAmbiguousBodies(policy: RequestPolicy, settings: Settings): Iterable<Finding> {
+  const { name, by, tiers, missing } = policy
+  const isByBody = by.some(isInBody) && !by.some(({ kind }) => kind === 'ip')
+  if (tiers.length === 0 || missing.kind === 'deny' || !isByBody) return
+  yield {
+    rule: 'ambiguous-body',
+    message: `policy "${name}" counts bodies that cannot be read for certain by address: one caller has the limit once for each address`,
+    hint: 'missing = "deny", the default with form: and json:, refuses bodies that are padded, multipart, or have a name twice.',
+    ...locatePolicy(settings, policy, 'missing'),
+  }
+}
+
+/** Tokens that nothing verifies, or that were made for anybody. */
+function* findClaimMistakes({ jwt }: Config, { variables, file, root }: Settings): Iterable<Finding> {
+  if (!jwt) return
+  const required = file?.get(...root, 'secrets', 'required')
+  if (lacksKeys(variables) && !(Array.isArray(required) && required.includes('JWT_SECRET'))) {
+    yield {
+      rule: 'keys-elsewhere',
+      message: 'policies ask for claims: the Worker starts only if the secret JWT_SECRET is set',
+      hint: 'Set it by `wrangler secret put JWT_SECRET` and add it to [secrets] required, or set JWKS_URL.',
+      variable: 'POLICIES',
+    }
+  }
+  if (jwt.audience !== undefined) return
+  yield {
+    rule: 'any-audience',
+    message: 'JWT_AUDIENCE is not set: tokens that were made for other APIs count as well',
+    variable: jwt.keys.kind === 'jwks' ? 'JWKS_URL' : 'POLICIES',
+  }
+}
+
+type Variables = Readonly<Record<string, unknown>>
+
+/** The variables, with a stand-in for the keys of tokens if only those are missing: Cloudflare alone may know them. */
+export function withKnownKeys(variables: Variables): Variables {
+  return lacksKeys(variables) ? { ...variables, JWT_SECRET: 'known-to-cloudflare-and-not-to-us' } : variables
+}
+
+/** Whether policies ask for claims, and nothing here says by which keys tokens are verified. */
+function lacksKeys({ POLICIES: policies, JWKS_URL: url, JWT_SECRET: secret }: Variables): boolean {
+  return url === undefined && secret === undefined && /"claim:|\+\s*claim:/.test(JSON.stringify(policies ?? ''))
+}
+
+function appliesTo({ match }: RequestPolicy, pattern: Pattern): boolean {
+  return match === undefined || match.some((each) => mayOverlap(each, pattern))
+}
+
+function hasReserve({ reserved }: RequestPolicy): boolean {
+  return reserved.sheddable > 0
+}
+
+function quotePatterns(patterns: readonly Pattern[]): string {
+  return patterns.map((pattern) => `"${patternText(pattern)}"`).join(', ')
+}

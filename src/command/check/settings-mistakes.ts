@@ -1,0 +1,159 @@
+import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
+import type { Config } from '../../config/load-config.ts'
+import { meantVariable } from '../../config/misspelt.ts'
+import { SECRETS, VARIABLES } from '../../config/variables.ts'
+import type { Settings } from '../settings/settings.ts'
+import type { Path } from '../settings/wrangler-file.ts'
+import type { Finding } from './finding.ts'
+
+/** Finds what the Worker accepts, but surely is not meant: in the file, about the upstream, and in single variables. */
+export function* findSettingsMistakes(config: Config, settings: Settings): Iterable<Finding> {
+  yield* findFileMistakes(settings)
+  yield* findUpstreamMistakes(config, settings)
+  yield* findVariableMistakes(config, settings)
+}
+
+/** What stands at a wrong place of Wrangler's file. */
+function* findFileMistakes({ file, root, sources }: Settings): Iterable<Finding> {
+  if (!file) return
+  const vars = [...root, 'vars']
+  for (const filePath of findMisplaced(file.table(), root)) {
+    const name = filePath.at(-1)
+    const ofPolicies = `It belongs below [${vars.join('.')}]: in TOML, its tables begin with [[${vars.join('.')}.POLICIES]].`
+    yield {
+      rule: 'misplaced-variable',
+      message: `${name} stands outside of [${vars.join('.')}]: the Worker does not get it`,
+      hint: name === 'POLICIES' ? ofPolicies : 'Move it there.',
+      filePath,
+    }
+  }
+  for (const name of SECRETS) {
+    if (sources.get(name) !== 'wrangler' || name === 'UPSTASH_REDIS_REST_URL') continue
+    yield {
+      rule: 'secret-in-file',
+      message: `${name} is a secret, and stands in a file that everybody with the repository can read`,
+      hint: `Take it out, and set another one by \`wrangler secret put ${name}\`.`,
+      variable: name,
+    }
+  }
+  if (root.length === 0) return
+  const own = file.table(...vars)
+  const lost = VARIABLES.filter((name) => name in file.table('vars') && !(name in own))
+  if (lost.length === 0) return
+  yield {
+    rule: 'not-inherited',
+    message: `${lost.join(', ')} of [vars] ${lost.length === 1 ? 'does' : 'do'} not hold in this environment, which inherits no variables`,
+    filePath: vars,
+  }
+}
+
+/** Where variables stand that are in no table of variables. Other environments are looked at by themselves. */
+function findMisplaced(table: object, root: Path, path: Path = []): readonly Path[] {
+  return Object.entries(table).flatMap(([name, value]): readonly Path[] => {
+    const at = [...path, Array.isArray(table) ? Number(name) : name]
+    const isVars = name === 'vars' && (path.length === 0 || (path.length === 2 && path[0] === 'env'))
+    const isOther = path.length === 1 && path[0] === 'env' && name !== root[1]
+    // What `define` replaces in sources may have any name.
+    if (isVars || isOther || name === 'define') return []
+    if ((VARIABLES as readonly string[]).includes(name)) return [at]
+    return typeof value === 'object' && value !== null ? findMisplaced(value, root, at) : []
+  })
+}
+
+/** An upstream that is nobody's API, or the gateway itself. */
+function* findUpstreamMistakes(
+  { upstreamUrl, upstreamSecret }: Config,
+  { file, root, sources }: Settings,
+): Iterable<Finding> {
+  if (upstreamUrl === undefined || !sources.has('UPSTREAM_URL')) return
+  const { protocol, hostname } = new URL(upstreamUrl)
+  const isLocal = /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname)
+  const read = (key: string) => file?.get(...root, key) ?? file?.get(key)
+  const route = readRoutes(read('routes'), read('route')).find((pattern) => isForHost(pattern, hostname))
+  const variable = 'UPSTREAM_URL'
+  if (/(?:^|\.)example\.(?:com|net|org)$/.test(hostname)) {
+    yield {
+      rule: 'example-upstream',
+      message: `UPSTREAM_URL is still that of an example, ${hostname}`,
+      hint: 'Set it to the origin of your API.',
+      variable,
+    }
+  } else if (upstreamSecret !== undefined && protocol === 'http:' && !isLocal) {
+    yield {
+      rule: 'secret-in-clear',
+      message: 'UPSTREAM_SECRET goes to the API over http, where others can read it',
+      hint: 'Let the API answer over https.',
+      variable,
+    }
+  } else if (route !== undefined) {
+    yield {
+      rule: 'upstream-is-route',
+      message: `UPSTREAM_URL is of the host that the route "${route}" sends to the gateway itself`,
+      hint: 'Give the API a host of its own, which no route is for.',
+      variable,
+    }
+  }
+}
+
+function readRoutes(routes: unknown, route: unknown): readonly string[] {
+  return [...(Array.isArray(routes) ? routes : []), route]
+    .map((each) => (typeof each === 'object' && each !== null ? (each as { pattern?: unknown }).pattern : each))
+    .filter((pattern) => typeof pattern === 'string')
+}
+
+function isForHost(pattern: string, hostname: string): boolean {
+  const [host = ''] = pattern.replace(/^\*?https?:\/\//, '').split('/')
+  return host.startsWith('*') ? hostname.endsWith(host.slice(1)) : host === hostname
+}
+
+/** Variables that contradict each other, or change nothing, or everything. */
+function* findVariableMistakes(config: Config, { variables, sources }: Settings): Iterable<Finding> {
+  const { leases, localShare, statistics, storeTimeoutMs, upstreamTimeoutMs } = config
+  if (storeTimeoutMs > upstreamTimeoutMs) {
+    yield {
+      rule: 'store-timeout',
+      message: `STORE_TIMEOUT_MS (${storeTimeoutMs}) is above UPSTREAM_TIMEOUT_MS (${upstreamTimeoutMs}): a request may wait for Redis longer than for the API`,
+      hint: 'Half a second is long for a Redis nearby.',
+      variable: 'STORE_TIMEOUT_MS',
+    }
+  }
+  const limiting = config.policies.filter(({ tiers }) => tiers.length > 0)
+  if (leases !== undefined && !limiting.some(({ algorithm, block }) => ALGORITHMS[algorithm].lease && !block)) {
+    yield {
+      rule: 'leases-without-effect',
+      message: 'LEASES changes nothing: no policy has an algorithm whose permits can be taken in advance',
+      hint: 'All but concurrency have, without block.',
+      variable: 'LEASES',
+    }
+  }
+  if (localShare !== 1 && !limiting.some(({ onStoreError }) => onStoreError === 'local')) {
+    yield {
+      rule: 'local-share-without-effect',
+      message: 'LOCAL_SHARE changes nothing: no policy is "local" while Redis is away',
+      variable: 'LOCAL_SHARE',
+    }
+  }
+  if (statistics.label !== undefined && !statistics.isOn && statistics.logShare === 0) {
+    yield {
+      rule: 'label-without-effect',
+      message: 'CALLER_LABEL changes nothing: STATISTICS is off, and LOG_LIMITED 0',
+      variable: 'CALLER_LABEL',
+    }
+  }
+  if (variables.MODE === 'shadow') {
+    yield { rule: 'shadow', message: 'MODE is "shadow": nothing is ever refused', variable: 'MODE' }
+  }
+  for (const name of sources.keys()) {
+    // One that is close to a name that we know is refused.
+    const isKnown = (VARIABLES as readonly string[]).includes(name) || meantVariable(name) !== undefined
+    if (isKnown || !/^[A-Z][A-Z\d_]*$/.test(name)) continue
+    const meant = VARIABLES.find((variable) => variable.startsWith(name.slice(0, 4)))
+    yield {
+      rule: 'unknown-variable',
+      message: `${name} is no variable of Sluice, which ignores it`,
+      ...(meant && { hint: `Did you mean ${meant}?` }),
+      variable: name,
+      isName: true,
+    }
+  }
+}
