@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { InvalidArgumentError, Option } from '@commander-js/extra-typings'
 import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
-import { configOf } from './caller/ask.ts'
 import { connect } from './redis/connection.ts'
 import { storeOf } from './redis/store-of.ts'
 import { CONFIG, ENV, REDIS } from './settings/options.ts'
@@ -13,6 +12,7 @@ import { OwnKeys } from './top/own-keys.ts'
 import { readServerState, type ServerState } from './top/server-state.ts'
 import { openDatabase } from './upkeep/open-database.ts'
 import { number, percent, toCommandError } from './upkeep/run-sweep.ts'
+import { loadWorkerConfig } from './worker-config.ts'
 
 const EVERY_MS = 2_000
 /** Each look costs commands that are charged for. */
@@ -89,7 +89,7 @@ export const top = defineCommand({
       .addOption(ENV),
   async run({ terminal, env, cwd, signal }, options) {
     const settings = readSettings({ cwd, shell: env, config: options.config, env: options.env, view: 'development' })
-    const config = configOf(settings)
+    const config = loadWorkerConfig(settings)
     const connection = await connect(settings, env, options.redis)
     try {
       const { database } = await openDatabase(settings, env, options.redis)

@@ -1,14 +1,14 @@
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { stringify } from 'smol-toml'
-import { validate } from '../../admin/operations/policies.ts'
-import type { Tables } from '../../rules/policy-changes.ts'
-import { CommandError } from '../command-error.ts'
-import type { Operator } from '../operate/operator.ts'
-import { type Path, WranglerFile, WranglerSyntaxError } from '../settings/wrangler-file.ts'
-import { parseWranglerJson } from '../settings/wrangler-json.ts'
-import { parseWranglerToml } from '../settings/wrangler-toml.ts'
-import type { Terminal } from '../terminal.ts'
+import { validate } from '../admin/operations/policies.ts'
+import type { Tables } from '../rules/policy-changes.ts'
+import { CommandError } from './command-error.ts'
+import type { Operator } from './operate/operator.ts'
+import { type Path, WranglerFile, WranglerSyntaxError } from './settings/wrangler-file.ts'
+import { parseWranglerJson } from './settings/wrangler-json.ts'
+import { parseWranglerToml } from './settings/wrangler-toml.ts'
+import type { Terminal } from './terminal.ts'
 
 /** Where policies may stand in a file: one of its own, or that of Wrangler. */
 const PATHS: readonly Path[] = [['policies'], ['POLICIES'], ['vars', 'POLICIES']]
@@ -22,31 +22,29 @@ export async function readPolicyFile(
   { terminal, cwd }: { readonly terminal: Terminal; readonly cwd: string },
   operator: Operator,
 ): Promise<Tables> {
-  const isInput = file === '-'
-  const name = isInput ? 'standard input' : file
-  const text = isInput ? await terminal.readInput() : readText(resolve(cwd, file), name)
-  const parsed = parse(name, text)
+  const name = file === '-' ? 'standard input' : file
+  const parsed = parse(name, file === '-' ? await terminal.readInput() : readText(resolve(cwd, file), name))
   const path = PATHS.find((each) => parsed.get(...each) !== undefined)
   const tables = path && parsed.get(...path)
   if (!path || !Array.isArray(tables)) {
     throw new CommandError(`${name}: expected [[policies]] tables, or "policies" with a list in JSON`)
   }
-  const { problems } = await operator.ask(validate, { body: { policies: tables } })
+  const { problems } = await operator.run(validate, { body: { policies: tables } })
   const [problem, ...others] = problems
   if (!problem) return tables as Tables
-  const at = parsed.placeOf([...path, ...keysOf(problem.place)])
+  const at = parsed.placeOf([...path, ...toPath(problem.place)])
   throw new CommandError(`${at ? `${at.file}:${at.line}:${at.column}: ` : ''}${problem.message}`, {
     ...(others.length > 0 && { hint: `There is more: ${others.map(({ message }) => message).join('; ')}` }),
   })
 }
 
 /** Names and indexes that lead to a place. */
-function keysOf(place: string): Path {
+function toPath(place: string): Path {
   return place.split('.').map((key) => (/^\d+$/.test(key) ? Number(key) : key))
 }
 
 /** As a file that can be read again. */
-export function textOfTables(tables: Tables): string {
+export function formatTables(tables: Tables): string {
   return stringify({ policies: tables }).trimEnd()
 }
 

@@ -1,0 +1,73 @@
+/** Whom an operation is about, as options and arguments name it. */
+import type { InferOutput } from 'valibot'
+import type { leftOut } from '../../admin/caller-schema.ts'
+import { type Caller, type Pairs, requestOf } from '../../request/caller/caller.ts'
+import { type NamedKind, whoNamed } from '../../rules/who-in-text.ts'
+import { CommandError } from '../command-error.ts'
+import type { Terminal } from '../terminal.ts'
+import { CALLER_OPTION_NAMES, findOptionName, type OperatorOptions, readParts } from './options.ts'
+
+export const CALLER_HINT = `A token, ${CALLER_OPTION_NAMES}, --route or --digest.`
+export const TARGET_HINT = 'For example a token, --ip 203.0.113.7, --header x-api-key=k-123 or --digest.'
+
+/** The `caller` of a body. @throws {CommandError} if nothing identifies it, or too much @throws {CallerError} */
+export async function readCaller(
+  terminal: Terminal,
+  token: string | undefined,
+  options: OperatorOptions,
+): Promise<object> {
+  const { digest, ...caller } = {
+    ...(token !== undefined && { token: await readToken(terminal, token) }),
+    ...readParts('caller', options),
+  } as Readonly<Record<string, unknown>>
+  if (digest !== undefined) {
+    if (Object.keys(caller).length === 0) return { digest }
+    throw new CommandError('expected --digest alone: it takes the place of all that identifies a caller')
+  }
+  if (Object.keys(caller).length === 0) throw new CommandError('expected a caller', { hint: CALLER_HINT })
+  // Checked before anything is connected to.
+  requestOf(caller as Caller)
+  return Object.fromEntries(
+    Object.entries(caller).map(([part, value]) => [part, Array.isArray(value) ? toRecord(part, value) : value]),
+  )
+}
+
+/**
+ * The `who` of a body.
+ * @returns undefined if nobody is named
+ * @throws {CommandError} if somebody is named in more ways than one
+ */
+export async function readTarget(
+  terminal: Terminal,
+  token: string | undefined,
+  options: OperatorOptions,
+): Promise<object | undefined> {
+  const parts = { ...(token !== undefined && { token }), ...readParts('who', options) }
+  const [part, ...others] = Object.entries(parts)
+  if (!part) return undefined
+  const [way, value] = part
+  const [pair, ...more] = Array.isArray(value) ? (value as Pairs) : []
+  if (others.length > 0 || more.length > 0) {
+    throw new CommandError('expected one way to say who is meant', { hint: TARGET_HINT })
+  }
+  if (token !== undefined) return { token: await readToken(terminal, token) }
+  return pair ? whoNamed(way as NamedKind, ...pair) : parts
+}
+
+/** Why a policy was left out, and which option would help. */
+export function explainLeftOut({ why, needs }: Pick<InferOutput<typeof leftOut>[number], 'why' | 'needs'>): string {
+  if (needs === null) return why
+  const option = findOptionName(`caller.${needs}`)
+  return `${why}: name it ${option === undefined ? 'by its token' : `with ${option}`}`
+}
+
+/** A token that is read from standard input does not get into the history of a shell. */
+async function readToken(terminal: Terminal, token: string): Promise<string> {
+  return token === '-' ? terminal.readInput() : token
+}
+
+/** @throws {CommandError} */
+function toRecord(part: string, pairs: Pairs): Readonly<Record<string, string>> {
+  if (new Set(pairs.map(([name]) => name)).size === pairs.length) return Object.fromEntries(pairs)
+  throw new CommandError(`${findOptionName(`caller.${part}`)}: expected each name once`)
+}
