@@ -56,12 +56,16 @@ export const usage = defineCommand({
   declare: (command) =>
     declareBody(command, readUsage, {
       omit: ['policies'],
-      own: [new Option('-w, --watch [interval]', 'ask again, every second or so often, until Ctrl-C')],
+      own: [
+        new Option('-w, --watch [interval]', 'ask again, every second or so often, until Ctrl-C').argParser(
+          readInterval,
+        ),
+      ],
     }),
   async run(context, options, token) {
     const { terminal, signal } = context
-    const everyMs = readInterval(options.watch as string | true | undefined)
-    const caller = await readCaller(terminal, token, options)
+    const everyMs = options.watch === true ? 1_000 : (options.watch as number | undefined)
+    const caller = await readCaller(terminal, options, token)
     return withOperator(context, options, 'counts', caller, async (operator) => {
       for (;;) {
         const answer = await operator.run(readUsage, { body: { caller } })
@@ -98,7 +102,7 @@ export const reset = defineCommand({
   declare: (command) => declareBody(command, resetCounts, { own: [YES] }),
   async run(context, options, token) {
     const { terminal } = context
-    const caller = await readCaller(terminal, token, options)
+    const caller = await readCaller(terminal, options, token)
     const body = { caller, policies: options.policy as string[] | undefined }
     return withOperator(context, options, 'counts', caller, async (operator) => {
       const counted = await operator.run(readUsage, { body })
@@ -108,68 +112,64 @@ export const reset = defineCommand({
         if (isEveryone && isSpared(policy, body)) spared.add(policy)
         else keys.set(key, { policy, key, used: Math.max(used, keys.get(key)?.used ?? 0) })
       }
-      if (!options.yes)
+      if (!options.yes) {
         for (const { policy, key, used } of keys.values()) terminal.note(`${policy}: ${used} used, ${key}`)
+      }
       const question = `Forget ${keys.size === 1 ? 'this' : 'these'} at ${operator.name}?`
       const isSure =
-        keys.size > 0 && (options.yes || (await confirm(context, question, 'Add --yes to forget them.'))) === true
+        keys.size > 0 && (options.yes === true || (await confirm(context, question, 'Add --yes to forget them.')))
       if (isSure) await operator.run(resetCounts, { body: { caller, ...readBody(context, options) } })
       const result = {
         ...operator.place,
         reset: isSure,
         keys: [...keys.values()],
         leftOut: [
-          ...counted.leftOut.map((left) => ({ policy: left.policy, why: explainLeftOut(left) })),
+          ...explainLeftOut(counted.leftOut),
           ...[...spared].map((policy) => ({ policy, why: LEFT_FOR_EVERYONE })),
         ],
       }
-      terminal.show(result, () =>
-        [
-          isSure ? 'forgotten:' : 'nothing was forgotten.',
-          ...(isSure
-            ? [
-                terminal.table(
-                  ['policy', 'used', 'key'],
-                  result.keys.map(({ policy, used, key }) => [policy, used, key]),
-                ),
-              ]
-            : []),
+      terminal.show(result, () => {
+        const rows = result.keys.map(({ policy, used, key }) => [policy, used, key])
+        return [
+          isSure ? `forgotten:\n${terminal.table(['policy', 'used', 'key'], rows)}` : 'nothing was forgotten.',
           ...result.leftOut.map(({ policy, why }) => `${policy}: left as it is, ${why}`),
-        ].join('\n'),
-      )
+        ].join('\n')
+      })
     })
   },
 })
 
-/** @returns undefined if usage is shown once @throws {CommandError} */
-function readInterval(watch: string | true | undefined): number | undefined {
-  if (watch === undefined) return undefined
-  const intervalMs = parseDuration(watch === true ? '1s' : watch)
+/** @throws {CommandError} */
+function readInterval(text: string): number {
+  const intervalMs = parseDuration(text)
   if (intervalMs !== undefined) return intervalMs
-  throw new CommandError(`--watch: expected ${DURATION_EXPECTED}, got ${JSON.stringify(watch)}`)
+  throw new CommandError(`--watch: expected ${DURATION_EXPECTED}, got ${JSON.stringify(text)}`)
 }
 
 type Answer = Awaited<ReturnType<typeof readUsage.run>>
 type Usage = ReturnType<typeof toJson>
 
 function toJson({ nowMs, blocked, tiers, leftOut }: Answer) {
-  const until = blocked?.untilMs ?? null
+  const { untilMs = null } = blocked ?? {}
+  const until = untilMs === null ? null : new Date(untilMs).toISOString()
   return {
     nowMs,
-    blocked: blocked && {
-      ...{ status: blocked.status, reason: blocked.reason },
-      until: until === null ? null : new Date(until).toISOString(),
-    },
+    blocked: blocked && { status: blocked.status, reason: blocked.reason, until },
     tiers: tiers.map(({ isUnlimited: unlimited, isEveryone: everyone, ...tier }) => ({ ...tier, unlimited, everyone })),
-    leftOut: leftOut.map((left) => ({ policy: left.policy, why: explainLeftOut(left) })),
+    leftOut: explainLeftOut(leftOut),
   }
 }
 
 function formatUsage({ blocked: block, tiers, leftOut }: Usage, terminal: Terminal): string {
   const withRoute = (name: string, route: string | null) => (route === null ? name : `${name} ${route}`)
   const rows = tiers.map(({ tier, route, limit, used, left, resetMs, retryAfterMs, key }) => [
-    ...[withRoute(tier, route), limit, used, left === 0 ? terminal.style('red', '0') : left],
-    ...[formatSeconds(resetMs), formatSeconds(retryAfterMs), key],
+    withRoute(tier, route),
+    limit,
+    used,
+    left === 0 ? terminal.style('red', '0') : left,
+    formatSeconds(resetMs),
+    formatSeconds(retryAfterMs),
+    key,
   ])
   const ruled = tiers.filter(({ limit, configuredLimit, unlimited }) => unlimited || limit !== configuredLimit)
   const blockedUntil = new Map(

@@ -8,7 +8,7 @@ import type { Operator } from './operate/operator.ts'
 import { type Path, WranglerFile, WranglerSyntaxError } from './settings/wrangler-file.ts'
 import { parseWranglerJson } from './settings/wrangler-json.ts'
 import { parseWranglerToml } from './settings/wrangler-toml.ts'
-import type { Terminal } from './terminal.ts'
+import type { Context } from './subcommand.ts'
 
 /** Where policies may stand in a file: one of its own, or that of Wrangler. */
 const PATHS: readonly Path[] = [['policies'], ['POLICIES'], ['vars', 'POLICIES']]
@@ -19,11 +19,13 @@ const PATHS: readonly Path[] = [['policies'], ['POLICIES'], ['vars', 'POLICIES']
  */
 export async function readPolicyFile(
   file: string,
-  { terminal, cwd }: { readonly terminal: Terminal; readonly cwd: string },
+  { terminal, cwd }: Pick<Context, 'terminal' | 'cwd'>,
   operator: Operator,
 ): Promise<Tables> {
   const name = file === '-' ? 'standard input' : file
-  const parsed = parse(name, file === '-' ? await terminal.readInput() : readText(resolve(cwd, file), name))
+  const parsed = await parse(name, () =>
+    file === '-' ? terminal.readInput() : readFileSync(resolve(cwd, file), 'utf8'),
+  )
   const path = PATHS.find((each) => parsed.get(...each) !== undefined)
   const tables = path && parsed.get(...path)
   if (!path || !Array.isArray(tables)) {
@@ -32,37 +34,28 @@ export async function readPolicyFile(
   const { problems } = await operator.run(validate, { body: { policies: tables } })
   const [problem, ...others] = problems
   if (!problem) return tables as Tables
-  const at = parsed.placeOf([...path, ...toPath(problem.place)])
+  const keys = problem.place.split('.').map((key) => (/^\d+$/.test(key) ? Number(key) : key))
+  const at = parsed.placeOf([...path, ...keys])
   throw new CommandError(`${at ? `${at.file}:${at.line}:${at.column}: ` : ''}${problem.message}`, {
     ...(others.length > 0 && { hint: `There is more: ${others.map(({ message }) => message).join('; ')}` }),
   })
 }
 
-/** Names and indexes that lead to a place. */
-function toPath(place: string): Path {
-  return place.split('.').map((key) => (/^\d+$/.test(key) ? Number(key) : key))
-}
-
-/** As a file that can be read again. */
+/** Tables as a file that can be read again. */
 export function formatTables(tables: Tables): string {
   return stringify({ policies: tables }).trimEnd()
 }
 
-/** @throws {CommandError} */
-function parse(name: string, text: string): WranglerFile {
+/** @param name of the file, for messages @throws {CommandError} */
+async function parse(name: string, read: () => string | Promise<string>): Promise<WranglerFile> {
   try {
+    const text = await read()
     return new WranglerFile(name, text, /^\s*[{/]/.test(text) ? parseWranglerJson : parseWranglerToml)
   } catch (error) {
-    if (!(error instanceof WranglerSyntaxError)) throw error
-    throw new CommandError(`${name}:${error.place.line}:${error.place.column}: ${error.message}`)
-  }
-}
-
-/** @throws {CommandError} */
-function readText(path: string, name: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch (error) {
-    throw new CommandError(`${name} cannot be read (${(error as NodeJS.ErrnoException).code})`)
+    if (error instanceof WranglerSyntaxError) {
+      throw new CommandError(`${name}:${error.place.line}:${error.place.column}: ${error.message}`)
+    }
+    const { code } = error as NodeJS.ErrnoException
+    throw code === undefined ? error : new CommandError(`${name} cannot be read (${code})`)
   }
 }

@@ -136,7 +136,7 @@ function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand
     async run(context, options, token) {
       const { terminal } = context
       check?.(options)
-      const target = await readTarget(terminal, token, options)
+      const target = await readTarget(terminal, options, token)
       if ((target === undefined) !== (options.list === true)) {
         throw new CommandError(target ? 'expected nobody with --list' : `expected whom the ${name} is about`, {
           hint: `sluice help ${name} says how to name them; --list shows all.`,

@@ -11,25 +11,18 @@ export const CALLER_HINT = `A token, ${CALLER_OPTION_NAMES}, --route or --digest
 export const TARGET_HINT = 'For example a token, --ip 203.0.113.7, --header x-api-key=k-123 or --digest.'
 
 /** The `caller` of a body. @throws {CommandError} if nothing identifies it, or too much @throws {CallerError} */
-export async function readCaller(
-  terminal: Terminal,
-  token: string | undefined,
-  options: OperatorOptions,
-): Promise<object> {
-  const { digest, ...caller } = {
-    ...(token !== undefined && { token: await readToken(terminal, token) }),
-    ...readParts('caller', options),
-  } as Readonly<Record<string, unknown>>
+export async function readCaller(terminal: Terminal, options: OperatorOptions, token?: string): Promise<object> {
+  const { digest, ...named } = readParts('caller', options)
+  const caller: Caller = { ...(token !== undefined && { token: await readToken(terminal, token) }), ...named }
+  const parts = Object.entries(caller)
   if (digest !== undefined) {
-    if (Object.keys(caller).length === 0) return { digest }
+    if (parts.length === 0) return { digest }
     throw new CommandError('expected --digest alone: it takes the place of all that identifies a caller')
   }
-  if (Object.keys(caller).length === 0) throw new CommandError('expected a caller', { hint: CALLER_HINT })
+  if (parts.length === 0) throw new CommandError('expected a caller', { hint: CALLER_HINT })
   // Checked before anything is connected to.
-  requestOf(caller as Caller)
-  return Object.fromEntries(
-    Object.entries(caller).map(([part, value]) => [part, Array.isArray(value) ? toRecord(part, value) : value]),
-  )
+  requestOf(caller)
+  return Object.fromEntries(parts.map(([part, value]) => [part, Array.isArray(value) ? toRecord(part, value) : value]))
 }
 
 /**
@@ -39,13 +32,12 @@ export async function readCaller(
  */
 export async function readTarget(
   terminal: Terminal,
-  token: string | undefined,
   options: OperatorOptions,
+  token?: string,
 ): Promise<object | undefined> {
   const parts = { ...(token !== undefined && { token }), ...readParts('who', options) }
-  const [part, ...others] = Object.entries(parts)
-  if (!part) return undefined
-  const [way, value] = part
+  const [[way, value] = [], ...others] = Object.entries(parts)
+  if (way === undefined) return undefined
   const [pair, ...more] = Array.isArray(value) ? (value as Pairs) : []
   if (others.length > 0 || more.length > 0) {
     throw new CommandError('expected one way to say who is meant', { hint: TARGET_HINT })
@@ -54,11 +46,12 @@ export async function readTarget(
   return pair ? whoNamed(way as NamedKind, ...pair) : parts
 }
 
-/** Why a policy was left out, and which option would help. */
-export function explainLeftOut({ why, needs }: Pick<InferOutput<typeof leftOut>[number], 'why' | 'needs'>): string {
-  if (needs === null) return why
-  const option = findOptionName(`caller.${needs}`)
-  return `${why}: name it ${option === undefined ? 'by its token' : `with ${option}`}`
+/** Why policies were left out, and which options would help. */
+export function explainLeftOut(policies: InferOutput<typeof leftOut>) {
+  return policies.map(({ policy, why, needs }) => {
+    const option = needs === 'token' ? 'by its token' : `with ${findOptionName(`caller.${needs}`)}`
+    return { policy, why: needs === null ? why : `${why}: name it ${option}` }
+  })
 }
 
 /** A token that is read from standard input does not get into the history of a shell. */

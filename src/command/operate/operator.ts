@@ -1,4 +1,5 @@
 import type { Operation } from '../../admin/operation.ts'
+import type { Problem } from '../../http/problem.ts'
 import { CommandError } from '../command-error.ts'
 import { CALLER_HINT, TARGET_HINT } from './callers.ts'
 import { findOptionName } from './options.ts'
@@ -21,13 +22,8 @@ export interface OperationInput {
   readonly query?: Readonly<Record<string, string>>
 }
 
-/** Members of a problem of the API (RFC 9457). */
-export interface ProblemBody {
-  readonly status: number
-  readonly detail: string
-  /** Names in the body, with dots between. */
-  readonly place?: string | undefined
-}
+/** Members of a problem of the API (RFC 9457); the place has names in the body, with dots between. */
+export type ProblemBody = Pick<Problem, 'status' | 'detail'> & { readonly place?: string | undefined }
 
 /** The error for a problem, with the options of the command in place of the names in a body. */
 export function explainProblem({ status, detail, place = '' }: ProblemBody): CommandError {

@@ -14,30 +14,23 @@ const TOKEN = new Argument(
   'what the caller sends as Authorization, with or without its scheme; - reads it from standard input',
 )
 
-export const IP = new Option('--ip <address>', 'address of the caller')
-export const HEADER = new Option('-H, --header <name=value>', 'a field that the caller sends').argParser(collectPairs)
-export const FORM = new Option('--form <name=value>', 'a field of an urlencoded form').argParser(collectPairs)
-export const CLAIM = new Option(
-  '--claim <name=value>',
-  'what the token of the caller says, e.g. sub=alice, id:=42, /account/plan=pro; the token itself is not verified here',
-).argParser(collectClaims)
-const CLAIM_OF_TARGET = new Option(
-  '--claim <name=value>',
-  'what the token of the caller says, e.g. sub=alice or id:=42; with one *, all whose claim is like that',
-).argParser(readOneClaim)
 const DIGEST = new Option('--digest <digest>', 'identity as keys and logs have it: 22 letters, in place of all others')
 
-const CALLER_OPTIONS = {
-  ip: IP,
-  header: HEADER,
+/** Options for what a caller sends. */
+export const CALLER_OPTIONS = {
+  ip: new Option('--ip <address>', 'address of the caller'),
+  header: new Option('-H, --header <name=value>', 'a field that the caller sends').argParser(collectPairs),
   query: new Option('--query <name=value>', 'a parameter of the query').argParser(collectPairs),
   cookie: new Option('--cookie <name=value>', 'a cookie of the caller').argParser(collectPairs),
-  form: FORM,
+  form: new Option('--form <name=value>', 'a field of an urlencoded form').argParser(collectPairs),
   // Not `--json`, which selects how results are printed.
   json: new Option('--json-member </pointer=value>', 'a member of a JSON body, such as /user/id=42').argParser(
     collectPairs,
   ),
-  claim: CLAIM,
+  claim: new Option(
+    '--claim <name=value>',
+    'what the token of the caller says, e.g. sub=alice, id:=42, /account/plan=pro; the token itself is not verified here',
+  ).argParser(collectClaims),
 } satisfies Readonly<Record<Exclude<CallerKind, 'token'>, unknown>>
 
 /** Names of the options for each kind of identity but the token, for messages. */
@@ -63,7 +56,10 @@ const PART_OPTIONS: Readonly<Record<'caller' | 'who', OptionTable>> = {
   },
   who: {
     ...CALLER_OPTIONS,
-    claim: CLAIM_OF_TARGET,
+    claim: new Option(
+      '--claim <name=value>',
+      'what the token of the caller says, e.g. sub=alice or id:=42; with one *, all whose claim is like that',
+    ).argParser(readOneClaim),
     digest: DIGEST,
     cidr: new Option('--cidr <network>', 'all of a network, such as 203.0.113.0/24 or 2001:db8::/32'),
     country: new Option('--country <code>', 'all of a country, as Cloudflare tells it, such as DE; T1 is Tor'),

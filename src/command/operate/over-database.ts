@@ -17,13 +17,28 @@ export type Subject = 'counts' | 'rules'
 /** Runs operations in this process as a Worker would, with its configuration and database. */
 export function operateOverDatabase(
   connection: Connection,
-  worker: Pick<Operated, 'config' | 'env'>,
+  { config, env }: Pick<Operated, 'config' | 'env'>,
   subject: Subject,
 ): Operator {
-  const operated = createOperated(connection, worker, subject)
+  const { client, secrets, name } = connection
+  const openDocuments = (key: string) => new RedisDocuments({ client, secrets, key, timeoutMs: CALL_TIMEOUT_MS })
+  const documents = openDocuments(rulesKey(config.keyPrefix))
+  const journal = openDocuments(journalKey(config.keyPrefix))
+  const store = storeOf(connection, config)
+  const operated: Operated = {
+    config,
+    env,
+    store,
+    decider: store,
+    now: Date.now,
+    governed: subject === 'rules' || config.rules ? { documents, journal, state: () => NO_ISOLATE } : undefined,
+    readHealth: async () => NO_GATEWAY,
+    upstream: undefined,
+    counters: undefined,
+  }
   return {
-    name: connection.name,
-    place: { redis: connection.name },
+    name,
+    place: { redis: name },
     close: () => connection.close(),
     async run(operation, { body, query } = {}) {
       try {
@@ -37,24 +52,6 @@ export function operateOverDatabase(
         throw explainProblem({ status, detail, place: extensions?.place as string | undefined })
       }
     },
-  }
-}
-
-function createOperated(
-  connection: Connection,
-  { config, env }: Pick<Operated, 'config' | 'env'>,
-  subject: Subject,
-): Operated {
-  const store = storeOf(connection, config)
-  const { client, secrets } = connection
-  const documentsAt = (key: string) => new RedisDocuments({ client, secrets, key, timeoutMs: CALL_TIMEOUT_MS })
-  const documents = documentsAt(rulesKey(config.keyPrefix))
-  const journal = documentsAt(journalKey(config.keyPrefix))
-  return {
-    ...{ config, env, store, decider: store, now: Date.now },
-    governed: subject === 'rules' || config.rules ? { documents, journal, state: () => NO_ISOLATE } : undefined,
-    readHealth: async () => NO_GATEWAY,
-    ...{ upstream: undefined, counters: undefined },
   }
 }
 

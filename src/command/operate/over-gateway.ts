@@ -27,32 +27,30 @@ export function operateOverGateway(gateway: string, token: unknown): Operator {
   }
   const read = v.safeParse(ADMIN_TOKEN, { ADMIN_TOKEN: token })
   if (!read.success) throw configErrorOf(read.issues[0])
-  const send = async ({ method, path }: Operation, { body, query = {} }: OperationInput): Promise<Response> => {
-    const url = new URL(`/_sluice/admin${path}`, origin)
-    url.search = `${new URLSearchParams(query)}`
-    try {
-      return await fetch(url, {
+  return {
+    name: host,
+    place: { gateway: host },
+    async close() {},
+    async run<Answer>({ method, path, answer }: Operation<unknown, Answer, unknown>, input: OperationInput = {}) {
+      const { body, query = {} } = input
+      const url = new URL(`/_sluice/admin${path}`, origin)
+      url.search = `${new URLSearchParams(query)}`
+      const response = await fetch(url, {
         method,
         headers: { Authorization: `Bearer ${token}`, ...(body && { 'Content-Type': 'application/json' }) },
         ...(body && { body: JSON.stringify(body) }),
         // The token is for this host alone.
         redirect: 'manual',
         signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS),
+      }).catch((error: unknown) => {
+        throw createUnreachableError(host, error)
       })
-    } catch (error) {
-      throw unreachable(host, error)
-    }
-  }
-  return {
-    name: host,
-    place: { gateway: host },
-    async close() {},
-    async run<Answer>(operation: Operation<unknown, Answer, unknown>, input: OperationInput = {}) {
-      const response = await send(operation, input)
       const value: unknown = await response.json().catch(() => undefined)
-      if (response.status !== 200) throw refused(host, response, value)
-      if (!isAnswer(operation, value)) throw noAdmin(host, 'something other than what this version of sluice knows')
-      return value as Answer
+      if (response.status !== 200) throw explainRefusal(host, response, value)
+      const { issues = [] } = v.safeParse(answer, value)
+      // A newer gateway may return more than this version knows.
+      if (issues.every(({ expected }) => expected === 'never')) return value as Answer
+      throw createNoAdminError(host, 'something other than what this version of sluice knows')
     },
   }
 }
@@ -66,16 +64,10 @@ function readUrl(text: string): URL {
   throw new CommandError('--gateway: expected https://, so that nobody reads the token on its way', { hint: URL_HINT })
 }
 
-/** A newer gateway may return more than this version knows. */
-function isAnswer({ answer }: Operation, value: unknown): boolean {
-  const { issues = [] } = v.safeParse(answer, value)
-  return issues.every(({ expected }) => expected === 'never')
-}
-
-function refused(host: string, { status, headers }: Response, value: unknown): CommandError {
+function explainRefusal(host: string, { status, headers }: Response, value: unknown): CommandError {
   const isProblem = headers.get('Content-Type')?.startsWith('application/problem+json')
   const problem = isProblem ? (value as ProblemBody) : undefined
-  if (typeof problem?.detail !== 'string') return noAdmin(host, `${status}`)
+  if (typeof problem?.detail !== 'string') return createNoAdminError(host, `${status}`)
   if (problem.detail === NOT_SERVED.detail) {
     const hint = 'It needs the secret ADMIN_TOKEN; where ADMIN_HOST is set, it answers at that host alone.'
     return new CommandError(`the gateway at ${host} answers no operators`, { exit: 'redis', hint })
@@ -93,12 +85,12 @@ function refused(host: string, { status, headers }: Response, value: unknown): C
   })
 }
 
-function noAdmin(host: string, answered: string): CommandError {
+function createNoAdminError(host: string, answered: string): CommandError {
   const message = `${host} answered ${answered}, and not as the admin API of a gateway`
   return new CommandError(message, { exit: 'redis', hint: URL_HINT })
 }
 
-function unreachable(host: string, error: unknown): CommandError {
+function createUnreachableError(host: string, error: unknown): CommandError {
   const { name, cause } = error as { readonly name: string; readonly cause?: { code?: string; message?: string } }
   const code = name === 'TimeoutError' ? 'no answer in time' : (cause?.code ?? cause?.message ?? name)
   const hint = 'Is the URL right, and the Worker deployed?'
