@@ -1,9 +1,9 @@
 import { Argument, Option } from '@commander-js/extra-typings'
-import { CLAIM, FORM, HEADER, IP } from './caller/options.ts'
 import { type Explanation, explain } from './check/explain.ts'
 import { RULES } from './check/finding.ts'
 import { inspect, type Located } from './check/inspect.ts'
 import { CommandError } from './command-error.ts'
+import { CALLER_OPTIONS } from './operate/options.ts'
 import { CONFIG, ENV } from './settings/options.ts'
 import { readSettings } from './settings/settings.ts'
 import { defineCommand } from './subcommand.ts'
@@ -58,10 +58,10 @@ export const check = defineCommand({
   declare: (command) =>
     command
       .addArgument(new Argument('[request...]', 'such as "POST /login": say what policies make of it'))
-      .addOption(HEADER)
-      .addOption(FORM)
-      .addOption(CLAIM)
-      .addOption(IP)
+      .addOption(CALLER_OPTIONS.header)
+      .addOption(CALLER_OPTIONS.form)
+      .addOption(CALLER_OPTIONS.claim)
+      .addOption(CALLER_OPTIONS.ip)
       .addOption(CONFIG)
       .addOption(ENV)
       .addOption(new Option('--dev', 'check what `npm run dev` would use: the shell and .dev.vars win over that file'))

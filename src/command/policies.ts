@@ -5,20 +5,26 @@ import * as history from '../admin/operations/versions.ts'
 import { NO_RULES, type Rules, readRules } from '../rules/document.ts'
 import { SECTIONS, type Section, withPolicies, withSection } from '../rules/editor.ts'
 import type { PolicyList } from '../rules/policies.ts'
-import { policyChanges, tablesOf } from '../rules/policies.ts'
+import { type PolicyChange, policyChanges, tablesOf } from '../rules/policies.ts'
 import type { Revision } from '../store/documents.ts'
 import { CommandError } from './command-error.ts'
-import type { Exit } from './exit-codes.ts'
 import type { Operator } from './operate/operator.ts'
-import { asking, withOperator } from './operate/with-operator.ts'
-import { AS, WHY } from './rules/lasting.ts'
-import { linesOfChanges } from './rules/lines-of-changes.ts'
-import { noteOf } from './rules/note-of.ts'
-import { readPolicyFile, textOfTables } from './rules/policy-file.ts'
+import { AS, declareOptions, type OperatorOptions, readNote, WHY, YES } from './operate/options.ts'
+import { confirm, withOperator } from './operate/with-operator.ts'
+import { formatTables, readPolicyFile } from './policy-file.ts'
 import { type Context, defineCommand } from './subcommand.ts'
 
-const ACTIONS = ['show', 'diff', 'push', 'versions', 'rollback'] as const
-type Action = (typeof ACTIONS)[number]
+const ACTION_NAMES = ['show', 'diff', 'push', 'versions', 'rollback'] as const
+
+type Action = readonly [minWords: number, maxWords: number, expected: string, run: (task: Task) => Promise<void>]
+
+const ACTIONS: Readonly<Record<(typeof ACTION_NAMES)[number], Action>> = {
+  show: [0, 1, 'at most a version', show],
+  diff: [1, 2, 'a file or a version, and at most another version', diff],
+  push: [1, 1, 'a file, - for standard input, or --none', push],
+  versions: [0, 0, 'nothing', listVersions],
+  rollback: [1, 1, 'a version', rollBack],
+}
 
 export const policies = defineCommand({
   name: 'policies',
@@ -68,73 +74,53 @@ export const policies = defineCommand({
     'versions[].why': 'why',
   },
   declare: (command) =>
-    asking(
+    declareOptions(
       command
-        .addArgument(new Argument('<action>', 'what to do').choices(ACTIONS))
-        .addArgument(new Argument('[what...]', 'a file for push, a version for rollback and show, either for diff'))
-        .addOption(new Option('--shadow', 'push, diff, show: those that decide beside the ones in force'))
-        .addOption(new Option('--none', 'push: none of the rules: POLICIES again, or no shadow any more'))
-        .addOption(
-          new Option('--section <name>', 'rollback: what is brought back (default: policies)').choices([
-            ...SECTIONS,
-            'all',
-          ]),
-        )
-        .addOption(new Option('-y, --yes', 'do not ask'))
-        .addOption(AS)
-        .addOption(WHY),
+        .addArgument(new Argument('<action>', 'what to do').choices(ACTION_NAMES))
+        .addArgument(new Argument('[what...]', 'a file for push, a version for rollback and show, either for diff')),
+      [
+        new Option('--shadow', 'push, diff, show: those that decide beside the ones in force'),
+        new Option('--none', 'push: none of the rules: POLICIES again, or no shadow any more'),
+        new Option('--section <name>', 'rollback: what is brought back (default: policies)').choices([
+          ...SECTIONS,
+          'all',
+        ]),
+        YES,
+        AS,
+        WHY,
+      ],
     ),
-  async run(context, options, action, words) {
-    // Told before anybody is asked.
-    checkWords(action, words, options)
-    return withOperator<Exit>(context, options, { about: 'rules', makesDigests: false }, (operator) =>
-      DO[action]({ context, operator, options, words }),
-    )
+  async run(context, options: PolicyOptions, action, words) {
+    const [min, max, expected, run] = ACTIONS[action]
+    const isNone = options.none && action === 'push'
+    // Checked before anything is connected to.
+    if (isNone ? words.length > 0 : words.length < min || words.length > max) {
+      throw new CommandError(`policies ${action}: expected ${expected}`)
+    }
+    return withOperator(context, options, 'rules', {}, (operator) => run({ context, operator, options, words }))
   },
 })
 
-interface Options {
-  readonly shadow?: true | undefined
-  readonly none?: true | undefined
-  readonly section?: Section | undefined
-  readonly yes?: true | undefined
-  readonly as?: string | undefined
-  readonly why?: string | undefined
+interface PolicyOptions extends OperatorOptions {
+  readonly shadow?: true
+  readonly none?: true
+  readonly section?: Section
+  readonly yes?: true
 }
 
 interface Task {
   readonly context: Context
   readonly operator: Operator
-  readonly options: Options
+  readonly options: PolicyOptions
   readonly words: readonly string[]
 }
 
-const MOST_WORDS: Readonly<Record<Action, number>> = { show: 1, diff: 2, push: 1, versions: 0, rollback: 1 }
-const LEAST_WORDS: Readonly<Record<Action, number>> = { show: 0, diff: 1, push: 1, versions: 0, rollback: 1 }
-const EXPECTED: Readonly<Record<Action, string>> = {
-  show: 'at most a version',
-  diff: 'a file or a version, and at most another version',
-  push: 'a file, - for standard input, or --none',
-  versions: 'nothing',
-  rollback: 'a version',
-}
-
-/** @throws {CommandError} */
-function checkWords(action: Action, words: readonly string[], { none }: Options): void {
-  const [least, most] = none && action === 'push' ? [0, 0] : [LEAST_WORDS[action], MOST_WORDS[action]]
-  if (words.length >= least && words.length <= most) return
-  throw new CommandError(`policies ${action}: expected ${EXPECTED[action]}`)
-}
-
-const DO: Readonly<Record<Action, (task: Task) => Promise<Exit>>> = { show, diff, push, versions, rollback }
-
-async function show({ context: { terminal }, operator, options, words }: Task): Promise<Exit> {
-  const [word] = words
-  const { rules, ...revision } = word === undefined ? await newestOf(operator) : await versionOf(operator, word)
-  const { deployed } = await operator.ask(operations.policies)
+async function show({ context: { terminal }, operator, options, words }: Task): Promise<void> {
+  const { rules, ...revision } = await readVersion(operator, words[0])
+  const { deployed } = await operator.run(operations.policies)
   const inForce = rules.policies === undefined ? 'POLICIES' : 'rules'
   const result = {
-    ...operator.shown,
+    ...operator.place,
     ...revision,
     inForce,
     policies: tablesOf(rules, 'policies', deployed),
@@ -144,151 +130,122 @@ async function show({ context: { terminal }, operator, options, words }: Task): 
     overrides: rules.overrides.length,
   }
   terminal.show(result, () => {
-    const { version, atMs, by, why } = revision
     const source = options.shadow ? 'in shadow' : inForce === 'rules' ? 'in place of POLICIES' : 'those of POLICIES'
-    const written =
-      version === 0 ? 'no rules yet' : `version ${version}, ${dateOf(atMs)} by ${plain(by)}: ${plain(why)}`
+    const [version, at, by, why] = toRow(revision)
+    const written = version === 0 ? 'no rules yet' : `version ${version}, ${at} by ${by}: ${why}`
     // What is printed can be pushed.
-    return [`# ${written}`, `# ${source}`, textOfTables(result[mapList(options)])].join('\n')
+    return [`# ${written}`, `# ${source}`, formatTables(result[options.shadow ? 'shadow' : 'policies'])].join('\n')
   })
-  return 'done'
 }
 
-async function diff({ context, operator, options, words }: Task): Promise<Exit> {
-  const { terminal } = context
+async function diff({ context, operator, options, words }: Task): Promise<void> {
   const [one = '', other] = words
-  const { deployed } = await operator.ask(operations.policies)
-  const tablesIn = ({ rules }: Version) => tablesOf(rules, mapList(options), deployed)
-  const newest = await newestOf(operator)
+  const { deployed } = await operator.run(operations.policies)
+  const tablesIn = ({ rules }: Version) => tablesOf(rules, options.shadow ? 'shadow' : 'policies', deployed)
+  const newest = await readVersion(operator)
   const isVersion = /^\d+$/.test(one)
-  const named = isVersion ? tablesIn(await versionOf(operator, one)) : await readPolicyFile(one, context, operator)
-  const against = tablesIn(other === undefined ? newest : await versionOf(operator, other))
-  // A file is what may come; a version is what was.
+  const named = isVersion ? tablesIn(await readVersion(operator, one)) : await readPolicyFile(one, context, operator)
+  const against = tablesIn(other === undefined ? newest : await readVersion(operator, other))
+  // A file is compared as what comes next, a version as what came before.
   const changes = isVersion ? policyChanges(named, against) : policyChanges(against, named)
-  terminal.show({ ...operator.shown, version: newest.version, changes }, () => linesOfChanges(changes).join('\n'))
-  return 'done'
+  const result = { ...operator.place, version: newest.version, changes }
+  context.terminal.show(result, () => formatChanges(changes).join('\n'))
 }
 
-async function push(task: Task): Promise<Exit> {
+async function push(task: Task): Promise<void> {
   const { context, operator, options, words } = task
-  const isShadow = options.shadow === true
+  const { shadow = false } = options
   const [file] = words
   const tables = file === undefined ? undefined : await readPolicyFile(file, context, operator)
-  const before = await newestOf(operator)
-  const after = withPolicies(before.rules, tables, isShadow, Date.now())
-  return write(task, before, after, (expected) => {
-    const note = noteOf(context, { why: file && `policies push ${file}${isShadow ? ' --shadow' : ''}`, ...options })
-    return operator.ask(operations.push, {
-      body: { policies: tables ?? null, shadow: isShadow, ...expected, ...note },
-    })
-  })
+  const newest = await readVersion(operator)
+  const after = withPolicies(newest.rules, tables, shadow, Date.now())
+  const note = readNote(context, { why: file && `policies push ${file}${shadow ? ' --shadow' : ''}`, ...options })
+  await write(task, newest, after, operations.push, { policies: tables ?? null, shadow, ...note })
 }
 
-async function rollback(task: Task): Promise<Exit> {
+async function rollBack(task: Task): Promise<void> {
   const { context, operator, options, words } = task
   const { section = 'policies' } = options
-  const { version, rules: old } = await versionOf(operator, words[0] ?? '')
-  const newest = await newestOf(operator)
-  const after = withSection(newest.rules, old, section, Date.now())
-  return write(task, newest, after, (expected) =>
-    operator.ask(history.rollback, { body: { version, section, ...expected, ...noteOf(context, options) } }),
-  )
+  const { version, rules } = await readVersion(operator, words[0])
+  const newest = await readVersion(operator)
+  const after = withSection(newest.rules, rules, section, Date.now())
+  await write(task, newest, after, history.rollback, { version, section, ...readNote(context, options) })
 }
 
-/** Shows what becomes different, asks, and writes it if nobody else has done so meanwhile. */
+/** Shows what becomes different, asks, and writes it unless the rules have changed meanwhile. */
 async function write(
-  { context: { terminal, signal }, operator, options }: Task,
+  { context, operator, options: { yes } }: Task,
   { version, id, rules: before }: Version,
   after: Rules,
-  change: (expected: Expected) => Promise<{ readonly version: number; readonly isChanged: boolean }>,
-): Promise<Exit> {
-  const { deployed } = await operator.ask(operations.policies)
-  const changed = (list: PolicyList) => policyChanges(tablesOf(before, list, deployed), tablesOf(after, list, deployed))
-  const [inForce, inShadow] = [changed('policies'), changed('shadow')]
+  operation: typeof operations.push | typeof history.rollback,
+  body: object,
+): Promise<void> {
+  const { terminal } = context
+  const { deployed } = await operator.run(operations.policies)
+  const compare = (list: PolicyList) => policyChanges(tablesOf(before, list, deployed), tablesOf(after, list, deployed))
+  const [inForce, inShadow] = [compare('policies'), compare('shadow')]
   const changes = inForce.length === 0 ? inShadow : inForce
   const lines = [
-    ...(inForce.length === 0 ? [] : ['in force:', ...linesOfChanges(inForce)]),
-    ...(inShadow.length === 0 ? [] : ['in shadow:', ...linesOfChanges(inShadow)]),
+    ...(inForce.length === 0 ? [] : ['in force:', ...formatChanges(inForce)]),
+    ...(inShadow.length === 0 ? [] : ['in shadow:', ...formatChanges(inShadow)]),
     ...(['blocks', 'allows', 'overrides'] as const)
       .filter((kind) => JSON.stringify(before[kind]) !== JSON.stringify(after[kind]))
       .map((kind) => `${kind}: ${before[kind].length} → ${after[kind].length}`),
   ]
-  if (!options.yes) {
-    for (const line of lines) terminal.note(line)
-    const answer = await terminal.confirm(`Write this at ${operator.name}?`, signal)
-    if (answer === undefined) throw new CommandError('there is no terminal to ask', { hint: 'Add --yes to write it.' })
-    if (!answer) {
-      terminal.show({ ...operator.shown, version, changed: false, changes }, () => 'nothing was written.')
-      return 'done'
-    }
+  if (!yes) for (const line of lines) terminal.note(line)
+  if (!yes && !(await confirm(context, `Write this at ${operator.name}?`, 'Add --yes to write it.'))) {
+    terminal.show({ ...operator.place, version, changed: false, changes }, () => 'nothing was written.')
+    return
   }
-  const edited = await change({ expectedVersion: version, expectedId: id })
-  terminal.show({ ...operator.shown, version: edited.version, changed: edited.isChanged, changes }, () =>
-    [
-      ...(options.yes ? lines : []),
-      edited.isChanged
-        ? `version ${edited.version} at ${operator.name}`
-        : `nothing is different: version ${edited.version}`,
-    ].join('\n'),
+  const input = { body: { ...body, expectedVersion: version, expectedId: id } }
+  const { version: written, isChanged: changed } = await operator.run(operation, input)
+  const end = changed ? `version ${written} at ${operator.name}` : `nothing is different: version ${written}`
+  const result = { ...operator.place, version: written, changed, changes }
+  terminal.show(result, () => [...(yes ? lines : []), end].join('\n'))
+}
+
+async function listVersions({ context: { terminal }, operator }: Task): Promise<void> {
+  const { versions } = await operator.run(history.versions)
+  terminal.show({ ...operator.place, version: versions[0]?.version ?? 0, versions }, () =>
+    versions.length === 0 ? 'no rules yet' : terminal.table(['version', 'at', 'by', 'why'], versions.map(toRow)),
   )
-  return 'done'
-}
-
-async function versions({ context: { terminal }, operator }: Task): Promise<Exit> {
-  const { versions } = await operator.ask(history.versions)
-  const version = versions[0]?.version ?? 0
-  terminal.show({ ...operator.shown, version, versions }, () => {
-    if (versions.length === 0) return 'no rules yet'
-    const rows = versions.map(({ version, atMs, by, why }) => [version, dateOf(atMs), plain(by), plain(why)])
-    return terminal.table(['version', 'at', 'by', 'why'], rows)
-  })
-  return 'done'
-}
-
-/** The version that was looked at. */
-interface Expected {
-  readonly expectedVersion: number
-  readonly expectedId: string
 }
 
 interface Version extends Revision {
   readonly rules: Rules
 }
 
-async function newestOf(operator: Operator): Promise<Version> {
-  const { isolate: _, rules, ...revision } = await operator.ask(currentRules)
-  return { ...revision, rules: rulesIn(rules) }
+/** @param text the number of a version; undefined: the newest @throws {CommandError} */
+async function readVersion(operator: Operator, text?: string): Promise<Version> {
+  if (text !== undefined && !/^\d{1,15}$/.test(text)) {
+    throw new CommandError(`expected the number of a version, got ${JSON.stringify(text.slice(0, 100))}`)
+  }
+  if (Number(text) === 0) return { version: 0, id: '', atMs: 0, by: '', why: '', rules: NO_RULES }
+  const found =
+    text === undefined
+      ? await operator.run(currentRules)
+      : await operator.run(history.version, { query: { version: `${Number(text)}` } })
+  const { version, id, atMs, by, why } = found
+  const { policies, shadow, ...entries } = found.rules
+  const rules = readRules({ ...entries, ...(policies && { policies }), ...(shadow && { shadow }) })
+  return { version, id, atMs, by, why, rules }
 }
 
-/** @throws {CommandError} */
-async function versionOf(operator: Operator, word: string): Promise<Version> {
-  const version = readVersion(word)
-  if (version === 0) return { version, id: '', atMs: 0, by: '', why: '', rules: NO_RULES }
-  const { rules, ...revision } = await operator.ask(history.version, { query: { version: `${version}` } })
-  return { ...revision, rules: rulesIn(rules) }
+/** On one line, as notes are written by others. */
+function toRow({ version, atMs, by, why }: Revision): readonly [number, ...string[]] {
+  const toLine = (note: string) => note.replace(/\p{Cc}+/gu, ' ')
+  return [version, new Date(atMs).toISOString(), toLine(by), toLine(why)]
 }
 
-/** A document as the API has it. */
-function rulesIn({ policies, shadow, ...entries }: Readonly<Record<string, unknown>>): Rules {
-  return readRules({ ...entries, ...(policies !== null && { policies }), ...(shadow !== null && { shadow }) })
+/** A line for each policy, and one for each of its keys. */
+function formatChanges(changes: readonly PolicyChange[]): string[] {
+  if (changes.length === 0) return ['no policy is different']
+  return changes.flatMap(({ policy, change, keys }) => [
+    `${SIGNS[change]} ${policy} (${change})`,
+    ...keys.map(({ key, before, after }) =>
+      change === 'changed' ? `    ${key}: ${before ?? 'none'} → ${after ?? 'none'}` : `    ${key}: ${before ?? after}`,
+    ),
+  ])
 }
 
-/** @throws {CommandError} */
-function readVersion(text: string): number {
-  if (/^\d{1,15}$/.test(text)) return Number(text)
-  throw new CommandError(`expected the number of a version, got ${JSON.stringify(text.slice(0, 100))}`)
-}
-
-function mapList({ shadow }: Options): PolicyList {
-  return shadow ? 'shadow' : 'policies'
-}
-
-/** On one line: others have written it. */
-function plain(note: string): string {
-  return note.replace(/\p{Cc}+/gu, ' ')
-}
-
-/** As it stands in logs. */
-function dateOf(atMs: number): string {
-  return new Date(atMs).toISOString()
-}
+const SIGNS = { added: '+', removed: '-', changed: '~' } as const

@@ -1,5 +1,4 @@
 import { Argument, Option } from '@commander-js/extra-typings'
-import { digestNote } from './caller/ask.ts'
 import { CommandError } from './command-error.ts'
 import { CONFIG, ENV } from './settings/options.ts'
 import { readSettings, type Settings } from './settings/settings.ts'
@@ -20,6 +19,7 @@ import {
   variantsOf,
 } from './simulate/variants.ts'
 import { defineCommand } from './subcommand.ts'
+import { digestNote } from './worker-config.ts'
 
 /** Servers write a line when a response ends, so lines are a little out of order. */
 const LATE_MS = 1_000

@@ -1,16 +1,13 @@
-import { allow } from './allow.ts'
-import { block } from './block.ts'
 import { check } from './check.ts'
 import { completion } from './completion.ts'
+import { reset, usage } from './counts.ts'
 import { expire } from './expire.ts'
 import { forget } from './forget.ts'
-import { override } from './override.ts'
 import { policies } from './policies.ts'
-import { reset } from './reset.ts'
+import { allow, block, override } from './rules.ts'
 import { simulate } from './simulate.ts'
 import type { Subcommand } from './subcommand.ts'
 import { top } from './top.ts'
-import { usage } from './usage.ts'
 
 /** In the order of `--help`. */
 export const SUBCOMMANDS: readonly Subcommand[] = [

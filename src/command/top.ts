@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { InvalidArgumentError, Option } from '@commander-js/extra-typings'
 import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
-import { configOf } from './caller/ask.ts'
 import { connect, createStore } from './redis/connection.ts'
 import { CONFIG, ENV, REDIS } from './settings/options.ts'
 import { readSettings } from './settings/settings.ts'
@@ -10,6 +9,7 @@ import type { Terminal } from './terminal.ts'
 import { type Findings, KeyWatch, OwnKeys, type Row } from './top/key-watch.ts'
 import { Database, SILENCE_MS } from './upkeep/database.ts'
 import { number, percent } from './upkeep/run-sweep.ts'
+import { loadWorkerConfig } from './worker-config.ts'
 
 const EVERY_MS = 2_000
 /** Each look costs commands that are charged for. */
@@ -88,7 +88,7 @@ export const top = defineCommand({
       .addOption(ENV),
   async run({ terminal, env, cwd, signal }, options) {
     const settings = readSettings({ cwd, shell: env, config: options.config, env: options.env, view: 'development' })
-    const config = configOf(settings)
+    const config = loadWorkerConfig(settings)
     const connection = await connect(settings, env, options.redis, SILENCE_MS)
     try {
       const database = new Database(connection)

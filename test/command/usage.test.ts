@@ -1,6 +1,5 @@
 import { describe, expect, inject, test } from 'vitest'
-import { reset } from '../../src/command/reset.ts'
-import { usage } from '../../src/command/usage.ts'
+import { reset, usage } from '../../src/command/counts.ts'
 import type { CallerKind } from '../../src/request/caller/named-by.ts'
 import { freePort } from '../../tools/free-port.ts'
 import { PLANTED } from '../setup/secret-watch.ts'

@@ -6,24 +6,40 @@ import type { Health } from '../../gateway/health.ts'
 import { StoreError } from '../../model/store.ts'
 import { journalKey, rulesKey } from '../../rules/gateway-rules.ts'
 import { RedisDocuments } from '../../store/redis/documents/redis-documents.ts'
-import { configOf, environmentOf } from '../caller/ask.ts'
 import { CALL_TIMEOUT_MS, type Connection, createStore } from '../redis/connection.ts'
-import type { Settings } from '../settings/settings.ts'
 import { version } from '../version.ts'
-import type { Operator } from './operator.ts'
-import { problemError } from './problem-error.ts'
+import { explainProblem, type Operator } from './operator.ts'
 
-/** What is asked: what callers have used, or the rules themselves, also where RULES is not on. */
-export type About = 'counts' | 'rules'
+/** What is read or changed: the counts of callers, or the rules themselves, also where RULES is not on. */
+export type Subject = 'counts' | 'rules'
 
-/** Does in this process what a Worker would do, with the same configuration and database. @throws {ConfigError} */
-export function operateOverDatabase(connection: Connection, settings: Settings, about: About): Operator {
-  const operated = operatedOver(connection, settings, about)
+/** Runs operations in this process as a Worker would, with its configuration and database. */
+export function operateOverDatabase(
+  connection: Connection,
+  { config, env }: Pick<AdminContext, 'config' | 'env'>,
+  subject: Subject,
+): Operator {
+  const { client, secrets, name } = connection
+  const openDocuments = (key: string) => new RedisDocuments({ client, secrets, key, timeoutMs: CALL_TIMEOUT_MS })
+  const documents = openDocuments(rulesKey(config.keyPrefix))
+  const journal = openDocuments(journalKey(config.keyPrefix))
+  const store = createStore(connection, config)
+  const operated: AdminContext = {
+    config,
+    env,
+    store,
+    engine: store,
+    now: Date.now,
+    governed: subject === 'rules' || config.rules ? { documents, journal, state: () => NO_ISOLATE } : undefined,
+    readHealth: async () => NO_GATEWAY,
+    upstream: undefined,
+    counters: undefined,
+  }
   return {
-    name: connection.name,
-    shown: { redis: connection.name },
+    name,
+    place: { redis: name },
     close: () => connection.close(),
-    async ask(operation, { body, query } = {}) {
+    async run(operation, { body, query } = {}) {
       try {
         return await operation.run(operated, {
           body: operation.body && readInput(operation.body, body),
@@ -32,28 +48,13 @@ export function operateOverDatabase(connection: Connection, settings: Settings, 
       } catch (error) {
         if (error instanceof StoreError) throw error
         const { status, detail, extensions } = toProblem(error)
-        throw problemError({ status, detail, place: extensions?.place as string | undefined })
+        throw explainProblem({ status, detail, place: extensions?.place as string | undefined })
       }
     },
   }
 }
 
-function operatedOver(connection: Connection, settings: Settings, about: About): AdminContext {
-  const config = configOf(settings)
-  const store = createStore(connection, config)
-  const { client, secrets } = connection
-  const documentsAt = (key: string) => new RedisDocuments({ client, secrets, key, timeoutMs: CALL_TIMEOUT_MS })
-  const documents = documentsAt(rulesKey(config.keyPrefix))
-  const journal = documentsAt(journalKey(config.keyPrefix))
-  return {
-    ...{ config, env: environmentOf(settings), store, engine: store, now: Date.now },
-    governed: about === 'rules' || config.rules ? { documents, journal, state: () => NO_ISOLATE } : undefined,
-    readHealth: async () => NO_GATEWAY,
-    ...{ upstream: undefined, counters: undefined },
-  }
-}
-
-/** This process serves nobody: what a gateway alone can tell, it does not know. */
+/** This process serves no requests, so it has none of the state of a gateway. */
 const NO_GATEWAY: Health = {
   status: 'ok',
   version,

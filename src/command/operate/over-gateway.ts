@@ -4,8 +4,7 @@ import { environment } from '../../config/load-config.ts'
 import { configErrorOf } from '../../config/schema.ts'
 import { NOT_SERVED } from '../../http/problem.ts'
 import { CommandError } from '../command-error.ts'
-import type { Operator, Sent } from './operator.ts'
-import { problemError, type Told } from './problem-error.ts'
+import { explainProblem, type OperationInput, type Operator, type ProblemBody } from './operator.ts'
 
 /** An operation may ask the database several times. */
 const ANSWER_TIMEOUT_MS = 20_000
@@ -15,7 +14,7 @@ const URL_HINT = 'For example https://edge.example.com; where ADMIN_HOST is set,
 const ADMIN_TOKEN = v.pick(environment, ['ADMIN_TOKEN'])
 
 /**
- * Asks the admin API of a gateway.
+ * Runs operations by the admin API of a gateway.
  * @param gateway its URL, of which only the origin counts @param token ADMIN_TOKEN, as it is known here
  * @throws {CommandError} if there is no such URL, or no token @throws {ConfigError} if no gateway can have that token
  */
@@ -28,32 +27,30 @@ export function operateOverGateway(gateway: string, token: unknown): Operator {
   }
   const read = v.safeParse(ADMIN_TOKEN, { ADMIN_TOKEN: token })
   if (!read.success) throw configErrorOf(read.issues[0])
-  const send = async ({ method, path }: Operation, { body, query = {} }: Sent): Promise<Response> => {
-    const url = new URL(`/_sluice/admin${path}`, origin)
-    url.search = `${new URLSearchParams(query)}`
-    try {
-      return await fetch(url, {
+  return {
+    name: host,
+    place: { gateway: host },
+    async close() {},
+    async run<Answer>({ method, path, answer }: Operation<unknown, Answer, unknown>, input: OperationInput = {}) {
+      const { body, query = {} } = input
+      const url = new URL(`/_sluice/admin${path}`, origin)
+      url.search = `${new URLSearchParams(query)}`
+      const response = await fetch(url, {
         method,
         headers: { Authorization: `Bearer ${token}`, ...(body && { 'Content-Type': 'application/json' }) },
         ...(body && { body: JSON.stringify(body) }),
         // The token is for this host alone.
         redirect: 'manual',
         signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS),
+      }).catch((error: unknown) => {
+        throw createUnreachableError(host, error)
       })
-    } catch (error) {
-      throw unreachable(host, error)
-    }
-  }
-  return {
-    name: host,
-    shown: { gateway: host },
-    async close() {},
-    async ask<Answer>(operation: Operation<unknown, Answer, unknown>, sent: Sent = {}) {
-      const response = await send(operation, sent)
-      const value = parse(await response.text().catch(() => ''))
-      if (response.status !== 200) throw refused(host, response, value)
-      if (!isAnswer(operation, value)) throw noAdmin(host, 'something other than what this version of sluice knows')
-      return value as Answer
+      const value: unknown = await response.json().catch(() => undefined)
+      if (response.status !== 200) throw explainRefusal(host, response, value)
+      const { issues = [] } = v.safeParse(answer, value)
+      // A newer gateway may return more than this version knows.
+      if (issues.every(({ expected }) => expected === 'never')) return value as Answer
+      throw createNoAdminError(host, 'something other than what this version of sluice knows')
     },
   }
 }
@@ -67,58 +64,35 @@ function readUrl(text: string): URL {
   throw new CommandError('--gateway: expected https://, so that nobody reads the token on its way', { hint: URL_HINT })
 }
 
-/** Whether it can be read as an answer of the operation; a newer gateway may tell more. */
-function isAnswer({ answer }: Operation, value: unknown): boolean {
-  const { issues = [] } = v.safeParse(answer, value)
-  return issues.every(({ expected }) => expected === 'never')
-}
-
-function refused(host: string, { status, headers }: Response, value: unknown): CommandError {
-  const problem = headers.get('Content-Type')?.startsWith('application/problem+json') ? (value as Told) : undefined
-  if (typeof problem?.detail !== 'string') return noAdmin(host, `${status}`)
+function explainRefusal(host: string, { status, headers }: Response, value: unknown): CommandError {
+  const isProblem = headers.get('Content-Type')?.startsWith('application/problem+json')
+  const problem = isProblem ? (value as ProblemBody) : undefined
+  if (typeof problem?.detail !== 'string') return createNoAdminError(host, `${status}`)
   if (problem.detail === NOT_SERVED.detail) {
-    return new CommandError(`the gateway at ${host} answers no operators`, {
-      exit: 'redis',
-      hint: 'It needs the secret ADMIN_TOKEN; where ADMIN_HOST is set, it answers at that host alone.',
-    })
+    const hint = 'It needs the secret ADMIN_TOKEN; where ADMIN_HOST is set, it answers at that host alone.'
+    return new CommandError(`the gateway at ${host} answers no operators`, { exit: 'redis', hint })
   }
   if (status === 401) {
-    return new CommandError(`the gateway at ${host} has another ADMIN_TOKEN`, {
-      exit: 'redis',
-      hint: 'That of the shell goes before the one in .dev.vars. After ten attempts in a minute, it refuses all.',
-    })
+    const hint = 'That of the shell goes before the one in .dev.vars. After ten attempts in a minute, it refuses all.'
+    return new CommandError(`the gateway at ${host} has another ADMIN_TOKEN`, { exit: 'redis', hint })
   }
-  const error = problemError({ ...problem, status })
+  const error = explainProblem({ ...problem, status })
   if (status !== 429 && status < 500) return error
   const seconds = headers.get('Retry-After')
-  const hint = seconds === null ? undefined : `Try again in ${seconds} s.`
   return new CommandError(`the gateway at ${host} says: ${error.message}`, {
     exit: 'redis',
-    ...(hint !== undefined && { hint }),
+    ...(seconds !== null && { hint: `Try again in ${seconds} s.` }),
   })
 }
 
-function noAdmin(host: string, answered: string): CommandError {
-  return new CommandError(`${host} answered ${answered}, and not as the admin API of a gateway`, {
-    exit: 'redis',
-    hint: URL_HINT,
-  })
+function createNoAdminError(host: string, answered: string): CommandError {
+  const message = `${host} answered ${answered}, and not as the admin API of a gateway`
+  return new CommandError(message, { exit: 'redis', hint: URL_HINT })
 }
 
-function unreachable(host: string, error: unknown): CommandError {
+function createUnreachableError(host: string, error: unknown): CommandError {
   const { name, cause } = error as { readonly name: string; readonly cause?: { code?: string; message?: string } }
   const code = name === 'TimeoutError' ? 'no answer in time' : (cause?.code ?? cause?.message ?? name)
-  return new CommandError(`the gateway at ${host} cannot be reached (${code})`, {
-    exit: 'redis',
-    hint: 'Is the URL right, and the Worker deployed?',
-  })
-}
-
-/** @returns undefined for what is no JSON */
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
+  const hint = 'Is the URL right, and the Worker deployed?'
+  return new CommandError(`the gateway at ${host} cannot be reached (${code})`, { exit: 'redis', hint })
 }

@@ -1,70 +1,62 @@
-import type { Command } from '@commander-js/extra-typings'
-import { configOf, digestNote } from '../caller/ask.ts'
+import { isCallerKind } from '../../request/caller/named-by.ts'
 import { CommandError } from '../command-error.ts'
+import type { Exit } from '../exit-codes.ts'
 import { connect } from '../redis/connection.ts'
-import { CONFIG, ENV, GATEWAY, REDIS } from '../settings/options.ts'
-import { readSettings, type Settings } from '../settings/settings.ts'
+import { readSettings } from '../settings/settings.ts'
 import type { Context } from '../subcommand.ts'
+import { digestNote, loadWorkerConfig, toEnvironment } from '../worker-config.ts'
 import type { Operator } from './operator.ts'
-import { type About, operateOverDatabase } from './over-database.ts'
+import type { OperatorOptions } from './options.ts'
+import { operateOverDatabase, type Subject } from './over-database.ts'
 import { operateOverGateway } from './over-gateway.ts'
 
-/** Where to ask. */
-export interface Where {
-  readonly config?: string | undefined
-  readonly env?: string | undefined
-  readonly redis?: string | undefined
-  readonly gateway?: string | undefined
-}
-
-/** Adds what says where to ask. */
-export function asking<Args extends unknown[], Options extends Record<string, unknown>>(
-  command: Command<Args, Options>,
-): Command<Args, Options & Where> {
-  for (const option of [CONFIG, ENV, REDIS, GATEWAY]) command.addOption(option)
-  return command as unknown as Command<Args, Options & Where>
-}
-
-export interface Task {
-  readonly about: About
-  /** Whether digests are made of what is known of a caller. */
-  readonly makesDigests: boolean
-}
-
-/** Does something by way of a gateway if one is named, else with the Worker's database, or another one. */
-export async function withOperator<Result>(
+/**
+ * Runs operations over a gateway if one is named, else over the Worker's database, or another one.
+ * @param about the caller or target of the operations
+ */
+export async function withOperator(
   context: Context,
-  where: Where,
-  task: Task,
-  work: (operator: Operator) => Promise<Result>,
-): Promise<Result> {
-  const operator = await open(context, where, task)
+  options: OperatorOptions,
+  subject: Subject,
+  about: object,
+  work: (operator: Operator) => Promise<void>,
+): Promise<Exit> {
+  const operator = await openOperator(context, options, subject, about)
   try {
-    return await work(operator)
+    await work(operator)
+    return 'done'
   } finally {
     await operator.close()
   }
 }
 
 /** @throws {CommandError} @throws {ConfigError} */
-async function open({ terminal, env, cwd }: Context, where: Where, { about, makesDigests }: Task): Promise<Operator> {
-  const { config, env: environment, redis, gateway } = where
+async function openOperator(
+  { terminal, env, cwd }: Context,
+  { config, env: environment, redis, gateway }: OperatorOptions,
+  subject: Subject,
+  about: object,
+): Promise<Operator> {
   const settings = readSettings({ cwd, shell: env, config, env: environment, view: 'development' })
   if (gateway !== undefined) {
     if (redis !== undefined) throw new CommandError('expected --gateway or --redis, not both')
     return operateOverGateway(gateway, settings.variables.ADMIN_TOKEN)
   }
-  // Told before a database is asked.
-  configOf(settings)
+  // Checked before a database is connected to.
+  const worker = { config: loadWorkerConfig(settings), env: toEnvironment(settings) }
   const connection = await connect(settings, env, redis)
-  const notes = [about === 'rules' ? rulesNote(settings) : undefined, makesDigests ? digestNote(settings) : undefined]
-  for (const note of notes) if (note !== undefined) terminal.note(note)
-  return operateOverDatabase(connection, settings, about)
+  if (subject === 'rules' && settings.variables.RULES !== 'on') {
+    terminal.note('note: RULES is not "on" here: unless it is where the Worker runs, rules have no effect')
+  }
+  const makesDigests = Object.keys(about).some((part) => isCallerKind(part) || part === 'route')
+  const note = makesDigests ? digestNote(settings) : undefined
+  if (note !== undefined) terminal.note(note)
+  return operateOverDatabase(connection, worker, subject)
 }
 
-/** What may keep rules from having an effect. */
-function rulesNote({ variables }: Settings): string | undefined {
-  return variables.RULES === 'on'
-    ? undefined
-    : 'note: RULES is not "on" here: unless it is where the Worker runs, rules have no effect'
+/** @throws {CommandError} if there is no terminal, with this hint */
+export async function confirm({ terminal, signal }: Context, question: string, hint: string): Promise<boolean> {
+  const answer = await terminal.confirm(question, signal)
+  if (answer === undefined) throw new CommandError('there is no terminal to ask', { hint })
+  return answer
 }

@@ -6,9 +6,9 @@ import type { LeaseSize } from '../../engine/leases.ts'
 import type { Tier } from '../../model/limits.ts'
 import { ALGORITHM_NAMES, type AlgorithmName, formatWindow, parseLimits } from '../../model/limits.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
-import { configOf } from '../caller/ask.ts'
 import { CommandError } from '../command-error.ts'
 import type { Settings } from '../settings/settings.ts'
+import { loadWorkerConfig } from '../worker-config.ts'
 
 /** What is tried in place of the configuration; what is left out is as configured. */
 export interface Variant {
@@ -47,7 +47,7 @@ export function variantsOf({
 /** @throws {ConfigError|CommandError} */
 export function configOfVariant(settings: Settings, { limits, algorithm }: Variant): Config {
   const variables = limits === undefined ? settings.variables : { ...settings.variables, RATE_LIMITS: limits }
-  const config = configOf({ ...settings, variables })
+  const config = loadWorkerConfig({ ...settings, variables })
   if (algorithm === undefined) return config
   const policies = config.policies.flatMap((policy) =>
     policy.name === DEFAULT_POLICY ? decidedBy(algorithm, policy) : [policy],

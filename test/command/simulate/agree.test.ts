@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
-import { configOf } from '../../../src/command/caller/ask.ts'
 import type { Settings } from '../../../src/command/settings/settings.ts'
 import type { LogEntry } from '../../../src/command/simulate/log-entry.ts'
 import { Simulation } from '../../../src/command/simulate/simulation.ts'
+import { loadWorkerConfig } from '../../../src/command/worker-config.ts'
 import { agree, type Decided } from './agree.ts'
 
-const CONFIG = configOf({ variables: { RATE_LIMITS: '2/1s' } } as unknown as Settings)
+const CONFIG = loadWorkerConfig({ variables: { RATE_LIMITS: '2/1s' } } as unknown as Settings)
 const START_MS = Date.UTC(2026, 0, 1)
 /** The third and the fifth are refused, the fifth a millisecond too early. */
 const MOMENTS_MS = [0, 10, 998, 1_000.5, 1_009, 1_500]

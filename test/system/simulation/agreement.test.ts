@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { configOf } from '../../../src/command/caller/ask.ts'
 import type { Settings } from '../../../src/command/settings/settings.ts'
 import type { LogEntry } from '../../../src/command/simulate/log-entry.ts'
 import { type Fate, Simulation } from '../../../src/command/simulate/simulation.ts'
+import { loadWorkerConfig } from '../../../src/command/worker-config.ts'
 import { runInside } from '../../command/run-command.ts'
 import { agree, type Decided } from '../../command/simulate/agree.ts'
 import { type Site, startSite } from '../../support/site.ts'
@@ -88,7 +88,7 @@ test(`${REQUESTS} requests have the verdicts of the production bundle, but for t
   await recording.stop()
   expect(decisions.length).toBe(answered.filter(({ wasAsked }) => wasAsked).length)
 
-  const config = configOf({ variables: LIMITS } as unknown as Settings)
+  const config = loadWorkerConfig({ variables: LIMITS } as unknown as Settings)
   const queue = decisions.values()
   const decided = answered.map((each) => decidedAt(each, each.wasAsked ? queue.next().value : undefined))
   const { entries, moved } = await agree(config, decided, TOLERANCE_MS)

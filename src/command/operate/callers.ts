@@ -1,0 +1,66 @@
+/** Whom an operation is about, as options and arguments name it. */
+import type { InferOutput } from 'valibot'
+import type { leftOut } from '../../admin/answers.ts'
+import { type Caller, type Pairs, requestOf } from '../../request/caller/caller.ts'
+import { type NamedKind, whoNamed } from '../../rules/target.ts'
+import { CommandError } from '../command-error.ts'
+import type { Terminal } from '../terminal.ts'
+import { CALLER_OPTION_NAMES, findOptionName, type OperatorOptions, readParts } from './options.ts'
+
+export const CALLER_HINT = `A token, ${CALLER_OPTION_NAMES}, --route or --digest.`
+export const TARGET_HINT = 'For example a token, --ip 203.0.113.7, --header x-api-key=k-123 or --digest.'
+
+/** The `caller` of a body. @throws {CommandError} if nothing identifies it, or too much @throws {CallerError} */
+export async function readCaller(terminal: Terminal, options: OperatorOptions, token?: string): Promise<object> {
+  const { digest, ...named } = readParts('caller', options)
+  const caller: Caller = { ...(token !== undefined && { token: await readToken(terminal, token) }), ...named }
+  const parts = Object.entries(caller)
+  if (digest !== undefined) {
+    if (parts.length === 0) return { digest }
+    throw new CommandError('expected --digest alone: it takes the place of all that identifies a caller')
+  }
+  if (parts.length === 0) throw new CommandError('expected a caller', { hint: CALLER_HINT })
+  // Checked before anything is connected to.
+  requestOf(caller)
+  return Object.fromEntries(parts.map(([part, value]) => [part, Array.isArray(value) ? toRecord(part, value) : value]))
+}
+
+/**
+ * The `who` of a body.
+ * @returns undefined if nobody is named
+ * @throws {CommandError} if somebody is named in more ways than one
+ */
+export async function readTarget(
+  terminal: Terminal,
+  options: OperatorOptions,
+  token?: string,
+): Promise<object | undefined> {
+  const parts = { ...(token !== undefined && { token }), ...readParts('who', options) }
+  const [[way, value] = [], ...others] = Object.entries(parts)
+  if (way === undefined) return undefined
+  const [pair, ...more] = Array.isArray(value) ? (value as Pairs) : []
+  if (others.length > 0 || more.length > 0) {
+    throw new CommandError('expected one way to say who is meant', { hint: TARGET_HINT })
+  }
+  if (token !== undefined) return { token: await readToken(terminal, token) }
+  return pair ? whoNamed(way as NamedKind, ...pair) : parts
+}
+
+/** Why policies were left out, and which options would help. */
+export function explainLeftOut(policies: InferOutput<typeof leftOut>) {
+  return policies.map(({ policy, why, needs }) => {
+    const option = needs === 'token' ? 'by its token' : `with ${findOptionName(`caller.${needs}`)}`
+    return { policy, why: needs === null ? why : `${why}: name it ${option}` }
+  })
+}
+
+/** A token that is read from standard input does not get into the history of a shell. */
+async function readToken(terminal: Terminal, token: string): Promise<string> {
+  return token === '-' ? terminal.readInput() : token
+}
+
+/** @throws {CommandError} */
+function toRecord(part: string, pairs: Pairs): Readonly<Record<string, string>> {
+  if (new Set(pairs.map(([name]) => name)).size === pairs.length) return Object.fromEntries(pairs)
+  throw new CommandError(`${findOptionName(`caller.${part}`)}: expected each name once`)
+}

@@ -1,0 +1,215 @@
+/** How a command line writes the bodies of operations: which options a subcommand has follows from the schema. */
+import { userInfo } from 'node:os'
+import { Argument, type Command, Option } from '@commander-js/extra-typings'
+import type { Operation } from '../../admin/operation.ts'
+import type { Pairs } from '../../request/caller/caller.ts'
+import { collectClaims, readClaim, readPair } from '../../request/caller/caller-in-text.ts'
+import type { CallerKind } from '../../request/caller/named-by.ts'
+import { CommandError } from '../command-error.ts'
+import { CONFIG, ENV, GATEWAY, REDIS } from '../settings/options.ts'
+import type { Context } from '../subcommand.ts'
+
+const TOKEN = new Argument(
+  '[token]',
+  'what the caller sends as Authorization, with or without its scheme; - reads it from standard input',
+)
+
+const DIGEST = new Option('--digest <digest>', 'identity as keys and logs have it: 22 letters, in place of all others')
+
+/** Options for what a caller sends. */
+export const CALLER_OPTIONS = {
+  ip: new Option('--ip <address>', 'address of the caller'),
+  header: new Option('-H, --header <name=value>', 'a field that the caller sends').argParser(collectPairs),
+  query: new Option('--query <name=value>', 'a parameter of the query').argParser(collectPairs),
+  cookie: new Option('--cookie <name=value>', 'a cookie of the caller').argParser(collectPairs),
+  form: new Option('--form <name=value>', 'a field of an urlencoded form').argParser(collectPairs),
+  // Not `--json`, which selects how results are printed.
+  json: new Option('--json-member </pointer=value>', 'a member of a JSON body, such as /user/id=42').argParser(
+    collectPairs,
+  ),
+  claim: new Option(
+    '--claim <name=value>',
+    'what the token of the caller says, e.g. sub=alice, id:=42, /account/plan=pro; the token itself is not verified here',
+  ).argParser(collectClaims),
+} satisfies Readonly<Record<Exclude<CallerKind, 'token'>, unknown>>
+
+/** Names of the options for each kind of identity but the token, for messages. */
+export const CALLER_OPTION_NAMES = Object.values(CALLER_OPTIONS)
+  .map(({ long }) => long)
+  .join(', ')
+
+export const AS = new Option('--as <name>', 'who does it, for the history (default: the user of this shell)')
+export const WHY = new Option('--why <text>', 'why, for the history')
+export const YES = new Option('-y, --yes', 'do not ask')
+
+// biome-ignore lint/suspicious/noExplicitAny: options of all types
+type AnyOption = Option<any, any, any, any, any, any>
+/** Options by the property that they set, in the order of the help. */
+type OptionTable = Readonly<Record<string, AnyOption>>
+
+/** Options for the properties of `caller` and `who`. */
+const PART_OPTIONS: Readonly<Record<'caller' | 'who', OptionTable>> = {
+  caller: {
+    ...CALLER_OPTIONS,
+    route: new Option('--route <request>', 'such as "POST /login": only what applies to it'),
+    digest: DIGEST,
+  },
+  who: {
+    ...CALLER_OPTIONS,
+    claim: new Option(
+      '--claim <name=value>',
+      'what the token of the caller says, e.g. sub=alice or id:=42; with one *, all whose claim is like that',
+    ).argParser(readOneClaim),
+    digest: DIGEST,
+    cidr: new Option('--cidr <network>', 'all of a network, such as 203.0.113.0/24 or 2001:db8::/32'),
+    country: new Option('--country <code>', 'all of a country, as Cloudflare tells it, such as DE; T1 is Tor'),
+    asn: new Option('--asn <number>', 'all of a network operator, such as 64500').argParser(
+      createNumberReader('--asn', /^(?:AS)?(\d{1,10})$/i, 'a number such as 64500'),
+    ),
+  },
+}
+
+/** Options for the other properties of bodies, but `by` and `why`. */
+const BODY_OPTIONS: OptionTable = {
+  status: new Option('--status <code>', 'of the responses, 400 to 599 (default: 403)').argParser(
+    createNumberReader('--status', /^(\d{3})$/, 'a status from 400 to 599'),
+  ),
+  limits: new Option('-l, --limits <limits>', 'such as login=20/1m, or 50/1s for RATE_LIMITS; repeated').argParser(
+    collectLimits,
+  ),
+  times: new Option('--times <number>', 'a multiple of the limits, such as 10 or 0.5').argParser(
+    createNumberReader('--times', /^(?=.*[1-9])(\d{1,7}(?:\.\d{1,6})?)$/, 'a number above 0'),
+  ),
+  unlimited: new Option('--unlimited', 'count, but never refuse'),
+  policies: createPolicyOption('only this policy; may be repeated'),
+  for: new Option('--for <duration>', 'how long it holds: 30m 1h 7d; left out, for good'),
+  until: new Option('--until <moment>', 'until when, in UTC, such as 2026-12-24T00:00:00Z'),
+  reason: new Option('--reason <text>', 'why; a caller who is blocked is told'),
+  remove: new Option('--remove', 'take it back'),
+}
+
+/** Options where an operation is run, and the values of all others by their attribute names. */
+export interface OperatorOptions {
+  readonly config?: string | undefined
+  readonly env?: string | undefined
+  readonly redis?: string | undefined
+  readonly gateway?: string | undefined
+  readonly as?: string | undefined
+  readonly why?: string | undefined
+  readonly [attribute: string]: unknown
+}
+
+export interface Declaration {
+  /** Properties of the body that the subcommand does not set. */
+  readonly omit?: readonly string[] | undefined
+  /** Options that set no property of the body. */
+  readonly own?: readonly AnyOption[]
+}
+
+/** Declares a token and an option for each property that the body of an operation may have. */
+export function declareBody(
+  command: Command,
+  { body }: Pick<Operation, 'body'>,
+  { omit = [], own = [] }: Declaration = {},
+): Command<[token: string | undefined], OperatorOptions> {
+  const { caller, who, ...others } = readEntries(body)
+  const find = (table: OptionTable, entries: object) =>
+    Object.keys(table).flatMap((name) => (name in entries && !omit.includes(name) ? (table[name] ?? []) : []))
+  return declareOptions(command.addArgument(TOKEN), [
+    ...find(PART_OPTIONS.caller, readEntries(caller)),
+    ...find(PART_OPTIONS.who, readEntries(who)),
+    ...find(BODY_OPTIONS, others),
+    ...own,
+    ...('why' in others ? [AS, WHY] : []),
+  ])
+}
+
+/** Declares options, and those that select where an operation is run. */
+export function declareOptions<Args extends unknown[], Options extends Record<string, unknown>>(
+  command: Command<Args, Options>,
+  options: readonly AnyOption[],
+): Command<Args, OperatorOptions> {
+  for (const option of [...options, CONFIG, ENV, REDIS, GATEWAY]) command.addOption(option)
+  return command as unknown as Command<Args, OperatorOptions>
+}
+
+/** The properties of `caller` or `who` that options set. */
+export function readParts(property: 'caller' | 'who', options: OperatorOptions): Readonly<Record<string, unknown>> {
+  return readTable(PART_OPTIONS[property], options)
+}
+
+/** The other properties of a body that options set. */
+export function readBody({ env }: Pick<Context, 'env'>, options: OperatorOptions): object {
+  return { ...readTable(BODY_OPTIONS, options), ...readNote({ env }, options) }
+}
+
+/** The actor of a change and the comment, for the audit log. */
+export function readNote(
+  { env }: Pick<Context, 'env'>,
+  { as, why }: Pick<OperatorOptions, 'as' | 'why'>,
+): { readonly by: string; readonly why?: string } {
+  return { by: as ?? (env.USER || env.LOGNAME || readUserName()), ...(why !== undefined && { why }) }
+}
+
+/** @param place in a body @returns e.g. `--ip`; undefined for an argument, or what is no option alone */
+export function findOptionName(place: string): string | undefined {
+  const [, property, name = ''] = /^(?:(caller|who)\.)?(\w+)/.exec(place) ?? []
+  const table = property === 'caller' || property === 'who' ? PART_OPTIONS[property] : BODY_OPTIONS
+  return Object.hasOwn(table, name) ? table[name]?.long : undefined
+}
+
+export function createPolicyOption(description: string): AnyOption {
+  return new Option('-p, --policy <name>', description).argParser((name: string, before: readonly string[] = []) => [
+    ...before,
+    name,
+  ])
+}
+
+function readTable(table: OptionTable, options: OperatorOptions): Readonly<Record<string, unknown>> {
+  const values = Object.entries(table).map(([name, option]) => [name, options[option.attributeName()]] as const)
+  return Object.fromEntries(values.filter(([, value]) => value !== undefined))
+}
+
+function readEntries(schema: unknown): Readonly<Record<string, unknown>> {
+  return (schema as { readonly entries?: Readonly<Record<string, unknown>> } | undefined)?.entries ?? {}
+}
+
+/** The account that runs the process need not have a name. */
+function readUserName(): string {
+  try {
+    return userInfo().username
+  } catch {
+    return `uid ${process.getuid?.()}`
+  }
+}
+
+function collectPairs(text: string, before: Pairs = []): Pairs {
+  return [...before, readPair(text)]
+}
+
+/** @throws {CommandError} */
+function readOneClaim(text: string, before?: unknown): readonly (readonly [name: string, value: unknown])[] {
+  if (before) throw new CommandError('--claim: expected one claim')
+  const { name, value } = readClaim(text)
+  return [[name, value]]
+}
+
+/** @param pattern whose first group is the number @throws {CommandError} */
+function createNumberReader(option: string, pattern: RegExp, expected: string): (text: string) => number {
+  return (text) => {
+    const [, number] = pattern.exec(text) ?? []
+    if (number !== undefined) return Number(number)
+    throw new CommandError(`${option}: expected ${expected}, got ${JSON.stringify(text.slice(0, 100))}`)
+  }
+}
+
+/** The policy that RATE_LIMITS makes. */
+const DEFAULT_POLICY = 'default'
+
+/** `name=limits`, or the limits of RATE_LIMITS. They are parsed with the policies. @throws {CommandError} */
+function collectLimits(text: string, before: Readonly<Record<string, string>> = {}): Readonly<Record<string, string>> {
+  const [, name = DEFAULT_POLICY, limits = ''] = /^\s*(?:([\w-]{1,64})\s*=)?\s*([^=]+?)\s*$/.exec(text) ?? []
+  if (limits === '') throw new CommandError('--limits: expected limits such as 50/1s, or login=20/1m for a policy')
+  if (Object.hasOwn(before, name)) throw new CommandError(`--limits: expected limits of ${name} once`)
+  return { ...before, [name]: limits }
+}

@@ -1,0 +1,61 @@
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { stringify } from 'smol-toml'
+import { validate } from '../admin/operations/policies.ts'
+import type { Tables } from '../rules/policies.ts'
+import { CommandError } from './command-error.ts'
+import type { Operator } from './operate/operator.ts'
+import { type Path, WranglerFile, WranglerSyntaxError } from './settings/wrangler-file.ts'
+import { parseWranglerJson } from './settings/wrangler-json.ts'
+import { parseWranglerToml } from './settings/wrangler-toml.ts'
+import type { Context } from './subcommand.ts'
+
+/** Where policies may stand in a file: one of its own, or that of Wrangler. */
+const PATHS: readonly Path[] = [['policies'], ['POLICIES'], ['vars', 'POLICIES']]
+
+/**
+ * Reads policies from a file of TOML or JSON, or from standard input, and checks that the Worker would take them.
+ * @throws {CommandError} with file, line and column
+ */
+export async function readPolicyFile(
+  file: string,
+  { terminal, cwd }: Pick<Context, 'terminal' | 'cwd'>,
+  operator: Operator,
+): Promise<Tables> {
+  const name = file === '-' ? 'standard input' : file
+  const parsed = await parse(name, () =>
+    file === '-' ? terminal.readInput() : readFileSync(resolve(cwd, file), 'utf8'),
+  )
+  const path = PATHS.find((each) => parsed.get(...each) !== undefined)
+  const tables = path && parsed.get(...path)
+  if (!path || !Array.isArray(tables)) {
+    throw new CommandError(`${name}: expected [[policies]] tables, or "policies" with a list in JSON`)
+  }
+  const { problems } = await operator.run(validate, { body: { policies: tables } })
+  const [problem, ...others] = problems
+  if (!problem) return tables as Tables
+  const keys = problem.place.split('.').map((key) => (/^\d+$/.test(key) ? Number(key) : key))
+  const at = parsed.placeOf([...path, ...keys])
+  throw new CommandError(`${at ? `${at.file}:${at.line}:${at.column}: ` : ''}${problem.message}`, {
+    ...(others.length > 0 && { hint: `There is more: ${others.map(({ message }) => message).join('; ')}` }),
+  })
+}
+
+/** Tables as a file that can be read again. */
+export function formatTables(tables: Tables): string {
+  return stringify({ policies: tables }).trimEnd()
+}
+
+/** @param name of the file, for messages @throws {CommandError} */
+async function parse(name: string, read: () => string | Promise<string>): Promise<WranglerFile> {
+  try {
+    const text = await read()
+    return new WranglerFile(name, text, /^\s*[{/]/.test(text) ? parseWranglerJson : parseWranglerToml)
+  } catch (error) {
+    if (error instanceof WranglerSyntaxError) {
+      throw new CommandError(`${name}:${error.place.line}:${error.place.column}: ${error.message}`)
+    }
+    const { code } = error as NodeJS.ErrnoException
+    throw code === undefined ? error : new CommandError(`${name} cannot be read (${code})`)
+  }
+}

@@ -1,0 +1,177 @@
+/** Subcommands that write blocks, allows and overrides. */
+
+import { Option } from '@commander-js/extra-typings'
+import type { Operation } from '../admin/operation.ts'
+import * as operations from '../admin/operations/rules.ts'
+import { blockInWords, isOver, limitsInWords } from '../rules/document.ts'
+import type { Entries, EntryList } from '../rules/editor.ts'
+import type { Target } from '../rules/target.ts'
+import { whoInWords } from '../rules/target.ts'
+import { CommandError } from './command-error.ts'
+import { readTarget } from './operate/callers.ts'
+import { createPolicyOption, type Declaration, declareBody, type OperatorOptions, readBody } from './operate/options.ts'
+import { withOperator } from './operate/with-operator.ts'
+import { defineCommand, type Fields, type Subcommand } from './subcommand.ts'
+
+interface Kind<List extends EntryList> extends Omit<Subcommand, 'build'>, Declaration {
+  readonly list: List
+  readonly operation: Operation<unknown, Changed, unknown>
+  /** @throws {CommandError} */
+  readonly check?: (options: OperatorOptions) => void
+  readonly formatEffect: (entry: Entries[List]) => string
+  /** The entry as `--json` prints it, if that differs from the rules. */
+  readonly toJson?: (entry: Entries[List]) => object
+}
+
+type Changed = Awaited<ReturnType<typeof operations.block.run>>
+
+const LIST = new Option('--list', 'show all that there are, and change nothing')
+
+const FIELDS = {
+  redis: 'host and port of the database; with --gateway, `gateway` in place of it: its host',
+  version: 'version of the rules; 0: there are none',
+  changed: 'whether this run has written it',
+  scope:
+    'of which requests of a caller that was named: "all", or by a digest alone "counted", those to which a policy applies that counts by all that it was made of',
+  'entries[].by': 'what the caller is known by, such as token; missing where that is not said',
+  'entries[].digest': 'its digest, as in keys and logs',
+  'entries[].mark': 'beside by and digest: a small hash of the same, by which others are told at once',
+  'entries[].value': 'in place of a digest: a value with one *',
+  'entries[].cidr': 'in place of a caller: a network',
+  'entries[].reason': 'why; missing if none was given',
+  'entries[].until': 'when it ends, in RFC 3339; missing: never',
+} as const satisfies Fields
+
+export const block = defineRuleCommand({
+  name: 'block',
+  list: 'blocks',
+  operation: operations.block,
+  formatEffect: blockInWords,
+  summary: 'let somebody in no more',
+  description:
+    'Refuses all requests of a caller, a network, a country or a network operator, without a deploy: Workers with ' +
+    'RULES = "on" follow within twice RULES_REFRESH_MS. A token, an address and the like are kept as digests only. An allow ' +
+    'goes before a block.',
+  examples: [
+    { shows: 'a token that is in no history, for an hour', line: 'block - --for 1h --reason "too much" < token.txt' },
+    { shows: 'a caller whom a log line names', line: 'block --digest 4Xb7m1nJ0yKq8rT2vZc5Lw' },
+    { shows: 'a network', line: 'block --cidr 203.0.113.0/24 --until 2026-12-24T00:00:00Z --status 404' },
+    { shows: 'all callers of a tenant', line: "block --header 'x-tenant=acme-*'" },
+    { shows: 'whom else there is', line: 'block --list' },
+    { shows: 'let it in again', line: 'block --cidr 203.0.113.0/24 --remove' },
+  ],
+  json: {
+    'entries[].country': 'in place of a caller: a country',
+    'entries[].asn': 'in place of a caller: the number of a network operator',
+    'entries[].status': 'of the responses; missing: 403',
+  },
+})
+
+export const allow = defineRuleCommand({
+  name: 'allow',
+  list: 'allows',
+  operation: operations.allow,
+  formatEffect: () => 'never limited',
+  summary: 'never limit somebody',
+  description:
+    'Lets all requests of a caller or a network through, without a deploy: Workers with RULES = "on" follow within twice ' +
+    'RULES_REFRESH_MS. They are counted all the same. An allow goes before a block.',
+  examples: [
+    { shows: 'an office, for a week', line: 'allow --cidr 198.51.100.0/28 --for 7d --reason "load test"' },
+    { shows: 'a token that is in no history', line: 'allow - < token.txt' },
+    { shows: 'whom else there is', line: 'allow --list' },
+    { shows: 'limit it again', line: 'allow --cidr 198.51.100.0/28 --remove' },
+  ],
+  omit: ['country', 'asn'],
+})
+
+export const override = defineRuleCommand({
+  name: 'override',
+  list: 'overrides',
+  operation: operations.override,
+  formatEffect: limitsInWords,
+  toJson: ({ limits, ...entry }) => ({
+    ...entry,
+    ...(limits && { limits: Object.entries(limits).map(([policy, limits]) => ({ policy, limits })) }),
+  }),
+  summary: 'give somebody other limits',
+  description:
+    'Raises or lowers the limits of a caller, or of all whose header or claim is like a value, without a deploy: Workers ' +
+    'with RULES = "on" follow within twice RULES_REFRESH_MS. What was used before counts on. It takes the place of an ' +
+    'override that the caller has.',
+  examples: [
+    { shows: 'ten times the limits of all policies, for a day', line: 'override - --times 10 --for 1d < token.txt' },
+    { shows: 'other limits of RATE_LIMITS', line: "override --header x-api-key=k-123 --limits '50/1s, 1000/1m'" },
+    { shows: 'other limits of a policy', line: "override --ip 203.0.113.7 --limits 'login=20/1m'" },
+    { shows: 'no limits for a tenant', line: "override --header 'x-tenant=acme-*' --unlimited" },
+    { shows: 'back to those of everybody', line: 'override --ip 203.0.113.7 --remove' },
+  ],
+  json: {
+    'entries[].limits[].policy': 'name of a policy with limits of its own here; missing with times and unlimited',
+    'entries[].limits[].limits': 'these limits',
+    'entries[].times': 'by what the limits are multiplied',
+    'entries[].unlimited': 'true: counted, but never refused',
+    'entries[].policies[]': 'policies that it is about; missing: all',
+  },
+  omit: ['cidr', 'country', 'asn', 'policies'],
+  own: [createPolicyOption('with --times and --unlimited: only this policy; repeated')],
+  check({ limits, times, unlimited, remove, list }) {
+    const effects = [limits, times, unlimited].filter((effect) => effect !== undefined)
+    if (remove || list || effects.length === 1) return
+    throw new CommandError('expected one of --limits, --times and --unlimited')
+  },
+})
+
+/** A digest of several things, such as a token and a route, does not identify other requests of its caller. */
+const COUNTED_NOTE =
+  'note: by a digest alone, it holds only for requests to which a policy applies that counts by all that the digest was made of'
+
+/** A subcommand that writes an entry of a list, removes it, or lists all. */
+function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand {
+  const { list, operation, omit, own = [], check, formatEffect, toJson = (entry) => entry, ...about } = kind
+  const { name } = about
+  return defineCommand({
+    ...about,
+    json: { ...FIELDS, ...about.json },
+    declare: (command) => declareBody(command, operation, { omit, own: [...own, LIST] }),
+    async run(context, options, token) {
+      const { terminal } = context
+      check?.(options)
+      const target = await readTarget(terminal, options, token)
+      if ((target === undefined) !== (options.list === true)) {
+        throw new CommandError(target ? 'expected nobody with --list' : `expected whom the ${name} is about`, {
+          hint: `sluice help ${name} says how to name them; --list shows all.`,
+        })
+      }
+      return withOperator(context, options, 'rules', target ?? {}, async (operator) => {
+        if (!target) {
+          const { version, rules } = await operator.run(operations.rules)
+          show({ ...operator.place, version, changed: false }, rules[list], `no ${name}`)
+          return
+        }
+        const body = { who: target, ...readBody(context, options) }
+        const { version, isChanged: changed, who, scope, entry } = await operator.run(operation, { body })
+        const done = `${name} ${whoInWords(who as Target)}`
+        const head = changed ? `${options.remove ? 'taken back: ' : ''}${done}` : `nothing is different: ${done}`
+        if (scope === 'counted' && !options.remove) terminal.note(COUNTED_NOTE)
+        const result = { ...operator.place, version, changed, scope }
+        show(result, entry ? [entry] : [], `${head} (version ${version} at ${operator.name})`)
+      })
+
+      function show(result: Readonly<Record<string, unknown>>, found: readonly object[], head: string): void {
+        const entries = found as readonly Entries[List][]
+        terminal.show({ ...result, entries: entries.map(toJson) }, () => {
+          if (entries.length === 0) return head
+          const rows = entries.map((entry) => [
+            whoInWords(entry),
+            formatEffect(entry),
+            `${entry.until ?? ''}${isOver(entry, Date.now()) ? ' (ended)' : ''}`,
+            entry.reason ?? '',
+          ])
+          const table = terminal.table(['who', name, 'until', 'reason'], rows)
+          return result.changed ? `${head}\n${table}` : table
+        })
+      }
+    },
+  })
+}
