@@ -165,7 +165,7 @@ function toLine(text: string): string {
 }
 
 /** JSON that stays the same value. */
-function escapeControls(json: string): string {
+export function escapeControls(json: string): string {
   return json.replace(new RegExp(CONTROLS, 'gu'), (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { configOf } from '../../../src/command/caller/ask.ts'
 import type { Settings } from '../../../src/command/settings/settings.ts'
-import type { LogEntry } from '../../../src/command/simulate/log-entry.ts'
+import type { LogEntry } from '../../../src/command/simulate/log-line.ts'
 import { Simulation } from '../../../src/command/simulate/simulation.ts'
 import { agree, type Decided } from './agree.ts'
 
