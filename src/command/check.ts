@@ -4,9 +4,8 @@ import { type Explanation, explain } from './check/explain.ts'
 import { inspect, type Located } from './check/inspect.ts'
 import { RULES } from './check/rules.ts'
 import { CommandError } from './command-error.ts'
-import { CONFIG, ENV } from './settings/options.ts'
 import { readSettings } from './settings/settings.ts'
-import { defineCommand } from './subcommand.ts'
+import { CONFIG, defineCommand, ENV } from './subcommand.ts'
 import type { Terminal } from './terminal.ts'
 
 export const check = defineCommand({

@@ -1,6 +1,5 @@
-import { CONFIG, ENV, REDIS } from './settings/options.ts'
 import { readSettings } from './settings/settings.ts'
-import { defineCommand } from './subcommand.ts'
+import { CONFIG, defineCommand, ENV, REDIS } from './subcommand.ts'
 import { isMeant, refuseEverything } from './upkeep/confirm.ts'
 import { countAll, forget as forgetJob } from './upkeep/jobs.ts'
 import { openDatabase } from './upkeep/open-database.ts'

@@ -2,7 +2,6 @@ import { Argument, Option } from '@commander-js/extra-typings'
 import { digestNote } from './caller/ask.ts'
 import { CommandError } from './command-error.ts'
 import { formatCount, formatNumber } from './format.ts'
-import { CONFIG, ENV } from './settings/options.ts'
 import { readSettings } from './settings/settings.ts'
 import { type Reading, readLogs } from './simulate/log-files.ts'
 import { parseFields, USUAL_FIELDS } from './simulate/log-line.ts'
@@ -18,7 +17,7 @@ import {
   parseLimitsOption,
   SIMULATED_ALGORITHMS,
 } from './simulate/variants.ts'
-import { defineCommand } from './subcommand.ts'
+import { CONFIG, defineCommand, ENV } from './subcommand.ts'
 
 /** Servers write a line when a response ends, so lines are a little out of order. */
 const LATE_MS = 1_000

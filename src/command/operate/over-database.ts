@@ -1,3 +1,4 @@
+import manifest from '../../../package.json' with { type: 'json' }
 import type { Operated } from '../../admin/operation.ts'
 import { problemOf } from '../../admin/problem-of.ts'
 import { readInput } from '../../admin/read-input.ts'
@@ -10,7 +11,6 @@ import { configOf, environmentOf } from '../caller/ask.ts'
 import { CALL_TIMEOUT_MS, type Connection } from '../redis/connection.ts'
 import { storeOf } from '../redis/store-of.ts'
 import type { Settings } from '../settings/settings.ts'
-import { version } from '../version.ts'
 import type { Operator } from './operator.ts'
 import { problemError } from './problem-error.ts'
 
@@ -57,7 +57,7 @@ function operatedOver(connection: Connection, settings: Settings, about: About):
 /** This process serves nobody: what a gateway alone can tell, it does not know. */
 const NO_GATEWAY: Health = {
   status: 'ok',
-  version,
+  version: manifest.version,
   store: { kind: 'redis', reachable: null, rttMs: null, circuit: 'closed' },
 }
 const NO_ISOLATE: RulesState = { version: 0, id: '', readAtMs: undefined, problem: undefined, shadow: undefined }

@@ -5,9 +5,7 @@ import { validate } from '../../admin/operations/policies.ts'
 import type { Tables } from '../../rules/policy-changes.ts'
 import { CommandError } from '../command-error.ts'
 import type { Operator } from '../operate/operator.ts'
-import { type Path, WranglerFile, WranglerSyntaxError } from '../settings/wrangler-file.ts'
-import { parseWranglerJson } from '../settings/wrangler-json.ts'
-import { parseWranglerToml } from '../settings/wrangler-toml.ts'
+import { type Path, WranglerFile } from '../settings/wrangler-file.ts'
 import type { Terminal } from '../terminal.ts'
 
 /** Where policies may stand in a file: one of its own, or that of Wrangler. */
@@ -25,7 +23,7 @@ export async function readPolicyFile(
   const isInput = file === '-'
   const name = isInput ? 'standard input' : file
   const text = isInput ? await terminal.readInput() : readText(resolve(cwd, file), name)
-  const parsed = parse(name, text)
+  const parsed = new WranglerFile(name, text, /^\s*[{/]/.test(text))
   const path = PATHS.find((each) => parsed.get(...each) !== undefined)
   const tables = path && parsed.get(...path)
   if (!path || !Array.isArray(tables)) {
@@ -48,16 +46,6 @@ function keysOf(place: string): Path {
 /** As a file that can be read again. */
 export function textOfTables(tables: Tables): string {
   return stringify({ policies: tables }).trimEnd()
-}
-
-/** @throws {CommandError} */
-function parse(name: string, text: string): WranglerFile {
-  try {
-    return new WranglerFile(name, text, /^\s*[{/]/.test(text) ? parseWranglerJson : parseWranglerToml)
-  } catch (error) {
-    if (!(error instanceof WranglerSyntaxError)) throw error
-    throw new CommandError(`${name}:${error.place.line}:${error.place.column}: ${error.message}`)
-  }
 }
 
 /** @throws {CommandError} */

@@ -1,5 +1,4 @@
-import { CommandError } from '../command-error.ts'
-import type { Exit } from '../exit-codes.ts'
+import { CommandError, type Exit } from '../command-error.ts'
 import type { Context, Fields } from '../subcommand.ts'
 import type { Terminal } from '../terminal.ts'
 import { type Database, DatabaseError } from './database.ts'
