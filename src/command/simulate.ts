@@ -185,7 +185,7 @@ export const simulate = defineCommand({
       const late = formatCount(seen.late, 'request')
       notes.push(`${late} over a second earlier than one before: are the logs in order of time?`)
     }
-    if (runs.some(({ simulation }) => simulation.isFull)) {
+    if (runs.some(({ simulation }) => simulation.store.isFull)) {
       notes.push('there were more keys than are remembered: callers that came back late began anew')
     }
     const results = runs.map(({ simulation, variant }) => createResult(simulation, variant, showCallers === true))

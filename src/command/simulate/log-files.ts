@@ -55,10 +55,7 @@ export async function* readLogs(
         yield entries
         // The number of lines to come is estimated by bytes.
         const share = (bytesBefore + (raw?.bytesRead ?? 0)) / totalBytes
-        if (share > 0) {
-          progress.setTotal(Math.round(reading.lines / share))
-          progress.set(reading.lines)
-        }
+        if (share > 0) progress.set(reading.lines, Math.round(reading.lines / share))
       }
       bytesBefore += sizes[index] ?? 0
     }

@@ -62,19 +62,20 @@ const PAGE = String.raw`<!doctype html>
 @media (prefers-color-scheme: dark) {
   :root { --back: #14171a; --text: #e6e8ea; --line: #3a4046; --admitted: #7fb0ee; --refused: #ff9c55; }
 }
-body { margin: 0 auto; max-width: 760px; padding: 1.5rem 1rem; line-height: 1.5; font-family: system-ui, sans-serif;
+body { margin: 0 auto; max-width: 1000px; padding: 1.5rem 1rem; line-height: 1.5; font-family: system-ui, sans-serif;
   background: var(--back); color: var(--text); }
 figure, .wide { margin: 1rem 0; }
 figcaption, caption { font-weight: 600; text-align: left; }
 svg { display: block; width: 100%; font-size: 12px; fill: var(--text); }
 line { stroke: var(--line); }
-.admitted { fill: var(--admitted); color: var(--admitted); }
-.refused { fill: var(--refused); color: var(--refused); }
+.admitted { color: var(--admitted); fill: currentColor; }
+.refused { color: var(--refused); fill: currentColor; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.2rem 0.8rem 0.2rem 0; border-bottom: 1px solid var(--line); text-align: left; }
 caption, th, td { white-space: nowrap; }
 .number { text-align: right; }
+i { display: block; height: 4px; margin-left: auto; background: currentColor; }
 </style>
 </head>
 <body>
@@ -99,48 +100,25 @@ const add = (parent, name, text = '', attributes = {}) => {
   return element
 }
 
-/** Adds a table of objects with the same members, which are numbers or text. */
-const addTable = (parent, title, rows) => {
+/** Adds a table of objects with the same members: numbers, which may have a bar of this colour beneath, or text. */
+const addTable = (parent, title, rows, colours = {}) => {
   if (rows.length === 0) return
+  const most = Math.max(1, ...rows.flatMap((row) => Object.keys(colours).map((name) => row[name] ?? 0)))
   // Tables that are too wide are scrolled, by keys as well.
   const frame = add(parent, 'div', '', { class: 'wide', tabindex: 0, role: 'group', 'aria-label': title })
   const table = add(frame, 'table')
   add(table, 'caption', title)
   const head = add(add(table, 'thead'), 'tr')
-  const kindOf = (value) => (typeof value === 'number' ? 'number' : 'text')
-  for (const [name, value] of Object.entries(rows[0])) add(head, 'th', name, { scope: 'col', class: kindOf(value) })
   const body = add(table, 'tbody')
-  for (const row of rows) {
-    const line = add(body, 'tr')
-    for (const value of Object.values(row)) {
-      add(line, 'td', typeof value === 'number' ? number(value) : value, { class: kindOf(value) })
-    }
+  const lines = rows.map(() => add(body, 'tr'))
+  for (const [name, first] of Object.entries(rows[0])) {
+    const side = typeof first === 'number' ? 'number' : 'text'
+    add(head, 'th', name, { scope: 'col', class: side })
+    rows.forEach(({ [name]: value }, at) => {
+      const cell = add(lines[at], 'td', typeof value === 'number' ? number(value) : value, { class: side })
+      if (colours[name]) add(cell, 'i', '', { class: colours[name], style: 'width: ' + (6 * value) / most + 'rem' })
+    })
   }
-}
-
-const addFigure = (parent, title, label, height) => {
-  const figure = add(parent, 'figure')
-  add(figure, 'figcaption', title)
-  return add(figure, 'svg', '', { viewBox: '0 0 760 ' + height, role: 'img', 'aria-label': label })
-}
-
-const addBar = (svg, kind, text, x, y, width, height) =>
-  add(add(svg, 'rect', '', { class: kind, x, y, width, height }), 'title', text)
-
-/** Draws a bar for each row, made of its parts: a kind, a count and what this counts. */
-const addBars = (parent, title, label, rows) => {
-  const svg = addFigure(parent, title, label, 26 * rows.length)
-  const most = Math.max(1, ...rows.map(({ parts }) => parts.reduce((sum, [, count]) => sum + count, 0)))
-  rows.forEach(({ name, parts, note }, at) => {
-    add(svg, 'text', at + 1 + '. ' + shorten(name), { x: 0, y: 26 * at + 17 })
-    let x = 310
-    for (const [kind, count, unit] of parts) {
-      const width = (350 * count) / most
-      addBar(svg, kind, number(count) + ' ' + unit, x, 26 * at + 4, width, 18)
-      x += width
-    }
-    add(svg, 'text', note, { x: x + 6, y: 26 * at + 17 })
-  })
 }
 
 /** Draws a strip for all requests, and one for each of the policies that refused most. */
@@ -151,7 +129,10 @@ const addTimeline = (parent, { policies, buckets }) => {
   const strips = shown.length === 1 ? shown : [{ policy: 'all requests', of: (bucket) => bucket }, ...shown]
   const names = strips.map(({ policy }) => policy).join(', ')
   const height = 110 * strips.length + 20
-  const svg = addFigure(parent, 'Over time', 'Admitted and refused requests over time, of ' + names, height)
+  const figure = add(parent, 'figure')
+  add(figure, 'figcaption', 'Over time')
+  const label = 'Admitted and refused requests over time, of ' + names
+  const svg = add(figure, 'svg', '', { viewBox: '0 0 760 ' + height, role: 'img', 'aria-label': label })
   const most = Math.max(1, ...strips.flatMap(({ of }) => buckets.map((each) => of(each).admitted + of(each).refused)))
   const width = 620 / buckets.length
   strips.forEach(({ policy, of }, at) => {
@@ -165,7 +146,9 @@ const addTimeline = (parent, { policies, buckets }) => {
         const count = of(bucket)[kind]
         const tall = (90 * count) / most
         y -= tall
-        if (count > 0) addBar(svg, kind, bucket.from + ': ' + number(count) + ' ' + kind, index * width, y, width, tall)
+        if (count === 0) continue
+        const bar = add(svg, 'rect', '', { class: kind, x: index * width, y, width, height: tall })
+        add(bar, 'title', bucket.from + ': ' + number(count) + ' ' + kind)
       }
     })
   })
@@ -176,17 +159,19 @@ const addTimeline = (parent, { policies, buckets }) => {
 const nameOf = ({ limits, algorithm, leases }) =>
   [limits, algorithm, leases && 'leases ' + leases].filter(Boolean).join(', ') || 'as configured'
 
-const summarize = ({ admitted, refused, rejected, wait, calls, commands, dollars }) => ({
-  admitted,
-  refused,
-  'not counted': rejected,
-  share: ((100 * refused) / Math.max(1, admitted + refused)).toFixed(1) + '%',
-  'median wait': seconds(wait.medianMs),
-  '95th of 100': seconds(wait.p95Ms),
-  longest: seconds(wait.longestMs),
-  calls,
-  commands,
-  dollars: dollars.toFixed(2),
+const BARS = { admitted: 'admitted', refused: 'refused', calls: 'admitted' }
+const summarize = (result) => ({
+  variant: nameOf(result),
+  admitted: result.admitted,
+  refused: result.refused,
+  'not counted': result.rejected,
+  share: ((100 * result.refused) / Math.max(1, result.admitted + result.refused)).toFixed(1) + '%',
+  'median wait': seconds(result.wait.medianMs),
+  '95th of 100': seconds(result.wait.p95Ms),
+  longest: seconds(result.wait.longestMs),
+  calls: result.calls,
+  commands: result.commands,
+  dollars: result.dollars.toFixed(2),
 })
 
 const main = document.querySelector('main')
@@ -194,36 +179,14 @@ const list = add(main, 'ul')
 for (const line of lines) add(list, 'li', line)
 const key = add(main, 'p')
 for (const kind of KINDS) add(key, 'span', '■ ' + kind + ' ', { class: kind })
-
-if (results.length > 1) {
-  const all = add(main, 'section')
-  add(all, 'h2', 'Side by side')
-  const verdicts = (result) => KINDS.map((kind) => [kind, result[kind], kind])
-  const bars = results.map((result) => ({ name: nameOf(result), parts: verdicts(result), note: '' }))
-  addBars(all, 'Admitted and refused, side by side', 'Bars of admitted and refused requests for each variant', bars)
-  const costs = results.map((result) => ({
-    name: nameOf(result),
-    parts: [['admitted', result.calls, 'calls']],
-    note: '$' + result.dollars.toFixed(2),
-  }))
-  addBars(all, 'Calls of Redis, side by side', 'Bars of calls of Redis for each variant', costs)
-  const rows = results.map((result) => ({ variant: nameOf(result), ...summarize(result) }))
-  addTable(all, 'The variants in numbers', rows)
-}
+addTable(main, 'In numbers', results.map(summarize), BARS)
 for (const result of results) {
   const { policies, callers, buckets, bucketMs } = result
   const section = add(main, 'section')
   add(section, 'h2', nameOf(result))
   if (buckets.length > 0) addTimeline(section, result)
-  const bars = callers.map(({ policy, digest, caller, refused }) => ({
-    name: policy + ' ' + (caller ?? digest),
-    parts: [['refused', refused, 'refused']],
-    note: number(refused),
-  }))
-  if (bars.length > 0) addBars(section, 'Refused most', 'Bars of the refusals of the callers refused most', bars)
-  addTable(section, 'In numbers', [summarize(result)])
-  addTable(section, 'Policies', policies)
-  addTable(section, 'Callers refused most', callers)
+  addTable(section, 'Policies', policies, BARS)
+  addTable(section, 'Callers refused most', callers, BARS)
   const details = add(section, 'details')
   add(details, 'summary', 'Over time, in numbers')
   const counts = buckets.map(({ from, admitted, refused, policies: each }) => {

@@ -12,7 +12,7 @@ const BARS = '▁▂▃▄▅▆▇█'
 export type Result = ReturnType<typeof createResult>
 
 export function createResult(simulation: Simulation, variant: Variant, showsCallers: boolean) {
-  const { counts, policies, cost, timeline } = simulation
+  const { counts, policies, store, timeline } = simulation
   const hasWaited = counts.refused > 0
   return {
     limits: variant.limits ?? null,
@@ -38,8 +38,9 @@ export function createResult(simulation: Simulation, variant: Variant, showsCall
       p95Ms: hasWaited ? simulation.waitPercentileMs(95) : null,
       longestMs: hasWaited ? simulation.longestWaitMs : null,
     },
-    ...cost,
-    dollars: Number((cost.commands * DOLLARS_PER_COMMAND).toPrecision(6)),
+    calls: store.calls,
+    commands: store.commands,
+    dollars: Number((store.commands * DOLLARS_PER_COMMAND).toPrecision(6)),
     bucketMs: timeline.widthMs,
     buckets: timeline.buckets.map(({ startMs, ...counts }) => ({ from: new Date(startMs).toISOString(), ...counts })),
   }

@@ -40,12 +40,13 @@ interface RefusedCaller {
 export class Simulation {
   readonly counts: Record<Fate, number> = { admitted: 0, refused: 0, rejected: 0 }
   readonly timeline: Timeline
-  /** Milliseconds until refused requests would have been admitted: within a thousandth, in memory that does not grow. */
+  readonly store = new VirtualStore()
+  /** Until a refused request would have been admitted. */
+  longestWaitMs = 0
+  /** The same of all, in memory that does not grow. */
   readonly #waits = createHistogram({ figures: 3 })
-  #longestWaitMs = 0
   /** By their keys. */
   readonly #refusedCallers = new Map<string, RefusedCaller>()
-  readonly #store = new VirtualStore()
   readonly #decider: VirtualDecider
   readonly #limiter: Limiter
   readonly #readTarget: TargetReader
@@ -58,7 +59,7 @@ export class Simulation {
 
   /** @param isolate undefined: every request is asked for */
   constructor(config: Config, isolate?: Isolate) {
-    this.#decider = new VirtualDecider(this.#store, isolate)
+    this.#decider = new VirtualDecider(this.store, isolate)
     this.#context = { deadlines: Deadlines.ofOne(), waitUntil: (work) => void this.#unfinished.push(work) }
     // Policies that cannot be simulated limit nothing, but still give their class.
     const policies = config.policies.map((policy) =>
@@ -76,22 +77,9 @@ export class Simulation {
     return [...this.#policies.values()]
   }
 
-  /** Calls of the script, and the commands that Upstash would have billed for them. */
-  get cost(): { readonly calls: number; readonly commands: number } {
-    return { calls: this.#store.calls, commands: this.#store.commands }
-  }
-
-  get isFull(): boolean {
-    return this.#store.isFull
-  }
-
-  get longestWaitMs(): number {
-    return this.#longestWaitMs
-  }
-
   /** Milliseconds within which so many of 100 refused requests would have been admitted, within a thousandth. */
   waitPercentileMs(percent: number): number {
-    return Math.min(this.#longestWaitMs, this.#waits.percentile(percent))
+    return Math.min(this.longestWaitMs, this.#waits.percentile(percent))
   }
 
   /** The callers that were refused most. */
@@ -100,12 +88,12 @@ export class Simulation {
   }
 
   async replay(entry: LogEntry): Promise<Fate> {
-    this.#store.advanceTo(entry.timeMs)
+    this.store.advanceTo(entry.timeMs)
     const request = new LoggedRequest(entry)
     const verdict = await this.#decide(request)
     const fate = toFate(verdict)
     this.counts[fate]++
-    if (fate !== 'rejected') this.timeline.add(this.#store.nowMs, fate)
+    if (fate !== 'rejected') this.timeline.add(this.store.nowMs, fate)
     if (verdict && 'tiers' in verdict) this.#count(verdict, request)
     if (verdict?.kind === 'admitted' && entry.status !== undefined) {
       await verdict.failures?.of(entry.status)?.charge()
@@ -125,7 +113,7 @@ export class Simulation {
 
   #count(verdict: Extract<Verdict, { readonly tiers: readonly TierReport[] }>, request: LoggedRequest): void {
     if (verdict.kind !== 'admitted') {
-      this.#longestWaitMs = Math.max(this.#longestWaitMs, verdict.retryAfterMs)
+      this.longestWaitMs = Math.max(this.longestWaitMs, verdict.retryAfterMs)
       this.#waits.record(verdict.retryAfterMs)
     }
     // Exempt requests, and those that nothing limits.

@@ -1,5 +1,5 @@
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
-import { decide, type States } from '../../algorithms/decide.ts'
+import { decide } from '../../algorithms/decide.ts'
 import type { Decision, DecisionRequest, Rule } from '../../model/charge.ts'
 import type { Store } from '../../model/store.ts'
 import { ExpiringStates, MAX_KEYS } from '../../store/memory/expiring-states.ts'
@@ -52,31 +52,26 @@ export class VirtualStore implements Pick<Store, 'decide'> {
 }
 
 /** The states, and what the last decision did to them. */
-class RecordedStates implements States {
+class RecordedStates extends ExpiringStates {
   readonly readKeys: string[] = []
   /** Keys that were written, and whether each got a new time to live. */
   readonly written = new Map<string, boolean>()
-  readonly #states = new ExpiringStates()
 
-  get size(): number {
-    return this.#states.size
-  }
-
-  at(nowMs: number): this {
-    this.#states.at(nowMs)
+  override at(nowMs: number): this {
+    super.at(nowMs)
     this.readKeys.length = 0
     this.written.clear()
     return this
   }
 
-  read(key: string): unknown {
+  override read(key: string): unknown {
     this.readKeys.push(key)
-    return this.#states.read(key)
+    return super.read(key)
   }
 
-  write(key: string, state: unknown, ttlMs?: number): void {
+  override write(key: string, state: unknown, ttlMs?: number): void {
     this.written.set(key, ttlMs !== undefined)
-    this.#states.write(key, state, ttlMs)
+    super.write(key, state, ttlMs)
   }
 }
 

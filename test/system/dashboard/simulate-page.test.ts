@@ -31,19 +31,28 @@ test('the page of sluice simulate draws itself, asks nobody, and is accessible i
     expect(seen).toEqual([url])
     expect(await page.title()).toBe('What limits would do')
     expect(await page.locator('ul').textContent()).toContain('7 requests from 2026-01-01T00:00:00.000Z')
-    // One for the comparison, one for its calls, and two for each of the variants.
-    expect(await page.locator('svg[role=img]').count()).toBe(6)
-    expect(
-      await page.getByRole('img', { name: 'Bars of admitted and refused requests for each variant' }).count(),
-    ).toBe(1)
+    expect(await page.getByRole('img', { name: 'Admitted and refused requests over time, of default' }).count()).toBe(2)
     const captions = await page.locator('caption').allTextContents()
-    expect(captions.slice(0, 4)).toEqual(['The variants in numbers', 'In numbers', 'Policies', 'Callers refused most'])
-    const bars = await page
-      .locator('svg')
+    expect(captions.slice(0, 3)).toEqual(['In numbers', 'Policies', 'Callers refused most'])
+    const columns = await page
+      .locator('tr')
+      .filter({ hasText: /^[56]\/1m/ })
+      .allTextContents()
+    expect(columns).toEqual([
+      expect.stringMatching(/^5\/1m52028\.6%60 s/),
+      expect.stringMatching(/^6\/1m61014\.3%60 s/),
+    ])
+    // A bar for each number of admitted, refused and calls, and one in the timeline of each kind.
+    const widths = await page
+      .locator('table')
       .first()
-      .locator('rect')
-      .evaluateAll((rects) => rects.map((rect) => `${rect.getAttribute('class')}: ${rect.textContent}`))
-    expect(bars).toEqual(['admitted: 5 admitted', 'refused: 2 refused', 'admitted: 6 admitted', 'refused: 1 refused'])
+      .locator('i')
+      .evaluateAll((bars) => bars.map((bar) => bar.getBoundingClientRect().width / 16))
+    expect(widths.map((width) => Number(width.toFixed(2)))).toEqual([4.29, 1.71, 6, 5.14, 0.86, 6])
+    const shown = await page.locator('rect').evaluateAll((rects) => rects.map((rect) => rect.textContent))
+    expect(shown).toEqual(
+      ['5 admitted', '2 refused', '6 admitted', '1 refused'].map((text) => `2026-01-01T00:00:00.000Z: ${text}`),
+    )
     expect(await page.locator('td', { hasText: 'document.title' }).first().textContent()).toBe(
       HOSTILE.replace('\x1b', '\ufffd'),
     )
