@@ -4,9 +4,8 @@ import { RULES } from './check/finding.ts'
 import { inspect, type Located } from './check/inspect.ts'
 import { CommandError } from './command-error.ts'
 import { CALLER_OPTIONS } from './operate/options.ts'
-import { CONFIG, ENV } from './settings/options.ts'
 import { readSettings } from './settings/settings.ts'
-import { defineCommand } from './subcommand.ts'
+import { CONFIG, defineCommand, ENV } from './subcommand.ts'
 import type { Terminal } from './terminal.ts'
 
 export const check = defineCommand({

@@ -1,4 +1,14 @@
-import type { Exit } from './exit-codes.ts'
+/** The command's exit codes, and what each means. `--help` and docs/command.md list them. */
+export const EXIT_CODES = {
+  done: [0, 'done'],
+  found: [1, 'what was checked is not in order'],
+  misuse: [2, 'the command cannot be carried out as given: arguments, files or configuration'],
+  redis: [3, 'Redis, or the gateway, gave no usable answer'],
+  unexpected: [4, 'an error of the command itself'],
+  interrupted: [130, 'ended by Ctrl-C'],
+} as const satisfies Readonly<Record<string, readonly [number, string]>>
+
+export type Exit = keyof typeof EXIT_CODES
 
 /** The command cannot go on. Its message is one line for the operator, and holds no secret. */
 export class CommandError extends Error {

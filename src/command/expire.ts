@@ -1,7 +1,6 @@
 import { InvalidArgumentError, Option } from '@commander-js/extra-typings'
 import { DURATION_EXPECTED, formatWindow, parseDuration } from '../model/limits.ts'
-import { CONFIG, ENV, REDIS } from './settings/options.ts'
-import { defineCommand } from './subcommand.ts'
+import { CONFIG, defineCommand, ENV, REDIS } from './subcommand.ts'
 import { countBare, expire as expireJob } from './upkeep/database.ts'
 import { COUNT, DRY_RUN, estimate, MATCH, number, RESUME, runSweep, SWEEP_FIELDS, YES } from './upkeep/run-sweep.ts'
 

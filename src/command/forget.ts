@@ -1,5 +1,4 @@
-import { CONFIG, ENV, REDIS } from './settings/options.ts'
-import { defineCommand } from './subcommand.ts'
+import { CONFIG, defineCommand, ENV, REDIS } from './subcommand.ts'
 import { countAll, forget as forgetJob } from './upkeep/database.ts'
 import { COUNT, DRY_RUN, MATCH, number, RESUME, runSweep, SWEEP_FIELDS, YES } from './upkeep/run-sweep.ts'
 

@@ -2,15 +2,11 @@ import { CommanderError, type CommandUnknownOpts } from '@commander-js/extra-typ
 import { ConfigError } from '../config/config-error.ts'
 import { StoreError } from '../model/store.ts'
 import { CallerError } from '../request/caller/caller-error.ts'
-import { CommandError } from './command-error.ts'
-import { createCompleter } from './completer.ts'
-import { type Exit, exitCode } from './exit-codes.ts'
-import { type Asked, createProgram } from './program.ts'
-import { SUBCOMMANDS } from './subcommands.ts'
+import { CommandError, EXIT_CODES, type Exit } from './command-error.ts'
+import { createCompleter, createProgram, type Task } from './program.ts'
 import { Terminal } from './terminal.ts'
-import { version } from './version.ts'
 
-/** What is used of the process. */
+/** The parts of the process that the command uses. */
 export type World = Pick<NodeJS.Process, 'stdin' | 'stdout' | 'stderr' | 'env' | 'cwd' | 'exit'> & {
   on(event: 'SIGINT', listener: () => void): unknown
 }
@@ -18,22 +14,29 @@ export type World = Pick<NodeJS.Process, 'stdin' | 'stdout' | 'stderr' | 'env' |
 /** Runs a command line to its end. @returns the exit code */
 export async function main(args: readonly string[], process: World): Promise<number> {
   const { stdin, stdout, stderr, env } = process
+  const exitCode = (exit: Exit) => EXIT_CODES[exit][0]
   // The reader of a pipe has had enough.
   stdout.on('error', ({ code }: NodeJS.ErrnoException) =>
     process.exit(exitCode(code === 'EPIPE' ? 'done' : 'unexpected')),
   )
-  const { signal } = interruptionOf(process)
+  // The first Ctrl-C stops the work where it can be resumed; the second one ends the process.
+  const interruption = new AbortController()
+  process.on('SIGINT', () => {
+    if (interruption.signal.aborted) process.exit(exitCode('interrupted'))
+    interruption.abort()
+  })
+  const { signal } = interruption
   const streams = { stdin, stdout, stderr }
   try {
-    const asked = await parse(args, streams)
-    if (!asked) return exitCode('done')
-    const terminal = new Terminal({ ...streams, isJson: asked.isJson })
-    return exitCode(await asked.run({ terminal, env, cwd: process.cwd(), signal }))
+    const task = await parse(args, streams)
+    if (!task) return exitCode('done')
+    const terminal = new Terminal({ ...streams, isJson: task.isJson })
+    return exitCode(await task.run({ terminal, env, cwd: process.cwd(), signal }))
   } catch (error) {
     if (signal.aborted) return exitCode('interrupted')
-    // It has said what is wrong.
+    // Commander has printed what is wrong.
     if (error instanceof CommanderError) return exitCode(error.exitCode === 0 ? 'done' : 'misuse')
-    return exitCode(tell(error, new Terminal({ ...streams, isJson: args.includes('--json') })))
+    return exitCode(report(error, new Terminal({ ...streams, isJson: args.includes('--json') })))
   }
 }
 
@@ -41,30 +44,19 @@ export async function main(args: readonly string[], process: World): Promise<num
 async function parse(
   args: readonly string[],
   { stdout, stderr }: Pick<World, 'stdout' | 'stderr'>,
-): Promise<Asked | undefined> {
-  const asked: Asked[] = []
-  const onAsked = async (each: Asked) => void asked.push(each)
-  // Asked by the script that `sluice completion` prints.
-  const program = args[0] === 'complete' ? createCompleter(version) : createProgram(SUBCOMMANDS, version, onAsked)
+): Promise<Task | undefined> {
+  const tasks: Task[] = []
+  // `complete` is called by the script that `sluice completion` prints.
+  const program = args[0] === 'complete' ? createCompleter() : createProgram((task) => tasks.push(task))
   const writers = { writeOut: (text: string) => stdout.write(text), writeErr: (text: string) => stderr.write(text) }
   const prepare = (command: CommandUnknownOpts) => command.exitOverride().configureOutput(writers)
   for (const command of [program, ...program.commands]) prepare(command)
   await program.parseAsync(args, { from: 'user' })
-  return asked[0]
-}
-
-/** Aborted by the first Ctrl-C; the second one ends the process. */
-function interruptionOf(process: World): AbortController {
-  const interruption = new AbortController()
-  process.on('SIGINT', () => {
-    if (interruption.signal.aborted) process.exit(exitCode('interrupted'))
-    interruption.abort()
-  })
-  return interruption
+  return tasks[0]
 }
 
 /** Prints what went wrong, and what to do. */
-function tell(error: unknown, terminal: Terminal): Exit {
+function report(error: unknown, terminal: Terminal): Exit {
   const { message, hint, exit } = toCommandError(error)
   if (terminal.isJson) terminal.show({ error: message, ...(hint !== undefined && { hint }) }, () => '')
   terminal.note(`error: ${message}`)

@@ -5,9 +5,7 @@ import { validate } from '../admin/operations/policies.ts'
 import type { Tables } from '../rules/policies.ts'
 import { CommandError } from './command-error.ts'
 import type { Operator } from './operate/operator.ts'
-import { type Path, WranglerFile, WranglerSyntaxError } from './settings/wrangler-file.ts'
-import { parseWranglerJson } from './settings/wrangler-json.ts'
-import { parseWranglerToml } from './settings/wrangler-toml.ts'
+import { type Path, WranglerFile } from './settings/wrangler-file.ts'
 import type { Context } from './subcommand.ts'
 
 /** Where policies may stand in a file: one of its own, or that of Wrangler. */
@@ -23,9 +21,8 @@ export async function readPolicyFile(
   operator: Operator,
 ): Promise<Tables> {
   const name = file === '-' ? 'standard input' : file
-  const parsed = await parse(name, () =>
-    file === '-' ? terminal.readInput() : readFileSync(resolve(cwd, file), 'utf8'),
-  )
+  const text = file === '-' ? await terminal.readInput() : readText(resolve(cwd, file), name)
+  const parsed = new WranglerFile(name, text, /^\s*[{/]/.test(text))
   const path = PATHS.find((each) => parsed.get(...each) !== undefined)
   const tables = path && parsed.get(...path)
   if (!path || !Array.isArray(tables)) {
@@ -47,15 +44,10 @@ export function formatTables(tables: Tables): string {
 }
 
 /** @param name of the file, for messages @throws {CommandError} */
-async function parse(name: string, read: () => string | Promise<string>): Promise<WranglerFile> {
+function readText(path: string, name: string): string {
   try {
-    const text = await read()
-    return new WranglerFile(name, text, /^\s*[{/]/.test(text) ? parseWranglerJson : parseWranglerToml)
+    return readFileSync(path, 'utf8')
   } catch (error) {
-    if (error instanceof WranglerSyntaxError) {
-      throw new CommandError(`${name}:${error.place.line}:${error.place.column}: ${error.message}`)
-    }
-    const { code } = error as NodeJS.ErrnoException
-    throw code === undefined ? error : new CommandError(`${name} cannot be read (${code})`)
+    throw new CommandError(`${name} cannot be read (${(error as NodeJS.ErrnoException).code})`)
   }
 }

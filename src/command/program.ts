@@ -1,31 +1,58 @@
+import completeFrom from '@bomb.sh/tab/commander'
 import { Command, type CommandUnknownOpts } from '@commander-js/extra-typings'
-import { EXIT_CODES } from './exit-codes.ts'
+import manifest from '../../package.json' with { type: 'json' }
+import { check } from './check.ts'
+import { EXIT_CODES } from './command-error.ts'
+import { completion } from './completion.ts'
+import { reset, usage } from './counts.ts'
+import { expire } from './expire.ts'
+import { forget } from './forget.ts'
+import { policies } from './policies.ts'
+import { allow, block, override } from './rules.ts'
+import { simulate } from './simulate.ts'
 import type { Run, Subcommand } from './subcommand.ts'
+import { top } from './top.ts'
+
+/** In the order of `--help`. */
+export const SUBCOMMANDS: readonly Subcommand[] = [
+  check,
+  simulate,
+  usage,
+  reset,
+  block,
+  allow,
+  override,
+  policies,
+  top,
+  expire,
+  forget,
+  completion,
+]
 
 const DESCRIPTION =
   'Looks after Sluice from a terminal. It reads variables from the shell, from .dev.vars and from wrangler.toml (or .json, .jsonc), in this ' +
   'order, so that keys and digests are the Worker’s own.'
 
-/** What a command line asks for. */
-export interface Asked {
+/** A subcommand with its arguments, ready to run. */
+export interface Task {
   readonly run: Run
   readonly isJson: boolean
 }
 
-/** The command `sluice` as the parser of arguments knows it. @param onAsked is told what the command line asks for */
+/** The command `sluice` as the parser of arguments knows it. @param onTask receives what the command line asks for */
 export function createProgram(
-  subcommands: readonly Subcommand[],
-  version: string,
-  onAsked: (asked: Asked) => Promise<void>,
+  onTask: (task: Task) => void,
+  subcommands: readonly Subcommand[] = SUBCOMMANDS,
 ): CommandUnknownOpts {
+  const exitCodes = Object.values(EXIT_CODES).map(([code, meaning]) => `  ${`${code}`.padStart(3)}  ${meaning}\n`)
   const program = new Command('sluice')
     .description(DESCRIPTION)
-    .version(version)
+    .version(manifest.version)
     .helpCommand('help [command]', 'show help')
     .configureHelp({ showGlobalOptions: true })
-    .addHelpText('after', `\nExit codes:\n${exitCodeLines().join('\n')}\n`)
+    .addHelpText('after', `\nExit codes:\n${exitCodes.join('')}`)
   for (const subcommand of subcommands) {
-    const command = subcommand.build((run, { json }) => onAsked({ run, isJson: json === true }))
+    const command = subcommand.build((run, { json }) => onTask({ run, isJson: json === true }))
     const examples = subcommand.examples.map(({ shows, line }) => `  $ sluice ${line}\n      ${shows}`)
     if (examples.length > 0) command.addHelpText('after', `\nExamples:\n${examples.join('\n')}\n`)
     program.addCommand(command)
@@ -33,6 +60,14 @@ export function createProgram(
   return program
 }
 
-function exitCodeLines(): string[] {
-  return Object.values(EXIT_CODES).map(([code, meaning]) => `  ${`${code}`.padStart(3)}  ${meaning}`)
+/** The program whose subcommand `complete` answers what may come next on a command line. */
+export function createCompleter(): CommandUnknownOpts {
+  // It brings its own subcommand `completion`.
+  const program = createProgram(
+    () => {},
+    SUBCOMMANDS.filter(({ name }) => name !== 'completion'),
+  )
+  for (const command of program.commands) command.description(command.summary())
+  completeFrom(program as unknown as Parameters<typeof completeFrom>[0], { completionCommandName: 'completion' })
+  return program
 }

@@ -1,24 +1,22 @@
 import { Argument, Option } from '@commander-js/extra-typings'
 import { CommandError } from './command-error.ts'
-import { CONFIG, ENV } from './settings/options.ts'
-import { readSettings, type Settings } from './settings/settings.ts'
-import { parseTraffic } from './simulate/described-traffic.ts'
-import { parseFields, USUAL_FIELDS } from './simulate/json-log.ts'
-import { notesOf } from './simulate/notes.ts'
-import { checkOutFile, writeOutFile } from './simulate/out-file.ts'
-import { amount, number, resultOf, textOf } from './simulate/report.ts'
-import { Simulation } from './simulate/simulation.ts'
-import { entriesOfLogs, entriesOfTraffic, type Reading } from './simulate/sources.ts'
+import { formatCount, formatNumber } from './format.ts'
+import { readSettings } from './settings/settings.ts'
+import { type Reading, readLogs } from './simulate/log-files.ts'
+import { parseFields, USUAL_FIELDS } from './simulate/log-line.ts'
+import { checkOutFile, writeOutFile } from './simulate/page.ts'
+import { createResult, formatResults } from './simulate/report.ts'
+import { findCaveats, Simulation } from './simulate/simulation.ts'
+import { generateTraffic, parseTraffic } from './simulate/traffic.ts'
 import {
-  collectAlgorithms,
-  collectLeases,
-  collectLimits,
-  configOfVariant,
+  combine,
+  loadVariant,
+  parseAlgorithm,
+  parseLeases,
+  parseLimitsOption,
   SIMULATED_ALGORITHMS,
-  type Variant,
-  variantsOf,
 } from './simulate/variants.ts'
-import { defineCommand } from './subcommand.ts'
+import { CONFIG, defineCommand, ENV } from './subcommand.ts'
 import { digestNote } from './worker-config.ts'
 
 /** Servers write a line when a response ends, so lines are a little out of order. */
@@ -85,7 +83,7 @@ export const simulate = defineCommand({
     'results[].callers[].digest': 'the caller as in keys',
     'results[].callers[].caller': 'what the log has of the caller; only with --show-callers',
     'results[].callers[].refused': 'how often; in shadow mode, how often it would have',
-    'results[].uncertainty': 'how often more, at most: above 0 if there were too many callers to remember',
+    'results[].uncertainty': 'how often more, at most: 0, as all are counted',
     'results[].wait.medianMs':
       'of refused requests: milliseconds until the same would be admitted; null if none was refused',
     'results[].wait.p95Ms': 'within which 95 of 100 would be; this and the median within a thousandth of it',
@@ -111,7 +109,9 @@ export const simulate = defineCommand({
       )
       .addOption(new Option('--seed <number>', 'other traffic of the same kind').argParser(parseSeed).default(1))
       .addOption(
-        new Option('-l, --limits <limits>', 'in place of RATE_LIMITS; repeated, side by side').argParser(collectLimits),
+        new Option('-l, --limits <limits>', 'in place of RATE_LIMITS; repeated, side by side').argParser(
+          collect(parseLimitsOption),
+        ),
       )
       .addOption(
         new Option(
@@ -119,20 +119,20 @@ export const simulate = defineCommand({
           'of the policy that RATE_LIMITS makes, in place of sliding-window; repeated, side by side',
         )
           .choices(SIMULATED_ALGORITHMS)
-          .argParser(collectAlgorithms),
+          .argParser(collect(parseAlgorithm)),
       )
       .addOption(
         new Option(
           '--leases <size>',
           'off, auto or a number of permits, as one isolate would take them; repeated, side by side',
-        ).argParser(collectLeases),
+        ).argParser(collect(parseLeases)),
       )
       .addOption(
         new Option('--fields <pairs>', 'where JSON has what, such as time=ts,ip=client.ip,header.x-key=key').argParser(
           parseFields,
         ),
       )
-      .addOption(new Option('-o, --out <file>', 'draw it into a file, too: .html, with tables, or .svg'))
+      .addOption(new Option('-o, --out <file>', 'draw it into a page, too, with tables: .html'))
       .addOption(new Option('--force', 'replace the file that --out names'))
       .addOption(new Option('--show-callers', 'what the log has of callers, in place of digests'))
       .addOption(CONFIG)
@@ -146,15 +146,21 @@ export const simulate = defineCommand({
     }
     if (out !== undefined) checkOutFile(out, context.cwd, force)
     const settings = readSettings({ cwd: context.cwd, shell: context.env, config, env, view: 'development' })
-    const runs = variantsOf(tried).map((variant) => runOf(settings, variant))
+    const runs = combine(tried).map((variant) => {
+      const variantConfig = loadVariant(settings, variant)
+      const { leases } = variant
+      const isolate = leases === undefined ? undefined : { leases: leases === 'off' ? undefined : leases }
+      const caveats = findCaveats(variantConfig, isolate)
+      return { variant, simulation: new Simulation(variantConfig, isolate), caveats }
+    })
     const note = showCallers ? undefined : digestNote(settings)
     if (note !== undefined) terminal.note(note)
 
     const reading: Reading = { lines: 0, unreadable: 0, first: null }
     const startedAtMs = performance.now()
     const batches = traffic
-      ? entriesOfTraffic(traffic, seed, context)
-      : entriesOfLogs(files, fields ?? USUAL_FIELDS, context, reading)
+      ? generateTraffic(traffic, seed, context)
+      : readLogs(files, fields ?? USUAL_FIELDS, context, reading)
     const seen = { requests: 0, fromMs: Number.POSITIVE_INFINITY, toMs: 0, isWhole: true, late: 0 }
     for await (const entries of batches) {
       for (const entry of entries) {
@@ -168,22 +174,21 @@ export const simulate = defineCommand({
     }
     const seconds = (performance.now() - startedAtMs) / 1_000
     if (seen.requests === 0 && reading.unreadable > 0) {
-      throw new CommandError(`no line could be read; the first is ${shown(reading)}`, {
+      throw new CommandError(`no line could be read; the first is ${formatFirst(reading)}`, {
         hint: 'It takes the Common and Combined Log Format, and JSON; --fields says where JSON has what.',
       })
     }
-    const notes = [...new Set(runs.flatMap(({ notes }) => notes))]
+    const notes = [...new Set(runs.flatMap(({ caveats }) => caveats))]
     if (seen.isWhole && seen.requests > 0)
       notes.push('all times are whole seconds: what happens within a second is not seen')
     if (seen.late > 0) {
-      notes.push(
-        `${amount(seen.late, 'request')} over a second earlier than one before: are the logs in order of time?`,
-      )
+      const late = formatCount(seen.late, 'request')
+      notes.push(`${late} over a second earlier than one before: are the logs in order of time?`)
     }
-    if (runs.some(({ simulation }) => simulation.isFull)) {
+    if (runs.some(({ simulation }) => simulation.store.isFull)) {
       notes.push('there were more keys than are remembered: callers that came back late began anew')
     }
-    const results = runs.map(({ simulation, variant }) => resultOf(simulation, variant, showCallers === true))
+    const results = runs.map(({ simulation, variant }) => createResult(simulation, variant, showCallers === true))
     const result = {
       complete: !signal.aborted,
       requests: seen.requests,
@@ -199,48 +204,33 @@ export const simulate = defineCommand({
       results,
     }
     const between = result.from === null ? '' : ` from ${result.from} to ${result.to}`
-    const requests = `${result.complete ? '' : 'stopped early: '}${amount(seen.requests, 'request')}${between}`
-    if (out !== undefined) {
-      await writeOutFile(out, context.cwd, force, {
-        title: 'What limits would do',
-        lines: [requests, ...notes],
-        results,
-      })
-    }
-    terminal.show(result, () => {
-      const took = `${seconds.toFixed(1)} s, ${number(result.requestsPerSecond)} a second`
-      return [
-        `${requests} (${took})`,
+    const requests = `${result.complete ? '' : 'stopped early: '}${formatCount(seen.requests, 'request')}${between}`
+    if (out !== undefined) await writeOutFile(out, context.cwd, force, { lines: [requests, ...notes], results })
+    terminal.show(result, () =>
+      [
+        `${requests} (${seconds.toFixed(1)} s, ${formatNumber(result.requestsPerSecond)} a second)`,
         ...(reading.unreadable > 0
-          ? [`${amount(reading.unreadable, 'line')} could not be read; the first is ${shown(reading)}`]
+          ? [`${formatCount(reading.unreadable, 'line')} could not be read; the first is ${formatFirst(reading)}`]
           : []),
         ...notes.map((text) => `note: ${text}`),
         ...(out === undefined ? [] : [`drawn into ${out}`]),
         '',
-        textOf(results, terminal),
-      ].join('\n')
-    })
+        formatResults(results, terminal),
+      ].join('\n'),
+    )
     return signal.aborted ? 'interrupted' : 'done'
   },
 })
 
-interface SimulatedRun {
-  readonly variant: Variant
-  readonly simulation: Simulation
-  readonly notes: readonly string[]
+/** Lets an option be repeated. */
+function collect<Value>(parse: (text: string) => Value) {
+  return (text: string, before: readonly Value[] = []): readonly Value[] => [...before, parse(text)]
 }
 
-function runOf(settings: Settings, variant: Variant): SimulatedRun {
-  const config = configOfVariant(settings, variant)
-  const { leases } = variant
-  const isolate = leases === undefined ? undefined : { leases: leases === 'off' ? undefined : leases }
-  return { variant, simulation: new Simulation(config, isolate), notes: notesOf(config, isolate) }
-}
-
-function shown({ first }: Reading): string {
-  return first
-    ? `line ${first.line} of ${first.file === '-' ? 'standard input' : first.file}: ${JSON.stringify(first.text)}`
-    : ''
+function formatFirst({ first }: Reading): string {
+  if (!first) return ''
+  const file = first.file === '-' ? 'standard input' : first.file
+  return `line ${first.line} of ${file}: ${JSON.stringify(first.text)}`
 }
 
 /** @throws {CommandError} */

@@ -1,7 +1,24 @@
 import { Command, type CommandUnknownOpts, Option } from '@commander-js/extra-typings'
-import { CommandError } from './command-error.ts'
-import type { Exit } from './exit-codes.ts'
+import { CommandError, type Exit } from './command-error.ts'
 import type { Terminal } from './terminal.ts'
+
+// Options that several subcommands have.
+export const CONFIG = new Option(
+  '-c, --config <file>',
+  'wrangler.toml, .json or .jsonc to read; the next one from here upwards if left out',
+)
+export const ENV = new Option('-e, --env <name>', 'environment of that file, which inherits no variables').env(
+  'CLOUDFLARE_ENV',
+)
+export const REDIS = new Option(
+  '--redis <url>',
+  'database in place of the Worker’s: redis://, rediss:// or the REST URL of Upstash (its token is UPSTASH_REDIS_REST_TOKEN)',
+)
+export const GATEWAY = new Option(
+  '--gateway <url>',
+  'ask the admin API of this gateway, such as https://edge.example.com, and no database; ADMIN_TOKEN comes from the environment or .dev.vars',
+)
+const JSON_OUTPUT = new Option('--json', 'print one JSON document in place of text')
 
 /** What a subcommand gets from outside. */
 export interface Context {
@@ -16,18 +33,13 @@ export interface Context {
 /** Path of each field of the `--json` output, `[]` for each item of a list, and what it means. */
 export type Fields = Readonly<Record<string, string>>
 
-export interface Example {
-  readonly shows: string
-  /** What follows `sluice` in the shell. */
-  readonly line: string
-}
-
 interface About {
   readonly name: string
   /** A few words for the list of subcommands. */
   readonly summary: string
   readonly description: string
-  readonly examples: readonly Example[]
+  /** `line` is what follows `sluice` in the shell. */
+  readonly examples: readonly { readonly shows: string; readonly line: string }[]
   /** Tables for the page about the command only: title of the first column → name → meaning. */
   readonly notes?: Readonly<Record<string, Readonly<Record<string, string>>>>
   /** Left out: it has no `--json`. */
@@ -37,7 +49,7 @@ interface About {
 /** A subcommand, as `--help`, completion and docs/command.md see it. */
 export interface Subcommand extends About {
   /** @param onRun is handed what the command line asks for, to be run with a context */
-  build(onRun: (run: Run, options: { readonly json?: true }) => Promise<void>): CommandUnknownOpts
+  build(onRun: (run: Run, options: { readonly json?: true }) => void): CommandUnknownOpts
 }
 
 export type Run = (context: Context) => Promise<Exit>
@@ -59,7 +71,7 @@ export function defineCommand<Declared extends AnyCommand>(definition: Definitio
     ...about,
     build(onRun) {
       const command = declare(new Command(about.name).summary(about.summary).description(about.description))
-      if (about.json) command.addOption(JSON_OPTION)
+      if (about.json) command.addOption(JSON_OUTPUT)
       if (!command.options.some(({ long }) => long === '--gateway')) command.addOption(noGateway(about.name))
       command.action((...values: unknown[]) => {
         // The command itself comes last, its options before it.
@@ -78,5 +90,3 @@ function noGateway(name: string): Option {
     throw new CommandError(`sluice ${name}: --gateway is not for it: the admin API has no such operation`)
   })
 }
-
-const JSON_OPTION = new Option('--json', 'print one JSON document in place of text')

@@ -5,6 +5,7 @@ import { styleText } from 'node:util'
 import { Presets, SingleBar } from 'cli-progress'
 import Table from 'cli-table3'
 import { CommandError } from './command-error.ts'
+import { formatNumber } from './format.ts'
 
 export interface TerminalOptions {
   readonly stdin: NodeJS.ReadStream
@@ -14,13 +15,9 @@ export interface TerminalOptions {
   readonly isJson: boolean
 }
 
-type Style = Parameters<typeof styleText>[0]
-
 export interface Progress {
-  /** @param done units done so far, of the total */
-  set(done: number): void
-  /** The total has turned out to be another. */
-  setTotal(total: number): void
+  /** @param done units done so far @param total if it has turned out to be another */
+  set(done: number, total?: number): void
   end(): void
 }
 
@@ -50,7 +47,9 @@ export class Terminal {
 
   /** A result: one line of JSON if that was asked for, else text. */
   show(value: object, toText: () => string): void {
-    const text = this.isJson ? escapeControls(JSON.stringify(value)) : withOwnStyles(replaceControls(toText()))
+    const text = this.isJson
+      ? escapeControls(JSON.stringify(value))
+      : replaceControls(toText()).replaceAll(`;${OWN}m`, 'm')
     this.#options.stdout.write(`${text}\n`)
   }
 
@@ -66,7 +65,7 @@ export class Terminal {
   }
 
   /** Text in this style, if it is handed on to `show()`. */
-  style(format: Style, text: string): string {
+  style(format: Parameters<typeof styleText>[0], text: string): string {
     const [before = '', after = ''] = styleText(format, '|', { stream: this.#options.stdout }).split('|')
     return `${marked(before)}${text}${marked(after)}`
   }
@@ -94,7 +93,7 @@ export class Terminal {
   /** A bar on stderr with rate and estimate; nothing if nobody is watching. @param unit e.g. "keys" */
   progress(unit: string, total: number): Progress {
     const { stderr } = this.#options
-    if (stderr.isTTY !== true || this.isJson) return { set() {}, setTotal() {}, end() {} }
+    if (stderr.isTTY !== true || this.isJson) return { set() {}, end() {} }
     const startedAtMs = performance.now()
     const bar = new SingleBar(
       {
@@ -107,11 +106,11 @@ export class Terminal {
     )
     bar.start(total, 0, { rate: '0' })
     return {
-      set(done) {
+      set(done, total) {
+        if (total !== undefined) bar.setTotal(total)
         const seconds = (performance.now() - startedAtMs) / 1000
-        bar.update(done, { rate: Math.round(done / Math.max(seconds, 0.001)).toLocaleString('en') })
+        bar.update(done, { rate: formatNumber(Math.round(done / Math.max(seconds, 0.001))) })
       },
-      setTotal: (total) => bar.setTotal(total),
       end: () => bar.stop(),
     }
   }
@@ -151,10 +150,6 @@ function marked(style: string): string {
   return style.replace(/m/g, `;${OWN}m`)
 }
 
-function withOwnStyles(text: string): string {
-  return text.replaceAll(`;${OWN}m`, 'm')
-}
-
 /** Leaves nothing in a text that a terminal obeys, but the command's own styles. */
 function replaceControls(text: string): string {
   return text.replace(OWN_STYLE_OR_CONTROL, (found, own) => (own === undefined ? '\ufffd' : found))
@@ -165,7 +160,7 @@ function toLine(text: string): string {
 }
 
 /** JSON that stays the same value. */
-function escapeControls(json: string): string {
+export function escapeControls(json: string): string {
   return json.replace(new RegExp(CONTROLS, 'gu'), (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 

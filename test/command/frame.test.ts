@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
-import { commandPage } from '../../src/command/page.ts'
-import { SUBCOMMANDS } from '../../src/command/subcommands.ts'
+import { SUBCOMMANDS } from '../../src/command/program.ts'
+import { renderCommandPage } from '../../tools/command-page.ts'
 import { runCommand, runInside } from './run-command.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -71,5 +71,5 @@ test('npm run deploy stops at a configuration that the Worker would refuse, and 
 })
 
 test('docs/command.md is what `npm run command-page` writes', async () => {
-  expect(await readFile(join(ROOT, 'docs/command.md'), 'utf8')).toBe(commandPage(SUBCOMMANDS))
+  expect(await readFile(join(ROOT, 'docs/command.md'), 'utf8')).toBe(renderCommandPage())
 })

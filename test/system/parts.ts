@@ -50,7 +50,11 @@ export const PARTS: readonly Part[] = [
   },
   { name: 'package', shows: 'the packed package and the examples, as others install them', needs: ['redis', 'npm'] },
   { name: 'dev', shows: 'npm run dev, as strangers use it', needs: ['redis'] },
-  { name: 'dashboard', shows: 'the dashboard in a browser', needs: ['redis', 'chromium'] },
+  {
+    name: 'dashboard',
+    shows: 'the dashboard and the page of sluice simulate, in a browser',
+    needs: ['redis', 'chromium'],
+  },
   { name: 'prometheus', shows: 'a real Prometheus that reads the metrics', needs: ['redis', 'prometheus'] },
 ]
 

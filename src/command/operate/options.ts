@@ -6,8 +6,8 @@ import type { Pairs } from '../../request/caller/caller.ts'
 import { collectClaims, readClaim, readPair } from '../../request/caller/caller-in-text.ts'
 import type { CallerKind } from '../../request/caller/named-by.ts'
 import { CommandError } from '../command-error.ts'
-import { CONFIG, ENV, GATEWAY, REDIS } from '../settings/options.ts'
 import type { Context } from '../subcommand.ts'
+import { CONFIG, ENV, GATEWAY, REDIS } from '../subcommand.ts'
 
 const TOKEN = new Argument(
   '[token]',

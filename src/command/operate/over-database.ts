@@ -1,3 +1,4 @@
+import manifest from '../../../package.json' with { type: 'json' }
 import type { AdminContext } from '../../admin/operation.ts'
 import { toProblem } from '../../admin/operation.ts'
 import { readInput } from '../../admin/read-input.ts'
@@ -7,7 +8,6 @@ import { StoreError } from '../../model/store.ts'
 import { journalKey, rulesKey } from '../../rules/gateway-rules.ts'
 import { RedisDocuments } from '../../store/redis/documents/redis-documents.ts'
 import { CALL_TIMEOUT_MS, type Connection, createStore } from '../redis/connection.ts'
-import { version } from '../version.ts'
 import { explainProblem, type Operator } from './operator.ts'
 
 /** What is read or changed: the counts of callers, or the rules themselves, also where RULES is not on. */
@@ -57,7 +57,7 @@ export function operateOverDatabase(
 /** This process serves no requests, so it has none of the state of a gateway. */
 const NO_GATEWAY: Health = {
   status: 'ok',
-  version,
+  version: manifest.version,
   store: { kind: 'redis', reachable: null, rttMs: null, circuit: 'closed' },
 }
 const NO_ISOLATE: RulesState = { version: 0, id: '', readAtMs: undefined, problem: undefined, shadow: undefined }

@@ -1,6 +1,6 @@
 import { isCallerKind } from '../../request/caller/named-by.ts'
+import type { Exit } from '../command-error.ts'
 import { CommandError } from '../command-error.ts'
-import type { Exit } from '../exit-codes.ts'
 import { connect } from '../redis/connection.ts'
 import { readSettings } from '../settings/settings.ts'
 import type { Context } from '../subcommand.ts'

@@ -1,12 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
+import { parse } from 'dotenv'
 import { meantVariable } from '../../config/misspelt.ts'
 import { SECRETS, VARIABLES } from '../../config/variables.ts'
 import { CommandError } from '../command-error.ts'
-import { DevVars } from './dev-vars.ts'
-import { WranglerFile, WranglerSyntaxError } from './wrangler-file.ts'
-import { parseWranglerJson } from './wrangler-json.ts'
-import { parseWranglerToml } from './wrangler-toml.ts'
+import { WranglerFile } from './wrangler-file.ts'
 
 export interface SettingsOptions {
   readonly cwd: string
@@ -27,7 +25,14 @@ export interface SettingsOptions {
 }
 
 /** Where the value of a variable comes from; `wrangler`: from Wrangler's file. */
-export type Source = 'wrangler' | '.dev.vars' | 'shell'
+type Source = 'wrangler' | '.dev.vars' | 'shell'
+
+/** `.dev.vars`, as Wrangler reads it. */
+export interface DevVars {
+  readonly file: string
+  readonly text: string
+  readonly values: Readonly<Record<string, string>>
+}
 
 /** The Worker's variables, and where they come from. */
 export interface Settings {
@@ -79,13 +84,9 @@ export function readSettings({ cwd, shell, config, env, view }: SettingsOptions)
 /** @throws {CommandError} */
 function readFile(path: string, shown: string): WranglerFile {
   try {
-    const parse = /\.jsonc?$/.test(path) ? parseWranglerJson : parseWranglerToml
-    return new WranglerFile(shown, readFileSync(path, 'utf8'), parse)
+    return new WranglerFile(shown, readFileSync(path, 'utf8'), /\.jsonc?$/.test(path))
   } catch (error) {
-    if (error instanceof WranglerSyntaxError) {
-      const { line, column } = error.place
-      throw new CommandError(`${shown}:${line}:${column}: ${error.message}`)
-    }
+    if (error instanceof CommandError) throw error
     const { code } = error as NodeJS.ErrnoException
     throw new CommandError(`${shown} cannot be read (${code})`, { hint: 'Name another one with --config.' })
   }
@@ -101,22 +102,23 @@ function refuseUnknownEnvironment(env: string, file: WranglerFile | undefined): 
 
 /** As in Wrangler: the environment's file replaces the other. */
 function readDevVars(directory: string, env: string | undefined, cwd: string): DevVars | undefined {
-  const paths = [env === undefined ? [] : [`.dev.vars.${env}`], '.dev.vars'].flat().map((name) => join(directory, name))
-  const path = paths.find((each) => existsSync(each))
-  return path === undefined ? undefined : new DevVars(shownFrom(cwd, path), readFileSync(path, 'utf8'))
+  const names = env === undefined ? ['.dev.vars'] : [`.dev.vars.${env}`, '.dev.vars']
+  const path = names.map((name) => join(directory, name)).find((each) => existsSync(each))
+  if (path === undefined) return undefined
+  const text = readFileSync(path, 'utf8')
+  return { file: shownFrom(cwd, path), text, values: parse(text) }
 }
 
 /** In the order in which Wrangler looks for them. */
 function findWranglerFile(from: string): string | undefined {
-  return findUpwards(from, 'wrangler.json') ?? findUpwards(from, 'wrangler.jsonc') ?? findUpwards(from, 'wrangler.toml')
+  const names = ['wrangler.json', 'wrangler.jsonc', 'wrangler.toml']
+  return names.map((name) => findUpwards(resolve(from), name)).find((path) => path !== undefined)
 }
 
-function findUpwards(from: string, name: string): string | undefined {
-  for (let directory = resolve(from); ; directory = dirname(directory)) {
-    const path = join(directory, name)
-    if (existsSync(path)) return path
-    if (directory === dirname(directory)) return undefined
-  }
+function findUpwards(directory: string, name: string): string | undefined {
+  const path = join(directory, name)
+  if (existsSync(path)) return path
+  return directory === dirname(directory) ? undefined : findUpwards(dirname(directory), name)
 }
 
 /** A path as one would type it. */

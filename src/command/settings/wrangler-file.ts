@@ -1,51 +1,57 @@
-import { type Place, placeAt } from './place.ts'
+import { getNodeValue, type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
+import { type AST, getStaticTOMLValue, parseTOML, ParseError as TomlError } from 'toml-eslint-parser'
+import { CommandError } from '../command-error.ts'
+
+/** Where something stands in a file, to be shown. */
+export interface Place {
+  readonly file: string
+  /** From 1. */
+  readonly line: number
+  /** From 1. */
+  readonly column: number
+}
+
+/** The place of a character of a text. */
+export function placeAt(file: string, text: string, offset: number): Place {
+  const before = text.slice(0, offset).split('\n')
+  return { file, line: before.length, column: (before.at(-1) ?? '').length + 1 }
+}
 
 /** Names and indexes that lead to a value, from the top of the file. */
 export type Path = readonly (string | number)[]
 
 type Table = Readonly<Record<string, unknown>>
 
-/** The file is not what its name says. */
-export class WranglerSyntaxError extends Error {
-  override readonly name = 'WranglerSyntaxError'
-  readonly place: Place
-
-  constructor(message: string, place: Place) {
-    super(message)
-    this.place = place
-  }
+/** Offsets in a file. */
+interface Entry {
+  readonly key: number
+  readonly value: number
+  /** Where the content of a string begins; undefined if it is written with escapes. */
+  readonly content: number | undefined
 }
 
-export interface Entry {
-  readonly key: Place
-  readonly value: Place
-  /** Offset in the file of what a string holds; undefined if it is written with escapes. */
-  readonly textAt: number | undefined
-}
+/** Where each value stands, by its path as JSON. */
+type Entries = Map<string, Entry>
 
-/** What a parser makes of a file. */
-export interface ParsedFile {
-  readonly value: Table
-  /** Where each value stands, by its path as JSON. */
-  readonly entries: ReadonlyMap<string, Entry>
-}
-
-/** What configures Wrangler, with the place of each value. */
+/** A file that configures Wrangler, or one that is written alike, with the place of each value. */
 export class WranglerFile {
   /** As it is to be shown. */
   readonly name: string
   readonly #text: string
-  readonly #parsed: ParsedFile
+  readonly #value: unknown
+  readonly #entries: Entries
 
-  /** @param parse throws a `WranglerSyntaxError` */
-  constructor(name: string, text: string, parse: (name: string, text: string) => ParsedFile) {
+  /** @param isJson TOML if not @throws {CommandError} with the place of a mistake */
+  constructor(name: string, text: string, isJson: boolean) {
     this.name = name
     this.#text = text
-    this.#parsed = parse(name, text)
+    const { value, entries } = isJson ? parseJson(name, text) : parseToml(name, text)
+    this.#value = value
+    this.#entries = entries
   }
 
   get(...path: Path): unknown {
-    let value: unknown = this.#parsed.value
+    let value = this.#value
     for (const key of path) value = (value as Record<string | number, unknown> | undefined | null)?.[key]
     return value
   }
@@ -56,27 +62,112 @@ export class WranglerFile {
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Table) : {}
   }
 
-  /** Of the name at the end of the path, else of what is nearest above it. */
+  /** Place of the name at the end of the path, else of the nearest above it. */
   placeOfKey(path: Path): Place | undefined {
-    return this.#nearest(path)?.key
+    return this.#placeAt(findNearest(this.#entries, path)?.key)
   }
 
-  /** Of the value at the end of the path, else of what is nearest above it. */
+  /** Place of the value at the end of the path, else of the nearest above it. */
   placeOf(path: Path): Place | undefined {
-    return this.#nearest(path)?.value
+    return this.#placeAt(findNearest(this.#entries, path)?.value)
   }
 
-  /** Of a character of the string at a path; undefined if it is written with escapes. */
+  /** Place of a character of the string at a path; undefined if it is written with escapes. */
   placeInString(path: Path, offset: number): Place | undefined {
-    const from = this.#parsed.entries.get(JSON.stringify(path))?.textAt
-    return from === undefined ? undefined : placeAt(this.name, this.#text, from + offset)
+    const content = this.#entries.get(JSON.stringify(path))?.content
+    return content === undefined ? undefined : this.#placeAt(content + offset)
   }
 
-  #nearest(path: Path): Entry | undefined {
-    for (let length = path.length; length > 0; length--) {
-      const entry = this.#parsed.entries.get(JSON.stringify(path.slice(0, length)))
-      if (entry) return entry
-    }
-    return undefined
+  #placeAt(offset: number | undefined): Place | undefined {
+    return offset === undefined ? undefined : placeAt(this.name, this.#text, offset)
   }
+}
+
+function findNearest(entries: Entries, path: Path): Entry | undefined {
+  for (let length = path.length; length > 0; length--) {
+    const entry = entries.get(JSON.stringify(path.slice(0, length)))
+    if (entry) return entry
+  }
+  return undefined
+}
+
+/** Reads wrangler.json or wrangler.jsonc: both may have comments, and commas at the end. @throws {CommandError} */
+function parseJson(name: string, text: string): { readonly value: unknown; readonly entries: Entries } {
+  const errors: ParseError[] = []
+  const tree = parseTree(text, errors, { allowTrailingComma: true })
+  const [error] = errors
+  if (error) throw mistakeAt(placeAt(name, text, error.offset), formatJsonError(error))
+  if (tree?.type !== 'object') throw mistakeAt(placeAt(name, text, tree?.offset ?? 0), 'expected an object')
+  const entries: Entries = new Map()
+  add(tree, tree, [])
+  return { value: getNodeValue(tree), entries }
+
+  function add(key: Node, { type, offset, length, value, children = [] }: Node, path: Path): void {
+    const isPlain = type === 'string' && text.slice(offset + 1, offset + length - 1) === value
+    if (path.length > 0) {
+      entries.set(JSON.stringify(path), {
+        key: key.offset,
+        value: offset,
+        content: isPlain ? offset + 1 : undefined,
+      })
+    }
+    for (const [index, child] of children.entries()) {
+      const [name, member] = child.children ?? []
+      if (type === 'array') add(child, child, [...path, index])
+      else if (name && member) add(name, member, [...path, name.value])
+    }
+  }
+}
+
+export function formatJsonError({ error }: ParseError): string {
+  return printParseErrorCode(error)
+    .replace(/(?<=[a-z])(?=[A-Z])/g, ' ')
+    .toLowerCase()
+}
+
+/** Reads wrangler.toml. @throws {CommandError} */
+function parseToml(name: string, text: string): { readonly value: unknown; readonly entries: Entries } {
+  const entries: Entries = new Map()
+  try {
+    const program = parseTOML(text)
+    for (const node of program.body[0].body) {
+      if (node.type === 'TOMLKeyValue') addPair([], node)
+      else addTable(node)
+    }
+    return { value: getStaticTOMLValue(program), entries }
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error
+    throw mistakeAt({ file: name, line: error.lineNumber, column: error.column + 1 }, error.message)
+  }
+
+  function addTable({ key, resolvedKey, body }: AST.TOMLTable): void {
+    for (let length = 1; length < resolvedKey.length; length++) {
+      const above = resolvedKey.slice(0, length)
+      if (!entries.has(JSON.stringify(above))) addNode(above, key, key)
+    }
+    addNode(resolvedKey, key, key)
+    for (const pair of body) addPair(resolvedKey, pair)
+  }
+
+  function addPair(parent: Path, { key, value }: AST.TOMLKeyValue): void {
+    addValue([...parent, ...key.keys.map((part) => (part.type === 'TOMLBare' ? part.name : part.value))], key, value)
+  }
+
+  function addValue(path: Path, key: AST.TOMLNode, value: AST.TOMLContentNode): void {
+    addNode(path, key, value)
+    if (value.type === 'TOMLInlineTable') for (const pair of value.body) addPair(path, pair)
+    if (value.type !== 'TOMLArray') return
+    for (const [index, element] of value.elements.entries()) addValue([...path, index], element, element)
+  }
+
+  function addNode(path: Path, key: AST.TOMLNode, value: AST.TOMLNode): void {
+    const [start, end] = value.range
+    const isString = value.type === 'TOMLValue' && value.kind === 'string'
+    const at = isString ? text.slice(start, end).indexOf(value.value) : -1
+    entries.set(JSON.stringify(path), { key: key.range[0], value: start, content: at < 0 ? undefined : start + at })
+  }
+}
+
+function mistakeAt({ file, line, column }: Place, message: string): CommandError {
+  return new CommandError(`${file}:${line}:${column}: ${message}`)
 }

@@ -1,6 +1,6 @@
 import type { Source } from '../../model/policy.ts'
 import type { ReceivedRequest } from '../../request/received-request.ts'
-import type { LogEntry } from './log-entry.ts'
+import type { LogEntry } from './log-line.ts'
 
 /** A request as a log has it: without a body. */
 export class LoggedRequest implements ReceivedRequest {
@@ -28,8 +28,8 @@ export class LoggedRequest implements ReceivedRequest {
     return { body: null }
   }
 
-  /** What the log has of that by which a policy counts. */
-  shown(sources: readonly Source[]): string {
+  /** The identity that a policy counts by, as far as the log has it. */
+  formatIdentity(sources: readonly Source[]): string {
     const { ip = 'unknown', token, headers } = this.#entry
     const parts = sources.map((source) => {
       if (source.kind === 'token') return token ?? ip
@@ -40,7 +40,7 @@ export class LoggedRequest implements ReceivedRequest {
   }
 }
 
-/** Sources that no log tells. */
-export function isUntold({ kind }: Source): boolean {
+/** Whether no log has this source of an identity. */
+export function isUnlogged({ kind }: Source): boolean {
   return kind === 'form' || kind === 'json' || kind === 'cookie' || kind === 'claim'
 }

@@ -1,175 +1,119 @@
+import { formatCount, formatDuration, formatNumber } from '../format.ts'
 import type { Terminal } from '../terminal.ts'
 import type { Simulation } from './simulation.ts'
-import { blocks } from './timeline.ts'
 import type { Variant } from './variants.ts'
 
 /** $0.20 for 100,000, as Upstash bills regional databases that are paid as they are used. */
 const DOLLARS_PER_COMMAND = 0.2 / 100_000
-const MOST_CALLERS = 10
+const MAX_CALLERS = 10
+const BARS = '▁▂▃▄▅▆▇█'
 
 /** A simulation's result, as `--json` prints it. */
-export type Result = ReturnType<typeof resultOf>
+export type Result = ReturnType<typeof createResult>
 
-/** @param showsCallers what the log has of them */
-export function resultOf(simulation: Simulation, variant: Variant, showsCallers: boolean) {
-  const { counts, policies, waits, calls, commands, timeline, mostRefused } = simulation
+export function createResult(simulation: Simulation, variant: Variant, showsCallers: boolean) {
+  const { counts, policies, store, timeline } = simulation
   const hasWaited = counts.refused > 0
   return {
     limits: variant.limits ?? null,
     algorithm: variant.algorithm ?? null,
     leases: variant.leases ?? null,
     ...counts,
-    policies: policies.map(({ policy, mode, requests, refused }) => ({
-      policy,
-      mode,
+    policies: policies.map(({ policy: { name, enforced }, requests, refused }) => ({
+      policy: name,
+      mode: enforced ? 'enforce' : 'shadow',
       requests,
       admitted: requests - refused,
       refused,
     })),
-    callers: mostRefused.top(MOST_CALLERS).map(({ policy, digest, shown, refused }) => ({
+    callers: simulation.topRefused(MAX_CALLERS).map(({ policy, digest, shown, refused }) => ({
       policy,
       digest,
       ...(showsCallers && { caller: shown }),
       refused,
     })),
-    uncertainty: mostRefused.uncertainty,
+    uncertainty: 0,
     wait: {
-      medianMs: hasWaited ? waits.percentileMs(50) : null,
-      p95Ms: hasWaited ? waits.percentileMs(95) : null,
-      longestMs: hasWaited ? waits.longestMs : null,
+      medianMs: hasWaited ? simulation.waitPercentileMs(50) : null,
+      p95Ms: hasWaited ? simulation.waitPercentileMs(95) : null,
+      longestMs: hasWaited ? simulation.longestWaitMs : null,
     },
-    calls,
-    commands,
-    dollars: Number((commands * DOLLARS_PER_COMMAND).toPrecision(6)),
+    calls: store.calls,
+    commands: store.commands,
+    dollars: Number((store.commands * DOLLARS_PER_COMMAND).toPrecision(6)),
     bucketMs: timeline.widthMs,
-    buckets: timeline.buckets.map(({ startMs, admitted, refused, policies }) => ({
-      from: new Date(startMs).toISOString(),
-      admitted,
-      refused,
-      policies: policies.map((counts) => ({ ...counts })),
-    })),
+    buckets: timeline.buckets.map(({ startMs, ...counts }) => ({ from: new Date(startMs).toISOString(), ...counts })),
   }
 }
 
 /** The results side by side, if there are several, and then each in full. */
-export function textOf(results: readonly Result[], terminal: Terminal): string {
-  const parts = results.map((result) => partOf(result, terminal))
-  return [...(results.length > 1 ? [comparison(results, terminal)] : []), ...parts].join('\n\n')
+export function formatResults(results: readonly Result[], terminal: Terminal): string {
+  const { header, rows } = compareResults(results)
+  const comparison = results.length > 1 ? [terminal.table(header, rows)] : []
+  return [...comparison, ...results.map((result) => formatResult(result, terminal))].join('\n\n')
 }
 
-function comparison(results: readonly Result[], terminal: Terminal): string {
-  const tried = triedIn(results)
-  return terminal.table([...tried, ...COMPARED], comparedRows(results, tried))
+/** The numbers of each result, after what was tried. */
+export function compareResults(results: readonly Result[]) {
+  const tried = (['limits', 'algorithm', 'leases'] as const).filter((key) => results.some((each) => each[key] !== null))
+  const numbers = ['admitted', 'refused', 'share', 'median wait', '95th of 100', 'longest']
+  return {
+    tried,
+    header: [...tried, ...numbers, 'calls', 'commands', 'dollars'],
+    rows: results.map((result) => [...tried.map((key) => `${result[key] ?? ''}`), ...formatNumbers(result)]),
+  }
 }
 
-type Tried = keyof Variant
-
-/** In what the results differ from the configuration. */
-export function triedIn(results: readonly Result[]): readonly Tried[] {
-  return (['limits', 'algorithm', 'leases'] as const).filter((key) => results.some((each) => each[key] !== null))
-}
-
-/** Names of the numbers in which results are compared. */
-export const COMPARED = [
-  'admitted',
-  'refused',
-  'share',
-  'median wait',
-  '95th of 100',
-  'longest',
-  'calls',
-  'commands',
-  'dollars',
-]
-
-/** These numbers of each, after what was tried. */
-export function comparedRows(results: readonly Result[], tried: readonly Tried[]): string[][] {
-  return results.map((result) => {
-    const { admitted, refused, wait, calls, commands, dollars } = result
-    return [
-      ...tried.map((key) => `${result[key] ?? ''}`),
-      number(admitted),
-      number(refused),
-      `${((100 * refused) / Math.max(1, admitted + refused)).toFixed(1)}%`,
-      span(wait.medianMs),
-      span(wait.p95Ms),
-      span(wait.longestMs),
-      number(calls),
-      number(commands),
-      dollars.toFixed(2),
-    ]
-  })
-}
-
-/** What was tried, in a few words. */
-export function nameOf({ limits, algorithm, leases }: Result): string {
-  const parts = [
-    ...(limits === null ? [] : [`RATE_LIMITS ${limits}`]),
-    ...(algorithm === null ? [] : [algorithm]),
-    ...(leases === null ? [] : [`leases ${leases}`]),
+function formatNumbers({ admitted, refused, wait, calls, commands, dollars }: Result): string[] {
+  return [
+    ...[admitted, refused].map(formatNumber),
+    `${((100 * refused) / Math.max(1, admitted + refused)).toFixed(1)}%`,
+    ...[wait.medianMs, wait.p95Ms, wait.longestMs].map(formatDuration),
+    ...[calls, commands].map(formatNumber),
+    dollars.toFixed(2),
   ]
+}
+
+/** The variant, in a few words. */
+export function formatVariant({ limits, algorithm, leases }: Result): string {
+  const parts = [limits && `RATE_LIMITS ${limits}`, algorithm, leases && `leases ${leases}`].filter(Boolean)
   return parts.length > 0 ? parts.join(', ') : 'as configured'
 }
 
-function partOf(result: Result, terminal: Terminal): string {
-  const { leases, admitted, refused, rejected, policies, callers, uncertainty, wait } = result
+function formatResult(result: Result, terminal: Terminal): string {
+  const { leases, admitted, refused, rejected, policies, callers, wait, calls, commands, dollars } = result
   const rows = policies.map(({ policy, mode, requests, admitted, refused }) => [
     mode === 'shadow' ? `${policy} (shadow)` : policy,
-    number(requests),
-    number(admitted),
-    number(refused),
+    ...[requests, admitted, refused].map(formatNumber),
   ])
-  const others = rejected > 0 ? `, ${number(rejected)} answered without counting` : ''
-  const waits = `waits: median ${span(wait.medianMs)}, 95 of 100 within ${span(wait.p95Ms)}, longest ${span(wait.longestMs)}`
-  const callerRows = callers.map(({ policy, digest, caller, refused }) => [policy, caller ?? digest, number(refused)])
+  const [median, p95, longest] = [wait.medianMs, wait.p95Ms, wait.longestMs].map(formatDuration)
+  const callerRows = callers.map(({ policy, digest, caller, refused }) => [
+    policy,
+    caller ?? digest,
+    formatNumber(refused),
+  ])
+  const others = rejected > 0 ? `, ${formatNumber(rejected)} answered without counting` : ''
+  const cost = `${formatCount(calls, 'call')}, ${formatCount(commands, 'command')}, $${dollars.toFixed(2)}`
   return [
-    `${terminal.style('bold', nameOf(result))}: ${number(admitted)} admitted, ${number(refused)} refused${others}`,
+    `${terminal.style('bold', formatVariant(result))}: ${formatNumber(admitted)} admitted, ${formatNumber(refused)} refused${others}`,
     ...(rows.length > 0 ? [terminal.table(['policy', 'requests', 'admitted', 'refused'], rows)] : []),
-    ...(refused > 0 ? [waits] : []),
+    ...(refused > 0 ? [`waits: median ${median}, 95 of 100 within ${p95}, longest ${longest}`] : []),
     ...(callerRows.length > 0 ? [terminal.table(['policy', 'refused most', 'refused'], callerRows)] : []),
-    ...(uncertainty > 0 ? [`too many callers to remember: each may have been refused ${uncertainty} times more`] : []),
-    `Upstash: ${costOf(result)}${leases === null ? ', if every refusal is asked for' : ''}`,
-    ...chartOf(result, terminal),
+    `Upstash: ${cost}${leases === null ? ', if every refusal is asked for' : ''}`,
+    ...drawTimeline(result, terminal),
   ].join('\n')
 }
 
-function costOf({ calls, commands, dollars }: Result): string {
-  return `${amount(calls, 'call')}, ${amount(commands, 'command')}, $${dollars.toFixed(2)}`
-}
-
-function chartOf({ buckets, bucketMs }: Result, terminal: Terminal): string[] {
+function drawTimeline({ buckets, bucketMs }: Result, terminal: Terminal): string[] {
   const [first, last] = [buckets[0], buckets.at(-1)]
   if (!first || !last) return []
-  const most = Math.max(...buckets.flatMap(({ admitted, refused }) => [admitted, refused]))
-  const row = (kind: 'admitted' | 'refused') =>
-    blocks(
-      buckets.map((bucket) => bucket[kind]),
-      most,
-    )
+  const max = Math.max(...buckets.flatMap(({ admitted, refused }) => [admitted, refused]))
+  // No count at all is a space.
+  const bar = (count: number) => BARS[Math.ceil((count / max) * BARS.length) - 1] ?? ' '
+  const row = (kind: 'admitted' | 'refused') => buckets.map((bucket) => bar(bucket[kind])).join('')
   return [
     `admitted ${terminal.style('green', row('admitted'))}`,
     `refused  ${terminal.style('red', row('refused'))}`,
-    `         a block is ${span(bucketMs)}, a whole one ${amount(most, 'request')}; from ${first.from} to ${last.from}`,
+    `         a block is ${formatDuration(bucketMs)}, a whole one ${formatCount(max, 'request')}; from ${first.from} to ${last.from}`,
   ]
-}
-
-export function number(value: number): string {
-  return value.toLocaleString('en')
-}
-
-export function amount(count: number, one: string): string {
-  return `${number(count)} ${one}${count === 1 ? '' : 's'}`
-}
-
-const UNITS = [
-  ['d', 86_400_000],
-  ['h', 3_600_000],
-  ['m', 60_000],
-  ['s', 1_000],
-] as const
-
-export function span(ms: number | null): string {
-  if (ms === null) return '–'
-  const [unit, unitMs] = UNITS.find(([, each]) => ms >= each) ?? ['ms', 1]
-  return `${Number((ms / unitMs).toPrecision(3))}${unit}`
 }

@@ -1,30 +1,9 @@
-const S = 1_000
-const M = 60 * S
-const H = 60 * M
-const D = 24 * H
-/** Each is a multiple of the one before, so that counts can be added up into wider buckets. */
+/** Each is a multiple of the one before, so that counts can be added up into wider buckets: 1 ms to 364 days. */
 const WIDTHS_MS = [
-  1,
-  10,
-  100,
-  S,
-  2 * S,
-  10 * S,
-  30 * S,
-  M,
-  5 * M,
-  15 * M,
-  30 * M,
-  H,
-  3 * H,
-  6 * H,
-  12 * H,
-  D,
-  7 * D,
-  28 * D,
-  364 * D,
-]
-const MOST_BUCKETS = 100
+  1, 10, 100, 1_000, 2_000, 10_000, 30_000, 60_000, 300_000, 900_000, 1_800_000, 3_600_000, 10_800_000, 21_600_000,
+  43_200_000, 86_400_000, 604_800_000, 2_419_200_000, 31_449_600_000,
+] as const
+const MAX_BUCKETS = 100
 
 export interface Counts {
   admitted: number
@@ -34,7 +13,7 @@ export interface Counts {
 /** Counts of one span of time. */
 export interface Bucket extends Counts {
   readonly startMs: number
-  /** Those of each policy. */
+  /** Counts of each policy. */
   readonly policies: readonly Counts[]
 }
 
@@ -50,7 +29,7 @@ export class Timeline {
   }
 
   get widthMs(): number {
-    return WIDTHS_MS[this.#width] ?? D
+    return WIDTHS_MS[this.#width] as number
   }
 
   /** In order, without gaps. */
@@ -61,10 +40,10 @@ export class Timeline {
   /** @param atMs not before that of the call before */
   add(atMs: number, kind: keyof Counts): void {
     while (!this.#reaches(atMs)) this.#widen()
-    this.#bucketAt(atMs)[kind]++
+    this.#extendTo(atMs)[kind]++
   }
 
-  /** What a policy says of the request that was added last. @param index of the policy */
+  /** Counts for a policy the request that was added last. @param index of the policy */
   addToPolicy(index: number, kind: keyof Counts): void {
     const counts = this.#buckets.at(-1)?.policies[index]
     if (counts) counts[kind]++
@@ -72,23 +51,20 @@ export class Timeline {
 
   #reaches(atMs: number): boolean {
     const first = this.#buckets[0]
-    return !first || atMs < first.startMs + MOST_BUCKETS * this.widthMs || this.#width === WIDTHS_MS.length - 1
+    return !first || atMs < first.startMs + MAX_BUCKETS * this.widthMs || this.#width === WIDTHS_MS.length - 1
   }
 
-  /** The last bucket, after those up to it were added. */
-  #bucketAt(atMs: number): Bucket {
+  /** Adds empty buckets up to a time. @returns the last one */
+  #extendTo(atMs: number): Bucket {
     const untilMs = Math.floor(atMs / this.widthMs) * this.widthMs
     let last = this.#buckets.at(-1)
     while (!last || last.startMs < untilMs) {
-      last = this.#bucketOf(last ? last.startMs + this.widthMs : untilMs)
+      const startMs: number = last ? last.startMs + this.widthMs : untilMs
+      const policies = Array.from({ length: this.#policies }, () => ({ admitted: 0, refused: 0 }))
+      last = { startMs, admitted: 0, refused: 0, policies }
       this.#buckets.push(last)
     }
     return last
-  }
-
-  #bucketOf(startMs: number): Bucket {
-    const policies = Array.from({ length: this.#policies }, () => ({ admitted: 0, refused: 0 }))
-    return { startMs, admitted: 0, refused: 0, policies }
   }
 
   #widen(): void {
@@ -96,7 +72,7 @@ export class Timeline {
     const narrow = this.#buckets
     this.#buckets = []
     for (const { startMs, policies, ...counts } of narrow) {
-      const bucket = this.#bucketAt(startMs)
+      const bucket = this.#extendTo(startMs)
       addUp(bucket, counts)
       for (const [index, each] of policies.entries()) addUp(bucket.policies[index] as Counts, each)
     }
@@ -106,15 +82,4 @@ export class Timeline {
 function addUp(sum: Counts, { admitted, refused }: Counts): void {
   sum.admitted += admitted
   sum.refused += refused
-}
-
-const BARS = '▁▂▃▄▅▆▇█'
-
-/** A row of blocks, as high as the values; a space for none. @param most the value of a whole block */
-export function blocks(values: readonly number[], most: number): string {
-  return values
-    .map((value) =>
-      value === 0 ? ' ' : (BARS[Math.min(BARS.length, Math.ceil((value / most) * BARS.length)) - 1] ?? ''),
-    )
-    .join('')
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Settings } from '../../../src/command/settings/settings.ts'
-import type { LogEntry } from '../../../src/command/simulate/log-entry.ts'
+import type { LogEntry } from '../../../src/command/simulate/log-line.ts'
 import { Simulation } from '../../../src/command/simulate/simulation.ts'
 import { loadWorkerConfig } from '../../../src/command/worker-config.ts'
 import { agree, type Decided } from './agree.ts'

@@ -1,4 +1,4 @@
-import type { LogEntry } from '../../../src/command/simulate/log-entry.ts'
+import type { LogEntry } from '../../../src/command/simulate/log-line.ts'
 import { type Fate, Simulation } from '../../../src/command/simulate/simulation.ts'
 import type { Config } from '../../../src/config/load-config.ts'
 

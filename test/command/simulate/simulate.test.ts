@@ -223,48 +223,43 @@ test('a refusal that an isolate remembers is that of its policy', async () => {
   expect(refused).toEqual(asked.callers)
 })
 
-test('--out draws a page that holds all it needs, or an SVG, and lets nobody write into them', async () => {
-  const hostile = `<script>alert("&")</script>`
+test('--out writes a page that holds all it needs, and lets nobody write into it', async () => {
+  const hostile = `</script><script>alert("&")</script><!--\x1b\x9b\u202e`
   const row = { time: 1_767_225_600_000, ip: '198.18.0.1', path: '/', token: hostile }
   const input = Array.from({ length: 7 }, () => JSON.stringify(row)).join('\n')
   const args = ['-', '--limits', '5/1m', '--limits', '6/1m', '--show-callers', '--fields', 'token=token']
-  for (const out of ['drawn.html', 'drawn.svg']) {
-    expect(await simulated([...args, '--out', out], { input })).toMatchObject({ code: 0, out })
-    const text = await readFile(join(folder, out), 'utf8')
-    expect(text).not.toContain('<script')
-    expect(text).toContain('&lt;script&gt;')
-    expect(text).not.toMatch(/(?:src|href)=|url\(|@import/)
-    expect(text).toContain('prefers-color-scheme: dark')
-    // Parts of an image must have no names.
-    expect(text).not.toMatch(/<g [^>]*aria-label/)
-    expect(text).toContain('7 requests from 2026-01-01T00:00:00.000Z')
-    // One for the comparison, one for its calls, and two for each of the variants.
-    expect(text.match(/role="img" ?/g)?.length).toBe(out.endsWith('.svg') ? 7 : 6)
-    expect(text.match(/aria-label="Bars of admitted and refused requests for each variant"/g)?.length).toBe(1)
-  }
+  const { code, out, notes, results } = await simulated([...args, '--out', 'drawn.html'], { input })
+  expect([code, out]).toEqual([0, 'drawn.html'])
   const page = await readFile(join(folder, 'drawn.html'), 'utf8')
   expect(page).toContain('<html lang="en"')
-  expect(page).toContain('<caption>The variants in numbers</caption>')
-  expect(page.match(/<td>&lt;script&gt;/g)?.length).toBe(2)
+  expect(page).toContain('prefers-color-scheme: dark')
+  expect(page).toContain(`default-src 'none'`)
+  expect(page).not.toMatch(/(?:src|href)=|url\(|@import/)
+  expect(page.match(/<\/?script/g)).toEqual(['<script', '</script', '<script', '</script'])
+  expect(page).not.toMatch(/[^\P{Cc}\n]|\p{Bidi_Control}/u)
+  const [, report = ''] = /<script type="application\/json" id="report">(.*)<\/script>/.exec(page) ?? []
+  const lines = ['7 requests from 2026-01-01T00:00:00.000Z to 2026-01-01T00:00:00.000Z', ...notes]
+  expect(JSON.parse(report)).toEqual({ lines, results })
+  expect(results[0].callers[0].caller).toBe(hostile)
 })
 
 test('--out replaces nothing that is there, be it a file or a link to one, unless --force says so', async () => {
-  const other = join(folder, 'other.svg')
+  const other = join(folder, 'other.html')
   const run = (...args: string[]) =>
     runInside(['simulate', '-', '--out', ...args], { env: ENV, cwd: folder, input: COMMON.join('\n') })
   await writeFile(other, 'mine')
-  await symlink(other, join(folder, 'link.svg'))
-  await symlink(join(folder, 'not-yet.svg'), join(folder, 'dangling.svg'))
-  for (const name of ['other.svg', 'link.svg', 'dangling.svg']) {
+  await symlink(other, join(folder, 'link.html'))
+  await symlink(join(folder, 'not-yet.html'), join(folder, 'dangling.html'))
+  for (const name of ['other.html', 'link.html', 'dangling.html']) {
     const { code, stderr } = await run(name)
     expect([code, stderr]).toEqual([2, expect.stringContaining(`--out: ${name} is there already`)])
   }
-  expect((await run('link.svg', '--force')).code).toBe(0)
-  expect((await lstat(join(folder, 'link.svg'))).isFile()).toBe(true)
+  expect((await run('link.html', '--force')).code).toBe(0)
+  expect((await lstat(join(folder, 'link.html'))).isFile()).toBe(true)
   expect(await readFile(other, 'utf8')).toBe('mine')
-  expect((await run('other.svg', '--force')).code).toBe(0)
-  expect(await readFile(other, 'utf8')).toContain('<svg')
-  await expect(lstat(join(folder, 'not-yet.svg'))).rejects.toThrow('ENOENT')
+  expect((await run('other.html', '--force')).code).toBe(0)
+  expect(await readFile(other, 'utf8')).toContain('<!doctype html>')
+  await expect(lstat(join(folder, 'not-yet.html'))).rejects.toThrow('ENOENT')
 })
 
 test('--show-callers shows a caller whose token writes escapes, and lets it write none', async () => {
@@ -306,8 +301,8 @@ test.each([
   [[], 'expected either logs or --traffic'],
   [['-', '--traffic', '1 caller, 1/s each'], 'expected either logs or --traffic'],
   [['-', '--limits', '10 per second'], '--limits: expected tiers such as "10/1s, 120/1m", got "10 per second"'],
-  [['-', '--out', 'drawn.png'], '--out: expected a name that ends in .svg or .html, got "drawn.png"'],
-  [['-', '--out', 'nowhere/drawn.svg'], '--out: there is no folder '],
+  [['-', '--out', 'drawn.svg'], '--out: expected a name that ends in .html, got "drawn.svg"'],
+  [['-', '--out', 'nowhere/drawn.html'], '--out: there is no folder '],
   [['-', '--algorithm', 'concurrency'], '--algorithm: expected one of sliding-window, '],
   [['-', '--leases', '1'], '--leases: expected "off", "auto" or an integer from 2 to 10000, got "1"'],
   [['-', ...Array.from({ length: 25 }, (_, n) => ['--limits', `${n + 1}/1s`]).flat()], 'at most 24 combinations'],

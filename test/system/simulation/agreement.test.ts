@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import type { Settings } from '../../../src/command/settings/settings.ts'
-import type { LogEntry } from '../../../src/command/simulate/log-entry.ts'
+import type { LogEntry } from '../../../src/command/simulate/log-line.ts'
 import { type Fate, Simulation } from '../../../src/command/simulate/simulation.ts'
 import { loadWorkerConfig } from '../../../src/command/worker-config.ts'
 import { runInside } from '../../command/run-command.ts'
@@ -100,7 +100,7 @@ test(`${REQUESTS} requests have the verdicts of the production bundle, but for t
   expect(counts.admitted).toBeGreaterThan(0)
   expect(counts.rejected).toBeGreaterThan(0)
   expect(counts.refused).toBeGreaterThan(REQUESTS / 20)
-  expect(policies.find(({ policy }) => policy === 'tries')?.refused).toBeGreaterThan(0)
+  expect(policies.find(({ policy }) => policy.name === 'tries')?.refused).toBeGreaterThan(0)
 
   // And the command says the same of the same log.
   const input = entries.map(({ headers: _, ...row }) => JSON.stringify(row)).join('\n')

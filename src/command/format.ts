@@ -1,0 +1,24 @@
+/** Numbers, counts and durations as the command prints them. */
+
+export function formatNumber(value: number): string {
+  return value.toLocaleString('en')
+}
+
+/** @param one the name of a single one: `formatCount(2, 'key')` is `2 keys` */
+export function formatCount(count: number, one: string): string {
+  return `${formatNumber(count)} ${one}${count === 1 ? '' : 's'}`
+}
+
+const UNITS = [
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['m', 60_000],
+  ['s', 1_000],
+] as const
+
+/** A duration with three digits, such as `1.25s`; a dash for none. */
+export function formatDuration(ms: number | null): string {
+  if (ms === null) return '–'
+  const [unit, unitMs] = UNITS.find(([, each]) => ms >= each) ?? ['ms', 1]
+  return `${Number((ms / unitMs).toPrecision(3))}${unit}`
+}

@@ -1,0 +1,104 @@
+import { createReadStream, type ReadStream, statSync } from 'node:fs'
+import { pipeline } from 'node:stream'
+import { createGunzip } from 'node:zlib'
+import { CommandError } from '../command-error.ts'
+import type { Context } from '../subcommand.ts'
+import { type FieldMap, type LogEntry, readLogLine } from './log-line.ts'
+
+/** A longer line is no line of a log, and is not kept whole. */
+const MAX_LINE_CHARACTERS = 1_048_576
+const MAX_SHOWN_CHARACTERS = 100
+
+/** How much of the logs was read. */
+export interface Reading {
+  lines: number
+  unreadable: number
+  /** The first unreadable line. */
+  first: { readonly file: string; readonly line: number; readonly text: string } | null
+}
+
+/**
+ * Reads the requests of some logs, one file after another, a piece at a time, until Ctrl-C. Files that end in `.gz` are
+ * unpacked, and `-` is standard input.
+ * @param reading is kept up to date
+ * @throws {CommandError} for a file that cannot be read
+ */
+export async function* readLogs(
+  files: readonly string[],
+  fields: FieldMap,
+  { terminal, signal }: Pick<Context, 'terminal' | 'signal'>,
+  reading: Reading,
+): AsyncGenerator<readonly LogEntry[]> {
+  // Not a number if the size of one is unknown.
+  const sizes = files.map((file) => (file === '-' ? Number.NaN : sizeOf(file)))
+  const totalBytes = sizes.reduce((sum, size) => sum + size, 0)
+  const progress = terminal.progress('lines', 1)
+  let bytesBefore = 0
+  try {
+    for (const [index, file] of files.entries()) {
+      const raw = file === '-' ? undefined : createReadStream(file, { highWaterMark: 262_144 })
+      let line = 0
+      for await (const texts of splitLines(file, raw ? unpack(file, raw) : terminal.input)) {
+        if (signal.aborted) return
+        const entries: LogEntry[] = []
+        for (const text of texts) {
+          line++
+          if (/^\s*$/.test(text)) continue
+          reading.lines++
+          const entry = readLogLine(text, fields)
+          if (entry) entries.push(entry)
+          else {
+            reading.unreadable++
+            reading.first ??= { file, line, text: text.slice(0, MAX_SHOWN_CHARACTERS) }
+          }
+        }
+        yield entries
+        // The number of lines to come is estimated by bytes.
+        const share = (bytesBefore + (raw?.bytesRead ?? 0)) / totalBytes
+        if (share > 0) progress.set(reading.lines, Math.round(reading.lines / share))
+      }
+      bytesBefore += sizes[index] ?? 0
+    }
+  } finally {
+    progress.end()
+  }
+}
+
+function unpack(file: string, raw: ReadStream): AsyncIterable<unknown> {
+  if (!file.endsWith('.gz')) return raw
+  // Closes the file, too, if the reader stops before its end.
+  return pipeline(raw, createGunzip({ chunkSize: 262_144 }), () => {})
+}
+
+/** @throws {CommandError} if the file cannot be read */
+async function* splitLines(file: string, chunks: AsyncIterable<unknown>): AsyncGenerator<readonly string[]> {
+  const decoder = new TextDecoder()
+  let rest = ''
+  try {
+    for await (const chunk of chunks) {
+      rest += typeof chunk === 'string' ? chunk : decoder.decode(chunk as Uint8Array, { stream: true })
+      const lines = rest.split('\n')
+      rest = (lines.pop() ?? '').slice(0, MAX_LINE_CHARACTERS)
+      if (lines.length > 0) yield lines
+    }
+  } catch (error) {
+    throw unreadable(file, error)
+  }
+  rest += decoder.decode()
+  if (rest !== '') yield [rest]
+}
+
+function sizeOf(file: string): number {
+  try {
+    return statSync(file).size
+  } catch (error) {
+    throw unreadable(file, error)
+  }
+}
+
+function unreadable(file: string, error: unknown): unknown {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : undefined
+  return code === undefined
+    ? error
+    : new CommandError(`${file === '-' ? 'standard input' : file}: cannot be read: ${code}`)
+}

@@ -1,0 +1,188 @@
+import { CommandError } from '../command-error.ts'
+
+/** One request, as a log or a description of traffic has it. */
+export interface LogEntry {
+  /** Milliseconds since the Unix epoch; may have a fraction. */
+  readonly timeMs: number
+  readonly method: string
+  /** As in the request line: a path with its query, or a whole URL. */
+  readonly target: string
+  readonly ip: string | undefined
+  /** The Authorization that the caller sends. */
+  readonly token: string | undefined
+  /** Other headers, by their names in lower case. */
+  readonly headers: ReadonlyMap<string, string>
+  /** Status of the response; undefined if it is not known. */
+  readonly status: number | undefined
+}
+
+/** Where a line of JSON holds what is read of it; the first name that it has counts. */
+export interface FieldMap {
+  readonly fields: Readonly<Record<Field, readonly string[]>>
+  /** By the names of headers of the request, in lower case. */
+  readonly headers: ReadonlyMap<string, string>
+}
+
+type Field = 'time' | 'ip' | 'method' | 'path' | 'request' | 'token' | 'status'
+type Row = Readonly<Record<string, unknown>>
+
+/** As nginx, Caddy's flat logs and Cloudflare's Logpush name them. */
+export const USUAL_FIELDS: FieldMap = {
+  fields: {
+    time: ['time', 'timestamp', '@timestamp', 'time_iso8601', 'msec', 'time_local', 'ts', 'EdgeStartTimestamp'],
+    ip: ['ip', 'remote_addr', 'client_ip', 'remote_ip', 'ClientIP'],
+    method: ['method', 'request_method', 'ClientRequestMethod'],
+    path: ['path', 'request_uri', 'uri', 'url', 'ClientRequestURI'],
+    request: ['request'],
+    token: ['authorization', 'http_authorization', 'remote_user'],
+    status: ['status', 'EdgeResponseStatus'],
+  },
+  headers: new Map(),
+}
+
+const FIELDS_EXPECTED =
+  'pairs such as time=ts,ip=client.ip,header.x-key=key (of time, ip, method, path, request, token, status, header.<name>)'
+
+/** `address ident user [time] "request" status bytes`, and in the Combined format `"referer" "user agent"`. */
+const COMMON_LINE =
+  /^(\S+) \S+ ([^[]*) \[([^\]]*)\] "((?:[^"\\]|\\.)*)" (\d{3}|-) \S+(?: "((?:[^"\\]|\\.)*)" "((?:[^"\\]|\\.)*)")?/
+const COMMON_TIME = /^(\d{2})\/(\w{3})\/(\d{4}):(\d{2}):(\d{2}):(\d{2}) ([+-])(\d{2})(\d{2})$/
+const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
+/** Numbers below these are seconds, milliseconds and microseconds: each is right for the years 1973 to 5138. */
+const TIME_UNITS = [
+  [1e11, 1_000],
+  [1e14, 1],
+  [1e17, 1e-3],
+  [Number.POSITIVE_INFINITY, 1e-6],
+] as const
+/** In the year 5138. */
+const MAX_TIME_MS = 1e14
+
+/** Reads `time=…,ip=…,header.x-key=…`; what it does not name is as usual. @throws {CommandError} */
+export function parseFields(text: string): FieldMap {
+  const fields = { ...USUAL_FIELDS.fields }
+  const headers = new Map<string, string>()
+  for (const pair of text.split(',')) {
+    const [, name = '', from] = /^\s*([\w.@-]+)=(\S+)\s*$/.exec(pair) ?? []
+    const header = /^header\.([\w-]+)$/.exec(name)?.[1]
+    if (from === undefined || (header === undefined && !Object.hasOwn(fields, name))) {
+      throw new CommandError(`--fields: expected ${FIELDS_EXPECTED}, got ${JSON.stringify(pair.slice(0, 100))}`)
+    }
+    if (header === undefined) fields[name as Field] = [from]
+    else headers.set(header.toLowerCase(), from)
+  }
+  return { fields, headers }
+}
+
+/** Reads a line of JSON, or one of the Common and the Combined Log Format. @returns undefined if it cannot be read */
+export function readLogLine(line: string, fields: FieldMap): LogEntry | undefined {
+  return line.startsWith('{') ? readJsonLine(line, fields) : readCommonLine(line)
+}
+
+/** Reads the formats of Apache and nginx. The user stands for a token. */
+function readCommonLine(line: string): LogEntry | undefined {
+  const [, ip, user, time, request = '', status, referer, agent] = COMMON_LINE.exec(line) ?? []
+  const timeMs = readTime(time)
+  const target = readRequestLine(request)
+  if (timeMs === undefined || !target) return undefined
+  const headers = new Map<string, string>()
+  if (referer && referer !== '-') headers.set('referer', referer)
+  if (agent && agent !== '-') headers.set('user-agent', agent)
+  return { ...target, timeMs, ip, token: toText(user), headers, status: status === '-' ? undefined : Number(status) }
+}
+
+function readJsonLine(line: string, { fields, headers }: FieldMap): LogEntry | undefined {
+  const row = parseRow(line)
+  if (!row) return undefined
+  const timeMs = readTime(findFirst(row, fields.time))
+  const target = readTarget(row, fields)
+  if (timeMs === undefined || !target) return undefined
+  const sent = new Map<string, string>()
+  for (const [name, from] of headers) {
+    const value = toText(findMember(row, from))
+    if (value !== undefined) sent.set(name, value)
+  }
+  const status = Number(findFirst(row, fields.status))
+  return {
+    ...target,
+    timeMs,
+    ip: toText(findFirst(row, fields.ip)),
+    token: toText(findFirst(row, fields.token)),
+    headers: sent,
+    status: Number.isInteger(status) ? status : undefined,
+  }
+}
+
+function parseRow(line: string): Row | undefined {
+  try {
+    const row: unknown = JSON.parse(line)
+    return isRow(row) ? row : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isRow(value: unknown): value is Row {
+  return typeof value === 'object' && value !== null
+}
+
+function readTarget(row: Row, fields: FieldMap['fields']): Pick<LogEntry, 'method' | 'target'> | undefined {
+  const target = toText(findFirst(row, fields.path))
+  const method = toText(findFirst(row, fields.method)) ?? 'GET'
+  if (target !== undefined && /^(?:https?:\/\/|\/)/.test(target)) return { method, target }
+  return readRequestLine(toText(findFirst(row, fields.request)) ?? '')
+}
+
+/** Takes a request line apart (RFC 9112 §3). @returns undefined if it has no path */
+function readRequestLine(text: string): Pick<LogEntry, 'method' | 'target'> | undefined {
+  const [, method, target] = /^([A-Za-z-]{1,30}) ((?:https?:\/\/|\/)\S*)(?: HTTP\/[\d.]+)?$/.exec(text) ?? []
+  return method === undefined || target === undefined ? undefined : { method, target }
+}
+
+function findFirst(row: Row, names: readonly string[]): unknown {
+  for (const name of names) {
+    const value = findMember(row, name)
+    if (value !== undefined) return value
+  }
+  return undefined
+}
+
+/** @param name of a member; dots in it lead to members of members, unless a member has that very name */
+function findMember(row: Row, name: string): unknown {
+  const value = row[name]
+  if (value !== undefined || !name.includes('.')) return value
+  let at: unknown = row
+  for (const part of name.split('.')) at = isRow(at) ? at[part] : undefined
+  return at
+}
+
+/** Logs write "-" or nothing for what a request lacks. */
+function toText(value: unknown): string | undefined {
+  const text = typeof value === 'number' ? String(value) : value
+  return typeof text === 'string' && text !== '' && text !== '-' ? text : undefined
+}
+
+/**
+ * Reads a number of s, ms, µs or ns since the Unix epoch, a time of RFC 3339, or one of the Common Log Format.
+ * @returns milliseconds since the Unix epoch; undefined for anything else
+ */
+function readTime(value: unknown): number | undefined {
+  const isNumber = typeof value === 'number' || (typeof value === 'string' && /^\d{1,19}(?:\.\d{1,9})?$/.test(value))
+  const ms = isNumber ? toMs(Number(value)) : typeof value === 'string' ? parseTime(value) : Number.NaN
+  return ms >= 0 && ms < MAX_TIME_MS ? ms : undefined
+}
+
+function toMs(value: number): number {
+  const [, unitMs = 1] = TIME_UNITS.find(([below]) => value < below) ?? []
+  return value * unitMs
+}
+
+function parseTime(text: string): number {
+  if (/^\d{4}-/.test(text)) return Date.parse(text)
+  const [, day, month = '', year, hours, minutes, seconds, sign, zoneHours, zoneMinutes] = COMMON_TIME.exec(text) ?? []
+  const index = MONTHS.indexOf(month)
+  if (index < 0) return Number.NaN
+  const zoneMs = (Number(zoneHours) * 60 + Number(zoneMinutes)) * 60_000
+  const localMs = Date.UTC(Number(year), index, Number(day), Number(hours), Number(minutes), Number(seconds))
+  return sign === '+' ? localMs - zoneMs : localMs + zoneMs
+}
