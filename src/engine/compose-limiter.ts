@@ -1,7 +1,7 @@
 import type { Store } from '../model/store.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
-import { Remembered } from '../request/remembered.ts'
 import type { Log } from '../runtime/log.ts'
+import { TextLru } from '../runtime/lru.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import { Decider, type DeciderOptions } from './decider.ts'
 import type { CreateLeases } from './leases.ts'
@@ -42,7 +42,7 @@ export function composeLimiter(config: LimiterConfig, parts: LimiterParts): Comp
   const { store, now, log, createLeases, readClaim, health } = parts
   const { localShare, storeTimeoutMs: timeoutMs } = config
   const decider = new Decider({ store, fallback: new MemoryStore(now), now, log, timeoutMs, createLeases, localShare })
-  const digestsOfTokens = new Remembered<string>()
+  const digestsOfTokens = new TextLru<string>()
   const limiter = new Limiter({ ...config, decider, health, log, readClaim, digestsOfTokens })
   return { limiter, decider, health, digestsOfTokens }
 }

@@ -3,7 +3,7 @@ import type { Decision, DecisionRequest, Rule, TierUsage } from '../model/charge
 import type { Store } from '../model/store.ts'
 import { StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
-import { Generations } from '../runtime/lru.ts'
+import { Lru } from '../runtime/lru.ts'
 import { nameOf, Standings } from './standings.ts'
 
 /** Refusals remembered at most. */
@@ -33,7 +33,7 @@ export class DenyCache {
   answered = 0
   readonly #store: Pick<Store, 'decide'>
   readonly #now: () => number
-  readonly #refusals = new Generations<Refusal>(MAX_ENTRIES)
+  readonly #refusals = new Lru<Refusal>(MAX_ENTRIES)
   readonly #standings = new Standings()
 
   /** @param now milliseconds since the Unix epoch */

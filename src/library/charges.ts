@@ -1,7 +1,7 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import type { Charge } from '../engine/decider.ts'
 import { createDigest, type Digest } from '../request/identity/digest.ts'
-import { Generations } from '../runtime/lru.ts'
+import { Lru } from '../runtime/lru.ts'
 import { randomSlot } from '../runtime/random.ts'
 import { OptionError } from './option-error.ts'
 import type { Policy } from './policies.ts'
@@ -33,8 +33,8 @@ export class Charges {
   readonly #prefix: string
   readonly #hasSlots: boolean
   /** Those of one unit, without slots. */
-  readonly #ofTexts = new Generations<readonly Charge[]>(MAX_REMEMBERED)
-  readonly #ofLists = new Generations<readonly Charge[]>(MAX_REMEMBERED)
+  readonly #ofTexts = new Lru<readonly Charge[]>(MAX_REMEMBERED)
+  readonly #ofLists = new Lru<readonly Charge[]>(MAX_REMEMBERED)
 
   constructor({ policies, prefix, secret }: ChargesOptions) {
     this.#policies = policies
@@ -61,7 +61,7 @@ export class Charges {
     })
   }
 
-  #remembered(memory: Generations<readonly Charge[]>, text: string, identity: Identity): readonly Charge[] {
+  #remembered(memory: Lru<readonly Charge[]>, text: string, identity: Identity): readonly Charge[] {
     const known = memory.get(text)
     if (known) return known
     const charges = this.#make(identity)

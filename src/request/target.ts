@@ -1,5 +1,5 @@
+import { TextLru } from '../runtime/lru.ts'
 import type { PathReader, RequestPath } from './policy/request-path.ts'
-import { Remembered } from './remembered.ts'
 
 /** The target of a request (RFC 9112 §3.2), taken apart. */
 export interface Target {
@@ -28,7 +28,7 @@ const MAX_PATH_CHARACTERS = 4_500
 const MAX_PARAMETERS = 1_000
 
 export function createTargetReader(readPath: PathReader): TargetReader {
-  const remembered = new Remembered<Target>()
+  const remembered = new TextLru<Target>()
   return function targetOf(url) {
     const known = remembered.get(url)
     if (known) return known
