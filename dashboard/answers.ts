@@ -1,5 +1,5 @@
 /** What the API answers. */
-import type { TierState } from '../src/request/caller/usage-of-rules.ts'
+import type { TierState } from '../src/request/caller/rules-of-caller.ts'
 import type { Deed } from '../src/rules/journal.ts'
 import type { PolicyChange } from '../src/rules/policy-changes.ts'
 import type { RefusedCaller, Statistics } from '../src/statistics/read-statistics.ts'

@@ -1,4 +1,4 @@
-import { callerIn } from '../../src/request/caller-in-key.ts'
+import { callerIn } from '../../src/model/charge.ts'
 import type { CallerUsage } from '../answers.ts'
 import { count, moment, span } from '../words.ts'
 import { numeric, Table } from './table.tsx'

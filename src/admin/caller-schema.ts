@@ -1,12 +1,12 @@
 import * as v from 'valibot'
 import type { Caller } from '../request/caller/caller.ts'
-import { CALLER_KIND_NAMES, type CallerKind } from '../request/caller/named-by.ts'
 import {
   type CallerRules,
   type CountingConfig,
   rulesOfCaller,
   rulesOfDigest,
 } from '../request/caller/rules-of-caller.ts'
+import { CALLER_KIND_NAMES, type CallerKind } from '../request/identity/source.ts'
 import { badInput, OperationError } from './operation.ts'
 
 const fields = v.record(v.string(), v.string())

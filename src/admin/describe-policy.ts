@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import type { RequestPolicy } from '../model/policy.ts'
-import { nameOfSource } from '../request/caller/named-by.ts'
+import { nameOfSource } from '../request/identity/source.ts'
 
 const tiers = v.array(v.strictObject({ name: v.string(), limit: v.number(), windowMs: v.number() }))
 

@@ -1,7 +1,7 @@
+import { callerIn } from '../model/charge.ts'
 import { requestOf } from '../request/caller/caller.ts'
-import { CALLER_KIND_NAMES, CALLER_KINDS, isShared } from '../request/caller/named-by.ts'
-import { callerIn } from '../request/caller-in-key.ts'
 import { claimIn } from '../request/identity/claims.ts'
+import { CALLER_KIND_NAMES, isShared, SOURCE_KINDS } from '../request/identity/source.ts'
 import { targetOf } from '../rules/target.ts'
 import { type CallerInput, callerOf, rulesOf } from './caller-schema.ts'
 import { inForce } from './in-force.ts'
@@ -31,7 +31,7 @@ export async function digestsOf(caller: CallerInput, operated: Operated): Promis
 function namesOf(caller: CallerInput): readonly string[] {
   return CALLER_KIND_NAMES.flatMap((kind) => {
     const said = caller[kind]
-    if (said === undefined || CALLER_KINDS[kind].isInBody) return []
+    if (said === undefined || SOURCE_KINDS[kind].isInBody) return []
     return typeof said === 'string' ? [kind] : Object.keys(said).map((name) => `${kind}:${name}`)
   })
 }

@@ -1,8 +1,8 @@
 /** What is counted for all callers together is no caller's: no rule about one may name it. */
 
 import type { RequestPolicy } from '../model/policy.ts'
-import { isShared } from '../request/caller/named-by.ts'
 import { createDigest } from '../request/identity/digest.ts'
+import { isShared } from '../request/identity/source.ts'
 import { refusedCallersIn } from '../statistics/read-statistics.ts'
 import { KEPT_MS } from '../store/counters.ts'
 import { inForce } from './in-force.ts'

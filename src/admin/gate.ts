@@ -1,7 +1,7 @@
 import { problemResponse, QUOTA_EXCEEDED, retryAfter } from '../http/problem.ts'
 import type { Rule } from '../model/charge.ts'
-import { callerAddress } from '../request/identity/address.ts'
 import type { Digest } from '../request/identity/digest.ts'
+import { callerAddress } from '../request/identity/identify.ts'
 import type { Log } from '../runtime/log.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import { createSessions, type Sessions } from './session.ts'

@@ -1,7 +1,7 @@
 import { ConfigError } from '../config/config-error.ts'
 import { type Problem, retryAfter, TEMPORARY_REDUCED_CAPACITY } from '../http/problem.ts'
 import { StoreError } from '../model/store.ts'
-import { CallerError } from '../request/caller/caller-error.ts'
+import { CallerError } from '../request/caller/caller-in-text.ts'
 import { OperationError } from './operation.ts'
 
 /** What an operator is told of an error. @throws what is a mistake of the program */

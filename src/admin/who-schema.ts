@@ -1,10 +1,9 @@
 import * as v from 'valibot'
 import { requestOf } from '../request/caller/caller.ts'
-import { CALLER_KIND_NAMES, CALLER_KINDS, type CallerKind, nameOfSource } from '../request/caller/named-by.ts'
 import { claimIn } from '../request/identity/claims.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { identify } from '../request/identity/identify.ts'
-import { parseBy } from '../request/identity/source.ts'
+import { CALLER_KIND_NAMES, type CallerKind, nameOfSource, parseBy, SOURCE_KINDS } from '../request/identity/source.ts'
 import { type Target, targetOf } from '../rules/target.ts'
 import { callerOf, callerParts } from './caller-schema.ts'
 import { inForce } from './in-force.ts'
@@ -45,7 +44,7 @@ export async function targetOfWho(who: Who, operated: Operated): Promise<Target>
   const request = requestOf(callerOf(said))
   // Whichever claim is asked for, it is the one that was named.
   const readClaim = () => claimIn(claim ?? {}, Object.keys(claim ?? {}))
-  const found = CALLER_KINDS[kind].isInBody
+  const found = SOURCE_KINDS[kind].isInBody
     ? await targetInBody(kind, by, request, operated)
     : await targetOf(by, request, { ...operated.config, readClaim })
   if (found) return found

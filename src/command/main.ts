@@ -1,7 +1,7 @@
 import { CommanderError, type CommandUnknownOpts } from '@commander-js/extra-typings'
 import { ConfigError } from '../config/config-error.ts'
 import { StoreError } from '../model/store.ts'
-import { CallerError } from '../request/caller/caller-error.ts'
+import { CallerError } from '../request/caller/caller-in-text.ts'
 import { CommandError } from './command-error.ts'
 import { createCompleter } from './completer.ts'
 import { type Exit, exitCode } from './exit-codes.ts'

@@ -1,5 +1,5 @@
 import type { RequestPolicy, Source } from '../model/policy.ts'
-import { type JwtSettings, MIN_SECRET_CHARACTERS } from '../request/identity/jwt/settings.ts'
+import { type JwtSettings, MIN_SECRET_CHARACTERS } from '../request/identity/claims.ts'
 import { ConfigError, HIDDEN } from './config-error.ts'
 import type { PolicyTable } from './policy-schema.ts'
 import { matching, parsed } from './schema.ts'

@@ -6,7 +6,7 @@ import { LIMITS_EXPECTED, parseLimits } from '../model/limits.ts'
 import type { Pattern } from '../model/policy.ts'
 import { parseClaimSource, parseHeaderSource } from '../request/identity/source.ts'
 import { parsePattern, patternExpected } from '../request/policy/pattern.ts'
-import { SIGNS } from '../request/policy/request-path.ts'
+import { SIGNS } from '../request/target.ts'
 import { ConfigError } from './config-error.ts'
 
 /** A string that `parse` turns into a value, or refuses by returning undefined. */

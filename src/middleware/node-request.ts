@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
-import { MAX_BODY_BYTES } from '../request/identity/body.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
+import { MAX_BODY_BYTES } from '../request/received-request.ts'
 import { peek, wasPeeked } from './peek.ts'
 
 /** What Express and parsers of bodies add to a request. */

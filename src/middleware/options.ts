@@ -17,7 +17,7 @@ import type { ClaimReader } from '../request/identity/claims.ts'
 import { lazyVerifier } from '../request/identity/jwt/lazy-verifier.ts'
 import { NONE } from '../request/identity/reading.ts'
 import { BY_EXPECTED, isFoldable, parseBy } from '../request/identity/source.ts'
-import type { Sign } from '../request/policy/request-path.ts'
+import type { Sign } from '../request/target.ts'
 import { consoleLog, type Log, throttle } from '../runtime/log.ts'
 import { openStore } from './stores.ts'
 

@@ -2,7 +2,7 @@ import * as v from 'valibot'
 import { ConfigError } from '../config/config-error.ts'
 import { policyList } from '../config/policy-schema.ts'
 import { integer, matching, parsed } from '../config/schema.ts'
-import { nameOfSource } from '../request/caller/named-by.ts'
+import { nameOfSource } from '../request/identity/source.ts'
 import { MARKS } from './mark.ts'
 import { NETWORK_EXPECTED, parseNetwork } from './networks.ts'
 import {

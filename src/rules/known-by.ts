@@ -1,6 +1,6 @@
 import type { Source } from '../model/policy.ts'
-import { nameOfSource } from '../request/caller/named-by.ts'
 import { createDigest, type Digest } from '../request/identity/digest.ts'
+import { nameOfSource } from '../request/identity/source.ts'
 import { TextLru } from '../runtime/lru.ts'
 import { createMarker } from './mark.ts'
 import type { Target } from './target.ts'

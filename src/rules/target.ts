@@ -1,8 +1,7 @@
 import type { Source } from '../model/policy.ts'
-import { CALLER_KINDS, isCallerKind } from '../request/caller/named-by.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { identify, type Subject } from '../request/identity/identify.ts'
-import { parseBy } from '../request/identity/source.ts'
+import { isCallerKind, parseBy, SOURCE_KINDS } from '../request/identity/source.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import { createMarker } from './mark.ts'
 
@@ -27,12 +26,12 @@ export const BY_OF_VALUE_EXPECTED = '"header:<name>" or "claim:<name>"'
 /** @returns undefined for anything but what `BY_EXPECTED` says */
 export function parseKnownBy(text: string): Source | undefined {
   const [source, ...others] = parseBy(text) ?? []
-  const isKnown = source && others.length === 0 && isCallerKind(source.kind) && !CALLER_KINDS[source.kind].isInBody
+  const isKnown = source && others.length === 0 && isCallerKind(source.kind) && !SOURCE_KINDS[source.kind].isInBody
   return isKnown ? source : undefined
 }
 
 export function isNamedInPart({ kind }: Pick<Source, 'kind'>): boolean {
-  return isCallerKind(kind) && CALLER_KINDS[kind].isNamedInPart === true
+  return isCallerKind(kind) && SOURCE_KINDS[kind].isNamedInPart === true
 }
 
 /** As digests are written: 128 bits in base64url. */

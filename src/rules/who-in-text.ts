@@ -1,4 +1,4 @@
-import { CALLER_KINDS, type CallerKind } from '../request/caller/named-by.ts'
+import { type CallerKind, SOURCE_KINDS } from '../request/identity/source.ts'
 
 /** What callers are named by that has a name itself. */
 export type NamedKind = Exclude<CallerKind, 'token' | 'ip'>
@@ -8,7 +8,7 @@ export type NamedKind = Exclude<CallerKind, 'token' | 'ip'>
  * caller; or all whose value is like one with a `*`, of what may be named in part.
  */
 export function whoNamed(kind: NamedKind, name: string, value: unknown): object {
-  const isPattern = CALLER_KINDS[kind].isNamedInPart && typeof value === 'string' && value.includes('*')
+  const isPattern = SOURCE_KINDS[kind].isNamedInPart && typeof value === 'string' && value.includes('*')
   if (!isPattern) return { [kind]: { [name]: value } }
   return { by: `${kind}:${kind === 'header' ? name.toLowerCase() : name}`, value }
 }

@@ -1,5 +1,5 @@
 import type { Observed } from '../http/observer.ts'
-import { callerIn } from '../request/caller-in-key.ts'
+import { callerIn } from '../model/charge.ts'
 
 /** A caller, and a policy that has refused it. */
 export interface RefusedCaller {

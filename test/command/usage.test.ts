@@ -1,7 +1,7 @@
 import { describe, expect, inject, test } from 'vitest'
 import { reset } from '../../src/command/reset.ts'
 import { usage } from '../../src/command/usage.ts'
-import type { CallerKind } from '../../src/request/caller/named-by.ts'
+import type { CallerKind } from '../../src/request/identity/source.ts'
 import { freePort } from '../../tools/free-port.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
 import { expectDocumented } from './documented.ts'

@@ -6,7 +6,7 @@ import { type Config, type Environment, loadConfig } from '../../src/config/load
 import { VARIABLES } from '../../src/config/variables.ts'
 import type { RequestPolicy } from '../../src/model/policy.ts'
 import { PolicyFinder } from '../../src/request/policy/policy-finder.ts'
-import { createPathReader } from '../../src/request/policy/request-path.ts'
+import { createPathReader } from '../../src/request/target.ts'
 import { anyEnvironment, environmentOfPolicies, HUSH } from './environment.ts'
 import { fuzz } from './fuzz.ts'
 

@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import { ConfigError } from '../../config/config-error.ts'
 import { integer } from '../../config/schema.ts'
-import { isShared } from '../../request/caller/named-by.ts'
+import { isShared } from '../../request/identity/source.ts'
 import { SHADOW_STORE_COUNTS } from '../../statistics/count-names.ts'
 import { LATENCY_BOUNDS_MS } from '../../statistics/latency.ts'
 import type { Numbers } from '../../statistics/numbers.ts'

@@ -2,7 +2,7 @@
 import { Argument, type Command, Option } from '@commander-js/extra-typings'
 import type { Caller, Pairs } from '../../request/caller/caller.ts'
 import { collectClaims, readPair } from '../../request/caller/caller-in-text.ts'
-import { CALLER_KIND_NAMES, type CallerKind } from '../../request/caller/named-by.ts'
+import { CALLER_KIND_NAMES, type CallerKind } from '../../request/identity/source.ts'
 
 export const TOKEN = new Argument(
   '[token]',

@@ -5,11 +5,12 @@ import type { Priority, RequestPolicy, Source } from '../../model/policy.ts'
 import { claimReaderOf, NO_RESPONSE, type Pairs, requestOf } from '../../request/caller/caller.ts'
 import type { ClaimReader, Claims } from '../../request/identity/claims.ts'
 import { identify, type Subject } from '../../request/identity/identify.ts'
-import { PatternRouter } from '../../request/policy/pattern-router.ts'
+import { nameOfSource } from '../../request/identity/source.ts'
+import { PatternRouter } from '../../request/policy/pattern.ts'
 import { type Match, PolicyFinder, priorityOf } from '../../request/policy/policy-finder.ts'
-import { readMethods } from '../../request/policy/request-method.ts'
-import { createPathReader, type RequestPath } from '../../request/policy/request-path.ts'
+import { readMethods } from '../../request/received-request.ts'
 import { RuleMaker } from '../../request/rule-maker.ts'
+import { createPathReader, type RequestPath } from '../../request/target.ts'
 import { patternText } from './covers.ts'
 
 export interface AskedRequest {
@@ -197,7 +198,7 @@ async function identityOf(policy: RequestPolicy, subject: Subject): Promise<stri
   const kinds = parts.filter((_, index) => index % 2 === 0)
   return policy.by
     .map((source, index) => {
-      const wanted = sourceOf(source)
+      const wanted = nameOfSource(source)
       const kind = kinds[index] ?? wanted
       return kind === wanted ? wanted : `${kind} (${wanted} is missing or unreadable)`
     })
@@ -205,11 +206,7 @@ async function identityOf(policy: RequestPolicy, subject: Subject): Promise<stri
 }
 
 function sourcesOf(sources: readonly Source[]): string {
-  return sources.map(sourceOf).join(' or ')
-}
-
-function sourceOf(source: Source): string {
-  return 'name' in source ? `${source.kind}:${source.name}` : source.kind
+  return sources.map(nameOfSource).join(' or ')
 }
 
 function exemptionsOf({ exempt }: Config, method: string, { canonical }: RequestPath): readonly string[] {

@@ -1,4 +1,4 @@
-import { isCallerKind } from '../../request/caller/named-by.ts'
+import { isCallerKind } from '../../request/identity/source.ts'
 import { ALL_OPTIONS, OPTION_NAMES } from '../caller/options.ts'
 import { CommandError } from '../command-error.ts'
 

@@ -2,7 +2,7 @@
 import { type Command, Option } from '@commander-js/extra-typings'
 import type { Pairs } from '../../request/caller/caller.ts'
 import { readClaim } from '../../request/caller/caller-in-text.ts'
-import type { CallerKind } from '../../request/caller/named-by.ts'
+import type { CallerKind } from '../../request/identity/source.ts'
 import { type NamedKind, whoNamed } from '../../rules/who-in-text.ts'
 import { COOKIE, DIGEST, FORM, HEADER, IP, JSON_MEMBER, QUERY, TOKEN } from '../caller/options.ts'
 import { CommandError } from '../command-error.ts'

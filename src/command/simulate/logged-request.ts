@@ -40,7 +40,21 @@ export class LoggedRequest implements ReceivedRequest {
   }
 }
 
-/** Sources that no log tells. */
+/** Kinds of sources that no log tells. */
+const UNTOLD: Readonly<Record<Source['kind'], boolean>> = {
+  token: false,
+  ip: false,
+  header: false,
+  query: false,
+  cookie: true,
+  form: true,
+  json: true,
+  claim: true,
+  route: false,
+  global: false,
+  application: false,
+}
+
 export function isUntold({ kind }: Source): boolean {
-  return kind === 'form' || kind === 'json' || kind === 'cookie' || kind === 'claim'
+  return UNTOLD[kind]
 }

@@ -1,5 +1,5 @@
 import type { RequestPolicy } from '../../model/policy.ts'
-import type { TierState } from '../../request/caller/usage-of-rules.ts'
+import type { TierState } from '../../request/caller/rules-of-caller.ts'
 
 /** What one key's tiers told at one moment. */
 export interface Look {

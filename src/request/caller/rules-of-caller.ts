@@ -1,13 +1,14 @@
 import type { Rule } from '../../model/charge.ts'
 import type { Pattern, RequestPolicy, Source } from '../../model/policy.ts'
-import { type CallerKind, isCallerKind, nameOfSource } from '../caller/named-by.ts'
+import type { Store } from '../../model/store.ts'
 import { identify } from '../identity/identify.ts'
+import { type CallerKind, isCallerKind, nameOfSource } from '../identity/source.ts'
 import { type Match, PolicyFinder } from '../policy/policy-finder.ts'
-import { readMethods } from '../policy/request-method.ts'
-import { createPathReader, type Sign } from '../policy/request-path.ts'
+import { readMethods } from '../received-request.ts'
 import { RuleMaker, type RuleMakerOptions } from '../rule-maker.ts'
+import { createPathReader, type Sign } from '../target.ts'
 import { type Caller, claimReaderOf, NO_RESPONSE, requestOf } from './caller.ts'
-import { CallerError } from './caller-error.ts'
+import { CallerError } from './caller-in-text.ts'
 
 /** What says under which keys callers are counted. */
 export interface CountingConfig extends RuleMakerOptions {
@@ -142,4 +143,53 @@ function isByRoute({ by }: RequestPolicy): boolean {
 /** As it stands for everybody: without what is reserved for some, and if the identity is not new, too. */
 function bare({ counts: _, ...rule }: Rule): Rule {
   return { ...rule, reserved: 0 }
+}
+
+/** How one tier of one policy stands for a caller. */
+export interface TierState {
+  readonly policy: string
+  readonly tier: string
+  readonly route: string | null
+  readonly key: string
+  readonly limit: number
+  readonly windowMs: number
+  readonly used: number
+  readonly left: number
+  readonly resetMs: number
+  readonly retryAfterMs: number
+  /** Until when its policy refuses this caller, whatever is left: milliseconds since the Unix epoch; null if it does not. */
+  readonly blockedUntilMs: number | null
+}
+
+export interface Usage {
+  readonly nowMs: number
+  readonly tiers: readonly TierState[]
+}
+
+/** Asks what every policy has counted, in one call that charges nothing. @throws {StoreError} */
+export async function readUsage(store: Pick<Store, 'decide'>, asked: readonly CallerRule[]): Promise<Usage> {
+  if (asked.length === 0) return { nowMs: Date.now(), tiers: [] }
+  const { nowMs, usage } = await store.decide({ mode: 'peek', permits: 1, rules: asked.map(({ rule }) => rule) })
+  const tiers = asked.flatMap(({ policy, route, rule }, index) =>
+    policy.tiers.map(({ name, windowMs, limit: byDefault }, at): TierState => {
+      // By plan, a caller has limits of its own.
+      const limit = rule.burst ?? rule.tiers[at]?.limit ?? byDefault
+      const { remaining = limit, resetMs = 0, retryAfterMs = 0, blockedMs } = usage[index]?.[at] ?? {}
+      const used = limit - remaining
+      return {
+        policy: policy.name,
+        tier: name,
+        route: route ?? null,
+        key: rule.key,
+        limit,
+        windowMs,
+        used,
+        left: remaining,
+        resetMs: used === 0 ? 0 : resetMs,
+        retryAfterMs,
+        blockedUntilMs: blockedMs === undefined ? null : nowMs + blockedMs,
+      }
+    }),
+  )
+  return { nowMs, tiers }
 }

@@ -2,11 +2,11 @@
 import type { JWTPayload, JWTVerifyOptions } from 'jose'
 import type { CallContext } from '../../../runtime/call-context.ts'
 import { Lru } from '../../../runtime/lru.ts'
+import type { JwtKeys, JwtSettings } from '../claims.ts'
 import { type ClaimReader, type Claims, claimIn } from '../claims.ts'
 import { MAX_CHARACTERS, NONE, SPOILT } from '../reading.ts'
 import { type Jose, loadJose } from './jose.ts'
 import { KeySet, type KeySetOptions } from './key-set.ts'
-import type { JwtKeys, JwtSettings } from './settings.ts'
 
 export type VerifierParts = Omit<KeySetOptions, 'url'>
 
