@@ -5,8 +5,7 @@ import { Lru } from '../../../runtime/lru.ts'
 import type { JwtKeys, JwtSettings } from '../claims.ts'
 import { type ClaimReader, type Claims, claimIn } from '../claims.ts'
 import { MAX_CHARACTERS, NONE, SPOILT } from '../reading.ts'
-import { type Jose, loadJose } from './jose.ts'
-import { KeySet, type KeySetOptions } from './key-set.ts'
+import { type Jose, KeySet, type KeySetOptions, loadJose } from './key-set.ts'
 
 export type VerifierParts = Omit<KeySetOptions, 'url'>
 
