@@ -3,6 +3,7 @@
  * @module sluice
  */
 
+export { OptionError } from './config/option-error.ts'
 export type { Identities, Identity } from './library/charges.ts'
 export type { Decision, PartialDecision, TierState } from './library/decision.ts'
 export type { Slot } from './library/held-slot.ts'
@@ -13,7 +14,6 @@ export {
   type TakeOptions,
   type WaitOptions,
 } from './library/limiter.ts'
-export { OptionError } from './library/option-error.ts'
 export {
   concurrency,
   fixedWindow,

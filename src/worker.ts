@@ -2,10 +2,12 @@
  * The gateway, as a Worker.
  * @module sluice/worker
  */
+
 import type { ExecutionContext } from 'hono'
 import type { AdminOptions } from './admin/admin.ts'
-import { ConfigError } from './config/config-error.ts'
-import { type Config, type Environment, isFetcher, loadConfig, OBJECTS, type StoreKind } from './config/load-config.ts'
+import { type Config, type Environment, isFetcher, loadConfig, OBJECTS } from './config/load-config.ts'
+import { OptionError } from './config/option-error.ts'
+import type { StoreKind } from './config/variables.ts'
 import type { ShadowStoreCounts } from './engine/shadowed-store.ts'
 import { type AppOptions, createApp } from './gateway/app.ts'
 import type { OpenStatistics } from './gateway/statistics.ts'
@@ -53,7 +55,7 @@ async function start(env: Environment): Promise<Handler> {
   try {
     return await createHandler(env)
   } catch (error) {
-    if (!(error instanceof ConfigError)) throw error
+    if (!(error instanceof OptionError)) throw error
     const { variable, message } = error
     consoleLog('error', { event: 'misconfigured', message })
     return {

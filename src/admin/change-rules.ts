@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { ConfigError } from '../config/config-error.ts'
+import { OptionError } from '../config/option-error.ts'
 import type { Rules } from '../rules/document.ts'
 import { type Edited, editRules, type UnknownVersion } from '../rules/editor.ts'
 import { endOf, type Lasts } from '../rules/end-of.ts'
@@ -72,7 +72,7 @@ export async function changeRules(
   try {
     return writtenOf(await editRules(documents, change, { by, why }, { ...expected, check }))
   } catch (error) {
-    throw error instanceof ConfigError ? new OperationError(problemOfRules(error)) : error
+    throw error instanceof OptionError ? new OperationError(problemOfRules(error)) : error
   }
 }
 
@@ -82,7 +82,7 @@ export function toldOf({ version, kind }: Changed): v.InferOutput<typeof edited>
 }
 
 /** What is wrong with rules, for an operator. Callers stand in them by their digests only. */
-export function problemOfRules({ message, path }: ConfigError) {
+export function problemOfRules({ message, path }: OptionError) {
   const place = path.join('.')
   return { status: 400, title: 'Bad Request', detail: `${message}.`, extensions: { place } }
 }

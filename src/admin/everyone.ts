@@ -10,7 +10,7 @@ import type { Operated } from './operation.ts'
 
 /**
  * Whether this is the digest of a policy that counts for everyone, or for all who use a route.
- * @throws {StoreError} @throws {ConfigError} if what is stored are no rules
+ * @throws {StoreError} @throws {OptionError} if what is stored are no rules
  */
 export async function isOfEveryone(digest: string, operated: Operated): Promise<boolean> {
   const { config, counters, now } = operated

@@ -1,4 +1,4 @@
-import { ConfigError } from '../config/config-error.ts'
+import { OptionError } from '../config/option-error.ts'
 import type { RequestPolicy } from '../model/policy.ts'
 import { NO_RULES, type Rules } from '../rules/document.ts'
 import { currentRules } from '../rules/editor.ts'
@@ -14,7 +14,7 @@ export interface InForce {
 /**
  * Isolates follow within twice RULES_REFRESH_MS. If the newest rules do not fit what was deployed, it holds, as it does
  * in an isolate that starts with them.
- * @throws {StoreError} @throws {ConfigError} if what is stored are no rules
+ * @throws {StoreError} @throws {OptionError} if what is stored are no rules
  */
 export async function inForce({
   governed,
@@ -31,7 +31,7 @@ export async function inForce({
     store.learn?.(policies.map(({ algorithm }) => algorithm))
     return { rules, policies }
   } catch (error) {
-    if (error instanceof ConfigError) return { rules: NO_RULES, policies: config.policies }
+    if (error instanceof OptionError) return { rules: NO_RULES, policies: config.policies }
     throw error
   }
 }

@@ -1,4 +1,4 @@
-import { ConfigError } from '../config/config-error.ts'
+import { OptionError } from '../config/option-error.ts'
 import { type Problem, retryAfter, TEMPORARY_REDUCED_CAPACITY } from '../http/problem.ts'
 import { StoreError } from '../model/store.ts'
 import { CallerError } from '../request/caller/caller-in-text.ts'
@@ -12,7 +12,7 @@ export function problemOf(error: unknown): Problem {
     const place = error.part === undefined ? 'caller' : `caller.${error.part}`
     return { status: 400, title: 'Bad Request', detail: `${place}: ${error.message}.`, extensions: { place } }
   }
-  if (error instanceof ConfigError) {
+  if (error instanceof OptionError) {
     return {
       status: 500,
       title: 'Rules Unreadable',

@@ -1,5 +1,5 @@
 import { CommanderError, type CommandUnknownOpts } from '@commander-js/extra-typings'
-import { ConfigError } from '../config/config-error.ts'
+import { OptionError } from '../config/option-error.ts'
 import { StoreError } from '../model/store.ts'
 import { CallerError } from '../request/caller/caller-in-text.ts'
 import { CommandError } from './command-error.ts'
@@ -74,7 +74,7 @@ function tell(error: unknown, terminal: Terminal): Exit {
 
 function toCommandError(error: unknown): CommandError {
   if (error instanceof CommandError) return error
-  if (error instanceof ConfigError) {
+  if (error instanceof OptionError) {
     return new CommandError(error.message, { hint: 'sluice check says where it is, and what else is wrong.' })
   }
   if (error instanceof CallerError) {

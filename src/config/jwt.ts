@@ -1,24 +1,17 @@
 import type { RequestPolicy, Source } from '../model/policy.ts'
-import { type JwtSettings, MIN_SECRET_CHARACTERS } from '../request/identity/claims.ts'
-import { ConfigError, HIDDEN } from './config-error.ts'
-import type { PolicyTable } from './policy-schema.ts'
-import { matching, parsed } from './schema.ts'
+import type { JwtSettings } from '../request/identity/claims.ts'
+import { HIDDEN, OptionError } from './option-error.ts'
+import type { PolicyTable } from './policy-keys.ts'
 
-/** Plain http leads to this machine only: whoever can change the answer on its way makes tokens of any caller. */
-const KEYS_URL = /^(?:https:\/\/|http:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?=[:/]))[^\s@#]+$/
+export interface JwtValues {
+  readonly jwksUrl?: string | undefined
+  readonly secret?: string | undefined
+  readonly issuer?: string | undefined
+  readonly audience?: string | undefined
+}
 
-export const jwksUrl = parsed('an https URL without credentials or fragment (http only to this machine)', (text) =>
-  KEYS_URL.test(text) && URL.canParse(text) ? text : undefined,
-)
-export const jwtSecret = matching(
-  new RegExp(`^.{${MIN_SECRET_CHARACTERS},}$`, 's'),
-  `at least ${MIN_SECRET_CHARACTERS} characters`,
-)
-/** What a claim must be. */
-export const jwtName = matching(/^\S{1,1000}$/, 'up to 1000 characters without spaces')
-
-/** What settings are called: a variable, or an option and what is below it, with a dot between. */
-export type JwtNames = Readonly<Record<keyof JwtValues, string>>
+/** What settings are called: a variable, or an option and what is below it. */
+export type JwtNames = Readonly<Record<keyof JwtValues, readonly string[]>>
 
 /** Policies, and where they are written. */
 export interface Claimants {
@@ -34,31 +27,23 @@ export interface Claimants {
   readonly label?: Source | undefined
 }
 
-export interface JwtValues {
-  readonly jwksUrl?: string | undefined
-  readonly secret?: string | undefined
-  readonly issuer?: string | undefined
-  readonly audience?: string | undefined
-}
-
 /**
  * How tokens are verified; undefined if nobody asks for claims.
- * @throws {ConfigError} if policies ask for claims and there are no keys, or two kinds of them, or nobody asks for them
+ * @throws {OptionError} if policies ask for claims and there are no keys, or two kinds of them, or nobody asks for them
  */
-export function jwtSettingsOf(values: JwtValues, names: JwtNames, claimants: Claimants): JwtSettings | undefined {
+export function readJwtSettings(values: JwtValues, names: JwtNames, claimants: Claimants): JwtSettings | undefined {
   const { jwksUrl: url, secret, issuer, audience } = values
   const fail = (key: keyof JwtValues, expected: string): never => {
-    const [variable = '', ...path] = names[key].split('.')
-    throw new ConfigError(variable, expected, key === 'secret' ? HIDDEN : values[key], path)
+    throw new OptionError(names[key], expected, key === 'secret' ? HIDDEN : values[key])
   }
   const claim = firstClaim(claimants)
-  const isAsked = claim !== undefined || claimants.areOpen === true
-  if (isAsked && url !== undefined && secret !== undefined) fail('secret', `none beside ${names.jwksUrl}`)
-  if (isAsked && url !== undefined) return { keys: { kind: 'jwks', url }, issuer, audience }
-  if (isAsked && secret !== undefined) return { keys: { kind: 'secret', secret }, issuer, audience }
-  if (claim) {
-    throw new ConfigError(claim.variable, `${names.jwksUrl} or ${names.secret} beside a claim`, claim.text, claim.path)
+  const [urlName, secretName] = [names.jwksUrl.join('.'), names.secret.join('.')]
+  if (claim || claimants.areOpen) {
+    if (url !== undefined && secret !== undefined) fail('secret', `none beside ${urlName}`)
+    if (url !== undefined) return { keys: { kind: 'jwks', url }, issuer, audience }
+    if (secret !== undefined) return { keys: { kind: 'secret', secret }, issuer, audience }
   }
+  if (claim) throw new OptionError(claim.where, `${urlName} or ${secretName} beside a claim`, claim.text)
   for (const key of Object.keys(names) as (keyof JwtValues)[]) {
     if (values[key] !== undefined) fail(key, 'a policy with by or plan = "claim:<name>" beside it')
   }
@@ -70,10 +55,9 @@ function firstClaim({ policies, tables = [], name: variable, by = variable, labe
   for (const { name, by: sources, plans } of policies) {
     const claim = [...sources, plans?.source].find((source) => source?.kind === 'claim')
     if (claim?.kind !== 'claim') continue
-    const text = `claim:${claim.name}`
     const index = tables.findIndex((table) => table.name === name)
     const key = plans?.source === claim ? 'plan' : 'by'
-    return tables[index]?.[key] ? { variable, path: [index, key], text } : { variable: by, path: [], text }
+    return { where: tables[index]?.[key] ? [variable, index, key] : [by], text: `claim:${claim.name}` }
   }
-  return label?.kind === 'claim' ? { variable: 'CALLER_LABEL', path: [], text: `claim:${label.name}` } : undefined
+  return label?.kind === 'claim' ? { where: ['CALLER_LABEL'], text: `claim:${label.name}` } : undefined
 }

@@ -1,20 +1,15 @@
 import { HonoBase as Hono } from 'hono/hono-base'
-import {
-  type ComposedLimiter,
-  composeLimiter,
-  type LimiterConfig,
-  type LimiterParts,
-} from '../engine/compose-limiter.ts'
+import type { GatewayConfig } from '../config/load-config.ts'
+import { type ComposedLimiter, composeLimiter, type LimiterParts } from '../engine/compose-limiter.ts'
 import type { Govern, Governed } from '../engine/governed.ts'
 import { isConnectionStray } from '../http/hop-by-hop.ts'
 import type { Observer } from '../http/observer.ts'
 import { createPassedTest } from '../http/passed-fields.ts'
 import { NOT_SERVED, problemResponse } from '../http/problem.ts'
 import { createProtect, type ProtectOptions } from '../http/protect.ts'
-import type { Dialect } from '../http/rate-limit-fields.ts'
 import { requestContext } from '../http/request-context.ts'
 import type { Store } from '../model/store.ts'
-import { createPathReader, createTargetReader, type Sign, type Target } from '../request/target.ts'
+import { createPathReader, createTargetReader, type Target } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 import type { Reason } from './gateway-problem.ts'
@@ -24,21 +19,6 @@ import { OneRoute } from './one-route.ts'
 import { createProxy, type ProxyOptions } from './proxy.ts'
 import { ReceivedFields } from './received-fields.ts'
 import { hasPassed, viaName } from './via.ts'
-
-/** How a gateway behaves. */
-export interface GatewayConfig extends LimiterConfig {
-  /** Where requests go, without a trailing slash; undefined if the service binding is used. */
-  readonly upstreamUrl: string | undefined
-  /** Time for the upstream to begin its answer, in milliseconds. */
-  readonly upstreamTimeoutMs: number
-  /** Added to requests that go to the upstream; undefined: nothing is. */
-  readonly upstreamSecret: string | undefined
-  /** Names of headers that go on to the upstream although they claim an address, a user or a URL; in lower case. */
-  readonly forwardHeaders: readonly string[]
-  /** What the upstream is known to keep as data in a path. */
-  readonly literalInPaths: readonly Sign[]
-  readonly dialect: Dialect
-}
 
 export interface AppOptions
   extends Pick<LimiterParts, 'createLeases' | 'readClaim' | 'health'>,

@@ -1,3 +1,4 @@
+import type { StatisticsConfig } from '../config/load-config.ts'
 import type { Decider } from '../engine/decider.ts'
 import type { WatchShadow } from '../engine/governed.ts'
 import type { Observer } from '../http/observer.ts'
@@ -6,7 +7,7 @@ import type { ClaimReader } from '../request/identity/claims.ts'
 import type { Log } from '../runtime/log.ts'
 import { AllObservers } from '../statistics/all-observers.ts'
 import { type AnalyticsDataset, AnalyticsWriter } from '../statistics/analytics.ts'
-import { createLabelReader, type LabelSource } from '../statistics/label.ts'
+import { createLabelReader } from '../statistics/label.ts'
 import { MeasuredStore } from '../statistics/measured-store.ts'
 import { Recorder, type RecorderOptions } from '../statistics/recorder.ts'
 import { RefusalLog } from '../statistics/refusal-log.ts'
@@ -17,15 +18,6 @@ import { MemoryCounters } from '../store/memory/memory-counters.ts'
 import type { CreateObserver } from './app.ts'
 import type { UpstashDatabase } from './upstash-client.ts'
 import { upstashCounters } from './upstash-counters.ts'
-
-export interface StatisticsConfig {
-  /** Whether requests are counted. */
-  readonly isOn: boolean
-  /** Of the refusals that are logged, 0 to 1. */
-  readonly logShare: number
-  /** Where the name stands by which people know a caller; undefined: nowhere. */
-  readonly label: LabelSource | undefined
-}
 
 export interface StatisticsOptions {
   readonly config: StatisticsConfig

@@ -1,9 +1,9 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import { OptionError } from '../config/option-error.ts'
 import type { Charge } from '../engine/decider.ts'
 import { createDigest, type Digest } from '../request/identity/digest.ts'
 import { Lru } from '../runtime/lru.ts'
 import { randomSlot } from '../runtime/random.ts'
-import { OptionError } from './option-error.ts'
 import type { Policy } from './policies.ts'
 
 /** What tells one caller from others: a text, or several, as in the gateway (`['token', value]`). */

@@ -1,4 +1,5 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import { KEY_PREFIX, MAX_COST, MAX_LEASE, MIN_LEASE, OptionError, SHARE_EXPECTED } from '../config/option-error.ts'
 import { type Decided, Decider } from '../engine/decider.ts'
 import { type LeaseSize, leasesOf } from '../engine/leases.ts'
 import { ON_STORE_ERROR, type OnStoreError } from '../model/policy.ts'
@@ -9,11 +10,10 @@ import { consoleLog, type Log, throttle } from '../runtime/log.ts'
 import { sleep, waitAtMost } from '../runtime/sleep.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import { Charges, type Identities } from './charges.ts'
+import { checkFunction, checkInteger, checkNames, checkOneOf, checkSecret, checkText } from './check-options.ts'
 import { type Decision, outcomeOf, type PartialDecision, refuseUnanswered } from './decision.ts'
 import { type Slot, slotOf } from './held-slot.ts'
-import { checkFunction, checkInteger, checkNames, checkOneOf, OptionError } from './option-error.ts'
 import { checked, type Policy, type PolicyOptions, readPolicies } from './policies.ts'
-import { checkPrefix, checkSecret } from './shared-options.ts'
 import { checkStore, type LimiterStore, memoryStore } from './stores.ts'
 
 export interface LimiterOptions {
@@ -159,7 +159,7 @@ class PolicyLimiter implements Limiter {
 
   async obtain(identity: Identities, permits: number, { cost = 1 }: TakeOptions = {}): Promise<PartialDecision> {
     this.#refuseSlots('obtain')
-    checkInteger('permits', permits, 1, 1_000_000_000)
+    checkInteger('permits', permits, 1, MAX_COST)
     const decided = await this.#decide(identity, cost, 'partial', permits)
     const { granted } = decided
     return { granted, ...outcomeOf(this.#policies, decided, granted * cost) }
@@ -245,7 +245,12 @@ class PolicyLimiter implements Limiter {
 
   #refuseSlots(method: string): void {
     if (this.#hasSlots)
-      throw new OptionError(method, 'a limiter without concurrency(): slots are taken by hold()', this.#names())
+      throw new OptionError(
+        method,
+        'a limiter without concurrency(): slots are taken by hold()',
+        this.#names(),
+        'NEEDS_HOLD',
+      )
   }
 
   #names(): readonly string[] {
@@ -290,9 +295,10 @@ function checkOptions(options: LimiterOptions): void {
   const { limits, policies, leases, denyCache, breaker, onStoreError, localShare } = options
   if (limits === undefined && policies === undefined) throw new OptionError('limits', 'limits or policies', undefined)
   if (options.store !== undefined) checkStore(options.store)
-  if (options.prefix !== undefined) checkPrefix(options.prefix)
+  if (options.prefix !== undefined) checkText('prefix', options.prefix, KEY_PREFIX)
   checkSecret(options.secret)
-  if (leases !== undefined && leases !== 'off' && leases !== 'auto') checkInteger('leases', leases, 2, 10_000)
+  if (leases !== undefined && leases !== 'off' && leases !== 'auto')
+    checkInteger('leases', leases, MIN_LEASE, MAX_LEASE)
   checkFunction('now', options.now)
   checkFunction('log', options.log)
   checkFunction('waitUntil', options.waitUntil)
@@ -300,6 +306,6 @@ function checkOptions(options: LimiterOptions): void {
   checkOneOf('breaker', breaker, [undefined, true, false])
   checkOneOf('onStoreError', onStoreError, [undefined, ...ON_STORE_ERROR])
   if (localShare !== undefined && !(localShare > 0 && localShare <= 1)) {
-    throw new OptionError('localShare', 'a share above 0 and at most 1', localShare)
+    throw new OptionError('localShare', SHARE_EXPECTED, localShare)
   }
 }

@@ -1,10 +1,11 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { MAX_AFTER, readBlock } from '../algorithms/read-block.ts'
 import { type Fail, readTiers, refuseMisplaced, tierName } from '../algorithms/read-tiers.ts'
+import { MAX_COST, NAME, OptionError } from '../config/option-error.ts'
 import type { Block, Tier } from '../model/limits.ts'
 import { ALGORITHM_NAMES, type AlgorithmName, DURATION_EXPECTED, LIMITS_EXPECTED } from '../model/limits.ts'
 import { ON_STORE_ERROR, type OnStoreError } from '../model/policy.ts'
-import { checkInteger, checkNames, checkOneOf, OptionError } from './option-error.ts'
+import { checkInteger, checkNames, checkOneOf, checkText } from './check-options.ts'
 
 /** What a policy limits, and by which algorithm: made by `slidingWindow`, `quota` and the like. */
 export interface Limits {
@@ -123,9 +124,7 @@ export function readPolicy(options: PolicyOptions, path: string | undefined, onS
   checkNames(path ?? 'policy', options, NAMES)
   const at = (key: string) => below(path, key)
   const { name, algorithm, burst, mode = 'enforce', onStoreError = onStoreErrorOfAll } = options
-  if (typeof name !== 'string' || !/^[\w-]{1,64}$/.test(name)) {
-    throw new OptionError(at('name'), 'up to 64 letters, digits, "-" or "_"', name)
-  }
+  checkText(at('name'), name, NAME)
   checkOneOf(at('mode'), mode, ['enforce', 'shadow'])
   checkOneOf(at('onStoreError'), onStoreError, ON_STORE_ERROR)
   const tiers = tiersOf(options, path)
@@ -165,7 +164,7 @@ function tiersOf(options: Limits, path: string | undefined): readonly Tier[] {
   const at = (key: string) => below(path, key)
   checkOneOf(at('algorithm'), algorithm, ALGORITHM_NAMES)
   if (typeof limits !== 'string') throw new OptionError(at('limits'), LIMITS_EXPECTED, limits)
-  if (burst !== undefined) checkInteger(at('burst'), burst, 1, 1_000_000_000)
+  if (burst !== undefined) checkInteger(at('burst'), burst, 1, MAX_COST)
   const fail: Fail = (key, expected) => {
     throw new OptionError(at(key), expected, options[key])
   }

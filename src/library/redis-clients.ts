@@ -1,8 +1,8 @@
+import { OptionError } from '../config/option-error.ts'
 import type { RedisClient } from '../store/redis/client.ts'
 import { type IoRedis, ioRedisClient } from '../store/redis/clients/ioredis.ts'
 import { type NodeRedis, nodeRedisClient } from '../store/redis/clients/node-redis.ts'
 import { type UpstashRedis, upstashClient } from '../store/redis/clients/upstash.ts'
-import { OptionError } from './option-error.ts'
 
 /** What `redisStore` takes: a client of `@upstash/redis`, `@redis/client` (or `redis`) or `ioredis`, or an adapter. */
 export type AnyRedis = UpstashRedis | NodeRedis | IoRedis | RedisClient

@@ -1,10 +1,11 @@
+import { OptionError } from '../config/option-error.ts'
 import type { AlgorithmName } from '../model/limits.ts'
 import type { Store } from '../model/store.ts'
 import { ExpiringStates } from '../store/memory/expiring-states.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import { LUA } from '../store/redis/more-lua.ts'
 import { RedisStore } from '../store/redis/redis-store.ts'
-import { checkFunction, checkInteger, checkNames, OptionError } from './option-error.ts'
+import { checkFunction, checkInteger, checkNames } from './check-options.ts'
 import { type AnyRedis, adaptRedis } from './redis-clients.ts'
 
 /** Where a limiter keeps its counts. Limiters that are given the same one share them. */

@@ -1,4 +1,4 @@
-import { ConfigError } from '../config/config-error.ts'
+import { OptionError } from '../config/option-error.ts'
 import { RefusalLimiter } from '../engine/refusal-limiter.ts'
 import { type LimiterStore, memoryStore } from '../library/stores.ts'
 import type { RequestPolicy } from '../model/policy.ts'
@@ -18,7 +18,7 @@ const LIMITS = new WeakMap<LimiterStore, Map<string, string>>()
 
 let isTold = false
 
-/** @throws {ConfigError} if two middlewares would count different limits under one name */
+/** @throws {OptionError} if two middlewares would count different limits under one name */
 export function openStore(store: LimiterStore | undefined, { policies, prefix, log, now }: Use) {
   if (!store) {
     if (!isTold) log('warn', { event: 'in_memory_store', message: 'no store is given: limits hold per process only' })
@@ -32,7 +32,7 @@ export function openStore(store: LimiterStore | undefined, { policies, prefix, l
     const limits = JSON.stringify([algorithm, tiers, burst])
     const before = known.get(`${prefix}:${name}`)
     if (before !== undefined && before !== limits) {
-      throw new ConfigError('name', 'a name of its own for each set of limits in one store', name)
+      throw new OptionError('name', 'a name of its own for each set of limits in one store', name)
     }
     known.set(`${prefix}:${name}`, limits)
   }

@@ -1,4 +1,5 @@
-import { checkFunction, checkInteger, checkOneOf, OptionError } from '../library/option-error.ts'
+import { OptionError } from '../config/option-error.ts'
+import { checkFunction, checkInteger, checkOneOf } from '../library/check-options.ts'
 import { PRIORITIES, type Priority } from '../model/policy.ts'
 import type { Clock } from './clock.ts'
 import type { OutboundLimiter } from './limiter.ts'

@@ -1,4 +1,4 @@
-import { checkNames } from '../library/option-error.ts'
+import { checkNames } from '../library/check-options.ts'
 import { systemClock } from './clock.ts'
 import type { OutboundLimiter } from './limiter.ts'
 import {

@@ -1,7 +1,7 @@
 import * as v from 'valibot'
-import { ConfigError } from '../config/config-error.ts'
-import { policyList } from '../config/policy-schema.ts'
-import { integer, matching, parsed } from '../config/schema.ts'
+import { NAME, OptionError } from '../config/option-error.ts'
+import { policyList } from '../config/policy-keys.ts'
+import { integer, matching, parsed } from '../config/values.ts'
 import { nameOfSource } from '../request/identity/source.ts'
 import { MARKS } from './mark.ts'
 import { NETWORK_EXPECTED, parseNetwork } from './networks.ts'
@@ -82,7 +82,7 @@ const lasting = {
 }
 const mark = v.optional(integer(0, MARKS - 1))
 const callers = { by: v.optional(by), digest, mark, value }
-const policyName = matching(/^[\w-]{1,64}$/, 'the name of a policy')
+const policyName = matching(NAME.pattern, 'the name of a policy')
 const TIMES_EXPECTED = 'a number above 0 and at most 1000000'
 
 const block = table({
@@ -119,10 +119,10 @@ const document = table({
 /**
  * Reads a document, as it is stored or as somebody has made it. Whether its policies make sense together, and whether its
  * overrides fit them, is not looked at: that takes the Worker's other variables.
- * @throws {ConfigError} naming the first place that is wrong, its value and what was expected
+ * @throws {OptionError} naming the first place that is wrong, its value and what was expected
  */
 export function readRules(input: unknown): Rules {
-  if (Array.isArray(input)) throw new ConfigError(RULES, 'a table', input)
+  if (Array.isArray(input)) throw new OptionError(RULES, 'a table', input)
   const result = v.safeParse(document, input, { abortPipeEarly: true })
   if (!result.success) throw errorAt(result.issues[0])
   const rules: Rules = result.output
@@ -140,19 +140,19 @@ export function readRules(input: unknown): Rules {
   return rules
 }
 
-/** Reads the text of a stored document; an empty one is that of no document. @throws {ConfigError} */
+/** Reads the text of a stored document; an empty one is that of no document. @throws {OptionError} */
 export function parseRules(text: string): Rules {
   if (text === '') return NO_RULES
   let input: unknown
   try {
     input = JSON.parse(text)
   } catch {
-    throw new ConfigError(RULES, 'JSON', text)
+    throw new OptionError(RULES, 'JSON', text)
   }
   return readRules(input)
 }
 
-/** A target as a document has it, e.g. with its country in capitals. @throws {ConfigError} if it is none */
+/** A target as a document has it, e.g. with its country in capitals. @throws {OptionError} if it is none */
 export function readTarget(target: Target): Target {
   return readRules({ blocks: [target] }).blocks[0] as Target
 }
@@ -168,23 +168,23 @@ export function isOver({ until }: Lasting, nowMs: number): boolean {
 
 type Path = readonly (string | number)[]
 
-function errorAt({ message, path, input }: v.BaseIssue<unknown>, before: Path = []): ConfigError {
+function errorAt({ message, path, input }: v.BaseIssue<unknown>, before: Path = []): OptionError {
   const keys = (path ?? []).map(({ key }) => key as string | number)
-  return new ConfigError(RULES, message, path?.at(-1)?.value ?? input, [...before, ...keys])
+  return new OptionError([RULES, ...before, ...keys], message, path?.at(-1)?.value ?? input)
 }
 
 function checkTarget(target: Target, path: Path, kind: 'blocks' | 'allows' | 'overrides'): void {
   const { by, digest, mark, value, cidr, country, asn } = target
   const named = [digest, value, cidr, country, asn].filter((part) => part !== undefined)
   if (named.length !== 1 || (by !== undefined && digest === undefined && value === undefined)) {
-    throw new ConfigError(RULES, TARGET_EXPECTED[kind], target, path)
+    throw new OptionError([RULES, ...path], TARGET_EXPECTED[kind], target)
   }
   if (mark !== undefined && (by === undefined || digest === undefined)) {
-    throw new ConfigError(RULES, 'none without by and digest', mark, [...path, 'mark'])
+    throw new OptionError([RULES, ...path, 'mark'], 'none without by and digest', mark)
   }
   if (value === undefined) return
   const source = by === undefined ? undefined : parseKnownBy(by)
-  if (!source || !isNamedInPart(source)) throw new ConfigError(RULES, BY_OF_VALUE_EXPECTED, by, [...path, 'by'])
+  if (!source || !isNamedInPart(source)) throw new OptionError([RULES, ...path, 'by'], BY_OF_VALUE_EXPECTED, by)
 }
 
 const CALLER_EXPECTED = 'one of digest (with by, or alone), by and value'
@@ -195,14 +195,14 @@ const TARGET_EXPECTED = {
 } as const
 
 function checkOverride({ limits, times, unlimited, policies }: Override, index: number): void {
-  const path = ['overrides', index]
+  const path = [RULES, 'overrides', index]
   const said = { limits, times, unlimited }
   if (Object.values(said).filter((part) => part !== undefined).length !== 1) {
-    throw new ConfigError(RULES, 'one of limits, times, unlimited', said, path)
+    throw new OptionError(path, 'one of limits, times, unlimited', said)
   }
   if (limits === undefined) return
-  if (Object.keys(limits).length === 0) throw new ConfigError(RULES, 'limits of a policy', limits, [...path, 'limits'])
-  if (policies) throw new ConfigError(RULES, 'no policies beside limits', policies, [...path, 'policies'])
+  if (Object.keys(limits).length === 0) throw new OptionError([...path, 'limits'], 'limits of a policy', limits)
+  if (policies) throw new OptionError([...path, 'policies'], 'no policies beside limits', policies)
 }
 
 function table<const Entries extends v.ObjectEntries>(entries: Entries) {

@@ -1,4 +1,5 @@
-import { type Config, type Environment, OBJECTS, type RulesConfig, type StoreKind } from '../config/load-config.ts'
+import { type Config, type Environment, OBJECTS, type RulesConfig } from '../config/load-config.ts'
+import type { StoreKind } from '../config/variables.ts'
 import type { Govern, WatchShadow } from '../engine/governed.ts'
 import { upstashDocuments } from '../gateway/upstash-documents.ts'
 import type { Store } from '../model/store.ts'

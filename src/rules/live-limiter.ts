@@ -1,5 +1,5 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import { ConfigError } from '../config/config-error.ts'
+import { OptionError } from '../config/option-error.ts'
 import type { ComposedLimiter, LimiterConfig } from '../engine/compose-limiter.ts'
 import type { RulesState, WatchShadow } from '../engine/governed.ts'
 import { type Beside, type Charge, Limiter } from '../engine/limiter.ts'
@@ -29,7 +29,7 @@ export interface LiveLimiterOptions {
   readonly composed: ComposedLimiter
   /** Left out: no token can be verified. */
   readonly readClaim?: ClaimReader | undefined
-  /** The policies that tables make with the Worker's other variables. Throws a `ConfigError`. */
+  /** The policies that tables make with the Worker's other variables. Throws a `OptionError`. */
   readonly policiesOf: (tables: unknown, list: PolicyList) => readonly RequestPolicy[]
   /** Called before rules are asked that these policies make. */
   readonly prepareFor: (policies: readonly RequestPolicy[]) => void
@@ -227,7 +227,7 @@ export class LiveLimiter implements Pick<Limiter, 'decide' | 'ask' | 'charge'> {
       if (version > 0) log('info', { event: 'rules_in_force', version })
     } catch (error) {
       // No request fails because of what operators have written, even by a mistake of ours.
-      this.#problem = error instanceof ConfigError ? error.message : 'they could not be followed'
+      this.#problem = error instanceof OptionError ? error.message : 'they could not be followed'
       // The message may repeat what the document says of callers.
       const place = this.#problem.split(': expected', 1)[0]
       log('error', { event: 'rules_refused', version, inForce: this.#inForce.version, place })

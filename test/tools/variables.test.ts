@@ -2,9 +2,9 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parse } from 'smol-toml'
 import { describe, expect, test } from 'vitest'
-import { environment, loadConfig } from '../../src/config/load-config.ts'
-import { entries as policyEntries } from '../../src/config/policy-schema.ts'
-import { VARIABLES } from '../../src/config/variables.ts'
+import { loadConfig } from '../../src/config/load-config.ts'
+import { policyKeys as policyEntries } from '../../src/config/policy-keys.ts'
+import { environment, VARIABLES } from '../../src/config/variables.ts'
 import { type Cell, readPage } from '../support/markdown.ts'
 
 const ROOT = join(import.meta.dirname, '../..')

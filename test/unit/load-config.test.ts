@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { findProblems } from '../../src/config/all-problems.ts'
-import { ConfigError } from '../../src/config/config-error.ts'
 import { type Config, type Environment, loadConfig, NEVER_EMPTY } from '../../src/config/load-config.ts'
+import { OptionError } from '../../src/config/option-error.ts'
 import { VARIABLES } from '../../src/config/variables.ts'
 
 const UPSTREAM_URL = 'https://api.example.com'
@@ -21,8 +21,8 @@ function messageOf(env: Environment): string {
   try {
     loadConfig(env)
   } catch (error) {
-    expect(error).toBeInstanceOf(ConfigError)
-    return (error as ConfigError).message
+    expect(error).toBeInstanceOf(OptionError)
+    return (error as OptionError).message
   }
   throw new Error('a configuration error was expected')
 }

@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { integer } from '../../config/schema.ts'
+import { integer } from '../../config/values.ts'
 import { deedsAbout } from '../../rules/journal.ts'
 import { refusalsOf } from '../../statistics/refusals-of.ts'
 import { KEPT_MS, PERIOD_MS } from '../../store/counters.ts'

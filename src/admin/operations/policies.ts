@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import { findProblems } from '../../config/all-problems.ts'
-import { ConfigError } from '../../config/config-error.ts'
+import { OptionError } from '../../config/option-error.ts'
 import type { Rules } from '../../rules/document.ts'
 import { withPolicies } from '../../rules/edits.ts'
 import { policiesOf } from '../../rules/policies.ts'
@@ -120,7 +120,7 @@ function refuseWrong({ env }: Operated, tables: readonly object[]): void {
   try {
     policiesOf(env, tables, 'policies')
   } catch (error) {
-    throw error instanceof ConfigError ? new OperationError(problemOfRules(error)) : error
+    throw error instanceof OptionError ? new OperationError(problemOfRules(error)) : error
   }
 }
 

@@ -1,6 +1,6 @@
 import * as v from 'valibot'
-import { ConfigError } from '../../config/config-error.ts'
-import { integer } from '../../config/schema.ts'
+import { OptionError } from '../../config/option-error.ts'
+import { integer } from '../../config/values.ts'
 import { isShared } from '../../request/identity/source.ts'
 import { SHADOW_STORE_COUNTS } from '../../statistics/count-names.ts'
 import { LATENCY_BOUNDS_MS } from '../../statistics/latency.ts'
@@ -111,7 +111,7 @@ export const statistics = defineOperation({
 async function sharedPolicies(operated: Operated): Promise<ReadonlySet<string>> {
   const { policies } = await inForce(operated).catch((error: unknown) => {
     // What was counted can be told, whatever stands in the rules.
-    if (error instanceof ConfigError) return operated.config
+    if (error instanceof OptionError) return operated.config
     throw error
   })
   return new Set(policies.filter(({ by }) => isShared(by)).map(({ name }) => name))

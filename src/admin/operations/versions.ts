@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { ConfigError } from '../../config/config-error.ts'
+import { OptionError } from '../../config/option-error.ts'
 import type { Problem } from '../../http/problem.ts'
 import { parseRules, type Rules } from '../../rules/document.ts'
 import { rollBackRules } from '../../rules/editor.ts'
@@ -64,7 +64,7 @@ export const rollback = defineOperation({
       if (edited.kind === 'unknown-version') throw new OperationError(notKept(version))
       return toldOf(writtenOf(edited))
     } catch (error) {
-      if (!(error instanceof ConfigError)) throw error
+      if (!(error instanceof OptionError)) throw error
       const { detail } = problemOfRules(error)
       throw new OperationError(badInput('version', `rules that fit the Worker’s variables, but ${detail}`))
     }

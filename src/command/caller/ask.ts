@@ -10,7 +10,7 @@ import { ALL_OPTIONS, type CallerOptions, OPTION_NAMES } from './options.ts'
 
 type LeftOut = InferOutput<typeof leftOut>[number]
 
-/** The Worker's configuration, for which it makes no difference where API and database are. @throws {ConfigError} */
+/** The Worker's configuration, for which it makes no difference where API and database are. @throws {OptionError} */
 export function configOf(settings: Settings): Config {
   return loadConfig(environmentOf(settings))
 }

@@ -1,7 +1,6 @@
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { Config } from '../../config/load-config.ts'
-import { meantVariable } from '../../config/misspelt.ts'
-import { VARIABLES } from '../../config/variables.ts'
+import { meantVariable, VARIABLES } from '../../config/variables.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Finding } from './finding.ts'
 

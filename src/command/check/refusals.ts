@@ -1,12 +1,11 @@
-import type { ConfigError } from '../../config/config-error.ts'
-import { distance } from '../../config/misspelt.ts'
-import { VARIABLES } from '../../config/variables.ts'
+import type { OptionError } from '../../config/option-error.ts'
+import { distance, VARIABLES } from '../../config/variables.ts'
 import { jsonMistake } from '../settings/locate.ts'
 import type { Finding } from './finding.ts'
 
 /** What the Worker refuses at start, as findings. @param variables the Worker's */
 export function refusals(
-  problems: readonly ConfigError[],
+  problems: readonly OptionError[],
   variables: Readonly<Record<string, unknown>>,
 ): readonly Finding[] {
   return problems.map((problem): Finding => {

@@ -17,7 +17,7 @@ import { problemError } from './problem-error.ts'
 /** What is asked: what callers have used, or the rules themselves, also where RULES is not on. */
 export type About = 'counts' | 'rules'
 
-/** Does in this process what a Worker would do, with the same configuration and database. @throws {ConfigError} */
+/** Does in this process what a Worker would do, with the same configuration and database. @throws {OptionError} */
 export function operateOverDatabase(connection: Connection, settings: Settings, about: About): Operator {
   const operated = operatedOver(connection, settings, about)
   return {

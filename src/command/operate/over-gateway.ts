@@ -1,7 +1,6 @@
 import * as v from 'valibot'
 import type { Operation } from '../../admin/operation.ts'
-import { environment } from '../../config/load-config.ts'
-import { configErrorOf } from '../../config/schema.ts'
+import { environment, toOptionError } from '../../config/variables.ts'
 import { NOT_SERVED } from '../../http/problem.ts'
 import { CommandError } from '../command-error.ts'
 import type { Operator, Sent } from './operator.ts'
@@ -17,7 +16,7 @@ const ADMIN_TOKEN = v.pick(environment, ['ADMIN_TOKEN'])
 /**
  * Asks the admin API of a gateway.
  * @param gateway its URL, of which only the origin counts @param token ADMIN_TOKEN, as it is known here
- * @throws {CommandError} if there is no such URL, or no token @throws {ConfigError} if no gateway can have that token
+ * @throws {CommandError} if there is no such URL, or no token @throws {OptionError} if no gateway can have that token
  */
 export function operateOverGateway(gateway: string, token: unknown): Operator {
   const { origin, host } = readUrl(gateway)
@@ -27,7 +26,7 @@ export function operateOverGateway(gateway: string, token: unknown): Operator {
     })
   }
   const read = v.safeParse(ADMIN_TOKEN, { ADMIN_TOKEN: token })
-  if (!read.success) throw configErrorOf(read.issues[0])
+  if (!read.success) throw toOptionError(read.issues[0])
   const send = async ({ method, path }: Operation, { body, query = {} }: Sent): Promise<Response> => {
     const url = new URL(`/_sluice/admin${path}`, origin)
     url.search = `${new URLSearchParams(query)}`

@@ -46,7 +46,7 @@ export async function withOperator<Result>(
   }
 }
 
-/** @throws {CommandError} @throws {ConfigError} */
+/** @throws {CommandError} @throws {OptionError} */
 async function open({ terminal, env, cwd }: Context, where: Where, { about, makesDigests }: Task): Promise<Operator> {
   const { config, env: environment, redis, gateway } = where
   const settings = readSettings({ cwd, shell: env, config, env: environment, view: 'development' })

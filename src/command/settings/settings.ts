@@ -1,7 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
-import { meantVariable } from '../../config/misspelt.ts'
-import { SECRETS, VARIABLES } from '../../config/variables.ts'
+import { meantVariable, SECRETS, VARIABLES } from '../../config/variables.ts'
 import { CommandError } from '../command-error.ts'
 import { DevVars } from './dev-vars.ts'
 import { WranglerFile, WranglerSyntaxError } from './wrangler-file.ts'

@@ -1,7 +1,7 @@
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { readTiers, tierName } from '../../algorithms/read-tiers.ts'
 import type { Config } from '../../config/load-config.ts'
-import { LEASES_EXPECTED } from '../../config/load-config.ts'
+import { LEASES_EXPECTED } from '../../config/values.ts'
 import type { LeaseSize } from '../../engine/leases.ts'
 import type { Tier } from '../../model/limits.ts'
 import { ALGORITHM_NAMES, type AlgorithmName, formatWindow, parseLimits } from '../../model/limits.ts'
@@ -44,7 +44,7 @@ export function variantsOf({
   throw new CommandError(`expected at most ${MOST_VARIANTS} combinations side by side, got ${variants.length}`)
 }
 
-/** @throws {ConfigError|CommandError} */
+/** @throws {OptionError|CommandError} */
 export function configOfVariant(settings: Settings, { limits, algorithm }: Variant): Config {
   const variables = limits === undefined ? settings.variables : { ...settings.variables, RATE_LIMITS: limits }
   const config = configOf({ ...settings, variables })
