@@ -81,12 +81,13 @@ const TABLE = {
   /**
    * `redis`, `durable-object` or `memory`: [where counts are kept](stores.md), by default Redis if it is named, else in
    * Durable Objects
-   * @default see there
+   * @default see there @example redis
    */
   STORE: { schema: oneOf(...STORE_KINDS) },
   /**
    * `redis` or `durable-object`: the store that is to take over, charged beside
    * [until its windows are full](stores.md#moving)
+   * @example durable-object
    */
   STORE_SHADOW: { schema: oneOf('redis', 'durable-object') },
   /**
@@ -96,7 +97,11 @@ const TABLE = {
    * @deploy Limits of each caller, all of which hold at every moment, such as `10/1s, 120/1m, 240/1h`.
    */
   RATE_LIMITS: { schema: v.union([v.literal('off'), limits], LIMITS_EXPECTED) },
-  /** more policies, [see below](#policies) */
+  /**
+   * more policies, [see below](#policies)
+   * @example [{"name":"login","limits":"5/1m","by":"ip","match":"POST /login"},
+   * {"name":"users","limits":"600/1m","by":"claim:sub"}]
+   */
   POLICIES: { schema: policyList },
   /**
    * a caller without what a policy counts by: `ip` counts by address, `deny` answers 401. Policies by `form:` or `json:`
@@ -114,7 +119,7 @@ const TABLE = {
   MODE: { schema: oneOf('enforce', 'shadow'), default: 'enforce' },
   /** `on`: while the API is overloaded, refuse the less important requests first ([how](#shedding)) */
   SHEDDING: { schema: onOrOff, default: 'off' },
-  /** `draft-11`, `draft-6`, `x-ratelimit` or `off` ([fields](responses.md#fields)) */
+  /** which [response fields](responses.md#fields) report the limits: `draft-11`, `draft-6`, `x-ratelimit` or `off` */
   RATELIMIT_HEADERS: { schema: oneOf(...DIALECTS), default: 'draft-11' },
   /** deadline of a decision by the store */
   STORE_TIMEOUT_MS: { schema: integer(1, 60_000), default: 500 },
@@ -162,7 +167,7 @@ const TABLE = {
    * that
    */
   RULES_REFRESH_MS: { schema: integer(100, 3_600_000), default: 5_000 },
-  /** `on`: count what happens to requests, by policy, outcome, pattern and minute ([statistics](statistics.md)) */
+  /** `on`: [count](statistics.md) what happens to requests, by policy, outcome, pattern and minute */
   STATISTICS: { schema: onOrOff, default: 'off' },
   /** share of the refusals that leave a line in the log, 0 to 1, e.g. `0.01` ([more](statistics.md#log-lines)) */
   LOG_LIMITED: { schema: shareOrNone, default: 0 },
