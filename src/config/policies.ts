@@ -2,8 +2,8 @@ import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { readBlock } from '../algorithms/read-block.ts'
 import { MAX_LOG_ENTRIES, readTiers, refuseMisplaced, tierName } from '../algorithms/read-tiers.ts'
 import { type IsPassed, PASSED_EXPECTED } from '../http/passed-fields.ts'
-import type { AlgorithmName, Block, Tier } from '../model/limits.ts'
-import { formatWindow, LIMITS_EXPECTED } from '../model/limits.ts'
+import type { Block, Tier } from '../model/limits.ts'
+import { formatWindow, LIMITS_EXPECTED, parseLimits } from '../model/limits.ts'
 import type { Cost, Missing, OnStoreError, Plans, PolicyTier, RequestPolicy } from '../model/policy.ts'
 import { PRIORITIES, type Priority, type Source } from '../model/policy.ts'
 import { isFoldable, isInBody, parseHeaderSource } from '../request/identity/source.ts'
@@ -42,16 +42,15 @@ export interface PolicyDefaults {
 }
 
 export const DENY: Missing = { kind: 'deny', status: 401 }
-const ONE: Cost = { kind: 'fixed', units: 1 }
 const NO_RESERVE: Readonly<Record<Priority, number>> = { critical: 0, default: 0, sheddable: 0 }
 
 /**
  * The policies that limits and tables make together, in the order in which they are asked.
- * @param limits tiers of the policy that they make by themselves; `off`: there is none
+ * @param limits of the policy that they make by themselves; `off`: there is none
  * @throws {OptionError} if they make no sense together
  */
 export function makePolicies(
-  limits: readonly Tier[] | 'off',
+  limits: string,
   tables: readonly PolicyTable[] | undefined,
   defaults: PolicyDefaults,
   isShedding: boolean,
@@ -112,9 +111,9 @@ function tellsNew({ match }: RequestPolicy): (other: RequestPolicy) => boolean {
  * The policy that limits alone make, `default` in the gateway.
  * @throws {OptionError} if the log of one caller could become huge
  */
-function defaultPolicy(tiers: readonly Tier[], defaults: PolicyDefaults): RequestPolicy {
-  const { names, name, by, isShadow, onStoreError } = defaults
-  const largest = tiers.find(({ limit }) => limit > MAX_LOG_ENTRIES)
+function defaultPolicy(limits: string, defaults: PolicyDefaults): RequestPolicy {
+  const { names, name } = defaults
+  const largest = parseLimits(limits)?.find(({ limit }) => limit > MAX_LOG_ENTRIES)
   if (largest) {
     throw new OptionError(
       names.limits,
@@ -122,27 +121,15 @@ function defaultPolicy(tiers: readonly Tier[], defaults: PolicyDefaults): Reques
       `${largest.limit}/${formatWindow(largest.windowMs)}`,
     )
   }
-  return {
+  const table = {
     name,
+    limits,
     algorithm: 'sliding-window',
-    tiers: named(name, 'sliding-window', tiers),
-    by,
-    fold: defaults.fold,
-    match: undefined,
-    ignoresCase: true,
-    cost: toldCost(defaults, Math.min(...tiers.map(({ limit }) => limit))) ?? ONE,
-    missing: missingFor(by, defaults),
-    burst: undefined,
-    plans: undefined,
-    priority: undefined,
-    reserved: NO_RESERVE,
-    settleHeader: undefined,
-    onStoreError,
+    ignore_case: true,
     counts: 'requests',
-    failures: [],
-    block: undefined,
-    enforced: !isShadow,
-  }
+    exact: false,
+  } as const
+  return tablePolicy(table, 0, defaults)
 }
 
 /**
@@ -176,17 +163,19 @@ function tablePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults
   const reserved = reservedOf(table, tiers, fail)
   if (dearest > smallest - reserved.sheddable)
     fail('reserve', `shares that leave room for a request of cost ${dearest}`)
+  if (table.fold !== undefined && !by.some(isFoldable)) fail('fold', FOLD_EXPECTED)
   const isUnits = counts !== 'identities' && !ALGORITHMS[algorithm].holdsSlots
   return {
     name,
     algorithm,
     tiers,
     by,
-    fold: foldOf(table, by, defaults, fail),
+    fold: table.fold ?? (table.by ? undefined : defaults.fold),
     match,
     ignoresCase: table.ignore_case,
     cost: (table.cost === undefined && isUnits && toldCost(defaults, smallest - reserved.sheddable)) || cost,
-    missing: table.missing ?? missingFor(by, defaults),
+    // Who could choose to be counted by address would have a limit for each address that it comes from.
+    missing: table.missing ?? (by.some(isInBody) ? defaults.missingInBody : defaults.missing),
     burst: burstOf(table, tiers),
     plans,
     priority,
@@ -201,16 +190,6 @@ function tablePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults
 }
 
 export const FOLD_EXPECTED = 'by "header:", "query:", "form:", "cookie:", "json:" or "claim:" with it'
-
-function foldOf({ by, fold }: PolicyTable, sources: readonly Source[], defaults: PolicyDefaults, fail: Fail) {
-  if (fold !== undefined && !sources.some(isFoldable)) fail('fold', FOLD_EXPECTED)
-  return fold ?? (by ? undefined : defaults.fold)
-}
-
-/** Who could choose to be counted by address would have a limit for each address that it comes from. */
-function missingFor(by: readonly Source[], { missing, missingInBody }: PolicyDefaults): Missing {
-  return by.some(isInBody) ? missingInBody : missing
-}
 
 type Fail = (key: keyof PolicyTable, expected: string, value?: unknown) => never
 
@@ -250,7 +229,10 @@ function burstOf({ algorithm, burst }: PolicyTable, [tier]: readonly Tier[]): nu
 function tiersOf(table: PolicyTable, limits: string | undefined, fail: Fail): readonly PolicyTier[] {
   const { name, algorithm } = table
   refuseMisplaced(table, fail)
-  if (limits !== undefined) return named(name, algorithm, readTiers({ ...table, limits }, fail))
+  if (limits !== undefined) {
+    const tiers = readTiers({ ...table, limits }, fail)
+    return tiers.map((tier) => ({ ...tier, name: tierName(name, algorithm, tier) }))
+  }
   return table.priority === undefined ? fail('limits', `${LIMITS_EXPECTED}; or else a priority`) : []
 }
 
@@ -309,8 +291,4 @@ function settleHeaderOf({ algorithm, settle }: PolicyTable, fail: Fail): string 
     fail('settle', 'algorithm = "token-bucket", "fixed-window" or "quota" with it: a log cannot be rewritten')
   }
   return parseHeaderSource(settle) ?? fail('settle', HEADER_EXPECTED)
-}
-
-function named(policy: string, algorithm: AlgorithmName, tiers: readonly Tier[]): readonly PolicyTier[] {
-  return tiers.map((tier) => ({ ...tier, name: tierName(policy, algorithm, tier) }))
 }

@@ -59,7 +59,8 @@ export const leases = v.union([oneOf('off', 'auto'), integer(MIN_LEASE, MAX_LEAS
 /** It may stand in a header field. */
 export const longSecret = matching(/^[\x21-\x7e]{32,}$/, 'at least 32 characters of ASCII, none of them a space')
 
-export const limits = parsed(LIMITS_EXPECTED, parseLimits)
+/** Kept as they are written: how large they may be depends on the algorithm. */
+export const limits = parsed(LIMITS_EXPECTED, (text) => (parseLimits(text) ? text : undefined))
 
 /** Names of fields that hold, or may well hold, what must not be stored or logged. */
 const CONFIDENTIAL = /auth|cookie|token|secret|key|passw|session|forwarded|(?:^|-)ip(?:v6)?$/

@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { type JwtNames, readJwtSettings } from '../config/jwt.ts'
+import { type JwtNames, readJwtSettings } from '../config/load-config.ts'
 import { NAME, OptionError } from '../config/option-error.ts'
 import { DENY, FOLD_EXPECTED, makePolicies, type Names } from '../config/policies.ts'
 import { by, fold, missing, type PolicyInput } from '../config/policy-keys.ts'
