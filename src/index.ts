@@ -3,7 +3,7 @@
  * @module sluice
  */
 
-export { OptionError } from './config/option-error.ts'
+export { OptionError, type OptionErrorCode } from './config/option-error.ts'
 export type { Identities, Identity } from './library/charges.ts'
 export type { Decision, PartialDecision, TierState } from './library/decision.ts'
 export type { Slot } from './library/held-slot.ts'

@@ -10,8 +10,6 @@ export type OptionErrorCode =
   /** `take` of a limiter whose slots are taken by `hold`. */
   | 'NEEDS_HOLD'
 
-type Path = readonly (string | number)[]
-
 /**
  * A wrong variable, option or argument. Its message is one line: the name, what was expected and the value, unless that
  * may be secret.
@@ -25,13 +23,13 @@ export class OptionError extends TypeError {
   /** The variable or option that it stands in. */
   readonly variable: string
   /** Keys and indexes below that, in order. */
-  readonly path: Path
+  readonly path: readonly (string | number)[]
   readonly #expected: string
   readonly #value: unknown
 
   /** @param where the option, or a list of it and of the keys and indexes below it */
-  constructor(where: string | Path, expected: string, value: unknown, code?: OptionErrorCode) {
-    const [variable = '', ...path] = typeof where === 'string' ? [where] : where
+  constructor(where: string | readonly (string | number)[], expected: string, value: unknown, code?: OptionErrorCode) {
+    const [variable = '', ...path] = typeof where === 'string' ? keysIn(where) : where
     const option = `${variable}${path.map((key) => (typeof key === 'number' ? `[${key}]` : `.${key}`)).join('')}`
     super(`${option}: expected ${expected}, got ${show(`${variable}`, value)}`)
     this.code = code ?? (value === undefined ? 'MISSING_OPTION' : 'INVALID_OPTION')
@@ -43,9 +41,14 @@ export class OptionError extends TypeError {
   }
 
   /** The same mistake, in an option that stands for this one. */
-  at(where: Path): OptionError {
+  at(where: readonly (string | number)[]): OptionError {
     return new OptionError([...where, ...this.path], this.#expected, this.#value, this.code)
   }
+}
+
+/** The keys in a text such as `policies[0].limits`. */
+function keysIn(text: string): readonly (string | number)[] {
+  return text.split(/[.[\]]+/).flatMap((key) => (/^\d+$/.test(key) ? Number(key) : key || []))
 }
 
 function show(variable: string, value: unknown): string {

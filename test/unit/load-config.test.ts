@@ -41,6 +41,24 @@ const PLAIN = {
   settleHeader: undefined,
 }
 
+test.each<[Environment, Partial<OptionError>]>([
+  [{}, { code: 'MISSING_OPTION', option: 'UPSTREAM_URL', path: [] }],
+  [
+    { UPSTREAM_URL, MODE: 'off' },
+    { code: 'INVALID_OPTION', option: 'MODE' },
+  ],
+  [
+    { UPSTREAM_URL, RATE_LIMIT: '1/1s' },
+    { code: 'UNKNOWN_VARIABLE', option: 'RATE_LIMIT' },
+  ],
+  [
+    { UPSTREAM_URL, POLICIES: [{ name: 'a', limits: '1/1s', max: 1 }] },
+    { code: 'UNKNOWN_OPTION', option: 'POLICIES[0].max', variable: 'POLICIES', path: [0, 'max'] },
+  ],
+])('loadConfig(%j) throws an error with a stable code', (env, expected) => {
+  expect(() => loadConfig(env)).toThrow(expect.objectContaining(expected))
+})
+
 test('loadConfig() has a default for everything but the upstream', () => {
   expect(loadConfig({ UPSTREAM_URL })).toEqual({
     upstreamUrl: 'https://api.example.com',
