@@ -70,9 +70,15 @@ function between(text: string, what: string, open: string, close: string, lines:
   return `${text.slice(0, from)}${begin}${lines.map((line) => `${line}\n`).join('')}${text.slice(to)}`
 }
 
+/** In columns, as Biome has them. */
 function tableOf(title: string, settings: readonly Setting[]): readonly string[] {
-  const rows = settings.map(({ name, doc, byDefault }) => `| \`${name}\` | ${byDefault} | ${doc} |`)
-  return ['', `| ${title} | default | meaning |`, '| --- | --- | --- |', ...rows, '']
+  const rows = [[title, 'default', 'meaning']]
+  for (const { name, doc, byDefault } of settings) rows.push([`\`${name}\``, byDefault, doc])
+  const widths = [0, 1, 2].map((column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
+  const [header = '', ...others] = rows.map(
+    (row) => `| ${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join(' | ')} |`,
+  )
+  return ['', header, `| ${widths.map((width) => '-'.repeat(width)).join(' | ')} |`, ...others, '']
 }
 
 /** Secrets are told apart: they do not belong into the file. So are policies, which are tables. */
