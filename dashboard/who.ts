@@ -1,6 +1,6 @@
 /** Callers as operators name them: read by the code that reads the options of the command. */
 import { collectClaims, readClaim, readPair } from '../src/request/caller/caller-in-text.ts'
-import type { CallerKind } from '../src/request/caller/named-by.ts'
+import type { CallerKind } from '../src/request/identity/source.ts'
 import { whoNamed } from '../src/rules/target.ts'
 
 /** What a caller may be known by. */

@@ -2,6 +2,6 @@
  * Middleware for Hono: limits in your own app, on Workers, Node and wherever Hono runs.
  * @module sluice/hono
  */
-export { ConfigError } from './config/config-error.ts'
+export { OptionError as ConfigError } from './config/option-error.ts'
 export { type RateLimitVariables, type SluiceOptions, sluice } from './middleware/hono.ts'
 export type { RateLimit, RateLimitTier } from './middleware/rate-limit.ts'

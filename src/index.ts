@@ -3,6 +3,7 @@
  * @module sluice
  */
 
+export { OptionError, type OptionErrorCode } from './config/option-error.ts'
 export type { Identities, Identity } from './library/charges.ts'
 export type { Decision, PartialDecision, Slot } from './library/decision.ts'
 export {
@@ -12,7 +13,6 @@ export {
   type TakeOptions,
   type WaitOptions,
 } from './library/limiter.ts'
-export { OptionError } from './library/option-error.ts'
 export {
   concurrency,
   fixedWindow,

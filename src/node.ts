@@ -2,6 +2,6 @@
  * Middleware for servers of Node that take `(req, res, next)`: Express, Fastify, Connect.
  * @module sluice/node
  */
-export { ConfigError } from './config/config-error.ts'
+export { OptionError as ConfigError } from './config/option-error.ts'
 export { type NodeMiddleware, type RateLimited, type SluiceOptions, sluice } from './middleware/node.ts'
 export type { RateLimit, RateLimitTier } from './middleware/rate-limit.ts'

@@ -3,8 +3,8 @@
  * @module sluice/worker
  */
 import type { ExecutionContext } from 'hono'
-import { ConfigError } from './config/config-error.ts'
 import { type Environment, isFetcher, loadConfig } from './config/load-config.ts'
+import { OptionError } from './config/option-error.ts'
 import { composeLimiter } from './engine/compose-limiter.ts'
 import { createAvoidedCalls } from './engine/stage.ts'
 import { createApp } from './gateway/app.ts'
@@ -44,7 +44,7 @@ async function start(env: Environment): Promise<Handler> {
   try {
     return await createHandler(env)
   } catch (error) {
-    if (!(error instanceof ConfigError)) throw error
+    if (!(error instanceof OptionError)) throw error
     const { variable, message } = error
     consoleLog('error', { event: 'misconfigured', message })
     return {

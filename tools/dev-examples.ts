@@ -2,7 +2,7 @@ import { SignJWT } from 'jose'
 import type { Config } from '../src/config/load-config.ts'
 import type { RequestPolicy, Source } from '../src/model/policy.ts'
 import { type Match, PolicyFinder, priorityOf } from '../src/request/policy/policy-finder.ts'
-import { createPathReader } from '../src/request/policy/request-path.ts'
+import { createPathReader } from '../src/request/target.ts'
 
 /** More requests than these would be a load test, not a demonstration. */
 const MAX_REQUESTS = 1_000

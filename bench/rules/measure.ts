@@ -2,11 +2,11 @@
 import { loadConfig } from '../../src/config/load-config.ts'
 import { Limiter } from '../../src/engine/limiter.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
-import { createPathReader } from '../../src/request/policy/request-path.ts'
 import type { ReceivedRequest } from '../../src/request/received-request.ts'
-import { Remembered } from '../../src/request/remembered.ts'
+import { createPathReader } from '../../src/request/target.ts'
 import { parseRules, type Rules, readRules, writeRules } from '../../src/rules/document.ts'
 import { Rulebook } from '../../src/rules/rulebook.ts'
+import { TextLru } from '../../src/runtime/lru.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { median } from '../statistics.ts'
 
@@ -47,7 +47,7 @@ export async function measureRules({ entries, rounds }: { entries: number; round
   const reading: number[] = []
   const rows: Record<Callers, Row[]> = { 'never seen': [], 'seen before': [] }
   for (let round = 0; round < rounds + WARM_UPS; round++) {
-    const digestsOfTokens = new Remembered<string>()
+    const digestsOfTokens = new TextLru<string>()
     let book: Rulebook | undefined
     reading.push(
       await microseconds(async () => {
@@ -57,7 +57,7 @@ export async function measureRules({ entries, rounds }: { entries: number; round
     // Neither is always the first.
     const gateways = [undefined, book].map((rulebook) => ({
       rulebook,
-      limiter: limiterOf(rulebook ? digestsOfTokens : new Remembered<string>()),
+      limiter: limiterOf(rulebook ? digestsOfTokens : new TextLru<string>()),
       us: new Map<Callers, number>(),
     }))
     for (const { rulebook, limiter, us } of round % 2 === 0 ? gateways : gateways.toReversed()) {
@@ -100,7 +100,7 @@ export async function measureRules({ entries, rounds }: { entries: number; round
     }
   }
 
-  function limiterOf(digestsOfTokens: Remembered<string>): Limiter {
+  function limiterOf(digestsOfTokens: TextLru<string>): Limiter {
     const engine = { decide: notAsked, charge: notAsked }
     return new Limiter({ ...config, engine, health: undefined, log() {}, digestsOfTokens })
   }

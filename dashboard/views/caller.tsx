@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { CallerError } from '../../src/request/caller/caller-error.ts'
+import type { CallerError } from '../../src/request/caller/caller-in-text.ts'
 import type { CallerUsage, Forgotten, Ordered, Policies, PolicyInForce } from '../answers.ts'
 import { ask, type Problem } from '../api.ts'
 import { History } from '../parts/history.tsx'

@@ -1,6 +1,6 @@
 /** What operations answer. The dashboard takes its types from here, so nothing is imported that runs on the Worker alone. */
 import * as v from 'valibot'
-import { CALLER_KIND_NAMES } from '../request/caller/named-by.ts'
+import { CALLER_KIND_NAMES } from '../request/identity/source.ts'
 import type { Allow, Block, Override } from '../rules/document.ts'
 import type { Target } from '../rules/target.ts'
 import { shadowCounts } from '../statistics/metrics.ts'

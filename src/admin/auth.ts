@@ -1,8 +1,8 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { type Problem, QUOTA_EXCEEDED, retryAfter } from '../http/problem.ts'
 import type { Rule } from '../model/charge.ts'
-import { callerAddress } from '../request/identity/address.ts'
 import type { Digest } from '../request/identity/digest.ts'
+import { callerAddress } from '../request/identity/identify.ts'
 import type { Log } from '../runtime/log.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 

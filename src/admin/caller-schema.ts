@@ -1,7 +1,6 @@
 import * as v from 'valibot'
 import type { RequestCharge } from '../model/charge.ts'
 import type { Caller } from '../request/caller/caller.ts'
-import { CALLER_KIND_NAMES, type CallerKind } from '../request/caller/named-by.ts'
 import {
   type CallerRules,
   type CountingConfig,
@@ -9,6 +8,7 @@ import {
   rulesOfCaller,
   rulesOfDigest,
 } from '../request/caller/rules-of-caller.ts'
+import { CALLER_KIND_NAMES, type CallerKind } from '../request/identity/source.ts'
 import { describe } from '../statistics/schema.ts'
 import type * as answers from './answers.ts'
 import { type ActiveRules, readActiveRules } from './change-rules.ts'

@@ -1,7 +1,7 @@
 import * as v from 'valibot'
-import { ConfigError } from '../config/config-error.ts'
+import { OptionError } from '../config/option-error.ts'
 import type { RequestPolicy } from '../model/policy.ts'
-import { isShared } from '../request/caller/named-by.ts'
+import { isShared } from '../request/identity/source.ts'
 import { NO_RULES, type Rules } from '../rules/document.ts'
 import { currentRules, type Edited, editRules, type UnknownVersion } from '../rules/editor.ts'
 import { checkRules, policiesOf } from '../rules/policies.ts'
@@ -53,7 +53,7 @@ export async function readActiveRules({ governed, config, env, store }: AdminCon
     store.learn?.(policies.map(({ algorithm }) => algorithm))
     return { rules, policies }
   } catch (error) {
-    if (error instanceof ConfigError) return { rules: NO_RULES, policies: config.policies }
+    if (error instanceof OptionError) return { rules: NO_RULES, policies: config.policies }
     throw error
   }
 }
@@ -95,7 +95,7 @@ export function toResponse({ version, kind }: Changed): v.InferOutput<typeof ans
 
 /** Turns what is wrong with rules into what an operator is told. Callers stand in them by their digests only. */
 export function toRulesError(error: unknown): unknown {
-  if (!(error instanceof ConfigError)) return error
+  if (!(error instanceof OptionError)) return error
   const { message, path } = error
   const extensions = { place: path.join('.') }
   return new OperationError({ status: 400, title: 'Bad Request', detail: `${message}.`, extensions })

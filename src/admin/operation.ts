@@ -1,13 +1,13 @@
 import type * as v from 'valibot'
-import { ConfigError } from '../config/config-error.ts'
 import type { Config, Environment } from '../config/load-config.ts'
+import { OptionError } from '../config/option-error.ts'
 import type { Engine } from '../engine/engine.ts'
 import type { RulesEngine } from '../engine/rules-engine.ts'
 import type { UpstreamHealth } from '../engine/shedding/upstream-health.ts'
 import type { Health } from '../gateway/health.ts'
 import { type Problem, retryAfter, TEMPORARY_REDUCED_CAPACITY } from '../http/problem.ts'
 import { type Store, StoreError } from '../model/store.ts'
-import { CallerError } from '../request/caller/caller-error.ts'
+import { CallerError } from '../request/caller/caller-in-text.ts'
 import type { Counters } from '../store/counters.ts'
 
 /** What operations work on. */
@@ -94,7 +94,7 @@ export function toProblem(error: unknown): Problem {
     const place = error.part === undefined ? 'caller' : `caller.${error.part}`
     return { status: 400, title: 'Bad Request', detail: `${place}: ${error.message}.`, extensions: { place } }
   }
-  if (error instanceof ConfigError) {
+  if (error instanceof OptionError) {
     const detail = `The rules that are stored make no sense: ${error.message}.`
     return { status: 500, title: 'Rules Unreadable', detail }
   }

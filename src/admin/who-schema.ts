@@ -1,11 +1,17 @@
 import * as v from 'valibot'
 import type { RequestPolicy } from '../model/policy.ts'
 import { requestOf } from '../request/caller/caller.ts'
-import { CALLER_KIND_NAMES, CALLER_KINDS, type CallerKind, isShared, nameOfSource } from '../request/caller/named-by.ts'
 import { claimIn } from '../request/identity/claims.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { identify } from '../request/identity/identify.ts'
-import { parseBy } from '../request/identity/source.ts'
+import {
+  CALLER_KIND_NAMES,
+  type CallerKind,
+  isShared,
+  nameOfSource,
+  parseBy,
+  SOURCE_KINDS,
+} from '../request/identity/source.ts'
 import { type Target, targetOf } from '../rules/target.ts'
 import { readRefusedCallers } from '../statistics/read-statistics.ts'
 import { describe } from '../statistics/schema.ts'
@@ -47,7 +53,7 @@ export async function resolveTarget(who: Who, context: AdminContext): Promise<Ta
   const request = requestOf(toCaller(said))
   // Whichever claim is asked for, it is the one that was named.
   const readClaim = () => claimIn(claim ?? {}, Object.keys(claim ?? {}))
-  const found = CALLER_KINDS[kind].isInBody
+  const found = SOURCE_KINDS[kind].isInBody
     ? await findTargetInBody(kind, by, request, context)
     : await targetOf(by, request, { ...context.config, readClaim })
   if (found) return found

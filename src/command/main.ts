@@ -1,7 +1,7 @@
 import { CommanderError, type CommandUnknownOpts } from '@commander-js/extra-typings'
-import { ConfigError } from '../config/config-error.ts'
+import { OptionError } from '../config/option-error.ts'
 import { StoreError } from '../model/store.ts'
-import { CallerError } from '../request/caller/caller-error.ts'
+import { CallerError } from '../request/caller/caller-in-text.ts'
 import { CommandError, EXIT_CODES, type Exit } from './command-error.ts'
 import { createCompleter, createProgram, type Task } from './program.ts'
 import { Terminal } from './terminal.ts'
@@ -66,7 +66,7 @@ function report(error: unknown, terminal: Terminal): Exit {
 
 function toCommandError(error: unknown): CommandError {
   if (error instanceof CommandError) return error
-  if (error instanceof ConfigError) {
+  if (error instanceof OptionError) {
     return new CommandError(error.message, { hint: 'sluice check says where it is, and what else is wrong.' })
   }
   if (error instanceof CallerError) {

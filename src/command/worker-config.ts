@@ -2,7 +2,7 @@ import { type Config, type Environment, loadConfig } from '../config/load-config
 import { withKnownKeys } from './check/policy-mistakes.ts'
 import type { Settings } from './settings/settings.ts'
 
-/** The Worker's configuration, whatever its API and database are. @throws {ConfigError} */
+/** The Worker's configuration, whatever its API and database are. @throws {OptionError} */
 export function loadWorkerConfig(settings: Settings): Config {
   return loadConfig(toEnvironment(settings))
 }

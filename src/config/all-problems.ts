@@ -1,40 +1,40 @@
 import * as v from 'valibot'
-import { ConfigError } from './config-error.ts'
-import { type Config, type Environment, environment, loadConfig, withoutEmpty } from './load-config.ts'
-import { configErrorOf } from './schema.ts'
+import { type Config, type Environment, loadConfig, withoutEmpty } from './load-config.ts'
+import { OptionError } from './option-error.ts'
+import { environment, toOptionError } from './variables.ts'
 
 /** All that is wrong with a configuration, and what it would be without that. */
 export interface Problems {
   /** In the order of the schema. */
-  readonly problems: readonly ConfigError[]
+  readonly problems: readonly OptionError[]
   /** With something harmless in place of what is wrong; undefined if it could not be found out. */
   readonly config: Config | undefined
 }
 
 /** In place of limits and tables that are wrong, so that they are not reported as missing. */
 const STAND_IN_LIMITS = '1/1m'
-const MOST_PROBLEMS = 1_000
+const MAX_PROBLEMS = 1_000
 const JWT_VARIABLES: ReadonlySet<string> = new Set(['JWKS_URL', 'JWT_SECRET', 'JWT_ISSUER', 'JWT_AUDIENCE'])
 
 /** Finds everything for which `loadConfig` would refuse the configuration, not only the first. */
 export function findProblems(given: Environment): Problems {
   const env = withoutEmpty(given)
   const { issues = [] } = v.safeParse(environment, env)
-  const problems: ConfigError[] = []
-  const isSaid = ({ variable, path }: ConfigError) =>
+  const problems: OptionError[] = []
+  const isSaid = ({ variable, path }: OptionError) =>
     problems.some((other) => other.variable === variable && `${other.path}` === `${path}`)
   let rest = env
   // A table that is left out for another mistake would no longer share its name.
-  for (const problem of [...issues.map(configErrorOf), ...repeatedNames(env)]) {
+  for (const problem of [...issues.map((issue) => toOptionError(issue)), ...repeatedNames(env)]) {
     if (isSaid(problem)) continue
     problems.push(problem)
     rest = without(rest, problem)
   }
-  while (problems.length < MOST_PROBLEMS) {
+  while (problems.length < MAX_PROBLEMS) {
     try {
       return { problems, config: loadConfig(rest) }
     } catch (error) {
-      if (!(error instanceof ConfigError)) throw error
+      if (!(error instanceof OptionError)) throw error
       if (isSaid(error)) break
       // Whoever asks for claims may be left out already.
       if (!(JWT_VARIABLES.has(error.variable) && asksForClaims(env) && !asksForClaims(rest))) problems.push(error)
@@ -45,7 +45,7 @@ export function findProblems(given: Environment): Problems {
 }
 
 /** The configuration with something harmless in place of what is wrong. */
-function without(env: Environment, { variable, path }: ConfigError): Environment {
+function without(env: Environment, { variable, path }: OptionError): Environment {
   const { [variable]: _, ...rest } = env
   switch (variable) {
     case 'UPSTREAM_URL':
@@ -69,7 +69,7 @@ function without(env: Environment, { variable, path }: ConfigError): Environment
   }
 }
 
-function withoutTable(value: unknown, [index, key]: ConfigError['path']): unknown {
+function withoutTable(value: unknown, [index, key]: OptionError['path']): unknown {
   const tables = typeof value === 'string' ? parseTables(value) : value
   if (!Array.isArray(tables)) return [{ name: 'stand-in', limits: STAND_IN_LIMITS }]
   return tables.map((table, at) => {
@@ -80,7 +80,7 @@ function withoutTable(value: unknown, [index, key]: ConfigError['path']): unknow
 }
 
 /** Names of tables that another one before has, or that RATE_LIMITS makes. */
-function repeatedNames({ RATE_LIMITS: limits, POLICIES: value }: Environment): readonly ConfigError[] {
+function repeatedNames({ RATE_LIMITS: limits, POLICIES: value }: Environment): readonly OptionError[] {
   const tables = typeof value === 'string' ? parseTables(value) : value
   if (!Array.isArray(tables)) return []
   const names = tables.map((table) => (table as { name?: unknown } | null)?.name)
@@ -88,7 +88,7 @@ function repeatedNames({ RATE_LIMITS: limits, POLICIES: value }: Environment): r
   return names.flatMap((name, at) => {
     const expected = isMade && name === 'default' ? 'another name: RATE_LIMITS makes "default"' : 'a name used once'
     const isRepeated = names.indexOf(name) < at || (isMade && name === 'default')
-    return typeof name === 'string' && isRepeated ? [new ConfigError('POLICIES', expected, name, [at, 'name'])] : []
+    return typeof name === 'string' && isRepeated ? [new OptionError(['POLICIES', at, 'name'], expected, name)] : []
   })
 }
 

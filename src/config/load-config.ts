@@ -1,50 +1,55 @@
 import * as v from 'valibot'
+import type { LimiterConfig } from '../engine/compose-limiter.ts'
 import type { LeaseSize } from '../engine/leases.ts'
-import type { GatewayConfig } from '../gateway/app.ts'
-import type { StatisticsConfig } from '../gateway/statistics.ts'
 import { createPassedTest } from '../http/passed-fields.ts'
-import { DIALECTS } from '../http/rate-limit-fields.ts'
-import type { Tier } from '../model/limits.ts'
-import { LIMITS_EXPECTED } from '../model/limits.ts'
-import { ON_STORE_ERROR } from '../model/policy.ts'
-import type { JwtSettings } from '../request/identity/jwt/settings.ts'
-import { ConfigError, HIDDEN } from './config-error.ts'
-import { type JwtNames, jwksUrl, jwtName, jwtSecret, jwtSettingsOf } from './jwt.ts'
-import { meantVariable } from './misspelt.ts'
-import { DENY, type Names, type PolicyDefaults } from './policies.ts'
-import { type PolicyTable, policyList } from './policy-schema.ts'
-import { policiesOf } from './policy-set.ts'
-import {
-  configErrorOf,
-  headerNames,
-  host,
-  httpUrl,
-  integer,
-  label,
-  limits,
-  matching,
-  oneOf,
-  patternList,
-  restUrl,
-  share,
-  shareOrNone,
-  signs,
-} from './schema.ts'
-import { SECRETS, VARIABLES } from './variables.ts'
-
-/** Where counts may be kept. */
-export const STORE_KINDS = ['redis', 'durable-object', 'memory'] as const
-export type StoreKind = (typeof STORE_KINDS)[number]
+import type { Dialect } from '../http/rate-limit-fields.ts'
+import type { RequestPolicy, Source } from '../model/policy.ts'
+import type { JwtSettings } from '../request/identity/claims.ts'
+import type { Sign } from '../request/target.ts'
+import type { LabelSource } from '../statistics/label.ts'
+import { HIDDEN, OptionError } from './option-error.ts'
+import { DENY, makePolicies, type Names, type PolicyDefaults } from './policies.ts'
+import type { PolicyTable } from './policy-keys.ts'
+import { environment, meantVariable, SECRETS, type StoreKind, toOptionError, VARIABLES } from './variables.ts'
 
 /** Variables and bindings, as Workers hand them over. */
 export type Environment = Readonly<Record<string, unknown>>
 
-/** How the rules are followed. */
+/** How a gateway behaves. */
+export interface GatewayConfig extends LimiterConfig {
+  /** Where requests go, without a trailing slash; undefined if the service binding is used. */
+  readonly upstreamUrl: string | undefined
+  /** Time for the upstream to begin its answer. */
+  readonly upstreamTimeoutMs: number
+  /** Added to requests that go to the upstream; undefined: nothing is. */
+  readonly upstreamSecret: string | undefined
+  /** Names of headers that go on to the upstream although they claim an address, a user or a URL; in lower case. */
+  readonly forwardHeaders: readonly string[]
+  /** What the upstream is known to keep as data in a path. */
+  readonly literalInPaths: readonly Sign[]
+  readonly dialect: Dialect
+}
+
+export interface StatisticsConfig {
+  /** Whether requests are counted. */
+  readonly isOn: boolean
+  /** Of the refusals that are logged, 0 to 1. */
+  readonly logShare: number
+  /** Where the name stands by which people know a caller; undefined: nowhere. */
+  readonly label: LabelSource | undefined
+}
+
 export interface RulesConfig {
-  /** How long they hold before they are read again, in milliseconds. */
+  /** How long they hold before they are read again. */
   readonly refreshMs: number
   /** Whether blocks refuse nobody. */
   readonly isShadow: boolean
+}
+
+export interface AdminConfig {
+  readonly token: string
+  /** The only host where they are served, with its port if it has one; undefined: any. */
+  readonly host: string | undefined
 }
 
 /** The whole configuration, checked, complete and frozen. */
@@ -70,134 +75,93 @@ export interface Config extends GatewayConfig {
   readonly jwt: JwtSettings | undefined
 }
 
-export interface AdminConfig {
-  readonly token: string
-  /** The only host where they are served, with its port if it has one; undefined: any. */
-  readonly host: string | undefined
-}
-
-export const LEASES_EXPECTED = '"off", "auto" or an integer from 2 to 10000'
-
-/** As it may stand in a field. */
-const longSecret = matching(/^[\x21-\x7e]{32,}$/, 'at least 32 characters of ASCII, none of them a space')
-
-export const environment = v.object({
-  UPSTREAM_URL: v.optional(httpUrl),
-  UPSTREAM_TIMEOUT_MS: v.optional(integer(1, 3_600_000), 30_000),
-  UPSTREAM_SECRET: v.optional(longSecret),
-  FORWARD_HEADERS: v.optional(headerNames),
-  UPSTASH_REDIS_REST_URL: v.optional(restUrl),
-  UPSTASH_REDIS_REST_TOKEN: v.optional(matching(/^[\x21-\x7e]+$/, 'the REST token of the database')),
-  STORE: v.optional(oneOf(...STORE_KINDS)),
-  STORE_SHADOW: v.optional(oneOf('redis', 'durable-object')),
-  RATE_LIMITS: v.optional(v.union([v.literal('off'), limits], LIMITS_EXPECTED)),
-  POLICIES: v.optional(policyList),
-  ANONYMOUS: v.optional(oneOf('ip', 'deny'), 'ip'),
-  IPV6_PREFIX: v.optional(integer(16, 128), 64),
-  EXEMPT: v.optional(patternList),
-  LITERAL_IN_PATHS: v.optional(signs),
-  MODE: v.optional(oneOf('enforce', 'shadow'), 'enforce'),
-  SHEDDING: v.optional(oneOf('on', 'off'), 'off'),
-  RATELIMIT_HEADERS: v.optional(oneOf(...DIALECTS), 'draft-11'),
-  STORE_TIMEOUT_MS: v.optional(integer(1, 60_000), 500),
-  ON_STORE_ERROR: v.optional(oneOf(...ON_STORE_ERROR), 'local'),
-  LOCAL_SHARE: v.optional(share, 1),
-  LEASES: v.optional(v.union([oneOf('off', 'auto'), integer(2, 10_000, LEASES_EXPECTED)], LEASES_EXPECTED), 'off'),
-  IDENTITY_SECRET: v.optional(matching(/^.{16,}$/s, 'at least 16 characters')),
-  ADMIN_TOKEN: v.optional(longSecret),
-  ADMIN_HOST: v.optional(host),
-  JWKS_URL: v.optional(jwksUrl),
-  JWT_SECRET: v.optional(jwtSecret),
-  JWT_ISSUER: v.optional(jwtName),
-  JWT_AUDIENCE: v.optional(jwtName),
-  KEY_PREFIX: v.optional(matching(/^[\w.:-]{1,64}$/, 'up to 64 letters, digits, "_", ".", ":" or "-"'), 'sluice'),
-  RULES: v.optional(oneOf('on', 'off'), 'off'),
-  RULES_REFRESH_MS: v.optional(integer(100, 3_600_000), 5_000),
-  STATISTICS: v.optional(oneOf('on', 'off'), 'off'),
-  METRICS_TOKEN: v.optional(longSecret),
-  LOG_LIMITED: v.optional(shareOrNone, 0),
-  CALLER_LABEL: v.optional(label),
-})
-
 const NAMES: Names = { limits: 'RATE_LIMITS', policies: 'POLICIES', shedding: 'SHEDDING="on"' }
 const JWT_NAMES: JwtNames = {
-  jwksUrl: 'JWKS_URL',
-  secret: 'JWT_SECRET',
-  issuer: 'JWT_ISSUER',
-  audience: 'JWT_AUDIENCE',
+  jwksUrl: ['JWKS_URL'],
+  secret: ['JWT_SECRET'],
+  issuer: ['JWT_ISSUER'],
+  audience: ['JWT_AUDIENCE'],
 }
 
 /** The tiers that hold if neither RATE_LIMITS nor POLICIES is set. */
-const DEFAULT_LIMITS = [{ limit: 60, windowMs: 60_000 }]
+const DEFAULT_LIMITS = '60/1m'
 
 /**
  * Reads and checks the configuration.
- * @throws {ConfigError} on the first value that is not what was expected
+ * @throws {OptionError} on the first value that is not what was expected
  */
 export function loadConfig(given: Environment): Config {
   const env = withoutEmpty(given)
   const result = v.safeParse(environment, env, { abortEarly: true })
-  if (!result.success) throw configErrorOf(result.issues[0])
+  if (!result.success) throw toOptionError(result.issues[0])
   const values = result.output
   refuseMisspelt(env)
 
   if (values.UPSTREAM_URL === undefined && !isFetcher(env.UPSTREAM)) {
-    throw new ConfigError('UPSTREAM_URL', 'the origin of your API (or a service binding named UPSTREAM)', undefined)
+    throw new OptionError('UPSTREAM_URL', 'the origin of your API (or a service binding named UPSTREAM)', undefined)
   }
   const forwardHeaders = values.FORWARD_HEADERS ?? []
+  const isShadow = values.MODE === 'shadow'
+  const isShedding = values.SHEDDING === 'on'
+  const isCounting = values.STATISTICS === 'on'
+  const tables = values.POLICIES
   const defaults: PolicyDefaults = {
     names: NAMES,
     name: 'default',
     by: [{ kind: 'token' }],
     cost: undefined,
-    isShadow: values.MODE === 'shadow',
+    isShadow,
     missing: values.ANONYMOUS === 'deny' ? DENY : { kind: 'ip' },
     missingInBody: DENY,
     onStoreError: values.ON_STORE_ERROR,
     isPassed: createPassedTest(forwardHeaders),
   }
-  const tables = values.POLICIES
-  const policies = policiesOf(tiersOf(values.RATE_LIMITS, tables), tables, defaults, values.SHEDDING === 'on')
-  const redis = redisOf(values.UPSTASH_REDIS_REST_URL, values.UPSTASH_REDIS_REST_TOKEN)
-  const store = storeOf(values.STORE, redis !== undefined, isNamespace(env[OBJECTS]))
+  const policies = makePolicies(readLimits(values.RATE_LIMITS, tables), tables, defaults, isShedding)
+  const redis = readRedis(values.UPSTASH_REDIS_REST_URL, values.UPSTASH_REDIS_REST_TOKEN)
+  const available: Readonly<Record<StoreKind, boolean>> = {
+    redis: redis !== undefined,
+    'durable-object': isNamespace(env[OBJECTS]),
+    memory: true,
+  }
+  refuseMissing('STORE', values.STORE, available)
+  const store = values.STORE ?? (Object.keys(available) as StoreKind[]).find((kind) => available[kind]) ?? 'memory'
+  if (values.STORE_SHADOW === store) throw new OptionError('STORE_SHADOW', 'another store than STORE', store)
+  refuseMissing('STORE_SHADOW', values.STORE_SHADOW, available)
+  if (values.METRICS_TOKEN !== undefined && !isCounting) {
+    throw new OptionError('METRICS_TOKEN', 'STATISTICS = "on" beside it', HIDDEN)
+  }
+  const { JWKS_URL: jwksUrl, JWT_SECRET: secret, JWT_ISSUER: issuer, JWT_AUDIENCE: audience } = values
   return deepFreeze({
     upstreamUrl: isFetcher(env.UPSTREAM) ? undefined : values.UPSTREAM_URL,
     upstreamTimeoutMs: values.UPSTREAM_TIMEOUT_MS,
     upstreamSecret: values.UPSTREAM_SECRET,
     forwardHeaders,
     store,
-    storeShadow: shadowOf(values.STORE_SHADOW, store, redis !== undefined, isNamespace(env[OBJECTS])),
+    storeShadow: values.STORE_SHADOW,
     redis,
-    rules: values.RULES === 'on' ? { refreshMs: values.RULES_REFRESH_MS, isShadow: defaults.isShadow } : undefined,
-    metrics: metricsOf(values.METRICS_TOKEN, values.STATISTICS === 'on'),
+    rules: values.RULES === 'on' ? { refreshMs: values.RULES_REFRESH_MS, isShadow } : undefined,
+    metrics: values.METRICS_TOKEN === undefined ? undefined : { token: values.METRICS_TOKEN },
     admin: values.ADMIN_TOKEN === undefined ? undefined : { token: values.ADMIN_TOKEN, host: values.ADMIN_HOST },
     policies,
-    jwt: jwtSettingsOf(
-      {
-        jwksUrl: values.JWKS_URL,
-        secret: values.JWT_SECRET,
-        issuer: values.JWT_ISSUER,
-        audience: values.JWT_AUDIENCE,
-      },
-      JWT_NAMES,
-      // Rules, and policies among them, may ask for claims.
-      { policies, tables, name: NAMES.policies, areOpen: values.RULES === 'on', label: values.CALLER_LABEL },
-    ),
+    // Rules, and policies among them, may ask for claims.
+    jwt: readJwtSettings({ jwksUrl, secret, issuer, audience }, JWT_NAMES, {
+      policies,
+      tables,
+      name: NAMES.policies,
+      areOpen: values.RULES === 'on',
+      label: values.CALLER_LABEL,
+    }),
     ipv6Prefix: values.IPV6_PREFIX,
     exempt: values.EXEMPT ?? [],
     literalInPaths: values.LITERAL_IN_PATHS ?? [],
-    isShedding: values.SHEDDING === 'on' && !defaults.isShadow,
+    isShedding: isShedding && !isShadow,
     dialect: values.RATELIMIT_HEADERS,
     storeTimeoutMs: values.STORE_TIMEOUT_MS,
     localShare: values.LOCAL_SHARE,
     leases: values.LEASES === 'off' ? undefined : values.LEASES,
     identitySecret: values.IDENTITY_SECRET,
     keyPrefix: values.KEY_PREFIX,
-    statistics: {
-      isOn: values.STATISTICS === 'on',
-      logShare: values.LOG_LIMITED,
-      label: values.CALLER_LABEL,
-    },
+    statistics: { isOn: isCounting, logShare: values.LOG_LIMITED, label: values.CALLER_LABEL },
   })
 }
 
@@ -224,74 +188,108 @@ export function isNamespace(binding: unknown): binding is DurableObjectNamespace
   return typeof binding === 'object' && binding !== null && 'idFromName' in binding
 }
 
-/** @throws {ConfigError} if what the store needs is not there */
-function storeOf(asked: StoreKind | undefined, hasRedis: boolean, hasObjects: boolean): StoreKind {
-  refuseMissing('STORE', asked, hasRedis, hasObjects)
-  return asked ?? (hasRedis ? 'redis' : hasObjects ? 'durable-object' : 'memory')
-}
-
-/** @throws {ConfigError} if what it needs is not there, or if it is the store itself */
-function shadowOf<Kind extends StoreKind>(
-  asked: Kind | undefined,
-  store: StoreKind,
-  hasRedis: boolean,
-  hasObjects: boolean,
-): Kind | undefined {
-  if (asked !== undefined && asked === store) throw new ConfigError('STORE_SHADOW', 'another store than STORE', asked)
-  refuseMissing('STORE_SHADOW', asked, hasRedis, hasObjects)
-  return asked
-}
-
+/** @throws {OptionError} if what a store needs is not there */
 function refuseMissing(
   name: 'STORE' | 'STORE_SHADOW',
-  asked: StoreKind | undefined,
-  hasRedis: boolean,
-  hasObjects: boolean,
+  kind: StoreKind | undefined,
+  available: Readonly<Record<StoreKind, boolean>>,
 ): void {
-  if (asked === 'redis' && !hasRedis) {
-    throw new ConfigError(name, 'UPSTASH_REDIS_REST_URL and its token with it', asked)
-  }
-  if (asked === 'durable-object' && !hasObjects) {
-    throw new ConfigError(name, `a binding ${OBJECTS} of Durable Objects with it`, asked)
-  }
+  if (kind === undefined || available[kind]) return
+  const needed = kind === 'redis' ? 'UPSTASH_REDIS_REST_URL and its token' : `a binding ${OBJECTS} of Durable Objects`
+  throw new OptionError(name, `${needed} with it`, kind)
 }
 
-/** @throws {ConfigError} A variable that is silently ignored could leave the API without limits. */
+/** @throws {OptionError} A variable that is silently ignored could leave the API without limits. */
 function refuseMisspelt(env: Environment): void {
   for (const [name, value] of Object.entries(env)) {
     const meant = typeof value === 'string' || Array.isArray(value) ? meantVariable(name) : undefined
-    if (meant) throw new ConfigError(name, `no such variable (but ${meant})`, SECRETS.has(meant) ? HIDDEN : value)
+    if (!meant) continue
+    throw new OptionError(
+      name,
+      `no such variable (but ${meant})`,
+      SECRETS.has(meant) ? HIDDEN : value,
+      'UNKNOWN_VARIABLE',
+    )
   }
 }
 
-/** @throws {ConfigError} if there is nothing to tell */
-function metricsOf(token: string | undefined, isCounting: boolean): Config['metrics'] {
-  if (token === undefined) return undefined
-  if (!isCounting) throw new ConfigError('METRICS_TOKEN', 'STATISTICS = "on" beside it', HIDDEN)
-  return { token }
-}
-
-function redisOf(url: string | undefined, token: string | undefined): Config['redis'] {
+function readRedis(url: string | undefined, token: string | undefined): Config['redis'] {
   if (url !== undefined && token !== undefined) return { url, token }
   if (url !== undefined) {
-    throw new ConfigError('UPSTASH_REDIS_REST_TOKEN', 'the token for UPSTASH_REDIS_REST_URL', undefined)
+    throw new OptionError('UPSTASH_REDIS_REST_TOKEN', 'the token for UPSTASH_REDIS_REST_URL', undefined)
   }
   if (token !== undefined) {
-    throw new ConfigError('UPSTASH_REDIS_REST_URL', 'the URL for UPSTASH_REDIS_REST_TOKEN', undefined)
+    throw new OptionError('UPSTASH_REDIS_REST_URL', 'the URL for UPSTASH_REDIS_REST_TOKEN', undefined)
   }
   return undefined
 }
 
-/** @throws {ConfigError} if there is to be no policy at all */
-function tiersOf(
-  limits: readonly Tier[] | 'off' | undefined,
-  tables: readonly PolicyTable[] | undefined,
-): readonly Tier[] | 'off' {
-  if (limits === 'off' && !tables) throw new ConfigError('RATE_LIMITS', 'POLICIES beside "off"', limits)
+/** @throws {OptionError} if there is to be no policy at all */
+function readLimits(limits: string | undefined, tables: readonly PolicyTable[] | undefined): string {
+  if (limits === 'off' && !tables) throw new OptionError('RATE_LIMITS', 'POLICIES beside "off"', limits)
   return limits ?? (tables ? 'off' : DEFAULT_LIMITS)
 }
 
 function deepFreeze<T>(value: T): T {
   if (typeof value === 'object' && value !== null) Object.values(Object.freeze(value)).forEach(deepFreeze)
   return value
+}
+
+export interface JwtValues {
+  readonly jwksUrl?: string | undefined
+  readonly secret?: string | undefined
+  readonly issuer?: string | undefined
+  readonly audience?: string | undefined
+}
+
+/** What settings are called: a variable, or an option and what is below it. */
+export type JwtNames = Readonly<Record<keyof JwtValues, readonly string[]>>
+
+/** Policies, and where they are written. */
+export interface Claimants {
+  readonly policies: readonly RequestPolicy[]
+  readonly tables: readonly PolicyTable[] | undefined
+  /** The variable, or option, of the tables. */
+  readonly name: string
+  /** The option that holds for policies without a `by` of their own. */
+  readonly by?: string
+  /** Whether others may come later that ask for claims. */
+  readonly areOpen?: boolean
+  /** Where the name stands by which people know callers. */
+  readonly label?: Source | undefined
+}
+
+/**
+ * How tokens are verified; undefined if nobody asks for claims.
+ * @throws {OptionError} if policies ask for claims and there are no keys, or two kinds of them, or nobody asks for them
+ */
+export function readJwtSettings(values: JwtValues, names: JwtNames, claimants: Claimants): JwtSettings | undefined {
+  const { jwksUrl: url, secret, issuer, audience } = values
+  const fail = (key: keyof JwtValues, expected: string): never => {
+    throw new OptionError(names[key], expected, key === 'secret' ? HIDDEN : values[key])
+  }
+  const claim = firstClaim(claimants)
+  const [urlName, secretName] = [names.jwksUrl.join('.'), names.secret.join('.')]
+  if (claim || claimants.areOpen) {
+    if (url !== undefined && secret !== undefined) fail('secret', `none beside ${urlName}`)
+    if (url !== undefined) return { keys: { kind: 'jwks', url }, issuer, audience }
+    if (secret !== undefined) return { keys: { kind: 'secret', secret }, issuer, audience }
+  }
+  if (claim) throw new OptionError(claim.where, `${urlName} or ${secretName} beside a claim`, claim.text)
+  for (const key of Object.keys(names) as (keyof JwtValues)[]) {
+    if (values[key] !== undefined) fail(key, 'a policy with by or plan = "claim:<name>" beside it')
+  }
+  return undefined
+}
+
+/** The first use of a claim, and where it is written. */
+function firstClaim({ policies, tables = [], name: variable, by = variable, label }: Claimants) {
+  for (const { name, by: sources, plans } of policies) {
+    const claim = [...sources, plans?.source].find((source) => source?.kind === 'claim')
+    if (claim?.kind !== 'claim') continue
+    const index = tables.findIndex((table) => table.name === name)
+    const key = plans?.source === claim ? 'plan' : 'by'
+    return { where: tables[index]?.[key] ? [variable, index, key] : [by], text: `claim:${claim.name}` }
+  }
+  return label?.kind === 'claim' ? { where: ['CALLER_LABEL'], text: `claim:${label.name}` } : undefined
 }

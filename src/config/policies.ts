@@ -2,14 +2,15 @@ import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { readBlock } from '../algorithms/read-block.ts'
 import { MAX_LOG_ENTRIES, readTiers, refuseMisplaced, tierName } from '../algorithms/read-tiers.ts'
 import { type IsPassed, PASSED_EXPECTED } from '../http/passed-fields.ts'
-import type { AlgorithmName, Block, Tier } from '../model/limits.ts'
-import { formatWindow, LIMITS_EXPECTED } from '../model/limits.ts'
+import type { Block, Tier } from '../model/limits.ts'
+import { formatWindow, LIMITS_EXPECTED, parseLimits } from '../model/limits.ts'
 import type { Cost, Missing, OnStoreError, Plans, PolicyTier, RequestPolicy } from '../model/policy.ts'
 import { PRIORITIES, type Priority, type Source } from '../model/policy.ts'
 import { isFoldable, isInBody, parseHeaderSource } from '../request/identity/source.ts'
-import { ConfigError } from './config-error.ts'
-import { HEADER_EXPECTED, PLAN_EXPECTED, type PolicyTable } from './policy-schema.ts'
-import { parseStatuses } from './schema.ts'
+import { mayOverlap } from '../request/policy/pattern.ts'
+import { OptionError } from './option-error.ts'
+import { PLAN_EXPECTED, type PolicyTable } from './policy-keys.ts'
+import { HEADER_EXPECTED, parseStatuses } from './values.ts'
 
 /** What variables and options are called in messages. */
 export interface Names {
@@ -41,62 +42,112 @@ export interface PolicyDefaults {
 }
 
 export const DENY: Missing = { kind: 'deny', status: 401 }
-const ONE: Cost = { kind: 'fixed', units: 1 }
 const NO_RESERVE: Readonly<Record<Priority, number>> = { critical: 0, default: 0, sheddable: 0 }
 
 /**
- * The policy that limits alone make, `default` in the gateway.
- * @throws {ConfigError} if the log of one caller could become huge
+ * The policies that limits and tables make together, in the order in which they are asked.
+ * @param limits of the policy that they make by themselves; `off`: there is none
+ * @throws {OptionError} if they make no sense together
  */
-export function defaultPolicy(tiers: readonly Tier[], defaults: PolicyDefaults): RequestPolicy {
-  const { names, name, by, isShadow, onStoreError } = defaults
-  const largest = tiers.find(({ limit }) => limit > MAX_LOG_ENTRIES)
+export function makePolicies(
+  limits: string,
+  tables: readonly PolicyTable[] | undefined,
+  defaults: PolicyDefaults,
+  isShedding: boolean,
+): readonly RequestPolicy[] {
+  const { names } = defaults
+  const policies = limits === 'off' ? [] : [defaultPolicy(limits, defaults)]
+  for (const [index, table] of (tables ?? []).entries()) {
+    if (policies.some(({ name }) => name === table.name)) {
+      const isMade = limits !== 'off' && table.name === defaults.name
+      const expected = isMade ? `another name: ${names.limits} makes "${table.name}"` : 'a name used once'
+      throw new OptionError([names.policies, index, 'name'], expected, table.name)
+    }
+    policies.push(tablePolicy(table, index, defaults))
+  }
+  refuseUnlimited(policies, tables, names, isShedding)
+  // Policies that count new identities come after those that tell who is new.
+  return [
+    ...policies.filter(({ counts }) => counts === 'requests'),
+    ...policies.filter(({ counts }) => counts !== 'requests'),
+  ]
+}
+
+/** @throws {OptionError} if policies look like limits, and none could ever be charged */
+function refuseUnlimited(
+  policies: readonly RequestPolicy[],
+  tables: readonly PolicyTable[] | undefined,
+  names: Names,
+  isShedding: boolean,
+): void {
+  if (!isShedding && policies.every(({ tiers }) => tiers.length === 0)) {
+    throw new OptionError(
+      names.policies,
+      `at least one policy with limits (or ${names.limits}, or ${names.shedding})`,
+      policies.map(({ name }) => name),
+    )
+  }
+  const index = policies.findIndex((policy) => policy.counts === 'identities' && !policies.some(tellsNew(policy)))
+  if (index < 0) return
+  const name = policies[index]?.name
+  throw new OptionError(
+    [names.policies, tables?.findIndex((table) => table.name === name) ?? 0, 'counts'],
+    'a "sliding-window" policy beside it that tells callers apart, and applies to some of the same requests',
+    'identities',
+  )
+}
+
+/** Whether a policy can tell, for some request that another one applies to, that its identity is new. */
+function tellsNew({ match }: RequestPolicy): (other: RequestPolicy) => boolean {
+  return ({ counts, algorithm, tiers, by, match: others }) =>
+    counts === 'requests' &&
+    ALGORITHMS[algorithm].tellsNewIdentities === true &&
+    tiers.length > 0 &&
+    by.some(({ kind }) => kind !== 'global' && kind !== 'route') &&
+    (!match || !others || match.some((pattern) => others.some((other) => mayOverlap(pattern, other))))
+}
+
+/**
+ * The policy that limits alone make, `default` in the gateway.
+ * @throws {OptionError} if the log of one caller could become huge
+ */
+function defaultPolicy(limits: string, defaults: PolicyDefaults): RequestPolicy {
+  const { names, name } = defaults
+  const largest = parseLimits(limits)?.find(({ limit }) => limit > MAX_LOG_ENTRIES)
   if (largest) {
-    throw new ConfigError(
+    throw new OptionError(
       names.limits,
       `limits up to ${MAX_LOG_ENTRIES} (for more, a policy with algorithm = "quota", or exact = true, in ${names.policies})`,
       `${largest.limit}/${formatWindow(largest.windowMs)}`,
     )
   }
-  return {
+  const table = {
     name,
+    limits,
     algorithm: 'sliding-window',
-    tiers: named(name, 'sliding-window', tiers),
-    by,
-    fold: defaults.fold,
-    match: undefined,
-    ignoresCase: true,
-    cost: toldCost(defaults, Math.min(...tiers.map(({ limit }) => limit))) ?? ONE,
-    missing: missingFor(by, defaults),
-    burst: undefined,
-    plans: undefined,
-    priority: undefined,
-    reserved: NO_RESERVE,
-    settleHeader: undefined,
-    onStoreError,
+    ignore_case: true,
     counts: 'requests',
-    failures: [],
-    block: undefined,
-    enforced: !isShadow,
-  }
+    exact: false,
+  } as const
+  return tablePolicy(table, 0, defaults)
 }
 
 /**
  * One policy of POLICIES. Nothing is guessed: keys that make no sense together are refused.
- * @throws {ConfigError} naming the key to fix
+ * @throws {OptionError} naming the key to fix
  */
-export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults): RequestPolicy {
+function tablePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults): RequestPolicy {
   const { name, algorithm, by = defaults.by, match, priority, counts } = table
   const { names } = defaults
   const fail: Fail = (key, expected, value = table[key]) => {
-    throw new ConfigError(names.policies, expected, value, [index, key])
+    throw new OptionError([names.policies, index, key], expected, value)
   }
   // MODE=shadow refuses nothing, whatever a policy says of itself.
   const enforced = !defaults.isShadow && table.mode !== 'shadow'
   const hidden = by?.find((source) => source.kind === 'header' && !defaults.isPassed(source.name))
   if (hidden?.kind === 'header') fail('by', PASSED_EXPECTED, `header:${hidden.name}`)
   const plans = plansOf(table, fail, (plan, expected) => {
-    throw new ConfigError(names.policies, expected, plan[1], [index, 'limits', plan[0]])
+    throw new OptionError([names.policies, index, 'limits', plan[0]], expected, plan[1])
   })
   const tiers = plans?.limits[plans.byDefault]?.tiers ?? tiersOf(table, table.limits as string | undefined, fail)
   const allTiers = plans ? Object.values(plans.limits).flatMap((limits) => limits.tiers) : tiers
@@ -112,17 +163,19 @@ export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyD
   const reserved = reservedOf(table, tiers, fail)
   if (dearest > smallest - reserved.sheddable)
     fail('reserve', `shares that leave room for a request of cost ${dearest}`)
+  if (table.fold !== undefined && !by.some(isFoldable)) fail('fold', FOLD_EXPECTED)
   const isUnits = counts !== 'identities' && !ALGORITHMS[algorithm].holdsSlots
   return {
     name,
     algorithm,
     tiers,
     by,
-    fold: foldOf(table, by, defaults, fail),
+    fold: table.fold ?? (table.by ? undefined : defaults.fold),
     match,
     ignoresCase: table.ignore_case,
     cost: (table.cost === undefined && isUnits && toldCost(defaults, smallest - reserved.sheddable)) || cost,
-    missing: table.missing ?? missingFor(by, defaults),
+    // Who could choose to be counted by address would have a limit for each address that it comes from.
+    missing: table.missing ?? (by.some(isInBody) ? defaults.missingInBody : defaults.missing),
     burst: burstOf(table, tiers),
     plans,
     priority,
@@ -137,16 +190,6 @@ export function tablePolicy(table: PolicyTable, index: number, defaults: PolicyD
 }
 
 export const FOLD_EXPECTED = 'by "header:", "query:", "form:", "cookie:", "json:" or "claim:" with it'
-
-function foldOf({ by, fold }: PolicyTable, sources: readonly Source[], defaults: PolicyDefaults, fail: Fail) {
-  if (fold !== undefined && !sources.some(isFoldable)) fail('fold', FOLD_EXPECTED)
-  return fold ?? (by ? undefined : defaults.fold)
-}
-
-/** Who could choose to be counted by address would have a limit for each address that it comes from. */
-function missingFor(by: readonly Source[], { missing, missingInBody }: PolicyDefaults): Missing {
-  return by.some(isInBody) ? missingInBody : missing
-}
 
 type Fail = (key: keyof PolicyTable, expected: string, value?: unknown) => never
 
@@ -186,7 +229,10 @@ function burstOf({ algorithm, burst }: PolicyTable, [tier]: readonly Tier[]): nu
 function tiersOf(table: PolicyTable, limits: string | undefined, fail: Fail): readonly PolicyTier[] {
   const { name, algorithm } = table
   refuseMisplaced(table, fail)
-  if (limits !== undefined) return named(name, algorithm, readTiers({ ...table, limits }, fail))
+  if (limits !== undefined) {
+    const tiers = readTiers({ ...table, limits }, fail)
+    return tiers.map((tier) => ({ ...tier, name: tierName(name, algorithm, tier) }))
+  }
   return table.priority === undefined ? fail('limits', `${LIMITS_EXPECTED}; or else a priority`) : []
 }
 
@@ -245,8 +291,4 @@ function settleHeaderOf({ algorithm, settle }: PolicyTable, fail: Fail): string 
     fail('settle', 'algorithm = "token-bucket", "fixed-window" or "quota" with it: a log cannot be rewritten')
   }
   return parseHeaderSource(settle) ?? fail('settle', HEADER_EXPECTED)
-}
-
-function named(policy: string, algorithm: AlgorithmName, tiers: readonly Tier[]): readonly PolicyTier[] {
-  return tiers.map((tier) => ({ ...tier, name: tierName(policy, algorithm, tier) }))
 }

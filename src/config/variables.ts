@@ -1,49 +1,266 @@
-/** The environment variables that Sluice reads, besides the bindings `UPSTREAM` and `ANALYTICS`. */
-export const VARIABLES = [
-  'UPSTREAM_URL',
-  'UPSTREAM_TIMEOUT_MS',
-  'UPSTREAM_SECRET',
-  'FORWARD_HEADERS',
-  'UPSTASH_REDIS_REST_URL',
-  'UPSTASH_REDIS_REST_TOKEN',
-  'STORE',
-  'STORE_SHADOW',
-  'RATE_LIMITS',
-  'POLICIES',
-  'ANONYMOUS',
-  'IPV6_PREFIX',
-  'EXEMPT',
-  'LITERAL_IN_PATHS',
-  'MODE',
-  'SHEDDING',
-  'RATELIMIT_HEADERS',
-  'STORE_TIMEOUT_MS',
-  'ON_STORE_ERROR',
-  'LOCAL_SHARE',
-  'LEASES',
-  'IDENTITY_SECRET',
-  'JWKS_URL',
-  'JWT_SECRET',
-  'JWT_ISSUER',
-  'JWT_AUDIENCE',
-  'KEY_PREFIX',
-  'RULES',
-  'RULES_REFRESH_MS',
-  'STATISTICS',
-  'METRICS_TOKEN',
-  'LOG_LIMITED',
-  'CALLER_LABEL',
-  'ADMIN_TOKEN',
-  'ADMIN_HOST',
-] as const
+/**
+ * The variables of the Worker: the one place where a name, its default and its meaning stand. `npm run settings` writes
+ * the comments below into docs/configuration.md, wrangler.toml, .dev.vars.example and package.json.
+ * `@default` stands for a default that the schema does not have, `@example` for a value where the comment has no "e.g.",
+ * and `@deploy` is what a deploy button asks.
+ */
 
-/** Variables whose values no message may show: secrets, and those where a secret is easily put by mistake. */
-export const SECRETS: ReadonlySet<string> = new Set([
-  'UPSTASH_REDIS_REST_URL',
-  'UPSTASH_REDIS_REST_TOKEN',
-  'IDENTITY_SECRET',
-  'ADMIN_TOKEN',
-  'METRICS_TOKEN',
-  'JWT_SECRET',
-  'UPSTREAM_SECRET',
-])
+import * as v from 'valibot'
+import { DIALECTS } from '../http/rate-limit-fields.ts'
+import { LIMITS_EXPECTED } from '../model/limits.ts'
+import { ON_STORE_ERROR } from '../model/policy.ts'
+import { MIN_SECRET_CHARACTERS } from '../request/identity/claims.ts'
+import { HIDDEN, IDENTITY_SECRET, KEY_PREFIX, OptionError } from './option-error.ts'
+import { policyList } from './policy-keys.ts'
+import {
+  headerNames,
+  host,
+  httpUrl,
+  integer,
+  jwksUrl,
+  label,
+  leases,
+  limits,
+  longSecret,
+  matching,
+  oneOf,
+  patternList,
+  restUrl,
+  share,
+  shareOrNone,
+  signs,
+  textLike,
+} from './values.ts'
+
+/** Where counts may be kept. */
+export const STORE_KINDS = ['redis', 'durable-object', 'memory'] as const
+export type StoreKind = (typeof STORE_KINDS)[number]
+
+const onOrOff = oneOf('on', 'off')
+/** A claim must be like that. */
+const jwtName = matching(/^\S{1,1000}$/, 'up to 1000 characters without spaces')
+
+interface Variable {
+  readonly schema: v.GenericSchema
+  readonly default?: unknown
+  /** No message may show it: it is a secret, or a secret is easily put there by mistake. */
+  readonly isSecret?: true
+}
+
+const TABLE = {
+  /**
+   * origin of the API, base path kept; or a service binding named `UPSTREAM`, which then gets the request's own URL
+   * @example https://api.example.com
+   * @deploy Origin of the API behind the gateway, such as `https://origin.example.com`. Not the host at which the gateway
+   * itself will answer.
+   */
+  UPSTREAM_URL: { schema: httpUrl },
+  /** time for the API to begin its answer; then 504 */
+  UPSTREAM_TIMEOUT_MS: { schema: integer(1, 3_600_000), default: 30_000 },
+  /**
+   * at least 32 characters: sent to the API in the field `Sluice-Secret`, by which it
+   * [knows the gateway](operations.md#only-through-the-gateway)
+   */
+  UPSTREAM_SECRET: { schema: longSecret, isSecret: true },
+  /**
+   * headers that [claim an address, a user or a URL](responses.md#what-reaches-your-api) and reach the API all the same,
+   * e.g. `Cf-Access-Authenticated-User-Email`
+   */
+  FORWARD_HEADERS: { schema: headerNames },
+  /**
+   * the REST URL of the database, if Redis is to count
+   * @deploy REST URL of a Redis database at [Upstash](https://console.upstash.com): a regional one, near most of your
+   * traffic, with eviction off.
+   */
+  UPSTASH_REDIS_REST_URL: { schema: restUrl, isSecret: true },
+  /**
+   * its REST token
+   * @deploy REST token of that database: the one that may write, not the read-only one.
+   */
+  UPSTASH_REDIS_REST_TOKEN: { schema: matching(/^[\x21-\x7e]+$/, 'the REST token of the database'), isSecret: true },
+  /**
+   * `redis`, `durable-object` or `memory`: [where counts are kept](stores.md), by default Redis if it is named, else in
+   * Durable Objects
+   * @default see there @example redis
+   */
+  STORE: { schema: oneOf(...STORE_KINDS) },
+  /**
+   * `redis` or `durable-object`: the store that is to take over, charged beside
+   * [until its windows are full](stores.md#moving)
+   * @example durable-object
+   */
+  STORE_SHADOW: { schema: oneOf('redis', 'durable-object') },
+  /**
+   * tiers of the policy `default`, which counts by token: `10/1s, 120/1m, 240/1h` (units `ms s m h d w`). With `POLICIES`
+   * and without this, or with `off`, there is no `default`
+   * @default `60/1m`
+   * @deploy Limits of each caller, all of which hold at every moment, such as `10/1s, 120/1m, 240/1h`.
+   */
+  RATE_LIMITS: { schema: v.union([v.literal('off'), limits], LIMITS_EXPECTED) },
+  /**
+   * more policies, [see below](#policies)
+   * @example [{"name":"login","limits":"5/1m","by":"ip","match":"POST /login"},
+   * {"name":"users","limits":"600/1m","by":"claim:sub"}]
+   */
+  POLICIES: { schema: policyList },
+  /**
+   * a caller without what a policy counts by: `ip` counts by address, `deny` answers 401. Policies by `form:` or `json:`
+   * have their own default
+   * @deploy Callers without a token: `ip` counts them by address, `deny` answers 401.
+   */
+  ANONYMOUS: { schema: oneOf('ip', 'deny'), default: 'ip' },
+  /** leading bits of an IPv6 address that make one caller, 16 to 128 */
+  IPV6_PREFIX: { schema: integer(16, 128), default: 64 },
+  /** requests that pass without limits, e.g. `OPTIONS *, GET /healthz` */
+  EXEMPT: { schema: patternList },
+  /** what your API keeps as data in a path, some of `%2F %5C %25 %3F %23 ;`, e.g. `%2F ;` ([why](#matching)) */
+  LITERAL_IN_PATHS: { schema: signs },
+  /** `shadow`: decide and report, never refuse ([more](operations.md#trying-limits-out)) */
+  MODE: { schema: oneOf('enforce', 'shadow'), default: 'enforce' },
+  /** `on`: while the API is overloaded, refuse the less important requests first ([how](#shedding)) */
+  SHEDDING: { schema: onOrOff, default: 'off' },
+  /** which [response fields](responses.md#fields) report the limits: `draft-11`, `draft-6`, `x-ratelimit` or `off` */
+  RATELIMIT_HEADERS: { schema: oneOf(...DIALECTS), default: 'draft-11' },
+  /** deadline of a decision by the store */
+  STORE_TIMEOUT_MS: { schema: integer(1, 60_000), default: 500 },
+  /**
+   * store away: `local` exact limits per isolate, `open` admit, `closed` answer 503
+   * ([more](operations.md#when-redis-is-away))
+   */
+  ON_STORE_ERROR: { schema: oneOf(...ON_STORE_ERROR), default: 'local' },
+  /** part of each limit that an isolate allows by itself with `local`, above 0 and at most 1 */
+  LOCAL_SHARE: { schema: share, default: 1 },
+  /** `auto` or a number from 2 to 10000: permits taken in advance, the number at most ([more](how-it-works.md#leases)) */
+  LEASES: { schema: leases, default: 'off' },
+  /**
+   * key of the HMAC of identities, at least 16 characters; without it, plain SHA-256
+   * @deploy Turns callers into keys that nobody can guess. Generate it with `openssl rand -base64 32`, and keep it: with
+   * another one, all counts begin anew.
+   */
+  IDENTITY_SECRET: { schema: textLike(IDENTITY_SECRET), isSecret: true },
+  /**
+   * where the keys are by which tokens are verified, for [claims](#claims): an `https` URL, in place of `JWT_SECRET`
+   * @example https://id.example.com/.well-known/jwks.json
+   */
+  JWKS_URL: { schema: jwksUrl },
+  /** a secret by which tokens are signed and verified (HS256, HS384, HS512), at least 32 characters, in place of `JWKS_URL` */
+  JWT_SECRET: {
+    schema: matching(new RegExp(`^.{${MIN_SECRET_CHARACTERS},}$`, 's'), `at least ${MIN_SECRET_CHARACTERS} characters`),
+    isSecret: true,
+  },
+  /**
+   * what `iss` must be in such a token; anything if left out
+   * @example https://id.example.com/
+   */
+  JWT_ISSUER: { schema: jwtName },
+  /**
+   * what `aud` must be or hold in such a token; anything if left out
+   * @example https://api.example.com
+   */
+  JWT_AUDIENCE: { schema: jwtName },
+  /** first part of every Redis key */
+  KEY_PREFIX: { schema: textLike(KEY_PREFIX), default: 'sluice' },
+  /** `on`: blocks, allows, other limits and policies that change [without a deploy](rules.md) */
+  RULES: { schema: onOrOff, default: 'off' },
+  /**
+   * how long an isolate goes by the rules that it has read, 100 to 3600000; a change is in force everywhere within twice
+   * that
+   */
+  RULES_REFRESH_MS: { schema: integer(100, 3_600_000), default: 5_000 },
+  /** `on`: [count](statistics.md) what happens to requests, by policy, outcome, pattern and minute */
+  STATISTICS: { schema: onOrOff, default: 'off' },
+  /** share of the refusals that leave a line in the log, 0 to 1, e.g. `0.01` ([more](statistics.md#log-lines)) */
+  LOG_LIMITED: { schema: shareOrNone, default: 0 },
+  /**
+   * `header:<name>` of a field, or `claim:<name>` of a verified token, by which people know a caller: shown beside the
+   * digests of those refused most ([more](statistics.md#callers-refused-most))
+   * @example header:X-Account-Name
+   */
+  CALLER_LABEL: { schema: label },
+  /** with `STATISTICS`: at least 32 characters, with which a Prometheus [scrapes](metrics.md) what is counted */
+  METRICS_TOKEN: { schema: longSecret, isSecret: true },
+  /**
+   * at least 32 characters: turns on [what is for operators](admin.md), and lets in who knows it
+   * @deploy Opens the dashboard at `/_sluice/`. Generate it with `openssl rand -base64 32`.
+   */
+  ADMIN_TOKEN: { schema: longSecret, isSecret: true },
+  /**
+   * the only host that serves operators
+   * @example admin.example.com
+   */
+  ADMIN_HOST: { schema: host },
+} as const satisfies Readonly<Record<string, Variable>>
+
+type Table = typeof TABLE
+type VariableName = keyof Table
+type Default<Row> = Row extends { readonly default: infer Value } ? Value : undefined
+
+/** By name: what reads a variable, or gives its default. */
+export const variables = Object.fromEntries(
+  Object.entries(TABLE as Readonly<Record<string, Variable>>).map(([name, { schema, default: byDefault }]) => [
+    name,
+    v.optional(schema, byDefault),
+  ]),
+) as unknown as { readonly [Name in VariableName]: v.OptionalSchema<Table[Name]['schema'], Default<Table[Name]>> }
+
+export const environment = v.object(variables)
+
+/** The environment variables that Sluice reads, besides the bindings `UPSTREAM` and `ANALYTICS`. */
+export const VARIABLES = Object.keys(TABLE) as readonly VariableName[]
+
+export const SECRETS: ReadonlySet<string> = new Set(
+  VARIABLES.filter((name) => (TABLE[name] as Variable).isSecret === true),
+)
+
+/** The error of an issue with a table of values, whose keys are named as variables, or options, are. */
+export function toOptionError(
+  { message, path, input }: v.BaseIssue<unknown>,
+  isHidden = (where: readonly (string | number)[]) => SECRETS.has(`${where[0]}`),
+): OptionError {
+  const where = (path ?? []).map(({ key }) => key as string | number)
+  // An issue about two keys is raised on their table, and forwarded to the key to fix.
+  const value: unknown = path?.at(-1)?.value ?? input
+  return new OptionError(
+    where,
+    message,
+    value !== undefined && isHidden(where) ? HIDDEN : value,
+    /^no such /.test(message) ? 'UNKNOWN_OPTION' : undefined,
+  )
+}
+
+/**
+ * The variable that a name is probably meant to be: one that is a letter or two away from it, or differs only in
+ * plural, unit or underscores.
+ * @returns undefined for a known name, and for one that is the operator's own
+ */
+export function meantVariable(name: string): VariableName | undefined {
+  if (!/^[A-Z][A-Z\d_]+$/.test(name) || (VARIABLES as readonly string[]).includes(name)) return undefined
+  const bare = stem(name)
+  // Short names are a letter away from many: MODE from NODE, CODE and MODEL.
+  return VARIABLES.find(
+    (variable) => stem(variable).length > 5 && distance(bare, stem(variable)) <= (stem(variable).length < 12 ? 1 : 2),
+  )
+}
+
+/** Makes POLICY equal POLICIES, and UPSTREAM_TIMEOUT equal UPSTREAM_TIMEOUT_MS. */
+function stem(name: string): string {
+  return name.replace(/_MS$/, '').replaceAll('_', '').replace(/IES$/, 'Y').replace(/S$/, '')
+}
+
+/** Letters to put in, leave out, change or swap with the next (optimal string alignment). */
+export function distance(one: string, other: string): number {
+  let before: number[] = []
+  let last = Array.from({ length: other.length + 1 }, (_, index) => index)
+  for (let i = 1; i <= one.length; i++) {
+    const row = [i]
+    for (let j = 1; j <= other.length; j++) {
+      const isSwap = i > 1 && j > 1 && one[i - 1] === other[j - 2] && one[i - 2] === other[j - 1]
+      const changed = (last[j - 1] ?? 0) + Number(one[i - 1] !== other[j - 1])
+      const moved = isSwap ? (before[j - 2] ?? 0) + 1 : changed
+      row.push(Math.min(changed, moved, (last[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1))
+    }
+    before = last
+    last = row
+  }
+  return last[other.length] ?? 0
+}

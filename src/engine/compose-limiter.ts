@@ -1,7 +1,7 @@
 import type { Store } from '../model/store.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
-import { Remembered } from '../request/remembered.ts'
 import type { Log } from '../runtime/log.ts'
+import { TextLru } from '../runtime/lru.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import { Engine, type EngineOptions } from './engine.ts'
 import { Limiter, type LimiterOptions } from './limiter.ts'
@@ -39,7 +39,7 @@ export function composeLimiter(config: LimiterConfig, parts: LimiterParts): Comp
   const { now, log, readClaim, health } = parts
   const { localShare, storeTimeoutMs: timeoutMs } = config
   const engine = new Engine({ ...parts, fallback: new MemoryStore(now), timeoutMs, localShare })
-  const digestsOfTokens = new Remembered<string>()
+  const digestsOfTokens = new TextLru<string>()
   const limiter = new Limiter({ ...config, engine, health, log, readClaim, digestsOfTokens })
   return { limiter, engine, health, digestsOfTokens }
 }

@@ -2,7 +2,7 @@ import type { Decision, DecisionRequest, Rule } from '../model/charge.ts'
 import type { Store } from '../model/store.ts'
 import { StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
-import { Generations } from '../runtime/lru.ts'
+import { Lru } from '../runtime/lru.ts'
 import {
   CROWDED_PER_SECOND,
   HOT_PER_SECOND,
@@ -73,7 +73,7 @@ class Leases {
   readonly #store: Store
   readonly #now: () => number
   readonly #size: number
-  readonly #accounts = new Generations<Account>(MAX_ACCOUNTS)
+  readonly #accounts = new Lru<Account>(MAX_ACCOUNTS)
   readonly #standings = new Standings()
   /** Unknown until the first call has been answered. */
   #roundTripMs = Number.POSITIVE_INFINITY

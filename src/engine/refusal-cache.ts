@@ -2,7 +2,7 @@ import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import type { Decision, DecisionRequest, Rule, TierUsage } from '../model/charge.ts'
 import type { Store } from '../model/store.ts'
 import { StoreError } from '../model/store.ts'
-import { Generations } from '../runtime/lru.ts'
+import { Lru } from '../runtime/lru.ts'
 import { type AvoidedCalls, createAvoidedCalls, decorate, type Stage } from './stage.ts'
 import { nameOf, Standings } from './status-cache.ts'
 
@@ -51,7 +51,7 @@ class RefusalCache {
   readonly #store: Store
   readonly #now: () => number
   readonly #avoided: AvoidedCalls
-  readonly #refusals = new Generations<Refusal>(MAX_ENTRIES)
+  readonly #refusals = new Lru<Refusal>(MAX_ENTRIES)
   readonly #standings = new Standings()
 
   constructor(store: Store, now: () => number, avoided: AvoidedCalls) {

@@ -3,7 +3,7 @@ import { tellsNewIdentities } from '../algorithms/decide.ts'
 import type { Decision, DecisionRequest, Rule, TierUsage } from '../model/charge.ts'
 import type { Store } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
-import { Generations } from '../runtime/lru.ts'
+import { Lru } from '../runtime/lru.ts'
 import { agedUsage, unitsOf } from './refusal-cache.ts'
 import { decorate, type Stage } from './stage.ts'
 
@@ -75,11 +75,11 @@ export function withRefusalLimit(now: () => number): Stage {
 class RefusalLimiter {
   readonly #store: Store
   readonly #now: () => number
-  readonly #refusals = new Generations<Refusals>(MAX_KEYS)
+  readonly #refusals = new Lru<Refusals>(MAX_KEYS)
   /** When units of a key were last given back: a refusal that was asked for before counts no more. */
-  readonly #givenBackAtMs = new Generations<number>(MAX_KEYS)
+  readonly #givenBackAtMs = new Lru<number>(MAX_KEYS)
   /** Keys of identities that the store has met. */
-  readonly #known = new Generations<true>(MAX_KEYS)
+  readonly #known = new Lru<true>(MAX_KEYS)
 
   constructor(store: Store, now: () => number) {
     this.#store = store

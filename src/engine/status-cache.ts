@@ -1,5 +1,5 @@
 import type { Decision, DecisionRequest, Rule, TierUsage } from '../model/charge.ts'
-import { Generations } from '../runtime/lru.ts'
+import { Lru } from '../runtime/lru.ts'
 
 /** What a reply of the store says about one key. */
 export interface Reply extends Pick<Decision, 'granted' | 'nowMs'> {
@@ -88,9 +88,9 @@ const MAX_KEYS = 10_000
 
 /** How the keys stand that an isolate has asked about lately. */
 export class Standings {
-  readonly #standings = new Generations<Standing>(MAX_KEYS)
+  readonly #standings = new Lru<Standing>(MAX_KEYS)
   /** Names of keys that have had several limits. */
-  readonly #namesOfKeys = new Generations<Set<string>>(MAX_KEYS)
+  readonly #namesOfKeys = new Lru<Set<string>>(MAX_KEYS)
   /** Replies heard so far. */
   #heard = 0
 

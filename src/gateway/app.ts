@@ -1,5 +1,6 @@
 import { HonoBase as Hono } from 'hono/hono-base'
 import { LinearRouter } from 'hono/router/linear-router'
+import type { GatewayConfig } from '../config/load-config.ts'
 import type { ComposedLimiter, LimiterConfig } from '../engine/compose-limiter.ts'
 import type { RulesEngine } from '../engine/rules-engine.ts'
 import { isConnectionStray } from '../http/hop-by-hop.ts'
@@ -8,8 +9,7 @@ import { NOT_SERVED, problemResponse } from '../http/problem.ts'
 import { createProtect, type ProtectOptions } from '../http/protect.ts'
 import { requestContext } from '../http/request-context.ts'
 import type { Store } from '../model/store.ts'
-import { createPathReader, type Sign } from '../request/policy/request-path.ts'
-import { createTargetReader, type Target } from '../request/target.ts'
+import { createPathReader, createTargetReader, type Sign, type Target } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 import type { Reason } from './gateway-problem.ts'
@@ -18,20 +18,6 @@ import { IncomingRequest } from './incoming-request.ts'
 import { createProxy, type ProxyOptions } from './proxy.ts'
 import { ReceivedFields } from './received-fields.ts'
 import { createViaName, isLoop } from './via.ts'
-
-/** How a gateway behaves. */
-export interface GatewayConfig extends LimiterConfig, Pick<ProtectOptions, 'dialect'> {
-  /** Where requests go, without a trailing slash; undefined if the service binding is used. */
-  readonly upstreamUrl: string | undefined
-  /** Time for the upstream to begin its answer, in milliseconds. */
-  readonly upstreamTimeoutMs: number
-  /** Added to requests that go to the upstream; undefined: nothing is. */
-  readonly upstreamSecret: string | undefined
-  /** Names of headers that go on to the upstream although they claim an address, a user or a URL; in lower case. */
-  readonly forwardHeaders: readonly string[]
-  /** What the upstream is known to keep as data in a path. */
-  readonly literalInPaths: readonly Sign[]
-}
 
 export interface AppOptions extends Omit<ProtectOptions, 'dialect' | 'ipv6Prefix'> {
   readonly config: GatewayConfig

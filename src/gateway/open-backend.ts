@@ -1,4 +1,5 @@
-import { type Config, type Environment, OBJECTS, type StoreKind } from '../config/load-config.ts'
+import { type Config, type Environment, OBJECTS } from '../config/load-config.ts'
+import type { StoreKind } from '../config/variables.ts'
 import { consoleLog } from '../runtime/log.ts'
 import type { Backend } from '../store/backend.ts'
 import type { ObjectNamespace } from '../store/durable-object/objects-of.ts'

@@ -1,3 +1,4 @@
+import type { StatisticsConfig } from '../config/load-config.ts'
 import type { Mirror } from '../engine/mirror.ts'
 import type { AvoidedCalls } from '../engine/stage.ts'
 import type { Observer } from '../http/observer.ts'
@@ -7,15 +8,6 @@ import { createLabelReader, type LabelSource } from '../statistics/label.ts'
 import { AllObservers, type AnalyticsDataset, AnalyticsWriter, RefusalLog } from '../statistics/observers.ts'
 import { Recorder } from '../statistics/recorder.ts'
 import type { Counters } from '../store/counters.ts'
-
-export interface StatisticsConfig {
-  /** Whether requests are counted. */
-  readonly isOn: boolean
-  /** Of the refusals that are logged, 0 to 1. */
-  readonly logShare: number
-  /** Where the name stands by which people know a caller; undefined: nowhere. */
-  readonly label: LabelSource | undefined
-}
 
 export interface StatisticsOptions {
   readonly config: StatisticsConfig

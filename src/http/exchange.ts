@@ -1,7 +1,7 @@
 import { tellsOverload } from '../engine/shedding/tells-overload.ts'
 import type { UpstreamHealth } from '../engine/shedding/upstream-health.ts'
 import type { Admitted, Hold, Verdict } from '../model/verdict.ts'
-import { callerAddress } from '../request/identity/address.ts'
+import { callerAddress } from '../request/identity/identify.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { addRateLimitFields, type Dialect } from './rate-limit-fields.ts'

@@ -1,7 +1,7 @@
 import type { Limiter } from '../engine/limiter.ts'
 import type { Hold } from '../model/verdict.ts'
-import type { RequestPath } from '../request/policy/request-path.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
+import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { Deadlines } from '../runtime/deadlines.ts'
 import { joinWebSockets } from './join-web-sockets.ts'

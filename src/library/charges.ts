@@ -1,10 +1,10 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import { OptionError } from '../config/option-error.ts'
 import { type Charge, formatKey } from '../model/charge.ts'
 import type { Policy } from '../model/policy.ts'
 import { createDigest, type Digest } from '../request/identity/digest.ts'
-import { Generations } from '../runtime/lru.ts'
+import { Lru } from '../runtime/lru.ts'
 import { randomSlot } from '../runtime/random.ts'
-import { OptionError } from './option-error.ts'
 
 /** What tells one caller from others: a text, or several, as in the gateway (`['token', value]`). */
 export type Identity = string | readonly string[]
@@ -32,8 +32,8 @@ export class ChargeBuilder {
   readonly #keyPrefix: string
   readonly #hasSlots: boolean
   /** Charges of one unit, without slots. */
-  readonly #byText = new Generations<readonly Charge[]>(MAX_REMEMBERED)
-  readonly #byList = new Generations<readonly Charge[]>(MAX_REMEMBERED)
+  readonly #byText = new Lru<readonly Charge[]>(MAX_REMEMBERED)
+  readonly #byList = new Lru<readonly Charge[]>(MAX_REMEMBERED)
 
   constructor({ policies, keyPrefix, secret }: ChargeBuilderOptions) {
     this.#policies = policies
@@ -70,7 +70,7 @@ export class ChargeBuilder {
     })
   }
 
-  #remember(memory: Generations<readonly Charge[]>, text: string, identity: Identity): readonly Charge[] {
+  #remember(memory: Lru<readonly Charge[]>, text: string, identity: Identity): readonly Charge[] {
     const known = memory.get(text)
     if (known) return known
     const parts = typeof identity === 'string' ? [identity] : identity

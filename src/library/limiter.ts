@@ -1,4 +1,5 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
+import { KEY_PREFIX, OptionError } from '../config/option-error.ts'
 import { Engine, type EngineDecision } from '../engine/engine.ts'
 import { type LeaseSize, withLeases } from '../engine/leases.ts'
 import type { DecisionRequest } from '../model/charge.ts'
@@ -10,10 +11,9 @@ import { consoleLog, type Log, throttle } from '../runtime/log.ts'
 import { sleep, waitAtMost } from '../runtime/sleep.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import { ChargeBuilder, type Identities } from './charges.ts'
+import { checkFunction, checkInteger, checkNames, checkOneOf, checkSecret, checkText } from './check-options.ts'
 import { type Decision, holdSlot, type PartialDecision, refuseUnanswered, type Slot, toOutcome } from './decision.ts'
-import { checkFunction, checkInteger, checkNames, checkOneOf, OptionError } from './option-error.ts'
 import { checkLimits, findMaxCost, type PolicyOptions, readPolicies } from './policies.ts'
-import { checkPrefix, checkSecret } from './shared-options.ts'
 import { checkStore, type LimiterStore, memoryStore } from './stores.ts'
 
 export interface LimiterOptions {
@@ -295,7 +295,7 @@ function checkOptions(options: LimiterOptions): void {
   const { limits, policies, leases, denyCache, breaker, onStoreError, localShare } = options
   if (limits === undefined && policies === undefined) throw new OptionError('limits', 'limits or policies', undefined)
   if (options.store !== undefined) checkStore(options.store)
-  if (options.prefix !== undefined) checkPrefix(options.prefix)
+  if (options.prefix !== undefined) checkText('prefix', options.prefix, KEY_PREFIX)
   checkSecret(options.secret)
   if (leases !== undefined && leases !== 'off' && leases !== 'auto') checkInteger('leases', leases, 2, 10_000)
   checkFunction('now', options.now)

@@ -1,6 +1,7 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { MAX_AFTER, readBlock } from '../algorithms/read-block.ts'
 import { type Fail, readTiers, refuseMisplaced, tierName } from '../algorithms/read-tiers.ts'
+import { OptionError } from '../config/option-error.ts'
 import {
   ALGORITHM_NAMES,
   type AlgorithmName,
@@ -10,7 +11,7 @@ import {
   type Tier,
 } from '../model/limits.ts'
 import { ON_STORE_ERROR, type OnStoreError, type Policy } from '../model/policy.ts'
-import { checkInteger, checkNames, checkOneOf, OptionError } from './option-error.ts'
+import { checkInteger, checkNames, checkOneOf } from './check-options.ts'
 
 /** What a policy limits, and by which algorithm: made by `slidingWindow`, `quota` and the like. */
 export interface Limits {

@@ -1,10 +1,10 @@
+import { KEY_PREFIX, OptionError } from '../config/option-error.ts'
 import type { Rule } from '../model/charge.ts'
 import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
 import type { Store } from '../model/store.ts'
 import { ChargeBuilder, type Identity } from './charges.ts'
-import { checkFunction, checkInteger, checkNames, OptionError } from './option-error.ts'
+import { checkFunction, checkInteger, checkNames, checkSecret, checkText } from './check-options.ts'
 import { readPolicy } from './policies.ts'
-import { checkPrefix, checkSecret } from './shared-options.ts'
 import { checkStore, type LimiterStore, memoryStore } from './stores.ts'
 
 export interface SlidingWindowCounterOptions {
@@ -46,7 +46,7 @@ export class SlidingWindowCounter {
     const windowMs = typeof window === 'string' ? parseDuration(window) : undefined
     if (windowMs === undefined) throw new OptionError('window', DURATION_EXPECTED, window)
     checkFunction('now', now)
-    checkPrefix(prefix)
+    checkText('prefix', prefix, KEY_PREFIX)
     checkSecret(secret)
     const store = options.store ?? memoryStore(now && { now })
     checkStore(store)

@@ -1,3 +1,4 @@
+import { OptionError } from '../config/option-error.ts'
 import type { AlgorithmName } from '../model/limits.ts'
 import type { Store } from '../model/store.ts'
 import { ExpiringStates } from '../store/memory/expiring-states.ts'
@@ -8,7 +9,7 @@ import { type NodeRedis, nodeRedisClient } from '../store/redis/clients/node-red
 import { type UpstashRedis, upstashClient } from '../store/redis/clients/upstash.ts'
 import { LUA } from '../store/redis/more-lua.ts'
 import { RedisStore } from '../store/redis/redis-store.ts'
-import { checkFunction, checkInteger, checkNames, OptionError } from './option-error.ts'
+import { checkFunction, checkInteger, checkNames } from './check-options.ts'
 
 /** Where a limiter keeps its counts. Limiters that are given the same one share them. */
 export interface LimiterStore {

@@ -2,8 +2,7 @@
 import { composeLimiter } from '../engine/compose-limiter.ts'
 import { retryAfter } from '../http/problem.ts'
 import type { Refused } from '../model/verdict.ts'
-import { createPathReader } from '../request/policy/request-path.ts'
-import { createTargetReader } from '../request/target.ts'
+import { createPathReader, createTargetReader } from '../request/target.ts'
 import { readOptions, type SharedOptions } from './options.ts'
 
 /**

@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
-import { MAX_BODY_BYTES } from '../request/identity/body.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
+import { MAX_BODY_BYTES } from '../request/received-request.ts'
 
 /** Express and parsers of bodies add these to a request. */
 interface Added {

@@ -6,7 +6,7 @@ import { noTarget } from '../http/no-target.ts'
 import { refusal } from '../http/refusal.ts'
 import { requestContext } from '../http/request-context.ts'
 import type { Admitted, Refused } from '../model/verdict.ts'
-import type { RequestPath } from '../request/policy/request-path.ts'
+import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { composeMiddleware, createAddressReader, isOverLimits, refusalFields } from './middleware.ts'
 import { isChanged, NodeRequest } from './node-request.ts'
@@ -63,7 +63,7 @@ export class NodeLimiter<Req extends IncomingMessage> {
   readonly #onLimited: SluiceOptions<Req>['onLimited']
   readonly #readAddress: (request: Req) => string | null
 
-  /** @throws {ConfigError} for a wrong option */
+  /** @throws {OptionError} for a wrong option */
   constructor(options: SluiceOptions<Req>) {
     this.#parts = composeMiddleware(options)
     this.#onLimited = options.onLimited

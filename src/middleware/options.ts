@@ -1,24 +1,24 @@
 import * as v from 'valibot'
-import { ConfigError, HIDDEN } from '../config/config-error.ts'
-import { type JwtNames, jwksUrl, jwtName, jwtSecret, jwtSettingsOf } from '../config/jwt.ts'
-import { DENY, FOLD_EXPECTED, type Names, type PolicyDefaults } from '../config/policies.ts'
-import { fold, MISSING_EXPECTED, type PolicyInput, parseMissing, policyList } from '../config/policy-schema.ts'
-import { policiesOf } from '../config/policy-set.ts'
-import { configErrorOf, integer, limits, matching, oneOf, parsed, patternList, share, signs } from '../config/schema.ts'
+import { type JwtNames, readJwtSettings } from '../config/load-config.ts'
+import { NAME, OptionError } from '../config/option-error.ts'
+import { DENY, FOLD_EXPECTED, makePolicies, type Names } from '../config/policies.ts'
+import { by, fold, missing, type PolicyInput } from '../config/policy-keys.ts'
+import { boolean, integer, limits, textLike } from '../config/values.ts'
+import { toOptionError, variables } from '../config/variables.ts'
 import type { LimiterConfig } from '../engine/compose-limiter.ts'
 import { withLeases } from '../engine/leases.ts'
 import { UpstreamHealth } from '../engine/shedding/upstream-health.ts'
 import type { Stage } from '../engine/stage.ts'
-import { DIALECTS, type Dialect } from '../http/rate-limit-fields.ts'
+import type { Dialect } from '../http/rate-limit-fields.ts'
 import type { LimiterStore } from '../library/stores.ts'
 import { LIMITS_EXPECTED } from '../model/limits.ts'
-import { ON_STORE_ERROR, type OnStoreError, type Reading, type Source } from '../model/policy.ts'
+import type { OnStoreError, Reading, Source } from '../model/policy.ts'
 import type { Store } from '../model/store.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import { lazyVerifier } from '../request/identity/jwt/lazy-verifier.ts'
 import { NONE } from '../request/identity/reading.ts'
-import { BY_EXPECTED, isFoldable, parseBy } from '../request/identity/source.ts'
-import type { Sign } from '../request/policy/request-path.ts'
+import { isFoldable } from '../request/identity/source.ts'
+import type { Sign } from '../request/target.ts'
 import { consoleLog, type Log, throttle } from '../runtime/log.ts'
 import { openStore } from './stores.ts'
 
@@ -128,101 +128,107 @@ export interface Settings<C> {
 
 const NAMES: Names = { limits: 'limits', policies: 'policies', shedding: 'shedding: true' }
 const JWT_NAMES: JwtNames = {
-  jwksUrl: 'jwt.jwksUrl',
-  secret: 'jwt.secret',
-  issuer: 'jwt.issuer',
-  audience: 'jwt.audience',
+  jwksUrl: ['jwt', 'jwksUrl'],
+  secret: ['jwt', 'secret'],
+  issuer: ['jwt', 'issuer'],
+  audience: ['jwt', 'audience'],
 }
-const LEASES_EXPECTED = '"off", "auto" or an integer from 2 to 10000'
-const STORE_EXPECTED = 'memoryStore() or redisStore(client)'
-const PROXIES_EXPECTED = 'a number of proxies from 1 to 20, or a function'
 
 const aFunction = v.optional(v.function('a function'))
+const jwt = {
+  jwksUrl: variables.JWKS_URL,
+  secret: variables.JWT_SECRET,
+  issuer: variables.JWT_ISSUER,
+  audience: variables.JWT_AUDIENCE,
+}
 
+/** What the gateway has, too, is checked as its variables are. */
 const entries = {
   limits: v.optional(limits),
-  name: v.optional(matching(/^[\w-]{1,64}$/, 'up to 64 letters, digits, "-" or "_"'), 'default'),
-  by: v.optional(parsed(BY_EXPECTED, parseBy)),
+  name: v.optional(textLike(NAME), 'default'),
+  by: v.optional(by),
   fold: v.optional(fold),
-  policies: v.optional(policyList),
-  exempt: v.optional(patternList),
+  policies: variables.POLICIES,
+  exempt: variables.EXEMPT,
   identify: aFunction,
   cost: aFunction,
   skip: aFunction,
-  missing: v.optional(parsed(MISSING_EXPECTED, parseMissing)),
-  jwt: v.optional(
-    v.strictObject(
-      {
-        jwksUrl: v.optional(jwksUrl),
-        secret: v.optional(jwtSecret),
-        issuer: v.optional(jwtName),
-        audience: v.optional(jwtName),
-      },
-      ({ expected }) =>
-        expected === 'never' ? 'no such option (but jwksUrl, secret, issuer, audience)' : 'a table of options',
+  missing: v.optional(missing),
+  jwt: v.optional(strictTable(jwt)),
+  store: v.optional(
+    v.custom<LimiterStore>(
+      (value) => typeof value === 'object' && value !== null && 'open' in value,
+      'memoryStore() or redisStore(client)',
     ),
   ),
-  store: v.optional(
-    v.custom<LimiterStore>((value) => typeof value === 'object' && value !== null && 'open' in value, STORE_EXPECTED),
-  ),
-  prefix: v.optional(matching(/^[\w.:-]{1,64}$/, 'up to 64 letters, digits, "_", ".", ":" or "-"'), 'sluice'),
-  secret: v.optional(matching(/^.{16,}$/s, 'at least 16 characters')),
-  mode: v.optional(oneOf('enforce', 'shadow'), 'enforce'),
-  shedding: v.optional(v.boolean('true or false'), false),
-  dialect: v.optional(oneOf(...DIALECTS), 'draft-11'),
-  ipv6Prefix: v.optional(integer(16, 128), 64),
-  leases: v.optional(v.union([oneOf('off', 'auto'), integer(2, 10_000, LEASES_EXPECTED)], LEASES_EXPECTED), 'off'),
-  onStoreError: v.optional(oneOf(...ON_STORE_ERROR), 'local'),
-  localShare: v.optional(share, 1),
-  literalInPaths: v.optional(signs),
-  trustProxy: v.optional(v.union([v.function(), integer(1, 20)], PROXIES_EXPECTED)),
+  prefix: variables.KEY_PREFIX,
+  secret: variables.IDENTITY_SECRET,
+  mode: variables.MODE,
+  shedding: v.optional(boolean, false),
+  dialect: variables.RATELIMIT_HEADERS,
+  ipv6Prefix: variables.IPV6_PREFIX,
+  leases: variables.LEASES,
+  onStoreError: variables.ON_STORE_ERROR,
+  localShare: variables.LOCAL_SHARE,
+  literalInPaths: variables.LITERAL_IN_PATHS,
+  trustProxy: v.optional(v.union([v.function(), integer(1, 20)], 'a number of proxies from 1 to 20, or a function')),
   onLimited: aFunction,
   log: aFunction,
   now: aFunction,
 }
 
-const schema = v.strictObject(entries, ({ expected }) =>
-  expected === 'never' ? `no such option (but ${Object.keys(entries).join(', ')})` : 'a table of options',
-)
+const schema = strictTable(entries)
+
+function strictTable<const Entries extends v.ObjectEntries>(entries: Entries) {
+  return v.strictObject(entries, ({ expected }) =>
+    expected === 'never' ? `no such option (but ${Object.keys(entries).join(', ')})` : 'a table of options',
+  )
+}
+
+/** Of `jwt`, whatever is not known to be public. */
+function isHidden([option, key]: readonly (string | number)[]): boolean {
+  return option === 'secret' || (option === 'jwt' && !/^(?:jwksUrl|issuer|audience)$/.test(`${key}`))
+}
 
 /**
  * Checks the options of a middleware.
- * @throws {ConfigError} on the first that is not as expected
+ * @throws {OptionError} on the first that is not as expected
  */
 export function readOptions<C>(options: SharedOptions<C>): Settings<C> {
   const result = v.safeParse(schema, options, { abortEarly: true })
   if (!result.success) {
     const [issue] = result.issues
-    if (!issue.path) throw new ConfigError('options', issue.message, options)
-    const [option, ...path] = issue.path.map(({ key }) => String(key)) as [string, ...string[]]
-    const isShown = option === 'jwt' ? /^(?:jwksUrl|issuer|audience)$/.test(path[0] ?? '') : option !== 'secret'
-    throw isShown ? configErrorOf(issue) : new ConfigError(option, issue.message, HIDDEN, path)
+    throw issue.path ? toOptionError(issue, isHidden) : new OptionError('options', issue.message, options)
   }
   const values = result.output
   const { identify, cost, skip, trustProxy, now = () => Date.now() } = options
-  if (identify && values.by) throw new ConfigError('by', 'no "by" beside the function "identify"', options.by)
+  if (identify && values.by) throw new OptionError('by', 'no "by" beside the function "identify"', options.by)
   const by = identify ? [{ kind: 'application' as const, tell: createIdentify(identify) }] : (values.by ?? BY_TOKEN)
-  if (values.fold && !by.some(isFoldable)) throw new ConfigError('fold', FOLD_EXPECTED, values.fold)
+  if (values.fold && !by.some(isFoldable)) throw new OptionError('fold', FOLD_EXPECTED, values.fold)
   const isShadow = values.mode === 'shadow'
-  const defaults: PolicyDefaults = {
-    names: NAMES,
-    name: values.name,
-    by,
-    fold: values.fold,
-    cost: cost && createCost(cost),
-    isShadow,
-    missing: values.missing ?? { kind: 'ip' },
-    missingInBody: values.missing ?? DENY,
-    onStoreError: values.onStoreError,
-    // No proxy stands between a client and an app: it sees every field.
-    isPassed: () => true,
-  }
   if (!values.limits && !values.policies && !values.shedding)
-    throw new ConfigError('limits', LIMITS_EXPECTED, undefined)
-  const log = throttle(options.log ?? consoleLog, now)
-  const policies = policiesOf(values.limits ?? 'off', values.policies, defaults, values.shedding)
+    throw new OptionError('limits', LIMITS_EXPECTED, undefined)
+  const policies = makePolicies(
+    values.limits ?? 'off',
+    values.policies,
+    {
+      names: NAMES,
+      name: values.name,
+      by,
+      fold: values.fold,
+      cost: cost && createCost(cost),
+      isShadow,
+      missing: values.missing ?? { kind: 'ip' },
+      missingInBody: values.missing ?? DENY,
+      onStoreError: values.onStoreError,
+      // No proxy stands between a client and an app: it sees every field.
+      isPassed: () => true,
+    },
+    values.shedding,
+  )
   const claimants = { policies, tables: values.policies, name: 'policies', by: 'by' }
-  const jwt = jwtSettingsOf(values.jwt ?? {}, JWT_NAMES, claimants)
+  const jwt = readJwtSettings(values.jwt ?? {}, JWT_NAMES, claimants)
+  const log = throttle(options.log ?? consoleLog, now)
   const { store, timeoutMs } = openStore(values.store, { policies, prefix: values.prefix, log, now })
   return {
     config: {

@@ -1,4 +1,4 @@
-import { ConfigError } from '../config/config-error.ts'
+import { OptionError } from '../config/option-error.ts'
 import { withRefusalLimit } from '../engine/refusal-limiter.ts'
 import { type LimiterStore, memoryStore } from '../library/stores.ts'
 import type { RequestPolicy } from '../model/policy.ts'
@@ -18,7 +18,7 @@ const LIMITS = new WeakMap<LimiterStore, Map<string, string>>()
 
 let isWarned = false
 
-/** @throws {ConfigError} if two middlewares would count different limits under one name */
+/** @throws {OptionError} if two middlewares would count different limits under one name */
 export function openStore(given: LimiterStore | undefined, { policies, prefix, log, now }: Use) {
   if (!given && !isWarned) {
     isWarned = true
@@ -31,7 +31,7 @@ export function openStore(given: LimiterStore | undefined, { policies, prefix, l
     const limits = JSON.stringify([algorithm, tiers, burst])
     const before = known.get(`${prefix}:${name}`)
     if (before !== undefined && before !== limits) {
-      throw new ConfigError('name', 'a name of its own for each set of limits in one store', name)
+      throw new OptionError('name', 'a name of its own for each set of limits in one store', name)
     }
     known.set(`${prefix}:${name}`, limits)
   }

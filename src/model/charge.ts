@@ -94,3 +94,8 @@ export interface Decision {
 export function formatKey(keyPrefix: string, policy: string, letter: string, digest: string): string {
   return `${keyPrefix}:${policy}:${letter}:{${digest}}`
 }
+
+/** The digest of the caller in a key, by which logs name it. */
+export function callerIn(key: string): string {
+  return key.slice(key.lastIndexOf('{') + 1, -1)
+}

@@ -1,4 +1,5 @@
-import { checkFunction, checkInteger, checkNames, checkOneOf, OptionError } from '../library/option-error.ts'
+import { OptionError } from '../config/option-error.ts'
+import { checkFunction, checkInteger, checkNames, checkOneOf } from '../library/check-options.ts'
 import type { LimiterStore } from '../library/stores.ts'
 import { PRIORITIES, type Priority } from '../model/policy.ts'
 import type { Clock } from './clock.ts'

@@ -1,4 +1,5 @@
-import { checkInteger, checkNames, OptionError } from '../library/option-error.ts'
+import { OptionError } from '../config/option-error.ts'
+import { checkInteger, checkNames } from '../library/check-options.ts'
 import { formatKey } from '../model/charge.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { type Answer, CallScheduler, CallSchedulers } from './call-scheduler.ts'

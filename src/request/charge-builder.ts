@@ -3,6 +3,7 @@ import { formatKey, type RequestCharge } from '../model/charge.ts'
 import type { Cost, Missing, Plans, Priority, RequestPolicy } from '../model/policy.ts'
 import type { Uncharged } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
+import { TextLru } from '../runtime/lru.ts'
 import { randomSlot } from '../runtime/random.ts'
 import { readAuthorization } from './identity/authorization.ts'
 import type { ClaimReader } from './identity/claims.ts'
@@ -12,7 +13,6 @@ import { SPOILT } from './identity/reading.ts'
 import { foldCase } from './policy/canonical-path.ts'
 import type { Match } from './policy/policy-finder.ts'
 import type { ReceivedRequest } from './received-request.ts'
-import { Remembered } from './remembered.ts'
 
 /** What a policy charges for a request, or why nothing. */
 export type ChargeResult = RequestCharge | Uncharged | 'skip'
@@ -28,7 +28,7 @@ export interface ChargeBuilderOptions {
   /** Reads claims of tokens; left out: no token can be verified. */
   readonly readClaim?: ClaimReader | undefined
   /** Digests by what callers send as Authorization, for policies that count by it alone; left out, none is known before. */
-  readonly digestsOfTokens?: Remembered<string>
+  readonly digestsOfTokens?: TextLru<string>
   /** Tells these policies from others that had the same names before; left out, there were none. */
   readonly edition?: string
 }
@@ -49,14 +49,14 @@ type RuleOfPolicy = Omit<RequestCharge, 'route' | 'digest' | 'key' | 'cost' | 'r
 export class ChargeBuilder {
   readonly #ipv6Prefix: number
   readonly #digest: Digest
-  readonly #digestsOfTokens: Remembered<string>
+  readonly #digestsOfTokens: TextLru<string>
   /** By all that other policies count by, as JSON. */
-  readonly #digestsOfOthers = new Remembered<string>()
+  readonly #digestsOfOthers = new TextLru<string>()
   readonly #readClaim: ClaimReader | undefined
   readonly #prepared: ReadonlyMap<RequestPolicy, Prepared>
 
   constructor({ keyPrefix, ipv6Prefix, identitySecret, readClaim, policies, ...options }: ChargeBuilderOptions) {
-    const { digestsOfTokens = new Remembered<string>(), edition } = options
+    const { digestsOfTokens = new TextLru<string>(), edition } = options
     this.#digestsOfTokens = digestsOfTokens
     this.#ipv6Prefix = ipv6Prefix
     this.#readClaim = readClaim
@@ -138,7 +138,7 @@ export class ChargeBuilder {
     return this.#digestsOfOthers.get(text) ?? this.#hash(identity, this.#digestsOfOthers, text)
   }
 
-  #hash(identity: readonly string[], memory: Remembered<string>, text: string): string {
+  #hash(identity: readonly string[], memory: TextLru<string>, text: string): string {
     const digest = this.#digest(identity)
     memory.set(text, digest)
     return digest

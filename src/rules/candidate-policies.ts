@@ -1,8 +1,8 @@
 import type { Limiter, MatchedRules } from '../engine/limiter.ts'
 import type { Differs, ShadowCounts, WatchShadow } from '../engine/rules-engine.ts'
 import type { Verdict } from '../model/verdict.ts'
-import type { RequestPath } from '../request/policy/request-path.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
+import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 

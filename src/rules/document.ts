@@ -1,9 +1,9 @@
 import * as v from 'valibot'
-import { ConfigError } from '../config/config-error.ts'
-import { policyList } from '../config/policy-schema.ts'
-import { integer, matching, parsed } from '../config/schema.ts'
+import { OptionError } from '../config/option-error.ts'
+import { policyList } from '../config/policy-keys.ts'
+import { integer, matching, parsed } from '../config/values.ts'
 import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
-import { nameOfSource } from '../request/caller/named-by.ts'
+import { nameOfSource } from '../request/identity/source.ts'
 import { WILDCARD, WILDCARD_EXPECTED } from './identity-index.ts'
 import { NETWORK_EXPECTED, parseNetwork } from './networks.ts'
 import {
@@ -128,7 +128,7 @@ const document = table({
  * @throws {ConfigError} naming the first place that is wrong, its value and what was expected
  */
 export function readRules(input: unknown): Rules {
-  if (Array.isArray(input)) throw new ConfigError(RULES, 'a table', input)
+  if (Array.isArray(input)) throw new OptionError(RULES, 'a table', input)
   const result = v.safeParse(document, input, { abortPipeEarly: true })
   if (!result.success) throw errorAt(result.issues[0])
   const rules: Rules = result.output
@@ -146,19 +146,19 @@ export function readRules(input: unknown): Rules {
   return rules
 }
 
-/** Reads the text of a stored document; an empty one is that of no document. @throws {ConfigError} */
+/** Reads the text of a stored document; an empty one is that of no document. @throws {OptionError} */
 export function parseRules(text: string): Rules {
   if (text === '') return NO_RULES
   let input: unknown
   try {
     input = JSON.parse(text)
   } catch {
-    throw new ConfigError(RULES, 'JSON', text)
+    throw new OptionError(RULES, 'JSON', text)
   }
   return readRules(input)
 }
 
-/** A target as a document has it, e.g. with its country in capitals. @throws {ConfigError} if it is none */
+/** A target as a document has it, e.g. with its country in capitals. @throws {OptionError} if it is none */
 export function readTarget(target: Target): Target {
   return readRules({ blocks: [target] }).blocks[0] as Target
 }
@@ -174,20 +174,20 @@ export function isOver({ until }: Lasting, nowMs: number): boolean {
 
 type Path = readonly (string | number)[]
 
-function errorAt({ message, path, input }: v.BaseIssue<unknown>, before: Path = []): ConfigError {
+function errorAt({ message, path, input }: v.BaseIssue<unknown>, before: Path = []): OptionError {
   const keys = (path ?? []).map(({ key }) => key as string | number)
-  return new ConfigError(RULES, message, path?.at(-1)?.value ?? input, [...before, ...keys])
+  return new OptionError([RULES, ...before, ...keys], message, path?.at(-1)?.value ?? input)
 }
 
 function checkTarget(target: Target, path: Path, kind: 'blocks' | 'allows' | 'overrides'): void {
   const { by, digest, value, cidr, country, asn } = target
   const named = [digest, value, cidr, country, asn].filter((part) => part !== undefined)
   if (named.length !== 1 || (by !== undefined && digest === undefined && value === undefined)) {
-    throw new ConfigError(RULES, TARGET_EXPECTED[kind], target, path)
+    throw new OptionError([RULES, ...path], TARGET_EXPECTED[kind], target)
   }
   if (value === undefined) return
   const source = by === undefined ? undefined : parseKnownBy(by)
-  if (!source || !isNamedInPart(source)) throw new ConfigError(RULES, BY_OF_VALUE_EXPECTED, by, [...path, 'by'])
+  if (!source || !isNamedInPart(source)) throw new OptionError([RULES, ...path, 'by'], BY_OF_VALUE_EXPECTED, by)
 }
 
 const CALLER_EXPECTED = 'one of digest (with by, or alone), by and value'
@@ -201,11 +201,11 @@ function checkOverride({ limits, times, unlimited, policies }: Override, index: 
   const path = ['overrides', index]
   const said = { limits, times, unlimited }
   if (Object.values(said).filter((part) => part !== undefined).length !== 1) {
-    throw new ConfigError(RULES, 'one of limits, times, unlimited', said, path)
+    throw new OptionError([RULES, ...path], 'one of limits, times, unlimited', said)
   }
   if (limits === undefined) return
-  if (Object.keys(limits).length === 0) throw new ConfigError(RULES, 'limits of a policy', limits, [...path, 'limits'])
-  if (policies) throw new ConfigError(RULES, 'no policies beside limits', policies, [...path, 'policies'])
+  if (Object.keys(limits).length === 0) throw new OptionError([RULES, ...path, 'limits'], 'limits of a policy', limits)
+  if (policies) throw new OptionError([RULES, ...path, 'policies'], 'no policies beside limits', policies)
 }
 
 function table<const Entries extends v.ObjectEntries>(entries: Entries) {

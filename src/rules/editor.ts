@@ -47,11 +47,11 @@ export interface EditOptions {
   readonly expectedVersion?: number | undefined
   /** Its id: others may have been written with the number of one that was lost. */
   readonly expectedId?: string | undefined
-  /** Throws a `ConfigError` if the rules do not fit what the Worker is configured for. */
+  /** Throws a `OptionError` if the rules do not fit what the Worker is configured for. */
   readonly check?: ((rules: Rules) => void) | undefined
 }
 
-/** @throws {StoreError} @throws {ConfigError} if what is stored are no rules */
+/** @throws {StoreError} @throws {OptionError} if what is stored are no rules */
 export async function currentRules(documents: Documents): Promise<VersionedRules & Revision> {
   // Without a known version, there is always an answer.
   const { text, ...revision } = (await documents.read()) as StoredDocument
@@ -87,7 +87,7 @@ export async function editRules(
   return { kind: 'conflict', version: written.version }
 }
 
-/** Writes a section of an older version that is still kept, or all of it, as it was. @throws {ConfigError} @throws {StoreError} */
+/** Writes a section of an older version that is still kept, or all of it, as it was. @throws {OptionError} @throws {StoreError} */
 export async function rollBackRules(
   documents: Documents,
   version: number,

@@ -1,7 +1,7 @@
 import type { Source } from '../model/policy.ts'
-import { nameOfSource } from '../request/caller/named-by.ts'
 import { createDigest, type Digest } from '../request/identity/digest.ts'
-import { Remembered } from '../request/remembered.ts'
+import { nameOfSource } from '../request/identity/source.ts'
+import { TextLru } from '../runtime/lru.ts'
 import type { Target } from './target.ts'
 
 const NOBODY: readonly never[] = []
@@ -14,7 +14,7 @@ export class IdentityIndex<T> {
   readonly #byDigest = new Map<string, T[]>()
   readonly #wildcards = new Wildcards<T>()
   /** By value, so that it is digested once. */
-  readonly #digested = new Remembered<readonly T[]>()
+  readonly #digested = new TextLru<readonly T[]>()
 
   constructor(source: Source, identitySecret: string | undefined) {
     this.source = source

@@ -1,5 +1,5 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import { ConfigError } from '../config/config-error.ts'
+import { OptionError } from '../config/option-error.ts'
 import type { ComposedLimiter, LimiterConfig } from '../engine/compose-limiter.ts'
 import { type DecideOptions, Limiter } from '../engine/limiter.ts'
 import type { RulesEngine, RulesState, WatchShadow } from '../engine/rules-engine.ts'
@@ -8,8 +8,8 @@ import type { RequestPolicy } from '../model/policy.ts'
 import { StoreError } from '../model/store.ts'
 import type { Blocked, Verdict } from '../model/verdict.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
-import type { RequestPath } from '../request/policy/request-path.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
+import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 import { type Documents, isSameVersion, NO_DOCUMENT, type StoredDocument, type VersionId } from '../store/documents.ts'
@@ -28,7 +28,7 @@ export interface LiveLimiterOptions extends Pick<RulesEngine, 'documents' | 'jou
   readonly composed: ComposedLimiter
   /** Left out: no token can be verified. */
   readonly readClaim?: ClaimReader | undefined
-  /** The policies that tables make with the Worker's other variables. Throws a `ConfigError`. */
+  /** The policies that tables make with the Worker's other variables. Throws a `OptionError`. */
   readonly policiesOf: (tables: unknown, list: PolicyList) => readonly RequestPolicy[]
   /** Called before rules are asked that these policies make. */
   readonly prepareFor: (policies: readonly RequestPolicy[]) => void
@@ -230,7 +230,7 @@ export class LiveLimiter implements RulesEngine {
       if (version > 0) log('info', { event: 'rules_in_force', version })
     } catch (error) {
       // No request fails because of what operators have written, even by a mistake of ours.
-      this.#problem = error instanceof ConfigError ? error.message : 'they could not be followed'
+      this.#problem = error instanceof OptionError ? error.message : 'they could not be followed'
       // The message may repeat what the document says of callers.
       const place = this.#problem.split(': expected', 1)[0]
       log('error', { event: 'rules_refused', version, inForce: this.#inForce.version, place })

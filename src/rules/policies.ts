@@ -1,5 +1,5 @@
-import { ConfigError } from '../config/config-error.ts'
 import { type Environment, loadConfig } from '../config/load-config.ts'
+import { OptionError } from '../config/option-error.ts'
 import type { RequestPolicy } from '../model/policy.ts'
 import { RULES, type Rules } from './document.ts'
 import { otherLimits } from './override-limits.ts'
@@ -9,7 +9,7 @@ export type PolicyList = 'policies' | 'shadow'
 
 /**
  * The policies that tables make in place of POLICIES, with the Worker's other variables.
- * @throws {ConfigError} naming the place in the document
+ * @throws {OptionError} naming the place in the document
  */
 export function policiesOf(env: Environment, tables: unknown, list: PolicyList): readonly RequestPolicy[] {
   try {
@@ -17,14 +17,14 @@ export function policiesOf(env: Environment, tables: unknown, list: PolicyList):
     const mode = list === 'shadow' ? { MODE: 'enforce' } : {}
     return loadConfig({ ...env, ...mode, POLICIES: tables }).policies
   } catch (error) {
-    throw error instanceof ConfigError && error.variable === 'POLICIES' ? error.at(RULES, [list]) : error
+    throw error instanceof OptionError && error.variable === 'POLICIES' ? error.at([RULES, list]) : error
   }
 }
 
 /**
  * Checks that a document makes sense with the Worker's variables: its policies with each other, and its overrides with
  * the policies that are then in force.
- * @throws {ConfigError} naming the first place that is wrong, its value and what was expected
+ * @throws {OptionError} naming the first place that is wrong, its value and what was expected
  */
 export function checkRules(rules: Rules, env: Environment): void {
   const policies = rules.policies === undefined ? loadConfig(env).policies : policiesOf(env, rules.policies, 'policies')
@@ -34,11 +34,11 @@ export function checkRules(rules: Rules, env: Environment): void {
 }
 
 /** What keeps overrides from having an effect on policies. */
-export function misfitting({ overrides }: Rules, policies: readonly RequestPolicy[]): readonly ConfigError[] {
+export function misfitting({ overrides }: Rules, policies: readonly RequestPolicy[]): readonly OptionError[] {
   const names = policies.map(({ name }) => name)
-  const misfits: ConfigError[] = []
+  const misfits: OptionError[] = []
   const add = (index: number, path: (string | number)[], value: unknown, expected: string) => {
-    misfits.push(new ConfigError(RULES, expected, value, ['overrides', index, ...path]))
+    misfits.push(new OptionError([RULES, 'overrides', index, ...path], expected, value))
   }
   // Most of many overrides say the same.
   const known = new Map<string, string | undefined>()

@@ -2,16 +2,29 @@ import type { Reading, Source } from '../model/policy.ts'
 import { readAuthorization } from '../request/identity/authorization.ts'
 import { cookiesAlike, readCookie, readCookieValue } from '../request/identity/cookie.ts'
 import { read, type Subject } from '../request/identity/identify.ts'
-import { alike, decodeU, readParameter } from '../request/identity/parameters.ts'
-import { MAX_CHARACTERS, readText } from '../request/identity/reading.ts'
+import { alike, decodeU, MAX_CHARACTERS, readParameter, readText } from '../request/identity/reading.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 
 /** Of many, APIs take one of the first or the last. */
 const MOST_OF_EACH = 4
 
-/** Whether `valuesIn` finds anything in this source. */
+/** Kinds that `valuesIn` finds values of. */
+const IN_FIELDS: Readonly<Record<Source['kind'], boolean>> = {
+  token: true,
+  header: true,
+  query: true,
+  cookie: true,
+  ip: false,
+  form: false,
+  json: false,
+  claim: false,
+  route: false,
+  global: false,
+  application: false,
+}
+
 export function isInFields({ kind }: Source): boolean {
-  return kind === 'token' || kind === 'header' || kind === 'query' || kind === 'cookie'
+  return IN_FIELDS[kind]
 }
 
 /** Reads at once what else is read after its code has been loaded. */
@@ -35,7 +48,13 @@ export function valuesIn(source: Source, { headers, url }: ReceivedRequest): rea
       return valuesOf(ends(parametersOf(url, source.name)).map(readValue))
     case 'cookie':
       return valuesOf(cookieValuesIn(headers.get('Cookie') ?? '', source.name))
-    default:
+    case 'ip':
+    case 'form':
+    case 'json':
+    case 'claim':
+    case 'route':
+    case 'global':
+    case 'application':
       return []
   }
 }

@@ -4,17 +4,15 @@ import type { Tier } from '../model/limits.ts'
 import type { Reading, RequestPolicy, Source } from '../model/policy.ts'
 import type { Blocked } from '../model/verdict.ts'
 import { type Caller, claimReaderOf, NO_RESPONSE, requestOf } from '../request/caller/caller.ts'
-import { isShared, nameOfSource } from '../request/caller/named-by.ts'
-import { callerAddress } from '../request/identity/address.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { foldReading } from '../request/identity/fold.ts'
-import { read } from '../request/identity/identify.ts'
+import { callerAddress, read } from '../request/identity/identify.ts'
 import { SPOILT } from '../request/identity/reading.ts'
-import { isInBody } from '../request/identity/source.ts'
+import { isInBody, isShared, nameOfSource } from '../request/identity/source.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
-import { Remembered } from '../request/remembered.ts'
 import type { CallContext } from '../runtime/call-context.ts'
+import { TextLru } from '../runtime/lru.ts'
 import type { Block, Override, Rules } from './document.ts'
 import { IdentityIndex } from './identity-index.ts'
 import { Networks } from './networks.ts'
@@ -28,7 +26,7 @@ export interface RulebookOptions {
   /** Left out: no token can be verified. */
   readonly readClaim?: ClaimReader | undefined
   /** Of callers that the limiter has met; left out, of none. */
-  readonly digestsOfTokens?: Pick<Remembered<string>, 'get'>
+  readonly digestsOfTokens?: Pick<TextLru<string>, 'get'>
 }
 
 type Context = Pick<CallContext, 'waitUntil'>
@@ -57,9 +55,9 @@ export class Rulebook {
   readonly #bare = new Map<string, Entry[]>()
   #hasBareBlocks = false
   readonly #networks = new Networks<Entry>()
-  readonly #digestsOfTokens: Pick<Remembered<string>, 'get'> | undefined
+  readonly #digestsOfTokens: Pick<TextLru<string>, 'get'> | undefined
   /** What was found for addresses of IPv6, which take time to be read. */
-  readonly #ofAddresses = new Remembered<readonly Entry[]>()
+  readonly #ofAddresses = new TextLru<readonly Entry[]>()
   /** What callers are known by who are kept out. */
   readonly #keepsOut = new Set<IdentityIndex<Entry>>()
   readonly #countries = new Map<unknown, Entry[]>()

@@ -1,8 +1,7 @@
 import type { Source } from '../model/policy.ts'
-import { CALLER_KINDS, type CallerKind, isCallerKind } from '../request/caller/named-by.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { identify, type Subject } from '../request/identity/identify.ts'
-import { parseBy } from '../request/identity/source.ts'
+import { type CallerKind, isCallerKind, parseBy, SOURCE_KINDS } from '../request/identity/source.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 
 /** Who is meant by an entry. Exactly one of: `digest`, alone or with `by`; `by` and `value`; `cidr`; `country`; `asn`. */
@@ -24,12 +23,12 @@ export const BY_OF_VALUE_EXPECTED = '"header:<name>" or "claim:<name>"'
 /** @returns undefined for anything but what `BY_EXPECTED` says */
 export function parseKnownBy(text: string): Source | undefined {
   const [source, ...others] = parseBy(text) ?? []
-  const isKnown = source && others.length === 0 && isCallerKind(source.kind) && !CALLER_KINDS[source.kind].isInBody
+  const isKnown = source && others.length === 0 && isCallerKind(source.kind) && !SOURCE_KINDS[source.kind].isInBody
   return isKnown ? source : undefined
 }
 
 export function isNamedInPart({ kind }: Pick<Source, 'kind'>): boolean {
-  return isCallerKind(kind) && CALLER_KINDS[kind].isNamedInPart === true
+  return isCallerKind(kind) && SOURCE_KINDS[kind].isNamedInPart === true
 }
 
 /** As digests are written: 128 bits in base64url. */
@@ -76,7 +75,7 @@ export type NamedKind = Exclude<CallerKind, 'token' | 'ip'>
  * caller; or all whose value is like one with a `*`, of what may be named in part.
  */
 export function whoNamed(kind: NamedKind, name: string, value: unknown): object {
-  const isPattern = CALLER_KINDS[kind].isNamedInPart && typeof value === 'string' && value.includes('*')
+  const isPattern = SOURCE_KINDS[kind].isNamedInPart && typeof value === 'string' && value.includes('*')
   if (!isPattern) return { [kind]: { [name]: value } }
   return { by: `${kind}:${kind === 'header' ? name.toLowerCase() : name}`, value }
 }

@@ -3,19 +3,19 @@
  * former old one that nobody used since are forgotten. A new entry costs one insertion, where a list in order of last
  * use would be relinked at each use.
  */
-export class Generations<T> {
-  readonly #most: number
+export class Lru<T> {
+  readonly #maxWeight: number
   readonly #weigh: (key: string) => number
   #young = new Map<string, T>()
   #old = new Map<string, T>()
   #weight = 0
 
   /**
-   * @param most what all entries may weigh together, in both generations
-   * @param weigh what one weighs; 1 if left out, so that `most` is their number
+   * @param maxWeight of all entries together, in both generations
+   * @param weigh what one weighs; 1 if left out, so that `maxWeight` is their number
    */
-  constructor(most: number, weigh: (key: string) => number = () => 1) {
-    this.#most = most / 2
+  constructor(maxWeight: number, weigh: (key: string) => number = () => 1) {
+    this.#maxWeight = maxWeight / 2
     this.#weigh = weigh
   }
 
@@ -39,11 +39,28 @@ export class Generations<T> {
   }
 
   #makeRoom(weight: number): void {
-    if (this.#weight + weight > this.#most) {
+    if (this.#weight + weight > this.#maxWeight) {
       this.#old = this.#young
       this.#young = new Map()
       this.#weight = 0
     }
     this.#weight += weight
+  }
+}
+
+const MAX_TEXT_CHARACTERS = 1_000
+/** An estimate: about 16,000 tokens of 40 characters each. */
+const MAX_TEXT_BYTES = 4 * 1024 * 1024
+/** An entry takes this besides its text. */
+const ENTRY_BYTES = 160
+
+/** Remembers what was made of texts that strangers send, and nothing of a text longer than 1,000 characters. */
+export class TextLru<T> extends Lru<T> {
+  constructor() {
+    super(MAX_TEXT_BYTES, (text) => ENTRY_BYTES + 2 * text.length)
+  }
+
+  override set(text: string, made: T): void {
+    if (text.length <= MAX_TEXT_CHARACTERS) super.set(text, made)
   }
 }

@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
 import { findProblems } from '../../src/config/all-problems.ts'
-import { ConfigError } from '../../src/config/config-error.ts'
 import { type Config, type Environment, loadConfig } from '../../src/config/load-config.ts'
+import { OptionError } from '../../src/config/option-error.ts'
 import { VARIABLES } from '../../src/config/variables.ts'
 import type { RequestPolicy } from '../../src/model/policy.ts'
 import { PolicyFinder } from '../../src/request/policy/policy-finder.ts'
-import { createPathReader } from '../../src/request/policy/request-path.ts'
+import { createPathReader } from '../../src/request/target.ts'
 import { anyEnvironment, environmentOfPolicies, HUSH } from './environment.ts'
 import { fuzz } from './fuzz.ts'
 
@@ -94,8 +94,8 @@ function expectAnswer(env: Environment): void {
 }
 
 function expectOneLine(error: unknown): void {
-  expect(error).toBeInstanceOf(ConfigError)
-  const { variable, message } = error as ConfigError
+  expect(error).toBeInstanceOf(OptionError)
+  const { variable, message } = error as OptionError
   expect(VARIABLES).toContain(variable)
   expect(message.startsWith(variable)).toBe(true)
   expect(message).not.toContain(HUSH)

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import ipaddr from 'ipaddr.js'
 import { expect } from 'vitest'
-import { ConfigError } from '../../src/config/config-error.ts'
+import { OptionError } from '../../src/config/option-error.ts'
 import { parseRules, type Rules, readRules, writeRules } from '../../src/rules/document.ts'
 import { WILDCARD, Wildcards } from '../../src/rules/identity-index.ts'
 import { Networks, parseNetwork } from '../../src/rules/networks.ts'
@@ -34,7 +34,7 @@ function rulesOf(given: unknown): Rules | undefined {
   try {
     return readRules(given)
   } catch (error) {
-    expect(error).toBeInstanceOf(ConfigError)
+    expect(error).toBeInstanceOf(OptionError)
     expect((error as Error).message).toMatch(/^rules[.[:]/)
     return undefined
   }

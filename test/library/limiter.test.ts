@@ -486,3 +486,10 @@ test.each([
 ])('take() refuses %j, which is no identity', async (identity, message) => {
   await expect(createLimiter({ limits: '2/1s' }).take(identity as never)).rejects.toThrow(message)
 })
+
+test('createLimiter() throws errors with stable codes, which name the place', () => {
+  const policies = [{ name: 'a', ...quota('1/1s'), on: 1 }]
+  const unknown = { code: 'UNKNOWN_OPTION', option: 'policies[0]', variable: 'policies', path: [0] }
+  expect(() => createLimiter({ policies } as LimiterOptions)).toThrow(expect.objectContaining(unknown))
+  expect(() => createLimiter({})).toThrow(expect.objectContaining({ code: 'MISSING_OPTION', option: 'limits' }))
+})

@@ -10,7 +10,7 @@ import { type Answers, createProtect } from '../../src/http/protect.ts'
 import { unanswered } from '../../src/http/unanswered.ts'
 import type { DecisionRequest } from '../../src/model/charge.ts'
 import { StoreError } from '../../src/model/store.ts'
-import { createPathReader } from '../../src/request/policy/request-path.ts'
+import { createPathReader } from '../../src/request/target.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
 

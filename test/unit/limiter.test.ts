@@ -6,7 +6,7 @@ import type { Decision, DecisionRequest, Rule, TierUsage } from '../../src/model
 import { type Difference, type Release, type Store, StoreError } from '../../src/model/store.ts'
 import type { Verdict } from '../../src/model/verdict.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
-import { createPathReader } from '../../src/request/policy/request-path.ts'
+import { createPathReader } from '../../src/request/target.ts'
 import { callContext } from '../support/call-context.ts'
 
 const readPath = createPathReader()

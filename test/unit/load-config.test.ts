@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { findProblems } from '../../src/config/all-problems.ts'
-import { ConfigError } from '../../src/config/config-error.ts'
 import { type Config, type Environment, loadConfig, NEVER_EMPTY } from '../../src/config/load-config.ts'
+import { OptionError } from '../../src/config/option-error.ts'
 import { VARIABLES } from '../../src/config/variables.ts'
 
 const UPSTREAM_URL = 'https://api.example.com'
@@ -21,8 +21,8 @@ function messageOf(env: Environment): string {
   try {
     loadConfig(env)
   } catch (error) {
-    expect(error).toBeInstanceOf(ConfigError)
-    return (error as ConfigError).message
+    expect(error).toBeInstanceOf(OptionError)
+    return (error as OptionError).message
   }
   throw new Error('a configuration error was expected')
 }
@@ -40,6 +40,24 @@ const PLAIN = {
   reserved: { critical: 0, default: 0, sheddable: 0 },
   settleHeader: undefined,
 }
+
+test.each<[Environment, Partial<OptionError>]>([
+  [{}, { code: 'MISSING_OPTION', option: 'UPSTREAM_URL', path: [] }],
+  [
+    { UPSTREAM_URL, MODE: 'off' },
+    { code: 'INVALID_OPTION', option: 'MODE' },
+  ],
+  [
+    { UPSTREAM_URL, RATE_LIMIT: '1/1s' },
+    { code: 'UNKNOWN_VARIABLE', option: 'RATE_LIMIT' },
+  ],
+  [
+    { UPSTREAM_URL, POLICIES: [{ name: 'a', limits: '1/1s', max: 1 }] },
+    { code: 'UNKNOWN_OPTION', option: 'POLICIES[0].max', variable: 'POLICIES', path: [0, 'max'] },
+  ],
+])('loadConfig(%j) throws an error with a stable code', (env, expected) => {
+  expect(() => loadConfig(env)).toThrow(expect.objectContaining(expected))
+})
 
 test('loadConfig() has a default for everything but the upstream', () => {
   expect(loadConfig({ UPSTREAM_URL })).toEqual({

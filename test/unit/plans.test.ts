@@ -4,7 +4,7 @@ import { type Environment, loadConfig } from '../../src/config/load-config.ts'
 import { composeLimiter } from '../../src/engine/compose-limiter.ts'
 import { withLeases } from '../../src/engine/leases.ts'
 import type { DecisionRequest } from '../../src/model/charge.ts'
-import { createPathReader } from '../../src/request/policy/request-path.ts'
+import { createPathReader } from '../../src/request/target.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
 

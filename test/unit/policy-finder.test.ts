@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config/load-config.ts'
 import { PolicyFinder, priorityOf } from '../../src/request/policy/policy-finder.ts'
-import { createPathReader } from '../../src/request/policy/request-path.ts'
+import { createPathReader } from '../../src/request/target.ts'
 
 /** @param matches of each policy by name; undefined for one that applies everywhere */
 function finderOf(matches: Readonly<Record<string, string | undefined>>, exempt?: string): PolicyFinder {

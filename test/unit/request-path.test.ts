@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createPathReader, SIGNS } from '../../src/request/policy/request-path.ts'
+import { createPathReader, SIGNS } from '../../src/request/target.ts'
 
 const readPath = createPathReader()
 const read = (path: string, reader = readPath) => reader(new URL(`https://gateway.example${path}`).pathname)

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { ConfigError } from '../../src/config/config-error.ts'
+import { OptionError } from '../../src/config/option-error.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { NO_RULES, parseRules, readRules, writeRules } from '../../src/rules/document.ts'
 import { targetOf } from '../../src/rules/target.ts'
@@ -10,10 +10,10 @@ function messageOf(input: unknown): string {
   try {
     readRules(input)
   } catch (error) {
-    if (error instanceof ConfigError) return error.message
+    if (error instanceof OptionError) return error.message
     throw error
   }
-  throw new Error('expected a ConfigError')
+  throw new Error('expected a OptionError')
 }
 
 test('readRules() reads all that a document can say, and writes it in one way', () => {

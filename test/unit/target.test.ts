@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest'
 import { ReceivedFields } from '../../src/gateway/received-fields.ts'
-import { createPathReader } from '../../src/request/policy/request-path.ts'
-import { createTargetReader } from '../../src/request/target.ts'
+import { createPathReader, createTargetReader } from '../../src/request/target.ts'
 
 const readPath = createPathReader()
 

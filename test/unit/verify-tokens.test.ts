@@ -1,7 +1,7 @@
 import * as jose from 'jose'
 import { base64url, exportSPKI, type JWTPayload, SignJWT } from 'jose'
 import { beforeAll, describe, expect, test, vi } from 'vitest'
-import type { JwtSettings } from '../../src/request/identity/jwt/settings.ts'
+import type { JwtSettings } from '../../src/request/identity/claims.ts'
 import { createTokenVerifier } from '../../src/request/identity/jwt/verify-tokens.ts'
 import { callContext } from '../support/call-context.ts'
 import { encodePart, makeKey, type SigningKey, signToken } from '../support/tokens.ts'

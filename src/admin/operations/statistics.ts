@@ -1,9 +1,9 @@
 import * as v from 'valibot'
-import { ConfigError } from '../../config/config-error.ts'
-import { integer } from '../../config/schema.ts'
+import { OptionError } from '../../config/option-error.ts'
+import { integer } from '../../config/values.ts'
 import { requestOf } from '../../request/caller/caller.ts'
-import { CALLER_KIND_NAMES, CALLER_KINDS, isShared } from '../../request/caller/named-by.ts'
 import { claimIn } from '../../request/identity/claims.ts'
+import { CALLER_KIND_NAMES, isShared, SOURCE_KINDS } from '../../request/identity/source.ts'
 import { deedsAbout } from '../../rules/journal.ts'
 import { targetOf } from '../../rules/target.ts'
 import { readRefusals, readStatistics, statisticsSchema } from '../../statistics/read-statistics.ts'
@@ -30,7 +30,7 @@ export const statistics = defineOperation({
     if (!counters) throw createNotFound('Nothing is counted: STATISTICS = "on" turns that on.')
     const { policies } = await readActiveRules(context).catch((error: unknown) => {
       // What was counted can be told, whatever stands in the rules.
-      if (error instanceof ConfigError) return config
+      if (error instanceof OptionError) return config
       throw error
     })
     return readStatistics(counters, findRange(by, periods, now()), findShared(policies))
@@ -85,7 +85,7 @@ async function findDigests(caller: CallerInput, context: AdminContext): Promise<
 function listNames(caller: CallerInput): readonly string[] {
   return CALLER_KIND_NAMES.flatMap((kind) => {
     const said = caller[kind]
-    if (said === undefined || CALLER_KINDS[kind].isInBody) return []
+    if (said === undefined || SOURCE_KINDS[kind].isInBody) return []
     return typeof said === 'string' ? [kind] : Object.keys(said).map((name) => `${kind}:${name}`)
   })
 }

@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { ConfigError } from '../../config/config-error.ts'
+import { OptionError } from '../../config/option-error.ts'
 import { parseRules, type Rules } from '../../rules/document.ts'
 import { rollBackRules, SECTIONS } from '../../rules/editor.ts'
 import { checkRules } from '../../rules/policies.ts'
@@ -62,7 +62,7 @@ export const rollback = defineOperation({
       if (edited.kind === 'unknown-version') throw createNotKept(version)
       return toResponse(requireChanged(edited))
     } catch (error) {
-      if (!(error instanceof ConfigError)) throw error
+      if (!(error instanceof OptionError)) throw error
       throw new InputError('version', `rules that fit the Worker’s variables, but ${error.message}.`)
     }
   },

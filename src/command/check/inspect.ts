@@ -1,8 +1,7 @@
 import { findProblems } from '../../config/all-problems.ts'
-import type { ConfigError } from '../../config/config-error.ts'
 import { type Config, OBJECTS } from '../../config/load-config.ts'
-import { distance } from '../../config/misspelt.ts'
-import { VARIABLES } from '../../config/variables.ts'
+import type { OptionError } from '../../config/option-error.ts'
+import { distance, VARIABLES } from '../../config/variables.ts'
 import { jsonMistake, locate, placeInJson } from '../settings/locate.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Place } from '../settings/wrangler-file.ts'
@@ -70,7 +69,7 @@ function readEnvironment(
 }
 
 /** What the Worker refuses at start, as a finding. @param value of the variable */
-function toFinding({ variable, path, message }: ConfigError, value: unknown): Finding {
+function toFinding({ variable, path, message }: OptionError, value: unknown): Finding {
   const isJson = variable === 'POLICIES' && path.length === 0 && typeof value === 'string'
   const mistake = isJson ? jsonMistake(value) : undefined
   if (mistake) {

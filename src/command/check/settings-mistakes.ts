@@ -1,7 +1,6 @@
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { Config } from '../../config/load-config.ts'
-import { meantVariable } from '../../config/misspelt.ts'
-import { SECRETS, VARIABLES } from '../../config/variables.ts'
+import { meantVariable, SECRETS, VARIABLES } from '../../config/variables.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Path } from '../settings/wrangler-file.ts'
 import type { Finding } from './finding.ts'

@@ -1,7 +1,6 @@
 import * as v from 'valibot'
 import type { Operation } from '../../admin/operation.ts'
-import { environment } from '../../config/load-config.ts'
-import { configErrorOf } from '../../config/schema.ts'
+import { environment, toOptionError } from '../../config/variables.ts'
 import { NOT_SERVED } from '../../http/problem.ts'
 import { CommandError } from '../command-error.ts'
 import { explainProblem, type OperationInput, type Operator, type ProblemBody } from './operator.ts'
@@ -26,7 +25,7 @@ export function operateOverGateway(gateway: string, token: unknown): Operator {
     })
   }
   const read = v.safeParse(ADMIN_TOKEN, { ADMIN_TOKEN: token })
-  if (!read.success) throw configErrorOf(read.issues[0])
+  if (!read.success) throw toOptionError(read.issues[0])
   return {
     name: host,
     place: { gateway: host },

@@ -1,4 +1,4 @@
-import { isCallerKind } from '../../request/caller/named-by.ts'
+import { isCallerKind } from '../../request/identity/source.ts'
 import type { Exit } from '../command-error.ts'
 import { CommandError } from '../command-error.ts'
 import { connect } from '../redis/connection.ts'
@@ -30,7 +30,7 @@ export async function withOperator(
   }
 }
 
-/** @throws {CommandError} @throws {ConfigError} */
+/** @throws {CommandError} @throws {OptionError} */
 async function openOperator(
   { terminal, env, cwd }: Context,
   { config, env: environment, redis, gateway }: OperatorOptions,

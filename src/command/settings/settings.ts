@@ -1,8 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { parse } from 'dotenv'
-import { meantVariable } from '../../config/misspelt.ts'
-import { SECRETS, VARIABLES } from '../../config/variables.ts'
+import { meantVariable, SECRETS, VARIABLES } from '../../config/variables.ts'
 import { CommandError } from '../command-error.ts'
 import { WranglerFile } from './wrangler-file.ts'
 

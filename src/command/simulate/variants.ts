@@ -1,6 +1,7 @@
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { readTiers, tierName } from '../../algorithms/read-tiers.ts'
-import { type Config, LEASES_EXPECTED } from '../../config/load-config.ts'
+import type { Config } from '../../config/load-config.ts'
+import { LEASES_EXPECTED } from '../../config/values.ts'
 import type { LeaseSize } from '../../engine/leases.ts'
 import { ALGORITHM_NAMES, type AlgorithmName, formatWindow, parseLimits } from '../../model/limits.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
@@ -37,7 +38,7 @@ export function combine({ limits, algorithm, leases }: Alternatives): readonly V
   throw new CommandError(`expected at most ${MAX_VARIANTS} combinations side by side, got ${variants.length}`)
 }
 
-/** @throws {ConfigError|CommandError} */
+/** @throws {OptionError|CommandError} */
 export function loadVariant(settings: Settings, { limits, algorithm }: Variant): Config {
   const variables = limits === undefined ? settings.variables : { ...settings.variables, RATE_LIMITS: limits }
   const config = loadWorkerConfig({ ...settings, variables })

@@ -1,7 +1,18 @@
 /** Parts of a caller as people write them, in options of the command and on the dashboard. */
 import type { Claims } from '../identity/claims.ts'
-import { parseClaimSource } from '../identity/source.ts'
-import { CallerError } from './caller-error.ts'
+import { type CallerKind, parseClaimSource } from '../identity/source.ts'
+
+/** What is said of a caller cannot be so. The message is one line, and repeats nothing that may be secret. */
+export class CallerError extends Error {
+  override readonly name = 'CallerError'
+  /** The wrong part; undefined: how its parts go together. */
+  readonly part: CallerKind | 'route' | 'digest' | undefined
+
+  constructor(message: string, part?: CallerError['part']) {
+    super(message)
+    this.part = part
+  }
+}
 
 type Claimed = { [name: string]: unknown }
 

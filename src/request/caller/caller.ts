@@ -1,9 +1,9 @@
 import { isIP } from 'node:net'
 import { type ClaimReader, type Claims, claimIn } from '../identity/claims.ts'
-import { parsePointer } from '../identity/json-pointer.ts'
 import { NONE } from '../identity/reading.ts'
-import { CallerError } from './caller-error.ts'
-import type { CallerKind } from './named-by.ts'
+import type { CallerKind } from '../identity/source.ts'
+import { parsePointer } from '../identity/source.ts'
+import { CallerError } from './caller-in-text.ts'
 
 export type Pairs = readonly (readonly [name: string, value: string])[]
 

@@ -1,14 +1,15 @@
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { formatKey, type RequestCharge } from '../../model/charge.ts'
 import type { Pattern, RequestPolicy, Source } from '../../model/policy.ts'
-import { type CallerKind, isCallerKind, nameOfSource } from '../caller/named-by.ts'
+import type { Store } from '../../model/store.ts'
 import { ChargeBuilder, type ChargeBuilderOptions } from '../charge-builder.ts'
 import { identify } from '../identity/identify.ts'
+import { type CallerKind, isCallerKind, nameOfSource } from '../identity/source.ts'
 import { type Match, PolicyFinder } from '../policy/policy-finder.ts'
-import { readMethods } from '../policy/request-method.ts'
-import { createPathReader, type Sign } from '../policy/request-path.ts'
+import { readMethods } from '../received-request.ts'
+import { createPathReader, type Sign } from '../target.ts'
 import { type Caller, claimReaderOf, NO_RESPONSE, requestOf } from './caller.ts'
-import { CallerError } from './caller-error.ts'
+import { CallerError } from './caller-in-text.ts'
 
 /** What says under which keys callers are counted. */
 export interface CountingConfig extends ChargeBuilderOptions {
@@ -73,8 +74,7 @@ export async function rulesOfDigest(config: CountingConfig, digest: string): Pro
     )
     if (charge === 'skip' || 'kind' in charge) continue
     const key = formatKey(config.keyPrefix, policy.name, ALGORITHMS[policy.algorithm].letter, digest)
-    const own = config.policies[index] as RequestPolicy
-    charges.push({ ...bare(charge), policy: own, route: undefined, digest, key })
+    charges.push({ ...bare(charge), policy: config.policies[index] as RequestPolicy, route: undefined, digest, key })
   }
   return { charges, leftOut: [] }
 }
@@ -138,4 +138,53 @@ function isByRoute({ by }: RequestPolicy): boolean {
 /** As it stands for everybody: without what is reserved for some, and if the identity is not new, too. */
 function bare({ counts: _, ...rule }: RequestCharge): RequestCharge {
   return { ...rule, reserved: 0 }
+}
+
+/** How one tier of one policy stands for a caller. */
+export interface TierState {
+  readonly policy: string
+  readonly tier: string
+  readonly route: string | null
+  readonly key: string
+  readonly limit: number
+  readonly windowMs: number
+  readonly used: number
+  readonly left: number
+  readonly resetMs: number
+  readonly retryAfterMs: number
+  /** Until when its policy refuses this caller, whatever is left: milliseconds since the Unix epoch; null if it does not. */
+  readonly blockedUntilMs: number | null
+}
+
+export interface Usage {
+  readonly nowMs: number
+  readonly tiers: readonly TierState[]
+}
+
+/** Asks what every policy has counted, in one call that charges nothing. @throws {StoreError} */
+export async function readUsage(store: Pick<Store, 'decide'>, charges: readonly RequestCharge[]): Promise<Usage> {
+  if (charges.length === 0) return { nowMs: Date.now(), tiers: [] }
+  const { nowMs, usage } = await store.decide({ mode: 'peek', permits: 1, rules: charges })
+  const tiers = charges.flatMap((charge, index) =>
+    charge.policy.tiers.map(({ name, windowMs, limit: byDefault }, at): TierState => {
+      // By plan, a caller has limits of its own.
+      const limit = charge.burst ?? charge.tiers[at]?.limit ?? byDefault
+      const { remaining = limit, resetMs = 0, retryAfterMs = 0, blockedMs } = usage[index]?.[at] ?? {}
+      const used = limit - remaining
+      return {
+        policy: charge.policy.name,
+        tier: name,
+        route: charge.route ?? null,
+        key: charge.key,
+        limit,
+        windowMs,
+        used,
+        left: remaining,
+        resetMs: used === 0 ? 0 : resetMs,
+        retryAfterMs,
+        blockedUntilMs: blockedMs === undefined ? null : nowMs + blockedMs,
+      }
+    }),
+  )
+  return { nowMs, tiers }
 }

@@ -1,7 +1,6 @@
 import type { Reading } from '../../model/policy.ts'
 import { canonicalCredential } from './authorization.ts'
-import { alike } from './parameters.ts'
-import { MAX_CHARACTERS, NONE, readText, SPOILT } from './reading.ts'
+import { alike, MAX_CHARACTERS, NONE, readText, SPOILT } from './reading.ts'
 
 /** Wherever some parser begins another cookie: in or after quotes too, by RFC 2109 at a comma, in Python at a space. */
 const SEPARATORS = /[;,\s"]+/

@@ -1,9 +1,8 @@
 import type { Missing, Reading, Source } from '../../model/policy.ts'
 import type { ReceivedRequest } from '../received-request.ts'
-import { callerAddress } from './address.ts'
 import { readAuthorization } from './authorization.ts'
-import { readParameter } from './parameters.ts'
-import { NONE, readText, SPOILT } from './reading.ts'
+import { readField, readParameter, SPOILT } from './reading.ts'
+import { nameOfSource } from './source.ts'
 
 /** What a policy's sources are read from. */
 export interface Subject {
@@ -34,8 +33,7 @@ export async function identify(
       const { foldReading } = await import('./fold.ts')
       reading = foldReading(source, reading.value, fold)
     }
-    if (reading.kind === 'value')
-      parts.push('name' in source ? `${source.kind}:${source.name}` : source.kind, reading.value)
+    if (reading.kind === 'value') parts.push(nameOfSource(source), reading.value)
     else if (missing.kind === 'deny' || (missing.kind === 'skip' && reading.kind === 'none')) return missing
     else parts.push('ip', callerAddress(subject.request, subject.ipv6Prefix))
   }
@@ -59,11 +57,11 @@ export function read(source: Source, { request, route, ipv6Prefix, readClaim }: 
       return readParameter(new URL(request.url).search.slice(1), source.name)
     case 'form':
       // Loaded when a policy asks for it, as few do.
-      return import('./form.ts').then(({ readFormField }) => readFormField(request, source.name))
+      return import('./body.ts').then(({ readFormField }) => readFormField(request, source.name))
     case 'cookie':
       return import('./cookie.ts').then(({ readCookie }) => readCookie(request.headers.get('Cookie'), source.name))
     case 'json':
-      return import('./json.ts').then(({ readMember }) => readMember(request, source.path))
+      return import('./body.ts').then(({ readMember }) => readMember(request, source.path))
     case 'claim':
       return readClaim?.(source.path) ?? SPOILT
     case 'application':
@@ -71,8 +69,46 @@ export function read(source: Source, { request, route, ipv6Prefix, readClaim }: 
   }
 }
 
-/** With a comma it may be several fields that the runtime has joined, of which APIs take the first or the last. */
-function readField(field: string | null): Reading {
-  if (field === null) return NONE
-  return field.includes(',') ? SPOILT : readText(field)
+const UNKNOWN = 'unknown'
+
+/**
+ * The caller's address, where all that share an IPv6 prefix are one: a site gets at least a /64, and may use any
+ * address in it. If the request itself says nothing about it, only `CF-Connecting-IP` is believed: Cloudflare sets it,
+ * and a client can send any `X-Forwarded-For` it likes. Without an address, or if it is not valid, all callers share
+ * one.
+ * @param ipv6Prefix leading bits that count, 1 to 128
+ */
+export function callerAddress(request: Pick<ReceivedRequest, 'headers' | 'address'>, ipv6Prefix: number): string {
+  const said = request.address === undefined ? request.headers.get('CF-Connecting-IP') : request.address
+  const address = said?.trim() ?? ''
+  if (address.includes(':')) return ipv6Network(address, ipv6Prefix)
+  return /^\d{1,3}(?:\.\d{1,3}){3}$/.test(address) ? address : UNKNOWN
+}
+
+function ipv6Network(address: string, prefix: number): string {
+  const url = `http://[${address}]`
+  if (!URL.canParse(url)) return UNKNOWN
+  // The URL parser writes an address in its one canonical form (RFC 5952).
+  const [head = '', tail] = new URL(url).hostname.slice(1, -1).split('::')
+  const before = head ? head.split(':') : []
+  const after = tail ? tail.split(':') : []
+  const zeros = Array<string>(8 - before.length - after.length).fill('0')
+  const groups = [...before, ...zeros, ...after].map((group) => Number.parseInt(group, 16))
+  return ipv4Mapped(groups) ?? `${masked(groups, prefix)}/${prefix}`
+}
+
+function masked(groups: readonly number[], prefix: number): string {
+  const last = Math.ceil(prefix / 16)
+  const kept = groups.slice(0, last).map((group, index) => {
+    const bits = Math.min(16, prefix - 16 * index)
+    return (group & (0xffff << (16 - bits)) & 0xffff).toString(16)
+  })
+  return kept.join(':') + (last < 8 ? '::' : '')
+}
+
+/** `::ffff:a.b.c.d` (RFC 4291 §2.5.5.2) is the IPv4 caller a.b.c.d. */
+function ipv4Mapped(groups: readonly number[]): string | undefined {
+  const [high = 0, low = 0] = groups.slice(6)
+  const isMapped = groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff
+  return isMapped ? [high >> 8, high & 255, low >> 8, low & 255].join('.') : undefined
 }

@@ -1,7 +1,7 @@
 import { type Pattern, PRIORITIES, type Priority, type RequestPolicy } from '../../model/policy.ts'
-import { PatternRouter } from './pattern-router.ts'
-import type { RequestMethods } from './request-method.ts'
-import type { RequestPath } from './request-path.ts'
+import type { RequestMethods } from '../received-request.ts'
+import type { RequestPath } from '../target.ts'
+import { PatternRouter } from './pattern.ts'
 
 /** A policy that applies to a request. */
 export interface Match {

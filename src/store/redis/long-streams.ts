@@ -1,5 +1,5 @@
 import type { Decision, DecisionRequest, Rule } from '../../model/charge.ts'
-import { Generations } from '../../runtime/lru.ts'
+import { Lru } from '../../runtime/lru.ts'
 
 const MAX_KEYS = 10_000
 /** As many as `lua/sliding-window.lua` reads at once of a stream that it expects to be short. */
@@ -10,7 +10,7 @@ const MANY = 8
  * entry alone, which takes Redis a third less time; where it was wrong to, it sends one command more.
  */
 export class LongStreams {
-  readonly #keys = new Generations<boolean>(MAX_KEYS)
+  readonly #keys = new Lru<boolean>(MAX_KEYS)
 
   has({ key, algorithm }: Rule): boolean {
     return algorithm === 'sliding-window' && this.#keys.get(key) === true

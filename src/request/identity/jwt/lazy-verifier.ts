@@ -1,5 +1,4 @@
-import type { ClaimReader } from '../claims.ts'
-import type { JwtSettings } from './settings.ts'
+import type { ClaimReader, JwtSettings } from '../claims.ts'
 import type { VerifierParts } from './verify-tokens.ts'
 
 /**

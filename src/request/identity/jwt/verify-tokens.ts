@@ -1,12 +1,11 @@
 /** Loaded only where policies ask for claims. */
 import type { JWTPayload, JWTVerifyOptions } from 'jose'
 import type { CallContext } from '../../../runtime/call-context.ts'
-import { Generations } from '../../../runtime/lru.ts'
+import { Lru } from '../../../runtime/lru.ts'
+import type { JwtKeys, JwtSettings } from '../claims.ts'
 import { type ClaimReader, type Claims, claimIn } from '../claims.ts'
 import { MAX_CHARACTERS, NONE, SPOILT } from '../reading.ts'
-import { type Jose, loadJose } from './jose.ts'
-import { KeySet, type KeySetOptions } from './key-set.ts'
-import type { JwtKeys, JwtSettings } from './settings.ts'
+import { type Jose, KeySet, type KeySetOptions, loadJose } from './key-set.ts'
 
 export type VerifierParts = Omit<KeySetOptions, 'url'>
 
@@ -54,7 +53,7 @@ export function createTokenVerifier(
     ...(issuer !== undefined && { issuer }),
     ...(audience !== undefined && { audience }),
   }
-  const remembered = new Generations<Verified>(MAX_BYTES, (token) => ENTRY_BYTES + 3 * token.length)
+  const remembered = new Lru<Verified>(MAX_BYTES, (token) => ENTRY_BYTES + 3 * token.length)
   // One request's promises concern nobody else.
   const asked = new WeakMap<object, Promise<Claims | undefined>>()
 

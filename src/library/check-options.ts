@@ -1,29 +1,4 @@
-/** A wrong option or argument. Its message is one line: the name, what was expected and the value. */
-export class OptionError extends TypeError {
-  override readonly name = 'OptionError'
-  /** The option, as a path such as `policies[0].limits`. */
-  readonly option: string
-
-  constructor(option: string, expected: string, value: unknown) {
-    super(`${option}: expected ${expected}, got ${show(value)}`)
-    this.option = option
-  }
-}
-
-function show(value: unknown): string {
-  if (value === undefined) return 'nothing'
-  if (typeof value === 'function' || typeof value === 'symbol') return `a ${typeof value}`
-  const text = typeof value === 'number' || typeof value === 'bigint' ? String(value) : toJson(value)
-  return text.length > 100 ? `${text.slice(0, 100)}…` : text
-}
-
-function toJson(value: unknown): string {
-  try {
-    return JSON.stringify(value) ?? typeof value
-  } catch {
-    return `a ${typeof value}`
-  }
-}
+import { IDENTITY_SECRET, OptionError, type TextRule } from '../config/option-error.ts'
 
 /** @throws {OptionError} if there is a value that is not a function */
 export function checkFunction(option: string, value: unknown): void {
@@ -47,5 +22,16 @@ export function checkInteger(option: string, value: unknown, min: number, max: n
 export function checkNames(option: string, value: unknown, names: readonly string[]): void {
   if (typeof value !== 'object' || value === null) throw new OptionError(option, 'an object', value)
   const stray = Object.keys(value).find((key) => !names.includes(key))
-  if (stray !== undefined) throw new OptionError(option, `only the names ${names.join(', ')}`, stray)
+  if (stray !== undefined) throw new OptionError(option, `only the names ${names.join(', ')}`, stray, 'UNKNOWN_OPTION')
+}
+
+/** @throws {OptionError} if the value is not a text of that kind */
+export function checkText(option: string, value: unknown, { pattern, expected }: TextRule): void {
+  if (typeof value !== 'string' || !pattern.test(value)) throw new OptionError(option, expected, value)
+}
+
+/** @throws {OptionError} if there is a secret that is too short to be one */
+export function checkSecret(secret: unknown): void {
+  if (secret === undefined || (typeof secret === 'string' && IDENTITY_SECRET.pattern.test(secret))) return
+  throw new OptionError('secret', IDENTITY_SECRET.expected, 'a value not shown here')
 }

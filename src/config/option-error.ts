@@ -1,0 +1,88 @@
+/** Stands for a secret where a value would be shown. */
+export const HIDDEN = Symbol('hidden')
+
+export type OptionErrorCode =
+  | 'INVALID_OPTION'
+  /** It is needed, and not there. */
+  | 'MISSING_OPTION'
+  | 'UNKNOWN_OPTION'
+  | 'UNKNOWN_VARIABLE'
+  /** `take` of a limiter whose slots are taken by `hold`. */
+  | 'NEEDS_HOLD'
+
+/**
+ * A wrong variable, option or argument. Its message is one line: the name, what was expected and the value, unless that
+ * may be secret.
+ */
+export class OptionError extends TypeError {
+  override readonly name = 'OptionError'
+  /** The same as long as the mistake is of the same kind, whatever the message says. */
+  readonly code: OptionErrorCode
+  /** Where it stands, such as `policies[0].limits`. */
+  readonly option: string
+  /** The variable or option that it stands in. */
+  readonly variable: string
+  /** Keys and indexes below that, in order. */
+  readonly path: readonly (string | number)[]
+  readonly #expected: string
+  readonly #value: unknown
+
+  /** @param where the option, or a list of it and of the keys and indexes below it */
+  constructor(where: string | readonly (string | number)[], expected: string, value: unknown, code?: OptionErrorCode) {
+    const [variable = '', ...path] = typeof where === 'string' ? keysIn(where) : where
+    const option = `${variable}${path.map((key) => (typeof key === 'number' ? `[${key}]` : `.${key}`)).join('')}`
+    super(`${option}: expected ${expected}, got ${show(`${variable}`, value)}`)
+    this.code = code ?? (value === undefined ? 'MISSING_OPTION' : 'INVALID_OPTION')
+    this.option = option
+    this.variable = `${variable}`
+    this.path = path
+    this.#expected = expected
+    this.#value = value
+  }
+
+  /** The same mistake, in an option that stands for this one. */
+  at(where: readonly (string | number)[]): OptionError {
+    return new OptionError([...where, ...this.path], this.#expected, this.#value, this.code)
+  }
+}
+
+/** The keys in a text such as `policies[0].limits`. */
+function keysIn(text: string): readonly (string | number)[] {
+  return text.split(/[.[\]]+/).flatMap((key) => (/^\d+$/.test(key) ? Number(key) : key || []))
+}
+
+function show(variable: string, value: unknown): string {
+  if (value === undefined) return 'nothing'
+  if (value === HIDDEN) return 'a value not shown here'
+  if (typeof value === 'function' || typeof value === 'symbol') return `a ${typeof value}`
+  const text = typeof value === 'number' || typeof value === 'bigint' ? String(value) : toJson(value)
+  // A URL may carry credentials before an @ or in its query.
+  if (/^(?:UPSTREAM_URL|JWKS_URL|jwt)$/.test(variable) && /[@?]/.test(text)) return 'a value not shown here'
+  return text.length > 100 ? `${text.slice(0, 100)}…` : text
+}
+
+function toJson(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? typeof value
+  } catch {
+    return `a ${typeof value}`
+  }
+}
+
+/** A text that an option must be like. */
+export interface TextRule {
+  readonly pattern: RegExp
+  readonly expected: string
+}
+
+// What the library checks, too: without Valibot, which would add a third to it.
+export const NAME: TextRule = { pattern: /^[\w-]{1,64}$/, expected: 'up to 64 letters, digits, "-" or "_"' }
+export const KEY_PREFIX: TextRule = {
+  pattern: /^[\w.:-]{1,64}$/,
+  expected: 'up to 64 letters, digits, "_", ".", ":" or "-"',
+}
+export const IDENTITY_SECRET: TextRule = { pattern: /^.{16,}$/s, expected: 'at least 16 characters' }
+export const SHARE_EXPECTED = 'a share above 0 and at most 1'
+export const MIN_LEASE = 2
+export const MAX_LEASE = 10_000
+export const MAX_COST = 1_000_000_000
