@@ -15,7 +15,7 @@ import { isRefusedForLong } from './request/policy/refused-for-long.ts'
 import type { GatewayRulesOptions } from './rules/gateway-rules.ts'
 import { consoleLog, type Log, throttle } from './runtime/log.ts'
 import type { AnalyticsDataset } from './statistics/analytics.ts'
-import type { ObjectNamespace } from './store/durable-object/objects-of.ts'
+import type { ObjectNamespace } from './store/durable-object/objects.ts'
 import { MemoryStore } from './store/memory/memory-store.ts'
 
 interface Told {

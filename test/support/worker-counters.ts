@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { inject } from 'vitest'
 import { upstashCounters } from '../../src/gateway/upstash-counters.ts'
-import { ObjectCounters } from '../../src/store/durable-object/tables/object-counters.ts'
+import { ObjectCounters } from '../../src/store/durable-object/table-clients.ts'
 import { MemoryCounters } from '../../src/store/memory/memory-counters.ts'
 import type { CountersOf } from './counters.ts'
 
