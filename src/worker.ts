@@ -188,11 +188,11 @@ async function openStore(
       // Rules may bring any.
       const isPlain = !rules && policies.every(({ algorithm, block }) => algorithm === 'sliding-window' && !block)
       const moreLua = isPlain ? undefined : (await import('./store/redis/more-lua.ts')).LUA
-      const { upstashStore } = await import('./gateway/upstash-store.ts')
+      const { upstashStore } = await import('./store/redis/upstash-backend.ts')
       return upstashStore({ ...redis, algorithms, moreLua, timeoutMs })
     }
     case 'durable-object': {
-      const { objectStore } = await import('./gateway/object-store.ts')
+      const { objectStore } = await import('./store/durable-object/object-backend.ts')
       return objectStore(env[OBJECTS] as ObjectNamespace, timeoutMs)
     }
     case 'memory': {

@@ -13,10 +13,10 @@ import { RefusalLog } from '../statistics/refusal-log.ts'
 import type { Counters } from '../store/counters.ts'
 import type { ObjectNamespace } from '../store/durable-object/objects.ts'
 import { ObjectCounters } from '../store/durable-object/table-clients.ts'
-import { MemoryCounters } from '../store/memory/memory-counters.ts'
+import { MemoryCounters } from '../store/memory/memory-tables.ts'
+import type { UpstashDatabase } from '../store/redis/upstash-backend.ts'
+import { upstashCounters } from '../store/redis/upstash-tables.ts'
 import type { CreateObserver } from './app.ts'
-import type { UpstashDatabase } from './upstash-client.ts'
-import { upstashCounters } from './upstash-counters.ts'
 
 export interface StatisticsConfig {
   /** Whether requests are counted. */

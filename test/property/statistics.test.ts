@@ -8,7 +8,7 @@ import { Minute } from '../../src/statistics/minute.ts'
 import { numbersOf, sumCounts } from '../../src/statistics/numbers.ts'
 import { Recorder } from '../../src/statistics/recorder.ts'
 import type { Counters, Flush } from '../../src/store/counters.ts'
-import { MemoryCounters } from '../../src/store/memory/memory-counters.ts'
+import { MemoryCounters } from '../../src/store/memory/memory-tables.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 
 const { policies } = loadConfig({ UPSTREAM_URL: 'https://api.example.com' })

@@ -1,8 +1,8 @@
 import { env } from 'cloudflare:workers'
 import { inject } from 'vitest'
-import { upstashCounters } from '../../src/gateway/upstash-counters.ts'
 import { ObjectCounters } from '../../src/store/durable-object/table-clients.ts'
-import { MemoryCounters } from '../../src/store/memory/memory-counters.ts'
+import { MemoryCounters } from '../../src/store/memory/memory-tables.ts'
+import { upstashCounters } from '../../src/store/redis/upstash-tables.ts'
 import type { CountersOf } from './counters.ts'
 
 const inMemory = new Map<string, MemoryCounters>()

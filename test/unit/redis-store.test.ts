@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, inject, test, vi } from 'vitest'
-import { type UpstashStoreOptions, upstashStore } from '../../src/gateway/upstash-store.ts'
 import type { DecisionRequest, Rule } from '../../src/model/charge.ts'
 import type { AlgorithmName } from '../../src/model/limits.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import type { RedisStore } from '../../src/store/redis/redis-store.ts'
 import { KEY_LOCKING, Scripts } from '../../src/store/redis/script.ts'
+import { type UpstashStoreOptions, upstashStore } from '../../src/store/redis/upstash-backend.ts'
 
 afterEach(() => vi.unstubAllGlobals())
 

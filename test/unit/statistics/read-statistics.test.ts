@@ -4,7 +4,7 @@ import { bucketOf, LATENCY_BOUNDS_MS, quantileMs } from '../../../src/statistics
 import { numbersOf } from '../../../src/statistics/numbers.ts'
 import { readStatistics, readTotals } from '../../../src/statistics/read-statistics.ts'
 import type { Period } from '../../../src/store/counters.ts'
-import { MemoryCounters } from '../../../src/store/memory/memory-counters.ts'
+import { MemoryCounters } from '../../../src/store/memory/memory-tables.ts'
 import type { SketchItem } from '../../../src/store/sketch.ts'
 
 const START_MS = 1_800_000_000_000
