@@ -132,7 +132,7 @@ export class LimitMachine {
       if (permits === 0 && !decided) this.#remember(id, 0, nowMs)
       return (decided?.permits ?? 0) > 0
     }
-    if (permits < open.permits) this.#takeBack(open, permits, nowMs)
+    if (permits < open.permits) this.#takeBack(id, open, permits, nowMs)
     // Of a newcomer, the end is told twice: the decider may still wait for another object to which it is new.
     if (permits > 0 && (isProvisional || open.isNew)) opens.set(id, { ...open, permits, isNew: false })
     else {
@@ -272,7 +272,7 @@ export class LimitMachine {
       return { ...vote, fitting: granted, chargeable: granted, charged: granted, isProvisional: false, isVoid }
     }
     if (changed) {
-      this.#commit(rule, nowUs, 0, 0, changed)
+      this.#commit(rule, nowUs, 0, 0, 0, changed)
       this.#write(nowMs)
     }
     // A shadow rule alone does not limit a grant.
@@ -292,7 +292,7 @@ export class LimitMachine {
     const log = ALGORITHMS[algorithm].isLog ? (this.#stateAt(nowMs) as SlidingWindowState | undefined) : undefined
     // What other limits still need must be there if this is taken back.
     if (log) log.keepsAll = shared !== undefined
-    const { forfeited, ...charged } = this.#commit(rule, nowUs, permits * cost, leaseMs)
+    const { forfeited, ...charged } = this.#commit(rule, nowUs, permits * cost, leaseMs, shared?.id)
     if (log) log.keepsAll = false
     this.#state.clockUs = nowUs
     if (shared) {
@@ -304,8 +304,11 @@ export class LimitMachine {
     return forfeited
   }
 
-  /** @param penalty a refusal to remember, instead of a charge */
-  #commit(rule: Rule, nowUs: number, units: number, leaseMs = 0, penalty?: Penalty): Charged {
+  /**
+   * @param id of the decision; 0 if the charge stays
+   * @param penalty a refusal to remember, instead of a charge
+   */
+  #commit(rule: Rule, nowUs: number, units: number, leaseMs = 0, id = 0, penalty?: Penalty): Charged {
     const state = this.#state
     const nowMs = toMs(nowUs)
     const { isLog, holdsSlots, twin } = ALGORITHMS[rule.algorithm]
@@ -324,8 +327,8 @@ export class LimitMachine {
       return { dateMs, forfeited }
     }
     if (holdsSlots) return { dateMs: 0, forfeited }
-    const change = { rule, nowUs, units: units + forfeited, leaseMs }
-    return { dateMs: 0, forfeited, undo: recordUndo(before, commit.state, change, state.open.values()) }
+    const change = { id, rule, nowUs, units: units + forfeited, leaseMs }
+    return { dateMs: 0, forfeited, undo: recordUndo(before, commit.state, change, state.open) }
   }
 
   /** Forgets of a log what the rule that has charged it does not need. */
@@ -346,7 +349,7 @@ export class LimitMachine {
   }
 
   /** @param permits those that stay charged */
-  #takeBack(open: Open, permits: number, nowMs: number): void {
+  #takeBack(id: number, open: Open, permits: number, nowMs: number): void {
     const state = this.#state
     const { isLog, holdsSlots } = ALGORITHMS[state.algorithm as AlgorithmName]
     const units = (open.permits - permits) * open.cost
@@ -358,13 +361,13 @@ export class LimitMachine {
       if (log.dates.length === log.head && !log.penalty) this.#dropLog()
     } else if (holdsSlots) removeSlotUnits(known as ConcurrencyState | undefined, open.slot, units)
     else {
-      const left = removeCharge(state.kept.state, open, units, state.open.values())
+      const left = removeCharge(state.kept.state, id, units, state.open)
       state.kept = left === undefined ? NOTHING : { ...state.kept, state: left }
     }
   }
 
   #void(id: number, open: Open, nowMs: number): void {
-    this.#takeBack(open, 0, nowMs)
+    this.#takeBack(id, open, 0, nowMs)
     this.#state.open.delete(id)
     this.#remember(id, 0, nowMs)
   }
