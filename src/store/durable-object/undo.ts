@@ -128,7 +128,7 @@ function removeCounted(
     const { windowMs, startMs, isFirst, next } = window
     const count = counts.get(windowMs)
     // Another window has begun since.
-    if (count?.startMs !== startMs) continue
+    if (!count || count.startMs !== startMs) continue
     if (count.used <= units) {
       counts.delete(windowMs)
       continue
