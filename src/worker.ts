@@ -21,6 +21,9 @@ interface Handler {
 
 export { LimitObject } from './store/durable-object/limit-object.ts'
 
+/** Nobody waits for a flush of statistics; the next one is due after ten seconds. */
+const FLUSH_TIMEOUT_MS = 4_000
+
 let handler: Handler | undefined
 
 /** Handles every request that a route of Cloudflare's sends to it, as its variables say. */
@@ -90,7 +93,9 @@ async function createHandler(env: Environment): Promise<Handler> {
   // What is reported
   const avoided = createAvoidedCalls()
   const analytics = isDataset(env.ANALYTICS) ? env.ANALYTICS : undefined
-  const counters = config.statistics.isOn ? await backend.openCounters() : undefined
+  const counters = config.statistics.isOn
+    ? await backend.counters({ keyPrefix: config.keyPrefix, timeoutMs: FLUSH_TIMEOUT_MS })
+    : undefined
   const statistics =
     counters || config.statistics.logShare > 0 || analytics
       ? (await import('./gateway/statistics.ts')).openStatistics({

@@ -5,11 +5,12 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { chromium } from 'playwright-core'
-import { upstashCounters } from '../src/gateway/upstash-counters.ts'
 import { createDigest } from '../src/request/identity/digest.ts'
 import { bucketOf } from '../src/statistics/latency.ts'
 import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS } from '../src/statistics/metrics.ts'
 import type { Counters, Period } from '../src/store/counters.ts'
+import { RedisCounters } from '../src/store/redis/counters/redis-counters.ts'
+import { connectUpstash } from '../src/store/redis/upstash-backend.ts'
 import { startDevWorker } from './dev-worker.ts'
 import { startEchoUpstream } from './echo-upstream.ts'
 import { findChromium } from './find-chromium.ts'
@@ -28,7 +29,8 @@ const redis = await startRedisServer()
 const front = await startRestFront({ redisPort: redis.port, token: 'screenshots' })
 const upstream = await startEchoUpstream()
 const database = { url: front.url, token: front.token }
-await countPast(upstashCounters({ ...database, keyPrefix: KEY_PREFIX, timeoutMs: 10_000 }))
+const client = connectUpstash(database, 10_000)
+await countPast(new RedisCounters({ client, keyPrefix: KEY_PREFIX, timeoutMs: 10_000 }))
 const url = await startDevWorker({
   port: 0,
   variables: {

@@ -2,11 +2,9 @@
  * The gateway's Durable Objects, behind `POST /?name=<key>`, which count what they are billed for: `GET /` answers how many
  * rows they have written, alarms included.
  */
-import {
-  LimitObject as Base,
-  type ObjectEnvironment,
-  type ObjectState,
-} from '../../src/store/durable-object/limit-object.ts'
+
+import { LimitObject as Base, type ObjectEnvironment } from '../../src/store/durable-object/limit-object.ts'
+import type { ObjectState } from '../../src/store/durable-object/objects.ts'
 
 interface State {
   readonly storage: Omit<ObjectState['storage'], 'sql'> & {

@@ -2,14 +2,11 @@
  * One Durable Object of the gateway's, which can be filled and evicted. It answers `/fill?entries=<number>`, `/evict`
  * and `/peek`.
  */
+
 import type { Rule } from '../../src/model/charge.ts'
-import {
-  LimitObject as Base,
-  type ObjectEnvironment,
-  type ObjectState,
-} from '../../src/store/durable-object/limit-object.ts'
-import { objectsOf } from '../../src/store/durable-object/objects-of.ts'
-import { openMachine } from '../../src/store/durable-object/open-machine.ts'
+import { openMachine } from '../../src/store/durable-object/limit-machine.ts'
+import { LimitObject as Base, type ObjectEnvironment } from '../../src/store/durable-object/limit-object.ts'
+import { type ObjectState, objectsOf } from '../../src/store/durable-object/objects.ts'
 
 const KEY = 'caller'
 const LIMIT = 1_000_000

@@ -1,7 +1,7 @@
 import { HonoBase as Hono } from 'hono/hono-base'
 import { LinearRouter } from 'hono/router/linear-router'
 import type { GatewayConfig } from '../config/load-config.ts'
-import type { ComposedLimiter, LimiterConfig } from '../engine/compose-limiter.ts'
+import type { ComposedLimiter } from '../engine/compose-limiter.ts'
 import type { RulesEngine } from '../engine/rules-engine.ts'
 import { isConnectionStray } from '../http/hop-by-hop.ts'
 import { createPassedTest } from '../http/passed-fields.ts'
@@ -9,7 +9,7 @@ import { NOT_SERVED, problemResponse } from '../http/problem.ts'
 import { createProtect, type ProtectOptions } from '../http/protect.ts'
 import { requestContext } from '../http/request-context.ts'
 import type { Store } from '../model/store.ts'
-import { createPathReader, createTargetReader, type Sign, type Target } from '../request/target.ts'
+import { createPathReader, createTargetReader, type Target } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 import type { Reason } from './gateway-problem.ts'
@@ -59,28 +59,30 @@ export function createApp({ config, fetch, readHealth, metrics, operators, log, 
   const isPassed = createPassedTest(config.forwardHeaders)
   const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, secret, isPassed, name, log })
   const readTarget = createTargetReader(createPathReader(config.literalInPaths))
+  // The target of the request that was routed last: its handler begins before another request is routed.
+  let routed: ReturnType<typeof readTarget>
   const hasBasePath = upstreamUrl !== undefined && new URL(upstreamUrl).pathname !== '/'
 
   // Routed by the canonical path, as policies are, so that no spelling of /_sluice reaches the upstream.
   const getPath = ({ url }: Request) => {
-    const target = readTarget(url)
-    return typeof target === 'string' ? '/' : target.path.canonical
+    routed = readTarget(url)
+    return typeof routed === 'string' ? '/' : routed.path.canonical
   }
   const app = new Hono({ getPath, router: new LinearRouter() })
 
   app.get('/_sluice/health', async ({ req, executionCtx }) => {
-    const received = receive(req.raw, readTarget)
+    const received = receive(req.raw, routed)
     return typeof received === 'string' ? refuse(received, executionCtx) : healthResponse(await readHealth())
   })
   app.all('/_sluice/*', async ({ req: { raw }, executionCtx }) => {
-    const received = receive(raw, readTarget)
+    const received = receive(raw, routed)
     if (typeof received === 'string') return refuse(received, executionCtx)
     const { target } = received
     const handle = target.path.canonical === '/_sluice/metrics' ? metrics : operators
     return (await handle?.(raw, target, contextOf(raw, executionCtx))) ?? problemResponse(NOT_SERVED)
   })
   app.all('*', async ({ req: { raw }, executionCtx }) => {
-    const received = receive(raw, readTarget)
+    const received = receive(raw, routed)
     if (typeof received === 'string') return refuse(received, executionCtx)
     const { target, fields } = received
     const { ambiguity } = target.path
@@ -127,11 +129,10 @@ interface Received {
 }
 
 /** @returns what a request asks for, or why nobody can say it */
-function receive(raw: Request, readTarget: (url: string) => Target | Reason): Received | Reason {
+function receive(raw: Request, target: Target | Reason): Received | Reason {
   const fields = ReceivedFields.of(raw.headers)
   if (!fields) return 'headers'
   if (/^TRAC[EK]$/.test(raw.method)) return 'method'
-  const target = readTarget(raw.url)
   if (typeof target === 'string') return target
   // An absolute target has a host of its own, beside which Host must still be one (RFC 9112 §3.2).
   return HOST.test(target.host) && HOST.test(fields.get('Host') ?? target.host) ? { fields, target } : 'host'

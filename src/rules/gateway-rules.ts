@@ -17,9 +17,9 @@ export interface RulesOptions {
   readonly env: Environment
   readonly store: Pick<Store, 'learn'>
   /** Where the rules live: with the counts. */
-  readonly backend: Pick<Backend, 'openDocuments'>
+  readonly backend: Pick<Backend, 'documents'>
   /** They are copied to where the counts will be; undefined: nowhere. */
-  readonly mirror: Pick<Backend, 'openDocuments'> | undefined
+  readonly mirror: Pick<Backend, 'documents'> | undefined
   readonly composed: ComposedLimiter
   /** Left out: no token can be verified. */
   readonly readClaim?: ClaimReader | undefined
@@ -54,6 +54,6 @@ export async function openRules(options: RulesOptions): Promise<RulesEngine> {
 }
 
 async function openDocuments(key: string, { backend, mirror, log }: RulesOptions): Promise<Documents> {
-  const documents = await backend.openDocuments(key)
-  return mirror ? new CopiedDocuments(documents, await mirror.openDocuments(key), log) : documents
+  const documents = await backend.documents(key)
+  return mirror ? new CopiedDocuments(documents, await mirror.documents(key), log) : documents
 }

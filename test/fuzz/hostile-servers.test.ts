@@ -2,9 +2,9 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect } from 'vitest'
-import { upstashStore } from '../../src/gateway/upstash-store.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
+import { openUpstashBackend } from '../../src/store/redis/upstash-backend.ts'
 import { ruleOf, take } from '../support/rules.ts'
 import { fuzz } from './fuzz.ts'
 
@@ -87,7 +87,7 @@ fuzz(
     answer = next
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
     const algorithms = new Set(['sliding-window'] as const)
-    const store = upstashStore({ url, token: 'token', algorithms, moreLua: LUA, timeoutMs: TIMEOUT_MS })
+    const store = openUpstashBackend({ url, token: 'token', algorithms, moreLua: LUA, timeoutMs: TIMEOUT_MS }).limits
     const request = take([ruleOf('sliding-window', [{ limit: 5, windowMs: 60_000 }])])
     const [result] = await Promise.allSettled([store.decide(request)])
     if (result.status === 'rejected') expect(result.reason).toBeInstanceOf(StoreError)

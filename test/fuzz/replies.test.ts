@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { afterEach, describe, expect, vi } from 'vitest'
-import { upstashStore } from '../../src/gateway/upstash-store.ts'
 import type { Decision, DecisionRequest } from '../../src/model/charge.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import type { RedisStore } from '../../src/store/redis/redis-store.ts'
 import { readDecision } from '../../src/store/redis/script-call.ts'
+import { openUpstashBackend } from '../../src/store/redis/upstash-backend.ts'
 import { EVERY_ALGORITHM, ruleOf, take } from '../support/rules.ts'
 import { fuzz } from './fuzz.ts'
 import { anyText } from './strings.ts'
@@ -145,13 +145,13 @@ describe('readDecision()', () => {
 afterEach(() => vi.unstubAllGlobals())
 
 function storeOf(timeoutMs = 5_000): RedisStore {
-  return upstashStore({
+  return openUpstashBackend({
     url: 'https://eu1.upstash.example',
     token: TOKEN,
     algorithms: new Set(EVERY_ALGORITHM),
     moreLua: LUA,
     timeoutMs,
-  })
+  }).limits
 }
 
 interface Raw {

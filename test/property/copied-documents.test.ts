@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { CopiedDocuments } from '../../src/rules/copied-documents.ts'
 import type { Documents, DocumentWrite, VersionId } from '../../src/store/documents.ts'
-import { MemoryDocuments } from '../../src/store/memory/memory-documents.ts'
+import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
 import { expectProperty } from '../support/property.ts'
 
 const NOTE = { by: 'test', why: 'test' }

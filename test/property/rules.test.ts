@@ -12,7 +12,7 @@ import {
   withPolicies,
 } from '../../src/rules/editor.ts'
 import { type Documents, KEPT_VERSIONS, type VersionId } from '../../src/store/documents.ts'
-import { MemoryDocuments } from '../../src/store/memory/memory-documents.ts'
+import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
 import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
 import { expectProperty } from '../support/property.ts'

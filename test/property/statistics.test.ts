@@ -8,7 +8,7 @@ import { summarize } from '../../src/statistics/metrics.ts'
 import { Minute } from '../../src/statistics/minute.ts'
 import { Recorder } from '../../src/statistics/recorder.ts'
 import { addCounts, type Counters, type Flush } from '../../src/store/counters.ts'
-import { MemoryCounters } from '../../src/store/memory/memory-counters.ts'
+import { MemoryCounters } from '../../src/store/memory/memory-tables.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 
 const { policies } = loadConfig({ UPSTREAM_URL: 'https://api.example.com' })

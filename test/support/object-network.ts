@@ -17,6 +17,10 @@ export class MemoryRows implements Rows {
     return [...this.#rows.values()].toSorted((a, b) => a.kind - b.kind || a.n - b.n)
   }
 
+  get(kind: number, n: number): string | undefined {
+    return this.#rows.get(`${kind} ${n}`)?.body
+  }
+
   put(kind: number, n: number, body: string): void {
     this.written++
     this.#rows.set(`${kind} ${n}`, { kind, n, body })
@@ -32,12 +36,9 @@ export class MemoryRows implements Rows {
   }
 }
 
-/** Steps that an object remembers at most: so few that what is open is overtaken by more. */
-export const FEW_STEPS = 3
-
-/** What remembers so little. */
+/** @param mostOpen charges that are open at most */
 export function machineOver(rows: Rows, mostOpen?: number): LimitMachine {
-  return new LimitMachine(rows, undefined, FEW_STEPS, mostOpen)
+  return new LimitMachine(rows, undefined, mostOpen)
 }
 
 /** Objects in this process, at a time of the test's choosing. */
@@ -115,7 +116,7 @@ export class ObjectNetwork implements RemoteObjects {
    */
   restart(mayLoseEnds: boolean): void {
     for (const key of this.#machines.keys()) {
-      if (mayLoseEnds || new LimitMachine(this.rows(key)).book.open.size === 0) this.#machines.delete(key)
+      if (mayLoseEnds || new LimitMachine(this.rows(key)).state.open.size === 0) this.#machines.delete(key)
     }
   }
 }
@@ -149,13 +150,13 @@ export class ObjectScript {
 
   /** By all that it has stored, expired or not. */
   async peek(request: DecisionRequest, nowUs: number): Promise<Decision> {
-    const books = request.rules.map(({ key }) => this.network.machine(key).book)
-    const kept = books.map(({ kept }) => kept)
-    for (const book of books) book.kept = { ...book.kept, expiresAtMs: Number.POSITIVE_INFINITY }
+    const states = request.rules.map(({ key }) => this.network.machine(key).state)
+    const kept = states.map(({ kept }) => kept)
+    for (const state of states) state.kept = { ...state.kept, expiresAtMs: Number.POSITIVE_INFINITY }
     this.network.nowUs = nowUs
     const decision = await this.#store.decide({ ...request, mode: 'peek' }, callContext())
-    books.forEach((book, index) => {
-      book.kept = kept[index] as (typeof book)['kept']
+    states.forEach((state, index) => {
+      state.kept = kept[index] as (typeof state)['kept']
     })
     return decision
   }
@@ -171,11 +172,11 @@ export class ObjectScript {
   }
 
   async heldUnits({ key }: Rule, nowUs: number): Promise<ReadonlyMap<number, number>> {
-    return heldUnitsOf(this.network.machine(key).book.kept.state, nowUs)
+    return heldUnitsOf(this.network.machine(key).state.kept.state, nowUs)
   }
 
   async marks({ key }: Rule): Promise<number> {
-    return marksOf(this.network.machine(key).book.kept.state)
+    return marksOf(this.network.machine(key).state.kept.state)
   }
 
   /** What is told now and later: what is taken back may leave it in another form. */
@@ -187,7 +188,7 @@ export class ObjectScript {
   }
 
   expiresAtMs(key: string): number {
-    const { state, expiresAtMs } = this.network.machine(key).book.kept
+    const { state, expiresAtMs } = this.network.machine(key).state.kept
     return state === undefined ? Number.NEGATIVE_INFINITY : expiresAtMs
   }
 }

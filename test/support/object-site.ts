@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
 import type { Closing, ObjectVote, Reservation } from '../../src/store/durable-object/messages.ts'
-import type { ObjectNamespace } from '../../src/store/durable-object/objects-of.ts'
+import type { ObjectNamespace } from '../../src/store/durable-object/objects.ts'
 import { keepWorkerLog } from '../setup/secret-watch.ts'
 import { type Bundle, miniflareModules } from './build-bundle.ts'
 

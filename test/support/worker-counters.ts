@@ -1,8 +1,9 @@
 import { env } from 'cloudflare:workers'
 import { inject } from 'vitest'
-import { upstashCounters } from '../../src/gateway/upstash-counters.ts'
-import { ObjectCounters } from '../../src/store/durable-object/tables/object-counters.ts'
-import { MemoryCounters } from '../../src/store/memory/memory-counters.ts'
+import { ObjectCounters } from '../../src/store/durable-object/table-clients.ts'
+import { MemoryCounters } from '../../src/store/memory/memory-tables.ts'
+import { RedisCounters } from '../../src/store/redis/counters/redis-counters.ts'
+import { connectUpstash } from '../../src/store/redis/upstash-backend.ts'
 import type { CountersOf } from './counters.ts'
 
 const inMemory = new Map<string, MemoryCounters>()
@@ -19,5 +20,6 @@ export const WORKER_COUNTERS: Record<string, CountersOf> = {
 }
 
 function overUpstash(keyPrefix: string, url: string) {
-  return upstashCounters({ url, token: inject('redisRestToken'), keyPrefix, timeoutMs: 60_000 })
+  const client = connectUpstash({ url, token: inject('redisRestToken') }, 60_000)
+  return new RedisCounters({ client, keyPrefix, timeoutMs: 60_000 })
 }

@@ -1,14 +1,14 @@
 import { env } from 'cloudflare:workers'
 import { inject } from 'vitest'
-import { upstashDocuments } from '../../src/gateway/upstash-documents.ts'
-import { upstashStore } from '../../src/gateway/upstash-store.ts'
 import type { Documents } from '../../src/store/documents.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
-import { objectsOf } from '../../src/store/durable-object/objects-of.ts'
-import { ObjectDocuments } from '../../src/store/durable-object/tables/object-documents.ts'
-import { MemoryDocuments } from '../../src/store/memory/memory-documents.ts'
+import { objectsOf } from '../../src/store/durable-object/objects.ts'
+import { ObjectDocuments } from '../../src/store/durable-object/table-clients.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
+import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
+import { connectUpstash, openUpstashBackend } from '../../src/store/redis/upstash-backend.ts'
 import { EVERY_ALGORITHM } from './rules.ts'
 import { realTimeSubject, type Subject } from './subject.ts'
 
@@ -32,7 +32,7 @@ export const WORKER_STORES: Record<string, () => Subject> = {
 function upstashSubject(url: string): Subject {
   const algorithms = new Set(EVERY_ALGORITHM)
   return realTimeSubject(
-    upstashStore({ url, token: inject('redisRestToken'), algorithms, moreLua: LUA, timeoutMs: 60_000 }),
+    openUpstashBackend({ url, token: inject('redisRestToken'), algorithms, moreLua: LUA, timeoutMs: 60_000 }).limits,
   )
 }
 
@@ -44,7 +44,8 @@ export const WORKER_DOCUMENTS: Record<string, (key: string) => Documents> = {
 }
 
 function upstashDocumentsAt(url: string, key: string): Documents {
-  return upstashDocuments({ url, token: inject('redisRestToken'), key, timeoutMs: 60_000 })
+  const client = connectUpstash({ url, token: inject('redisRestToken') })
+  return new RedisDocuments({ client, key, timeoutMs: 60_000 })
 }
 
 /** The same document for the same key, as in Redis. */

@@ -10,9 +10,8 @@ import { readInput } from '../../src/admin/read-input.ts'
 import { loadConfig } from '../../src/config/load-config.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { CALLER_KIND_NAMES, type CallerKind } from '../../src/request/identity/source.ts'
-import { MemoryCounters } from '../../src/store/memory/memory-counters.ts'
-import { MemoryDocuments } from '../../src/store/memory/memory-documents.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { MemoryCounters, MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
 
 const NOW_MS = Date.UTC(2026, 0, 1)
 const digestOf = createDigest(undefined)

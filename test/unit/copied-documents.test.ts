@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { StoreError } from '../../src/model/store.ts'
 import { CopiedDocuments } from '../../src/rules/copied-documents.ts'
 import type { Documents } from '../../src/store/documents.ts'
-import { MemoryDocuments } from '../../src/store/memory/memory-documents.ts'
+import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
 
 const NOTE = { by: 'test', why: 'test' }
 

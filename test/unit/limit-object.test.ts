@@ -6,8 +6,8 @@ import type { Rule } from '../../src/model/charge.ts'
 import { sleep } from '../../src/runtime/sleep.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
-import { objectsOf } from '../../src/store/durable-object/objects-of.ts'
-import { SqlRows } from '../../src/store/durable-object/sql-rows.ts'
+import { objectsOf } from '../../src/store/durable-object/objects.ts'
+import { SqlRows } from '../../src/store/durable-object/rows.ts'
 import { EVERY_ALGORITHM, EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
 
 const namespace = env.LIMITS

@@ -11,8 +11,8 @@ import { LiveLimiter } from '../../src/rules/live-limiter.ts'
 import { policiesOf } from '../../src/rules/policies.ts'
 import type { Log } from '../../src/runtime/log.ts'
 import type { Documents } from '../../src/store/documents.ts'
-import { MemoryDocuments } from '../../src/store/memory/memory-documents.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
 import { callContext } from '../support/call-context.ts'
 
 const REFRESH_MS = 5_000

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Rule } from '../../src/model/charge.ts'
-import { LongStreams } from '../../src/store/redis/long-streams.ts'
+import { LongStreams } from '../../src/store/redis/redis-store.ts'
 import { ruleOf } from '../support/rules.ts'
 
 const tiers = [

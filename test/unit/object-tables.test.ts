@@ -5,11 +5,9 @@ import { expect, test } from 'vitest'
 import { StoreError } from '../../src/model/store.ts'
 import { KEPT_MS, PERIOD_MS, type Period, startOf, TOTALS_KEPT_MS } from '../../src/store/counters.ts'
 import { NO_DOCUMENT } from '../../src/store/documents.ts'
-import { CounterTable } from '../../src/store/durable-object/tables/counter-table.ts'
-import { DocumentTable } from '../../src/store/durable-object/tables/document-table.ts'
-import { toPlain } from '../../src/store/durable-object/tables/messages.ts'
-import { ObjectCounters } from '../../src/store/durable-object/tables/object-counters.ts'
-import { ObjectDocuments } from '../../src/store/durable-object/tables/object-documents.ts'
+import { toPlain } from '../../src/store/durable-object/messages.ts'
+import { ObjectCounters, ObjectDocuments } from '../../src/store/durable-object/table-clients.ts'
+import { CounterTable, DocumentTable } from '../../src/store/durable-object/tables.ts'
 
 const namespace = env.LIMITS
 const stubOf = (name: string) => namespace.get(namespace.idFromName(name))

@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, inject, test, vi } from 'vitest'
-import { type UpstashStoreOptions, upstashStore } from '../../src/gateway/upstash-store.ts'
 import type { DecisionRequest, Rule } from '../../src/model/charge.ts'
 import type { AlgorithmName } from '../../src/model/limits.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import type { RedisStore } from '../../src/store/redis/redis-store.ts'
 import { KEY_LOCKING, Scripts } from '../../src/store/redis/script.ts'
+import { openUpstashBackend, type UpstashStoreOptions } from '../../src/store/redis/upstash-backend.ts'
 
 afterEach(() => vi.unstubAllGlobals())
 
@@ -46,14 +46,14 @@ const NOSCRIPT = 'NOSCRIPT No matching script. Please use EVAL.'
 const DECISION = [1, 1_700_000_000_000, 4, 60_000, 0]
 
 function storeOf(options: Partial<UpstashStoreOptions> = {}): RedisStore {
-  return upstashStore({
+  return openUpstashBackend({
     url: REST_URL,
     token: TOKEN,
     algorithms: ALGORITHMS,
     moreLua: LUA,
     timeoutMs: 60_000,
     ...options,
-  })
+  }).limits
 }
 
 function take(key: string): DecisionRequest {

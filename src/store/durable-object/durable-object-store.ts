@@ -2,6 +2,7 @@ import type { Decision, DecisionRequest, Rule } from '../../model/charge.ts'
 import { type Difference, type Release, type Store, StoreError } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
+import { Lru } from '../../runtime/lru.ts'
 import { randomNumber } from '../../runtime/random.ts'
 import type { Closing, Correction, RemoteObjects, Reservation } from './messages.ts'
 import { type Conclusion, Negotiation, type To } from './negotiation.ts'
@@ -12,9 +13,9 @@ export interface DurableObjectStoreOptions {
   readonly timeoutMs: number
 }
 
-/** Of the deadline of a decision, an object may wait this share for the ends of others. */
+/** The share of a decision's deadline for which an object may wait for the ends of others. */
 const PATIENT_SHARE = 1 / 4
-const MOST_PATIENCE_MS = 1_000
+const MAX_PATIENCE_MS = 1_000
 /** Deadline of calls that nobody waits for. */
 const PATIENT_MS = 10_000
 /** A closing that failed is sent again after this, and after twice as long each time. */
@@ -22,7 +23,7 @@ const FIRST_PAUSE_MS = 50
 /** After the pause of this length it is left to the objects. */
 const LAST_PAUSE_MS = 6_400
 /** Charges of which is remembered when each object made them. */
-const MOST_CHARGES = 10_000
+const MAX_CHARGES = 10_000
 /** Never charged. */
 const PING_KEY = 'ping'
 
@@ -38,12 +39,12 @@ export class DurableObjectStore implements Store {
   readonly #timeoutMs: number
   readonly #patienceMs: number
   /** Where the clock of an object was not the decision's: its own, by key and the decision's. */
-  readonly #chargedAtMs = new Map<string, number>()
+  readonly #chargedAtMs = new Lru<number>(MAX_CHARGES)
 
   constructor({ objects, timeoutMs }: DurableObjectStoreOptions) {
     this.#objects = objects
     this.#timeoutMs = timeoutMs
-    this.#patienceMs = Math.min(timeoutMs * PATIENT_SHARE, MOST_PATIENCE_MS)
+    this.#patienceMs = Math.min(timeoutMs * PATIENT_SHARE, MAX_PATIENCE_MS)
   }
 
   async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
@@ -82,36 +83,37 @@ export class DurableObjectStore implements Store {
   }
 
   release(rules: readonly Rule[]): Promise<void> {
-    return this.#correct(rules, ({ slot = 0 }) => ({ kind: 'release', slot }))
+    return this.#correct(rules.map(({ key, slot = 0 }) => [key, { kind: 'release', slot }]))
   }
 
-  async revoke(releases: readonly Release[]): Promise<void> {
-    const kinds = new Map(releases.map(({ rule, isKnown }) => [rule, isKnown ? 'release' : 'revoke'] as const))
-    await this.#correct(
-      [...kinds.keys()],
-      (rule) => ({ kind: kinds.get(rule) ?? 'revoke', slot: rule.slot ?? 0 }),
+  revoke(releases: readonly Release[]): Promise<void> {
+    return this.#correct(
+      releases.map(({ rule: { key, slot = 0 }, isKnown }) => [key, { kind: isKnown ? 'release' : 'revoke', slot }]),
       PATIENT_MS,
     )
   }
 
   renew(rules: readonly Rule[]): Promise<void> {
-    return this.#correct(rules, ({ slot = 0, tiers }) => ({ kind: 'renew', slot, windowMs: tiers[0]?.windowMs ?? 0 }))
+    return this.#correct(
+      rules.map(({ key, slot = 0, tiers }) => [key, { kind: 'renew', slot, windowMs: tiers[0]?.windowMs ?? 0 }]),
+    )
   }
 
-  async settle(differences: readonly Difference[], chargedAtMs: number): Promise<void> {
-    const units = new Map(differences.map(({ rule, units }) => [rule, units]))
-    await this.#correct([...units.keys()], (rule) => {
-      const ownMs = this.#chargedAtMs.get(`${rule.key} ${chargedAtMs}`) ?? chargedAtMs
-      return { kind: 'settle', rule, units: units.get(rule) ?? 0, chargedAtMs: ownMs }
-    })
+  settle(differences: readonly Difference[], chargedAtMs: number): Promise<void> {
+    return this.#correct(
+      differences.map(({ rule, units }) => {
+        const ownMs = this.#chargedAtMs.get(`${rule.key} ${chargedAtMs}`) ?? chargedAtMs
+        return [rule.key, { kind: 'settle', rule, units, chargedAtMs: ownMs }]
+      }),
+    )
   }
 
-  async forget(keys: readonly string[]): Promise<void> {
-    await this.#within(Promise.all(keys.map((key) => this.#objects.of(key).correct([{ kind: 'forget' }]))))
+  forget(keys: readonly string[]): Promise<void> {
+    return this.#correct(keys.map((key) => [key, { kind: 'forget' }]))
   }
 
-  async ping(): Promise<void> {
-    await this.#within(this.#objects.of(PING_KEY).correct([]))
+  ping(): Promise<void> {
+    return this.#within(this.#objects.of(PING_KEY).correct([]))
   }
 
   /**
@@ -173,12 +175,11 @@ export class DurableObjectStore implements Store {
   }
 
   async #correct(
-    rules: readonly Rule[],
-    correctionOf: (rule: Rule) => Correction,
-    timeoutMs = this.#timeoutMs,
+    corrections: readonly (readonly [key: string, correction: Correction])[],
+    timeoutMs?: number,
   ): Promise<void> {
-    const byKey = Map.groupBy(rules, ({ key }) => key)
-    const calls = [...byKey].map(([key, own]) => this.#objects.of(key).correct(own.map(correctionOf)))
+    const byKey = Map.groupBy(corrections, ([key]) => key)
+    const calls = [...byKey].map(([key, own]) => this.#objects.of(key).correct(own.map(([, correction]) => correction)))
     await this.#within(Promise.all(calls), timeoutMs)
   }
 
@@ -199,10 +200,6 @@ export class DurableObjectStore implements Store {
     const name = `${key} ${decidedAtMs}`
     // The earlier one gives back less.
     this.#chargedAtMs.set(name, Math.min(ownMs, this.#chargedAtMs.get(name) ?? ownMs))
-    for (const oldest of this.#chargedAtMs.keys()) {
-      if (this.#chargedAtMs.size <= MOST_CHARGES) return
-      this.#chargedAtMs.delete(oldest)
-    }
   }
 }
 

@@ -2,35 +2,55 @@ import type { Penalty } from '../../algorithms/algorithm.ts'
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { type ConcurrencyState, releaseSlot, renewSlot, revokeSlot } from '../../algorithms/concurrency.ts'
 import { tellsNewIdentities, voteOf } from '../../algorithms/decide.ts'
-import { emptyLog, longestWindowMs, type SlidingWindowState, trim } from '../../algorithms/sliding-window.ts'
+import { longestWindowMs, type SlidingWindowState, trim } from '../../algorithms/sliding-window.ts'
 import type { Rule } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
-import { type Book, forgetDecisions, type Open, readBook, writeBook } from './book.ts'
-import { layOut, takeOff } from './log-layout.ts'
-import type { Closing, Correction, ObjectVote, Reservation, Shared } from './messages.ts'
-import { apply, compact, type Kept, keep, MOST_STEPS, NOTHING, type Step, stateAt } from './replay.ts'
-import type { Rows } from './rows.ts'
-import { takeOffBase } from './undo.ts'
-import { type Answer, WaitingLine } from './waiting-line.ts'
+import {
+  addDecision,
+  type Decided,
+  loadState,
+  type MachineState,
+  NOTHING,
+  type Open,
+  writeState,
+} from './machine-state.ts'
+import type { Closing, Correction, ObjectVote, Reservation } from './messages.ts'
+import type { ObjectDatabase } from './objects.ts'
+import { addEntry, forgetBefore, removeUnits, writePages } from './paged-list.ts'
+import { type Rows, SqlRows } from './rows.ts'
+import { recordUndo, removeCharge, type Undo } from './undo.ts'
+import { type Answer, WaitQueue } from './wait-queue.ts'
 
-/** After this, what nobody has closed is asked about at the siblings. */
+/** After this, the siblings are asked about an open charge. */
 export const ASK_AFTER_MS = 5_000
 /** What all siblings had granted is asked about once more after this: a cancel may have been on its way to them. */
 export const ASK_AGAIN_AFTER_MS = 20_000
-/** After this, nobody asks any more: what is not known to be void by then stays charged. */
+/** After this, no sibling is asked any more: what is not known to be void by then stays charged. */
 export const ASK_UNTIL_MS = 30_000
 /**
- * So long an object knows which decisions it has granted or given up. A decider lets nothing through that took longer
+ * How long an object knows which decisions it has granted or given up. A decider lets nothing through that took longer
  * than a minute, so all that it asked have granted within that; they ask each other until `ASK_UNTIL_MS` later. Twice
  * that is for clocks that run at different speeds.
  */
 export const REMEMBER_MS = 180_000
 /** Between two alarms of an object, at least. */
-const LEAST_REST_MS = 60_000
+const MIN_REST_MS = 60_000
 /** An alarm that is so late is set again. */
 const LATE_ALARM_MS = 600_000
-/** Reservations that wait for their end at most: they are part of the row that each change writes. */
-const MOST_OPEN = 1_000
+/** Open charges are part of the row that each change writes. */
+const MAX_OPEN = 1_000
+
+/** What a charge has changed. */
+interface Charged {
+  /** Of the entry, in a log. */
+  readonly dateMs: number
+  readonly forfeited: number
+  readonly undo?: Undo
+}
+
+export function openMachine(sql: ObjectDatabase): LimitMachine {
+  return new LimitMachine(new SqlRows(sql))
+}
 
 /**
  * One key's state and the part of an object in the protocol, described in docs/stores.md. No I/O, and no clock: each
@@ -38,52 +58,49 @@ const MOST_OPEN = 1_000
  */
 export class LimitMachine {
   readonly #rows: Rows
-  readonly #book: Book
-  readonly #mostSteps: number
-  readonly #mostOpen: number
-  /** In memory only: what waits ends with the object. */
-  readonly #line = new WaitingLine()
-  /** What the clock has shown last, or must show by now, in microseconds. */
+  readonly #state: MachineState
+  readonly #maxOpen: number
+  /** In memory only: who waits has to ask again after the object has ended. */
+  readonly #queue = new WaitQueue()
+  /** The last reading of the clock, or what it must show by now, in microseconds. */
   #readUs: number
-  /** Whether something may be given back, or stay, that was not certain when those who wait were asked last. */
-  #isStirred = false
+  /** Whether something that was uncertain may have been decided since those who wait were last considered. */
+  #isDirty = false
 
   /**
-   * @param book what was read from these rows, and has changed since
-   * @param mostSteps that are remembered, so that a charge can be taken back as if it had never been
-   * @param mostOpen reservations that wait for their end at most
+   * @param state what was read from these rows, and has changed since
+   * @param maxOpen charges that are open at most
    */
-  constructor(rows: Rows, book = readBook(rows), mostSteps = MOST_STEPS, mostOpen = MOST_OPEN) {
+  constructor(rows: Rows, state = loadState(rows), maxOpen = MAX_OPEN) {
     this.#rows = rows
-    this.#book = book
-    this.#mostSteps = mostSteps
-    this.#mostOpen = mostOpen
-    this.#readUs = book.clockUs
+    this.#state = state
+    this.#maxOpen = maxOpen
+    this.#readUs = state.clockUs
   }
 
-  get book(): Book {
-    return this.#book
+  get state(): MachineState {
+    return this.#state
   }
 
   /** @returns undefined if it waits: `answers` has its answer later */
   reserve(reservation: Reservation, readUs: number): ObjectVote | undefined {
     const vote = this.#vote(reservation, readUs)
-    return this.#line.takes(reservation, vote, this.#book.open, Math.floor(readUs / 1000)) ? undefined : vote
+    return this.#queue.add(reservation, vote, this.#state.open, toMs(readUs)) ? undefined : vote
   }
 
   /**
-   * Of those that need wait no longer.
+   * Answers those whose wait is over.
    * @param mayWait whether one may wait, if it is not too late by the clock
    */
   answers(readUs: number, mayWait?: (reservation: Reservation) => boolean): Answer[] {
     this.#clock(readUs)
-    const nowMs = Math.floor(readUs / 1000)
-    const { untilMs } = this.#line
-    if (untilMs === undefined || !(this.#isStirred || mayWait || untilMs <= nowMs)) return []
-    this.#isStirred = false
-    return this.#line.leave(
+    const nowMs = toMs(readUs)
+    const { untilMs } = this.#queue
+    if (untilMs === undefined || !(this.#isDirty || mayWait || untilMs <= nowMs)) return []
+    this.#isDirty = false
+    return this.#queue.leave(
       (reservation) => this.#vote(reservation, readUs),
-      this.#book.open,
+      this.#state.open,
       nowMs,
       mayWait ?? (() => true),
     )
@@ -96,50 +113,19 @@ export class LimitMachine {
 
   /** Those that wait, in the order in which they came. */
   get waiting(): readonly Reservation[] {
-    return this.#line.reservations
+    return this.#queue.reservations
   }
 
-  /** When to ask for answers again, milliseconds since the Unix epoch; undefined if nobody waits. */
+  /** When to ask for answers again, milliseconds since the Unix epoch; undefined if none waits. */
   get waitsUntilMs(): number | undefined {
-    return this.#line.untilMs
-  }
-
-  #vote({ mode, permits, leaseMs, rule, shared }: Reservation, readUs: number): ObjectVote {
-    const nowUs = this.#clock(readUs)
-    const nowMs = Math.floor(nowUs / 1000)
-    const state = this.#stateAt(nowMs)
-    const returnable = this.#returnable
-    const { usage, fitting, chargeable, changed } = voteWithin(returnable, rule, { mode, permits }, state, nowUs)
-    const isNew = tellsNewIdentities(rule) && (state === undefined || this.#holdsNewcomersAlone(state))
-    // While it is blocked, it does not matter what is given back.
-    const isProvisional = returnable > 0 && usage[0]?.blockedMs === undefined
-    const noCharge = { charged: 0, forfeited: 0 }
-    const vote = { usage, fitting, chargeable, ...noCharge, nowMs, isNew, isProvisional, isVoid: false }
-    const decided = shared && this.#decided(shared.id, nowMs)
-    if (decided) {
-      // It has come twice, or after its end.
-      const { permits: granted } = decided
-      for (const tier of usage) tier.remaining += granted * rule.cost
-      const isVoid = granted === 0
-      return { ...vote, fitting: granted, chargeable: granted, charged: granted, isProvisional: false, isVoid }
-    }
-    if (changed) this.#penalize(rule, nowUs, changed)
-    // A shadow rule alone is not what limits a grant.
-    const mayBePart = mode === 'partial' && (rule.enforced || shared !== undefined)
-    const isCharged = mode !== 'peek' && (mayBePart || chargeable >= permits)
-    const charged = isCharged ? Math.min(permits, chargeable) : 0
-    // What could not be taken back is not charged: nobody knows how this ends.
-    if (charged > 0 && shared && this.#book.open.size >= this.#mostOpen) return { ...vote, isVoid: true }
-    if (charged > 0) this.#charge(rule, nowUs, charged, leaseMs, shared, isNew)
-    const { forfeited = 0 } = charged > 0 ? this.#book.kept : noCharge
-    return { ...vote, charged, forfeited }
+    return this.#queue.untilMs
   }
 
   /** @returns whether what was reserved stands, as far as is known here */
   close({ id, permits, isProvisional }: Closing, readUs: number): boolean {
-    this.#isStirred = true
-    const nowMs = Math.floor(this.#clock(readUs) / 1000)
-    const open = this.#book.open.get(id)
+    const nowMs = toMs(this.#touch(readUs))
+    const { open: opens } = this.#state
+    const open = opens.get(id)
     const decided = this.#decided(id, nowMs)
     if (!open) {
       // A cancel has overtaken the reservation, which must not be charged when it comes.
@@ -148,96 +134,109 @@ export class LimitMachine {
     }
     if (permits < open.permits) this.#takeBack(id, open, permits, nowMs)
     // Of a newcomer, the end is told twice: the decider may still wait for another object to which it is new.
-    if (permits > 0 && (isProvisional || open.isNew)) this.#book.open.set(id, { ...open, permits, isNew: false })
+    if (permits > 0 && (isProvisional || open.isNew)) opens.set(id, { ...open, permits, isNew: false })
     else {
       if (permits > 0) this.#trim(open.rule, nowMs)
-      this.#book.open.delete(id)
+      opens.delete(id)
     }
-    this.#compact()
     // That it is kept need not be written: it would be asked about once more, at worst. A newcomer's charge would lapse.
     if (permits === 0) this.#remember(id, 0, nowMs)
     else if (permits < open.permits || open.isNew) this.#write(nowMs)
     return permits > 0
   }
 
-  /** A sibling asks what has become of a decision. @returns whether it was granted here; if not, it never will be */
+  /** A sibling asks about a decision. @returns whether it was granted here; if not, it never will be */
   inquire(id: number, readUs: number): boolean {
-    this.#isStirred = true
-    const nowMs = Math.floor(this.#clock(readUs) / 1000)
-    const open = this.#book.open.get(id)
-    if (open?.isNew) return this.#void(id, open, nowMs)
+    const nowMs = toMs(this.#touch(readUs))
+    const open = this.#state.open.get(id)
+    if (open?.isNew) this.#void(id, open, nowMs)
     const decided = this.#decided(id, nowMs)
     if (!decided) this.#remember(id, 0, nowMs)
     return (decided?.permits ?? 0) > 0
   }
 
-  /** What is to be asked at which siblings. What can be settled without that is. */
+  /** @returns the decisions to ask about at siblings. Those that can be settled without asking are settled */
   overdue(readUs: number): { readonly id: number; readonly siblings: readonly string[] }[] {
-    this.#isStirred = true
-    const nowMs = Math.floor(this.#clock(readUs) / 1000)
+    const nowMs = toMs(this.#touch(readUs))
+    const { open: opens } = this.#state
     const asked: { id: number; siblings: readonly string[] }[] = []
-    for (const [id, open] of this.#book.open) {
-      const ageMs = this.#readMs - open.atMs
+    for (const [id, open] of opens) {
+      const ageMs = this.#ageMs(open)
       if (ageMs < ASK_AFTER_MS) continue
       // Nobody was let through before this object had heard so.
       if (open.isNew) this.#void(id, open, nowMs)
-      else if (ageMs > ASK_UNTIL_MS) this.#book.open.delete(id)
+      else if (ageMs > ASK_UNTIL_MS) opens.delete(id)
       else if (ageMs >= askedAfterMs(open)) asked.push({ id, siblings: open.siblings })
     }
-    this.#compact()
     return asked
   }
 
-  /** What all siblings have answered about a decision. */
+  /** All siblings have answered about a decision, or one that it is void. */
   learn(id: number, areGranted: boolean, readUs: number): void {
-    const nowMs = Math.floor(this.#clock(readUs) / 1000)
-    const open = this.#book.open.get(id)
-    if (!open || this.#readMs - open.atMs > ASK_UNTIL_MS) return
-    this.#isStirred = true
-    if (areGranted) {
-      open.isCertain = open.isGranted
-      open.isGranted = true
-    } else this.#void(id, open, nowMs)
+    const nowMs = toMs(this.#clock(readUs))
+    const open = this.#state.open.get(id)
+    if (!open || this.#ageMs(open) > ASK_UNTIL_MS) return
+    this.#isDirty = true
+    if (areGranted) open.grants++
+    else this.#void(id, open, nowMs)
   }
 
   correct(correction: Correction, readUs: number): void {
-    this.#isStirred = true
+    const nowUs = this.#touch(readUs)
+    const nowMs = toMs(nowUs)
+    const state = this.#state
+    const known = this.#stateAt(nowMs)
+    const held = known as ConcurrencyState | undefined
     switch (correction.kind) {
       case 'release':
-        this.#release(correction.slot, readUs)
+        if (!held?.slots.has(correction.slot)) return
+        releaseSlot(held, correction.slot)
         break
       case 'revoke':
-        this.#revoke(correction.slot, readUs)
+        state.algorithm = 'concurrency'
+        this.#keep(revokeSlot(held, correction.slot, nowMs), nowMs)
         break
       case 'renew':
-        this.#renew(correction.slot, correction.windowMs, readUs)
+        if (!held) return
+        this.#keep(renewSlot(held, correction.slot, nowMs, correction.windowMs), nowMs)
         break
-      case 'settle':
-        this.#settle(correction.rule, correction.units, correction.chargedAtMs, readUs)
+      case 'settle': {
+        const { rule, chargedAtMs, units } = correction
+        const { settle } = ALGORITHMS[rule.algorithm].twin
+        const settled = known === undefined ? undefined : settle?.(known, rule, nowUs, chargedAtMs, units)
+        if (!settled) return
+        // Open charges can be removed as before: without them, this would have moved the state as far.
+        this.#keep(settled, nowMs)
         break
+      }
       case 'forget':
-        this.#forget(readUs)
+        // Not the decisions: siblings may ask about them.
+        state.open.clear()
+        this.#dropLog()
+        state.kept = NOTHING
+        if (state.clockUs === 0) return
     }
+    this.#write(nowMs)
   }
 
-  /** For when to wake the object, to see whether all of it is over, milliseconds since the Unix epoch; 0 for never. */
+  /** When to wake the object, to see whether all of it is over, milliseconds since the Unix epoch; 0 for never. */
   get alarmAtMs(): number {
-    return this.#book.alarmAtMs
+    return this.#state.alarmAtMs
   }
 
   /** Whether nothing of this matters any more. If something does, there is a new alarm. */
   isOverAt(readUs: number): boolean {
-    const nowMs = Math.floor(this.#clock(readUs) / 1000)
-    if (this.#endsAtMs < nowMs && this.#line.untilMs === undefined) return true
-    this.#book.alarmAtMs = 0
+    const nowMs = toMs(this.#clock(readUs))
+    if (this.#endsAtMs < nowMs && this.#queue.untilMs === undefined) return true
+    this.#state.alarmAtMs = 0
     this.#write(nowMs)
     return false
   }
 
-  /** When something here is to be asked about, milliseconds since the Unix epoch; undefined if nothing is. */
+  /** When siblings are to be asked, milliseconds since the Unix epoch; undefined if they are not. */
   get asksAtMs(): number | undefined {
     let earliestMs: number | undefined
-    for (const open of this.#book.open.values()) {
+    for (const open of this.#state.open.values()) {
       const dueMs = open.atMs + Math.min(open.isNew ? ASK_AFTER_MS : askedAfterMs(open), ASK_UNTIL_MS + 1)
       if (earliestMs === undefined || dueMs < earliestMs) earliestMs = dueMs
     }
@@ -246,244 +245,183 @@ export class LimitMachine {
 
   /** When nothing of this will matter any more, milliseconds since the Unix epoch; 0 if nothing does. */
   get #endsAtMs(): number {
-    const { kept, decisions } = this.#book
+    const { kept, decisions } = this.#state
     let latestMs = kept.state === undefined ? 0 : kept.expiresAtMs
     for (const { atMs } of decisions.values()) latestMs = Math.max(latestMs, atMs + REMEMBER_MS)
     return latestMs
   }
 
-  /** Units that may be given back at any moment. */
-  get #returnable(): number {
-    let units = 0
-    for (const { isGranted, permits, cost } of this.#book.open.values()) if (!isGranted) units += permits * cost
-    return units
+  #vote(reservation: Reservation, readUs: number): ObjectVote {
+    const { mode, permits, rule, shared } = reservation
+    const nowUs = this.#clock(readUs)
+    const nowMs = toMs(nowUs)
+    const { open: opens } = this.#state
+    const known = this.#stateAt(nowMs)
+    const returnable = countReturnable(opens)
+    const { usage, fitting, chargeable, changed } = voteWithin(returnable, rule, { mode, permits }, known, nowUs)
+    const isNew = tellsNewIdentities(rule) && (known === undefined || isOfNewcomersOnly(known, opens))
+    // While it is blocked, it does not matter what is given back.
+    const isProvisional = returnable > 0 && usage[0]?.blockedMs === undefined
+    const vote = { usage, fitting, chargeable, charged: 0, forfeited: 0, nowMs, isNew, isProvisional, isVoid: false }
+    const decided = shared && this.#decided(shared.id, nowMs)
+    if (decided) {
+      // It has come twice, or after its end.
+      const { permits: granted } = decided
+      for (const tier of usage) tier.remaining += granted * rule.cost
+      const isVoid = granted === 0
+      return { ...vote, fitting: granted, chargeable: granted, charged: granted, isProvisional: false, isVoid }
+    }
+    if (changed) {
+      this.#commit(rule, nowUs, 0, 0, 0, changed)
+      this.#write(nowMs)
+    }
+    // A shadow rule alone does not limit a grant.
+    const mayBePart = mode === 'partial' && (rule.enforced || shared !== undefined)
+    const isCharged = mode !== 'peek' && (mayBePart || chargeable >= permits)
+    const charged = isCharged ? Math.min(permits, chargeable) : 0
+    if (charged === 0) return vote
+    // What could not be taken back is not charged: nobody knows how this ends.
+    if (shared && opens.size >= this.#maxOpen) return { ...vote, isVoid: true }
+    return { ...vote, charged, forfeited: this.#charge(reservation, charged, isNew, nowUs) }
   }
 
-  /** Never before the time of the last charge, whatever this machine's clock, or that of the one before it, shows. */
-  #clock(readUs: number): number {
-    this.#ageBy(Math.ceil((this.#readUs - readUs) / 1000))
-    this.#readUs = readUs
-    return Math.max(readUs, this.#book.clockUs)
+  /** @returns units that are forfeited */
+  #charge({ rule, leaseMs, shared }: Reservation, permits: number, isNew: boolean, nowUs: number): number {
+    const nowMs = toMs(nowUs)
+    const { algorithm, tiers, cost, slot = 0 } = rule
+    const log = ALGORITHMS[algorithm].isLog ? (this.#stateAt(nowMs) as SlidingWindowState | undefined) : undefined
+    // What other limits still need must be there if this is taken back.
+    if (log) log.keepsAll = shared !== undefined
+    const { forfeited, ...charged } = this.#commit(rule, nowUs, permits * cost, leaseMs, shared?.id)
+    if (log) log.keepsAll = false
+    this.#state.clockUs = nowUs
+    if (shared) {
+      const { id, siblings, hasNewcomers } = shared
+      const open = { atMs: toMs(this.#readUs), permits, cost, slot, siblings, isNew: isNew && hasNewcomers, grants: 0 }
+      this.#state.open.set(id, { ...open, ...charged, rule: { algorithm, tiers } })
+      this.#remember(id, permits, nowMs)
+    } else this.#write(nowMs)
+    return forfeited
   }
 
   /**
-   * By what the clock has stepped back, what waits is older than it shows: nobody waits for longer because of it, and
-   * siblings are asked before they forget.
+   * @param id of the decision; 0 if the charge stays
+   * @param penalty a refusal to remember, instead of a charge
    */
-  #ageBy(ms: number): void {
-    if (ms <= 0) return
-    for (const open of this.#book.open.values()) open.atMs -= ms
-    this.#line.ageBy(ms)
-  }
-
-  get #readMs(): number {
-    return Math.floor(this.#readUs / 1000)
-  }
-
-  #stateAt(nowMs: number): unknown {
-    return stateAt(this.#book.kept, nowMs)
-  }
-
-  #slotsAt(readUs: number): ConcurrencyState | undefined {
-    return this.#stateAt(Math.floor(this.#clock(readUs) / 1000)) as ConcurrencyState | undefined
-  }
-
-  #release(slot: number, readUs: number): void {
-    const held = this.#slotsAt(readUs)
-    if (!held?.slots.has(slot)) return
-    releaseSlot(held, slot)
-    this.#write(Math.floor(readUs / 1000))
-  }
-
-  /** Gives a slot back that may not be taken yet. */
-  #revoke(slot: number, readUs: number): void {
-    const nowMs = Math.floor(this.#clock(readUs) / 1000)
-    this.#book.algorithm = 'concurrency'
-    this.#book.kept = keep(revokeSlot(this.#slotsAt(readUs), slot, nowMs), this.#book.kept, nowMs)
-    this.#write(nowMs)
-  }
-
-  #renew(slot: number, windowMs: number, readUs: number): void {
-    const nowMs = Math.floor(this.#clock(readUs) / 1000)
-    const held = this.#slotsAt(readUs)
-    if (!held) return
-    this.#book.kept = keep(renewSlot(held, slot, nowMs, windowMs), this.#book.kept, nowMs)
-    this.#write(nowMs)
-  }
-
-  #settle(rule: Rule, units: number, chargedAtMs: number, readUs: number): void {
-    const nowUs = this.#clock(readUs)
-    if (!ALGORITHMS[rule.algorithm].twin.settle) return
-    this.#step({ id: 0, nowUs, units, rule: essential(rule), chargedAtMs })
-    this.#write(Math.floor(nowUs / 1000))
-  }
-
-  /** What was charged, and not what was decided. */
-  #forget(readUs: number): void {
-    const book = this.#book
-    book.open.clear()
-    book.replay = { base: NOTHING, steps: [] }
-    this.#dropLog()
-    book.kept = NOTHING
-    if (book.clockUs > 0) this.#write(Math.floor(this.#clock(readUs) / 1000))
-  }
-
-  #charge(
-    rule: Rule,
-    nowUs: number,
-    permits: number,
-    leaseMs: number | undefined,
-    shared: Shared | undefined,
-    isNew: boolean,
-  ): void {
-    const book = this.#book
-    const nowMs = Math.floor(nowUs / 1000)
+  #commit(rule: Rule, nowUs: number, units: number, leaseMs = 0, id = 0, penalty?: Penalty): Charged {
+    const state = this.#state
+    const nowMs = toMs(nowUs)
     const { isLog, holdsSlots, twin } = ALGORITHMS[rule.algorithm]
-    const units = permits * rule.cost
-    book.algorithm = rule.algorithm
-    book.clockUs = nowUs
-    let dateMs = 0
+    const before = this.#stateAt(nowMs)
+    if (isLog && !before) this.#dropLog()
+    const commit = twin.commit(before, rule, nowUs, units, leaseMs, penalty)
+    const { forfeited = 0 } = commit
+    state.algorithm = rule.algorithm
+    this.#keep(commit, nowMs)
     if (isLog) {
-      const log = this.#stateAt(nowMs) as SlidingWindowState | undefined
-      // What other limits still need must be there if this is taken back.
-      if (log) log.keepsAll = shared !== undefined
-      dateMs = this.#enter(rule, nowUs, units, leaseMs)
-      if (log) log.keepsAll = false
-    } else if (holdsSlots) book.kept = keep(twin.commit(this.#stateAt(nowMs), rule, nowUs, units), book.kept, nowMs)
-    else this.#step({ id: shared?.id ?? 0, nowUs, units, ...(leaseMs && { leaseMs }), rule: essential(rule) })
-    if (shared) {
-      const { siblings, hasNewcomers } = shared
-      const { cost, slot = 0 } = rule
-      const isOfNewcomer = isNew && hasNewcomers
-      const whose = { siblings, isNew: isOfNewcomer, isGranted: false, isCertain: false }
-      book.open.set(shared.id, { atMs: this.#readMs, permits, cost, dateMs, slot, rule: essential(rule), ...whose })
-      this.#compact()
-      this.#remember(shared.id, permits, nowMs)
-    } else this.#write(nowMs)
+      const log = commit.state as SlidingWindowState
+      const dateMs = log.dates.at(-1) ?? 0
+      if (!penalty) addEntry(state.log, dateMs, units)
+      this.#forgetEntries(log)
+      writePages(state.log, this.#rows)
+      return { dateMs, forfeited }
+    }
+    if (holdsSlots) return { dateMs: 0, forfeited }
+    const change = { id, rule, nowUs, units: units + forfeited, leaseMs }
+    return { dateMs: 0, forfeited, undo: recordUndo(before, commit.state, change, state.open) }
   }
 
   /** Forgets of a log what the rule that has charged it does not need. */
-  #trim(rule: Step['rule'], nowMs: number): void {
+  #trim(rule: Open['rule'], nowMs: number): void {
     const log = this.#stateAt(nowMs) as SlidingWindowState | undefined
     if (!ALGORITHMS[rule.algorithm].isLog || !log) return
     trim(log, nowMs - longestWindowMs(rule))
-    layOut(this.#book.log, log, this.#rows)
+    this.#forgetEntries(log)
   }
 
-  /** @returns the date of the newest entry */
-  #enter(rule: Rule, nowUs: number, units: number, leaseMs: number | undefined, penalty?: Penalty): number {
-    const book = this.#book
-    const nowMs = Math.floor(nowUs / 1000)
-    const before = this.#stateAt(nowMs) as SlidingWindowState | undefined
-    const lastMs = before?.dates.at(-1)
-    if (!before) this.#dropLog()
-    book.kept = keep(
-      ALGORITHMS[rule.algorithm].twin.commit(before, rule, nowUs, units, leaseMs, penalty),
-      book.kept,
-      nowMs,
-    )
-    const log = book.kept.state as SlidingWindowState
-    const dateMs = log.dates.at(-1) ?? 0
-    if (!penalty && dateMs !== lastMs) book.log.tail++
-    layOut(book.log, log, this.#rows)
-    return dateMs
-  }
-
-  /** Remembers a refusal. */
-  #penalize(rule: Rule, nowUs: number, penalty: Penalty): void {
-    this.#book.algorithm = rule.algorithm
-    if (ALGORITHMS[rule.algorithm].isLog) this.#enter(rule, nowUs, 0, 0, penalty)
-    else this.#step({ id: 0, nowUs, units: 0, rule: essential(rule), penalty })
-    this.#write(Math.floor(nowUs / 1000))
+  #forgetEntries({ dates, head }: SlidingWindowState): void {
+    forgetBefore(this.#state.log, dates[head] ?? Number.POSITIVE_INFINITY, this.#rows)
   }
 
   #dropLog(): void {
-    this.#book.log.tail = 0
-    this.#book.kept = { ...this.#book.kept, state: undefined }
-    layOut(this.#book.log, emptyLog(), this.#rows)
-  }
-
-  /** Changes a state that can be told without one of its charges. */
-  #step(step: Step): void {
-    const book = this.#book
-    const { replay } = book
-    if (step.id !== 0 || book.open.size > 0) {
-      replay.base = this.#base
-      replay.steps.push(step)
-    }
-    book.kept = apply(book.kept, step)
-  }
-
-  /** What the steps have led from. Without any, it is not written. */
-  get #base(): Kept {
-    const { kept, replay } = this.#book
-    return replay.steps.length > 0 ? replay.base : kept
-  }
-
-  #compact(): void {
-    compact(this.#book.replay, this.#book.open, this.#mostSteps)
+    this.#state.kept = { ...this.#state.kept, state: undefined }
+    forgetBefore(this.#state.log, Number.POSITIVE_INFINITY, this.#rows)
   }
 
   /** @param permits those that stay charged */
   #takeBack(id: number, open: Open, permits: number, nowMs: number): void {
-    const book = this.#book
-    const { isLog, holdsSlots } = ALGORITHMS[book.algorithm as AlgorithmName]
+    const state = this.#state
+    const { isLog, holdsSlots } = ALGORITHMS[state.algorithm as AlgorithmName]
     const units = (open.permits - permits) * open.cost
-    if (isLog) this.#takeOffLog(open.dateMs, units, nowMs)
-    else if (holdsSlots) takeOffSlots(this.#stateAt(nowMs) as ConcurrencyState | undefined, open.slot, units)
+    const known = this.#stateAt(nowMs)
+    if (isLog) {
+      const log = known as SlidingWindowState | undefined
+      if (!log) return
+      removeUnits(state.log, log, open.dateMs, units, this.#rows)
+      if (log.dates.length === log.head && !log.penalty) this.#dropLog()
+    } else if (holdsSlots) removeSlotUnits(known as ConcurrencyState | undefined, open.slot, units)
     else {
-      const { replay } = book
-      const index = replay.steps.findIndex((step) => step.id === id)
-      const step = replay.steps[index]
-      if (step) replay.steps[index] = { ...step, units: step.units - units }
-      else replay.base = takeOffBase(this.#base, open, units, book.open.values())
-      book.kept = replay.steps.reduce(apply, replay.base)
+      const left = removeCharge(state.kept.state, id, units, state.open)
+      state.kept = left === undefined ? NOTHING : { ...state.kept, state: left }
     }
   }
 
-  #takeOffLog(dateMs: number, units: number, nowMs: number): void {
-    const log = this.#stateAt(nowMs) as SlidingWindowState | undefined
-    if (!log) return
-    takeOff(this.#book.log, log, dateMs, units, this.#rows)
-    if (log.dates.length === log.head && !log.penalty) this.#dropLog()
-  }
-
-  #void(id: number, open: Open, nowMs: number): false {
+  #void(id: number, open: Open, nowMs: number): void {
     this.#takeBack(id, open, 0, nowMs)
-    this.#book.open.delete(id)
-    this.#compact()
+    this.#state.open.delete(id)
     this.#remember(id, 0, nowMs)
-    return false
   }
 
-  /** Whether all that is charged is reserved by newcomers who may still be refused elsewhere. */
-  #holdsNewcomersAlone(state: unknown): boolean {
-    const { dates, totals, before } = state as SlidingWindowState
-    let units = 0
-    for (const { isNew, permits, cost } of this.#book.open.values()) units += isNew ? permits * cost : 0
-    return units > 0 && units === (totals[dates.length - 1] ?? before) - before
-  }
-
-  #decided(id: number, nowMs: number): { readonly permits: number } | undefined {
-    const decision = this.#book.decisions.get(id)
-    return decision && decision.atMs + REMEMBER_MS >= nowMs ? decision : undefined
+  #decided(id: number, nowMs: number): Decided | undefined {
+    const decided = this.#state.decisions.get(id)
+    return decided && decided.atMs + REMEMBER_MS >= nowMs ? decided : undefined
   }
 
   #remember(id: number, permits: number, atMs: number): void {
-    const { decisions, decided } = this.#book
-    // In order of time.
-    decisions.delete(id)
-    decisions.set(id, { permits, atMs })
-    decided.recent.push(id, permits, atMs)
-    forgetDecisions(this.#book, atMs - REMEMBER_MS, this.#rows)
+    addDecision(this.#state, id, { permits, atMs }, atMs - REMEMBER_MS, this.#rows)
     this.#write(atMs)
   }
 
   #write(nowMs: number): void {
-    const book = this.#book
+    const state = this.#state
     // An alarm is a row as well: for what is charged all the time, there is one for each lifetime.
-    if (book.alarmAtMs < nowMs - LATE_ALARM_MS) book.alarmAtMs = Math.max(this.#endsAtMs + 1, nowMs + LEAST_REST_MS)
-    writeBook(this.#book, this.#rows)
+    if (state.alarmAtMs < nowMs - LATE_ALARM_MS) state.alarmAtMs = Math.max(this.#endsAtMs + 1, nowMs + MIN_REST_MS)
+    writeState(state, this.#rows)
+  }
+
+  #keep({ state, ttlMs }: { readonly state: unknown; readonly ttlMs?: number }, nowMs: number): void {
+    const expiresAtMs = ttlMs === undefined ? this.#state.kept.expiresAtMs : nowMs + ttlMs
+    this.#state.kept = { state, expiresAtMs }
+  }
+
+  #stateAt(nowMs: number): unknown {
+    const { state, expiresAtMs } = this.#state.kept
+    return expiresAtMs >= nowMs ? state : undefined
+  }
+
+  #ageMs(open: Open): number {
+    return toMs(this.#readUs) - open.atMs
+  }
+
+  /** Something changes at this moment that others may wait for. */
+  #touch(readUs: number): number {
+    this.#isDirty = true
+    return this.#clock(readUs)
+  }
+
+  /**
+   * Never before the time of the last charge, whatever this machine's clock, or that of the one before it, shows. By
+   * what the clock has stepped back, what waits is older than it shows: nobody waits for longer because of it, and
+   * siblings are asked before they forget.
+   */
+  #clock(readUs: number): number {
+    const backMs = Math.ceil((this.#readUs - readUs) / 1000)
+    if (backMs > 0) {
+      for (const open of this.#state.open.values()) open.atMs -= backMs
+      this.#queue.ageBy(backMs)
+    }
+    this.#readUs = readUs
+    return Math.max(readUs, this.#state.clockUs)
   }
 }
 
@@ -505,19 +443,34 @@ function voteWithin(
   return voteOf(unblocked, asked, state, nowUs)
 }
 
-/** How old a reservation is when its siblings are asked. */
-function askedAfterMs({ siblings, isGranted, isCertain }: Open): number {
-  if (isCertain || siblings.length === 0) return Number.POSITIVE_INFINITY
-  return isGranted ? ASK_AGAIN_AFTER_MS : ASK_AFTER_MS
+/** Units that may be given back at any moment. */
+function countReturnable(opens: MachineState['open']): number {
+  let units = 0
+  for (const { grants, permits, cost } of opens.values()) if (grants === 0) units += permits * cost
+  return units
 }
 
-function takeOffSlots(held: ConcurrencyState | undefined, slot: number, units: number): void {
+/** Whether all that is charged is reserved by newcomers who may still be refused elsewhere. */
+function isOfNewcomersOnly(state: unknown, opens: MachineState['open']): boolean {
+  const { totals, before } = state as SlidingWindowState
+  let units = 0
+  for (const { isNew, permits, cost } of opens.values()) units += isNew ? permits * cost : 0
+  return units > 0 && units === (totals.at(-1) ?? before) - before
+}
+
+/** How old an open charge is when its siblings are asked. */
+function askedAfterMs({ siblings, grants }: Open): number {
+  const dueMs = siblings.length > 0 ? [ASK_AFTER_MS, ASK_AGAIN_AFTER_MS][grants] : undefined
+  return dueMs ?? Number.POSITIVE_INFINITY
+}
+
+function removeSlotUnits(held: ConcurrencyState | undefined, slot: number, units: number): void {
   const own = held?.slots.get(slot)
   if (!held || !own || own.deadlineMs < 0) return
   if (own.units <= units) releaseSlot(held, slot)
   else held.slots.set(slot, { ...own, units: own.units - units })
 }
 
-function essential({ algorithm, tiers, burst }: Rule): Step['rule'] {
-  return { algorithm, tiers, ...(burst !== undefined && { burst }) }
+function toMs(us: number): number {
+  return Math.floor(us / 1000)
 }

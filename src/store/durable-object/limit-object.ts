@@ -1,24 +1,6 @@
 import type { LimitMachine } from './limit-machine.ts'
-import type { ObjectVote, Reservation } from './messages.ts'
-import { type Call, type ObjectNamespace, objectsOf } from './objects-of.ts'
-import { hasTable } from './tables/has-table.ts'
-import type { TableCall } from './tables/messages.ts'
-
-/** What an object is given by its machine, as far as it is used here. */
-export interface ObjectState {
-  readonly storage: {
-    readonly sql: ObjectDatabase
-    setAlarm(atMs: number): Promise<void>
-    getAlarm(): Promise<number | null>
-    deleteAll(): Promise<void>
-    /** Does all of it or nothing. */
-    transactionSync<T>(work: () => T): T
-  }
-}
-
-export interface ObjectDatabase {
-  exec(query: string, ...values: readonly (string | number)[]): Iterable<Record<string, unknown>>
-}
+import type { Call, ObjectVote, Reservation, TableCall } from './messages.ts'
+import { hasTable, type ObjectDatabase, type ObjectNamespace, type ObjectState, objectsOf } from './objects.ts'
 
 /** What an object is bound to. */
 export interface ObjectEnvironment {
@@ -28,7 +10,7 @@ export interface ObjectEnvironment {
 
 type OpenMachine = (sql: ObjectDatabase) => LimitMachine
 
-/** What was counted is looked through for what is over at most this often. */
+/** Expired counts are looked for at most this often. */
 const SWEEP_EVERY_MS = 600_000
 /** Between two questions to a sibling that did not answer. */
 const ASK_AGAIN_MS = 1_000
@@ -42,20 +24,22 @@ export function readClock(nowMs = Date.now()): number {
 }
 
 /**
- * Holds the state of one key, as a Durable Object; or, under a name that no key has, what all isolates share otherwise:
- * see `tables/`. Each call runs from its begin to its end without another, and what it
- * has written is on disk before its answer leaves.
+ * Holds the state of one key, as a Durable Object; or, under a name that no key has, a document or counts that all
+ * isolates share. Each call runs from its begin to its end without another, and what it has written is on disk before
+ * its answer leaves.
  */
 export class LimitObject {
   readonly #storage: ObjectState['storage']
   readonly #env: ObjectEnvironment
   #openMachine: OpenMachine | undefined
   #machine: LimitMachine | undefined
-  #timer: ReturnType<typeof setTimeout> | undefined
   #alarmAtMs = 0
   /** Calls whose answers are held back. */
   readonly #held = new Map<Reservation, { resolve(vote: ObjectVote): void; reject(error: unknown): void }>()
-  #answerTimer: ReturnType<typeof setTimeout> | undefined
+  /** Wakes the machine when an answer or a question to siblings is due. */
+  #timer: ReturnType<typeof setTimeout> | undefined
+  /** The machine whose siblings are being asked. */
+  #asking: LimitMachine | undefined
 
   constructor({ storage }: ObjectState, env: ObjectEnvironment) {
     this.#storage = storage
@@ -64,13 +48,13 @@ export class LimitObject {
 
   async fetch(request: Request): Promise<Response> {
     const call = (await request.json()) as Call | TableCall
-    if (isTableCall(call)) return Response.json(await this.#answer(call))
+    if (isTableCall(call)) return Response.json(await this.#callTable(call))
     const [name, argument] = call
     return Response.json(
       (await this.#change((machine, nowUs) => {
         switch (name) {
           case 'reserve':
-            return machine.reserve(argument, nowUs) ?? this.#later(argument)
+            return machine.reserve(argument, nowUs) ?? this.#hold(argument)
           case 'close':
             return machine.close(argument, nowUs)
           case 'inquire':
@@ -89,90 +73,45 @@ export class LimitObject {
       // It has gone off.
       this.#alarmAtMs = 0
       if (!machine.isOverAt(nowUs)) return
-      this.#machine = undefined
-      clearTimeout(this.#timer)
-      this.#timer = undefined
+      this.#forgetMachine()
       // At once: what is charged by a call that comes now must stay.
       return this.#storage.deleteAll()
     })
   }
 
-  async #answer(call: TableCall): Promise<unknown> {
-    const { answer } = await import('./tables/answer.ts')
+  async #callTable(call: TableCall): Promise<unknown> {
+    const { callTable } = await import('./tables.ts')
     // Before anything is there that must go some day.
     if (call[1] === 'add') {
       const [sweepAtMs, alarmAtMs] = [Date.now() + SWEEP_EVERY_MS, await this.#storage.getAlarm()]
       // What was left at the last sweep may last for weeks.
       if (alarmAtMs === null || alarmAtMs > sweepAtMs) await this.#storage.setAlarm(sweepAtMs)
     }
-    return this.#storage.transactionSync(() => answer(call, this.#storage.sql, Date.now()))
+    return this.#storage.transactionSync(() => callTable(call, this.#storage.sql, Date.now()))
   }
 
   async #sweep(): Promise<void> {
-    const { sweep } = await import('./tables/answer.ts')
-    const nextMs = sweep(this.#storage.sql, Date.now())
+    const { CounterTable } = await import('./tables.ts')
+    const nextMs = new CounterTable(this.#storage.sql, Date.now()).sweep()
     if (nextMs === undefined) await this.#storage.deleteAll()
     else await this.#storage.setAlarm(Math.max(nextMs + 1, Date.now() + SWEEP_EVERY_MS))
   }
 
   async #change<T>(change: (machine: LimitMachine, nowUs: number) => T): Promise<Awaited<T>> {
     // A Worker that asks no objects need not read all that they are made of.
-    this.#openMachine ??= (await import('./open-machine.ts')).openMachine
+    this.#openMachine ??= (await import('./limit-machine.ts')).openMachine
     // From here on, no other call comes in between.
     const machine = this.#machine ?? this.#open(this.#openMachine)
     let result: T
     try {
       const nowUs = readClock()
       result = change(machine, nowUs)
-      this.#answerWaiting(machine, nowUs)
+      this.#answer(machine, nowUs)
     } catch (error) {
       this.#fail(error)
       throw error
     }
-    if (this.#machine !== machine) return await result
-    if (machine.alarmAtMs !== this.#alarmAtMs) {
-      this.#alarmAtMs = machine.alarmAtMs
-      void this.#storage.setAlarm(this.#alarmAtMs)
-    }
-    this.#askLater(machine)
     return await result
-  }
-
-  #fail(error: unknown): void {
-    // What it knows may be more than what it has written.
-    this.#machine = undefined
-    clearTimeout(this.#timer)
-    this.#timer = undefined
-    clearTimeout(this.#answerTimer)
-    this.#answerTimer = undefined
-    for (const { reject } of this.#held.values()) reject(error)
-    this.#held.clear()
-  }
-
-  #later(reservation: Reservation): Promise<ObjectVote> {
-    const { promise, resolve, reject } = Promise.withResolvers<ObjectVote>()
-    this.#held.set(reservation, { resolve, reject })
-    // It may fail in the very call that was to wait for it.
-    promise.catch(() => {})
-    return promise
-  }
-
-  /** Answers those who need wait no longer, and wakes up for the others. */
-  #answerWaiting(machine: LimitMachine, nowUs: number): void {
-    for (const { reservation, vote } of machine.answers(nowUs)) {
-      this.#held.get(reservation)?.resolve(vote)
-      this.#held.delete(reservation)
-    }
-    clearTimeout(this.#answerTimer)
-    const { waitsUntilMs } = machine
-    if (waitsUntilMs === undefined) {
-      this.#answerTimer = undefined
-      return
-    }
-    const nowMs = Math.floor(nowUs / 1000)
-    const dueMs = Math.max(nowMs + 1, waitsUntilMs)
-    const wake = () => void this.#change((woken) => woken === machine && woken.reach(readClock(dueMs))).catch(() => {})
-    this.#answerTimer = setTimeout(wake, dueMs - nowMs)
   }
 
   #open(openMachine: OpenMachine): LimitMachine {
@@ -182,26 +121,60 @@ export class LimitObject {
     return machine
   }
 
-  #askLater(machine: LimitMachine): void {
-    const { asksAtMs } = machine
-    if (asksAtMs === undefined) {
-      clearTimeout(this.#timer)
-      this.#timer = undefined
-    } else if (this.#timer === undefined) {
-      const nowMs = Date.now()
-      const dueMs = Math.max(nowMs + ASK_AGAIN_MS, asksAtMs)
-      const ask = () => {
-        machine.reach(readClock(dueMs))
-        this.#ask(machine).catch((error: unknown) => {
-          if (this.#machine === machine) this.#fail(error)
-        })
-      }
-      this.#timer = setTimeout(ask, dueMs - nowMs)
+  #fail(error: unknown): void {
+    // What it knows may be more than what it has written.
+    this.#forgetMachine()
+    for (const { reject } of this.#held.values()) reject(error)
+    this.#held.clear()
+  }
+
+  #forgetMachine(): void {
+    this.#machine = undefined
+    clearTimeout(this.#timer)
+  }
+
+  #hold(reservation: Reservation): Promise<ObjectVote> {
+    const { promise, resolve, reject } = Promise.withResolvers<ObjectVote>()
+    this.#held.set(reservation, { resolve, reject })
+    // It may fail in the very call that was to wait for it.
+    promise.catch(() => {})
+    return promise
+  }
+
+  /** Answers those who need wait no longer, and sets the alarm and the timer. */
+  #answer(machine: LimitMachine, nowUs: number): void {
+    for (const { reservation, vote } of machine.answers(nowUs)) {
+      this.#held.get(reservation)?.resolve(vote)
+      this.#held.delete(reservation)
+    }
+    if (this.#machine !== machine) return
+    if (machine.alarmAtMs !== this.#alarmAtMs) {
+      this.#alarmAtMs = machine.alarmAtMs
+      void this.#storage.setAlarm(this.#alarmAtMs)
+    }
+    clearTimeout(this.#timer)
+    const { waitsUntilMs = Number.POSITIVE_INFINITY, asksAtMs = Number.POSITIVE_INFINITY } = machine
+    const nowMs = Math.floor(nowUs / 1000)
+    const dueMs = Math.max(nowMs + 1, Math.min(waitsUntilMs, this.#asking === machine ? waitsUntilMs : asksAtMs))
+    if (dueMs < Number.POSITIVE_INFINITY) this.#timer = setTimeout(() => this.#wake(machine, dueMs), dueMs - nowMs)
+  }
+
+  async #wake(machine: LimitMachine, dueMs: number): Promise<void> {
+    try {
+      machine.reach(readClock(dueMs))
+      const isDue = this.#asking !== machine && (machine.asksAtMs ?? Number.POSITIVE_INFINITY) <= dueMs
+      if (isDue) await this.#ask(machine)
+      if (this.#machine === machine) this.#answer(machine, readClock())
+    } catch (error) {
+      if (this.#machine === machine) this.#fail(error)
     }
   }
 
-  /** What nobody has closed is voided, if a sibling has not granted it. */
+  /** Open charges of which nobody has told the end are voided, if a sibling has not granted them. */
   async #ask(machine: LimitMachine): Promise<void> {
+    this.#asking = machine
+    const overdue = machine.overdue(readClock())
+    this.#answer(machine, readClock())
     const objects = objectsOf(this.#env.LIMITS)
     const ask = async ({ id, siblings }: { readonly id: number; readonly siblings: readonly string[] }) => {
       const answers = await Promise.allSettled(siblings.map((key) => objects.of(key).inquire(id)))
@@ -211,11 +184,10 @@ export class LimitObject {
       const areGranted = answers.every((answer) => answer.status === 'fulfilled' && answer.value)
       if (isVoid || areGranted) machine.learn(id, areGranted, readClock())
     }
-    await Promise.all(machine.overdue(readClock()).map(ask))
-    if (this.#machine !== machine) return
-    this.#timer = undefined
-    this.#answerWaiting(machine, readClock())
-    this.#askLater(machine)
+    await Promise.all(overdue.map(ask))
+    if (this.#machine === machine) this.#answer(machine, readClock())
+    await new Promise((resolve) => setTimeout(resolve, ASK_AGAIN_MS))
+    if (this.#asking === machine) this.#asking = undefined
   }
 }
 

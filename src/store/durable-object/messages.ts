@@ -1,6 +1,9 @@
-/** What a decider and the objects that it asks say to each other. All of it is plain data. */
+/** The messages between deciders and objects. All of it is plain data. */
 import type { Vote } from '../../algorithms/decide.ts'
 import type { DecisionRequest, Rule } from '../../model/charge.ts'
+import type { Flush, Period, Resolution } from '../counters.ts'
+import type { DocumentWrite, VersionId } from '../documents.ts'
+import type { Sketch } from '../sketch.ts'
 
 /** A decision that several objects share, as one of them is told of it. */
 export interface Shared {
@@ -69,4 +72,39 @@ export interface RemoteObject {
 /** All objects. */
 export interface RemoteObjects {
   of(key: string): RemoteObject
+}
+
+/** A call to the object of a key, as it is sent. */
+export type Call = {
+  [Name in keyof RemoteObject]: readonly [name: Name, argument: Parameters<RemoteObject[Name]>[0]]
+}[keyof RemoteObject]
+
+/** A call to an object that keeps a document or counts instead of the state of one key. */
+export type TableCall =
+  | readonly ['documents', 'read', known: VersionId | null]
+  | readonly ['documents', 'readVersion', version: number]
+  | readonly ['documents', 'history']
+  | readonly ['documents', 'write', DocumentWrite]
+  | readonly ['counters', 'add', PlainFlush]
+  | readonly ['counters', 'read', resolution: Resolution, fromMs: number, toMs: number]
+  | readonly ['counters', 'totals']
+
+/** Maps are lists: JSON has none. */
+export interface PlainPeriod extends Pick<Period, 'startMs'> {
+  readonly counts: readonly PlainCount[]
+  readonly sketches: readonly (readonly [name: string, Sketch])[]
+}
+
+export type PlainCount = readonly [name: string, count: number]
+
+export interface PlainFlush extends Omit<Flush, 'minutes'> {
+  readonly minutes: readonly PlainPeriod[]
+}
+
+export function toPlain({ startMs, counts, sketches }: Period): PlainPeriod {
+  return { startMs, counts: [...counts], sketches: [...sketches] }
+}
+
+export function fromPlain({ startMs, counts, sketches }: PlainPeriod): Period {
+  return { startMs, counts: new Map(counts), sketches: new Map(sketches) }
 }

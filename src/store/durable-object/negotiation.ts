@@ -2,26 +2,25 @@ import { grantedBy, subtract, type Vote, voteUnasked } from '../../algorithms/de
 import type { Decision, DecisionRequest, Rule } from '../../model/charge.ts'
 import type { Closing, ObjectVote, Reservation } from './messages.ts'
 
-/** A message to the object of one of the rules. */
+/** A message to the object of the rule with this index. */
 export interface To<Message> {
-  /** Of the rule. */
   readonly index: number
   readonly message: Message
 }
 
 export interface Conclusion {
   readonly decision: Decision
-  /** Ends of reservations that charge less than was reserved: before they have arrived, others are refused by them. */
+  /** Ends of reservations that charge less than was reserved: until they have arrived, others are refused by them. */
   readonly givenBack: readonly To<Closing>[]
   /** To the objects to which a newcomer is new: nobody is let through before all of them have acknowledged it. */
   readonly awaited: readonly To<Closing>[]
   /** Ends of all that stays charged, to be sent after that. */
   readonly kept: readonly To<Closing>[]
-  /** Of the objects that were asked, by index of the rule: their clocks when they voted, in milliseconds. */
+  /** The clocks of the objects when they voted, in milliseconds, by index of the rule. */
   readonly votedAtMs: ReadonlyMap<number, number>
 }
 
-/** One decision over the objects of its rules, as the decider sees it. No I/O: the store sends what it says. */
+/** One decision over the objects of its rules, as the decider sees it. No I/O: the store sends its messages. */
 export class Negotiation {
   readonly #request: DecisionRequest
   readonly #id: number
@@ -39,24 +38,22 @@ export class Negotiation {
     this.#patienceMs = patienceMs
   }
 
-  /** What is asked of all objects at once. */
+  /** To all objects at once. */
   first(): To<Reservation>[] {
-    return this.#reservations((rule) => rule.counts !== 'identities', this.#request.permits)
+    const { rules, mode, permits } = this.#request
+    return this.#reservations(mode, permits, (index) => !isForNewcomers(rules[index]))
   }
 
-  /** What is asked when all have answered: of the rules for newcomers, if there is one. */
+  /** To the objects of the rules for newcomers, if there is one, when all have answered. */
   second(): To<Reservation>[] {
-    const { rules } = this.#request
+    const { rules, mode } = this.#request
     const firstNew = rules.findIndex((_, index) => this.#votes.get(index)?.isNew)
     if (firstNew < 0) return []
+    const isAsked = (index: number) => index > firstNew && isForNewcomers(rules[index])
     const granted = grantedBy(this.#request, this.#allVotes())
-    const isAsked = ({ counts }: Rule, index: number) => counts === 'identities' && index > firstNew
-    const reservations = this.#reservations(isAsked, Math.max(granted, 1))
-    if (granted > 0) return reservations
-    // It is refused already; they only say how they stand.
-    return reservations.map(({ index, message: { mode: _, shared: __, ...rest } }) => {
-      return { index, message: { ...rest, mode: 'peek', permits: this.#leastPermits } }
-    })
+    if (granted > 0) return this.#reservations(mode, granted, isAsked)
+    // It is refused already; they only report their usage.
+    return this.#reservations('peek', this.#minPermits, isAsked)
   }
 
   hear(index: number, vote: ObjectVote): void {
@@ -66,14 +63,16 @@ export class Negotiation {
   /** To every object that was, or may have been, asked: it is as if this decision had never been. */
   cancel(): To<Closing>[] {
     if (this.isFinal) return []
-    return this.#request.rules.flatMap(({ counts }, index) => {
+    const { rules } = this.#request
+    const hasNewcomer = rules.some((_, index) => this.#votes.get(index)?.isNew && this.#precedesNewcomers(index))
+    return rules.flatMap((rule, index) => {
       const vote = this.#votes.get(index)
-      const isAsked = vote ? vote.charged > 0 : counts !== 'identities' || this.#hasNewcomer
+      const isAsked = vote ? vote.charged > 0 : !isForNewcomers(rule) || hasNewcomer
       return isAsked ? [{ index, message: { id: this.#id, permits: 0 } }] : []
     })
   }
 
-  /** To be asked when all have answered. */
+  /** To be called when all have answered. */
   conclude(): Conclusion {
     const { rules } = this.#request
     const votes = this.#allVotes()
@@ -81,29 +80,28 @@ export class Negotiation {
     const givenBack: To<Closing>[] = []
     const awaited: To<Closing>[] = []
     const kept: To<Closing>[] = []
-    const votedAtMs = new Map([...this.#votes].map(([index, { nowMs }]) => [index, nowMs]))
     rules.forEach(({ cost }, index) => {
       const vote = this.#votes.get(index)
-      if (!vote) return
+      if (!vote || vote.charged === 0) return
       const permits = granted <= vote.chargeable ? granted : 0
-      if (vote.charged === 0) return
       if (permits > 0) subtract(vote.usage, permits * cost + vote.forfeited)
       if (this.isFinal) return
       const closing = { index, message: { id: this.#id, permits } }
-      if (permits > 0 && vote.isNew && this.#precedesNewcomers(index)) {
-        awaited.push(closing)
-        kept.push(closing)
-      } else if (permits === 0) givenBack.push(closing)
+      if (permits === 0) givenBack.push(closing)
       else {
-        if (permits < vote.charged) givenBack.push({ index, message: { ...closing.message, isProvisional: true } })
         kept.push(closing)
+        if (vote.isNew && this.#precedesNewcomers(index)) awaited.push(closing)
+        else if (permits < vote.charged) {
+          givenBack.push({ index, message: { ...closing.message, isProvisional: true } })
+        }
       }
     })
     const isProvisional = rules.some(({ enforced }, index) => {
       const vote = this.#votes.get(index)
-      return enforced && vote?.isProvisional && vote.fitting < this.#leastPermits
+      return enforced && vote?.isProvisional && vote.fitting < this.#minPermits
     })
     const usage = votes.map(({ usage }) => usage)
+    const votedAtMs = new Map([...this.#votes].map(([index, { nowMs }]) => [index, nowMs]))
     const nowMs = Math.max(...votedAtMs.values())
     const decision = { granted, nowMs, usage, ...(granted === 0 && isProvisional && { isProvisional: true as const }) }
     return { decision, givenBack, awaited, kept, votedAtMs }
@@ -121,37 +119,40 @@ export class Negotiation {
   }
 
   /** Permits without which nothing is granted. */
-  get #leastPermits(): number {
+  get #minPermits(): number {
     const { mode, permits } = this.#request
     return mode === 'partial' ? 1 : permits
   }
 
-  get #hasNewcomer(): boolean {
-    const { rules } = this.#request
-    return rules.some((_, index) => this.#votes.get(index)?.isNew && this.#precedesNewcomers(index))
-  }
-
   /** Whether a rule for newcomers comes later. */
   #precedesNewcomers(index: number): boolean {
-    return this.#request.rules.some(({ counts }, place) => counts === 'identities' && place > index)
+    return this.#request.rules.some((rule, place) => place > index && isForNewcomers(rule))
   }
 
   #allVotes(): Vote[] {
     return this.#request.rules.map((rule, index) => this.#votes.get(index) ?? voteUnasked(rule, this.#request))
   }
 
-  #reservations(isAsked: (rule: Rule, index: number) => boolean, permits: number): To<Reservation>[] {
-    const { mode, leaseMs, rules } = this.#request
+  #reservations(
+    mode: DecisionRequest['mode'],
+    permits: number,
+    isAsked: (index: number) => boolean,
+  ): To<Reservation>[] {
+    const { leaseMs, rules } = this.#request
     return rules.flatMap((rule, index) => {
-      if (!isAsked(rule, index)) return []
+      if (!isAsked(index)) return []
       const patienceMs = this.#patienceMs
-      const asked = { mode, permits, rule, patienceMs, ...(leaseMs !== undefined && { leaseMs }) }
-      if (this.isFinal) return [{ index, message: asked }]
+      const reservation = { mode, permits, rule, patienceMs, ...(leaseMs !== undefined && { leaseMs }) }
+      if (this.isFinal || mode === 'peek') return [{ index, message: reservation }]
       const siblings = rules.filter((other, place) => place !== index && isKeptInMind(other)).map(({ key }) => key)
-      const hasNewcomers = this.#precedesNewcomers(index)
-      return [{ index, message: { ...asked, shared: { id: this.#id, siblings, hasNewcomers } } }]
+      const shared = { id: this.#id, siblings, hasNewcomers: this.#precedesNewcomers(index) }
+      return [{ index, message: { ...reservation, shared } }]
     })
   }
+}
+
+function isForNewcomers(rule: Rule | undefined): boolean {
+  return rule?.counts === 'identities'
 }
 
 /** Whether the object of a rule can refuse in the first round, and knows later what it granted. */

@@ -1,88 +1,156 @@
 import type { CountedWindowsState } from '../../algorithms/counted-windows.ts'
 import { putOff, type TokenBucketState } from '../../algorithms/token-bucket.ts'
-import type { Open } from './book.ts'
-import { type Kept, NOTHING, type Step } from './replay.ts'
+import type { Rule } from '../../model/charge.ts'
 
-/** What it takes to take a charge back whose step is no longer remembered. Plain data. */
+/** What it takes to remove a charge from a state that does not list its charges. Plain data. */
 export type Undo = CountedUndo | BucketUndo
 
-/** Lengths of the windows that have counted it, and when those began. */
-type CountedUndo = readonly (readonly [windowMs: number, startMs: number])[]
+/** The windows that have counted it. */
+type CountedUndo = readonly WindowUndo[]
+
+interface WindowUndo {
+  readonly windowMs: number
+  startMs: number
+  /** Whether the window began with it: without it, a quota's window begins with the next charge. */
+  isFirst: boolean
+  /** The next charge that the window has counted. */
+  next?: Next | undefined
+}
+
+/** The number of its decision, 0 if it cannot be removed, and its time. */
+type Next = readonly [id: number, atMs: number]
 
 /** Both in units times the window in µs. */
 interface BucketUndo {
-  /** What the charge has cost. */
+  /** Cost of the charge. */
   owed: number
   /**
-   * What can be given back at most, because it would have been the same for all later steps: a bucket that lacked less
-   * would have been full when one of them came.
+   * The most that can be given back: a bucket that lacked less would have been full when a later charge came, and given
+   * back what it had lost by being full.
    */
   slack: number
 }
 
-/**
- * A step becomes part of the base.
- * @param opens what may be taken back, oldest first
- */
-export function recordUndo(before: Kept, step: Step, after: Kept, opens: ReadonlyMap<number, Open>): void {
-  const { id, nowUs, units, leaseMs = 0, rule, penalty, chargedAtMs } = step
-  const { state, forfeited = 0 } = after
-  const own = opens.get(id)
-  if (state instanceof Map) {
-    const counts = state as CountedWindowsState
-    if (own) own.undo = rule.tiers.map(({ windowMs }) => [windowMs, counts.get(windowMs)?.startMs ?? 0] as const)
-    return
-  }
-  // A correction moves the bucket as it would have without any other charge.
-  if (chargedAtMs !== undefined || (units === 0 && !penalty)) return
-  const { us, fraction, limit, windowUs } = state as TokenBucketState
-  const owed = (units + forfeited) * windowUs
-  const known = before.state as TokenBucketState | undefined
-  const isSameRate = known === undefined || (known.limit === limit && known.windowUs === windowUs)
-  // A lease gives up what is refilled meanwhile, or less of a bucket that lacks little more than that.
-  const givenUp = leaseMs > 0 ? (1 + Math.ceil((leaseMs * 1000 * limit) / windowUs)) * windowUs : 0
-  // What is carried over to another rate does not tell what it consists of.
-  const lack = isSameRate ? Math.max(0, (us - nowUs) * limit + fraction - owed - givenUp) : 0
-  for (const { undo } of opens.values()) if (isOfBucket(undo)) undo.slack = Math.min(undo.slack, lack)
-  if (own) own.undo = { owed, slack: Number.MAX_SAFE_INTEGER }
+/** A charge that may be removed. */
+export interface Undoable {
+  readonly permits: number
+  readonly cost: number
+  undo?: Undo
+}
+
+/** A change of a state: a charge, or a penalty that was added. */
+interface Change {
+  /** Number of the decision; 0 if it cannot be removed. */
+  readonly id: number
+  readonly rule: Pick<Rule, 'algorithm' | 'tiers'>
+  readonly nowUs: number
+  /** Charged, forfeited ones included. */
+  readonly units: number
+  readonly leaseMs: number
 }
 
 /**
- * @param units of a charge that is part of the base
- * @param opens what may be taken back, oldest first
- * @returns the base as if they had never been charged
+ * @param opens charges that may be removed, which this change comes after
+ * @returns what it takes to remove it
  */
-export function takeOffBase(base: Kept, open: Open, units: number, opens: Iterable<Open>): Kept {
-  const { state, expiresAtMs } = base
-  const { undo } = open
-  if (state === undefined || !undo) return base
-  if (!isOfBucket(undo)) return withoutUnits(base, undo, units)
+export function recordUndo(
+  before: unknown,
+  after: unknown,
+  change: Change,
+  opens: ReadonlyMap<number, Undoable>,
+): Undo {
+  if (after instanceof Map) return recordCounted(after as CountedWindowsState, change, opens)
+  const { nowUs, units, leaseMs } = change
+  const { us, fraction, limit, windowUs } = after as TokenBucketState
+  const known = before as TokenBucketState | undefined
+  const isSameRate = known === undefined || (known.limit === limit && known.windowUs === windowUs)
+  const owed = units * windowUs
+  // A lease gives up what is refilled meanwhile, or less of a bucket that lacks little more than that.
+  const givenUp = leaseMs > 0 ? (1 + Math.ceil((leaseMs * 1000 * limit) / windowUs)) * windowUs : 0
+  // At another rate, the lack that was carried over does not tell which charges it consists of.
+  const lack = isSameRate ? Math.max(0, (us - nowUs) * limit + fraction - owed - givenUp) : 0
+  for (const { undo } of opens.values()) if (isOfBucket(undo)) undo.slack = Math.min(undo.slack, lack)
+  return { owed, slack: Number.MAX_SAFE_INTEGER }
+}
+
+function recordCounted(
+  counts: CountedWindowsState,
+  { id, rule, nowUs, units }: Change,
+  opens: ReadonlyMap<number, Undoable>,
+): CountedUndo {
+  const own = rule.tiers.map(({ windowMs }): WindowUndo => {
+    const { startMs, used } = counts.get(windowMs) ?? { startMs: 0, used: 0 }
+    return { windowMs, startMs, isFirst: rule.algorithm === 'quota' && used === units }
+  })
+  for (const window of units > 0 ? own : []) {
+    for (const earlier of windowsLike(window, opens)) earlier.next ??= [id, Math.floor(nowUs / 1000)]
+  }
+  return own
+}
+
+/**
+ * @param id of the charge, among the open ones
+ * @param units of it that are removed
+ * @param opens charges that may be removed, oldest first
+ * @returns the state as if the units had never been charged; undefined if nothing else was
+ */
+export function removeCharge(state: unknown, id: number, units: number, opens: ReadonlyMap<number, Undoable>): unknown {
+  const charge = opens.get(id)
+  const undo = charge?.undo
+  if (state === undefined || !charge || !undo) return state
+  const isWhole = units === charge.permits * charge.cost
+  if (!isOfBucket(undo)) return removeCounted(state as CountedWindowsState, id, units, isWhole, undo, opens)
   const bucket = state as TokenBucketState
-  const isWhole = units === open.permits * open.cost
   const owed = isWhole ? undo.owed : Math.min(undo.owed, units * bucket.windowUs)
   const { slack } = undo
   const given = Math.min(owed, slack)
   let isLater = false
-  for (const other of opens) {
+  for (const other of opens.values()) {
     if (!isOfBucket(other.undo)) continue
-    isLater ||= other === open
+    isLater ||= other === charge
     // Before an earlier charge was passed by this one, the bucket lacked what it lacked.
     other.undo.slack = isLater ? other.undo.slack - given : Math.min(other.undo.slack, slack - given)
   }
   undo.owed -= owed
-  return { state: putOff(bucket, -given, 0, bucket.penalty).state, expiresAtMs }
+  return putOff(bucket, -given, 0, bucket.penalty).state
 }
 
-function withoutUnits({ state, expiresAtMs }: Kept, undo: CountedUndo, units: number): Kept {
-  const counts = new Map(state as CountedWindowsState)
-  for (const [windowMs, startMs] of undo) {
+function removeCounted(
+  state: CountedWindowsState,
+  id: number,
+  units: number,
+  isWhole: boolean,
+  undo: CountedUndo,
+  opens: ReadonlyMap<number, Undoable>,
+): CountedWindowsState | undefined {
+  const counts = new Map(state)
+  for (const window of undo) {
+    const { windowMs, startMs, isFirst, next } = window
     const count = counts.get(windowMs)
     // Another window has begun since.
-    if (count?.startMs !== startMs) continue
-    if (count.used > units) counts.set(windowMs, { startMs, used: count.used - units })
-    else counts.delete(windowMs)
+    if (!count || count.startMs !== startMs) continue
+    if (count.used <= units) {
+      counts.delete(windowMs)
+      continue
+    }
+    const beginsMs = isWhole && isFirst && next ? next[1] : startMs
+    counts.set(windowMs, { startMs: beginsMs, used: count.used - units })
+    if (!isWhole) continue
+    const following = isFirst ? opens.get(next?.[0] ?? 0) : undefined
+    for (const other of windowsLike(window, opens)) {
+      if (other.next?.[0] === id) other.next = next
+      other.startMs = beginsMs
+      if (following?.undo && !isOfBucket(following.undo)) other.isFirst ||= following.undo.includes(other)
+    }
   }
-  return counts.size > 0 ? { state: counts, expiresAtMs } : NOTHING
+  return counts.size > 0 ? counts : undefined
+}
+
+/** The same window, as the open charges know it that it has counted. */
+function windowsLike({ windowMs, startMs }: WindowUndo, opens: ReadonlyMap<number, Undoable>): WindowUndo[] {
+  return [...opens.values()].flatMap(({ undo }) => {
+    return undo && !isOfBucket(undo) ? undo.filter((own) => own.windowMs === windowMs && own.startMs === startMs) : []
+  })
 }
 
 function isOfBucket(undo: Undo | undefined): undo is BucketUndo {

@@ -3,8 +3,7 @@
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { Decision, DecisionRequest, Rule, TierUsage } from '../../model/charge.ts'
 import type { Block } from '../../model/limits.ts'
-import type { Difference, Release } from '../../model/store.ts'
-import { StoreError } from '../../model/store.ts'
+import { type Difference, type Release, StoreError } from '../../model/store.ts'
 import { mapList } from '../../runtime/map-list.ts'
 
 /**

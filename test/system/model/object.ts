@@ -2,8 +2,8 @@ import { deepStrictEqual } from 'node:assert/strict'
 import { deserialize, serialize } from 'node:v8'
 import { tellsNewIdentities } from '../../../src/algorithms/decide.ts'
 import type { Rule } from '../../../src/model/charge.ts'
-import type { Book } from '../../../src/store/durable-object/book.ts'
 import { LimitMachine } from '../../../src/store/durable-object/limit-machine.ts'
+import type { MachineState } from '../../../src/store/durable-object/machine-state.ts'
 import type { ObjectVote, Reservation } from '../../../src/store/durable-object/messages.ts'
 import type { Row, Rows } from '../../../src/store/durable-object/rows.ts'
 import { Numbered } from './numbered.ts'
@@ -77,13 +77,10 @@ export interface Facts {
 
 interface Stored {
   readonly rows: readonly Row[]
-  readonly book: Book
+  readonly memory: MachineState
   readonly waiting: readonly Reservation[]
   readonly mayCrash: boolean
 }
-
-/** Steps that an object remembers: fewer than there are deciders, so that some overtake what may be taken back. */
-const MOST_STEPS = 1
 
 /** Nobody is refused by the clock alone: that a wait is over is a call of its own, at any moment. */
 export const PATIENCE_MS = 1e12
@@ -163,9 +160,9 @@ export class ObjectCode {
       const origin = this.#stored[state] ? undefined : this.#renamedFrom[state]
       if (origin) number = this.renamed(this.withoutRows(origin.state), origin.way)
       else {
-        const { book, waiting }: Stored = deserialize(this.#stored[state] as Buffer)
+        const { memory, waiting }: Stored = deserialize(this.#stored[state] as Buffer)
         const rows = new PlainRows([])
-        number = this.#numberOf(rows, this.#machine(rows, book, waiting), false)
+        number = this.#numberOf(rows, this.#machine(rows, memory, waiting), false)
       }
       this.#unwritten[state] = number
     }
@@ -211,14 +208,14 @@ export class ObjectCode {
   }
 
   #runStored(stored: Buffer, kind: CallKind, decider: number, tick: number): Outcome {
-    const { rows: written, book, waiting, mayCrash }: Stored = deserialize(stored)
+    const { rows: written, memory, waiting, mayCrash }: Stored = deserialize(stored)
     const rows = new PlainRows(written)
     const nowUs = this.#ticksUs[tick] as number
     if (kind === 'crash') {
       const released = waiting.map((reservation) => ({ decider: deciderOf(reservation) }))
       return { state: this.#numberOf(rows, machineOf(rows), mayCrash), released }
     }
-    const machine = this.#machine(rows, book, waiting)
+    const machine = this.#machine(rows, memory, waiting)
     const told = this.#tell(machine, kind, decider, nowUs)
     const mayWait = kind === 'refuse' ? (reservation: Reservation) => deciderOf(reservation) !== decider : undefined
     const released = machine.answers(nowUs, mayWait).map(({ reservation, vote }) => {
@@ -241,7 +238,7 @@ export class ObjectCode {
       case 'keep':
       case 'cancel': {
         const isGranted = machine.close({ id, permits: kind === 'keep' ? 1 : 0 }, nowUs)
-        if (this.#bug === 'forgets what it granted') machine.book.decisions.delete(id)
+        if (this.#bug === 'forgets what it granted') machine.state.decisions.delete(id)
         return { isGranted }
       }
       case 'inquire':
@@ -276,10 +273,10 @@ export class ObjectCode {
     return shared ? { ...reservation, shared: { ...shared, id: decider + 1 } } : reservation
   }
 
-  #machine(rows: Rows, book: Book, waiting: readonly Reservation[]): LimitMachine {
-    const machine = machineOf(rows, book)
+  #machine(rows: Rows, memory: MachineState, waiting: readonly Reservation[]): LimitMachine {
+    const machine = machineOf(rows, memory)
     // They find what they found before: nothing has happened since.
-    for (const reservation of waiting) machine.reserve(reservation, Math.max(this.#startUs, book.clockUs))
+    for (const reservation of waiting) machine.reserve(reservation, Math.max(this.#startUs, memory.clockUs))
     return machine
   }
 
@@ -303,33 +300,33 @@ export class ObjectCode {
   }
 
   #numberOf(rows: PlainRows, machine: LimitMachine, mayCrash: boolean): number {
-    const { book, waiting } = machine
+    const { state: memory, waiting } = machine
     const normal = {
-      memory: this.#knowledge(book),
-      ...(mayCrash && { written: this.#knowledge(machineOf(rows).book) }),
+      memory: this.#knowledge(memory),
+      ...(mayCrash && { written: this.#knowledge(machineOf(rows).state) }),
       waiting: waiting.map((reservation) => [deciderOf(reservation), this.#askingOf(reservation)] as const),
     }
     const number = this.#normals.numberOf(normal)
-    const stored = serialize({ rows: rows.all(), book, waiting, mayCrash } satisfies Stored)
+    const stored = serialize({ rows: rows.all(), memory, waiting, mayCrash } satisfies Stored)
     this.#stored[number] ??= stored
     if (!this.#stored[number]?.equals(stored)) this.#others[number] ??= stored
     return number
   }
 
-  #knowledge(book: Book): Knowledge {
+  #knowledge(memory: MachineState): Knowledge {
     const tickOf = (ms: number) => this.#ticksUs.indexOf(ms * 1000)
     // A copy, because a look may change how a state is kept.
-    const machine = machineOf(new PlainRows([]), structuredClone(book))
+    const machine = machineOf(new PlainRows([]), structuredClone(memory))
     const vote = machine.reserve({ mode: 'peek', permits: 1, rule: this.#rule }, this.#startUs) as ObjectVote
-    const open = [...book.open].map(([id, { atMs, permits, isNew, isGranted, isCertain }]) => {
-      return [id - 1, tickOf(atMs), permits, (isNew ? 1 : 0) + (isGranted ? 2 : 0) + (isCertain ? 4 : 0)] as const
+    const open = [...memory.open].map(([id, { atMs, permits, isNew, grants }]) => {
+      return [id - 1, tickOf(atMs), permits, (isNew ? 1 : 0) + 2 * grants] as const
     })
-    const decided = [...book.decisions].map(([id, { permits }]) => [id - 1, permits] as const)
+    const decided = [...memory.decisions].map(([id, { permits }]) => [id - 1, permits] as const)
     return {
-      clock: tickOf(book.clockUs / 1000),
+      clock: tickOf(memory.clockUs / 1000),
       used: (this.#rule.tiers[0]?.limit ?? 0) - (vote.usage[0]?.remaining ?? 0),
       // A bucket that is full is as good as none.
-      isMissing: tellsNewIdentities(this.#rule) && book.kept.state === undefined,
+      isMissing: tellsNewIdentities(this.#rule) && memory.kept.state === undefined,
       open: open.toSorted(byDecider),
       decided: decided.toSorted(byDecider),
     }
@@ -351,6 +348,10 @@ class PlainRows implements Rows {
     return [...this.rows.values()]
   }
 
+  get(kind: number, n: number): string | undefined {
+    return this.rows.get(`${kind} ${n}`)?.body
+  }
+
   put(kind: number, n: number, body: string): void {
     this.rows.set(`${kind} ${n}`, { kind, n, body })
   }
@@ -360,8 +361,8 @@ class PlainRows implements Rows {
   }
 }
 
-function machineOf(rows: Rows, book?: Book): LimitMachine {
-  return new LimitMachine(rows, book, MOST_STEPS)
+function machineOf(rows: Rows, state?: MachineState): LimitMachine {
+  return new LimitMachine(rows, state)
 }
 
 function plain({ fitting, chargeable, charged, isNew, isVoid }: ObjectVote): PlainVote {

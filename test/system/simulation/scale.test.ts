@@ -12,7 +12,7 @@ import { inVirtualTime, START_MS, VirtualTime } from '../../../bench/scale/virtu
 import type { Store } from '../../../src/model/store.ts'
 import { Deadlines } from '../../../src/runtime/deadlines.ts'
 import { DurableObjectStore } from '../../../src/store/durable-object/durable-object-store.ts'
-import { objectsOf } from '../../../src/store/durable-object/objects-of.ts'
+import { objectsOf } from '../../../src/store/durable-object/objects.ts'
 import { seededRandom } from '../../../tools/seeded-random.ts'
 
 const never = () => 0

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { StoreError } from '../../../src/model/store.ts'
 import { type Deed, deedsAbout, noteDeed } from '../../../src/rules/journal.ts'
 import { MAX_DOCUMENT_BYTES } from '../../../src/store/documents.ts'
-import { MemoryDocuments } from '../../../src/store/memory/memory-documents.ts'
+import { MemoryDocuments } from '../../../src/store/memory/memory-tables.ts'
 
 const deed = (at: number, more: Partial<Deed> = {}): Deed => ({
   ...{ atMs: at, by: 'ann', what: `block ${at}`, why: '', digests: ['A'] },

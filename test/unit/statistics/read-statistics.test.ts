@@ -3,7 +3,7 @@ import { bucketOf, LATENCY_BOUNDS_MS, quantileMs } from '../../../src/statistics
 import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS, summarize } from '../../../src/statistics/metrics.ts'
 import { readRefusals, readStatistics, readTotals } from '../../../src/statistics/read-statistics.ts'
 import type { Counters, Period } from '../../../src/store/counters.ts'
-import { MemoryCounters } from '../../../src/store/memory/memory-counters.ts'
+import { MemoryCounters } from '../../../src/store/memory/memory-tables.ts'
 import type { SketchItem } from '../../../src/store/sketch.ts'
 
 const START_MS = 1_800_000_000_000

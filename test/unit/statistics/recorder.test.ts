@@ -8,7 +8,7 @@ import { createLabelReader } from '../../../src/statistics/label.ts'
 import { readStatistics } from '../../../src/statistics/read-statistics.ts'
 import { FLUSH_INTERVAL_MS, Recorder } from '../../../src/statistics/recorder.ts'
 import { type Flush, SKETCH_CAPACITY } from '../../../src/store/counters.ts'
-import { MemoryCounters } from '../../../src/store/memory/memory-counters.ts'
+import { MemoryCounters } from '../../../src/store/memory/memory-tables.ts'
 
 const START_MS = 1_800_000_000_000
 const MINUTE = 60_000

@@ -1,5 +1,5 @@
 import type { Charge, Rule } from '../../model/charge.ts'
-import type { RemoteObject, RemoteObjects } from './messages.ts'
+import type { Call, RemoteObjects, TableCall } from './messages.ts'
 
 /** A binding of Durable Objects, as far as it is used here. */
 export interface ObjectNamespace {
@@ -12,16 +12,31 @@ interface ObjectResponse {
   json(): Promise<unknown>
 }
 
-/** A call, as it is sent. */
-export type Call = {
-  [Name in keyof RemoteObject]: readonly [name: Name, argument: Parameters<RemoteObject[Name]>[0]]
-}[keyof RemoteObject]
+/** The state that the platform hands to an object, as far as it is used here. */
+export interface ObjectState {
+  readonly storage: {
+    readonly sql: ObjectDatabase
+    setAlarm(atMs: number): Promise<void>
+    getAlarm(): Promise<number | null>
+    deleteAll(): Promise<void>
+    /** Does all of it or nothing. */
+    transactionSync<T>(work: () => T): T
+  }
+}
+
+export interface ObjectDatabase {
+  exec(query: string, ...values: readonly (string | number)[]): Iterable<Record<string, unknown>>
+}
+
+export function hasTable(sql: ObjectDatabase, name: string): boolean {
+  return [...sql.exec("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", name)].length > 0
+}
 
 /** The objects of a binding, each named by its key. */
 export function objectsOf(namespace: ObjectNamespace): RemoteObjects {
   return {
     of(key) {
-      // biome-ignore lint/suspicious/noExplicitAny: the other side is the class beside this file
+      // biome-ignore lint/suspicious/noExplicitAny: the other side is the class `LimitObject`
       const call = (...sent: Call): Promise<any> => callObject(namespace, key, sent)
       return {
         reserve: (reservation) => call('reserve', { ...reservation, rule: withoutPolicy(reservation.rule) }),
@@ -44,10 +59,10 @@ function withoutPolicy(rule: Rule & Partial<Charge>): Rule {
 }
 
 /**
- * Asks one object. By fetch, because a class that is called by its methods must extend one that only Workers have.
- * @returns what it answers; null for nothing
+ * Calls one object. By fetch, because a class that is called by its methods must extend one that only Workers have.
+ * @returns its answer; null for none
  */
-export async function callObject(namespace: ObjectNamespace, name: string, sent: readonly unknown[]): Promise<unknown> {
+export async function callObject(namespace: ObjectNamespace, name: string, sent: Call | TableCall): Promise<unknown> {
   const body = JSON.stringify(sent)
   const response = await namespace.get(namespace.idFromName(name)).fetch('https://object', { method: 'POST', body })
   if (response.status !== 200) throw new Error(`a Durable Object answered ${response.status}`)

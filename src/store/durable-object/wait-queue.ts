@@ -1,4 +1,4 @@
-import type { Book } from './book.ts'
+import type { MachineState } from './machine-state.ts'
 import type { ObjectVote, Reservation } from './messages.ts'
 
 /** The answer to a reservation that has waited for it. */
@@ -14,7 +14,7 @@ interface Waiting {
   untilMs: number
 }
 
-/** What may still be given back, and lets a reservation fit. */
+/** Open charges that may be given back, and would then let a reservation fit. */
 interface Hope {
   readonly units: number
   /** For how long it is worth waiting, at most, in milliseconds. */
@@ -25,21 +25,21 @@ interface Hope {
  * So many wait for each unit that may be given back, at most. Those who come after them are refused at once: they would
  * get it only if all of these were refused elsewhere. A flood thus waits for nothing.
  */
-const MOST_FOR_A_UNIT = 8
+const MAX_PER_UNIT = 8
 /** All of them are decided again whenever one decision ends … */
-const MOST_WAITING = 200
+const MAX_WAITING = 200
 /** … each by looking at all that may be given back: so often at most. */
-const MOST_LOOKS = 20_000
+const MAX_LOOKS = 20_000
 
-/** Reservations that are refused only because of what others may still give back. Their answers are held back. */
-export class WaitingLine {
+/** Reservations that are refused only because of charges that may still be given back. Their answers are held back. */
+export class WaitQueue {
   #waiting: Waiting[] = []
 
-  /** Whether the answer to a reservation that has just come is held back. */
-  takes(reservation: Reservation, vote: ObjectVote, open: Book['open'], nowMs: number): boolean {
-    const hope = hopeOf(reservation, vote, open, nowMs, nowMs)
-    const most = Math.min(MOST_WAITING, MOST_LOOKS / open.size)
-    if (!hope || this.#waiting.length >= most || this.#units >= MOST_FOR_A_UNIT * hope.units) return false
+  /** @returns whether the answer to a reservation that has just come is held back */
+  add(reservation: Reservation, vote: ObjectVote, open: MachineState['open'], nowMs: number): boolean {
+    const hope = findHope(reservation, vote, open, nowMs, nowMs)
+    const most = Math.min(MAX_WAITING, MAX_LOOKS / open.size)
+    if (!hope || this.#waiting.length >= most || this.#units >= MAX_PER_UNIT * hope.units) return false
     this.#waiting.push({ reservation, sinceMs: nowMs, untilMs: nowMs + hope.forMs })
     return true
   }
@@ -51,7 +51,7 @@ export class WaitingLine {
    */
   leave(
     decide: (reservation: Reservation) => ObjectVote,
-    open: Book['open'],
+    open: MachineState['open'],
     nowMs: number,
     mayWait: (reservation: Reservation) => boolean,
   ): Answer[] {
@@ -59,7 +59,7 @@ export class WaitingLine {
     this.#waiting = this.#waiting.filter((waiting) => {
       const { reservation, sinceMs } = waiting
       const vote = decide(reservation)
-      const hope = mayWait(reservation) ? hopeOf(reservation, vote, open, sinceMs, nowMs) : undefined
+      const hope = mayWait(reservation) ? findHope(reservation, vote, open, sinceMs, nowMs) : undefined
       if (hope) waiting.untilMs = nowMs + hope.forMs
       else answers.push({ reservation, vote })
       return hope !== undefined
@@ -79,52 +79,46 @@ export class WaitingLine {
     return this.#waiting.map(({ reservation }) => reservation)
   }
 
-  /** When to decide again even though nothing has happened; undefined if nobody waits. */
+  /** When to decide again even though nothing has happened; undefined if none waits. */
   get untilMs(): number | undefined {
-    let earliestMs: number | undefined
-    for (const { untilMs } of this.#waiting) {
-      if (earliestMs === undefined || untilMs < earliestMs) earliestMs = untilMs
-    }
-    return earliestMs
+    // No more than `MAX_WAITING`.
+    return this.#waiting.length > 0 ? Math.min(...this.#waiting.map(({ untilMs }) => untilMs)) : undefined
   }
 
   get #units(): number {
-    return this.#waiting.reduce(
-      (units, { reservation }) => units + wantedPermits(reservation) * reservation.rule.cost,
-      0,
-    )
+    return this.#waiting.reduce((units, { reservation }) => units + countWanted(reservation) * reservation.rule.cost, 0)
   }
 }
 
-function hopeOf(
+function findHope(
   reservation: Reservation,
   vote: ObjectVote,
-  open: Book['open'],
+  opens: MachineState['open'],
   sinceMs: number,
   nowMs: number,
 ): Hope | undefined {
-  const waitedMs = nowMs - sinceMs
   const { mode, rule, shared, patienceMs = 0 } = reservation
-  const permits = wantedPermits(reservation)
-  const isRefused = rule.enforced && (mode === 'all' || mode === 'partial') && vote.fitting < permits
+  const wanted = countWanted(reservation)
+  const isRefused = rule.enforced && (mode === 'all' || mode === 'partial') && vote.fitting < wanted
+  const waitedMs = nowMs - sinceMs
   if (!isRefused || !vote.isProvisional || waitedMs >= patienceMs) return undefined
   let [units, forMs] = [0, 0]
-  for (const [id, { atMs, isGranted, permits, cost }] of open) {
+  for (const [id, { atMs, grants, permits, cost }] of opens) {
     // Two decisions may wait for each other, each at the object of one rule: the one with the higher number gives in
     // first, and the other gets what that one had.
-    const worthMs = shared && id < shared.id ? patienceMs / 2 : patienceMs
+    const ownPatienceMs = shared && id < shared.id ? patienceMs / 2 : patienceMs
     // Older ones are those of isolates that have died, or whose messages were lost.
-    const leftMs = atMs + worthMs - nowMs
-    if (isGranted || leftMs <= 0) continue
+    const leftMs = atMs + ownPatienceMs - nowMs
+    if (grants > 0 || leftMs <= 0) continue
     units += permits * cost
     forMs = Math.max(forMs, leftMs)
   }
-  const wanted = permits * rule.cost + rule.reserved
-  if (units === 0 || vote.usage.some(({ remaining }) => remaining + units < wanted)) return undefined
+  const wantedUnits = wanted * rule.cost + rule.reserved
+  if (units === 0 || vote.usage.some(({ remaining }) => remaining + units < wantedUnits)) return undefined
   return { units, forMs: Math.min(forMs, patienceMs - waitedMs) }
 }
 
 /** Permits without which it is refused. */
-function wantedPermits({ mode, permits }: Reservation): number {
+function countWanted({ mode, permits }: Reservation): number {
   return mode === 'partial' ? 1 : permits
 }

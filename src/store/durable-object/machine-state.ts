@@ -1,0 +1,195 @@
+import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
+import type { ConcurrencyState, Held } from '../../algorithms/concurrency.ts'
+import { emptyLog, type SlidingWindowState } from '../../algorithms/sliding-window.ts'
+import type { Rule } from '../../model/charge.ts'
+import type { AlgorithmName } from '../../model/limits.ts'
+import { addPage, emptyList, forgetBefore, type PagedList, readEntries, writePages } from './paged-list.ts'
+import { DECISIONS, HEAD, LOG, type Rows, SLOTS } from './rows.ts'
+import type { Undo } from './undo.ts'
+
+/** All that an object knows. Plain data. */
+export interface MachineState {
+  /** Undefined before the first charge. */
+  algorithm: AlgorithmName | undefined
+  /** Time of the last charge, in microseconds since the Unix epoch. */
+  clockUs: number
+  kept: Kept
+  /** Charges for shared decisions that are not closed, by the number of the decision. */
+  readonly open: Map<number, Open>
+  /** Shared decisions that were granted or given up here, oldest first. */
+  readonly decisions: Map<number, Decided>
+  /** Where the entries of a log are written. */
+  readonly log: PagedList
+  /** Where `decisions` are written. */
+  readonly decided: PagedList
+  /** The slots that rows hold. */
+  readonly slots: Map<number, Held>
+  /** When the alarm is due, milliseconds since the Unix epoch; 0 for never. */
+  alarmAtMs: number
+}
+
+/** The state of an algorithm. */
+export interface Kept {
+  /** Undefined: never charged, or all of it has run out. */
+  readonly state: unknown
+  readonly expiresAtMs: number
+}
+
+export interface Open {
+  /** By the clock as it was read when it was charged, less what that has stepped back since. */
+  atMs: number
+  readonly permits: number
+  readonly cost: number
+  /** Of the entry, in a log. */
+  readonly dateMs: number
+  /** That holds the units, if it is slots that are counted. */
+  readonly slot: number
+  readonly rule: Pick<Rule, 'algorithm' | 'tiers'>
+  readonly siblings: readonly string[]
+  /** It is a newcomer's: nobody is let through before it is closed. */
+  readonly isNew: boolean
+  /** How often all siblings have answered that they have granted it. */
+  grants: number
+  /** Missing in a log and for slots. */
+  undo?: Undo
+}
+
+export interface Decided {
+  /** 0 for one that was given up. */
+  readonly permits: number
+  readonly atMs: number
+}
+
+export const NOTHING: Kept = { state: undefined, expiresAtMs: 0 }
+
+/** The head row; `log` only has the entries that are not in rows of their own. */
+interface Head {
+  readonly algorithm: AlgorithmName | undefined
+  readonly clockUs: number
+  readonly expiresAtMs: number
+  readonly alarmAtMs: number
+  readonly state?: unknown
+  readonly log?: Pick<SlidingWindowState, 'keptMs' | 'penaltyMs' | 'penalty'> & {
+    readonly entries: readonly number[]
+    /** How many of all entries, the newest, still count. Missing, all of them do. */
+    readonly live?: number
+  }
+  readonly slotsExpireAtMs?: number
+  readonly open?: readonly (readonly [number, Open])[]
+  readonly recent?: readonly number[]
+}
+
+export function loadState(rows: Rows): MachineState {
+  const log = emptyLog()
+  const state: MachineState = {
+    algorithm: undefined,
+    clockUs: 0,
+    kept: NOTHING,
+    open: new Map(),
+    decisions: new Map(),
+    log: emptyList(LOG),
+    decided: emptyList(DECISIONS),
+    slots: new Map(),
+    alarmAtMs: 0,
+  }
+  let head: Head | undefined
+  for (const { kind, n, body } of rows.all()) {
+    const content = JSON.parse(body)
+    if (kind === HEAD) head = content
+    else if (kind === SLOTS) state.slots.set(n, { units: content[0], deadlineMs: content[1] })
+    else {
+      addPage(kind === LOG ? state.log : state.decided, n, content)
+      if (kind === LOG) readEntries(log, content)
+      else readDecisions(state.decisions, content)
+    }
+  }
+  if (!head) return state
+  const { algorithm, clockUs, expiresAtMs, alarmAtMs, open = [], recent = [] } = head
+  for (const [id, charge] of open) state.open.set(id, charge)
+  readDecisions(state.decisions, recent)
+  state.decided.tail.push(...recent)
+  readEntries(log, head.log?.entries ?? [])
+  state.log.tail.push(...(head.log?.entries ?? []))
+  return Object.assign(state, {
+    algorithm,
+    clockUs,
+    alarmAtMs,
+    kept: { state: readKept(head, log, state), expiresAtMs },
+  })
+}
+
+function readKept(head: Head, entries: SlidingWindowState, { slots }: MachineState): unknown {
+  const { state, log, slotsExpireAtMs: expiresAtMs } = head
+  if (expiresAtMs !== undefined) return { slots: new Map(slots), expiresAtMs } satisfies ConcurrencyState
+  // Windows by their length are a map, which JSON lacks.
+  if (!log) return Array.isArray(state) ? new Map(state) : (state ?? undefined)
+  const { keptMs, penaltyMs, penalty, live = Number.POSITIVE_INFINITY } = log
+  const first = Math.max(0, entries.dates.length - live)
+  return { ...entries, keptMs, penaltyMs, penalty, head: first } satisfies SlidingWindowState
+}
+
+function readDecisions(decisions: Map<number, Decided>, numbers: readonly number[]): void {
+  for (let at = 0; at < numbers.length; at += 3) {
+    const [id, permits, atMs] = numbers.slice(at, at + 3) as [number, number, number]
+    decisions.delete(id)
+    decisions.set(id, { permits, atMs })
+  }
+}
+
+/** Adds the newest decision, and forgets those before a moment. */
+export function addDecision(state: MachineState, id: number, decided: Decided, sinceMs: number, rows: Rows): void {
+  const { decisions } = state
+  decisions.delete(id)
+  decisions.set(id, decided)
+  state.decided.tail.push(id, decided.permits, decided.atMs)
+  for (const [oldest, { atMs }] of decisions) {
+    if (atMs >= sinceMs) break
+    decisions.delete(oldest)
+  }
+  forgetBefore(state.decided, sinceMs, rows)
+}
+
+/** Writes what every change touches: one row, and seldom another one. */
+export function writeState(state: MachineState, rows: Rows): void {
+  const { algorithm, clockUs, kept, open, alarmAtMs, decided } = state
+  writePages(decided, rows)
+  const head: Head = {
+    algorithm,
+    clockUs,
+    expiresAtMs: kept.expiresAtMs,
+    alarmAtMs,
+    ...writeKept(state, rows),
+    ...(open.size > 0 && { open: [...open] }),
+    ...(decided.tail.length > 0 && { recent: decided.tail }),
+  }
+  rows.put(HEAD, 0, JSON.stringify(head))
+}
+
+function writeKept(state: MachineState, rows: Rows): Pick<Head, 'state' | 'log' | 'slotsExpireAtMs'> {
+  const { algorithm, kept, log, slots } = state
+  const { isLog, holdsSlots } = algorithm ? ALGORITHMS[algorithm] : {}
+  if (holdsSlots) {
+    const held = kept.state as ConcurrencyState | undefined
+    writeSlots(slots, held?.slots ?? new Map(), rows)
+    return held ? { slotsExpireAtMs: held.expiresAtMs } : {}
+  }
+  if (kept.state === undefined) return {}
+  if (!isLog) return { state: kept.state instanceof Map ? [...kept.state] : kept.state }
+  const { dates, keptMs, penaltyMs, penalty, head } = kept.state as SlidingWindowState
+  return { log: { keptMs, penaltyMs, penalty, entries: log.tail, live: dates.length - head } }
+}
+
+/** @param written the slots that the rows hold */
+function writeSlots(written: Map<number, Held>, slots: ReadonlyMap<number, Held>, rows: Rows): void {
+  for (const slot of written.keys()) {
+    if (slots.has(slot)) continue
+    rows.delete(SLOTS, slot)
+    written.delete(slot)
+  }
+  for (const [slot, held] of slots) {
+    // A changed one is another object.
+    if (written.get(slot) === held) continue
+    rows.put(SLOTS, slot, `[${held.units},${held.deadlineMs}]`)
+    written.set(slot, held)
+  }
+}

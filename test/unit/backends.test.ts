@@ -1,0 +1,37 @@
+/// <reference types="@cloudflare/vitest-plugin/types" />
+import { env } from 'cloudflare:workers'
+import { expect, inject, test } from 'vitest'
+import type { Backend } from '../../src/store/backend.ts'
+import { startOf } from '../../src/store/counters.ts'
+import { openObjectBackend } from '../../src/store/durable-object/object-backend.ts'
+import { openMemoryBackend } from '../../src/store/memory/memory-backend.ts'
+import { openUpstashBackend } from '../../src/store/redis/upstash-backend.ts'
+import { ruleOf, take } from '../support/rules.ts'
+
+const timeoutMs = 60_000
+
+const BACKENDS: Record<string, () => Backend> = {
+  memory: () => openMemoryBackend(() => Date.now()),
+  'durable-object': () => openObjectBackend(env.LIMITS, timeoutMs),
+  redis: () => {
+    const database = { url: inject('redisRestUrl'), token: inject('redisRestToken') }
+    return openUpstashBackend({ ...database, algorithms: ['sliding-window'], timeoutMs })
+  },
+}
+
+test.each(Object.entries(BACKENDS))('%s: limits, documents and counters live in one place', async (kind, open) => {
+  const backend = open()
+  const keyPrefix = crypto.randomUUID()
+  const rule = ruleOf('sliding-window', [{ limit: 1, windowMs: 60_000 }])
+  expect(backend.limits.kind).toBe(kind)
+  const decisions = [await backend.limits.decide(take([rule])), await backend.limits.decide(take([rule]))]
+  expect(decisions.map(({ granted }) => granted)).toEqual([1, 0])
+  const key = `${keyPrefix}:rules`
+  const written = { text: '{"n":1}', expectedVersion: 0, by: 'test', why: 'test' }
+  expect(await (await backend.documents(key)).write(written)).toMatchObject({ kind: 'written', version: 1 })
+  expect(await (await backend.documents(key)).read()).toMatchObject({ version: 1, text: '{"n":1}' })
+  const counters = await backend.counters({ keyPrefix, timeoutMs })
+  const minute = { startMs: startOf('minute', Date.now()), counts: new Map([['requests', 2]]), sketches: new Map() }
+  await counters.add({ source: 'a', number: 1, minutes: [minute] })
+  expect(await counters.totals()).toEqual(new Map([['requests', 2]]))
+})
