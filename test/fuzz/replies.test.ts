@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { afterEach, describe, expect, vi } from 'vitest'
 import type { Decision, DecisionRequest } from '../../src/model/charge.ts'
+import type { Store } from '../../src/model/store.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
-import type { RedisStore } from '../../src/store/redis/redis-store.ts'
 import { readDecision } from '../../src/store/redis/script-call.ts'
 import { openUpstashBackend } from '../../src/store/redis/upstash-backend.ts'
 import { EVERY_ALGORITHM, ruleOf, take } from '../support/rules.ts'
@@ -144,7 +144,7 @@ describe('readDecision()', () => {
 
 afterEach(() => vi.unstubAllGlobals())
 
-function storeOf(timeoutMs = 5_000): RedisStore {
+function storeOf(timeoutMs = 5_000): Store {
   return openUpstashBackend({
     url: 'https://eu1.upstash.example',
     token: TOKEN,

@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, inject, test, vi } from 'vitest'
 import type { DecisionRequest, Rule } from '../../src/model/charge.ts'
 import type { AlgorithmName } from '../../src/model/limits.ts'
+import type { Store } from '../../src/model/store.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
-import type { RedisStore } from '../../src/store/redis/redis-store.ts'
 import { KEY_LOCKING, Scripts } from '../../src/store/redis/script.ts'
 import { openUpstashBackend, type UpstashStoreOptions } from '../../src/store/redis/upstash-backend.ts'
 
@@ -45,7 +45,7 @@ const error = (message: string, status = 400) => Response.json({ error: message 
 const NOSCRIPT = 'NOSCRIPT No matching script. Please use EVAL.'
 const DECISION = [1, 1_700_000_000_000, 4, 60_000, 0]
 
-function storeOf(options: Partial<UpstashStoreOptions> = {}): RedisStore {
+function storeOf(options: Partial<UpstashStoreOptions> = {}): Store {
   return openUpstashBackend({
     url: REST_URL,
     token: TOKEN,
@@ -76,7 +76,7 @@ describe('against a real Redis', () => {
   }
   const locking = () => ({ url: inject('redisRestUrl'), token: inject('redisRestToken'), algorithms: unseen() })
   const plain = () => ({ ...locking(), url: inject('plainRestUrl') })
-  const remaining = async (store: RedisStore, request: DecisionRequest) =>
+  const remaining = async (store: Store, request: DecisionRequest) =>
     (await store.decide(request)).usage[0]?.[0]?.remaining
 
   test('RedisStore#decide() sends a script once, with the key-locking line, and from then on its hash', async () => {
