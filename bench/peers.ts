@@ -1,22 +1,22 @@
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import type { Tier } from '../src/model/limits.ts'
+import type { Limit } from '../src/model/limits.ts'
 import { installLocked } from '../tools/install-locked.ts'
 
 /** Asks a limiter for one unit for a caller; true if it admits. */
-export type Limit = (caller: string) => Promise<boolean>
+export type TryTake = (caller: string) => Promise<boolean>
 
 /** A limiter of another library. */
 export interface Contender {
   readonly name: string
   /** What enforces these tiers in this library: one limiter for each if it knows no other way. */
-  make(tiers: readonly Tier[]): Limit
+  make(tiers: readonly Limit[]): TryTake
 }
 
 /** Calls tasks no sooner than a limit lets it. */
 export interface Throttle {
   readonly name: string
-  make(tier: Tier): (task: () => unknown) => Promise<unknown>
+  make(tier: Limit): (task: () => unknown) => Promise<unknown>
 }
 
 /** Libraries that limit within one process. */

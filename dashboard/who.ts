@@ -1,7 +1,7 @@
 /** Callers as operators name them: read by the code that reads the options of the command. */
 import { collectClaims, readClaim, readPair } from '../src/request/caller/caller-in-text.ts'
 import type { CallerKind } from '../src/request/identity/source.ts'
-import { whoNamed } from '../src/rules/target.ts'
+import { createTargetInput } from '../src/rules/target.ts'
 
 /** What a caller may be known by. */
 export const KINDS = {
@@ -35,10 +35,10 @@ export function named(kind: Kind, text: string): Named {
   if (kind === 'token' || kind === 'ip' || kind === 'digest') return { caller: { [kind]: text }, who: { [kind]: text } }
   if (kind === 'claim') {
     const { name, value } = readClaim(text)
-    return unlessPattern({ claim: collectClaims(text) }, whoNamed(kind, name, value))
+    return unlessPattern({ claim: collectClaims(text) }, createTargetInput(kind, name, value))
   }
   const [name, value] = readPair(text)
-  return unlessPattern({ [kind]: { [name]: value } }, whoNamed(kind, name, value))
+  return unlessPattern({ [kind]: { [name]: value } }, createTargetInput(kind, name, value))
 }
 
 function unlessPattern(caller: object, who: object): Named {

@@ -4,7 +4,7 @@
  */
 
 export { OptionError, type OptionErrorCode } from './config/option-error.ts'
-export type { Identities, Identity } from './library/charges.ts'
+export type { Identities, Identity } from './library/charge-builder.ts'
 export type { Decision, PartialDecision, Slot } from './library/decision.ts'
 export {
   createLimiter,
@@ -14,9 +14,9 @@ export {
   type WaitOptions,
 } from './library/limiter.ts'
 export {
+  type AlgorithmOptions as Limits,
   concurrency,
   fixedWindow,
-  type Limits,
   type PolicyOptions,
   quota,
   slidingWindow,

@@ -124,7 +124,7 @@ async function createHandler(env: Environment): Promise<Handler> {
   const rulesEngine =
     rules &&
     (await (
-      await import('./rules/gateway-rules.ts')
+      await import('./rules/open-rules.ts')
     ).openRules({
       config,
       rules,

@@ -1,7 +1,7 @@
 import { SignJWT } from 'jose'
 import type { Config } from '../src/config/load-config.ts'
-import type { RequestPolicy, Source } from '../src/model/policy.ts'
-import { type Match, PolicyFinder, priorityOf } from '../src/request/policy/policy-finder.ts'
+import type { IdentitySource, RequestPolicy } from '../src/model/policy.ts'
+import { findPriority, type Match, PolicyFinder } from '../src/request/policy/policy-finder.ts'
 import { createPathReader } from '../src/request/target.ts'
 
 /** More requests than these would be a load test, not a demonstration. */
@@ -75,7 +75,7 @@ function candidatesOf(policies: Config['policies'], exempt: Config['exempt']): C
     const matches = finder.find({ meant: [method], isCertain: true }, read)
     // A response to HEAD cannot say when to come back.
     if (typeof matches === 'string' || method === 'HEAD') return []
-    const priority = priorityOf(matches, read)
+    const priority = findPriority(matches, read)
     return [{ method, path, matches, admitted: Math.min(...matches.map(({ policy }) => admittedBy(policy, priority))) }]
   })
 }
@@ -133,10 +133,10 @@ function identityOf(matches: readonly Match[], method: string): { flags: string[
 }
 
 /** What is counted by of this kind, each once. */
-function sourcesOf<Kind extends Source['kind']>(matches: readonly Match[], kind: Kind) {
+function sourcesOf<Kind extends IdentitySource['kind']>(matches: readonly Match[], kind: Kind) {
   const sources = matches
     .flatMap(({ policy }) => policy.by)
-    .filter((source): source is Extract<Source, { kind: Kind; name: string }> => source.kind === kind)
+    .filter((source): source is Extract<IdentitySource, { kind: Kind; name: string }> => source.kind === kind)
   return [...new Map(sources.map((source) => [source.name, source])).values()]
 }
 

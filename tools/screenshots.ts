@@ -6,9 +6,9 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { chromium } from 'playwright-core'
 import { createDigest } from '../src/request/identity/digest.ts'
-import { bucketOf } from '../src/statistics/latency.ts'
+import { findBucket } from '../src/statistics/latency.ts'
 import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS } from '../src/statistics/metrics.ts'
-import type { Counters, Period } from '../src/store/counters.ts'
+import type { Period, StatisticsStore } from '../src/store/counters.ts'
 import { RedisCounters } from '../src/store/redis/counters/redis-counters.ts'
 import { connectUpstash } from '../src/store/redis/upstash-backend.ts'
 import { startDevWorker } from './dev-worker.ts'
@@ -102,7 +102,7 @@ async function rule(path: string, body: object): Promise<void> {
 }
 
 /** A day's rise and fall within two hours, and a wave of guesses at passwords. */
-async function countPast(counters: Counters): Promise<void> {
+async function countPast(counters: StatisticsStore): Promise<void> {
   const lastMs = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS
   const minutes = Array.from({ length: MINUTES }, (_, at) => past(lastMs - (MINUTES - at) * MINUTE_MS, at))
   await counters.add({ source: 'screenshots', number: 1, minutes })
@@ -124,8 +124,8 @@ function past(startMs: number, at: number): Period {
     [COUNT_NAMES.tier('login-1m')]: guesses,
     [COUNT_NAMES.tier('default-1m')]: limited - guesses,
     [COUNT_NAMES.storeCalls]: admitted,
-    [COUNT_NAMES.latency(bucketOf(4))]: Math.round(admitted * 0.9),
-    [COUNT_NAMES.latency(bucketOf(9))]: Math.round(admitted * 0.1),
+    [COUNT_NAMES.latency(findBucket(4))]: Math.round(admitted * 0.9),
+    [COUNT_NAMES.latency(findBucket(9))]: Math.round(admitted * 0.1),
     [COUNT_NAMES.savedByDenyCache]: limited,
   }
   const items = [

@@ -5,8 +5,8 @@
 
 import { type LeaseSize, withLeases } from '../../src/engine/leases.ts'
 import { withRefusalCache } from '../../src/engine/refusal-cache.ts'
-import type { Decision, DecisionRequest, Rule } from '../../src/model/charge.ts'
-import type { Tier } from '../../src/model/limits.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
+import type { Limit } from '../../src/model/limits.ts'
 import type { Store } from '../../src/model/store.ts'
 import type { CallContext } from '../../src/runtime/call-context.ts'
 import { Deadlines } from '../../src/runtime/deadlines.ts'
@@ -16,7 +16,7 @@ import { seededRandom } from '../../tools/seeded-random.ts'
 import { idealAdmissions } from './windows.ts'
 
 export interface Scenario {
-  readonly tiers: readonly Tier[]
+  readonly tiers: readonly Limit[]
   /** Requests over those that the limits allow in the long run. */
   readonly load: number
   readonly leases: LeaseSize | 'off'
@@ -106,7 +106,7 @@ export async function serve(scenario: Scenario): Promise<Service> {
     const asked = withRefusalCache(now)(remote)
     return leases === 'off' ? asked : withLeases(leases, now)(asked)
   })
-  const rule: Rule = { key: 'caller', algorithm: 'sliding-window', tiers, cost: 1, enforced: true, reserved: 0 }
+  const rule: StoreCharge = { key: 'caller', algorithm: 'sliding-window', tiers, cost: 1, enforced: true, reserved: 0 }
   const random = seededRandom(20261121)
   const arrivals = arrivalsOf(scenario, random)
   const admissions: Admission[] = []

@@ -4,18 +4,18 @@
  */
 import { loadConfig } from '../../src/config/load-config.ts'
 import { composeLimiter } from '../../src/engine/compose-limiter.ts'
-import { withRefusalLimit } from '../../src/engine/refusal-limiter.ts'
+import { withRefusalLimit } from '../../src/engine/refusal-limit.ts'
 import { ALGORITHM_NAMES } from '../../src/model/limits.ts'
 import type { Store } from '../../src/model/store.ts'
-import type { Hold } from '../../src/model/verdict.ts'
+import type { SlotHold } from '../../src/model/verdict.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { isRefusedForLong } from '../../src/request/policy/refused-for-long.ts'
 import { createPathReader } from '../../src/request/target.ts'
 import { readRules } from '../../src/rules/document.ts'
-import { Rulebook } from '../../src/rules/rulebook.ts'
+import { RuleIndex } from '../../src/rules/rule-index.ts'
 import { Deadlines } from '../../src/runtime/deadlines.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
-import { objectsOf } from '../../src/store/durable-object/objects.ts'
+import { openObjects } from '../../src/store/durable-object/objects.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { Scripts } from '../../src/store/redis/script.ts'
 import { readDecision, scriptArguments } from '../../src/store/redis/script-call.ts'
@@ -111,7 +111,7 @@ async function overObjects(flood: FloodCase, pace: Pace): Promise<FloodFigures> 
   const metro = metroNamed('London')
   const namespace = objects.namespaceAt({ ...metro, metro }, AWAY_MS)
   const site: Site = {
-    store: new DurableObjectStore({ objects: objectsOf(namespace), timeoutMs: 500 }),
+    store: new DurableObjectStore({ objects: openObjects(namespace), timeoutMs: 500 }),
     time,
     async pass(ms, work) {
       let isDone = false
@@ -146,14 +146,14 @@ async function run(
   const { limiter, digestsOfTokens } = composeLimiter(config, { store: limited, now, log() {} })
   const rulebook =
     flood.rules &&
-    new Rulebook(readRules(flood.rules(createDigest(config.identitySecret)(['token', 'one']))), {
+    new RuleIndex(readRules(flood.rules(createDigest(config.identitySecret)(['token', 'one']))), {
       ...config,
       digestsOfTokens,
     })
   const readPath = createPathReader()
   const gapMs = 1_000 / perSecond
   /** They are held until the end. */
-  const holds: Hold[] = []
+  const holds: SlotHold[] = []
   let sent = 0
   let refused = 0
 

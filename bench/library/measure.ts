@@ -7,20 +7,20 @@ import {
   slidingWindow,
   UPSTASH_OPTIONS,
 } from '../../src/index.ts'
-import type { Tier } from '../../src/model/limits.ts'
+import type { Limit } from '../../src/model/limits.ts'
 import { sleep } from '../../src/runtime/sleep.ts'
 import { checkWindows } from '../../test/support/windows.ts'
-import type { Contender, Limit, Throttle } from '../peers.ts'
+import type { Contender, Throttle, TryTake } from '../peers.ts'
 import { median, medians } from '../statistics.ts'
 
 export const LIBRARY = 'Sluice'
 export const LIBRARY_OVER_REST = 'Sluice over REST'
 
 /** Never reached: each decision grants. */
-const AMPLE: Tier = { limit: 10_000_000, windowMs: 1_000 }
+const AMPLE: Limit = { limit: 10_000_000, windowMs: 1_000 }
 /** Reached at once: nearly each decision refuses. */
-const SCARCE: Tier = { limit: 10, windowMs: 3_600_000 }
-const SECOND_TIER: Tier = { limit: 100_000_000, windowMs: 60_000 }
+const SCARCE: Limit = { limit: 10, windowMs: 3_600_000 }
+const SECOND_TIER: Limit = { limit: 100_000_000, windowMs: 60_000 }
 const MANY_CALLERS = 1_000
 
 /** One call, then the others shortly before its window has ended. */
@@ -173,17 +173,17 @@ async function measureWaiting({ throttles }: LibraryBenchOptions): Promise<Waiti
   }))
 }
 
-function limitOf(limiter: Limiter): Limit {
+function limitOf(limiter: Limiter): TryTake {
   return async (caller) => (await limiter.take(caller)).granted
 }
 
-function limiterOf(tiers: readonly Tier[], store = memoryStore()): Limiter {
+function limiterOf(tiers: readonly Limit[], store = memoryStore()): Limiter {
   const limits = tiers.map(({ limit, windowMs }) => `${limit}/${windowMs}ms`).join(', ')
   return createLimiter({ store, policies: [{ name: 'bench', ...slidingWindow(limits, { exact: true }) }] })
 }
 
 /** Of a decision, in turns of the callers. */
-async function processorUs(limit: Limit, callers: readonly string[], decisions: number): Promise<number> {
+async function processorUs(limit: TryTake, callers: readonly string[], decisions: number): Promise<number> {
   const before = process.cpuUsage()
   for (let i = 0; i < decisions; i++) await limit(callers[i % callers.length] as string)
   const { user, system } = process.cpuUsage(before)

@@ -1,4 +1,4 @@
-import type { Tier } from '../../src/model/limits.ts'
+import type { Limit } from '../../src/model/limits.ts'
 import { type CommandCounts, type RedisClient, readCounts, resetCounts } from '../command-counts.ts'
 import type { Contender } from '../peers.ts'
 import { medians } from '../statistics.ts'
@@ -60,7 +60,7 @@ export async function measureInRedis(options: RedisBenchOptions): Promise<RedisF
   return cells.map(({ subject, tiers, entries, runs }) => ({ subject: subject.name, tiers, entries, ...medians(runs) }))
 }
 
-export function tiersOf(count: number): Tier[] {
+export function tiersOf(count: number): Limit[] {
   return Array.from({ length: count }, (_, index) => ({ limit: LIMIT, windowMs: (index + 1) * HOUR_MS }))
 }
 

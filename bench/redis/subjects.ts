@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { ALGORITHMS } from '../../src/algorithms/algorithm-table.ts'
-import type { Rule } from '../../src/model/charge.ts'
-import type { Tier } from '../../src/model/limits.ts'
+import type { StoreCharge } from '../../src/model/charge.ts'
+import type { Limit } from '../../src/model/limits.ts'
 import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/model/limits.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { LongStreams } from '../../src/store/redis/redis-store.ts'
@@ -32,7 +32,7 @@ export const PREFIX_SUMS = 'Sluice sliding-window'
 /** All limiters that can hold these tiers. */
 export async function makeSubjects(
   redis: RedisClient,
-  tiers: readonly Tier[],
+  tiers: readonly Limit[],
   contenders: readonly Contender[],
 ): Promise<Subject[]> {
   const own = ALGORITHM_NAMES.filter((name) => name !== 'concurrency' || tiers.length === 1)
@@ -45,7 +45,7 @@ export async function makeSubjects(
 }
 
 /** A stream and a call for each tier: the published script handles only one window. */
-async function summedStreamSubject(redis: RedisClient, tiers: readonly Tier[]): Promise<Subject> {
+async function summedStreamSubject(redis: RedisClient, tiers: readonly Limit[]): Promise<Subject> {
   const sha1 = await redis.scriptLoad(script('summed-stream'))
   const calls = (caller: string) => tiers.map((tier) => ({ key: `summed:${tier.windowMs}:${caller}`, tier }))
   return {
@@ -63,7 +63,7 @@ async function summedStreamSubject(redis: RedisClient, tiers: readonly Tier[]): 
   }
 }
 
-async function sortedSetSubject(redis: RedisClient, tiers: readonly Tier[]): Promise<Subject> {
+async function sortedSetSubject(redis: RedisClient, tiers: readonly Limit[]): Promise<Subject> {
   const sha1 = await redis.scriptLoad(script('sorted-set-log'))
   const args = tiers.flatMap(({ limit, windowMs }) => [`${limit}`, `${windowMs}`])
   return {
@@ -75,7 +75,7 @@ async function sortedSetSubject(redis: RedisClient, tiers: readonly Tier[]): Pro
   }
 }
 
-function peerSubject(redis: RedisClient, tiers: readonly Tier[], { name, make }: Contender): Subject {
+function peerSubject(redis: RedisClient, tiers: readonly Limit[], { name, make }: Contender): Subject {
   const limit = make(tiers)
   return {
     name,
@@ -92,14 +92,14 @@ function peerSubject(redis: RedisClient, tiers: readonly Tier[], { name, make }:
   }
 }
 
-async function sluiceSubject(redis: RedisClient, tiers: readonly Tier[], algorithm: AlgorithmName): Promise<Subject> {
+async function sluiceSubject(redis: RedisClient, tiers: readonly Limit[], algorithm: AlgorithmName): Promise<Subject> {
   const sha1 = await redis.scriptLoad(new Scripts(LUA).decide([algorithm]))
   const streams = new LongStreams()
   let slot = 2 ** 52
   // A bucket has one rate: several rates are several policies, still in one call.
   const groups = algorithm === 'token-bucket' ? tiers.map((tier) => [tier]) : [tiers]
   const rulesOf = (caller: string) =>
-    groups.map((group, index): Rule => {
+    groups.map((group, index): StoreCharge => {
       const key = `sluice:default${index || ''}:${ALGORITHMS[algorithm].letter}:{${caller}}`
       const rule = { key, algorithm, tiers: group, cost: 1, enforced: true, reserved: 0 }
       return algorithm === 'concurrency' ? { ...rule, slot: ++slot } : rule

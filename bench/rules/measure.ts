@@ -5,7 +5,7 @@ import { createDigest } from '../../src/request/identity/digest.ts'
 import type { ReceivedRequest } from '../../src/request/received-request.ts'
 import { createPathReader } from '../../src/request/target.ts'
 import { parseRules, type Rules, readRules, writeRules } from '../../src/rules/document.ts'
-import { Rulebook } from '../../src/rules/rulebook.ts'
+import { RuleIndex } from '../../src/rules/rule-index.ts'
 import { TextLru } from '../../src/runtime/lru.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { median } from '../statistics.ts'
@@ -48,10 +48,10 @@ export async function measureRules({ entries, rounds }: { entries: number; round
   const rows: Record<Callers, Row[]> = { 'never seen': [], 'seen before': [] }
   for (let round = 0; round < rounds + WARM_UPS; round++) {
     const digestsOfTokens = new TextLru<string>()
-    let book: Rulebook | undefined
+    let book: RuleIndex | undefined
     reading.push(
       await microseconds(async () => {
-        book = new Rulebook(parseRules(text), { ...config, digestsOfTokens })
+        book = new RuleIndex(parseRules(text), { ...config, digestsOfTokens })
       }),
     )
     // Neither is always the first.
@@ -91,7 +91,7 @@ export async function measureRules({ entries, rounds }: { entries: number; round
     }),
   }
 
-  async function askAll(limiter: Limiter, rulebook: Rulebook | undefined, requests: readonly ReceivedRequest[]) {
+  async function askAll(limiter: Limiter, rulebook: RuleIndex | undefined, requests: readonly ReceivedRequest[]) {
     for (const request of requests) {
       const found = rulebook?.ordersFor(request, NOW_MS, CONTEXT)
       const orders = found instanceof Promise ? await found : found

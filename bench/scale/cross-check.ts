@@ -12,7 +12,7 @@ import { withLeases } from '../../src/engine/leases.ts'
 import type { Store } from '../../src/model/store.ts'
 import { Deadlines } from '../../src/runtime/deadlines.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
-import { type ObjectNamespace, objectsOf } from '../../src/store/durable-object/objects.ts'
+import { type ObjectNamespace, openObjects } from '../../src/store/durable-object/objects.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { UPSTASH_OPTIONS, upstashClient } from '../../src/store/redis/clients/upstash.ts'
 import { RedisStore } from '../../src/store/redis/redis-store.ts'
@@ -135,7 +135,7 @@ async function playOverObjects(schedule: readonly Sent[], compared: Compared): P
         },
       }),
     }
-    const objects = objectsOf(namespace)
+    const objects = openObjects(namespace)
     const storeOf = () => new DurableObjectStore({ objects, timeoutMs: TIMEOUT_MS })
     const fates = await playReally(schedule, compared, storeOf)
     // Until all have heard how decisions ended.
@@ -170,7 +170,7 @@ function playSimulated(schedule: readonly Sent[], compared: Compared, seed: numb
     const isRedis = compared.store === 'redis'
     const deciders = decidersOver(() => {
       if (isRedis) return redis.storeAt(ROUND_TRIP_MS)
-      return new DurableObjectStore({ objects: objectsOf(namespace), timeoutMs: TIMEOUT_MS })
+      return new DurableObjectStore({ objects: openObjects(namespace), timeoutMs: TIMEOUT_MS })
     }, compared)
     const fates: Fate[] = []
     for (const sent of schedule) {

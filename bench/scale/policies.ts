@@ -1,5 +1,5 @@
-import type { Charge, Rule } from '../../src/model/charge.ts'
-import type { Tier } from '../../src/model/limits.ts'
+import type { Charge, StoreCharge } from '../../src/model/charge.ts'
+import type { Limit } from '../../src/model/limits.ts'
 
 /** What limits the requests of a scenario. */
 export interface ScalePolicies {
@@ -9,8 +9,8 @@ export interface ScalePolicies {
 }
 
 export interface Limits {
-  readonly perCaller?: Tier
-  readonly ofAll?: Tier
+  readonly perCaller?: Limit
+  readonly ofAll?: Limit
 }
 
 /** The longest window of all policies: after so long, windows are as full as they get. */
@@ -19,9 +19,9 @@ export const LONGEST_MS = 30_000
 export const ALL_MS = 10_000
 
 /** As many a second as in README's recipe for leases. */
-const PER_CALLER: Tier = { limit: 500, windowMs: LONGEST_MS }
+const PER_CALLER: Limit = { limit: 500, windowMs: LONGEST_MS }
 
-const ofAll = (perSecond: number, share: number): Tier => {
+const ofAll = (perSecond: number, share: number): Limit => {
   return { limit: Math.max(20, Math.round(((perSecond / share) * ALL_MS) / 1_000)), windowMs: ALL_MS }
 }
 
@@ -49,7 +49,7 @@ export const FLOODED_GLOBAL: ScalePolicies = {
 export const SHARED_KEY = 's:all:w:{all}'
 
 /** The charge of a policy that is closed while the store is away, so that nothing is decided without it. */
-export function toCharge(rule: Rule): Charge {
+export function toCharge(rule: StoreCharge): Charge {
   const { algorithm, enforced } = rule
   const tiers = rule.tiers.map((tier) => ({ ...tier, name: 'scale' }))
   const policy = {
@@ -65,9 +65,9 @@ export function toCharge(rule: Rule): Charge {
 }
 
 /** @param oneIn callers that one of the simulated stands for: what all share is as much smaller */
-export function rulesOf({ perCaller, ofAll }: Limits, caller: number, oneIn: number): Rule[] {
+export function rulesOf({ perCaller, ofAll }: Limits, caller: number, oneIn: number): StoreCharge[] {
   const common = { algorithm: 'sliding-window', cost: 1, enforced: true, reserved: 0 } as const
-  const rules: Rule[] = []
+  const rules: StoreCharge[] = []
   if (perCaller) rules.push({ ...common, key: `s:token:w:{${caller}}`, tiers: [perCaller] })
   if (ofAll) {
     const tier = { ...ofAll, limit: Math.max(1, Math.round(ofAll.limit / oneIn)) }

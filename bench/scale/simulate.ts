@@ -5,11 +5,11 @@
  */
 import { Engine } from '../../src/engine/engine.ts'
 import { withLeases } from '../../src/engine/leases.ts'
-import type { Rule } from '../../src/model/charge.ts'
+import type { StoreCharge } from '../../src/model/charge.ts'
 import type { Store } from '../../src/model/store.ts'
 import { Deadlines } from '../../src/runtime/deadlines.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
-import { objectsOf } from '../../src/store/durable-object/objects.ts'
+import { openObjects } from '../../src/store/durable-object/objects.ts'
 import { ExpiringStates } from '../../src/store/memory/expiring-states.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { type Admission, checkWindows } from '../../test/support/windows.ts'
@@ -155,7 +155,7 @@ class Simulation {
     return this.#figures(before, after, limits)
   }
 
-  #decide(isolate: Engine, rules: Rule[], isMeasured: boolean): void {
+  #decide(isolate: Engine, rules: StoreCharge[], isMeasured: boolean): void {
     const sentMs = this.#time.nowMs
     const request = { mode: 'all', permits: 1, rules } as const
     const isIdeal = this.#ideal.decideNow(request).granted > 0
@@ -180,7 +180,7 @@ class Simulation {
   }
 
   /** What is spent of a lease is admitted at once, else what decided tells when; of several objects, by when. */
-  #note(rules: readonly Rule[], sentMs: number, heardMs: number, decidedMs: number): void {
+  #note(rules: readonly StoreCharge[], sentMs: number, heardMs: number, decidedMs: number): void {
     const isExact = rules.length === 1 || this.#scenario.store === 'redis'
     const span =
       heardMs === sentMs ? { ms: sentMs, cost: 1 } : { ms: isExact ? decidedMs : sentMs, latestMs: decidedMs, cost: 1 }
@@ -231,7 +231,8 @@ function siteOf(
   }
   const site = new ObjectSite({ time, random, lookMs, othersOf: (key) => (key === SHARED_KEY ? oneIn - 1 : 0) })
   return {
-    storeAt: (place) => new DurableObjectStore({ objects: objectsOf(site.namespaceAt(place)), timeoutMs: TIMEOUT_MS }),
+    storeAt: (place) =>
+      new DurableObjectStore({ objects: openObjects(site.namespaceAt(place)), timeoutMs: TIMEOUT_MS }),
     count: () => {
       const { requests, ...bill } = site.billed()
       return { calls: requests, sharedCalls: site.callsOf(SHARED_KEY), commands: 0, ...bill, made: site.made }

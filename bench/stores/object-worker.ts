@@ -3,14 +3,14 @@
  * and `/peek`.
  */
 
-import type { Rule } from '../../src/model/charge.ts'
+import type { StoreCharge } from '../../src/model/charge.ts'
 import { openMachine } from '../../src/store/durable-object/limit-machine.ts'
 import { LimitObject as Base, type ObjectEnvironment } from '../../src/store/durable-object/limit-object.ts'
-import { type ObjectState, objectsOf } from '../../src/store/durable-object/objects.ts'
+import { type ObjectState, openObjects } from '../../src/store/durable-object/objects.ts'
 
 const KEY = 'caller'
 const LIMIT = 1_000_000
-const RULE: Rule = {
+const RULE: StoreCharge = {
   key: KEY,
   algorithm: 'sliding-window',
   tiers: [{ limit: LIMIT, windowMs: 3_600_000 }],
@@ -97,7 +97,7 @@ export default {
         await ask(pathname).catch(() => {})
         return new Response()
       case '/peek': {
-        const { usage } = await objectsOf(LIMITS).of(KEY).reserve({ mode: 'peek', permits: 1, rule: RULE })
+        const { usage } = await openObjects(LIMITS).of(KEY).reserve({ mode: 'peek', permits: 1, rule: RULE })
         return Response.json({ used: LIMIT - (usage[0]?.remaining ?? 0), rowsRead: await (await ask('/rows')).json() })
       }
       default:

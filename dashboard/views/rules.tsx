@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
-import { blockInWords, limitsInWords } from '../../src/rules/document.ts'
-import type { Section } from '../../src/rules/editor.ts'
-import { whoInWords } from '../../src/rules/target.ts'
+import { formatBlock, formatOverride } from '../../src/rules/document.ts'
+import type { Section } from '../../src/rules/edit-rules.ts'
+import { formatTarget } from '../../src/rules/target.ts'
 import type { Counted, Edited, Entry, Revision, RulesNow, ShadowCounts } from '../answers.ts'
 import { ask, type Problem } from '../api.ts'
 import { Editor } from '../parts/editor.tsx'
@@ -91,7 +91,7 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
               <td class={isEnded(entry) ? 'quiet' : undefined}>
                 {isEnded(entry) ? `Ended: ${KINDS[kind]}` : KINDS[kind]}
               </td>
-              <th scope="row">{whoInWords(entry)}</th>
+              <th scope="row">{formatTarget(entry)}</th>
               <td>{HOW[kind](entry)}</td>
               <td>{entry.until ? moment(Date.parse(entry.until)) : 'no end'}</td>
               <td>{entry.reason}</td>
@@ -99,7 +99,7 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
                 <button
                   type="button"
                   class="plain"
-                  aria-label={`Take back: ${KINDS[kind]}, ${whoInWords(entry)}`}
+                  aria-label={`Take back: ${KINDS[kind]}, ${formatTarget(entry)}`}
                   onClick={() => takeBack(kind, entry)}
                 >
                   Take back
@@ -114,7 +114,7 @@ function Entries({ now: { rules }, onDone }: { now: RulesNow; onDone: () => void
   )
 }
 
-const HOW = { blocks: blockInWords, allows: () => '', overrides: limitsInWords } as const
+const HOW = { blocks: formatBlock, allows: () => '', overrides: formatOverride } as const
 
 /** What all isolates have counted; without statistics, what the one that answers has seen. */
 function Shadow({ ofIsolate }: { ofIsolate: ShadowCounts | null }) {

@@ -1,6 +1,6 @@
 /** What operators talk to, below `/_sluice/`. Loaded only where there is a token for it. */
 import type { AdminConfig, Config } from '../config/load-config.ts'
-import type { Operate, OperatedGateway } from '../gateway/app.ts'
+import type { AdminHandler, GatewayContext } from '../gateway/app.ts'
 import { type Problem, problemResponse } from '../http/problem.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { AdminAuth } from './auth.ts'
@@ -23,7 +23,7 @@ export interface AdminOptions extends Pick<AdminContext, 'env' | 'counters'> {
 }
 
 /** Makes what answers operators. */
-export function createAdmin({ admin, config, env, counters }: AdminOptions, gateway: OperatedGateway): Operate {
+export function createAdmin({ admin, config, env, counters }: AdminOptions, gateway: GatewayContext): AdminHandler {
   const { token, host } = admin
   const { store, engine, health: upstream, governed, readHealth, now, log } = gateway
   const { ipv6Prefix, identitySecret } = config

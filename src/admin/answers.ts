@@ -2,7 +2,7 @@
 import * as v from 'valibot'
 import { CALLER_KIND_NAMES } from '../request/identity/source.ts'
 import type { Allow, Block, Override } from '../rules/document.ts'
-import type { Target } from '../rules/target.ts'
+import type { RuleTarget } from '../rules/target.ts'
 import { shadowCounts } from '../statistics/metrics.ts'
 import { refusalsSchema } from '../statistics/read-statistics.ts'
 import { describe, units } from '../statistics/schema.ts'
@@ -91,11 +91,11 @@ export const history = v.strictObject({
 })
 
 /** The schema does not look into them: what was written was checked then. */
-function listOf<Item>() {
+function describeList<Item>() {
   return v.array(v.looseObject({})) as unknown as v.GenericSchema<readonly Item[]>
 }
 
-const tables = listOf<Readonly<Record<string, unknown>>>()
+const tables = describeList<Readonly<Record<string, unknown>>>()
 
 const tiersSchema = v.array(v.strictObject({ name: v.string(), limit: v.number(), windowMs: v.number() }))
 
@@ -168,9 +168,9 @@ const revision = {
 
 /** The document, as far as it is data for all to read. */
 const document = v.strictObject({
-  blocks: listOf<Block>(),
-  allows: listOf<Allow>(),
-  overrides: listOf<Override>(),
+  blocks: describeList<Block>(),
+  allows: describeList<Allow>(),
+  overrides: describeList<Override>(),
   policies: describe(v.nullable(tables), 'In place of POLICIES; null: those hold.'),
   shadow: describe(v.nullable(tables), 'They decide beside those in force, and refuse nothing.'),
 })
@@ -192,7 +192,7 @@ export const rules = v.strictObject({
 
 export const ordered = v.strictObject({
   ...edited.entries,
-  who: describe(v.looseObject({}) as unknown as v.GenericSchema<Target>, 'Whom it is about, as the rules have it.'),
+  who: describe(v.looseObject({}) as unknown as v.GenericSchema<RuleTarget>, 'Whom it is about, as the rules have it.'),
   scope: describe(
     v.picklist(['all', 'counted']),
     'Of which requests of `who`: all; or, by a digest alone, those to which a policy applies that counts by all that the digest was made of.',

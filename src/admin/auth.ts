@@ -1,6 +1,6 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { type Problem, QUOTA_EXCEEDED, retryAfter } from '../http/problem.ts'
-import type { Rule } from '../model/charge.ts'
+import type { StoreCharge } from '../model/charge.ts'
 import type { Digest } from '../request/identity/digest.ts'
 import { callerAddress } from '../request/identity/identify.ts'
 import type { Log } from '../runtime/log.ts'
@@ -72,7 +72,14 @@ export class AdminAuth {
   #limitAttempts(request: Request, isRight: boolean): Problem | undefined {
     const { ipv6Prefix, digest, log } = this.#options
     const key = callerAddress(request, ipv6Prefix)
-    const rule: Rule = { key, algorithm: 'sliding-window', tiers: [ATTEMPTS], cost: 1, enforced: true, reserved: 0 }
+    const rule: StoreCharge = {
+      key,
+      algorithm: 'sliding-window',
+      tiers: [ATTEMPTS],
+      cost: 1,
+      enforced: true,
+      reserved: 0,
+    }
     const { granted, usage } = this.#attempts.decideNow({ mode: isRight ? 'peek' : 'all', permits: 1, rules: [rule] })
     if (!isRight) log('warn', { event: 'admin_refused', caller: digest(['ip', key]) })
     return granted > 0 ? undefined : createTooMany(usage[0]?.[0]?.retryAfterMs ?? ATTEMPTS.windowMs)

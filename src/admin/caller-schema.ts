@@ -2,12 +2,12 @@ import * as v from 'valibot'
 import type { RequestCharge } from '../model/charge.ts'
 import type { Caller } from '../request/caller/caller.ts'
 import {
-  type CallerRules,
+  type CallerCharges as AllCharges,
   type CountingConfig,
-  type LeftOut,
-  rulesOfCaller,
-  rulesOfDigest,
-} from '../request/caller/rules-of-caller.ts'
+  findCallerCharges,
+  findDigestCharges,
+  type SkippedPolicy,
+} from '../request/caller/caller-charges.ts'
 import { CALLER_KIND_NAMES, type CallerKind } from '../request/identity/source.ts'
 import { describe } from '../statistics/schema.ts'
 import type * as answers from './answers.ts'
@@ -59,7 +59,7 @@ type CallerQuery = v.InferOutput<typeof callerQuery>
 export interface CallerCharges {
   readonly active: ActiveRules
   readonly charges: readonly RequestCharge[]
-  readonly skipped: readonly LeftOut[]
+  readonly skipped: readonly SkippedPolicy[]
 }
 
 /**
@@ -75,11 +75,11 @@ export async function findCharges(
   const unknown = names?.findIndex((name) => !known.includes(name)) ?? -1
   if (unknown >= 0) throw new InputError(`policies.${unknown}`, `one of ${known.join(', ')}`)
   const { charges, leftOut } = await findAllCharges({ ...context.config, policies: active.policies }, caller)
-  const isQueried = ({ policy }: Pick<LeftOut, 'policy'>) => names?.includes(policy.name) ?? true
+  const isQueried = ({ policy }: Pick<SkippedPolicy, 'policy'>) => names?.includes(policy.name) ?? true
   return { active, charges: charges.filter(isQueried), skipped: leftOut.filter(isQueried) }
 }
 
-export function toSkipped(skipped: readonly LeftOut[]): v.InferOutput<typeof answers.leftOut> {
+export function toSkipped(skipped: readonly SkippedPolicy[]): v.InferOutput<typeof answers.leftOut> {
   return skipped.map(({ policy, why, needs = null }) => ({ policy: policy.name, why, needs }))
 }
 
@@ -99,12 +99,12 @@ export function toCaller({ token, ip, route, claim, header, query, cookie, form,
   }
 }
 
-function findAllCharges(config: CountingConfig, { digest, ...parts }: CallerInput): Promise<CallerRules> {
+function findAllCharges(config: CountingConfig, { digest, ...parts }: CallerInput): Promise<AllCharges> {
   const isNamed = Object.values(parts).some((part) => part !== undefined)
   if (digest !== undefined && isNamed) {
     throw new InputError('caller', 'digest alone: it takes the place of all that identifies a caller')
   }
-  if (digest !== undefined) return rulesOfDigest(config, digest)
+  if (digest !== undefined) return findDigestCharges(config, digest)
   if (!isNamed) throw new InputError('caller', `one of ${CALLER_KIND_NAMES.join(', ')}, route and digest`)
-  return rulesOfCaller(config, toCaller(parts))
+  return findCallerCharges(config, toCaller(parts))
 }

@@ -3,8 +3,8 @@ import { OptionError } from '../config/option-error.ts'
 import type { RequestPolicy } from '../model/policy.ts'
 import { isShared } from '../request/identity/source.ts'
 import { NO_RULES, type Rules } from '../rules/document.ts'
-import { currentRules, type Edited, editRules, type UnknownVersion } from '../rules/editor.ts'
-import { checkRules, policiesOf } from '../rules/policies.ts'
+import { currentRules, type Edited, editRules, type UnknownVersion } from '../rules/edit-rules.ts'
+import { checkRules, readPolicies } from '../rules/rule-policies.ts'
 import { describe } from '../statistics/schema.ts'
 import type * as answers from './answers.ts'
 import { type AdminContext, createNotFound, OperationError } from './operation.ts'
@@ -48,7 +48,7 @@ export async function readActiveRules({ governed, config, env, store }: AdminCon
   const { rules } = await currentRules(governed.documents)
   if (rules.policies === undefined) return { rules, policies: config.policies }
   try {
-    const policies = policiesOf(env, rules.policies, 'policies')
+    const policies = readPolicies(env, rules.policies, 'policies')
     // The isolate may not follow them yet.
     store.learn?.(policies.map(({ algorithm }) => algorithm))
     return { rules, policies }

@@ -1,12 +1,12 @@
 /** What a Prometheus scrapes. Loaded only where there is a token for it. */
 import { version } from '../../package.json'
-import type { Operate } from '../gateway/app.ts'
+import type { AdminHandler } from '../gateway/app.ts'
 import { type Problem, problemResponse } from '../http/problem.ts'
 import { StoreError } from '../model/store.ts'
 import { toMetricFamilies } from '../statistics/metrics.ts'
 import { formatOpenMetrics, info, OPEN_METRICS_TYPE } from '../statistics/open-metrics.ts'
 import { readTotals } from '../statistics/read-statistics.ts'
-import type { Counters } from '../store/counters.ts'
+import type { StatisticsStore } from '../store/counters.ts'
 import { createTokenCheck, readBearerToken } from './auth.ts'
 import { createStoreProblem } from './operation.ts'
 
@@ -33,7 +33,7 @@ const UNAUTHORIZED: Problem = {
 }
 
 /** Makes what answers with everything that all isolates have counted so far. */
-export function createMetrics({ token }: MetricsConfig, counters: Counters): Operate {
+export function createMetrics({ token }: MetricsConfig, counters: StatisticsStore): AdminHandler {
   const isToken = createTokenCheck(token)
 
   return async function metrics(request, { path: { canonical } }) {

@@ -52,34 +52,37 @@ function described({ path, summary, description, body, query, answer, everyMs }:
     operationId: words.map((word, at) => (at === 0 ? word : word.charAt(0).toUpperCase() + word.slice(1))).join(''),
     summary,
     ...(description !== undefined && { description }),
-    ...(query && { parameters: parametersOf(query) }),
-    ...(body && { requestBody: { required: true, content: jsonOf(body, 'input') } }),
+    ...(query && { parameters: describeParameters(query) }),
+    ...(body && { requestBody: { required: true, content: describeJson(body, 'input') } }),
     responses: {
-      200: { description: 'Done.', content: everyMs === undefined ? jsonOf(answer, 'output') : eventsOf(answer) },
+      200: {
+        description: 'Done.',
+        content: everyMs === undefined ? describeJson(answer, 'output') : describeEvents(answer),
+      },
       default: { $ref: '#/components/responses/Problem' },
     },
   }
 }
 
-function parametersOf(schema: Schema): object[] {
+function describeParameters(schema: Schema): object[] {
   const { entries } = schema as unknown as v.StrictObjectSchema<v.ObjectEntries, undefined>
   return Object.entries(entries).map(([name, entry]) => ({
     ...{ name, in: 'query', required: entry.type !== 'optional' },
-    schema: schemaOf(entry as Schema, 'input'),
+    schema: describeSchema(entry as Schema, 'input'),
   }))
 }
 
-function jsonOf(schema: Schema, typeMode: 'input' | 'output'): object {
-  return { 'application/json': { schema: schemaOf(schema, typeMode) } }
+function describeJson(schema: Schema, typeMode: 'input' | 'output'): object {
+  return { 'application/json': { schema: describeSchema(schema, typeMode) } }
 }
 
-function eventsOf(schema: Schema): object {
-  const data = { contentMediaType: 'application/json', contentSchema: schemaOf(schema, 'output') }
+function describeEvents(schema: Schema): object {
+  const data = { contentMediaType: 'application/json', contentSchema: describeSchema(schema, 'output') }
   const description = 'Server-sent events, with this as the data of each; one named `problem` has a Problem.'
   return { 'text/event-stream': { schema: { type: 'string', description, ...data } } }
 }
 
-function schemaOf(schema: Schema, typeMode: 'input' | 'output'): object {
+function describeSchema(schema: Schema, typeMode: 'input' | 'output'): object {
   const { $schema: _, ...rest } = toJsonSchema(schema, { target: 'draft-2020-12', typeMode, errorMode: 'ignore' })
   return rest
 }

@@ -8,7 +8,7 @@ import type { Health } from '../gateway/health.ts'
 import { type Problem, retryAfter, TEMPORARY_REDUCED_CAPACITY } from '../http/problem.ts'
 import { type Store, StoreError } from '../model/store.ts'
 import { CallerError } from '../request/caller/caller-in-text.ts'
-import type { Counters } from '../store/counters.ts'
+import type { StatisticsStore } from '../store/counters.ts'
 
 /** What operations work on. */
 export interface AdminContext {
@@ -24,7 +24,7 @@ export interface AdminContext {
   /** Undefined: what answers is not watched. */
   readonly upstream: Pick<UpstreamHealth, 'level'> | undefined
   /** Undefined: nothing is counted. */
-  readonly counters: Counters | undefined
+  readonly counters: StatisticsStore | undefined
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
 }

@@ -1,18 +1,18 @@
 import * as v from 'valibot'
 import type { RequestPolicy } from '../model/policy.ts'
-import { requestOf } from '../request/caller/caller.ts'
+import { createRequest } from '../request/caller/caller.ts'
 import { claimIn } from '../request/identity/claims.ts'
 import { createDigest } from '../request/identity/digest.ts'
-import { identify } from '../request/identity/identify.ts'
+import { readIdentity } from '../request/identity/identify.ts'
 import {
   CALLER_KIND_NAMES,
   type CallerKind,
+  formatSource,
   isShared,
-  nameOfSource,
   parseBy,
   SOURCE_KINDS,
 } from '../request/identity/source.ts'
-import { type Target, targetOf } from '../rules/target.ts'
+import { createRuleTarget, type RuleTarget } from '../rules/target.ts'
 import { readRefusedCallers } from '../statistics/read-statistics.ts'
 import { describe } from '../statistics/schema.ts'
 import { KEPT_MS } from '../store/counters.ts'
@@ -39,7 +39,7 @@ type Who = v.InferOutput<typeof who>
 const WAYS = Object.keys(who.entries).join(', ')
 
 /** @throws {OperationError | CallerError} if that is nobody @throws {StoreError} */
-export async function resolveTarget(who: Who, context: AdminContext): Promise<Target> {
+export async function resolveTarget(who: Who, context: AdminContext): Promise<RuleTarget> {
   const { token, ip, header, query, cookie, form, json, claim, ...target } = who
   const said = { token, ip, header, query, cookie, form, json, claim } satisfies Readonly<Record<CallerKind, unknown>>
   const [kind, ...others] = CALLER_KIND_NAMES.filter((each) => said[each] !== undefined)
@@ -50,12 +50,12 @@ export async function resolveTarget(who: Who, context: AdminContext): Promise<Ta
   }
   if (others.length > 0 || isTarget) throw new InputError('who', 'one way to say who is meant')
   const by = readBy(kind, who)
-  const request = requestOf(toCaller(said))
+  const request = createRequest(toCaller(said))
   // Whichever claim is asked for, it is the one that was named.
   const readClaim = () => claimIn(claim ?? {}, Object.keys(claim ?? {}))
   const found = SOURCE_KINDS[kind].isInBody
     ? await findTargetInBody(kind, by, request, context)
-    : await targetOf(by, request, { ...context.config, readClaim })
+    : await createRuleTarget(by, request, { ...context.config, readClaim })
   if (found) return found
   throw new InputError(`who.${kind}`, 'what a caller can be known by, in one way only')
 }
@@ -66,16 +66,16 @@ async function findTargetInBody(
   by: string,
   request: Request,
   context: AdminContext,
-): Promise<Target | undefined> {
+): Promise<RuleTarget | undefined> {
   const { policies } = await readActiveRules(context)
-  const isCounted = policies.some((policy) => policy.by.length === 1 && policy.by.map(nameOfSource)[0] === by)
+  const isCounted = policies.some((policy) => policy.by.length === 1 && policy.by.map(formatSource)[0] === by)
   const [source] = parseBy(by) ?? []
   if (!isCounted || !source) {
     const expected = 'what a policy counts by alone, since rules are looked up before a body is read'
     throw new InputError(`who.${kind}`, expected)
   }
   const { ipv6Prefix, identitySecret } = context.config
-  const identity = await identify([source], { request, route: '', ipv6Prefix }, { kind: 'deny', status: 401 })
+  const identity = await readIdentity([source], { request, route: '', ipv6Prefix }, { kind: 'deny', status: 401 })
   return 'kind' in identity ? undefined : { digest: createDigest(identitySecret)(identity) }
 }
 

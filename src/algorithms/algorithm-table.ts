@@ -10,11 +10,11 @@ import { slidingWindow } from './sliding-window.ts'
 import { sortedSet } from './sorted-set.ts'
 import { tokenBucket } from './token-bucket.ts'
 
-interface Entry {
+interface AlgorithmEntry {
   /** In Redis keys and script arguments. */
   readonly letter: string
   // biome-ignore lint/suspicious/noExplicitAny: a table of algorithms, each over a state that only it reads
-  readonly twin: Algorithm<any>
+  readonly implementation: Algorithm<any>
   /** Its limit is not for a window: units are held until they are given back, or a deadline. */
   readonly holdsSlots?: true
   /** It may hold more than its limit at once. */
@@ -30,20 +30,20 @@ interface Entry {
   readonly tellsNewIdentities?: true
 }
 
-export const ALGORITHMS: Readonly<Record<AlgorithmName, Entry>> = {
+export const ALGORITHMS: Readonly<Record<AlgorithmName, AlgorithmEntry>> = {
   'sliding-window': {
     letter: 'w',
-    twin: slidingWindow,
+    implementation: slidingWindow,
     isLog: true,
     lease: 'dated',
     tellsNewIdentities: true,
   },
-  'token-bucket': { letter: 't', twin: tokenBucket, hasBurst: true, lease: 'dated' },
-  'fixed-window': { letter: 'f', twin: fixedWindow, lease: 'windowed' },
-  quota: { letter: 'q', twin: quota, lease: 'windowed' },
-  'sorted-set': { letter: 'z', twin: sortedSet, isLog: true, lease: 'dated' },
+  'token-bucket': { letter: 't', implementation: tokenBucket, hasBurst: true, lease: 'dated' },
+  'fixed-window': { letter: 'f', implementation: fixedWindow, lease: 'windowed' },
+  quota: { letter: 'q', implementation: quota, lease: 'windowed' },
+  'sorted-set': { letter: 'z', implementation: sortedSet, isLog: true, lease: 'dated' },
   // A slot is held by one request, and free when that ends: there is nothing to take in advance.
-  concurrency: { letter: 'c', twin: concurrency, holdsSlots: true },
+  concurrency: { letter: 'c', implementation: concurrency, holdsSlots: true },
 }
 
 export const SLOT_ALGORITHMS = ALGORITHM_NAMES.filter((name) => ALGORITHMS[name].holdsSlots)

@@ -1,17 +1,17 @@
-import type { Rule, TierUsage } from '../model/charge.ts'
+import type { LimitState, StoreCharge } from '../model/charge.ts'
 
 /** What a rule would allow now. */
 export interface Peek {
   /** Units that could be spent now, all tiers considered. */
   readonly available: number
   /** Made for this peek: a charge that follows is subtracted in place. */
-  readonly usage: readonly OwnTierUsage[]
+  readonly usage: readonly MutableLimitState[]
   /** What the state holds of refusals; it may have ended. */
-  readonly penalty?: Penalty | undefined
+  readonly penalty?: PenaltyState | undefined
 }
 
 /** Refusals that are remembered with a state. */
-export interface Penalty {
+export interface PenaltyState {
   /** How many; 0 once they have led to a block. */
   readonly refusals: number
   /** When the block ends, or when the refusals are forgotten: milliseconds since the Unix epoch. */
@@ -19,7 +19,7 @@ export interface Penalty {
 }
 
 /** What an algorithm says of one of its tiers, before any charge. */
-export interface OwnTierUsage extends TierUsage {
+export interface MutableLimitState extends LimitState {
   remaining: number
 }
 
@@ -29,7 +29,7 @@ export interface OwnTierUsage extends TierUsage {
  */
 export interface Algorithm<State> {
   /** Pure. `wanted` is the number of units that `retryAfterMs` is about. */
-  peek(state: State | undefined, rule: Rule, nowUs: number, wanted: number): Peek
+  peek(state: State | undefined, rule: StoreCharge, nowUs: number, wanted: number): Peek
   /**
    * Charges `units`, which `peek` has found available. The state is the caller's own and may be changed in place.
    * `leaseMs`: how long the units may still be spent, if leases are `dated`. `ttlMs` is there if the state gets a new time to
@@ -38,17 +38,17 @@ export interface Algorithm<State> {
    */
   commit(
     state: State | undefined,
-    rule: Rule,
+    rule: StoreCharge,
     nowUs: number,
     units: number,
     leaseMs?: number,
-    penalty?: Penalty,
+    penalty?: PenaltyState,
   ): Commit<State>
   /**
    * Corrects a charge made at `chargedAtMs` by a difference in units, below 0 to give back. Missing if the state cannot
    * be corrected; returns undefined if nothing of the charge is left.
    */
-  settle?(state: State, rule: Rule, nowUs: number, chargedAtMs: number, units: number): Commit<State> | undefined
+  settle?(state: State, rule: StoreCharge, nowUs: number, chargedAtMs: number, units: number): Commit<State> | undefined
 }
 
 export interface Commit<State> {

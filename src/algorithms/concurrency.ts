@@ -7,11 +7,11 @@
  * it would need a clock that isolates and Redis share.
  */
 
-import type { Rule } from '../model/charge.ts'
+import type { StoreCharge } from '../model/charge.ts'
 import type { Algorithm, Commit } from './algorithm.ts'
-import { onlyTier, tierUsage, toPeek } from './tier-usage.ts'
+import { createLimitState, onlyTier, toPeek } from './limit-state.ts'
 
-export interface Held {
+export interface HeldSlot {
   readonly units: number
   /** For a mark, which nobody holds: minus the moment until which it stands. */
   readonly deadlineMs: number
@@ -22,7 +22,7 @@ const LONGEST_WAY_MS = 60_000
 
 export interface ConcurrencyState {
   /** By the number under which a request holds its units. */
-  readonly slots: Map<number, Held>
+  readonly slots: Map<number, HeldSlot>
   /** After all deadlines and marks. */
   expiresAtMs: number
 }
@@ -34,14 +34,14 @@ export const concurrency: Algorithm<ConcurrencyState> = {
     const held = [...state.slots.values()].filter(({ deadlineMs }) => deadlineMs > nowMs)
     const used = held.reduce((sum, { units }) => sum + units, 0)
     const resetMs = used > 0 ? Math.min(...held.map(({ deadlineMs }) => deadlineMs)) - nowMs : windowMs
-    const freedAfterMs = (units: number) => deadlineOf(held, units) - nowMs
-    return toPeek([tierUsage({ limit, windowMs, used, resetMs, freedAfterMs }, wanted)])
+    const freedAfterMs = (units: number) => findDeadlineMs(held, units) - nowMs
+    return toPeek([createLimitState({ limit, windowMs, used, resetMs, freedAfterMs }, wanted)])
   },
 
   commit(state = nothingHeld(), rule, nowUs, units) {
     const nowMs = Math.floor(nowUs / 1000)
     const { windowMs } = onlyTier(rule)
-    const slot = slotOf(rule)
+    const slot = requireSlot(rule)
     if (!state.slots.has(slot)) state.slots.set(slot, { units, deadlineMs: nowMs + windowMs })
     removePast(state, nowMs)
     return keep(state, nowMs, windowMs)
@@ -100,13 +100,13 @@ function removePast(state: ConcurrencyState, nowMs: number): void {
   }
 }
 
-function slotOf({ slot }: Rule): number {
+function requireSlot({ slot }: StoreCharge): number {
   if (slot === undefined) throw new Error('a limit on concurrency needs a slot to hold')
   return slot
 }
 
 /** The moment by which this many units have passed their deadlines. */
-function deadlineOf(held: readonly Held[], units: number): number {
+function findDeadlineMs(held: readonly HeldSlot[], units: number): number {
   let freed = 0
   for (const { units: count, deadlineMs } of held.toSorted((a, b) => a.deadlineMs - b.deadlineMs)) {
     freed += count

@@ -2,7 +2,7 @@
  * Twin of `lua/counted-windows.lua`: windows that each begin at a moment and count what is used until they end.
  */
 import type { Algorithm } from './algorithm.ts'
-import { tierUsage, toPeek } from './tier-usage.ts'
+import { createLimitState, toPeek } from './limit-state.ts'
 
 interface Count {
   readonly startMs: number
@@ -30,7 +30,7 @@ export function countedWindows(startOf: (nowMs: number, windowMs: number) => num
       const tiers = rule.tiers.map((tier) => {
         const { startMs, used } = countOf(state, tier.windowMs, nowMs)
         const endsInMs = startMs + tier.windowMs - nowMs
-        return tierUsage({ ...tier, used, resetMs: endsInMs, freedAfterMs: () => endsInMs }, wanted)
+        return createLimitState({ ...tier, used, resetMs: endsInMs, freedAfterMs: () => endsInMs }, wanted)
       })
       const penalty = state.get(0)
       return toPeek(tiers, penalty && { refusals: penalty.used, untilMs: penalty.startMs })
@@ -41,13 +41,13 @@ export function countedWindows(startOf: (nowMs: number, windowMs: number) => num
       const counts = running(state, nowMs)
       if (penalty) {
         counts.set(0, { startMs: penalty.untilMs, used: penalty.refusals })
-        return { state: counts, ttlMs: ttlMsOf(counts, nowMs) }
+        return { state: counts, ttlMs: computeTtlMs(counts, nowMs) }
       }
       for (const { windowMs } of rule.tiers) {
         const { startMs, used } = countOf(state, windowMs, nowMs)
         counts.set(windowMs, { startMs, used: used + units })
       }
-      return { state: counts, ttlMs: ttlMsOf(counts, nowMs) }
+      return { state: counts, ttlMs: computeTtlMs(counts, nowMs) }
     },
 
     settle(state, rule, nowUs, chargedAtMs, units) {
@@ -61,7 +61,7 @@ export function countedWindows(startOf: (nowMs: number, windowMs: number) => num
         counts.set(windowMs, { ...count, used: Math.max(0, count.used + units) })
         isSettled = true
       }
-      return isSettled ? { state: counts, ttlMs: ttlMsOf(counts, nowMs) } : undefined
+      return isSettled ? { state: counts, ttlMs: computeTtlMs(counts, nowMs) } : undefined
     },
   }
 }
@@ -77,6 +77,6 @@ function running(state: CountedWindowsState, nowMs: number): Map<number, Count> 
 }
 
 /** Longer than until the last window ends: a clock that steps back over that would find it unused. */
-function ttlMsOf(counts: CountedWindowsState, nowMs: number): number {
+function computeTtlMs(counts: CountedWindowsState, nowMs: number): number {
   return Math.max(...[...counts].map(([windowMs, { startMs }]) => Math.max(windowMs, startMs + windowMs - nowMs)))
 }

@@ -1,11 +1,11 @@
-import type { Rule, TierUsage } from '../model/charge.ts'
-import type { OwnTierUsage, Penalty } from './algorithm.ts'
+import type { LimitState, StoreCharge } from '../model/charge.ts'
+import type { MutableLimitState, PenaltyState } from './algorithm.ts'
 
 export interface Penalized {
   /** Milliseconds for which the rule refuses, whatever is left; 0 if it is not blocked. */
   readonly blockedMs: number
   /** To be stored. */
-  readonly changed?: Penalty
+  readonly changed?: PenaltyState
 }
 
 const FREE: Penalized = { blockedMs: 0 }
@@ -15,8 +15,8 @@ const FREE: Penalized = { blockedMs: 0 }
  * @param isRefusal whether the rule refuses by its limits, and is to remember it
  */
 export function penalize(
-  { block, enforced, tiers }: Rule,
-  known: Penalty | undefined,
+  { block, enforced, tiers }: StoreCharge,
+  known: PenaltyState | undefined,
   isRefusal: boolean,
   nowMs: number,
 ): Penalized {
@@ -32,12 +32,12 @@ export function penalize(
 }
 
 /** What a rule says of its tiers while it is blocked: how they stand, and when the request is admitted. */
-export function blockedUsage(usage: readonly OwnTierUsage[], blockedMs: number): OwnTierUsage[] {
+export function withPenalty(usage: readonly MutableLimitState[], blockedMs: number): MutableLimitState[] {
   return usage.map((tier) => ({ ...tier, retryAfterMs: Math.max(tier.retryAfterMs, blockedMs), blockedMs }))
 }
 
 /** What a caller can use of a tier, and when it can use more: while it is blocked, nothing. */
-export function usable(tier: TierUsage): TierUsage {
+export function toReported(tier: LimitState): LimitState {
   const { blockedMs, remaining, resetMs } = tier
   if (blockedMs === undefined) return tier
   return { ...tier, remaining: 0, resetMs: remaining > 0 ? blockedMs : Math.max(resetMs, blockedMs) }

@@ -5,10 +5,10 @@
  * tell them apart. So a log never has more entries than its longest window has milliseconds.
  */
 
-import type { Rule } from '../model/charge.ts'
-import type { Tier } from '../model/limits.ts'
-import type { Algorithm, OwnTierUsage, Penalty } from './algorithm.ts'
-import { toPeek } from './tier-usage.ts'
+import type { StoreCharge } from '../model/charge.ts'
+import type { Limit } from '../model/limits.ts'
+import type { Algorithm, MutableLimitState, PenaltyState } from './algorithm.ts'
+import { toPeek } from './limit-state.ts'
 
 export interface SlidingWindowState {
   /** Dates of the entries, ascending. Numbers in arrays of their own take a third of what objects would. */
@@ -21,7 +21,7 @@ export interface SlidingWindowState {
   head: number
   /** The longest window that the newest entry is kept for. */
   keptMs: number
-  penalty: Penalty | undefined
+  penalty: PenaltyState | undefined
   /** Date of the latest penalty, which is an entry of no units; 0 if there was none. */
   penaltyMs: number
   /** Nothing is forgotten. */
@@ -38,7 +38,7 @@ export const slidingWindow: Algorithm<SlidingWindowState> = {
   peek(log = NOTHING, rule, nowUs, wanted) {
     const now = Math.floor(nowUs / 1000)
     return toPeek(
-      rule.tiers.map((tier) => usageOf(log, tier, now, wanted)),
+      rule.tiers.map((tier) => createUsage(log, tier, now, wanted)),
       log.penalty,
     )
   },
@@ -46,7 +46,7 @@ export const slidingWindow: Algorithm<SlidingWindowState> = {
   commit(log = emptyLog(), rule, nowUs, units, leaseMs = 0, penalty) {
     const now = Math.floor(nowUs / 1000)
     const keptMs = longestWindowMs(rule)
-    const newestMs = newestMsOf(log)
+    const newestMs = findNewestMs(log)
     const total = totalAt(log, log.totals.length - 1)
     const held = total - totalAt(log, firstAbove(log.dates, log.head, now - keptMs) - 1)
     // Rounded up, so that it stays its whole window. Time never goes back: if the clock did, entries stay longer.
@@ -78,18 +78,23 @@ export function wholeSeconds(ms: number): number {
   return Math.ceil(ms / 1000) * 1000
 }
 
-export function longestWindowMs({ tiers }: Pick<Rule, 'tiers'>): number {
+export function longestWindowMs({ tiers }: Pick<StoreCharge, 'tiers'>): number {
   let longestMs = 0
   for (const { windowMs } of tiers) longestMs = Math.max(longestMs, windowMs)
   return longestMs
 }
 
 /** Date of the newest entry; 0 if there is none. */
-export function newestMsOf({ dates, penaltyMs }: SlidingWindowState): number {
+export function findNewestMs({ dates, penaltyMs }: SlidingWindowState): number {
   return dates.length > 0 ? Math.max(dates[dates.length - 1] as number, penaltyMs) : penaltyMs
 }
 
-function usageOf(log: SlidingWindowState, { limit, windowMs }: Tier, now: number, wanted: number): OwnTierUsage {
+function createUsage(
+  log: SlidingWindowState,
+  { limit, windowMs }: Limit,
+  now: number,
+  wanted: number,
+): MutableLimitState {
   const { dates, totals } = log
   const total = totalAt(log, totals.length - 1)
   const first = firstAbove(dates, log.head, now - windowMs)

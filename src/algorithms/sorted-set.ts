@@ -4,8 +4,8 @@
 import type { Algorithm } from './algorithm.ts'
 import {
   emptyLog,
+  findNewestMs,
   longestWindowMs,
-  newestMsOf,
   type SlidingWindowState,
   slidingWindow,
   trim,
@@ -23,7 +23,7 @@ export const sortedSet: Algorithm<SlidingWindowState> = {
     if (units > 0) trim(state, now - keptMs)
     // A member of its own, which stays until another takes its place or the key expires.
     state.penalty = penalty
-    const endMs = Math.max(newestMsOf(state) + keptMs, penalty?.untilMs ?? 0)
+    const endMs = Math.max(findNewestMs(state) + keptMs, penalty?.untilMs ?? 0)
     return { state, ttlMs: wholeSeconds(endMs - now) }
   },
 }

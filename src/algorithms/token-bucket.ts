@@ -2,9 +2,9 @@
  * Twin of `lua/token-bucket.lua`: a bucket that is refilled continuously, kept as the moment when it is full again.
  */
 
-import type { Rule } from '../model/charge.ts'
-import type { Algorithm, Commit, Penalty } from './algorithm.ts'
-import { onlyTier, tierUsage, toPeek } from './tier-usage.ts'
+import type { StoreCharge } from '../model/charge.ts'
+import type { Algorithm, Commit, PenaltyState } from './algorithm.ts'
+import { createLimitState, onlyTier, toPeek } from './limit-state.ts'
 
 /** Full again at `us` + `fraction` / `limit` microseconds since the Unix epoch, at a rate of `limit` a window. */
 export interface TokenBucketState {
@@ -12,17 +12,20 @@ export interface TokenBucketState {
   readonly fraction: number
   readonly limit: number
   readonly windowUs: number
-  readonly penalty?: Penalty | undefined
+  readonly penalty?: PenaltyState | undefined
 }
 
 export const tokenBucket: Algorithm<TokenBucketState> = {
   peek(state, rule, nowUs, wanted) {
     const { windowMs } = onlyTier(rule)
-    const burst = burstOf(rule)
+    const burst = readBurst(rule)
     const bucket = bucketAt(state, rule, nowUs)
     const lack = lacking(bucket, burst, nowUs)
     const freedAfterMs = (units: number) => Math.ceil((usOfLack(bucket, lack - units) - nowUs) / 1000)
-    const tier = tierUsage({ limit: burst, windowMs, used: lack, resetMs: freedAfterMs(1), freedAfterMs }, wanted)
+    const tier = createLimitState(
+      { limit: burst, windowMs, used: lack, resetMs: freedAfterMs(1), freedAfterMs },
+      wanted,
+    )
     return toPeek([tier], state?.penalty)
   },
 
@@ -33,7 +36,7 @@ export const tokenBucket: Algorithm<TokenBucketState> = {
     const isSameRate = known.limit === full.limit && known.windowUs === full.windowUs
     // What it lacks carries over to another rate in whole units, rounded up: nothing is given away.
     const bucket = isSameRate ? known : full
-    const lack = isSameRate && leaseMs === 0 ? 0 : lacking(known, burstOf(rule), nowUs)
+    const lack = isSameRate && leaseMs === 0 ? 0 : lacking(known, readBurst(rule), nowUs)
     const forfeited = refilledIn(leaseMs, lack, full)
     const owed = units + forfeited + (isSameRate ? 0 : lack)
     return { ...putOff(bucket, owed * bucket.windowUs, nowUs, state?.penalty), forfeited }
@@ -63,7 +66,7 @@ export function putOff(
   bucket: TokenBucketState,
   owed: number,
   nowUs: number,
-  penalty: Penalty | undefined,
+  penalty: PenaltyState | undefined,
 ): Commit<TokenBucketState> {
   const nowMs = Math.floor(nowUs / 1000)
   const numerator = owed + bucket.fraction
@@ -76,16 +79,16 @@ export function putOff(
   return { state: { ...bucket, us, fraction, penalty: kept }, ttlMs: Math.max(fullMs, kept?.untilMs ?? 0) - nowMs }
 }
 
-function burstOf(rule: Rule): number {
+function readBurst(rule: StoreCharge): number {
   return rule.burst ?? onlyTier(rule).limit
 }
 
-function fullAt(rule: Rule, nowUs: number): TokenBucketState {
+function fullAt(rule: StoreCharge, nowUs: number): TokenBucketState {
   const { limit, windowMs } = onlyTier(rule)
   return { us: nowUs, fraction: 0, limit, windowUs: windowMs * 1000 }
 }
 
-function bucketAt(state: TokenBucketState | undefined, rule: Rule, nowUs: number): TokenBucketState {
+function bucketAt(state: TokenBucketState | undefined, rule: StoreCharge, nowUs: number): TokenBucketState {
   return state && usOfLack(state, 0) > nowUs ? state : fullAt(rule, nowUs)
 }
 

@@ -98,7 +98,7 @@ export const check = defineCommand({
       ...(request && { request }),
     }
     terminal.show(result, () => {
-      const lines = findings.flatMap((finding) => linesOf(finding, terminal))
+      const lines = findings.flatMap((finding) => formatFindings(finding, terminal))
       const counts = [amount(count('error'), 'error'), amount(count('warning'), 'warning')]
       const policies = amount(config?.policies.length ?? 0, 'policy', 'policies')
       const explained = request ? ['', ...linesOfRequest(request, terminal)] : []
@@ -114,7 +114,7 @@ function toJson({ level, rule, message, hint, at }: Located) {
 
 const COLOURS = { error: 'red', warning: 'yellow', note: 'blue' } as const
 
-function linesOf({ level, rule, message, hint, at }: Located, terminal: Terminal): string[] {
+function formatFindings({ level, rule, message, hint, at }: Located, terminal: Terminal): string[] {
   const place = typeof at === 'object' ? `${at.file}:${at.line}:${at.column}` : at
   const head = `${place === undefined ? '' : `${terminal.style('bold', place)}: `}${terminal.style(COLOURS[level], level)}`
   return [`${head}: ${message} ${terminal.style('dim', `[${rule}]`)}`, ...(hint ? [`  ${hint}`] : [])]

@@ -3,9 +3,9 @@ import * as operations from '../admin/operations/policies.ts'
 import { rules as currentRules } from '../admin/operations/rules.ts'
 import * as history from '../admin/operations/versions.ts'
 import { NO_RULES, type Rules, readRules } from '../rules/document.ts'
-import { SECTIONS, type Section, withPolicies, withSection } from '../rules/editor.ts'
-import type { PolicyList } from '../rules/policies.ts'
-import { type PolicyChange, policyChanges, tablesOf } from '../rules/policies.ts'
+import { SECTIONS, type Section, withPolicies, withSection } from '../rules/edit-rules.ts'
+import type { PolicyList } from '../rules/rule-policies.ts'
+import { diffPolicies, type PolicyChange, selectTables } from '../rules/rule-policies.ts'
 import type { Revision } from '../store/documents.ts'
 import { CommandError } from './command-error.ts'
 import type { Operator } from './operate/operator.ts'
@@ -123,7 +123,7 @@ async function show({ context: { terminal }, operator, options, words }: Task): 
     ...operator.place,
     ...revision,
     inForce,
-    policies: tablesOf(rules, 'policies', deployed),
+    policies: selectTables(rules, 'policies', deployed),
     shadow: rules.shadow ?? [],
     blocks: rules.blocks.length,
     allows: rules.allows.length,
@@ -141,13 +141,13 @@ async function show({ context: { terminal }, operator, options, words }: Task): 
 async function diff({ context, operator, options, words }: Task): Promise<void> {
   const [one = '', other] = words
   const { deployed } = await operator.run(operations.policies)
-  const tablesIn = ({ rules }: Version) => tablesOf(rules, options.shadow ? 'shadow' : 'policies', deployed)
+  const tablesIn = ({ rules }: Version) => selectTables(rules, options.shadow ? 'shadow' : 'policies', deployed)
   const newest = await readVersion(operator)
   const isVersion = /^\d+$/.test(one)
   const named = isVersion ? tablesIn(await readVersion(operator, one)) : await readPolicyFile(one, context, operator)
   const against = tablesIn(other === undefined ? newest : await readVersion(operator, other))
   // A file is compared as what comes next, a version as what came before.
-  const changes = isVersion ? policyChanges(named, against) : policyChanges(against, named)
+  const changes = isVersion ? diffPolicies(named, against) : diffPolicies(against, named)
   const result = { ...operator.place, version: newest.version, changes }
   context.terminal.show(result, () => formatChanges(changes).join('\n'))
 }
@@ -182,7 +182,8 @@ async function write(
 ): Promise<void> {
   const { terminal } = context
   const { deployed } = await operator.run(operations.policies)
-  const compare = (list: PolicyList) => policyChanges(tablesOf(before, list, deployed), tablesOf(after, list, deployed))
+  const compare = (list: PolicyList) =>
+    diffPolicies(selectTables(before, list, deployed), selectTables(after, list, deployed))
   const [inForce, inShadow] = [compare('policies'), compare('shadow')]
   const changes = inForce.length === 0 ? inShadow : inForce
   const lines = [

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { stringify } from 'smol-toml'
 import { validate } from '../admin/operations/policies.ts'
-import type { Tables } from '../rules/policies.ts'
+import type { PolicyTables } from '../rules/rule-policies.ts'
 import { CommandError } from './command-error.ts'
 import type { Operator } from './operate/operator.ts'
 import { type Path, WranglerFile } from './settings/wrangler-file.ts'
@@ -19,7 +19,7 @@ export async function readPolicyFile(
   file: string,
   { terminal, cwd }: Pick<Context, 'terminal' | 'cwd'>,
   operator: Operator,
-): Promise<Tables> {
+): Promise<PolicyTables> {
   const name = file === '-' ? 'standard input' : file
   const text = file === '-' ? await terminal.readInput() : readText(resolve(cwd, file), name)
   const parsed = new WranglerFile(name, text, /^\s*[{/]/.test(text))
@@ -30,7 +30,7 @@ export async function readPolicyFile(
   }
   const { problems } = await operator.run(validate, { body: { policies: tables } })
   const [problem, ...others] = problems
-  if (!problem) return tables as Tables
+  if (!problem) return tables as PolicyTables
   const keys = problem.place.split('.').map((key) => (/^\d+$/.test(key) ? Number(key) : key))
   const at = parsed.placeOf([...path, ...keys])
   throw new CommandError(`${at ? `${at.file}:${at.line}:${at.column}: ` : ''}${problem.message}`, {
@@ -39,7 +39,7 @@ export async function readPolicyFile(
 }
 
 /** Tables as a file that can be read again. */
-export function formatTables(tables: Tables): string {
+export function formatTables(tables: PolicyTables): string {
   return stringify({ policies: tables }).trimEnd()
 }
 

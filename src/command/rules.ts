@@ -3,10 +3,10 @@
 import { Option } from '@commander-js/extra-typings'
 import type { Operation } from '../admin/operation.ts'
 import * as operations from '../admin/operations/rules.ts'
-import { blockInWords, isOver, limitsInWords } from '../rules/document.ts'
-import type { Entries, EntryList } from '../rules/editor.ts'
-import type { Target } from '../rules/target.ts'
-import { whoInWords } from '../rules/target.ts'
+import { formatBlock, formatOverride, isOver } from '../rules/document.ts'
+import type { Entries, EntryList } from '../rules/edit-rules.ts'
+import type { RuleTarget } from '../rules/target.ts'
+import { formatTarget } from '../rules/target.ts'
 import { CommandError } from './command-error.ts'
 import { readTarget } from './operate/callers.ts'
 import { createPolicyOption, type Declaration, declareBody, type OperatorOptions, readBody } from './operate/options.ts'
@@ -46,7 +46,7 @@ export const block = defineRuleCommand({
   name: 'block',
   list: 'blocks',
   operation: operations.block,
-  formatEffect: blockInWords,
+  formatEffect: formatBlock,
   summary: 'let somebody in no more',
   description:
     'Refuses all requests of a caller, a network, a country or a network operator, without a deploy: Workers with ' +
@@ -89,7 +89,7 @@ export const override = defineRuleCommand({
   name: 'override',
   list: 'overrides',
   operation: operations.override,
-  formatEffect: limitsInWords,
+  formatEffect: formatOverride,
   toJson: ({ limits, ...entry }) => ({
     ...entry,
     ...(limits && { limits: Object.entries(limits).map(([policy, limits]) => ({ policy, limits })) }),
@@ -151,7 +151,7 @@ function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand
         }
         const body = { who: target, ...readBody(context, options) }
         const { version, isChanged: changed, who, scope, entry } = await operator.run(operation, { body })
-        const done = `${name} ${whoInWords(who as Target)}`
+        const done = `${name} ${formatTarget(who as RuleTarget)}`
         const head = changed ? `${options.remove ? 'taken back: ' : ''}${done}` : `nothing is different: ${done}`
         if (scope === 'counted' && !options.remove) terminal.note(COUNTED_NOTE)
         const result = { ...operator.place, version, changed, scope }
@@ -163,7 +163,7 @@ function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand
         terminal.show({ ...result, entries: entries.map(toJson) }, () => {
           if (entries.length === 0) return head
           const rows = entries.map((entry) => [
-            whoInWords(entry),
+            formatTarget(entry),
             formatEffect(entry),
             `${entry.until ?? ''}${isOver(entry, Date.now()) ? ' (ended)' : ''}`,
             entry.reason ?? '',

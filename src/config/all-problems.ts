@@ -75,7 +75,7 @@ function withoutTable(value: unknown, [index, key]: OptionError['path']): unknow
   return tables.map((table, at) => {
     if (at !== index) return table
     if (key === 'name') return { ...table, name: `stand-in-${at}` }
-    return { name: nameOf(tables, at), limits: STAND_IN_LIMITS }
+    return { name: findUniqueName(tables, at), limits: STAND_IN_LIMITS }
   })
 }
 
@@ -97,7 +97,7 @@ function asksForClaims({ POLICIES: value, CALLER_LABEL: label }: Environment): b
 }
 
 /** The table's own name, if it is one and no other table has it. */
-function nameOf(tables: readonly unknown[], at: number): string {
+function findUniqueName(tables: readonly unknown[], at: number): string {
   const names = tables.map((table) => (table as { name?: unknown } | null)?.name)
   const name = names[at]
   const isGood = typeof name === 'string' && /^[\w-]{1,64}$/.test(name) && name !== 'default'

@@ -1,11 +1,11 @@
 import * as v from 'valibot'
 import type { LimiterConfig } from '../engine/compose-limiter.ts'
 import type { LeaseSize } from '../engine/leases.ts'
-import { createPassedTest } from '../http/passed-fields.ts'
-import type { Dialect } from '../http/rate-limit-fields.ts'
-import type { RequestPolicy, Source } from '../model/policy.ts'
+import { createPassedTest } from '../http/forwarded-headers.ts'
+import type { HeaderFormat } from '../http/rate-limit-headers.ts'
+import type { IdentitySource, RequestPolicy } from '../model/policy.ts'
 import type { JwtSettings } from '../request/identity/claims.ts'
-import type { Sign } from '../request/target.ts'
+import type { PathLiteral } from '../request/target.ts'
 import type { LabelSource } from '../statistics/label.ts'
 import { HIDDEN, OptionError } from './option-error.ts'
 import { DENY, makePolicies, type Names, type PolicyDefaults } from './policies.ts'
@@ -26,8 +26,8 @@ export interface GatewayConfig extends LimiterConfig {
   /** Names of headers that go on to the upstream although they claim an address, a user or a URL; in lower case. */
   readonly forwardHeaders: readonly string[]
   /** What the upstream is known to keep as data in a path. */
-  readonly literalInPaths: readonly Sign[]
-  readonly dialect: Dialect
+  readonly literalInPaths: readonly PathLiteral[]
+  readonly dialect: HeaderFormat
 }
 
 export interface StatisticsConfig {
@@ -256,7 +256,7 @@ export interface Claimants {
   /** Whether others may come later that ask for claims. */
   readonly areOpen?: boolean
   /** Where the name stands by which people know callers. */
-  readonly label?: Source | undefined
+  readonly label?: IdentitySource | undefined
 }
 
 /**

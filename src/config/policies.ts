@@ -1,11 +1,11 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import { readBlock } from '../algorithms/read-block.ts'
-import { MAX_LOG_ENTRIES, readTiers, refuseMisplaced, tierName } from '../algorithms/read-tiers.ts'
-import { type IsPassed, PASSED_EXPECTED } from '../http/passed-fields.ts'
-import type { Block, Tier } from '../model/limits.ts'
+import { checkAlgorithmOptions, formatLimitName, MAX_LOG_ENTRIES, readLimits } from '../algorithms/read-limits.ts'
+import { readPenalty } from '../algorithms/read-penalty.ts'
+import { type IsPassed, PASSED_EXPECTED } from '../http/forwarded-headers.ts'
+import type { Limit, PenaltySettings } from '../model/limits.ts'
 import { formatWindow, LIMITS_EXPECTED, parseLimits } from '../model/limits.ts'
-import type { Cost, Missing, OnStoreError, Plans, PolicyTier, RequestPolicy } from '../model/policy.ts'
-import { PRIORITIES, type Priority, type Source } from '../model/policy.ts'
+import type { Cost, MissingIdentity, OnStoreError, Plans, PolicyLimit, RequestPolicy } from '../model/policy.ts'
+import { type IdentitySource, PRIORITIES, type Priority } from '../model/policy.ts'
 import { isFoldable, isInBody, parseHeaderSource } from '../request/identity/source.ts'
 import { mayOverlap } from '../request/policy/pattern.ts'
 import { OptionError } from './option-error.ts'
@@ -26,22 +26,22 @@ export interface PolicyDefaults {
   /** The name of the policy that limits alone make. */
   readonly name: string
   /** What is counted by where a policy does not say it. */
-  readonly by: readonly Source[]
+  readonly by: readonly IdentitySource[]
   /** What is folded of that. */
   readonly fold?: string | undefined
   /** Gives the cost if a policy does not; undefined: it is 1. */
   readonly cost: Extract<Cost, { kind: 'application' }>['tell'] | undefined
   readonly isShadow: boolean
   /** For a caller that lacks what a policy counts by. */
-  readonly missing: Missing
+  readonly missing: MissingIdentity
   /** The same for policies that count by something in the body. */
-  readonly missingInBody: Missing
+  readonly missingInBody: MissingIdentity
   readonly onStoreError: OnStoreError
   /** Tells the headers that the API gets to see: no other identifies a caller to it, or names a cost. */
   readonly isPassed: IsPassed
 }
 
-export const DENY: Missing = { kind: 'deny', status: 401 }
+export const DENY: MissingIdentity = { kind: 'deny', status: 401 }
 const NO_RESERVE: Readonly<Record<Priority, number>> = { critical: 0, default: 0, sheddable: 0 }
 
 /**
@@ -146,13 +146,14 @@ function tablePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults
   const enforced = !defaults.isShadow && table.mode !== 'shadow'
   const hidden = by?.find((source) => source.kind === 'header' && !defaults.isPassed(source.name))
   if (hidden?.kind === 'header') fail('by', PASSED_EXPECTED, `header:${hidden.name}`)
-  const plans = plansOf(table, fail, (plan, expected) => {
+  const plans = readPlans(table, fail, (plan, expected) => {
     throw new OptionError([names.policies, index, 'limits', plan[0]], expected, plan[1])
   })
-  const tiers = plans?.limits[plans.byDefault]?.tiers ?? tiersOf(table, table.limits as string | undefined, fail)
+  const tiers =
+    plans?.limits[plans.byDefault]?.tiers ?? readPolicyLimits(table, table.limits as string | undefined, fail)
   const allTiers = plans ? Object.values(plans.limits).flatMap((limits) => limits.tiers) : tiers
   const smallest = Math.min(...allTiers.map(({ limit }) => limit), table.burst ?? Number.POSITIVE_INFINITY)
-  const cost = costOf(table, defaults.isPassed, fail)
+  const cost = readCost(table, defaults.isPassed, fail)
   const dearest = cost.kind === 'fixed' ? cost.units : cost.max
   const dearestKey = cost.kind === 'fixed' ? 'cost' : 'max_cost'
   if (dearest > smallest) fail(dearestKey, `at most the smallest limit of the policy, ${smallest}`)
@@ -160,7 +161,7 @@ function tablePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults
   if (table.counts === 'identities' && !ALGORITHMS[algorithm].tellsNewIdentities) {
     fail('counts', 'algorithm = "sliding-window" with "identities"')
   }
-  const reserved = reservedOf(table, tiers, fail)
+  const reserved = readReserve(table, tiers, fail)
   if (dearest > smallest - reserved.sheddable)
     fail('reserve', `shares that leave room for a request of cost ${dearest}`)
   if (table.fold !== undefined && !by.some(isFoldable)) fail('fold', FOLD_EXPECTED)
@@ -173,18 +174,18 @@ function tablePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults
     fold: table.fold ?? (table.by ? undefined : defaults.fold),
     match,
     ignoresCase: table.ignore_case,
-    cost: (table.cost === undefined && isUnits && toldCost(defaults, smallest - reserved.sheddable)) || cost,
+    cost: (table.cost === undefined && isUnits && createCustomCost(defaults, smallest - reserved.sheddable)) || cost,
     // Who could choose to be counted by address would have a limit for each address that it comes from.
     missing: table.missing ?? (by.some(isInBody) ? defaults.missingInBody : defaults.missing),
-    burst: burstOf(table, tiers),
+    burst: readBurst(table, tiers),
     plans,
     priority,
     reserved,
-    settleHeader: settleHeaderOf(table, fail),
+    settleHeader: readSettleHeader(table, fail),
     onStoreError: table.on_store_error ?? defaults.onStoreError,
     counts,
-    failures: failuresOf(table, tiers, fail),
-    block: blockOf(table, tiers, fail),
+    failures: readFailures(table, tiers, fail),
+    block: readPolicyPenalty(table, tiers, fail),
     enforced,
   }
 }
@@ -196,7 +197,7 @@ type Fail = (key: keyof PolicyTable, expected: string, value?: unknown) => never
 type FailPlan = (plan: readonly [name: string, limits: string], expected: string) => never
 
 /** Limits by plan. All plans have the same windows: what is counted then means the same to each, whoever changes plans. */
-function plansOf(table: PolicyTable, fail: Fail, failPlan: FailPlan): Plans | undefined {
+function readPlans(table: PolicyTable, fail: Fail, failPlan: FailPlan): Plans | undefined {
   const { limits, plan: source, default_plan: byDefault, reserve } = table
   if (typeof limits !== 'object') {
     if (source) fail('plan', 'limits as a table by plan with it')
@@ -210,38 +211,38 @@ function plansOf(table: PolicyTable, fail: Fail, failPlan: FailPlan): Plans | un
     return fail('default_plan', `one of ${entries.map(([name]) => `"${name}"`).join(', ')}`)
   }
   if (reserve) fail('reserve', 'limits without plans with it')
-  const windowsOf = (tiers: readonly Tier[]) => tiers.map(({ windowMs }) => windowMs).join()
+  const windowsOf = (tiers: readonly Limit[]) => tiers.map(({ windowMs }) => windowMs).join()
   let windows: string | undefined
   const made = entries.map((entry) => {
     const failHere: Fail = (key, expected) => (key === 'limits' ? failPlan(entry, expected) : fail(key, expected))
-    const tiers = tiersOf(table, entry[1], failHere)
+    const tiers = readPolicyLimits(table, entry[1], failHere)
     windows ??= windowsOf(tiers)
     if (windowsOf(tiers) !== windows) failPlan(entry, 'the same windows in every plan')
-    return [entry[0], { tiers, burst: burstOf(table, tiers) }] as const
+    return [entry[0], { tiers, burst: readBurst(table, tiers) }] as const
   })
   return { source, byDefault, limits: Object.fromEntries(made) }
 }
 
-function burstOf({ algorithm, burst }: PolicyTable, [tier]: readonly Tier[]): number | undefined {
+function readBurst({ algorithm, burst }: PolicyTable, [tier]: readonly Limit[]): number | undefined {
   return ALGORITHMS[algorithm].hasBurst ? (burst ?? tier?.limit) : undefined
 }
 
-function tiersOf(table: PolicyTable, limits: string | undefined, fail: Fail): readonly PolicyTier[] {
+function readPolicyLimits(table: PolicyTable, limits: string | undefined, fail: Fail): readonly PolicyLimit[] {
   const { name, algorithm } = table
-  refuseMisplaced(table, fail)
+  checkAlgorithmOptions(table, fail)
   if (limits !== undefined) {
-    const tiers = readTiers({ ...table, limits }, fail)
-    return tiers.map((tier) => ({ ...tier, name: tierName(name, algorithm, tier) }))
+    const tiers = readLimits({ ...table, limits }, fail)
+    return tiers.map((tier) => ({ ...tier, name: formatLimitName(name, algorithm, tier) }))
   }
   return table.priority === undefined ? fail('limits', `${LIMITS_EXPECTED}; or else a priority`) : []
 }
 
 /** @param max more than this would never fit */
-function toldCost({ cost: tell }: PolicyDefaults, max: number): Cost | undefined {
+function createCustomCost({ cost: tell }: PolicyDefaults, max: number): Cost | undefined {
   return tell && { kind: 'application', tell, max }
 }
 
-function costOf({ cost = 1, max_cost }: PolicyTable, isPassed: IsPassed, fail: Fail): Cost {
+function readCost({ cost = 1, max_cost }: PolicyTable, isPassed: IsPassed, fail: Fail): Cost {
   if (typeof cost === 'number') {
     if (max_cost !== undefined) fail('max_cost', 'cost = "header:<name>" with it')
     return { kind: 'fixed', units: cost }
@@ -255,7 +256,7 @@ function costOf({ cost = 1, max_cost }: PolicyTable, isPassed: IsPassed, fail: F
 }
 
 /** A class must leave the shares of all classes above it, but not its own. */
-function reservedOf({ reserve }: PolicyTable, tiers: readonly PolicyTier[], fail: Fail): RequestPolicy['reserved'] {
+function readReserve({ reserve }: PolicyTable, tiers: readonly PolicyLimit[], fail: Fail): RequestPolicy['reserved'] {
   if (!reserve) return NO_RESERVE
   const [tier, ...others] = tiers
   if (!tier || others.length > 0) return fail('reserve', 'limits of one tier with it')
@@ -268,7 +269,11 @@ function reservedOf({ reserve }: PolicyTable, tiers: readonly PolicyTier[], fail
   return left
 }
 
-function failuresOf({ algorithm, counts, failures, reserve, settle }: PolicyTable, tiers: readonly Tier[], fail: Fail) {
+function readFailures(
+  { algorithm, counts, failures, reserve, settle }: PolicyTable,
+  tiers: readonly Limit[],
+  fail: Fail,
+) {
   if (counts !== 'failures') {
     if (failures !== undefined) fail('failures', 'counts = "failures" with it')
     return []
@@ -280,14 +285,14 @@ function failuresOf({ algorithm, counts, failures, reserve, settle }: PolicyTabl
   return failures ?? parseStatuses('4xx') ?? []
 }
 
-function blockOf(table: PolicyTable, tiers: readonly Tier[], fail: Fail): Block | undefined {
+function readPolicyPenalty(table: PolicyTable, tiers: readonly Limit[], fail: Fail): PenaltySettings | undefined {
   if (table.block !== undefined && tiers.length === 0) fail('limits', LIMITS_EXPECTED)
-  return readBlock(table, fail)
+  return readPenalty(table, fail)
 }
 
-function settleHeaderOf({ algorithm, settle }: PolicyTable, fail: Fail): string | undefined {
+function readSettleHeader({ algorithm, settle }: PolicyTable, fail: Fail): string | undefined {
   if (settle === undefined) return undefined
-  if (!ALGORITHMS[algorithm].twin.settle) {
+  if (!ALGORITHMS[algorithm].implementation.settle) {
     fail('settle', 'algorithm = "token-bucket", "fixed-window" or "quota" with it: a log cannot be rewritten')
   }
   return parseHeaderSource(settle) ?? fail('settle', HEADER_EXPECTED)

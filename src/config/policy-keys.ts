@@ -4,9 +4,9 @@
  */
 
 import * as v from 'valibot'
-import { MAX_AFTER } from '../algorithms/read-block.ts'
+import { MAX_AFTER } from '../algorithms/read-penalty.ts'
 import { ALGORITHM_NAMES, COUNTS, DURATION_EXPECTED, LIMITS_EXPECTED } from '../model/limits.ts'
-import { type Missing, ON_STORE_ERROR, PRIORITIES, type Source } from '../model/policy.ts'
+import { type IdentitySource, type MissingIdentity, ON_STORE_ERROR, PRIORITIES } from '../model/policy.ts'
 import { BY_EXPECTED, parseBy } from '../request/identity/source.ts'
 import { MAX_COST, NAME } from './option-error.ts'
 import {
@@ -138,12 +138,12 @@ export type PolicyInput = Omit<v.InferInput<typeof table>, 'match'> & { readonly
 /** A table of POLICIES, each of its values checked by itself. */
 export type PolicyTable = v.InferOutput<typeof table>
 
-function parsePlan(text: string): Source | undefined {
+function parsePlan(text: string): IdentitySource | undefined {
   const [source, ...others] = parseBy(text) ?? []
   return others.length === 0 && (source?.kind === 'header' || source?.kind === 'claim') ? source : undefined
 }
 
-function parseMissing(text: string): Missing | undefined {
+function parseMissing(text: string): MissingIdentity | undefined {
   if (text === 'ip' || text === 'skip') return { kind: text }
   const denied = /^deny(?::(4\d\d))?$/.exec(text)
   return denied ? { kind: 'deny', status: Number(denied[1] ?? 401) } : undefined

@@ -1,12 +1,12 @@
 /** Readers of single values. Each message says what was expected; `OptionError` makes a line of it. */
 
 import * as v from 'valibot'
-import { canPass } from '../http/passed-fields.ts'
+import { canPass } from '../http/forwarded-headers.ts'
 import { LIMITS_EXPECTED, parseLimits } from '../model/limits.ts'
 import type { Pattern } from '../model/policy.ts'
 import { parseHeaderSource, parseSource } from '../request/identity/source.ts'
 import { parsePattern, patternExpected } from '../request/policy/pattern.ts'
-import { SIGNS } from '../request/target.ts'
+import { PATH_LITERALS } from '../request/target.ts'
 import { MAX_LEASE, MIN_LEASE, SHARE_EXPECTED, type TextRule } from './option-error.ts'
 
 /** A string that `parse` turns into a value, or refuses by returning undefined. */
@@ -159,8 +159,8 @@ export function parseStatuses(text: string): readonly number[] | undefined {
 }
 
 /** What the API keeps as data in a path. */
-export const signs = parsed(`some of ${SIGNS.join(' ')}, with spaces between`, (text) => {
+export const signs = parsed(`some of ${PATH_LITERALS.join(' ')}, with spaces between`, (text) => {
   const given = text.toUpperCase().split(' ').filter(Boolean)
-  const known = SIGNS.filter((sign) => given.includes(sign))
+  const known = PATH_LITERALS.filter((sign) => given.includes(sign))
   return known.length > 0 && known.length === new Set(given).size ? known : undefined
 })

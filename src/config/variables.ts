@@ -6,7 +6,7 @@
  */
 
 import * as v from 'valibot'
-import { DIALECTS } from '../http/rate-limit-fields.ts'
+import { DIALECTS } from '../http/rate-limit-headers.ts'
 import { LIMITS_EXPECTED } from '../model/limits.ts'
 import { ON_STORE_ERROR } from '../model/policy.ts'
 import { MIN_SECRET_CHARACTERS } from '../request/identity/claims.ts'

@@ -1,7 +1,7 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import type { Charge, Decision, DecisionRequest, Rule } from '../model/charge.ts'
-import { type Difference, type Store, StoreError } from '../model/store.ts'
-import type { Degradation, Hold } from '../model/verdict.ts'
+import type { Charge, Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
+import { type Adjustment, type Store, StoreError } from '../model/store.ts'
+import type { Degradation, SlotHold } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 import { randomSlot } from '../runtime/random.ts'
@@ -36,7 +36,7 @@ export interface EngineDecision<C extends Charge = Charge> extends Decision {
   /** The charges that were decided, in order: while the store is away, their limits are shares. */
   readonly charges: readonly C[]
   /** Slots to release. */
-  readonly hold?: Hold
+  readonly hold?: SlotHold
   /** Where it was charged, and is to be corrected. */
   readonly chargedIn: Store
   /** How it was decided without the store. A charge that is then `open` is not decided, and `closed` grants nothing. */
@@ -125,7 +125,7 @@ export class Engine {
    * @param wasLocal whether the fallback charged them
    * @throws {StoreError} whether they were given back is then unknown
    */
-  async settle(differences: readonly Difference[], chargedAtMs: number, wasLocal: boolean): Promise<void> {
+  async settle(differences: readonly Adjustment[], chargedAtMs: number, wasLocal: boolean): Promise<void> {
     await (wasLocal ? this.#fallback : this.#store).settle(differences, chargedAtMs)
   }
 
@@ -139,7 +139,7 @@ export class Engine {
    * made, or without the store if that gives no answer now.
    */
   async charge(
-    rules: readonly Rule[],
+    rules: readonly StoreCharge[],
     { chargedIn }: Pick<EngineDecision, 'chargedIn'>,
     context: CallContext,
   ): Promise<void> {
@@ -154,7 +154,7 @@ export class Engine {
   }
 
   /** Gives back what an admitted request held. The next call should find it free, but should not wait long for that. */
-  async #giveBack(rules: readonly Rule[], context: CallContext): Promise<void> {
+  async #giveBack(rules: readonly StoreCharge[], context: CallContext): Promise<void> {
     const released = createHold(rules, this.#store)?.release()
     if (!released) return
     context.waitUntil(released)
@@ -213,7 +213,7 @@ export function isCharged({ granted, usage }: Decision, index: number): boolean 
 }
 
 /** @returns undefined if none of the rules has slots */
-function createHold(rules: readonly Rule[], store: Store): Hold | undefined {
+function createHold(rules: readonly StoreCharge[], store: Store): SlotHold | undefined {
   const held = rules.filter(holdsSlots)
   if (held.length === 0) return undefined
   return {
@@ -223,7 +223,7 @@ function createHold(rules: readonly Rule[], store: Store): Hold | undefined {
   }
 }
 
-function holdsSlots({ algorithm }: Rule): boolean {
+function holdsSlots({ algorithm }: StoreCharge): boolean {
   return ALGORITHMS[algorithm].holdsSlots === true
 }
 
@@ -237,7 +237,7 @@ function withNewSlot<C extends Charge>(charge: C): C {
  * fit into an unused one.
  * @param share above 0 and at most 1
  */
-export function scaleToLocalShare<R extends Rule>(rule: R, share: number): R {
+export function scaleToLocalShare<R extends StoreCharge>(rule: R, share: number): R {
   if (share === 1) return rule
   const reserved = Math.floor(rule.reserved * share)
   const part = (units: number) => Math.max(Math.floor(units * share), rule.cost + reserved)

@@ -1,8 +1,8 @@
-import type { Decision, DecisionRequest, Rule, TierUsage } from '../model/charge.ts'
+import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../model/charge.ts'
 import type { StoreError } from '../model/store.ts'
 import { mapList } from '../runtime/map-list.ts'
-import type { Terms } from './lease-terms.ts'
-import type { Standing } from './status-cache.ts'
+import type { LeaseTerms } from './lease-terms.ts'
+import type { KnownStatus } from './status-cache.ts'
 
 /** A busy caller's permits are taken for about this much of its traffic. */
 const HORIZON_MS = 200
@@ -28,7 +28,7 @@ const DECAY = 0.98
 const MOST = 3
 
 /** How loaded a store is, as far as an isolate can tell by how long its calls take. */
-export class Strain {
+export class LoadEstimate {
   /** How much longer leases should last because of it; 1 if there is none. */
   stretch = 1
   #shortestMs = Number.POSITIVE_INFINITY
@@ -56,7 +56,7 @@ export interface Lease {
 }
 
 /** What was heard last of a hot identity that had nothing left, or that the store did not answer for. */
-export interface Held {
+export interface RecentOutcome {
   readonly outcome: Decision | StoreError
   readonly sentAtMs: number
   /** Until then it is not asked for again. */
@@ -64,24 +64,24 @@ export interface Held {
 }
 
 /** What a caller has left of its leases, and how fast it spends. Plain data: all requests of an isolate share it. */
-export class Account {
+export class LeaseAccount {
   /** Until then, a call that brings more permits is under way. */
   replenishedUntilMs = 0
   /** Until a call has brought permits. */
-  held: Held | undefined
+  held: RecentOutcome | undefined
   /** Permits a second that all isolates took of late, at most, and when it was told. */
   pace: { readonly perSecond: number; readonly atMs: number } = { perSecond: 0, atMs: 0 }
   /** That of the store, for this caller. */
-  readonly strain = new Strain()
+  readonly strain = new LoadEstimate()
   /** Those of the rules, in order. */
-  standings: readonly Standing[] = []
+  standings: readonly KnownStatus[] = []
   /** In the order in which they were taken. */
   #leases: Lease[] = []
   #tick = { startMs: 0, seen: 0 }
   #seenBefore = 0
 
   /** A request has come. */
-  see(nowMs: number, { paceMs }: Terms): void {
+  see(nowMs: number, { paceMs }: LeaseTerms): void {
     const elapsedMs = nowMs - this.#tick.startMs
     if (elapsedMs < 0 || elapsedMs >= paceMs) {
       // After a pause, what was seen before it says nothing.
@@ -92,7 +92,7 @@ export class Account {
   }
 
   /** Requests to expect within this much of a lease's time. */
-  expected(spanMs: number, { paceMs }: Terms): number {
+  expected(spanMs: number, { paceMs }: LeaseTerms): number {
     return (Math.max(this.#seenBefore, this.#tick.seen) * spanMs) / paceMs
   }
 
@@ -100,7 +100,7 @@ export class Account {
    * Permits to take for what is expected within this much time, and as many more as chance may bring; if these are many,
    * for the horizon only.
    */
-  wanted(spanMs: number, terms: Terms): number {
+  wanted(spanMs: number, terms: LeaseTerms): number {
     const forTerm = this.expected(spanMs, terms)
     if (forTerm < FEWEST) return 1
     const most = Math.max(FEW, this.expected(Math.min(spanMs, HORIZON_MS), terms))
@@ -108,13 +108,13 @@ export class Account {
   }
 
   /** Whether the permits may have run out, or ended, when a call that is sent now has brought others. */
-  isShort(nowMs: number, roundTripMs: number, terms: Terms): boolean {
+  isShort(nowMs: number, roundTripMs: number, terms: LeaseTerms): boolean {
     const spanMs = AHEAD * Math.max(1, roundTripMs)
     return this.left(nowMs + spanMs) <= this.expected(spanMs, terms)
   }
 
   /** As `isShort`, where calls are scarce: only if a request will come meanwhile that finds nothing. */
-  isNearlyOut(nowMs: number, roundTripMs: number, terms: Terms): boolean {
+  isNearlyOut(nowMs: number, roundTripMs: number, terms: LeaseTerms): boolean {
     const spanMs = BARELY_AHEAD * Math.max(1, roundTripMs)
     const expected = this.expected(spanMs, terms)
     return expected >= LIKELY && this.left(nowMs + spanMs) <= expected
@@ -148,13 +148,13 @@ export class Account {
  */
 export function admission(
   { rules }: DecisionRequest,
-  standings: readonly Standing[],
+  standings: readonly KnownStatus[],
   { chargedAtMs }: Lease,
   left: number,
   nowMs: number,
 ): Decision {
   const usage = mapList(standings, ({ usage, sentAtMs }, index) => {
-    const units = left * (rules[index] as Rule).cost
+    const units = left * (rules[index] as StoreCharge).cost
     const elapsedMs = Math.max(0, nowMs - sentAtMs)
     return mapList(usage, ({ remaining, resetMs }) => {
       return { remaining: remaining + units, resetMs: Math.max(0, resetMs - elapsedMs), retryAfterMs: 0 }
@@ -164,10 +164,10 @@ export function admission(
 }
 
 /** @throws {StoreError} if that is what was heard */
-export function recall({ outcome, sentAtMs, untilMs }: Held, nowMs: number): Decision {
+export function replayOutcome({ outcome, sentAtMs, untilMs }: RecentOutcome, nowMs: number): Decision {
   if ('message' in outcome) throw outcome
   const elapsedMs = Math.max(0, nowMs - sentAtMs)
-  const aged = ({ retryAfterMs, ...tier }: TierUsage): TierUsage => ({
+  const aged = ({ retryAfterMs, ...tier }: LimitState): LimitState => ({
     ...tier,
     resetMs: Math.max(0, tier.resetMs - elapsedMs),
     retryAfterMs: retryAfterMs === 0 ? 0 : Math.max(1, retryAfterMs - elapsedMs, untilMs - nowMs),
@@ -176,6 +176,6 @@ export function recall({ outcome, sentAtMs, untilMs }: Held, nowMs: number): Dec
 }
 
 /** What is leased and not spent is left too. */
-export function withLeft(usage: readonly TierUsage[], units: number): TierUsage[] {
+export function withLeft(usage: readonly LimitState[], units: number): LimitState[] {
   return usage.map((tier) => ({ ...tier, remaining: tier.remaining + units }))
 }

@@ -1,8 +1,8 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import type { DecisionRequest, Rule } from '../model/charge.ts'
-import type { Tier } from '../model/limits.ts'
-import type { Standing } from './status-cache.ts'
-import { nameOf } from './status-cache.ts'
+import type { DecisionRequest, StoreCharge } from '../model/charge.ts'
+import type { Limit } from '../model/limits.ts'
+import type { KnownStatus } from './status-cache.ts'
+import { formatStatusName } from './status-cache.ts'
 
 /** How long a lease lasts, in milliseconds. */
 export interface Span {
@@ -13,7 +13,7 @@ export interface Span {
 }
 
 /** On what terms permits for a kind of request may be taken in advance. */
-export interface Terms extends Span {
+export interface LeaseTerms extends Span {
   /** Same for all requests that ask the same of the same rules. */
   readonly name: string
   /** Over how long requests are counted, in milliseconds. */
@@ -50,7 +50,7 @@ const FULL_SHARE = 0.5
  * @returns undefined if permits must be taken one by one: slots are held by one request, a shadow rule must know of each,
  * what is settled is told the store in any case, and nobody may spend permits while it is blocked
  */
-export function termsOf({ mode, permits, rules }: DecisionRequest): Terms | undefined {
+export function computeLeaseTerms({ mode, permits, rules }: DecisionRequest): LeaseTerms | undefined {
   if (mode !== 'all' || permits !== 1 || !rules.every(isLeasable)) return undefined
   let name = ''
   let most = Number.POSITIVE_INFINITY
@@ -58,7 +58,7 @@ export function termsOf({ mode, permits, rules }: DecisionRequest): Terms | unde
   for (const rule of rules) {
     const { cost, tiers, burst } = rule
     // The name of most is that of their only rule, which need not be put together and hashed again.
-    name = name === '' && cost === 1 ? nameOf(rule) : `${name} ${nameOf(rule)} ${cost}`
+    name = name === '' && cost === 1 ? formatStatusName(rule) : `${name} ${formatStatusName(rule)} ${cost}`
     for (const { limit, windowMs } of tiers) {
       most = Math.min(most, Math.floor((Math.min(limit, burst ?? limit) * MOST_SHARE) / cost))
       // Of a small bucket, the time in which it is filled.
@@ -70,13 +70,13 @@ export function termsOf({ mode, permits, rules }: DecisionRequest): Terms | unde
   return {
     name,
     termMs,
-    usableMs: usableOf(termMs),
-    paceMs: usableOf(Math.min(MAX_TERM_MS, PACE_TERMS * termMs)),
+    usableMs: computeUsableMs(termMs),
+    paceMs: computeUsableMs(Math.min(MAX_TERM_MS, PACE_TERMS * termMs)),
     most,
   }
 }
 
-export function usableOf(termMs: number): number {
+export function computeUsableMs(termMs: number): number {
   return termMs - Math.min(termMs * MARGIN_SHARE, MAX_MARGIN_MS)
 }
 
@@ -87,7 +87,7 @@ export function usableOf(termMs: number): number {
  */
 export function usableMs(
   { rules }: DecisionRequest,
-  standings: readonly (Pick<Standing, 'usage' | 'sentAtMs'> | undefined)[],
+  standings: readonly (Pick<KnownStatus, 'usage' | 'sentAtMs'> | undefined)[],
   { termMs, usableMs }: Span,
   nowMs: number,
 ): number {
@@ -106,8 +106,8 @@ export function usableMs(
  */
 export function affordable(
   { rules }: DecisionRequest,
-  standings: readonly (Standing | undefined)[],
-  terms: Terms,
+  standings: readonly (KnownStatus | undefined)[],
+  terms: LeaseTerms,
   nowMs: number,
 ): number {
   let most = Number.POSITIVE_INFINITY
@@ -121,19 +121,24 @@ export function affordable(
   return most
 }
 
-export function isFarFromLimits(rule: Rule, standing: Standing, { termMs }: Terms, nowMs: number): boolean {
+export function isFarFromLimits(
+  rule: StoreCharge,
+  standing: KnownStatus,
+  { termMs }: LeaseTerms,
+  nowMs: number,
+): boolean {
   return rule.tiers.every((_, at) => isFarFromLimit(rule, at, standing, termMs, nowMs))
 }
 
 /** @param at which of its tiers */
 function isFarFromLimit(
-  { algorithm, tiers, burst }: Rule,
+  { algorithm, tiers, burst }: StoreCharge,
   at: number,
-  { usage, refusedAtMs }: Standing,
+  { usage, refusedAtMs }: KnownStatus,
   termMs: number,
   nowMs: number,
 ): boolean {
-  const { limit, windowMs } = tiers[at] as Tier
+  const { limit, windowMs } = tiers[at] as Limit
   const tier = usage[at]
   if (!tier) return false
   const { hasBurst, lease } = ALGORITHMS[algorithm]
@@ -146,7 +151,7 @@ function isFarFromLimit(
   return (limit - tier.remaining) * windowMs <= PACE_SHARE * limit * spanMs
 }
 
-function isLeasable({ algorithm, enforced, reserved, block, isSettled, counts = 'requests' }: Rule): boolean {
+function isLeasable({ algorithm, enforced, reserved, block, isSettled, counts = 'requests' }: StoreCharge): boolean {
   return (
     ALGORITHMS[algorithm].lease !== undefined &&
     enforced &&

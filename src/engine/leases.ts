@@ -1,21 +1,21 @@
-import type { Decision, DecisionRequest, Rule } from '../model/charge.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
 import type { Store } from '../model/store.ts'
 import { StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { Lru } from '../runtime/lru.ts'
+import { admission, LeaseAccount, type RecentOutcome, replayOutcome, withLeft } from './lease-account.ts'
+import { affordable, computeLeaseTerms, isFarFromLimits, type LeaseTerms, type Span, usableMs } from './lease-terms.ts'
 import {
   CROWDED_PER_SECOND,
   HOT_PER_SECOND,
   hotPermits,
   hotSpan,
-  isShared,
+  isSharedByMany,
   permitsPerSecond,
   SERVED_PER_SECOND,
-} from './hot-leases.ts'
-import { Account, admission, type Held, recall, withLeft } from './lease-account.ts'
-import { affordable, isFarFromLimits, type Span, type Terms, termsOf, usableMs } from './lease-terms.ts'
+} from './shared-leases.ts'
 import { type AvoidedCalls, createAvoidedCalls, decorate, type Stage } from './stage.ts'
-import { Standings } from './status-cache.ts'
+import { StatusCache } from './status-cache.ts'
 
 /** Callers whose permits are kept at most; those of others lapse. */
 const MAX_ACCOUNTS = 10_000
@@ -32,8 +32,8 @@ const HOLD_SHARE = 0.5
 /** A request, and what is known of who makes it. */
 interface Caller {
   readonly request: DecisionRequest
-  readonly account: Account
-  readonly terms: Terms
+  readonly account: LeaseAccount
+  readonly terms: LeaseTerms
   readonly nowMs: number
   /** Whether a call that brings more permits is under way. */
   readonly isPaused: boolean
@@ -73,8 +73,8 @@ class Leases {
   readonly #store: Store
   readonly #now: () => number
   readonly #size: number
-  readonly #accounts = new Lru<Account>(MAX_ACCOUNTS)
-  readonly #standings = new Standings()
+  readonly #accounts = new Lru<LeaseAccount>(MAX_ACCOUNTS)
+  readonly #standings = new StatusCache()
   /** Unknown until the first call has been answered. */
   #roundTripMs = Number.POSITIVE_INFINITY
   #latestMs = 0
@@ -89,7 +89,7 @@ class Leases {
   /** @throws {StoreError} whether a lease was charged is then unknown */
   readonly decide: Store['decide'] = (request, context) => {
     if (request.mode === 'peek') return this.#store.decide(request, context)
-    const terms = context && termsOf(request)
+    const terms = context && computeLeaseTerms(request)
     return terms ? this.#decide({ request, ...this.#see(terms), context }) : this.#ask(request, context)
   }
 
@@ -98,7 +98,7 @@ class Leases {
     this.#accounts.clear()
   }
 
-  #see(terms: Terms): Pick<Caller, 'account' | 'terms' | 'nowMs' | 'isPaused'> {
+  #see(terms: LeaseTerms): Pick<Caller, 'account' | 'terms' | 'nowMs' | 'isPaused'> {
     const nowMs = this.#readClock()
     const account = this.#accountOf(terms)
     account.see(nowMs, terms)
@@ -115,14 +115,16 @@ class Leases {
       if (this.#isShort(caller)) this.#replenish(caller)
       return admission(request, account.standings, lease, left, nowMs)
     }
-    if (isHeld(caller)) return recall(account.held as Held, nowMs)
+    if (isHeld(caller)) return replayOutcome(account.held as RecentOutcome, nowMs)
     // Others wait for the same answer, which cannot be shared: each asks for itself alone.
     const plan = isPaused ? undefined : this.#planOf(caller)
     if (!plan) return this.#listen(caller, this.#ask(request, context))
     const decision = await this.#take(caller, plan, 1)
     if (decision.granted === 0) return decision
     const left = decision.granted - 1
-    const usage = decision.usage.map((tiers, index) => withLeft(tiers, left * (request.rules[index] as Rule).cost))
+    const usage = decision.usage.map((tiers, index) =>
+      withLeft(tiers, left * (request.rules[index] as StoreCharge).cost),
+    )
     return { ...decision, granted: 1, usage }
   }
 
@@ -147,8 +149,8 @@ class Leases {
     return permits < 2 ? undefined : { ...terms, permits }
   }
 
-  #hotPlan(request: DecisionRequest, account: Account, terms: Terms, perSecond: number): Plan | undefined {
-    const rule = request.rules[0] as Rule
+  #hotPlan(request: DecisionRequest, account: LeaseAccount, terms: LeaseTerms, perSecond: number): Plan | undefined {
+    const rule = request.rules[0] as StoreCharge
     const standing = this.#standings.of(rule)
     const mustLease = perSecond > CROWDED_PER_SECOND || account.strain.stretch > 1
     if (!mustLease && !isFarFromLimits(rule, standing, terms, this.#latestMs)) return undefined
@@ -158,7 +160,7 @@ class Leases {
     return permits < 2 ? undefined : { ...span, permits }
   }
 
-  #wanted(account: Account, request: DecisionRequest, terms: Terms): number {
+  #wanted(account: LeaseAccount, request: DecisionRequest, terms: LeaseTerms): number {
     if (this.#roundTripMs > terms.termMs * MAX_ROUND_TRIP_SHARE) return 1
     const standings = request.rules.map((rule) => this.#standings.get(rule))
     const spanMs = usableMs(request, standings, terms, this.#latestMs) - this.#roundTripMs
@@ -170,14 +172,14 @@ class Leases {
   #hotPaceOf({ request: { rules }, account, terms }: Caller): number {
     const { atMs, perSecond } = account.pace
     // Twice as long as until a lesser one replaces it, so that it lasts until the next reply.
-    const isKnown = rules.length === 1 && this.#latestMs - atMs < 2 * longestOf(rules[0] as Rule)
-    return isKnown && perSecond > HOT_PER_SECOND && isShared(account, terms, perSecond) ? perSecond : 0
+    const isKnown = rules.length === 1 && this.#latestMs - atMs < 2 * findLongestMs(rules[0] as StoreCharge)
+    return isKnown && perSecond > HOT_PER_SECOND && isSharedByMany(account, terms, perSecond) ? perSecond : 0
   }
 
-  #accountOf({ name }: Terms): Account {
+  #accountOf({ name }: LeaseTerms): LeaseAccount {
     let account = this.#accounts.get(name)
     if (!account) {
-      account = new Account()
+      account = new LeaseAccount()
       this.#accounts.set(name, account)
     }
     return account
@@ -258,15 +260,15 @@ class Leases {
   }
 }
 
-function longestOf({ tiers }: Rule): number {
+function findLongestMs({ tiers }: StoreCharge): number {
   return Math.max(...tiers.map(({ windowMs }) => windowMs))
 }
 
 /** The greatest of the latest window: what a counted window tells when it has just begun is nothing. */
 function notePace({ request, account }: Caller, { usage }: Decision, atMs: number): void {
-  const rule = request.rules[0] as Rule
+  const rule = request.rules[0] as StoreCharge
   const perSecond = permitsPerSecond(rule, usage[0] ?? [])
-  if (perSecond >= account.pace.perSecond || atMs - account.pace.atMs >= longestOf(rule)) {
+  if (perSecond >= account.pace.perSecond || atMs - account.pace.atMs >= findLongestMs(rule)) {
     account.pace = { perSecond, atMs }
   }
 }

@@ -1,10 +1,10 @@
-import { usable } from '../algorithms/penalize.ts'
-import type { Charge, DecisionRequest, RequestCharge, TierUsage } from '../model/charge.ts'
-import type { Tier } from '../model/limits.ts'
+import { toReported } from '../algorithms/penalize.ts'
+import type { Charge, DecisionRequest, LimitState, RequestCharge } from '../model/charge.ts'
+import type { Limit } from '../model/limits.ts'
 import type { Pattern } from '../model/policy.ts'
-import type { Blocked, Failures, Settlement, TierReport, Verdict } from '../model/verdict.ts'
+import type { Blocked, Failures, ReportedLimit, Settlement, Verdict } from '../model/verdict.ts'
 import { ChargeBuilder, type ChargeBuilderOptions } from '../request/charge-builder.ts'
-import { type Match, PolicyFinder, priorityOf } from '../request/policy/policy-finder.ts'
+import { findPriority, type Match, PolicyFinder } from '../request/policy/policy-finder.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import { readMethods } from '../request/received-request.ts'
 import type { RequestPath } from '../request/target.ts'
@@ -99,7 +99,7 @@ export class Limiter {
     if (matches === 'exempt') return ADMITTED
     if (matches === 'ambiguous') return { kind: 'ambiguous' }
     if (trace) trace.matches = matches
-    const priority = priorityOf(matches, path)
+    const priority = findPriority(matches, path)
     if (!rules?.isAllowed && this.#health?.sheds(priority)) return { kind: 'shed', retryAfterMs: SHED_RETRY_MS }
 
     const charges: RequestCharge[] = []
@@ -131,7 +131,7 @@ export class Limiter {
   #toVerdict(decision: EngineDecision<RequestCharge>, context: CallContext): Verdict {
     const { granted, usage, charges, hold, degraded } = decision
     if (degraded === 'closed') return { kind: 'unavailable' }
-    const tiers: TierReport[] = []
+    const tiers: ReportedLimit[] = []
     for (const [index, charge] of charges.entries()) {
       if (!charge.isUnlimited) addReports(tiers, charge, usage[index] ?? [])
     }
@@ -166,18 +166,21 @@ export class Limiter {
 }
 
 /** Who would have been refused: for each policy, the digest. */
-function digestsByPolicy(charges: readonly RequestCharge[], shadowed: readonly TierReport[]): Record<string, string> {
+function digestsByPolicy(
+  charges: readonly RequestCharge[],
+  shadowed: readonly ReportedLimit[],
+): Record<string, string> {
   const refused = charges.filter(({ policy }) => shadowed.some((tier) => tier.policy === policy))
   return Object.fromEntries(refused.map(({ policy, digest }) => [policy.name, digest]))
 }
 
-function addReports(reports: TierReport[], charge: RequestCharge, usage: readonly TierUsage[]): void {
+function addReports(reports: ReportedLimit[], charge: RequestCharge, usage: readonly LimitState[]): void {
   const { policy, reserved, cost } = charge
   for (const [index, told] of usage.entries()) {
-    const { remaining, resetMs, retryAfterMs, blockedMs } = usable(told)
+    const { remaining, resetMs, retryAfterMs, blockedMs } = toReported(told)
     // While the store is away, the charge's limit is a share of the policy's.
-    const { limit, windowMs } = charge.tiers[index] as Tier
-    const report: TierReport = {
+    const { limit, windowMs } = charge.tiers[index] as Limit
+    const report: ReportedLimit = {
       policy,
       name: policy.tiers[index]?.name ?? policy.name,
       limit,
@@ -203,7 +206,7 @@ function createSettlement(
     async settle(headers) {
       const differences = open.flatMap((rule) => {
         const text = headers.get(rule.policy.settleHeader ?? '')?.trim() ?? ''
-        const units = /^\d{1,10}$/.test(text) ? Math.min(Number(text), capacityOf(rule)) - rule.cost : 0
+        const units = /^\d{1,10}$/.test(text) ? Math.min(Number(text), findCapacity(rule)) - rule.cost : 0
         return units === 0 ? [] : [{ rule, units }]
       })
       if (differences.length > 0) await chargedIn.settle(differences, nowMs)
@@ -212,7 +215,7 @@ function createSettlement(
 }
 
 /** A request that cost more than the whole capacity has used up the capacity. */
-function capacityOf({ burst, tiers }: Charge): number {
+function findCapacity({ burst, tiers }: Charge): number {
   return burst ?? Math.max(...tiers.map(({ limit }) => limit))
 }
 
@@ -222,7 +225,7 @@ function capacityOf({ burst, tiers }: Charge): number {
  */
 function createFailures(
   charges: readonly RequestCharge[],
-  tiers: readonly TierReport[],
+  tiers: readonly ReportedLimit[],
   charge: (failed: readonly RequestCharge[]) => Promise<void>,
 ): Failures | undefined {
   const open = charges.filter(({ policy }) => policy.counts === 'failures')

@@ -1,7 +1,7 @@
-import { MAX_AFTER } from '../algorithms/read-block.ts'
-import type { Decision, DecisionRequest, Rule } from '../model/charge.ts'
-import type { AlgorithmName, Block } from '../model/limits.ts'
-import { type Difference, type Store, StoreError } from '../model/store.ts'
+import { MAX_AFTER } from '../algorithms/read-penalty.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
+import type { AlgorithmName, PenaltySettings } from '../model/limits.ts'
+import { type Adjustment, type Store, StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { Deadlines } from '../runtime/deadlines.ts'
 import type { Log } from '../runtime/log.ts'
@@ -43,7 +43,7 @@ const MAX_ATTEMPTS = 20
 const MAX_WAITING = 1_000
 
 /** Refusals are mirrored, but penalties are up to the store: the mirror's own would end at another time. */
-const NO_PENALTY: Block = { blockMs: 1, after: MAX_AFTER }
+const NO_PENALTY: PenaltySettings = { blockMs: 1, after: MAX_AFTER }
 
 /** A charge that was mirrored. */
 interface MirroredCharge {
@@ -98,7 +98,7 @@ export class Mirror {
   readonly #now: () => number
   readonly #log: Log
   /** By the rules of the request, which no other request has. */
-  readonly #charged = new WeakMap<Rule, MirroredCharge>()
+  readonly #charged = new WeakMap<StoreCharge, MirroredCharge>()
   #counts = NONE
   #waiting = 0
   #loggedAtMs: number
@@ -122,18 +122,18 @@ export class Mirror {
     else this.#goOn(this.#refuse(request, decision, context), context)
   }
 
-  release(rules: readonly Rule[]): void {
+  release(rules: readonly StoreCharge[]): void {
     this.#followUp(rules, (own, atMs) =>
       // A charge without an answer may still be on its way.
       atMs === undefined ? this.#store.revoke(own.map((rule) => ({ rule, isKnown: false }))) : this.#store.release(own),
     )
   }
 
-  renew(rules: readonly Rule[]): void {
+  renew(rules: readonly StoreCharge[]): void {
     this.#followUp(rules, (own) => this.#store.renew(own))
   }
 
-  settle(differences: readonly Difference[]): void {
+  settle(differences: readonly Adjustment[]): void {
     const units = new Map(differences.map(({ rule, units }) => [rule, units]))
     this.#followUp([...units.keys()], async (own, atMs) => {
       if (atMs === undefined) return
@@ -190,7 +190,7 @@ export class Mirror {
     try {
       await this.#compareRefusal(request, context)
     } finally {
-      const rules = penaltiesOf(request, decision, this.#now() - refusedAtMs)
+      const rules = createPenaltyCharges(request, decision, this.#now() - refusedAtMs)
       if (rules.length > 0) await this.#send({ mode: 'all', permits: 1, rules }, context)
     }
   }
@@ -232,7 +232,10 @@ export class Mirror {
   }
 
   /** Does with rules that were mirrored what is done with them in the store, each as soon as that is known. */
-  #followUp(rules: readonly Rule[], work: (rules: Rule[], atMs: number | undefined) => Promise<void>): void {
+  #followUp(
+    rules: readonly StoreCharge[],
+    work: (rules: StoreCharge[], atMs: number | undefined) => Promise<void>,
+  ): void {
     for (const [charged, own] of Map.groupBy(rules, (rule) => this.#charged.get(rule))) {
       if (charged)
         this.#goOn(
@@ -254,10 +257,10 @@ export class Mirror {
   }
 
   #count(more: Partial<MirrorCounts>): void {
-    this.#counts = combined(this.#counts, more, 1)
+    this.#counts = combine(this.#counts, more, 1)
     const nowMs = this.#now()
     if (nowMs - this.#loggedAtMs < LOG_INTERVAL_MS) return
-    this.#log('info', { event: 'shadow_store', ...combined(this.#counts, this.#logged, -1) })
+    this.#log('info', { event: 'shadow_store', ...combine(this.#counts, this.#logged, -1) })
     this.#logged = this.#counts
     this.#loggedAtMs = nowMs
   }
@@ -269,7 +272,7 @@ function isUnsent(error: unknown): boolean {
 
 /** Not those that only say how they stand: failures are charged when they have happened, newcomers' rules for a newcomer. */
 function wasCharged({ mode, rules }: DecisionRequest, decision: Decision, index: number): boolean {
-  const { counts = 'requests', tiers } = rules[index] as Rule
+  const { counts = 'requests', tiers } = rules[index] as StoreCharge
   if (mode === 'charge') return true
   if (counts === 'failures' || !isCharged(decision, index)) return false
   // Of a rule for newcomers that did not apply, nothing is used.
@@ -280,7 +283,11 @@ function wasCharged({ mode, rules }: DecisionRequest, decision: Decision, index:
  * What makes the mirror remember a refusal: of each rule that blocks who is refused, a cost that nothing can ever admit.
  * @param elapsedMs since the refusal
  */
-function penaltiesOf({ mode, permits, rules }: DecisionRequest, decision: Decision, elapsedMs: number): Rule[] {
+function createPenaltyCharges(
+  { mode, permits, rules }: DecisionRequest,
+  decision: Decision,
+  elapsedMs: number,
+): StoreCharge[] {
   // It may have been refused for a moment only, which leads to nothing. If a block is running, the next refusal tells.
   if (decision.isProvisional) return []
   return rules.flatMap((rule, index) => {
@@ -300,7 +307,7 @@ function withOwnDeadlines(context: CallContext | undefined): CallContext | undef
   return context && { waitUntil: (work) => context.waitUntil(work), deadlines: Deadlines.ofOne() }
 }
 
-function combined(one: MirrorCounts, other: Partial<MirrorCounts>, sign: 1 | -1): MirrorCounts {
+function combine(one: MirrorCounts, other: Partial<MirrorCounts>, sign: 1 | -1): MirrorCounts {
   return {
     decisions: one.decisions + sign * (other.decisions ?? 0),
     refusedByShadowOnly: one.refusedByShadowOnly + sign * (other.refusedByShadowOnly ?? 0),

@@ -1,5 +1,5 @@
 import { lifetimeMs } from '../algorithms/concurrency.ts'
-import type { Rule } from '../model/charge.ts'
+import type { StoreCharge } from '../model/charge.ts'
 import type { Release, Store } from '../model/store.ts'
 import { StoreError } from '../model/store.ts'
 import { Deadlines } from '../runtime/deadlines.ts'
@@ -26,7 +26,7 @@ export class PendingReleases {
   /** Milliseconds since the Unix epoch. */
   readonly #now: () => number
   /** By slot. */
-  readonly #pending = new Map<Rule['slot'], { readonly release: Release; readonly untilMs: number }>()
+  readonly #pending = new Map<StoreCharge['slot'], { readonly release: Release; readonly untilMs: number }>()
   /** When the time of the request that keeps trying is over. */
   #keptUntilMs = 0
 

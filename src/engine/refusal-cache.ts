@@ -1,10 +1,10 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import type { Decision, DecisionRequest, Rule, TierUsage } from '../model/charge.ts'
+import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../model/charge.ts'
 import type { Store } from '../model/store.ts'
 import { StoreError } from '../model/store.ts'
 import { Lru } from '../runtime/lru.ts'
 import { type AvoidedCalls, createAvoidedCalls, decorate, type Stage } from './stage.ts'
-import { nameOf, Standings } from './status-cache.ts'
+import { formatStatusName, StatusCache } from './status-cache.ts'
 
 /** Refusals remembered at most. */
 const MAX_ENTRIES = 10_000
@@ -12,7 +12,7 @@ const MAX_ENTRIES = 10_000
 const MAX_AGE_MS = 5_000
 
 interface Refusal {
-  readonly usage: readonly TierUsage[]
+  readonly usage: readonly LimitState[]
   readonly nowMs: number
   /** Redis decided at some moment between these two. */
   readonly sentAtMs: number
@@ -52,7 +52,7 @@ class RefusalCache {
   readonly #now: () => number
   readonly #avoided: AvoidedCalls
   readonly #refusals = new Lru<Refusal>(MAX_ENTRIES)
-  readonly #standings = new Standings()
+  readonly #standings = new StatusCache()
 
   constructor(store: Store, now: () => number, avoided: AvoidedCalls) {
     this.#store = store
@@ -89,18 +89,20 @@ class RefusalCache {
 
   #recall(request: DecisionRequest, nowMs: number): Decision | undefined {
     if (request.mode === 'charge') return undefined
-    const refusals = request.rules.map((rule) => this.#refusalOf(rule, unitsOf(rule, request), nowMs))
+    const refusals = request.rules.map((rule) => this.#refusalOf(rule, countUnits(rule, request), nowMs))
     const first = refusals.find((refusal) => refusal !== undefined)
     if (!first) return undefined
     // Another rule may refuse for longer by now.
-    const isComplete = request.rules.every((rule, index) => refusals[index] || this.#fits(rule, unitsOf(rule, request)))
+    const isComplete = request.rules.every(
+      (rule, index) => refusals[index] || this.#fits(rule, countUnits(rule, request)),
+    )
     if (!isComplete) return undefined
     const usage = refusals.map((refusal) => (refusal ? agedUsage(refusal, nowMs) : []))
     return { granted: 0, nowMs: first.nowMs + nowMs - first.sentAtMs, usage }
   }
 
-  #refusalOf(rule: Rule, units: number, nowMs: number): Refusal | undefined {
-    const standing = mayLast(rule) ? this.#standings.get(rule) : undefined
+  #refusalOf(rule: StoreCharge, units: number, nowMs: number): Refusal | undefined {
+    const standing = canCache(rule) ? this.#standings.get(rule) : undefined
     // Most callers have none, and to look for it takes a name to be put together.
     if (!standing || standing.refusedAs !== standing.version) return undefined
     const refusal = this.#refusals.get(refusalName(rule, units))
@@ -112,7 +114,7 @@ class RefusalCache {
   /**
    * Whether a rule would not refuse, as far as is known. Nothing is known of rules that may give back at any moment.
    */
-  #fits(rule: Rule, units: number): boolean {
+  #fits(rule: StoreCharge, units: number): boolean {
     const { algorithm, enforced, isSettled, block } = rule
     if (!enforced || (isSettled && !block) || ALGORITHMS[algorithm].holdsSlots) return true
     const standing = this.#standings.get(rule)
@@ -126,51 +128,51 @@ class RefusalCache {
       // The tier that holds longest. Before it gives back anything, nothing of this can change for the better.
       const decisive = tiers.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs)[0]
       const standing = this.#standings.get(rule)
-      if (!decisive || !isLasting(rule, decisive) || !areCertain[index] || !standing) return
+      if (!decisive || !isCacheable(rule, decisive) || !areCertain[index] || !standing) return
       const { version } = standing
       standing.refusedAs = version
       // While it is blocked, nothing that it gives back is of use.
       const { blockedMs = decisive.resetMs } = decisive
       const untilMs = sentAtMs + Math.min(blockedMs, decisive.retryAfterMs, MAX_AGE_MS)
       const refusal = { usage: tiers, nowMs, sentAtMs, receivedAtMs: this.#now(), untilMs, version }
-      this.#refusals.set(refusalName(rule, unitsOf(rule, request)), refusal)
+      this.#refusals.set(refusalName(rule, countUnits(rule, request)), refusal)
     })
   }
 }
 
 /** Whether a refusal by this rule may be remembered. */
-function mayLast(rule: Rule): boolean {
+function canCache(rule: StoreCharge): boolean {
   const { algorithm, enforced, counts, block } = rule
   if (!enforced || counts === 'identities' || ALGORITHMS[algorithm].holdsSlots) return false
   return block !== undefined || isOnlySpent(rule)
 }
 
 /** Whether the rule refuses again for as long as it said: as long as a block lasts, it does so whatever is given back. */
-function isLasting(rule: Rule, { retryAfterMs, blockedMs }: TierUsage): boolean {
-  if (!mayLast(rule) || retryAfterMs === 0) return false
+function isCacheable(rule: StoreCharge, { retryAfterMs, blockedMs }: LimitState): boolean {
+  if (!canCache(rule) || retryAfterMs === 0) return false
   if (!rule.block) return true
   return blockedMs !== undefined && (blockedMs === retryAfterMs || isOnlySpent(rule))
 }
 
 /** Settled charges may be given back at any moment, and what is reserved may be used up by others. */
-function isOnlySpent({ reserved, isSettled }: Rule): boolean {
+function isOnlySpent({ reserved, isSettled }: StoreCharge): boolean {
   return reserved === 0 && !isSettled
 }
 
 /** Units that must fit, those included that must be left. */
-export function unitsOf({ cost, reserved }: Rule, { mode, permits }: DecisionRequest): number {
+export function countUnits({ cost, reserved }: StoreCharge, { mode, permits }: DecisionRequest): number {
   return (mode === 'partial' ? cost : cost * permits) + reserved
 }
 
-function refusalName(rule: Rule, units: number): string {
-  return `${nameOf(rule)} ${units}`
+function refusalName(rule: StoreCharge, units: number): string {
+  return `${formatStatusName(rule)} ${units}`
 }
 
 /** What was told of a refusal, as it is by now. */
 export function agedUsage(
   { usage, sentAtMs, receivedAtMs }: Pick<Refusal, 'usage' | 'sentAtMs' | 'receivedAtMs'>,
   nowMs: number,
-): TierUsage[] {
+): LimitState[] {
   // From the later moment: a caller who waits that long is not told to wait again.
   const aged = (ms: number) => (ms === 0 ? 0 : Math.max(1, ms - (nowMs - receivedAtMs)))
   return usage.map(({ remaining, resetMs, retryAfterMs, blockedMs }) => ({

@@ -1,9 +1,9 @@
-import type { Decision, DecisionRequest, Rule, TierUsage } from '../model/charge.ts'
+import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../model/charge.ts'
 import { Lru } from '../runtime/lru.ts'
 
 /** What a reply of the store says about one key. */
 export interface Reply extends Pick<Decision, 'granted' | 'nowMs'> {
-  readonly usage: readonly TierUsage[]
+  readonly usage: readonly LimitState[]
   /** Replies that this isolate had heard when it asked. */
   readonly heardBefore: number
   /** When it asked, by the isolate's clock. */
@@ -11,9 +11,9 @@ export interface Reply extends Pick<Decision, 'granted' | 'nowMs'> {
 }
 
 /** How a key stands, as far as an isolate can know: by the latest of the store's replies. All its requests share it. */
-export class Standing {
+export class KnownStatus {
   /** After the latest decision; empty if it is not known. */
-  usage: readonly TierUsage[] = []
+  usage: readonly LimitState[] = []
   /** When the latest decision was asked for, by the isolate's clock: the store decided then or later. */
   sentAtMs = 0
   /** When the latest request was asked for that a tier refused, for each tier, by the isolate's clock. */
@@ -34,7 +34,7 @@ export class Standing {
    * @param heardAs number of this reply
    * @returns whether nothing is known to have been spent since this decision
    */
-  hear({ granted, nowMs, usage, heardBefore, sentAtMs }: Reply, heardAs: number): boolean {
+  update({ granted, nowMs, usage, heardBefore, sentAtMs }: Reply, heardAs: number): boolean {
     for (const [tier, { retryAfterMs }] of usage.entries()) {
       if (granted === 0 && retryAfterMs > 0) this.refusedAtMs[tier] = sentAtMs
     }
@@ -79,7 +79,7 @@ export class Standing {
 }
 
 /** By the store's clock; 0 if it is not blocked. */
-function blockedUntilMs([tier]: readonly TierUsage[], nowMs: number): number {
+function blockedUntilMs([tier]: readonly LimitState[], nowMs: number): number {
   return tier?.blockedMs === undefined ? 0 : nowMs + tier.blockedMs
 }
 
@@ -87,8 +87,8 @@ function blockedUntilMs([tier]: readonly TierUsage[], nowMs: number): number {
 const MAX_KEYS = 10_000
 
 /** How the keys stand that an isolate has asked about lately. */
-export class Standings {
-  readonly #standings = new Lru<Standing>(MAX_KEYS)
+export class StatusCache {
+  readonly #standings = new Lru<KnownStatus>(MAX_KEYS)
   /** Names of keys that have had several limits. */
   readonly #namesOfKeys = new Lru<Set<string>>(MAX_KEYS)
   /** Replies heard so far. */
@@ -98,12 +98,12 @@ export class Standings {
     return this.#heard
   }
 
-  get(rule: Rule): Standing | undefined {
-    return this.#standings.get(nameOf(rule))
+  get(rule: StoreCharge): KnownStatus | undefined {
+    return this.#standings.get(formatStatusName(rule))
   }
 
-  of(rule: Rule): Standing {
-    const name = nameOf(rule)
+  of(rule: StoreCharge): KnownStatus {
+    const name = formatStatusName(rule)
     if (rule.plan !== undefined) this.#addName(rule.key, name)
     return this.#named(name)
   }
@@ -117,7 +117,7 @@ export class Standings {
     const heardAs = ++this.#heard
     return rules.map((rule, index) => {
       const usage = decision.usage[index] ?? []
-      return usage.length === 0 || this.of(rule).hear({ granted, nowMs, usage, heardBefore, sentAtMs }, heardAs)
+      return usage.length === 0 || this.of(rule).update({ granted, nowMs, usage, heardBefore, sentAtMs }, heardAs)
     })
   }
 
@@ -142,10 +142,10 @@ export class Standings {
     else this.#namesOfKeys.set(key, new Set([name]))
   }
 
-  #named(name: string): Standing {
+  #named(name: string): KnownStatus {
     let standing = this.#standings.get(name)
     if (!standing) {
-      standing = new Standing()
+      standing = new KnownStatus()
       this.#standings.set(name, standing)
     }
     return standing
@@ -153,6 +153,6 @@ export class Standings {
 }
 
 /** Under which it is kept how a rule stands: what is left of a key is another thing to each plan. */
-export function nameOf({ key, plan }: Rule): string {
+export function formatStatusName({ key, plan }: StoreCharge): string {
   return plan === undefined ? key : `${key} ${plan}`
 }

@@ -3,20 +3,20 @@ import { LinearRouter } from 'hono/router/linear-router'
 import type { GatewayConfig } from '../config/load-config.ts'
 import type { ComposedLimiter } from '../engine/compose-limiter.ts'
 import type { RulesEngine } from '../engine/rules-engine.ts'
+import { createPassedTest } from '../http/forwarded-headers.ts'
 import { isConnectionStray } from '../http/hop-by-hop.ts'
-import { createPassedTest } from '../http/passed-fields.ts'
 import { NOT_SERVED, problemResponse } from '../http/problem.ts'
 import { createProtect, type ProtectOptions } from '../http/protect.ts'
 import { requestContext } from '../http/request-context.ts'
 import type { Store } from '../model/store.ts'
-import { createPathReader, createTargetReader, type Target } from '../request/target.ts'
+import { createPathReader, createTargetReader, type RequestTarget } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 import type { Reason } from './gateway-problem.ts'
 import { type Health, healthResponse } from './health.ts'
 import { IncomingRequest } from './incoming-request.ts'
 import { createProxy, type ProxyOptions } from './proxy.ts'
-import { ReceivedFields } from './received-fields.ts'
+import { RequestHeaders } from './request-headers.ts'
 import { createViaName, isLoop } from './via.ts'
 
 export interface AppOptions extends Omit<ProtectOptions, 'dialect' | 'ipv6Prefix'> {
@@ -25,17 +25,21 @@ export interface AppOptions extends Omit<ProtectOptions, 'dialect' | 'ipv6Prefix
   readonly fetch: ProxyOptions['fetch']
   readonly readHealth: () => Promise<Health>
   /** Answers `/_sluice/metrics`; left out, nothing is served there. */
-  readonly metrics?: Operate | undefined
+  readonly metrics?: AdminHandler | undefined
   /** Answers all else below `/_sluice`; left out, nothing is served there. */
-  readonly operators?: Operate | undefined
+  readonly operators?: AdminHandler | undefined
   readonly log: Log
 }
 
 /** @returns undefined if nothing is served at this target */
-export type Operate = (request: Request, target: Target, context: CallContext) => Promise<Response | undefined>
+export type AdminHandler = (
+  request: Request,
+  target: RequestTarget,
+  context: CallContext,
+) => Promise<Response | undefined>
 
 /** What of a running gateway operators see and change. */
-export interface OperatedGateway extends ComposedLimiter {
+export interface GatewayContext extends ComposedLimiter {
   readonly store: Store
   /** Undefined: no rules are followed. */
   readonly governed: RulesEngine | undefined
@@ -124,13 +128,13 @@ export function createApp({ config, fetch, readHealth, metrics, operators, log, 
 }
 
 interface Received {
-  readonly fields: ReceivedFields
-  readonly target: Target
+  readonly fields: RequestHeaders
+  readonly target: RequestTarget
 }
 
 /** @returns what a request asks for, or why nobody can say it */
-function receive(raw: Request, target: Target | Reason): Received | Reason {
-  const fields = ReceivedFields.of(raw.headers)
+function receive(raw: Request, target: RequestTarget | Reason): Received | Reason {
+  const fields = RequestHeaders.of(raw.headers)
   if (!fields) return 'headers'
   if (/^TRAC[EK]$/.test(raw.method)) return 'method'
   if (typeof target === 'string') return target

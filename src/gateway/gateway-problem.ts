@@ -1,4 +1,4 @@
-import { noTarget } from '../http/no-target.ts'
+import { invalidTarget } from '../http/no-target.ts'
 import { ambiguousTarget, type Problem, problemResponse } from '../http/problem.ts'
 import type { NoTarget } from '../request/target.ts'
 
@@ -52,7 +52,7 @@ export function gatewayProblem(reason: Reason): Response {
   switch (reason) {
     case 'malformed':
     case 'too-long':
-      return noTarget(reason)
+      return invalidTarget(reason)
     case 'ambiguous':
       return ambiguousTarget()
     default:

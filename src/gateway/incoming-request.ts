@@ -1,14 +1,14 @@
 import type { AbortableRequest } from '../http/protect.ts'
-import type { ReceivedFields } from './received-fields.ts'
+import type { RequestHeaders } from './request-headers.ts'
 
 /** A request as the runtime hands it over. What is asked for more than once is read from it only once. */
 export class IncomingRequest implements AbortableRequest {
   readonly raw: Request
-  readonly headers: ReceivedFields
+  readonly headers: RequestHeaders
   readonly method: string
   readonly url: string
 
-  constructor(raw: Request, headers: ReceivedFields) {
+  constructor(raw: Request, headers: RequestHeaders) {
     this.raw = raw
     this.headers = headers
     this.method = raw.method

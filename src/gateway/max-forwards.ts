@@ -1,6 +1,6 @@
 import { ALLOW } from './gateway-problem.ts'
 import { IncomingRequest } from './incoming-request.ts'
-import { ReceivedFields } from './received-fields.ts'
+import { RequestHeaders } from './request-headers.ts'
 
 /** The largest value that is forwarded: more than any chain of proxies is long. */
 const MAX_VALUE = 255
@@ -17,5 +17,5 @@ export function countDown(request: IncomingRequest): IncomingRequest | Response 
   // A value that is no number cannot be counted down by anyone behind the gateway either.
   if (isNumber) headers.set('Max-Forwards', String(Math.min(Number(value) - 1, MAX_VALUE)))
   else headers.delete('Max-Forwards')
-  return new IncomingRequest(request.raw, new ReceivedFields(headers, new Set(headers.keys())))
+  return new IncomingRequest(request.raw, new RequestHeaders(headers, new Set(headers.keys())))
 }

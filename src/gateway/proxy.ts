@@ -1,7 +1,7 @@
+import { type IsPassed, SECRET_FIELD } from '../http/forwarded-headers.ts'
 import { removeHopByHop } from '../http/hop-by-hop.ts'
-import { type IsPassed, SECRET_FIELD } from '../http/passed-fields.ts'
-import { unanswered } from '../http/unanswered.ts'
-import type { Target } from '../request/target.ts'
+import { markSynthetic } from '../http/unanswered.ts'
+import type { RequestTarget } from '../request/target.ts'
 import { type Deadlines, TOO_LATE } from '../runtime/deadlines.ts'
 import type { Log } from '../runtime/log.ts'
 import type { Reason } from './gateway-problem.ts'
@@ -25,7 +25,7 @@ export interface ProxyOptions {
 /** @param signal ends the exchange */
 export type ProxyHandler = (
   request: IncomingRequest,
-  target: Target,
+  target: RequestTarget,
   deadlines: Deadlines,
   signal?: AbortSignal,
 ) => Promise<Response>
@@ -75,12 +75,12 @@ export function createProxy({
 }
 
 async function withoutAnswer(reason: Reason): Promise<Response> {
-  return unanswered((await import('./gateway-problem.ts')).gatewayProblem(reason))
+  return markSynthetic((await import('./gateway-problem.ts')).gatewayProblem(reason))
 }
 
 function toUpstream(
   { headers: received }: IncomingRequest,
-  { host, scheme }: Target,
+  { host, scheme }: RequestTarget,
   name: string,
   isPassed: IsPassed,
 ): Headers {

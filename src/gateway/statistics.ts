@@ -7,12 +7,12 @@ import type { Log } from '../runtime/log.ts'
 import { createLabelReader } from '../statistics/label.ts'
 import { AllObservers, type AnalyticsDataset, AnalyticsWriter, RefusalLog } from '../statistics/observers.ts'
 import { Recorder } from '../statistics/recorder.ts'
-import type { Counters } from '../store/counters.ts'
+import type { StatisticsStore } from '../store/counters.ts'
 
 export interface StatisticsOptions {
   readonly config: StatisticsConfig
   /** Where the counts of all isolates come together; undefined: requests are not counted. */
-  readonly counters: Counters | undefined
+  readonly counters: StatisticsStore | undefined
   readonly analytics: AnalyticsDataset | undefined
   readonly avoided: AvoidedCalls
   /** Undefined: there is no mirror. */

@@ -1,11 +1,11 @@
-import { tellsOverload } from '../engine/shedding/tells-overload.ts'
+import { signalsOverload } from '../engine/shedding/tells-overload.ts'
 import type { UpstreamHealth } from '../engine/shedding/upstream-health.ts'
-import type { Admitted, Hold, Verdict } from '../model/verdict.ts'
+import type { Admitted, SlotHold, Verdict } from '../model/verdict.ts'
 import { callerAddress } from '../request/identity/identify.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../runtime/call-context.ts'
-import { addRateLimitFields, type Dialect } from './rate-limit-fields.ts'
-import { isAnswer } from './unanswered.ts'
+import { addRateLimitHeaders, type HeaderFormat } from './rate-limit-headers.ts'
+import { isUpstreamResponse } from './unanswered.ts'
 
 /** The fields of a response, whatever it is made of. */
 export type ResponseFields = Pick<Headers, 'get' | 'has' | 'set' | 'append'>
@@ -26,7 +26,7 @@ export function isAwaited({ hold, settlement, failures }: Admitted, health: Upst
  * @returns to be called when the head of the response is known, or without it if the client has gone or there will be
  * none. It returns the verdict as it then stands, including what the response has charged.
  */
-export function beginExchange(
+export function trackResponse(
   request: ReceivedRequest,
   verdict: Admitted,
   { health, ipv6Prefix, context }: { health: UpstreamHealth | undefined; ipv6Prefix: number; context: CallContext },
@@ -34,10 +34,10 @@ export function beginExchange(
   const { hold, settlement, failures } = verdict
   let end = health?.begin(callerAddress(request, ipv6Prefix))
   return (head) => {
-    end?.(head !== undefined && tellsOverload(head, request))
+    end?.(head !== undefined && signalsOverload(head, request))
     end = undefined
     if (head && settlement) context.waitUntil(settlement.settle(head.headers))
-    const failure = head && isAnswer(head) ? failures?.of(head.status) : undefined
+    const failure = head && isUpstreamResponse(head) ? failures?.of(head.status) : undefined
     if (!failure) return verdict
     const charged = failure.charge()
     context.waitUntil(charged)
@@ -46,7 +46,7 @@ export function beginExchange(
 }
 
 /** So that no more can fail beyond a limit than there are slots: a request that may still be charged keeps its slot. */
-function releasedAfter(charged: Promise<void>, hold: Hold): Hold {
+function releasedAfter(charged: Promise<void>, hold: SlotHold): SlotHold {
   return {
     ...hold,
     async release() {
@@ -60,7 +60,12 @@ function releasedAfter(charged: Promise<void>, hold: Hold): Hold {
  * Reports in a response how the limits stand.
  * @param now milliseconds since the Unix epoch
  */
-export function tellLimits(headers: ResponseFields, verdict: Verdict, dialect: Dialect, now: () => number): void {
+export function setRateLimitHeaders(
+  headers: ResponseFields,
+  verdict: Verdict,
+  dialect: HeaderFormat,
+  now: () => number,
+): void {
   if (verdict.degraded !== undefined) headers.set('Sluice-Degraded', verdict.degraded)
-  if ('tiers' in verdict) addRateLimitFields(headers, dialect, verdict.tiers, now)
+  if ('tiers' in verdict) addRateLimitHeaders(headers, dialect, verdict.tiers, now)
 }

@@ -1,5 +1,5 @@
 import type { Limiter } from '../engine/limiter.ts'
-import type { Hold } from '../model/verdict.ts'
+import type { SlotHold } from '../model/verdict.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
@@ -27,7 +27,7 @@ const POLICY_VIOLATION = 1008
  * closed it or is gone. When the slots of a WebSocket are renewed, a caller that would no longer be admitted for what it
  * is (a block, a penalty, a token that no longer counts) is closed with 1008.
  */
-export function holdUntilEnd(response: Response, hold: Hold, exchange: HeldExchange): Response {
+export function holdUntilEnd(response: Response, hold: SlotHold, exchange: HeldExchange): Response {
   const { request, context } = exchange
   if (response.webSocket) return holdWebSocket(response, response.webSocket, hold, exchange)
   // The body of a response to HEAD is never read.
@@ -53,7 +53,7 @@ function passage(headers: Headers): TransformStream<Uint8Array, Uint8Array> {
     : new IdentityTransformStream()
 }
 
-function holdWebSocket(response: Response, upstream: WebSocket, hold: Hold, exchange: HeldExchange): Response {
+function holdWebSocket(response: Response, upstream: WebSocket, hold: SlotHold, exchange: HeldExchange): Response {
   const { context, now } = exchange
   const { 0: outgoing, 1: client } = new WebSocketPair()
   const endIfRefused = async () => {

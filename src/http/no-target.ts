@@ -2,7 +2,7 @@ import type { NoTarget } from '../request/target.ts'
 import { type Problem, problemResponse } from './problem.ts'
 
 /** For a request of which nobody can say what it asks for. */
-export function noTarget(reason: NoTarget): Response {
+export function invalidTarget(reason: NoTarget): Response {
   return problemResponse(NO_TARGET[reason])
 }
 

@@ -4,11 +4,11 @@ import type { Admitted, Refused, Verdict } from '../model/verdict.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
-import { beginExchange, isAwaited, tellLimits } from './exchange.ts'
+import { isAwaited, setRateLimitHeaders, trackResponse } from './exchange.ts'
 import type { HoldUntilEnd } from './hold-until-end.ts'
 import type { Observer } from './observer.ts'
-import type { Dialect } from './rate-limit-fields.ts'
-import { refusal } from './refusal.ts'
+import type { HeaderFormat } from './rate-limit-headers.ts'
+import { createRefusal } from './refusal.ts'
 
 export interface ProtectOptions {
   readonly limiter: Pick<Limiter, 'decide' | 'findCharges' | 'charge'>
@@ -16,7 +16,7 @@ export interface ProtectOptions {
   readonly health: UpstreamHealth | undefined
   /** Undefined: no policy can make a request hold slots. */
   readonly holdUntilEnd: HoldUntilEnd | undefined
-  readonly dialect: Dialect
+  readonly dialect: HeaderFormat
   /** Leading bits of an IPv6 address that make one caller. */
   readonly ipv6Prefix: number
   /** Milliseconds since the Unix epoch. */
@@ -44,7 +44,7 @@ interface Answered {
 }
 
 /** Lets a request through to what answers it, or refuses it. */
-export type Protect = (
+export type Protector = (
   request: AbortableRequest,
   path: RequestPath,
   context: CallContext,
@@ -52,7 +52,7 @@ export type Protect = (
 ) => Promise<Response>
 
 /** Makes the main handler: decide, then go on or refuse, and report how the limits stand. */
-export function createProtect(options: ProtectOptions): Protect {
+export function createProtect(options: ProtectOptions): Protector {
   const { limiter, health, holdUntilEnd, dialect, ipv6Prefix, now, observer } = options
 
   return async function protect(request, path, context, answers) {
@@ -69,9 +69,9 @@ export function createProtect(options: ProtectOptions): Protect {
     const answered =
       verdict.kind === 'admitted'
         ? await goOn(request, path, verdict, context, answers)
-        : { response: await (answers.refuse ?? refusal)(verdict), verdict }
+        : { response: await (answers.refuse ?? createRefusal)(verdict), verdict }
     if (observed && verdict.kind === 'admitted') observer?.answered(observed, answered.response.status, context)
-    tellLimits(answered.response.headers, answered.verdict, dialect, now)
+    setRateLimitHeaders(answered.response.headers, answered.verdict, dialect, now)
     return answered.response
   }
 
@@ -98,7 +98,7 @@ export function createProtect(options: ProtectOptions): Protect {
     answers: Answers,
   ): Promise<Answered> {
     const { hold, failures } = verdict
-    const onHead = beginExchange(request, verdict, { health, ipv6Prefix, context })
+    const onHead = trackResponse(request, verdict, { health, ipv6Prefix, context })
     try {
       // By going away, a client must not keep its request from counting as a failure.
       const response = await answers.next(verdict, failures ? undefined : request.signal)

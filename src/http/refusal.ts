@@ -1,14 +1,14 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { formatWindow } from '../model/limits.ts'
-import type { Source } from '../model/policy.ts'
-import type { Refused, TierReport } from '../model/verdict.ts'
+import type { IdentitySource } from '../model/policy.ts'
+import type { Refused, ReportedLimit } from '../model/verdict.ts'
 import { ambiguousTarget, problemResponse, QUOTA_EXCEEDED, retryAfter, TEMPORARY_REDUCED_CAPACITY } from './problem.ts'
 
 /** How soon to come back while the store is away. */
 const UNAVAILABLE_RETRY_MS = 1_000
 
 /** The response to a request that is not let through. */
-export function refusal(verdict: Refused): Response {
+export function createRefusal(verdict: Refused): Response {
   switch (verdict.kind) {
     case 'limited':
       return problemResponse({
@@ -73,12 +73,12 @@ export function refusal(verdict: Refused): Response {
 }
 
 /** For how long some policy refuses its caller, whatever is left. */
-function blockedFor(violated: readonly TierReport[]): { readonly blocked_ms?: number } {
+function blockedFor(violated: readonly ReportedLimit[]): { readonly blocked_ms?: number } {
   const blockedMs = Math.max(...violated.map((tier) => tier.blockedMs ?? 0))
   return blockedMs > 0 ? { blocked_ms: blockedMs } : {}
 }
 
-function overLimits(violated: readonly TierReport[]): string {
+function overLimits(violated: readonly ReportedLimit[]): string {
   const limits = violated.map(limitInWords).join(' and ')
   if (violated.some(({ blockedMs }) => blockedMs !== undefined)) {
     return `Blocked for a while, for requests over the limit of ${limits}.`
@@ -87,18 +87,18 @@ function overLimits(violated: readonly TierReport[]): string {
   return `${isForFailures ? 'Too many failed requests: over' : 'Over'} the limit of ${limits}.`
 }
 
-function limitInWords({ policy, limit, windowMs }: TierReport): string {
+function limitInWords({ policy, limit, windowMs }: ReportedLimit): string {
   if (ALGORITHMS[policy.algorithm].holdsSlots) return `${limit} at once`
   return `${limit} ${policy.counts === 'failures' ? 'failures ' : ''}per ${formatWindow(windowMs)}`
 }
 
 /** RFC 9110 §15.5.2: a 401 must name a way to authenticate. No scheme is registered for keys in other fields. */
-function challenge(by: readonly Source[]): string {
-  const isToken = (source: Source) => /^(?:the field )?authorization$|^claim$/i.test(sourceInWords(source))
+function challenge(by: readonly IdentitySource[]): string {
+  const isToken = (source: IdentitySource) => /^(?:the field )?authorization$|^claim$/i.test(sourceInWords(source))
   return by.some(isToken) ? 'Bearer' : 'APIKey'
 }
 
-function sourceInWords(source: Source): string {
+function sourceInWords(source: IdentitySource): string {
   switch (source.kind) {
     case 'token':
       return 'Authorization'

@@ -1,8 +1,8 @@
-import { usable } from '../algorithms/penalize.ts'
+import { toReported } from '../algorithms/penalize.ts'
 import type { EngineDecision } from '../engine/engine.ts'
-import type { Tier } from '../model/limits.ts'
-import type { PolicyTier } from '../model/policy.ts'
-import type { Degradation, Hold, LimitStatus } from '../model/verdict.ts'
+import type { Limit } from '../model/limits.ts'
+import type { PolicyLimit } from '../model/policy.ts'
+import type { Degradation, LimitStatus, SlotHold } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 
 interface Outcome {
@@ -52,9 +52,9 @@ export function toOutcome(decision: EngineDecision, charged: number): Outcome {
   for (const [index, { policy, tiers: limits }] of charges.entries()) {
     for (const [at, reported] of (usage[index] ?? []).entries()) {
       // While the store is away, limits may be shares of the policy's.
-      const { limit, windowMs } = limits[at] as Tier
-      const { name } = policy.tiers[at] as PolicyTier
-      const { remaining, resetMs, retryAfterMs: waitMs, blockedMs } = usable(reported)
+      const { limit, windowMs } = limits[at] as Limit
+      const { name } = policy.tiers[at] as PolicyLimit
+      const { remaining, resetMs, retryAfterMs: waitMs, blockedMs } = toReported(reported)
       const status = { policy: policy.name, name, limit, windowMs, remaining, resetMs, retryAfterMs: waitMs }
       tiers.push(blockedMs === undefined ? status : { ...status, blockedMs })
       if (granted === 0 && policy.enforced) retryAfterMs = Math.max(retryAfterMs, waitMs)
@@ -76,7 +76,7 @@ export interface Slot extends Decision, AsyncDisposable {
 /** How often a slot is renewed within the time that it would otherwise last. */
 const RENEWALS = 3
 
-export function holdSlot(decision: Decision, hold: Hold | undefined, context: CallContext): Slot {
+export function holdSlot(decision: Decision, hold: SlotHold | undefined, context: CallContext): Slot {
   const renewal = hold && setInterval(() => context.waitUntil(hold.renew()), hold.deadlineMs / RENEWALS)
   // On Node, a slot alone does not keep a process running.
   if (typeof renewal === 'object') renewal.unref()

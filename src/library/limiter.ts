@@ -10,7 +10,7 @@ import { Deadlines } from '../runtime/deadlines.ts'
 import { consoleLog, type Log, throttle } from '../runtime/log.ts'
 import { sleep, waitAtMost } from '../runtime/sleep.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
-import { ChargeBuilder, type Identities } from './charges.ts'
+import { ChargeBuilder, type Identities } from './charge-builder.ts'
 import { checkFunction, checkInteger, checkNames, checkOneOf, checkSecret, checkText } from './check-options.ts'
 import { type Decision, holdSlot, type PartialDecision, refuseUnanswered, type Slot, toOutcome } from './decision.ts'
 import { checkLimits, findMaxCost, type PolicyOptions, readPolicies } from './policies.ts'
@@ -136,7 +136,7 @@ class PolicyLimiter implements Limiter {
     this.#charges = new ChargeBuilder({ policies: this.#policies, keyPrefix: prefix, secret })
     this.#maxCost = findMaxCost(this.#policies)
     this.#hasSlots = this.#policies.some(({ algorithm }) => ALGORITHMS[algorithm].holdsSlots)
-    this.#unsettled = this.#policies.find(({ algorithm }) => !ALGORITHMS[algorithm].twin.settle)
+    this.#unsettled = this.#policies.find(({ algorithm }) => !ALGORITHMS[algorithm].implementation.settle)
     const log = throttle(options.log ?? consoleLog, now)
     this.#context = createContext(log, options.waitUntil)
     this.#engine = new Engine({
@@ -226,7 +226,7 @@ class PolicyLimiter implements Limiter {
   async #giveBack(identity: Identities, decision: Decision | PartialDecision, units: number): Promise<void> {
     const differences = this.#charges
       .build(identity, 1)
-      .filter((charge) => wasCharged(decision, charge.policy) && ALGORITHMS[charge.algorithm].twin.settle)
+      .filter((charge) => wasCharged(decision, charge.policy) && ALGORITHMS[charge.algorithm].implementation.settle)
       .map((charge) => ({ rule: charge, units: -units }))
     const { decidedAtMs, degraded } = decision
     if (units > 0 && differences.length > 0) await this.#engine.settle(differences, decidedAtMs, degraded !== undefined)

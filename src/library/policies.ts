@@ -1,20 +1,20 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import { MAX_AFTER, readBlock } from '../algorithms/read-block.ts'
-import { type Fail, readTiers, refuseMisplaced, tierName } from '../algorithms/read-tiers.ts'
+import { checkAlgorithmOptions, type Fail, formatLimitName, readLimits } from '../algorithms/read-limits.ts'
+import { MAX_AFTER, readPenalty } from '../algorithms/read-penalty.ts'
 import { OptionError } from '../config/option-error.ts'
 import {
   ALGORITHM_NAMES,
   type AlgorithmName,
-  type Block,
   DURATION_EXPECTED,
   LIMITS_EXPECTED,
-  type Tier,
+  type Limit,
+  type PenaltySettings,
 } from '../model/limits.ts'
 import { ON_STORE_ERROR, type OnStoreError, type Policy } from '../model/policy.ts'
 import { checkInteger, checkNames, checkOneOf } from './check-options.ts'
 
 /** What a policy limits, and by which algorithm: made by `slidingWindow`, `quota` and the like. */
-export interface Limits {
+export interface AlgorithmOptions {
   readonly algorithm: AlgorithmName
   /** Tiers such as `10/1s, 120/1m`; of `concurrency`, a number such as `20`. */
   readonly limits: string
@@ -27,7 +27,7 @@ export interface Limits {
 }
 
 /** A set of limits that a limiter holds each identity to. */
-export interface PolicyOptions extends Limits {
+export interface PolicyOptions extends AlgorithmOptions {
   /** Up to 64 letters, digits, "-" or "_"; unique among the policies, and part of Redis keys. */
   readonly name: string
   /** `shadow`: it is charged where it can be, and reports what it would refuse, but refuses nothing. */
@@ -47,7 +47,7 @@ export interface PolicyOptions extends Limits {
  * Exact: no window of that length ever holds more than its limit. Any number of tiers.
  * @throws {OptionError} for anything but tiers
  */
-export function slidingWindow(limits: string, { exact = false }: { readonly exact?: boolean } = {}): Limits {
+export function slidingWindow(limits: string, { exact = false }: { readonly exact?: boolean } = {}): AlgorithmOptions {
   return checkLimits('slidingWindow', { algorithm: 'sliding-window', limits, ...(exact && { exact }) })
 }
 
@@ -55,7 +55,7 @@ export function slidingWindow(limits: string, { exact = false }: { readonly exac
  * The same as `slidingWindow`, kept as a sorted set: for Redis before 5, at eight times the memory.
  * @throws {OptionError} for anything but tiers
  */
-export function sortedSet(limits: string, { exact = false }: { readonly exact?: boolean } = {}): Limits {
+export function sortedSet(limits: string, { exact = false }: { readonly exact?: boolean } = {}): AlgorithmOptions {
   return checkLimits('sortedSet', { algorithm: 'sorted-set', limits, ...(exact && { exact }) })
 }
 
@@ -64,7 +64,7 @@ export function sortedSet(limits: string, { exact = false }: { readonly exact?: 
  * @param burst units that it holds; the limit of the tier if left out
  * @throws {OptionError} for anything but one tier, or more units than its arithmetic is exact for
  */
-export function tokenBucket(limits: string, { burst }: { readonly burst?: number } = {}): Limits {
+export function tokenBucket(limits: string, { burst }: { readonly burst?: number } = {}): AlgorithmOptions {
   return checkLimits('tokenBucket', { algorithm: 'token-bucket', limits, ...(burst !== undefined && { burst }) })
 }
 
@@ -72,7 +72,7 @@ export function tokenBucket(limits: string, { burst }: { readonly burst?: number
  * Windows aligned to the clock, such as each whole minute. Around their boundaries, up to twice the limit passes.
  * @throws {OptionError} for anything but tiers
  */
-export function fixedWindow(limits: string): Limits {
+export function fixedWindow(limits: string): AlgorithmOptions {
   return checkLimits('fixedWindow', { algorithm: 'fixed-window', limits })
 }
 
@@ -80,7 +80,7 @@ export function fixedWindow(limits: string): Limits {
  * Budgets for long windows, each of which begins at its first use.
  * @throws {OptionError} for anything but tiers
  */
-export function quota(limits: string): Limits {
+export function quota(limits: string): AlgorithmOptions {
   return checkLimits('quota', { algorithm: 'quota', limits })
 }
 
@@ -89,7 +89,7 @@ export function quota(limits: string): Limits {
  * @param deadline time after which a slot that nobody renews is free, e.g. `30s`; a minute if left out
  * @throws {OptionError} for anything but an integer from 1 to 999,999
  */
-export function concurrency(slots: number, { deadline }: { readonly deadline?: string } = {}): Limits {
+export function concurrency(slots: number, { deadline }: { readonly deadline?: string } = {}): AlgorithmOptions {
   const limits = String(slots)
   return checkLimits('concurrency', { algorithm: 'concurrency', limits, ...(deadline !== undefined && { deadline }) })
 }
@@ -125,9 +125,9 @@ export function readPolicy(options: PolicyOptions, path: string | undefined, onS
   return {
     name,
     algorithm,
-    tiers: tiers.map((tier) => ({ ...tier, name: tierName(name, algorithm, tier) })),
+    tiers: tiers.map((tier) => ({ ...tier, name: formatLimitName(name, algorithm, tier) })),
     burst: ALGORITHMS[algorithm].hasBurst ? (burst ?? tiers[0]?.limit) : undefined,
-    block: readPenalty(options, path),
+    block: readPolicyPenalty(options, path),
     enforced: mode === 'enforce',
     onStoreError,
   }
@@ -138,23 +138,23 @@ export function findMaxCost(policies: readonly Policy[]): number {
   return Math.min(...policies.flatMap(({ tiers, burst }) => [...tiers.map(({ limit }) => limit), burst ?? Infinity]))
 }
 
-function readPenalty(options: PolicyOptions, path: string | undefined): Block | undefined {
+function readPolicyPenalty(options: PolicyOptions, path: string | undefined): PenaltySettings | undefined {
   const { block, after } = options
   if (block !== undefined && typeof block !== 'string')
     throw new OptionError(joinPath(path, 'block'), DURATION_EXPECTED, block)
   if (after !== undefined) checkInteger(joinPath(path, 'after'), after, 1, MAX_AFTER)
-  return readBlock(options, (key, expected) => {
+  return readPenalty(options, (key, expected) => {
     throw new OptionError(joinPath(path, key), expected, options[key])
   })
 }
 
 /** @throws {OptionError} naming the option to fix, below `path` */
-export function checkLimits(path: string | undefined, limits: Limits): Limits {
+export function checkLimits(path: string | undefined, limits: AlgorithmOptions): AlgorithmOptions {
   readPolicyTiers(limits, path)
   return limits
 }
 
-function readPolicyTiers(options: Limits, path: string | undefined): readonly Tier[] {
+function readPolicyTiers(options: AlgorithmOptions, path: string | undefined): readonly Limit[] {
   const { algorithm, limits, burst } = options
   const at = (key: string) => joinPath(path, key)
   checkOneOf(at('algorithm'), algorithm, ALGORITHM_NAMES)
@@ -163,8 +163,8 @@ function readPolicyTiers(options: Limits, path: string | undefined): readonly Ti
   const fail: Fail = (key, expected) => {
     throw new OptionError(at(key), expected, options[key])
   }
-  refuseMisplaced(options, fail)
-  return readTiers(options, fail)
+  checkAlgorithmOptions(options, fail)
+  return readLimits(options, fail)
 }
 
 function joinPath(path: string | undefined, key: string): string {

@@ -1,8 +1,8 @@
 import { KEY_PREFIX, OptionError } from '../config/option-error.ts'
-import type { Rule } from '../model/charge.ts'
+import type { StoreCharge } from '../model/charge.ts'
 import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
 import type { Store } from '../model/store.ts'
-import { ChargeBuilder, type Identity } from './charges.ts'
+import { ChargeBuilder, type Identity } from './charge-builder.ts'
 import { checkFunction, checkInteger, checkNames, checkSecret, checkText } from './check-options.ts'
 import { readPolicy } from './policies.ts'
 import { checkStore, type LimiterStore, memoryStore } from './stores.ts'
@@ -37,7 +37,7 @@ const NAMES = ['window', 'store', 'name', 'identity', 'prefix', 'secret', 'now']
  */
 export class SlidingWindowCounter {
   readonly #store: Store
-  readonly #rule: Rule
+  readonly #rule: StoreCharge
 
   /** @throws {OptionError} for a wrong option */
   constructor(options: SlidingWindowCounterOptions) {
@@ -52,7 +52,7 @@ export class SlidingWindowCounter {
     checkStore(store)
     const policy = readPolicy({ name, algorithm: 'sliding-window', limits: `1/${windowMs}ms` }, undefined, 'local')
     const [charge] = new ChargeBuilder({ policies: [policy], keyPrefix: prefix, secret }).build(identity, 1)
-    this.#rule = { ...(charge as Rule), tiers: [{ limit: NO_LIMIT, windowMs }] }
+    this.#rule = { ...(charge as StoreCharge), tiers: [{ limit: NO_LIMIT, windowMs }] }
     this.#store = store.open(['sliding-window'])
   }
 

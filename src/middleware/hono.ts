@@ -1,8 +1,8 @@
 import type { Context, Env, MiddlewareHandler } from 'hono'
 import { holdUntilEnd } from '../http/hold-until-end.ts'
-import { noTarget } from '../http/no-target.ts'
+import { invalidTarget } from '../http/no-target.ts'
 import { type AbortableRequest, createProtect } from '../http/protect.ts'
-import { refusal } from '../http/refusal.ts'
+import { createRefusal } from '../http/refusal.ts'
 import { requestContext } from '../http/request-context.ts'
 import type { Log } from '../runtime/log.ts'
 import { composeMiddleware, createAddressReader, isOverLimits, refusalFields } from './middleware.ts'
@@ -49,7 +49,7 @@ export function sluice<E extends Env = Env>(
       return undefined
     }
     const target = readTarget(c.req.raw.url)
-    if (typeof target === 'string') return noTarget(target)
+    if (typeof target === 'string') return invalidTarget(target)
     const call = requestContext((work) => keepAlive(c, work), log)
     let isAdmitted = false
     try {
@@ -65,7 +65,7 @@ export function sluice<E extends Env = Env>(
           context.set('rateLimit', rateLimit)
           return onLimited && isOverLimits(verdict)
             ? complete(await onLimited(c, rateLimit), refusalFields(verdict))
-            : refusal(verdict)
+            : createRefusal(verdict)
         },
       })
       if (!isAdmitted) return response

@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import onHeaders from 'on-headers'
-import { beginExchange, type ResponseFields, tellLimits } from '../http/exchange.ts'
+import { type ResponseFields, setRateLimitHeaders, trackResponse } from '../http/exchange.ts'
 
-import { noTarget } from '../http/no-target.ts'
-import { refusal } from '../http/refusal.ts'
+import { invalidTarget } from '../http/no-target.ts'
+import { createRefusal } from '../http/refusal.ts'
 import { requestContext } from '../http/request-context.ts'
 import type { Admitted, Refused } from '../model/verdict.ts'
 import type { RequestPath } from '../request/target.ts'
@@ -84,7 +84,7 @@ export class NodeLimiter<Req extends IncomingMessage> {
     const request = new NodeRequest(req, this.#readAddress)
     const target = readTarget(request.url)
     if (typeof target === 'string') {
-      await this.#answer(res, noTarget(target))
+      await this.#answer(res, invalidTarget(target))
       return false
     }
     const path = isChanged(req) ? markAmbiguous(target.path) : target.path
@@ -99,7 +99,7 @@ export class NodeLimiter<Req extends IncomingMessage> {
         for (const [name, value] of refusalFields(verdict)) res.setHeader(name, value)
         this.#reportLimits(res, verdict)
         await this.#onLimited(req, res, req.rateLimit)
-      } else await this.#answer(res, refusal(verdict), verdict)
+      } else await this.#answer(res, createRefusal(verdict), verdict)
       return verdict.kind === 'admitted'
     } finally {
       call.deadlines.end()
@@ -123,7 +123,7 @@ export class NodeLimiter<Req extends IncomingMessage> {
     onClose: (then: () => void) => void,
   ): void {
     const { health, config } = this.#parts
-    const onHead = beginExchange(request, verdict, { health, ipv6Prefix: config.ipv6Prefix, context })
+    const onHead = trackResponse(request, verdict, { health, ipv6Prefix: config.ipv6Prefix, context })
     let final: Admitted | undefined
     onHeaders(res, () => {
       final ??= onHead({ status: res.statusCode, headers: toFields(res) })
@@ -138,7 +138,7 @@ export class NodeLimiter<Req extends IncomingMessage> {
   }
 
   #reportLimits(res: ServerResponse, verdict: Admitted | Refused): void {
-    tellLimits(toFields(res), verdict, this.#parts.dialect, this.#parts.now)
+    setRateLimitHeaders(toFields(res), verdict, this.#parts.dialect, this.#parts.now)
   }
 }
 

@@ -9,16 +9,16 @@ import type { LimiterConfig } from '../engine/compose-limiter.ts'
 import { withLeases } from '../engine/leases.ts'
 import { UpstreamHealth } from '../engine/shedding/upstream-health.ts'
 import type { Stage } from '../engine/stage.ts'
-import type { Dialect } from '../http/rate-limit-fields.ts'
+import type { HeaderFormat } from '../http/rate-limit-headers.ts'
 import type { LimiterStore } from '../library/stores.ts'
 import { LIMITS_EXPECTED } from '../model/limits.ts'
-import type { OnStoreError, Reading, Source } from '../model/policy.ts'
+import type { IdentitySource, OnStoreError, Reading } from '../model/policy.ts'
 import type { Store } from '../model/store.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import { lazyVerifier } from '../request/identity/jwt/lazy-verifier.ts'
 import { NONE } from '../request/identity/reading.ts'
 import { isFoldable } from '../request/identity/source.ts'
-import type { Sign } from '../request/target.ts'
+import type { PathLiteral } from '../request/target.ts'
 import { consoleLog, type Log, throttle } from '../runtime/log.ts'
 import { openStore } from './stores.ts'
 
@@ -75,7 +75,7 @@ export interface SharedOptions<C> {
   /** Whether the less important requests are refused while the application is overloaded. */
   readonly shedding?: boolean | undefined
   /** Which response fields report the limits; `draft-11` if left out. */
-  readonly dialect?: Dialect | undefined
+  readonly dialect?: HeaderFormat | undefined
   /** Leading bits of an IPv6 address that make one caller, 16 to 128; 64 if left out. */
   readonly ipv6Prefix?: number | undefined
   /** Permits of a busy caller taken in one call: `auto`, or how many at most, 2 to 10,000; none if left out. */
@@ -118,8 +118,8 @@ export interface Settings<C> {
   /** Undefined: no policy asks for claims. */
   readonly readClaim: ClaimReader | undefined
   readonly health: UpstreamHealth | undefined
-  readonly dialect: Dialect
-  readonly literalInPaths: readonly Sign[]
+  readonly dialect: HeaderFormat
+  readonly literalInPaths: readonly PathLiteral[]
   readonly skip: SharedOptions<C>['skip']
   readonly trustProxy: SharedOptions<C>['trustProxy']
   readonly log: Log
@@ -253,7 +253,7 @@ export function readOptions<C>(options: SharedOptions<C>): Settings<C> {
   }
 }
 
-const BY_TOKEN: readonly Source[] = [{ kind: 'token' }]
+const BY_TOKEN: readonly IdentitySource[] = [{ kind: 'token' }]
 
 /** @throws {TypeError} for a mistake of the application, which must not let anybody pass as a caller without an identity */
 function createIdentify<C>(identify: (context: C) => unknown): (context: C) => Promise<Reading> {

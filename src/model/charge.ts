@@ -1,12 +1,12 @@
-import type { AlgorithmName, Block, Counts, Tier } from './limits.ts'
+import type { AlgorithmName, Counts, Limit, PenaltySettings } from './limits.ts'
 import type { Policy, RequestPolicy } from './policy.ts'
 
 /** What a store counts under one key. */
-export interface Rule {
+export interface StoreCharge {
   /** Full name of the state, made by `formatKey`; no two rules of a request share one. */
   readonly key: string
   readonly algorithm: AlgorithmName
-  readonly tiers: readonly Tier[]
+  readonly tiers: readonly Limit[]
   /** Units that one permit costs, an integer from 1, at most the smallest limit. */
   readonly cost: number
   /** False for a shadow rule: it is charged where it can be, but refuses nothing. */
@@ -28,13 +28,13 @@ export interface Rule {
    */
   readonly plan?: string
   /** What a refusal by this rule leads to; of a shadow rule, nothing. No algorithm that holds slots has it. */
-  readonly block?: Block
+  readonly block?: PenaltySettings
   /** What is charged may be corrected later. */
   readonly isSettled?: boolean
 }
 
 /** What one policy counts for one identity: the one object that goes from the request to the store and to the response. */
-export interface Charge<P extends Policy = Policy> extends Rule {
+export interface Charge<P extends Policy = Policy> extends StoreCharge {
   readonly policy: P
   /** Stands for the identity: 128 bits in base64url. */
   readonly digest: string
@@ -47,7 +47,7 @@ export interface Charge<P extends Policy = Policy> extends Rule {
 /** What a policy about requests charges for one of them. */
 export type RequestCharge = Charge<RequestPolicy>
 
-export interface DecisionRequest<R extends Rule = Rule> {
+export interface DecisionRequest<R extends StoreCharge = StoreCharge> {
   /**
    * `all` grants every permit or none, `partial` as many as fit, `peek` answers as `all` would and charges nothing. `charge`
    * grants and charges all, whatever is left: it counts what has happened already, so that windows hold the truth.
@@ -65,7 +65,7 @@ export interface DecisionRequest<R extends Rule = Rule> {
 }
 
 /** What a rule says of one of its tiers, after the decision. */
-export interface TierUsage {
+export interface LimitState {
   /** Units left, reserved ones included. */
   readonly remaining: number
   /** Milliseconds until more than `remaining` can be used. */
@@ -85,7 +85,7 @@ export interface Decision {
   /** The store's clock at the decision, milliseconds since the Unix epoch. */
   readonly nowMs: number
   /** For each rule, in order, its tiers, in order; none for a rule that was not asked. */
-  readonly usage: readonly (readonly TierUsage[])[]
+  readonly usage: readonly (readonly LimitState[])[]
   /** It is refused because of units that others have reserved and may give back at any moment, before any time it tells. */
   readonly isProvisional?: true
 }

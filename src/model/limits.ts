@@ -9,7 +9,7 @@ export const ALGORITHM_NAMES = [
 export type AlgorithmName = (typeof ALGORITHM_NAMES)[number]
 
 /** One limit over one span of time, e.g. 120 per 60,000 ms. */
-export interface Tier {
+export interface Limit {
   /** Units admitted at most, an integer from 1. */
   readonly limit: number
   /** Length of the window in milliseconds, an integer from 1. */
@@ -21,7 +21,7 @@ export const COUNTS = ['requests', 'identities', 'failures'] as const
 export type Counts = (typeof COUNTS)[number]
 
 /** That who is refused stays refused. */
-export interface Block {
+export interface PenaltySettings {
   /** For how long, in milliseconds: an integer from 1. */
   readonly blockMs: number
   /**
@@ -47,8 +47,8 @@ export const DURATION_EXPECTED = 'a duration from 1ms to 53w such as "30s" (unit
  * Reads `<limit>/<window>, …`, e.g. `10/1s, 120/1m`, into tiers ordered by window.
  * @returns undefined for anything but what `LIMITS_EXPECTED` says
  */
-export function parseLimits(text: string): readonly Tier[] | undefined {
-  const tiers: Tier[] = []
+export function parseLimits(text: string): readonly Limit[] | undefined {
+  const tiers: Limit[] = []
   for (const part of text.split(',')) {
     const [, limit, window = ''] = /^\s*(\d{1,10})\/(\S+)\s*$/.exec(part) ?? []
     const windowMs = parseDuration(window)

@@ -1,4 +1,4 @@
-import type { AlgorithmName, Block, Counts, Tier } from './limits.ts'
+import type { AlgorithmName, Counts, Limit, PenaltySettings } from './limits.ts'
 
 /** While the store gives no answer: exact limits of this isolate alone, no limits, or no admission. */
 export const ON_STORE_ERROR = ['local', 'open', 'closed'] as const
@@ -16,7 +16,7 @@ export type Reading =
   | { readonly kind: 'spoilt' }
 
 /** One thing that tells requests apart. */
-export type Source =
+export type IdentitySource =
   | { readonly kind: 'token' | 'ip' | 'route' | 'global' }
   | { readonly kind: 'header' | 'query' | 'form' | 'cookie'; readonly name: string }
   /** `name` is the pointer as it was written. */
@@ -37,7 +37,7 @@ export interface Pattern {
   readonly path: string
 }
 
-export interface PolicyTier extends Tier {
+export interface PolicyLimit extends Limit {
   /** Unique, `<policy>-<window>`, e.g. `default-1m`; for `concurrency`, which has no window, the policy's own. */
   readonly name: string
 }
@@ -55,7 +55,7 @@ export type Cost =
     }
 
 /** What happens to a caller that lacks what a policy counts by. */
-export type Missing =
+export type MissingIdentity =
   | { readonly kind: 'ip' }
   /** The policy does not apply. */
   | { readonly kind: 'skip' }
@@ -64,7 +64,7 @@ export type Missing =
 /** Limits that differ by the plan that a caller is on. */
 export interface Plans {
   /** Who says which plan that is. */
-  readonly source: Source
+  readonly source: IdentitySource
   /** The plan of callers who are on none of these. */
   readonly byDefault: string
   /** By plan; all have the same windows. */
@@ -77,11 +77,11 @@ export interface Policy {
   readonly name: string
   readonly algorithm: AlgorithmName
   /** Ordered by window; none if the policy only gives a priority. */
-  readonly tiers: readonly PolicyTier[]
+  readonly tiers: readonly PolicyLimit[]
   /** `token-bucket`: units that the bucket holds. */
   readonly burst: number | undefined
   /** What happens to who is refused; undefined: nothing more. */
-  readonly block: Block | undefined
+  readonly block: PenaltySettings | undefined
   /** False in shadow mode: it decides and reports, but refuses nothing. */
   readonly enforced: boolean
   readonly onStoreError: OnStoreError
@@ -90,7 +90,7 @@ export interface Policy {
 /** A policy about requests: what it counts them by, and where it applies. */
 export interface RequestPolicy extends Policy {
   /** What makes two requests the same caller's: the same value of each of these. */
-  readonly by: readonly Source[]
+  readonly by: readonly IdentitySource[]
   /** Spellings of one value that are the same: `lower`, `trim` or both; undefined: none. */
   readonly fold: string | undefined
   /** Where it applies; undefined: everywhere. */
@@ -98,7 +98,7 @@ export interface RequestPolicy extends Policy {
   /** Whether its patterns match whatever the case of the path. */
   readonly ignoresCase: boolean
   readonly cost: Cost
-  readonly missing: Missing
+  readonly missing: MissingIdentity
   /** Limits by plan; `tiers` and `burst` are then those of the default plan. */
   readonly plans: Plans | undefined
   /** Class of the requests that it matches. */

@@ -1,9 +1,9 @@
-import type { TierUsage } from './charge.ts'
-import type { Tier } from './limits.ts'
-import type { PolicyTier, RequestPolicy } from './policy.ts'
+import type { LimitState } from './charge.ts'
+import type { Limit } from './limits.ts'
+import type { PolicyLimit, RequestPolicy } from './policy.ts'
 
 /** How one limit of one policy stands after a decision, as it is told outside. */
-export interface LimitStatus extends Tier, TierUsage {
+export interface LimitStatus extends Limit, LimitState {
   /** Name of the policy. */
   readonly policy: string
   /** `<policy>-<window>`, e.g. `default-1m`; of `concurrency`, which has no window, the policy's own. */
@@ -11,7 +11,7 @@ export interface LimitStatus extends Tier, TierUsage {
 }
 
 /** The same for a request: with all that refusals and statistics ask of the policy. */
-export interface TierReport extends PolicyTier, TierUsage {
+export interface ReportedLimit extends PolicyLimit, LimitState {
   readonly policy: RequestPolicy
   /** The cost would fit if nothing were reserved for higher priorities. */
   readonly isReserve: boolean
@@ -21,7 +21,7 @@ export interface TierReport extends PolicyTier, TierUsage {
 export type Degradation = 'local' | 'open' | 'closed' | 'local, open'
 
 /** Slots of `concurrency` policies that an admitted request holds. */
-export interface Hold {
+export interface SlotHold {
   /** Milliseconds after which the slots free themselves unless renewed; the shortest of all. */
   readonly deadlineMs: number
   /** @throws {StoreError} the slots then free themselves at their deadline */
@@ -48,7 +48,7 @@ export interface Failures {
 
 export interface Failure {
   /** The limits as they stand with it. */
-  readonly tiers: readonly TierReport[]
+  readonly tiers: readonly ReportedLimit[]
   /** Charges it, whatever is left of the limits by now. To be called once. */
   charge(): Promise<void>
 }
@@ -73,9 +73,9 @@ export type Uncharged =
 export interface Admitted {
   readonly kind: 'admitted'
   /** Empty if no policy applies, or if the store is away and all that do are then `open`. */
-  readonly tiers: readonly TierReport[]
+  readonly tiers: readonly ReportedLimit[]
   /** To be released when the exchange has ended. */
-  readonly hold?: Hold
+  readonly hold?: SlotHold
   readonly settlement?: Settlement
   readonly failures?: Failures
   readonly degraded?: Degradation
@@ -85,14 +85,14 @@ export interface Admitted {
 export type Refused = (
   | {
       readonly kind: 'limited'
-      readonly tiers: readonly TierReport[]
+      readonly tiers: readonly ReportedLimit[]
       /** The limits that refused: at least one. */
-      readonly violated: readonly TierReport[]
+      readonly violated: readonly ReportedLimit[]
       /** Milliseconds after which the same request will be admitted if nobody else spends; at least 1. */
       readonly retryAfterMs: number
     }
   /** The remaining units are reserved for higher priorities. */
-  | { readonly kind: 'reserved'; readonly tiers: readonly TierReport[]; readonly retryAfterMs: number }
+  | { readonly kind: 'reserved'; readonly tiers: readonly ReportedLimit[]; readonly retryAfterMs: number }
   /** The upstream is overloaded, and the request is not of the highest priority. */
   | { readonly kind: 'shed'; readonly retryAfterMs: number }
   | Uncharged

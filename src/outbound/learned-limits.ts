@@ -8,7 +8,7 @@
  * of a limit on concurrency whose deadline is the window, and which are renewed by the answer, never released.
  */
 
-import type { Decision, Rule } from '../model/charge.ts'
+import type { Decision, StoreCharge } from '../model/charge.ts'
 import type { Store } from '../model/store.ts'
 import { randomSlot } from '../runtime/random.ts'
 import { ExpiringStates } from '../store/memory/expiring-states.ts'
@@ -66,7 +66,7 @@ export interface CallReservation {
 }
 
 /** The charge of a call for one limit. */
-interface LimitRule extends Rule {
+interface LimitRule extends StoreCharge {
   readonly name: string
 }
 
@@ -377,7 +377,7 @@ export class LearnedLimits {
   }
 }
 
-function hasSlot({ algorithm }: Rule): boolean {
+function hasSlot({ algorithm }: StoreCharge): boolean {
   return algorithm === 'concurrency'
 }
 

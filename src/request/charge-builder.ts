@@ -1,6 +1,6 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { formatKey, type RequestCharge } from '../model/charge.ts'
-import type { Cost, Missing, Plans, Priority, RequestPolicy } from '../model/policy.ts'
+import type { Cost, MissingIdentity, Plans, Priority, RequestPolicy } from '../model/policy.ts'
 import type { Uncharged } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { TextLru } from '../runtime/lru.ts'
@@ -8,8 +8,8 @@ import { randomSlot } from '../runtime/random.ts'
 import { readAuthorization } from './identity/authorization.ts'
 import type { ClaimReader } from './identity/claims.ts'
 import { createDigest, type Digest } from './identity/digest.ts'
-import { identify, read, type Subject } from './identity/identify.ts'
-import { SPOILT } from './identity/reading.ts'
+import { type IdentityInput, readIdentity, readIdentitySource } from './identity/identify.ts'
+import { AMBIGUOUS } from './identity/reading.ts'
 import { foldCase } from './policy/canonical-path.ts'
 import type { Match } from './policy/policy-finder.ts'
 import type { ReceivedRequest } from './received-request.ts'
@@ -38,12 +38,12 @@ interface Prepared {
   readonly keyPrefix: string
   readonly isByTokenOnly: boolean
   /** Shadow mode refuses nobody, not even anonymous callers. */
-  readonly missing: Missing
-  readonly rule: RuleOfPolicy
-  readonly rulesByPlan: ReadonlyMap<string, RuleOfPolicy>
+  readonly missing: MissingIdentity
+  readonly rule: PolicyTerms
+  readonly rulesByPlan: ReadonlyMap<string, PolicyTerms>
 }
 
-type RuleOfPolicy = Omit<RequestCharge, 'route' | 'digest' | 'key' | 'cost' | 'reserved'>
+type PolicyTerms = Omit<RequestCharge, 'route' | 'digest' | 'key' | 'cost' | 'reserved'>
 
 /** Builds the charges of requests: who is calling, at what cost. */
 export class ChargeBuilder {
@@ -95,19 +95,19 @@ export class ChargeBuilder {
     context: Pick<CallContext, 'waitUntil'>,
   ): Promise<ChargeResult> {
     const { policy, route } = match
-    const subject = (): Subject => ({
+    const subject = (): IdentityInput => ({
       request,
-      route: route ?? `${methodOf(request)} ${policy.ignoresCase ? foldCase(path) : path}`,
+      route: route ?? `${normalizeMethod(request)} ${policy.ignoresCase ? foldCase(path) : path}`,
       ipv6Prefix: this.#ipv6Prefix,
-      readClaim: (claim) => this.#readClaim?.(claim, request.headers.get('Authorization'), context) ?? SPOILT,
+      readClaim: (claim) => this.#readClaim?.(claim, request.headers.get('Authorization'), context) ?? AMBIGUOUS,
     })
     const digest = digestOfToken ?? (await this.#readDigest(policy, prepared, subject()))
     if (digest === undefined) return 'skip'
     if (typeof digest !== 'string') return digest
-    const told = costOf(policy.cost, request, policy.enforced)
+    const told = readCost(policy.cost, request, policy.enforced)
     const cost = told instanceof Promise ? await told : told
     if (typeof cost !== 'number') return cost
-    const limits = policy.plans ? await limitsOf(policy.plans, prepared, subject()) : prepared.rule
+    const limits = policy.plans ? await findPlanTerms(policy.plans, prepared, subject()) : prepared.rule
     return createCharge(match, prepared, limits, digest, cost, priority)
   }
 
@@ -128,9 +128,9 @@ export class ChargeBuilder {
   async #readDigest(
     policy: RequestPolicy,
     { missing }: Prepared,
-    subject: Subject,
+    subject: IdentityInput,
   ): Promise<string | Uncharged | undefined> {
-    const identity = await identify(policy.by, subject, missing, policy.fold)
+    const identity = await readIdentity(policy.by, subject, missing, policy.fold)
     if ('kind' in identity) {
       return identity.kind === 'skip' ? undefined : { kind: 'unidentified', status: identity.status, policy }
     }
@@ -146,8 +146,12 @@ export class ChargeBuilder {
 }
 
 /** Those of the plan that the caller is on; of the default plan, if that cannot be told. */
-async function limitsOf({ source }: Plans, { rule, rulesByPlan }: Prepared, subject: Subject): Promise<RuleOfPolicy> {
-  const reading = await read(source, subject)
+async function findPlanTerms(
+  { source }: Plans,
+  { rule, rulesByPlan }: Prepared,
+  subject: IdentityInput,
+): Promise<PolicyTerms> {
+  const reading = await readIdentitySource(source, subject)
   if (reading.kind !== 'value') return rule
   // Claims are read as JSON.
   const plan = source.kind === 'claim' ? String(JSON.parse(reading.value)) : reading.value
@@ -156,7 +160,7 @@ async function limitsOf({ source }: Plans, { rule, rulesByPlan }: Prepared, subj
 
 function prepare(policy: RequestPolicy, keyPrefix: string, edition: string | undefined): Prepared {
   const { by, algorithm, plans, enforced, missing, counts, block, settleHeader } = policy
-  const ruleOf = ({ tiers, burst }: Pick<RequestPolicy, 'tiers' | 'burst'>, plan?: string): RuleOfPolicy => ({
+  const ruleOf = ({ tiers, burst }: Pick<RequestPolicy, 'tiers' | 'burst'>, plan?: string): PolicyTerms => ({
     policy,
     algorithm,
     tiers,
@@ -179,7 +183,7 @@ function prepare(policy: RequestPolicy, keyPrefix: string, edition: string | und
 function createCharge(
   { policy, route }: Match,
   { keyPrefix }: Prepared,
-  limits: RuleOfPolicy,
+  limits: PolicyTerms,
   digest: string,
   cost: number,
   priority: Priority,
@@ -190,11 +194,11 @@ function createCharge(
 }
 
 /** HEAD counts as GET, which it is to an API. */
-function methodOf({ method }: ReceivedRequest): string {
+function normalizeMethod({ method }: ReceivedRequest): string {
   return method === 'HEAD' ? 'GET' : method
 }
 
-function costOf(cost: Cost, request: ReceivedRequest, enforced: boolean): number | Uncharged | Promise<number> {
+function readCost(cost: Cost, request: ReceivedRequest, enforced: boolean): number | Uncharged | Promise<number> {
   if (cost.kind === 'fixed') return cost.units
   if (cost.kind === 'application') return cost.tell(request.context as never, cost.max)
   const text = request.headers.get(cost.name)?.trim()

@@ -30,10 +30,10 @@ const FIELDS = ['X-HTTP-Method-Override', 'X-HTTP-Method', 'X-Method-Override']
  * spaces before it and ends it at a NUL, and wherever an escaped character may begin the query or a parameter.
  */
 const PARAMETER = new RegExp(
-  `(?:[?&;]|${escapeOf('3F')}|${escapeOf('26')}|${escapeOf('3B')})(?:\\+|${escapeOf('20')})*` +
-    `(?:[_.[+]|${['5F', '2E', '5B', '20'].map(escapeOf).join('|')})` +
+  `(?:[?&;]|${matchEscape('3F')}|${matchEscape('26')}|${matchEscape('3B')})(?:\\+|${matchEscape('20')})*` +
+    `(?:[_.[+]|${['5F', '2E', '5B', '20'].map(matchEscape).join('|')})` +
     [...'method']
-      .map((letter) => `(?:${letter}|${escapeOf(hexOf(letter))}|${escapeOf(hexOf(letter.toUpperCase()))})`)
+      .map((letter) => `(?:${letter}|${matchEscape(toHex(letter))}|${matchEscape(toHex(letter.toUpperCase()))})`)
       .join('') +
     '([^&;]*)',
   'gi',
@@ -84,11 +84,11 @@ function wordsIn(value: string): string[] {
 }
 
 /** An escape of a character, itself escaped or not. */
-function escapeOf(hex: string): string {
+function matchEscape(hex: string): string {
   return `%(?:25)*${hex}`
 }
 
-function hexOf(letter: string): string {
+function toHex(letter: string): string {
   return letter.charCodeAt(0).toString(16)
 }
 

@@ -2,7 +2,7 @@ import { TextLru } from '../runtime/lru.ts'
 import { canonicalPath } from './policy/canonical-path.ts'
 
 /** The target of a request (RFC 9112 §3.2), taken apart. */
-export interface Target {
+export interface RequestTarget {
   /** With the port, unless it is the scheme's default. */
   readonly host: string
   /** `http` or `https`. */
@@ -15,7 +15,7 @@ export interface Target {
 /** Why a request has no target: its URL cannot be parsed, e.g. for a malformed Host, or is too long to be read or passed on. */
 export type NoTarget = 'malformed' | 'too-long'
 
-export type TargetReader = (url: string) => Target | NoTarget
+export type TargetReader = (url: string) => RequestTarget | NoTarget
 
 /**
  * As long a request line as Apache takes, and about as long as nginx does: the runtime copies and parses a URL several
@@ -28,7 +28,7 @@ const MAX_PATH_CHARACTERS = 4_500
 const MAX_PARAMETERS = 1_000
 
 export function createTargetReader(readPath: PathReader): TargetReader {
-  const remembered = new TextLru<Target>()
+  const remembered = new TextLru<RequestTarget>()
   return function targetOf(url) {
     const known = remembered.get(url)
     if (known) return known
@@ -83,8 +83,8 @@ export interface Ambiguity {
 }
 
 /** What some APIs act upon and others keep as data, as `canonicalPath` spells it. */
-export const SIGNS = ['%2F', '%5C', '%25', '%3F', '%23', ';'] as const
-export type Sign = (typeof SIGNS)[number]
+export const PATH_LITERALS = ['%2F', '%5C', '%25', '%3F', '%23', ';'] as const
+export type PathLiteral = (typeof PATH_LITERALS)[number]
 
 /** @param pathname as the URL parser leaves it: with dot segments resolved */
 export type PathReader = (pathname: string) => RequestPath
@@ -105,8 +105,8 @@ const UP = /[/\\][\0-\x20\x7f]*\.[\0-\x20\x7f]*\.(?:$|[\0-\x20\x7f/\\;?#])/
  * readings to try each: the reader tells what all of them have in common.
  * @param literals what this API is known to keep as data
  */
-export function createPathReader(literals: readonly Sign[] = []): PathReader {
-  const signs = [...SIGNS.filter((sign) => !literals.includes(sign)), CONTROL].join('|')
+export function createPathReader(literals: readonly PathLiteral[] = []): PathReader {
+  const signs = [...PATH_LITERALS.filter((sign) => !literals.includes(sign)), CONTROL].join('|')
   // Some cut off spaces at the end, and some before that a slash, or a dot with its slash.
   const sign = new RegExp(`${signs}|(?<!%20[/.]*)%20(?:%20|[/.])*(?=$|${signs})`)
 

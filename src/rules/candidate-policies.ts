@@ -1,35 +1,35 @@
 import type { Limiter, MatchedRules } from '../engine/limiter.ts'
-import type { Differs, ShadowCounts, WatchShadow } from '../engine/rules-engine.ts'
+import type { CandidateCounts, Comparison, WatchCandidates } from '../engine/rules-engine.ts'
 import type { Verdict } from '../model/verdict.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 
-const NONE: ShadowCounts = { requests: 0, refusedByBoth: 0, refusedByShadowOnly: 0, refusedByForceOnly: 0 }
+const NONE: CandidateCounts = { requests: 0, refusedByBoth: 0, refusedByShadowOnly: 0, refusedByForceOnly: 0 }
 const LOG_INTERVAL_MS = 60_000
 
-export interface ShadowTools {
+export interface CandidateTools {
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly log: Log
   /** Left out: what differs is only logged. */
-  readonly watch: WatchShadow | undefined
+  readonly watch: WatchCandidates | undefined
 }
 
 /** Policies that decide beside those in force, under keys of their own. They refuse nothing: what differs is counted. */
-export class Shadow {
+export class CandidatePolicies {
   readonly #limiter: Limiter
   readonly #version: number
   readonly #now: () => number
   readonly #log: Log
-  readonly #watch: WatchShadow | undefined
+  readonly #watch: WatchCandidates | undefined
   #counts = NONE
   #untold = NONE
   #toldMs: number
 
   /** @param version of the rules that brought the policies */
-  constructor(limiter: Limiter, version: number, { now, log, watch }: ShadowTools) {
+  constructor(limiter: Limiter, version: number, { now, log, watch }: CandidateTools) {
     this.#limiter = limiter
     this.#version = version
     this.#now = now
@@ -39,7 +39,7 @@ export class Shadow {
   }
 
   /** Since this isolate has read them. */
-  get counts(): ShadowCounts {
+  get counts(): CandidateCounts {
     return this.#counts
   }
 
@@ -64,9 +64,9 @@ export class Shadow {
   #count(verdict: Verdict, shadow: Verdict, context: CallContext): void {
     // Without the store, both decide by what one isolate knows.
     if (verdict.degraded !== undefined || shadow.degraded !== undefined) return
-    const differs = differenceOf(verdict.kind !== 'admitted', shadow.kind !== 'admitted')
+    const differs = compareRefusals(verdict.kind !== 'admitted', shadow.kind !== 'admitted')
     this.#watch?.(differs, context)
-    const one: ShadowCounts = {
+    const one: CandidateCounts = {
       requests: 1,
       refusedByBoth: Number(differs === 'both'),
       refusedByShadowOnly: Number(differs === 'shadowOnly'),
@@ -82,12 +82,12 @@ export class Shadow {
   }
 }
 
-function differenceOf(isRefused: boolean, isRefusedBeside: boolean): Differs {
+function compareRefusals(isRefused: boolean, isRefusedBeside: boolean): Comparison {
   if (isRefused) return isRefusedBeside ? 'both' : 'forceOnly'
   return isRefusedBeside ? 'shadowOnly' : 'neither'
 }
 
-function sum(one: ShadowCounts, other: ShadowCounts): ShadowCounts {
+function sum(one: CandidateCounts, other: CandidateCounts): CandidateCounts {
   return {
     requests: one.requests + other.requests,
     refusedByBoth: one.refusedByBoth + other.refusedByBoth,

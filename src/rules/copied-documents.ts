@@ -1,7 +1,7 @@
 import { StoreError } from '../model/store.ts'
 import type { Log } from '../runtime/log.ts'
 import {
-  type Documents,
+  type DocumentStore,
   type DocumentWrite,
   isSameVersion,
   NO_DOCUMENT,
@@ -17,15 +17,15 @@ import {
  * writes waits for the copy. Others' writes are copied after a reading. That the copy fails changes nothing: it is tried
  * again after the next one. Of many who copy at once, none puts an older version in place of a newer one.
  */
-export class CopiedDocuments implements Documents {
-  readonly #documents: Documents
-  readonly #copy: Documents
+export class CopiedDocuments implements DocumentStore {
+  readonly #documents: DocumentStore
+  readonly #copy: DocumentStore
   readonly #log: Log
   /** The newest version that is known here; undefined before the first reading. */
   #newest: VersionId | undefined
   #copied: VersionId | undefined
 
-  constructor(documents: Documents, copy: Documents, log: Log) {
+  constructor(documents: DocumentStore, copy: DocumentStore, log: Log) {
     this.#documents = documents
     this.#copy = copy
     this.#log = log

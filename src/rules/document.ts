@@ -3,7 +3,7 @@ import { OptionError } from '../config/option-error.ts'
 import { policyList } from '../config/policy-keys.ts'
 import { integer, matching, parsed } from '../config/values.ts'
 import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
-import { nameOfSource } from '../request/identity/source.ts'
+import { formatSource } from '../request/identity/source.ts'
 import { WILDCARD, WILDCARD_EXPECTED } from './identity-index.ts'
 import { NETWORK_EXPECTED, parseNetwork } from './networks.ts'
 import {
@@ -13,10 +13,10 @@ import {
   DIGEST_EXPECTED,
   isNamedInPart,
   parseKnownBy,
-  type Target,
+  type RuleTarget,
 } from './target.ts'
 
-interface Lasting {
+interface Expiring {
   /** Why, for operators. */
   readonly reason?: string | undefined
   /** When it ends, e.g. `2026-12-24T00:00:00Z`; left out, it does not. */
@@ -24,16 +24,16 @@ interface Lasting {
 }
 
 /** Who is not let in. */
-export interface Block extends Target, Lasting {
+export interface Block extends RuleTarget, Expiring {
   /** Of the refusal, 403 if left out. The caller is told the reason. */
   readonly status?: number | undefined
 }
 
 /** Who is never limited, but counted all the same. */
-export interface Allow extends Target, Lasting {}
+export interface Allow extends RuleTarget, Expiring {}
 
 /** For whom other limits hold: exactly one of `limits`, `times` and `unlimited`. */
-export interface Override extends Target, Lasting {
+export interface Override extends RuleTarget, Expiring {
   /** By the name of a policy. Windows are those of the policy. */
   readonly limits?: Readonly<Record<string, string>> | undefined
   /** A multiple of the limits. */
@@ -67,7 +67,7 @@ const POLICIES_EXPECTED = 'a list of tables, as in POLICIES'
 
 const by = parsed(BY_EXPECTED, (text) => {
   const source = parseKnownBy(text)
-  return source && nameOfSource(source)
+  return source && formatSource(source)
 })
 const digest = v.optional(matching(DIGEST, DIGEST_EXPECTED))
 const value = v.optional(matching(WILDCARD, WILDCARD_EXPECTED))
@@ -159,8 +159,8 @@ export function parseRules(text: string): Rules {
 }
 
 /** A target as a document has it, e.g. with its country in capitals. @throws {OptionError} if it is none */
-export function readTarget(target: Target): Target {
-  return readRules({ blocks: [target] }).blocks[0] as Target
+export function readTarget(target: RuleTarget): RuleTarget {
+  return readRules({ blocks: [target] }).blocks[0] as RuleTarget
 }
 
 /** The text of a document, as it is stored. */
@@ -168,7 +168,7 @@ export function writeRules(rules: Rules): string {
   return JSON.stringify(rules)
 }
 
-export function isOver({ until }: Lasting, nowMs: number): boolean {
+export function isOver({ until }: Expiring, nowMs: number): boolean {
   return until !== undefined && Date.parse(until) <= nowMs
 }
 
@@ -179,7 +179,7 @@ function errorAt({ message, path, input }: v.BaseIssue<unknown>, before: Path = 
   return new OptionError([RULES, ...before, ...keys], message, path?.at(-1)?.value ?? input)
 }
 
-function checkTarget(target: Target, path: Path, kind: 'blocks' | 'allows' | 'overrides'): void {
+function checkTarget(target: RuleTarget, path: Path, kind: 'blocks' | 'allows' | 'overrides'): void {
   const { by, digest, value, cidr, country, asn } = target
   const named = [digest, value, cidr, country, asn].filter((part) => part !== undefined)
   if (named.length !== 1 || (by !== undefined && digest === undefined && value === undefined)) {
@@ -222,7 +222,7 @@ function parseMoment(text: string): string | undefined {
 }
 
 /** How somebody says how long something holds. */
-export interface Lasts {
+export interface ExpiryInput {
   /** A duration, such as `1h`. */
   readonly for?: string | undefined
   /** A moment; whether it can be read as one is looked at with the document. */
@@ -235,7 +235,7 @@ export type End =
   | { readonly wrong: 'for' | 'until'; readonly expected: string }
 
 /** @param nowMs milliseconds since the Unix epoch */
-export function endOf({ for: duration, until }: Lasts, nowMs: number): End {
+export function resolveExpiry({ for: duration, until }: ExpiryInput, nowMs: number): End {
   if (until !== undefined && duration !== undefined) return { wrong: 'for', expected: 'for or until, not both' }
   if (until !== undefined && isOver({ until }, nowMs)) {
     return { wrong: 'until', expected: 'a moment that is yet to come' }
@@ -248,12 +248,12 @@ export function endOf({ for: duration, until }: Lasts, nowMs: number): End {
 }
 
 /** What a block answers. */
-export function blockInWords({ status = 403 }: Block): string {
+export function formatBlock({ status = 403 }: Block): string {
   return `answered ${status}`
 }
 
 /** Which limits an override gives. */
-export function limitsInWords({ limits, times, policies }: Override): string {
+export function formatOverride({ limits, times, policies }: Override): string {
   if (limits) {
     return Object.entries(limits)
       .map((pair) => pair.join(' '))

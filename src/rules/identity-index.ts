@@ -1,14 +1,14 @@
-import type { Source } from '../model/policy.ts'
+import type { IdentitySource } from '../model/policy.ts'
 import { createDigest, type Digest } from '../request/identity/digest.ts'
-import { nameOfSource } from '../request/identity/source.ts'
+import { formatSource } from '../request/identity/source.ts'
 import { TextLru } from '../runtime/lru.ts'
-import type { Target } from './target.ts'
+import type { RuleTarget } from './target.ts'
 
 const NOBODY: readonly never[] = []
 
 /** What is known of callers by one source: of single ones by their digests, of many by a part of what they send. */
 export class IdentityIndex<T> {
-  readonly source: Source
+  readonly source: IdentitySource
   readonly #name: string
   readonly #digest: Digest
   readonly #byDigest = new Map<string, T[]>()
@@ -16,14 +16,14 @@ export class IdentityIndex<T> {
   /** By value, so that it is digested once. */
   readonly #digested = new TextLru<readonly T[]>()
 
-  constructor(source: Source, identitySecret: string | undefined) {
+  constructor(source: IdentitySource, identitySecret: string | undefined) {
     this.source = source
-    this.#name = nameOfSource(source)
+    this.#name = formatSource(source)
     this.#digest = createDigest(identitySecret)
   }
 
   /** @param target known by this source */
-  add({ digest, value }: Target, known: T): void {
+  add({ digest, value }: RuleTarget, known: T): void {
     if (value !== undefined) this.#wildcards.add(value, known)
     if (digest === undefined) return
     const others = this.#byDigest.get(digest)

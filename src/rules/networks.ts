@@ -8,7 +8,7 @@ export class Networks<T> {
   /** @param network as `parseNetwork` writes it */
   add(network: string, known: T): void {
     const [address = '', prefix] = network.split('/')
-    const words = wordsOf(address)
+    const words = parseWords(address)
     if (words) this.#familyOf(words).add(words, Number(prefix), known)
   }
 
@@ -18,7 +18,7 @@ export class Networks<T> {
 
   /** Of all networks that hold an address, the smallest first. */
   of(address: string): readonly T[] {
-    const words = wordsOf(address)
+    const words = parseWords(address)
     return words ? this.#familyOf(words).of(words) : []
   }
 
@@ -88,9 +88,9 @@ export function parseNetwork(text: string): string | undefined {
 }
 
 /** Undefined for what is no address. An IPv4-mapped one is of IPv4. */
-function wordsOf(text: string): Words | undefined {
-  if (!text.includes(':')) return wordsOfIpv4(text)
-  const groups = groupsOf(text)
+function parseWords(text: string): Words | undefined {
+  if (!text.includes(':')) return parseIpv4Words(text)
+  const groups = parseGroups(text)
   if (!groups) return undefined
   const word = (at: number) => ((groups[at] as number) << 16) | (groups[at + 1] as number)
   const words = [word(0), word(2), word(4), word(6)]
@@ -99,7 +99,7 @@ function wordsOf(text: string): Words | undefined {
 }
 
 /** Eight of 16 bits. The library takes ten times as long for what Cloudflare sends. */
-function groupsOf(text: string): readonly number[] | undefined {
+function parseGroups(text: string): readonly number[] | undefined {
   if (!USUAL_IPV6.test(text)) return ipaddr.IPv6.isValid(text) ? ipaddr.IPv6.parse(text).parts : undefined
   const gap = text.indexOf('::')
   const before = numbersIn(gap < 0 ? text : text.slice(0, gap))
@@ -118,7 +118,7 @@ function numbersIn(groups: string): number[] {
 }
 
 /** Four decimal numbers, as Cloudflare writes an address; no library is as strict and as fast. */
-function wordsOfIpv4(text: string): Words | undefined {
+function parseIpv4Words(text: string): Words | undefined {
   let word = 0
   let octets = 0
   for (let at = 0; at <= text.length; octets++) {

@@ -1,15 +1,15 @@
-import type { Reading, Source } from '../model/policy.ts'
+import type { IdentitySource, Reading } from '../model/policy.ts'
 import { readAuthorization } from '../request/identity/authorization.ts'
 import { cookiesAlike, readCookie, readCookieValue } from '../request/identity/cookie.ts'
-import { read, type Subject } from '../request/identity/identify.ts'
-import { alike, decodeU, MAX_CHARACTERS, readParameter, readText } from '../request/identity/reading.ts'
+import { type IdentityInput, readIdentitySource } from '../request/identity/identify.ts'
+import { decodeU, findSpellings, MAX_CHARACTERS, readParameter, readText } from '../request/identity/reading.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 
 /** Of many, APIs take one of the first or the last. */
 const MOST_OF_EACH = 4
 
 /** Kinds that `valuesIn` finds values of. */
-const IN_FIELDS: Readonly<Record<Source['kind'], boolean>> = {
+const IN_FIELDS: Readonly<Record<IdentitySource['kind'], boolean>> = {
   token: true,
   header: true,
   query: true,
@@ -23,31 +23,31 @@ const IN_FIELDS: Readonly<Record<Source['kind'], boolean>> = {
   application: false,
 }
 
-export function isInFields({ kind }: Source): boolean {
+export function isInFields({ kind }: IdentitySource): boolean {
   return IN_FIELDS[kind]
 }
 
 /** Reads at once what else is read after its code has been loaded. */
-export function readAtOnce(source: Source, subject: Subject): Reading | Promise<Reading> {
+export function readAtOnce(source: IdentitySource, subject: IdentityInput): Reading | Promise<Reading> {
   return source.kind === 'cookie'
     ? readCookie(subject.request.headers.get('Cookie'), source.name)
-    : read(source, subject)
+    : readIdentitySource(source, subject)
 }
 
 /**
  * What some API may take a spoilt value for. A caller that is kept out must not get in by sending another value, or
  * anything else, beside the one that it is known by; whoever is let in is known by one value only.
  */
-export function valuesIn(source: Source, { headers, url }: ReceivedRequest): readonly string[] {
+export function findPossibleValues(source: IdentitySource, { headers, url }: ReceivedRequest): readonly string[] {
   switch (source.kind) {
     case 'token':
-      return valuesOf(credentialsIn(headers.get('Authorization') ?? '').flatMap(readCredential))
+      return collectValues(credentialsIn(headers.get('Authorization') ?? '').flatMap(readCredential))
     case 'header':
-      return valuesOf(piecesOf(headers.get(source.name) ?? '', /,/).map(readText))
+      return collectValues(splitPieces(headers.get(source.name) ?? '', /,/).map(readText))
     case 'query':
-      return valuesOf(ends(parametersOf(url, source.name)).map(readValue))
+      return collectValues(ends(findParameters(url, source.name)).map(readValue))
     case 'cookie':
-      return valuesOf(cookieValuesIn(headers.get('Cookie') ?? '', source.name))
+      return collectValues(cookieValuesIn(headers.get('Cookie') ?? '', source.name))
     case 'ip':
     case 'form':
     case 'json':
@@ -60,7 +60,7 @@ export function valuesIn(source: Source, { headers, url }: ReceivedRequest): rea
 }
 
 /** The tokens that some API may read in an Authorization field, as far as they may be signed ones. */
-export function tokensIn(field: string): readonly string[] {
+export function findPossibleTokens(field: string): readonly string[] {
   // What follows the signature, some libraries ignore.
   const tokens = credentialsIn(field).map((piece) => piece.split('.', 3).join('.'))
   return [...new Set(tokens)].filter((token) => /^[\w-]+\.[\w-]+\.[\w-]+$/.test(token)).slice(0, 2 * MOST_OF_EACH)
@@ -72,9 +72,9 @@ export function tokensIn(field: string): readonly string[] {
  */
 function credentialsIn(field: string): readonly string[] {
   const bare = field.replace(/bearer\s?|\\/gi, '')
-  const pieces = [field, bare, bare.replaceAll('"', '')].flatMap((text) => piecesOf(text, /[\s\p{Cc},;"]+|bearer/iu))
+  const pieces = [field, bare, bare.replaceAll('"', '')].flatMap((text) => splitPieces(text, /[\s\p{Cc},;"]+|bearer/iu))
   // Whatever of it decoders of base64 skip: words, and all that follows the scheme.
-  const wholes = [...piecesOf(field, /\s+/), field.replace(/^\s*\S+\s+/, '')]
+  const wholes = [...splitPieces(field, /\s+/), field.replace(/^\s*\S+\s+/, '')]
   const credentials = [...pieces, ...wholes]
     .filter(({ length }) => length <= MAX_CHARACTERS)
     .map((piece) => piece.replace(/^(?:(?:token)?=)+/i, ''))
@@ -111,11 +111,11 @@ function cookieValuesIn(field: string, name: string): readonly Reading[] {
     ...ends((text.match(COOKIE) ?? []).filter(isMeant)),
   ])
   const values = ends([...new Set(cookies.map(valueIn))].filter(({ length }) => length <= MAX_CHARACTERS))
-  return [...new Set(values.flatMap(meaningsOf))].map(readCookieValue)
+  return [...new Set(values.flatMap(findMeanings))].map(readCookieValue)
 }
 
 /** With its quotes, without them, and without the escapes that Python and RFC 2109 have in them; whole, or its beginning. */
-function meaningsOf(value: string): readonly string[] {
+function findMeanings(value: string): readonly string[] {
   const bytes = value.replace(/[\x80-\uffff]/g, (letter) => `%${letter.charCodeAt(0).toString(16)}`)
   const bare = bytes.replace(/^"|"$/g, '')
   const unescaped = bare.replace(/\\([0-3][0-7]{2}|.)/g, (_, said: string) =>
@@ -123,11 +123,11 @@ function meaningsOf(value: string): readonly string[] {
   )
   // Some end a value where it has spaces or control characters.
   const meanings = [bytes, bare, unescaped].flatMap((text) => [text, text.split(/[\s,]|%[01]/, 1)[0] ?? ''])
-  return unescaped.split('.', 3).length < 3 ? meanings : [...meanings, ...meanings.map(lettersOf)]
+  return unescaped.split('.', 3).length < 3 ? meanings : [...meanings, ...meanings.map(stripToToken)]
 }
 
 /** Of a signed token, what is left of it where decoders skip the rest. */
-function lettersOf(text: string): string {
+function stripToToken(text: string): string {
   const decoded = text.replace(/%([\da-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
   return decoded.replace(/[^\w.-]+/g, '')
 }
@@ -140,10 +140,10 @@ function readCredential(piece: string): readonly Reading[] {
   return three === piece ? all : [...all, readAuthorization(three)]
 }
 
-function parametersOf(url: string, name: string): readonly string[] {
+function findParameters(url: string, name: string): readonly string[] {
   const parts = new URL(url).search.slice(1).split(/[&;]/)
   // More than are read: the name as it is spelled has to do.
-  return alike(parts, name) ?? parts.filter((part) => part.startsWith(`${name}=`))
+  return findSpellings(parts, name) ?? parts.filter((part) => part.startsWith(`${name}=`))
 }
 
 /** Some end a value at a control character. */
@@ -156,7 +156,7 @@ function valueIn(parameter: string): string {
   return parameter.slice(parameter.indexOf('=') + 1)
 }
 
-function piecesOf(field: string, separators: RegExp, isMeant = (piece: string) => piece !== ''): readonly string[] {
+function splitPieces(field: string, separators: RegExp, isMeant = (piece: string) => piece !== ''): readonly string[] {
   return ends(field.split(separators).filter(isMeant))
 }
 
@@ -164,7 +164,7 @@ function ends(all: readonly string[]): readonly string[] {
   return all.length <= 2 * MOST_OF_EACH ? all : [...all.slice(0, MOST_OF_EACH), ...all.slice(-MOST_OF_EACH)]
 }
 
-function valuesOf(readings: readonly Reading[]): readonly string[] {
+function collectValues(readings: readonly Reading[]): readonly string[] {
   const values = readings.flatMap((reading) => (reading.kind === 'value' ? [reading.value] : []))
   return [...new Set(values)].filter(({ length }) => length <= MAX_CHARACTERS)
 }

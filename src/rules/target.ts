@@ -1,11 +1,11 @@
-import type { Source } from '../model/policy.ts'
+import type { IdentitySource } from '../model/policy.ts'
 import { createDigest } from '../request/identity/digest.ts'
-import { identify, type Subject } from '../request/identity/identify.ts'
+import { type IdentityInput, readIdentity } from '../request/identity/identify.ts'
 import { type CallerKind, isCallerKind, parseBy, SOURCE_KINDS } from '../request/identity/source.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 
 /** Who is meant by an entry. Exactly one of: `digest`, alone or with `by`; `by` and `value`; `cidr`; `country`; `asn`. */
-export interface Target {
+export interface RuleTarget {
   /** What the caller is known by, such as `token`, `ip` or `header:x-tenant`. */
   readonly by?: string | undefined
   /** The caller's digest; without `by`, the one that keys and logs name it by. */
@@ -21,13 +21,13 @@ export const BY_EXPECTED = '"token", "ip", "header:<name>", "query:<name>", "coo
 export const BY_OF_VALUE_EXPECTED = '"header:<name>" or "claim:<name>"'
 
 /** @returns undefined for anything but what `BY_EXPECTED` says */
-export function parseKnownBy(text: string): Source | undefined {
+export function parseKnownBy(text: string): IdentitySource | undefined {
   const [source, ...others] = parseBy(text) ?? []
   const isKnown = source && others.length === 0 && isCallerKind(source.kind) && !SOURCE_KINDS[source.kind].isInBody
   return isKnown ? source : undefined
 }
 
-export function isNamedInPart({ kind }: Pick<Source, 'kind'>): boolean {
+export function isNamedInPart({ kind }: Pick<IdentitySource, 'kind'>): boolean {
   return isCallerKind(kind) && SOURCE_KINDS[kind].isNamedInPart === true
 }
 
@@ -36,7 +36,7 @@ export const DIGEST = /^[\w-]{21}[AQgw]$/
 export const DIGEST_EXPECTED = 'the digest of a caller, 22 characters, as keys and logs have it'
 
 /** The same text for the same target. */
-export function nameOfTarget({ by, digest, value, cidr, country, asn }: Target): string {
+export function formatTargetKey({ by, digest, value, cidr, country, asn }: RuleTarget): string {
   return JSON.stringify([by, digest, value, cidr, country, asn])
 }
 
@@ -45,7 +45,7 @@ export interface DigestOptions {
   /** The Worker's own: with another one, digests are others. */
   readonly identitySecret: string | undefined
   /** Reads a claim of the request's token; left out: no token can be verified. */
-  readonly readClaim?: Subject['readClaim']
+  readonly readClaim?: IdentityInput['readClaim']
 }
 
 /**
@@ -54,15 +54,15 @@ export interface DigestOptions {
  * @param request of this caller
  * @returns undefined if the request does not say it, or not in one way only
  */
-export async function targetOf(
+export async function createRuleTarget(
   by: string,
   request: ReceivedRequest,
   { ipv6Prefix, identitySecret, readClaim }: DigestOptions,
-): Promise<Target | undefined> {
+): Promise<RuleTarget | undefined> {
   const source = parseKnownBy(by)
   if (!source) return undefined
   const missing = { kind: 'deny', status: 401 } as const
-  const identity = await identify([source], { request, route: '', ipv6Prefix, readClaim }, missing)
+  const identity = await readIdentity([source], { request, route: '', ipv6Prefix, readClaim }, missing)
   if ('kind' in identity || (source.kind === 'ip' && identity[1] === 'unknown')) return undefined
   return { by: identity[0], digest: createDigest(identitySecret)(identity) }
 }
@@ -74,14 +74,14 @@ export type NamedKind = Exclude<CallerKind, 'token' | 'ip'>
  * Who is meant by a name and a value that somebody wrote, as the body of a block, an allow or an override has it: one
  * caller; or all whose value is like one with a `*`, of what may be named in part.
  */
-export function whoNamed(kind: NamedKind, name: string, value: unknown): object {
+export function createTargetInput(kind: NamedKind, name: string, value: unknown): object {
   const isPattern = SOURCE_KINDS[kind].isNamedInPart && typeof value === 'string' && value.includes('*')
   if (!isPattern) return { [kind]: { [name]: value } }
   return { by: `${kind}:${kind === 'header' ? name.toLowerCase() : name}`, value }
 }
 
 /** Whom an entry is about. */
-export function whoInWords({ by, digest, value, cidr, country, asn }: Target): string {
+export function formatTarget({ by, digest, value, cidr, country, asn }: RuleTarget): string {
   if (cidr !== undefined) return cidr
   if (country !== undefined) return `country ${country}`
   if (asn !== undefined) return `AS${asn}`

@@ -1,4 +1,4 @@
-import type { Reading, Source } from '../model/policy.ts'
+import type { IdentitySource, Reading } from '../model/policy.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../runtime/call-context.ts'
@@ -6,7 +6,7 @@ import type { CallContext } from '../runtime/call-context.ts'
 /** Where the name stands by which people know a caller. */
 export type LabelSource =
   | { readonly kind: 'header'; readonly name: string }
-  | Extract<Source, { readonly kind: 'claim' }>
+  | Extract<IdentitySource, { readonly kind: 'claim' }>
 
 /**
  * Reads the name by which people know who has sent a request; undefined if it has none. A promise of it while a token is

@@ -5,7 +5,7 @@
 export const LATENCY_BOUNDS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000] as const
 
 /** Index of the bucket for a time in milliseconds. */
-export function bucketOf(ms: number): number {
+export function findBucket(ms: number): number {
   const index = LATENCY_BOUNDS_MS.findIndex((bound) => ms <= bound)
   return index < 0 ? LATENCY_BOUNDS_MS.length : index
 }

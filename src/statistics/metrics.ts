@@ -4,7 +4,7 @@
  */
 import * as v from 'valibot'
 import type { MirrorCounts } from '../engine/mirror.ts'
-import type { Differs, ShadowCounts } from '../engine/rules-engine.ts'
+import type { CandidateCounts, Comparison } from '../engine/rules-engine.ts'
 import type { Counts } from '../store/counters.ts'
 import { LATENCY_BOUNDS_MS } from './latency.ts'
 import { counter, type Family, histogramOfSeconds } from './open-metrics.ts'
@@ -36,7 +36,7 @@ export const COUNT_NAMES = {
   upstream5xx: 'upstream_5xx',
   policy: (policy: string, outcome: PolicyOutcome, route: string) => `policy ${policy} ${outcome} ${route}`,
   tier: (tier: string) => `tier ${tier}`,
-  shadow: (differs: Differs) => `shadow ${differs}`,
+  shadow: (differs: Comparison) => `shadow ${differs}`,
   storeCalls: 'store calls',
   storeFailures: 'store failures',
   latency: (bucket: number) => LATENCY_NAMES[bucket] as string,
@@ -53,7 +53,7 @@ export const shadowCounts = v.strictObject({
   refusedByBoth: units,
   refusedByShadowOnly: units,
   refusedByForceOnly: units,
-} satisfies Record<keyof ShadowCounts, unknown>)
+} satisfies Record<keyof CandidateCounts, unknown>)
 
 const shadowStore = v.strictObject({
   decisions: units,

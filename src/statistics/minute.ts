@@ -1,7 +1,7 @@
 import type { Observed } from '../http/observer.ts'
 import type { RequestPolicy } from '../model/policy.ts'
 import { type Period, SKETCH_CAPACITY } from '../store/counters.ts'
-import { bucketOf } from './latency.ts'
+import { findBucket } from './latency.ts'
 import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS } from './metrics.ts'
 import {
   findRefusedCallers,
@@ -54,7 +54,7 @@ export class Minute {
 
   addStoreAnswer(ms: number): void {
     this.add(COUNT_NAMES.storeCalls)
-    this.add(COUNT_NAMES.latency(bucketOf(ms)))
+    this.add(COUNT_NAMES.latency(findBucket(ms)))
     this.add(COUNT_NAMES.latencyMs, Math.round(ms))
   }
 

@@ -1,6 +1,6 @@
 import type { Observed } from '../http/observer.ts'
 import type { RequestPolicy } from '../model/policy.ts'
-import type { TierReport, Verdict } from '../model/verdict.ts'
+import type { ReportedLimit, Verdict } from '../model/verdict.ts'
 
 /**
  * What becomes of a request; of each but those that ask the gateway itself, one of these.
@@ -50,17 +50,17 @@ export function toOutcome({ kind }: Verdict): Exclude<Outcome, 'failed'> {
   return kind === 'bad-cost' || kind === 'ambiguous' ? 'bad_request' : kind
 }
 
-const NONE: readonly TierReport[] = []
+const NONE: readonly ReportedLimit[] = []
 
 /** The tiers that have refused a request, or would have, were they not in shadow mode. */
-export function findRefusingTiers(verdict: Verdict): readonly TierReport[] {
+export function findRefusingTiers(verdict: Verdict): readonly ReportedLimit[] {
   if (!('tiers' in verdict)) return NONE
   const { tiers } = verdict
   // Most often there is none.
   return tiers.some(isRefusing) ? tiers.filter(isRefusing) : NONE
 }
 
-function isRefusing({ retryAfterMs }: TierReport): boolean {
+function isRefusing({ retryAfterMs }: ReportedLimit): boolean {
   return retryAfterMs > 0
 }
 
@@ -68,7 +68,7 @@ function isRefusing({ retryAfterMs }: TierReport): boolean {
 export function toPolicyOutcome(
   verdict: Verdict,
   policy: RequestPolicy,
-  refusing: readonly TierReport[],
+  refusing: readonly ReportedLimit[],
 ): PolicyOutcome {
   const own = refusing.filter((tier) => tier.policy === policy)
   if (!policy.enforced && own.length > 0) return 'shadow_limited'

@@ -1,12 +1,12 @@
 import * as v from 'valibot'
 import {
   addCounts,
-  type Counters,
+  findPeriodStart,
   PERIOD_MS,
   type Period,
   type Resolution,
   SKETCH_CAPACITY,
-  startOf,
+  type StatisticsStore,
 } from '../store/counters.ts'
 import { mergeSketches, NO_SKETCH, type Sketch } from '../store/sketch.ts'
 import { LATENCY_BOUNDS_MS } from './latency.ts'
@@ -85,7 +85,7 @@ export const refusalsSchema = v.strictObject({
  * @throws {StoreError}
  */
 export async function readStatistics(
-  counters: Pick<Counters, 'read'>,
+  counters: Pick<StatisticsStore, 'read'>,
   query: StatisticsQuery,
   shared: ReadonlySet<string> = new Set(),
 ): Promise<Statistics> {
@@ -112,13 +112,13 @@ export async function readStatistics(
  * Everything counted so far, for counters that only grow. They begin anew after a month without a request.
  * @throws {StoreError}
  */
-export async function readTotals(counters: Pick<Counters, 'totals'>): Promise<StatisticsSummary> {
+export async function readTotals(counters: Pick<StatisticsStore, 'totals'>): Promise<StatisticsSummary> {
   return summarize(await counters.totals())
 }
 
 /** @param digests that the caller is known by @throws {StoreError} */
 export async function readRefusals(
-  counters: Pick<Counters, 'read'>,
+  counters: Pick<StatisticsStore, 'read'>,
   digests: ReadonlySet<string>,
   query: StatisticsQuery,
 ): Promise<v.InferOutput<typeof refusalsSchema>> {
@@ -142,7 +142,11 @@ export function readRefusedCallers(period: Period): RefusedCallers {
 /** The whole periods that hold what is queried. */
 function readRange({ resolution, fromMs, toMs }: StatisticsQuery) {
   const periodMs = PERIOD_MS[resolution]
-  return { periodMs, fromMs: startOf(resolution, fromMs), toMs: startOf(resolution, toMs - 1) + periodMs }
+  return {
+    periodMs,
+    fromMs: findPeriodStart(resolution, fromMs),
+    toMs: findPeriodStart(resolution, toMs - 1) + periodMs,
+  }
 }
 
 function findSketch({ sketches }: Period): Sketch {

@@ -1,17 +1,17 @@
 import type { MirrorCounts } from '../engine/mirror.ts'
-import type { Differs } from '../engine/rules-engine.ts'
+import type { Comparison } from '../engine/rules-engine.ts'
 import type { AvoidedCalls } from '../engine/stage.ts'
 import type { Observed, Observer } from '../http/observer.ts'
 import { StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
-import { type Counters, type Flush, PERIOD_MS, type Period, startOf } from '../store/counters.ts'
+import { type Flush, findPeriodStart, PERIOD_MS, type Period, type StatisticsStore } from '../store/counters.ts'
 import type { LabelReader } from './label.ts'
 import { COUNT_NAMES, SHADOW_STORE_COUNTS } from './metrics.ts'
 import { Minute } from './minute.ts'
 
 export interface RecorderOptions {
-  readonly counters: Pick<Counters, 'add'>
+  readonly counters: Pick<StatisticsStore, 'add'>
   /** Tells what has been saved so far. */
   readonly readSavings: () => AvoidedCalls
   /** Tells what was heard so far of the store that is charged beside; left out, there is none. */
@@ -92,7 +92,7 @@ export class Recorder implements Observer {
   }
 
   /** Policies in shadow have decided a request, after those in force. */
-  shadowCompared(differs: Differs, context: Pick<CallContext, 'waitUntil'>): void {
+  shadowCompared(differs: Comparison, context: Pick<CallContext, 'waitUntil'>): void {
     this.#minuteSentBy(context).add(COUNT_NAMES.shadow(differs))
   }
 
@@ -118,7 +118,7 @@ export class Recorder implements Observer {
     const minute = this.#minute
     if (minute && nowMs >= minute.startMs && nowMs < minute.startMs + PERIOD_MS.minute) return minute
     this.#endMinute()
-    this.#minute = new Minute(startOf('minute', nowMs))
+    this.#minute = new Minute(findPeriodStart('minute', nowMs))
     return this.#minute
   }
 

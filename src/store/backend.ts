@@ -1,13 +1,13 @@
 import type { Store } from '../model/store.ts'
-import type { Counters } from './counters.ts'
-import type { Documents } from './documents.ts'
+import type { StatisticsStore } from './counters.ts'
+import type { DocumentStore } from './documents.ts'
 
 /** Where limits, documents and counts live. Each kind of store has one; documents and counters are loaded when asked for. */
 export interface Backend {
   readonly limits: Store
   /** @param key where the document is */
-  documents(key: string): Promise<Documents>
-  counters(options: CountersOptions): Promise<Counters>
+  documents(key: string): Promise<DocumentStore>
+  counters(options: CountersOptions): Promise<StatisticsStore>
 }
 
 export interface CountersOptions {

@@ -40,7 +40,7 @@ export interface Flush {
  * Where counts of all isolates come together: by minute, by hour and in all. What is kept must be bounded by what is
  * counted: the names are few, whoever calls.
  */
-export interface Counters {
+export interface StatisticsStore {
   /**
    * Adds a flush. One that was added before changes nothing, so it may be repeated within an hour after it was first
    * sent, if meanwhile no other one of its source is.
@@ -61,7 +61,7 @@ export interface Counters {
 }
 
 /** The start of the period that holds this moment. */
-export function startOf(resolution: Resolution, atMs: number): number {
+export function findPeriodStart(resolution: Resolution, atMs: number): number {
   return Math.floor(atMs / PERIOD_MS[resolution]) * PERIOD_MS[resolution]
 }
 

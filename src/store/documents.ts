@@ -55,7 +55,7 @@ export const KEPT_VERSIONS = 20
  * One small document with versions, which operators write and every isolate reads. It does not expire: it is
  * configuration.
  */
-export interface Documents {
+export interface DocumentStore {
   /**
    * The newest version; undefined if that is the known one, which is cheap to find out. Where nothing was ever
    * written, or all was deleted, that is version 0, whose text is empty.
@@ -82,7 +82,7 @@ export const NO_DOCUMENT: StoredDocument = { version: 0, id: '', atMs: 0, by: ''
  * Why a write is refused; undefined if it is not. Twin of the checks in `lua/documents/write.lua`.
  * @param newest the newest version
  */
-export function refusalOf(
+export function checkWrite(
   { text, expectedVersion, expectedId }: DocumentWrite,
   { version, id }: VersionId,
 ): Exclude<Written, { readonly kind: 'written' }> | undefined {
@@ -119,7 +119,7 @@ const MAX_TRIES = 10
  * @returns undefined if it did @throws {StoreError} whether it was written is then unknown
  */
 export async function updateDocument(
-  documents: Documents,
+  documents: DocumentStore,
   change: (newest: StoredDocument) => DocumentChange | undefined | Promise<DocumentChange | undefined>,
 ): Promise<Written | undefined> {
   for (let tries = 1; ; tries++) {

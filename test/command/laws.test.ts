@@ -5,7 +5,7 @@ import { covers } from '../../src/command/check/covers.ts'
 import { findImplied } from '../../src/command/check/implied.ts'
 import type { Settings } from '../../src/command/settings/settings.ts'
 import { type Config, loadConfig } from '../../src/config/load-config.ts'
-import type { Rule } from '../../src/model/charge.ts'
+import type { StoreCharge } from '../../src/model/charge.ts'
 import type { Pattern } from '../../src/model/policy.ts'
 import { PatternRouter, parsePattern } from '../../src/request/policy/pattern.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
@@ -41,7 +41,7 @@ function configOf(tables: readonly object[]): { readonly config: Config; readonl
   }
 }
 
-function rulesOf({ policies }: Config): readonly Rule[] {
+function rulesOf({ policies }: Config): readonly StoreCharge[] {
   return policies.map(({ name, algorithm, tiers, cost }) => ({
     key: `${name}:${ALGORITHMS[algorithm].letter}`,
     algorithm,

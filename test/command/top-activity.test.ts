@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { countUnitsPerSecond, findFullestTier, isAtLimit, isIdle, type Look } from '../../src/command/top/activity.ts'
 import { loadConfig } from '../../src/config/load-config.ts'
 import type { RequestPolicy } from '../../src/model/policy.ts'
-import type { TierState } from '../../src/request/caller/rules-of-caller.ts'
+import type { TierState } from '../../src/request/caller/caller-charges.ts'
 
 function policyOf(table: Readonly<Record<string, unknown>>): RequestPolicy {
   const { policies } = loadConfig({ UPSTREAM_URL: 'https://api.example', POLICIES: [{ name: 'p', ...table }] })

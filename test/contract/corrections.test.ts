@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Rule } from '../../src/model/charge.ts'
+import type { StoreCharge } from '../../src/model/charge.ts'
 import { ruleOf, take } from '../support/rules.ts'
 import { STORES } from '../support/stores.ts'
 
@@ -15,7 +15,7 @@ async function untilInTime(attempt: (unitMs: number) => Promise<boolean>): Promi
 
 // Together, because most of them wait.
 describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) => {
-  const held = (limit: number, windowMs: number, overrides: Partial<Rule> = {}) =>
+  const held = (limit: number, windowMs: number, overrides: Partial<StoreCharge> = {}) =>
     ruleOf('concurrency', [{ limit, windowMs }], overrides)
 
   test('release() gives back the slots of one request, once, and no others', async () => {
@@ -41,11 +41,11 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
     const rule = held(6, 60_000)
     const requests = [take([{ ...rule, cost: 2 }]), take([{ ...rule, cost: 3 }]), take([rule])]
     for (const request of requests) expect((await store.decide(request)).granted).toBe(1)
-    const [known, unknown] = requests.map(({ rules }) => rules[0] as Rule)
+    const [known, unknown] = requests.map(({ rules }) => rules[0] as StoreCharge)
     for (let i = 0; i < 2; i++) {
       await store.revoke([
-        { rule: known as Rule, isKnown: true },
-        { rule: unknown as Rule, isKnown: false },
+        { rule: known as StoreCharge, isKnown: true },
+        { rule: unknown as StoreCharge, isKnown: false },
       ])
       expect((await store.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining).toBe(5)
     }
@@ -104,7 +104,7 @@ describe.concurrent.each(Object.entries(STORES))('%s', (_name, createSubject) =>
   ] as const)('%s', (algorithm, tier, overrides) => {
     const rule = () => ruleOf(algorithm, [tier], overrides)
 
-    async function left(subject: ReturnType<typeof createSubject>, rule: Rule): Promise<number | undefined> {
+    async function left(subject: ReturnType<typeof createSubject>, rule: StoreCharge): Promise<number | undefined> {
       // A charge is dated to the ms: a bucket keeps back what one ms refills.
       await subject.advance(2)
       return (await subject.store.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest'
-import { type Flush, type Period, SKETCH_CAPACITY, startOf } from '../../src/store/counters.ts'
+import { type Flush, findPeriodStart, type Period, SKETCH_CAPACITY } from '../../src/store/counters.ts'
 import type { Sketch } from '../../src/store/sketch.ts'
 import { COUNTERS } from '../support/counters.ts'
 
 const MINUTE = 60_000
 const HOUR = 3_600_000
 /** An hour ago, at the very start of an hour: nothing of it has expired. */
-const HOUR_MS = startOf('hour', Date.now()) - HOUR
+const HOUR_MS = findPeriodStart('hour', Date.now()) - HOUR
 
 function minute(atMinute: number, counts: Record<string, number>, sketches: Record<string, Sketch> = {}): Period {
   return {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import {
-  type Documents,
+  type DocumentStore,
   KEPT_VERSIONS,
   MAX_DOCUMENT_BYTES,
   MAX_NOTE_CHARACTERS,
@@ -13,7 +13,7 @@ const WRITTEN = { id: expect.any(String), atMs: expect.any(Number) }
 
 describe.each(Object.entries(DOCUMENTS))('%s', (_name, open) => {
   const fresh = () => open(`${crypto.randomUUID()}:rules`)
-  const write = (documents: Documents, expectedVersion: number, text = `{"n":${expectedVersion}}`) =>
+  const write = (documents: DocumentStore, expectedVersion: number, text = `{"n":${expectedVersion}}`) =>
     documents.write({ text, expectedVersion, ...NOTE })
 
   test('read() tells of no document before the first is written', async () => {

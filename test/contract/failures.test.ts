@@ -1,11 +1,15 @@
 import { describe, expect, test } from 'vitest'
-import type { Rule } from '../../src/model/charge.ts'
+import type { StoreCharge } from '../../src/model/charge.ts'
 import { EVERY_ALGORITHM, remainingIn, ruleOf, take, unhurried } from '../support/rules.ts'
 import { STORES } from '../support/stores.ts'
 
 const WITHOUT_SLOTS = EVERY_ALGORITHM.filter((name) => name !== 'concurrency')
 
-function failing(algorithm: (typeof WITHOUT_SLOTS)[number], limit: number, overrides: Partial<Rule> = {}): Rule {
+function failing(
+  algorithm: (typeof WITHOUT_SLOTS)[number],
+  limit: number,
+  overrides: Partial<StoreCharge> = {},
+): StoreCharge {
   return unhurried(algorithm, limit, { counts: 'failures', ...overrides })
 }
 

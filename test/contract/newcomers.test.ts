@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
-import type { Rule } from '../../src/model/charge.ts'
+import type { StoreCharge } from '../../src/model/charge.ts'
 import { remainingIn, ruleOf, take } from '../support/rules.ts'
 import { STORES } from '../support/stores.ts'
 
 const caller = () => ruleOf('sliding-window', [{ limit: 5, windowMs: 60_000 }])
-const newcomers = (limit: number, overrides: Partial<Rule> = {}) =>
+const newcomers = (limit: number, overrides: Partial<StoreCharge> = {}) =>
   ruleOf('sliding-window', [{ limit, windowMs: 60_000 }], { counts: 'identities', ...overrides })
 
 describe.each(Object.entries(STORES))('%s', (_name, createSubject) => {

@@ -1,15 +1,20 @@
 import { describe, expect, test } from 'vitest'
-import type { Decision, Rule } from '../../src/model/charge.ts'
-import type { Block } from '../../src/model/limits.ts'
+import type { Decision, StoreCharge } from '../../src/model/charge.ts'
+import type { PenaltySettings } from '../../src/model/limits.ts'
 import { EVERY_ALGORITHM, ruleOf, take, unhurried } from '../support/rules.ts'
 import { STORES } from '../support/stores.ts'
 
 const WITHOUT_SLOTS = EVERY_ALGORITHM.filter((name) => name !== 'concurrency')
 type Blockable = (typeof WITHOUT_SLOTS)[number]
 
-const HOUR: Block = { blockMs: 3_600_000, after: 1 }
+const HOUR: PenaltySettings = { blockMs: 3_600_000, after: 1 }
 
-function blocking(algorithm: Blockable, limit: number, block: Block = HOUR, overrides: Partial<Rule> = {}): Rule {
+function blocking(
+  algorithm: Blockable,
+  limit: number,
+  block: PenaltySettings = HOUR,
+  overrides: Partial<StoreCharge> = {},
+): StoreCharge {
   return unhurried(algorithm, limit, { block, ...overrides })
 }
 

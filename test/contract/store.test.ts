@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Decision, Rule } from '../../src/model/charge.ts'
+import type { Decision, StoreCharge } from '../../src/model/charge.ts'
 import {
   EVERY_ALGORITHM,
   retryAfterMs,
@@ -18,7 +18,7 @@ function windowBegunNow(nowMs: number): number {
 }
 
 /** When the first of two units that used up a rule comes back, at the earliest and at the latest. */
-function returnOfFirstMs({ algorithm, tiers }: Rule, spentMs: number): [earliest: number, latest: number] {
+function returnOfFirstMs({ algorithm, tiers }: StoreCharge, spentMs: number): [earliest: number, latest: number] {
   const [{ windowMs } = { windowMs: Number.NaN }] = tiers
   switch (algorithm) {
     case 'fixed-window': {

@@ -1,7 +1,7 @@
 /** Policies by claims of verified tokens, in the production bundle, with a site that publishes keys. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
-import { editRules, withEntry } from '../../src/rules/editor.ts'
+import { editRules, withEntry } from '../../src/rules/edit-rules.ts'
 import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
 import { startGateway } from '../support/gateway.ts'

@@ -13,7 +13,7 @@ import { canonicalPath } from '../../src/request/policy/canonical-path.ts'
 import { PatternRouter, parsePattern } from '../../src/request/policy/pattern.ts'
 import { readMethods } from '../../src/request/received-request.ts'
 import { createPathReader } from '../../src/request/target.ts'
-import { tokensIn, valuesIn } from '../../src/rules/possible-values.ts'
+import { findPossibleTokens, findPossibleValues } from '../../src/rules/possible-values.ts'
 import { fuzz } from './fuzz.ts'
 
 // What takes time by the square of its input would be at it for minutes here: a stranger must not be able to ask for that.
@@ -41,10 +41,10 @@ const READERS: Record<string, (text: string) => unknown> = {
   'readAuthorization of one word': (text) => readAuthorization(`Bearer ${text.replaceAll(/\s/g, '')}`),
   readParameter: (text) => readParameter(text, 'a'),
   readCookie: (text) => readCookie(`a=${text.slice(0, 8_000)}`, 'a'),
-  'valuesIn() of a token': (text) => valuesIn({ kind: 'token' }, fieldsOf(text)),
-  'valuesIn() of a cookie': (text) => valuesIn({ kind: 'cookie', name: 'a' }, fieldsOf(text)),
-  'valuesIn() of a header': (text) => valuesIn({ kind: 'header', name: 'a' }, fieldsOf(text)),
-  tokensIn,
+  'valuesIn() of a token': (text) => findPossibleValues({ kind: 'token' }, fieldsOf(text)),
+  'valuesIn() of a cookie': (text) => findPossibleValues({ kind: 'cookie', name: 'a' }, fieldsOf(text)),
+  'valuesIn() of a header': (text) => findPossibleValues({ kind: 'header', name: 'a' }, fieldsOf(text)),
+  tokensIn: findPossibleTokens,
   'PatternRouter#match': (text) => router.match('GET', `/${text}`),
   canonicalPath: (text) => canonicalPath(`/${encodeURI(text)}`),
   'the path reader': (text) => readPath(`/${encodeURI(text).replaceAll('%25', '%')}`),

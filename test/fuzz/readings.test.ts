@@ -10,7 +10,7 @@ import { canonicalPath } from '../../src/request/policy/canonical-path.ts'
 import { PolicyFinder } from '../../src/request/policy/policy-finder.ts'
 import { createPathReader } from '../../src/request/target.ts'
 import { readRules } from '../../src/rules/document.ts'
-import { Rulebook } from '../../src/rules/rulebook.ts'
+import { RuleIndex } from '../../src/rules/rule-index.ts'
 import { callContext } from '../support/call-context.ts'
 import { makeRule, makeRuleKey } from '../support/make-rule.ts'
 import { fuzz } from './fuzz.ts'
@@ -288,7 +288,7 @@ const BLOCKS = [
   ['json:/user', 'ada'],
   ['ip', '192.0.2.1', 'form:user', 'ada'],
 ]
-const BLOCKED_BOOK = new Rulebook(readRules({ blocks: BLOCKS.map((parts) => ({ digest: digest(parts) })) }), COUNTED)
+const BLOCKED_BOOK = new RuleIndex(readRules({ blocks: BLOCKS.map((parts) => ({ digest: digest(parts) })) }), COUNTED)
 
 fuzz(
   'whatever API finds a blocked account in a body: the request is refused, also if only its digest is blocked',

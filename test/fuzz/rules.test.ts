@@ -5,7 +5,7 @@ import { OptionError } from '../../src/config/option-error.ts'
 import { parseRules, type Rules, readRules, writeRules } from '../../src/rules/document.ts'
 import { WILDCARD, Wildcards } from '../../src/rules/identity-index.ts'
 import { Networks, parseNetwork } from '../../src/rules/networks.ts'
-import { Rulebook } from '../../src/rules/rulebook.ts'
+import { RuleIndex } from '../../src/rules/rule-index.ts'
 import { fuzz } from './fuzz.ts'
 
 const DIGEST = 'AAAAAAAAAAAAAAAAAAAAAA'
@@ -49,7 +49,7 @@ fuzz(
     const rules = rulesOf(given)
     if (!rules) return
     expect(parseRules(writeRules(rules))).toEqual(rules)
-    const book = new Rulebook(rules, { ipv6Prefix: 64, identitySecret: undefined })
+    const book = new RuleIndex(rules, { ipv6Prefix: 64, identitySecret: undefined })
     const headers = { get: () => value, has: () => true }
     const request = {
       method: 'GET',

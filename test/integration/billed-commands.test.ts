@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { ALGORITHMS } from '../../src/algorithms/algorithm-table.ts'
-import type { DecisionRequest, Rule } from '../../src/model/charge.ts'
-import type { AlgorithmName, Tier } from '../../src/model/limits.ts'
+import type { DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
+import type { AlgorithmName, Limit } from '../../src/model/limits.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { Scripts } from '../../src/store/redis/script.ts'
 import { releaseArguments, scriptArguments } from '../../src/store/redis/script-call.ts'
@@ -25,7 +25,7 @@ const START_MS = 472_222 * HOUR
 function billed(
   request: DecisionRequest,
   nowMs: number,
-  isLong?: (rule: Rule) => boolean,
+  isLong?: (rule: StoreCharge) => boolean,
 ): Promise<Record<string, number>> {
   const keys = request.rules.map(({ key }) => key)
   return counted(script, keys, [...scriptArguments(request, isLong), nowMs * 1000])
@@ -35,14 +35,14 @@ function counted(script: string, keys: string[], args: readonly (string | number
   return redis.billed(() => redis.client.eval(script, { keys, arguments: args.map(String) }))
 }
 
-const TIERS: readonly Tier[] = [
+const TIERS: readonly Limit[] = [
   { limit: 10_000, windowMs: 1_000 },
   { limit: 20_000, windowMs: 60_000 },
   { limit: 30_000, windowMs: HOUR },
 ]
 
 describe('sliding-window', () => {
-  const rule = (tiers: readonly Tier[]) => ruleOf('sliding-window', tiers)
+  const rule = (tiers: readonly Limit[]) => ruleOf('sliding-window', tiers)
 
   test.each([1, 2, 3])('an admission by %d tier(s) costs at most 4 commands and one a tier', async (count) => {
     // The hour alone, then with the minute, then with the second.
@@ -192,7 +192,7 @@ describe('concurrency', () => {
 
 describe('a policy with block', () => {
   const block = { blockMs: HOUR, after: 2 }
-  const LIMITED: readonly Tier[] = [{ limit: 3, windowMs: 2 * HOUR }]
+  const LIMITED: readonly Limit[] = [{ limit: 3, windowMs: 2 * HOUR }]
   const one = { eval: 1, time: 1 }
   /** What is read, charged, and remembered of a refusal. */
   const COSTS = {
@@ -246,7 +246,7 @@ describe('a policy with block', () => {
 })
 
 test('a decision over several algorithms costs what they do, but for one EVAL and one TIME', async () => {
-  const rules: Rule[] = [
+  const rules: StoreCharge[] = [
     ruleOf('sliding-window', [{ limit: 10, windowMs: 1_000 }]),
     ruleOf('quota', [{ limit: 1_000, windowMs: 24 * HOUR }]),
     ruleOf('token-bucket', [{ limit: 50, windowMs: 1_000 }]),

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { type Flush, type Period, startOf } from '../../src/store/counters.ts'
+import { type Flush, findPeriodStart, type Period } from '../../src/store/counters.ts'
 import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
 import { RedisCounters } from '../../src/store/redis/counters/redis-counters.ts'
 import { ownRedis } from '../support/own-redis.ts'
@@ -10,7 +10,7 @@ const MINUTE = 60_000
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
 /** The start of a day, so that a test knows when hashes begin. */
-const DAY_MS = startOf('hour', Date.now()) - (startOf('hour', Date.now()) % DAY)
+const DAY_MS = findPeriodStart('hour', Date.now()) - (findPeriodStart('hour', Date.now()) % DAY)
 
 async function subject() {
   await redis.client.flushAll()

@@ -46,7 +46,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'override-ignored',
-    file: 'src/rules/rulebook.ts',
+    file: 'src/rules/rule-index.ts',
     find: 'if (tiers) return { rule: withLimits(rule, tiers) }',
     replace: 'if (tiers) return { rule }',
   },

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { type ConcurrencyState, concurrency, releaseSlot, renewSlot } from '../../src/algorithms/concurrency.ts'
-import type { Rule } from '../../src/model/charge.ts'
+import type { StoreCharge } from '../../src/model/charge.ts'
 import { LONG, START_MS } from '../support/arbitraries.ts'
 import { ruleOf, take } from '../support/rules.ts'
 import { TIMED_STORES } from '../support/timed-stores.ts'
@@ -22,14 +22,14 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
         const rule = ruleOf('concurrency', [tier])
         const store = open()
         let state: ConcurrencyState | undefined
-        const admitted: Rule[] = []
+        const admitted: StoreCharge[] = []
         let nowUs = START_MS * 1000
         for (const { gapUs, cost, afterwards, oneOf } of actions) {
           nowUs += gapUs
           const nowMs = Math.floor(nowUs / 1000)
           if (store.expiresAtMs(rule.key) < nowMs) state = undefined
           const request = take([{ ...rule, cost }])
-          const [own] = request.rules as [Rule]
+          const [own] = request.rules as [StoreCharge]
           const { available, usage } = concurrency.peek(state, rule, nowUs, cost)
           const granted = available >= cost ? 1 : 0
           const usageAfter = usage.map((tier) => ({ ...tier, remaining: tier.remaining - granted * cost }))

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { CopiedDocuments } from '../../src/rules/copied-documents.ts'
-import type { Documents, DocumentWrite, VersionId } from '../../src/store/documents.ts'
+import type { DocumentStore, DocumentWrite, VersionId } from '../../src/store/documents.ts'
 import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
 import { expectProperty } from '../support/property.ts'
 
@@ -9,7 +9,7 @@ const NOTE = { by: 'test', why: 'test' }
 const ISOLATES = 3
 
 /** Each call and each answer takes as long as the case says. */
-function delayed(documents: Documents, scheduler: fc.Scheduler): Documents {
+function delayed(documents: DocumentStore, scheduler: fc.Scheduler): DocumentStore {
   const later = async <Answer>(call: () => Promise<Answer>): Promise<Answer> => {
     await scheduler.schedule(Promise.resolve())
     return scheduler.schedule(call())

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { longestWindowMs } from '../../src/algorithms/sliding-window.ts'
-import type { Rule } from '../../src/model/charge.ts'
+import type { StoreCharge } from '../../src/model/charge.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import {
   aloneAndMixed,
@@ -149,7 +149,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectPrope
           let nowUs = START_MS * 1000
           for (const { gapUs, leaseMs, demands } of actions) {
             nowUs += gapUs
-            const [rule] = demanded([configured], demands).map(satisfiable) as [Rule]
+            const [rule] = demanded([configured], demands).map(satisfiable) as [StoreCharge]
             const { granted } = await store.decide(take([rule], { leaseMs }), nowUs)
             if (granted === 0) continue
             const missing = { ...rule, key: `${rule.key}:missing` }
@@ -169,7 +169,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectPrope
           let nowUs = START_MS * 1000
           for (const { gapUs, demands } of actions) {
             nowUs += gapUs
-            const [rule] = demanded([configured], demands) as [Rule]
+            const [rule] = demanded([configured], demands) as [StoreCharge]
             const { granted, nowMs } = await store.decide(take([{ ...rule, enforced: true }]), nowUs)
             if (granted === 0) continue
             const ttlMs = store.expiresAtMs(rule.key) - nowMs
@@ -185,7 +185,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, configured, expectPrope
 })
 
 /** Of a key's time to live after an admission. */
-function lifetimeBoundsMs(rule: Rule, { before, after }: Configured): [least: number, most: number] {
+function lifetimeBoundsMs(rule: StoreCharge, { before, after }: Configured): [least: number, most: number] {
   const longestMs = longestWindowMs(rule)
   switch (rule.algorithm) {
     case 'sliding-window':

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ALGORITHMS } from '../../src/algorithms/algorithm-table.ts'
 import { withLeases } from '../../src/engine/leases.ts'
-import type { Decision, Rule } from '../../src/model/charge.ts'
+import type { Decision, StoreCharge } from '../../src/model/charge.ts'
 import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/model/limits.ts'
 import type { Store } from '../../src/model/store.ts'
 import { START_MS } from '../support/arbitraries.ts'
@@ -76,7 +76,7 @@ const anyTier = fc.record({
   windowMs: fc.constantFrom(500, 1_000, 3_000, 10_000),
 })
 
-function anyRuleOf(algorithm: AlgorithmName): fc.Arbitrary<Rule> {
+function anyRuleOf(algorithm: AlgorithmName): fc.Arbitrary<StoreCharge> {
   if (ALGORITHMS[algorithm].hasBurst) {
     const burst = fc.integer({ min: 100, max: 800 })
     return fc.tuple(anyTier, burst).map(([tier, burst]) => ruleOf(algorithm, [tier], { burst }))
@@ -95,7 +95,7 @@ function anyRuleOf(algorithm: AlgorithmName): fc.Arbitrary<Rule> {
 }
 
 /** Asserts what an algorithm promises of what was let through. */
-function expectStrict({ algorithm, tiers, burst }: Rule, { admitted, chargedAtMs }: Network): void {
+function expectStrict({ algorithm, tiers, burst }: StoreCharge, { admitted, chargedAtMs }: Network): void {
   const sorted = admitted.toSorted((a, b) => a.ms - b.ms)
   for (const { limit, windowMs } of tiers) {
     if (ALGORITHMS[algorithm].isLog) expectNoWindowOver(limit, windowMs, sorted)
@@ -161,7 +161,7 @@ class Network extends Calls {
     if (granted > 0) this.chargedAtMs.push(this.nowMs)
   }
 
-  async ask(point: number, rule: Rule): Promise<void> {
+  async ask(point: number, rule: StoreCharge): Promise<void> {
     let isAtOnce = true
     const background: Promise<unknown>[] = []
     const deciding = this.#points[point]?.decide(take([rule]), callContext(background)).then((decision) => {
@@ -176,7 +176,7 @@ class Network extends Calls {
   }
 }
 
-async function play(network: Network, rule: Rule, steps: readonly Step[]): Promise<void> {
+async function play(network: Network, rule: StoreCharge, steps: readonly Step[]): Promise<void> {
   const shortestMs = Math.min(...rule.tiers.map(({ windowMs }) => windowMs))
   const longestMs = Math.max(...rule.tiers.map(({ windowMs }) => windowMs))
   // Leases are for callers that have kept far from their limits for a while.

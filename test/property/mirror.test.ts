@@ -3,7 +3,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { ALGORITHMS } from '../../src/algorithms/algorithm-table.ts'
 import { longestWindowMs } from '../../src/algorithms/sliding-window.ts'
 import { Mirror, withMirror } from '../../src/engine/mirror.ts'
-import type { Decision, DecisionRequest, Rule } from '../../src/model/charge.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import type { AlgorithmName } from '../../src/model/limits.ts'
 import { type Store, StoreError } from '../../src/model/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
@@ -72,7 +72,7 @@ const move = fc.record({
  * until then, and for no longer than it learned of that too late.
  */
 async function admittedOver(
-  rule: Rule,
+  rule: StoreCharge,
   [openOld, openNew]: readonly [() => TimedStore, () => TimedStore],
   { traffic, begins, lasts, skewUs }: typeof move extends fc.Arbitrary<infer Move> ? Move : never,
 ): Promise<Admission[]> {
@@ -124,7 +124,7 @@ function blockedMsOf([tiers]: Decision['usage']): number {
 }
 
 /** After this, what was charged before the move began matters no more. */
-function forgetsAfterMs(rule: Rule): number {
+function forgetsAfterMs(rule: StoreCharge): number {
   const longestMs = longestWindowMs(rule)
   const fullMs = rule.burst === undefined ? longestMs : (longestMs * rule.burst) / (rule.tiers[0]?.limit ?? 1)
   return Math.max(fullMs, rule.block?.blockMs ?? 0)
@@ -148,7 +148,7 @@ describe.each([
     await expectProperty(
       fc.asyncProperty(anyRule('token-bucket'), move, async (rule, moved) => {
         const admitted = await admittedOver(rule, stores, moved)
-        const { limit, windowMs } = rule.tiers[0] as Rule['tiers'][number]
+        const { limit, windowMs } = rule.tiers[0] as StoreCharge['tiers'][number]
         expectNoSpanOver(capacityOf(rule), limit / windowMs, admitted)
       }),
       60,
@@ -186,7 +186,7 @@ describe.each([
   )
 })
 
-const MIXED: fc.Arbitrary<Rule[]> = fc.array(fc.constantFrom<AlgorithmName>(...EVERY_ALGORITHM).chain(anyRule), {
+const MIXED: fc.Arbitrary<StoreCharge[]> = fc.array(fc.constantFrom<AlgorithmName>(...EVERY_ALGORITHM).chain(anyRule), {
   minLength: 1,
   maxLength: MOST_RULES,
 })

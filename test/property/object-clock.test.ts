@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
 import { readClock } from '../../src/store/durable-object/limit-object.ts'
-import type { Reservation } from '../../src/store/durable-object/messages.ts'
+import type { PreparedCharge } from '../../src/store/durable-object/messages.ts'
 import { anyRule, LONG, START_MS } from '../support/arbitraries.ts'
 import { MemoryRows } from '../support/object-network.ts'
 import { expectProperty } from '../support/property.ts'
@@ -16,7 +16,7 @@ const WIDE = { ...RULE, tiers: [{ limit: 1_000, windowMs: 2_000_000_000 }] }
 /** Steps by which clocks are set right, or wrong. */
 const anyBackMs = fc.oneof(fc.integer({ min: 1, max: 300 }), fc.integer({ min: 1_000, max: 900_000 }))
 
-function asked(id: number, sibling: string): Reservation {
+function asked(id: number, sibling: string): PreparedCharge {
   const shared = { id, siblings: [sibling], hasNewcomers: false }
   return { mode: 'all', permits: 1, rule: RULE, patienceMs: PATIENCE_MS, shared }
 }

@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import type { Rule } from '../../src/model/charge.ts'
+import type { StoreCharge } from '../../src/model/charge.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import type { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
-import type { Closing, ObjectVote, Reservation } from '../../src/store/durable-object/messages.ts'
+import type { CommitOrAbort, ObjectVote, PreparedCharge } from '../../src/store/durable-object/messages.ts'
 import { Negotiation, type To } from '../../src/store/durable-object/negotiation.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import {
@@ -25,11 +25,11 @@ import { MemoryRows, machineOver, ObjectNetwork, ObjectScript } from '../support
 import { expectProperty } from '../support/property.ts'
 import { EVERY_ALGORITHM, EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
 
-const MIXED: fc.Arbitrary<Rule[]> = fc.array(fc.constantFrom(...EVERY_ALGORITHM).chain(anyRule), {
+const MIXED: fc.Arbitrary<StoreCharge[]> = fc.array(fc.constantFrom(...EVERY_ALGORITHM).chain(anyRule), {
   minLength: 2,
   maxLength: MOST_RULES,
 })
-const SUBJECTS: readonly (readonly [string, fc.Arbitrary<Rule[]>])[] = [
+const SUBJECTS: readonly (readonly [string, fc.Arbitrary<StoreCharge[]>])[] = [
   ...EVERY_ALGORITHM.map((name) => [name, anyRule(name).map((rule) => [rule])] as const),
   ['several algorithms in one decision', MIXED],
 ]
@@ -67,7 +67,7 @@ describe.each(SUBJECTS)('%s', (_name, rules) => {
 })
 
 /** Two rules of one decision, of which the second refuses from the third permit on. */
-function withAnother(rule: Rule): Rule[] {
+function withAnother(rule: StoreCharge): StoreCharge[] {
   return [rule, ruleOf('quota', [{ limit: 2, windowMs: 3_600_000 }])]
 }
 
@@ -75,7 +75,7 @@ test.each(EXACT_ALGORITHMS)(
   '%s: a request with short windows that is refused discards nothing that longer ones count',
   async (name) => {
     const objects = new ObjectScript()
-    const [long, other] = withAnother(ruleOf(name, [{ limit: 2, windowMs: 3_000 }])) as [Rule, Rule]
+    const [long, other] = withAnother(ruleOf(name, [{ limit: 2, windowMs: 3_000 }])) as [StoreCharge, StoreCharge]
     const short = { ...long, tiers: [{ limit: 2, windowMs: 10 }] }
     const atUs = (ms: number) => (START_MS + ms) * 1000
     expect((await objects.decide(take([long]), atUs(0))).granted).toBe(1)
@@ -123,11 +123,11 @@ test('a decision that is given up leaves nothing, whatever of its ends has arriv
       async (rules, asked, used, arrivals, isGivenUp) => {
         const nowUs = Math.ceil(START_MS) * 1000
         const machines = rules.map(() => machineOver(new MemoryRows()))
-        const peek = () => machines.map((machine, index) => usageOf(machine, rules[index] as Rule, nowUs))
-        const close = ({ index, message }: To<Closing>) => machines[index]?.close(message, nowUs)
+        const peek = () => machines.map((machine, index) => usageOf(machine, rules[index] as StoreCharge, nowUs))
+        const close = ({ index, message }: To<CommitOrAbort>) => machines[index]?.close(message, nowUs)
         const own = rules.map((rule, slot) => ({ ...rule, slot }))
         machines.forEach((machine, index) => {
-          const rule = { ...(own[index] as Rule), slot: 100 }
+          const rule = { ...(own[index] as StoreCharge), slot: 100 }
           machine.reserve({ mode: 'partial', permits: used[index] || 1, rule }, nowUs)
         })
         const before = peek()
@@ -161,13 +161,13 @@ class Watched {
   readonly sent = new Map<string, number>()
   readonly background: Promise<unknown>[] = []
   answered = 0
-  readonly #rules: readonly Rule[]
+  readonly #rules: readonly StoreCharge[]
 
   /**
    * @param used units that each object has charged already
    * @param mostOpen reservations that each has open at most
    */
-  constructor(rules: readonly Rule[], used: readonly number[], mostOpen?: number) {
+  constructor(rules: readonly StoreCharge[], used: readonly number[], mostOpen?: number) {
     this.#rules = rules
     this.network = new ObjectNetwork(mostOpen)
     this.network.nowUs = Math.ceil(START_MS) * 1000
@@ -194,8 +194,8 @@ class Watched {
       const object = this.network.of(key)
       return {
         ...object,
-        reserve: (reservation: Reservation) => count('reserve', key, object.reserve(reservation)),
-        close: (closing: Closing) => count('close', key, object.close(closing)),
+        reserve: (reservation: PreparedCharge) => count('reserve', key, object.reserve(reservation)),
+        close: (closing: CommitOrAbort) => count('close', key, object.close(closing)),
       }
     }
     return new DurableObjectStore({ objects: { of }, timeoutMs })
@@ -257,10 +257,10 @@ test.each([1, 3])(
 test('a decision that finds an object full of reservations is undecided, and leaves nothing', async () => {
   const rules = ['a', 'b'].map((name) => ruleOf('quota', [{ limit: 10, windowMs: 3_600_000 }], { key: `full:${name}` }))
   const objects = new Watched(rules, [], 2)
-  const first = objects.network.machine((rules[0] as Rule).key)
+  const first = objects.network.machine((rules[0] as StoreCharge).key)
   for (const id of [1, 2]) {
     const shared = { id, siblings: [], hasNewcomers: false }
-    first.reserve({ mode: 'all', permits: 1, rule: rules[0] as Rule, shared }, objects.network.nowUs)
+    first.reserve({ mode: 'all', permits: 1, rule: rules[0] as StoreCharge, shared }, objects.network.nowUs)
   }
   const { usage: before } = objects
   const decide = () => objects.store(60_000).decide(take(rules), callContext(objects.background))
@@ -271,7 +271,7 @@ test('a decision that finds an object full of reservations is undecided, and lea
   expect((await decide()).granted).toBe(1)
 })
 
-function usageOf(machine: LimitMachine, rule: Rule, nowUs: number): ObjectVote['usage'] | undefined {
+function usageOf(machine: LimitMachine, rule: StoreCharge, nowUs: number): ObjectVote['usage'] | undefined {
   return machine.reserve({ mode: 'peek', permits: 1, rule }, nowUs)?.usage
 }
 
@@ -279,7 +279,7 @@ function usageOf(machine: LimitMachine, rule: Rule, nowUs: number): ObjectVote['
 class Contended {
   readonly #rows = new MemoryRows()
   readonly #open = new Map<number, number>()
-  readonly #rule: Rule
+  readonly #rule: StoreCharge
   readonly #mostOpen: number | undefined
   #machine: LimitMachine
   #id = 0
@@ -288,7 +288,7 @@ class Contended {
   kept = 0
 
   /** @param mostOpen reservations at most */
-  constructor(rule: Rule, mostOpen?: number) {
+  constructor(rule: StoreCharge, mostOpen?: number) {
     this.#rule = rule
     this.#mostOpen = mostOpen
     this.#machine = machineOver(this.#rows, mostOpen)
@@ -401,7 +401,7 @@ describe.each(EVERY_ALGORITHM)('%s, of which charges are taken back', (name) => 
 
   /** Takes back all that one object has reserved, beside another that is only charged what stays. */
   function play(
-    rule: Rule,
+    rule: StoreCharge,
     steps: readonly (typeof anyReservation extends fc.Arbitrary<infer S> ? S : never)[],
     charge: 'all' | 'charge',
   ) {

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { createLimiter } from '../../src/index.ts'
-import type { DecisionRequest, Rule } from '../../src/model/charge.ts'
+import type { DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import type { Store } from '../../src/model/store.ts'
 import { OutboundError, outbound, throttle } from '../../src/outbound.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
@@ -77,8 +77,8 @@ async function run(
   const memory = new MemoryStore(() => clock.now())
   const store = {
     decide: (request: DecisionRequest) => distant(() => memory.decide(request)),
-    renew: (rules: readonly Rule[]) => distant(() => memory.renew(rules)),
-    release: (rules: readonly Rule[]) => distant(() => memory.release(rules)),
+    renew: (rules: readonly StoreCharge[]) => distant(() => memory.renew(rules)),
+    release: (rules: readonly StoreCharge[]) => distant(() => memory.release(rules)),
   } as Store
   const noted = new Map<string, string>()
   const notes = {

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { longestWindowMs } from '../../src/algorithms/sliding-window.ts'
-import type { Rule } from '../../src/model/charge.ts'
-import type { Block } from '../../src/model/limits.ts'
+import type { StoreCharge } from '../../src/model/charge.ts'
+import type { PenaltySettings } from '../../src/model/limits.ts'
 import {
   aloneAndMixed,
   anyConfigured,
@@ -22,7 +22,7 @@ const WITHOUT_SLOTS = EVERY_ALGORITHM.filter((name) => name !== 'concurrency')
 const SUBJECTS = aloneAndMixed(WITHOUT_SLOTS, anyConfigured)
 const NUM_RUNS = 24
 
-const anyBlock: fc.Arbitrary<Block> = fc.record({
+const anyBlock: fc.Arbitrary<PenaltySettings> = fc.record({
   blockMs: fc.oneof(fc.integer({ min: 1, max: 50 }), fc.integer({ min: 1, max: 6_000 })),
   after: fc.constantFrom(1, 1, 2, 3, 7),
 })
@@ -44,7 +44,7 @@ const anyAsks: fc.Arbitrary<Ask[]> = fc.array(
   { minLength: MOST_RULES, maxLength: MOST_RULES },
 )
 
-function asked(rules: readonly Configured[], asks: readonly Ask[]): Rule[] {
+function asked(rules: readonly Configured[], asks: readonly Ask[]): StoreCharge[] {
   return rules.map(({ before }, index) => {
     const { enforced, ...units } = asks[index] as Ask
     return { ...satisfiable({ ...before, ...units }), enforced }
@@ -52,7 +52,7 @@ function asked(rules: readonly Configured[], asks: readonly Ask[]): Rule[] {
 }
 
 /** In which a bucket is filled, at the rate of its one tier. */
-function bucketMs({ tiers: [tier], burst = 0 }: Rule): number {
+function bucketMs({ tiers: [tier], burst = 0 }: StoreCharge): number {
   return tier ? (burst * tier.windowMs) / tier.limit : 0
 }
 
@@ -61,7 +61,7 @@ class Model {
   readonly #rules = new Map<string, { refusals: number; untilMs: number }>()
 
   /** Milliseconds for which it is blocked after a request that it refuses by its limits or not. */
-  see({ key, block, enforced, ...rule }: Rule, refuses: boolean, nowMs: number): number {
+  see({ key, block, enforced, ...rule }: StoreCharge, refuses: boolean, nowMs: number): number {
     if (!enforced || !block) return 0
     let known = this.#rules.get(key)
     if (known && known.untilMs <= nowMs) known = undefined
@@ -138,7 +138,9 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
             nowUs += gapUs
             latestUs = Math.max(latestUs, nowUs)
             const bare = asked(configured, asks)
-            const own = blocking(bare, blocks).map((rule, index) => (isBlocking[index] ? rule : (bare[index] as Rule)))
+            const own = blocking(bare, blocks).map((rule, index) =>
+              isBlocking[index] ? rule : (bare[index] as StoreCharge),
+            )
             const request = take(own)
             const { granted, usage } = await store.decide({ ...request, mode: 'peek' }, nowUs)
             const before = await Promise.all(bare.map((rule) => store.kept([rule], nowUs)))
@@ -151,7 +153,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, gapUs, expectProperty }) => {
             for (const [index, rule] of own.entries()) {
               const isRefusing = usage[index]?.some(({ retryAfterMs, blockedMs }) => retryAfterMs > 0 && !blockedMs)
               if (!rule.block || !rule.enforced || !isRefusing) {
-                expect(await store.kept([bare[index] as Rule], nowUs)).toEqual(before[index])
+                expect(await store.kept([bare[index] as StoreCharge], nowUs)).toEqual(before[index])
               } else {
                 const ttlMs = store.expiresAtMs(rule.key) - decision.nowMs
                 const steppedBackMs = (latestUs - nowUs) / 1000

@@ -2,8 +2,8 @@
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Rule } from '../../src/model/charge.ts'
-import type { Tier } from '../../src/model/limits.ts'
+import type { StoreCharge } from '../../src/model/charge.ts'
+import type { Limit } from '../../src/model/limits.ts'
 import { forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
 import { EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
 import { TIMED_STORES, type Trial } from '../support/timed-stores.ts'
@@ -28,7 +28,7 @@ interface Admitted {
 
 interface Step {
   /** By which it was admitted. */
-  readonly tiers: readonly Tier[]
+  readonly tiers: readonly Limit[]
   readonly nowUs: number
   /** All that were, this one included. */
   readonly admitted: readonly Admitted[]
@@ -36,8 +36,8 @@ interface Step {
 
 async function play(
   { open, expectProperty }: Trial,
-  algorithm: Rule['algorithm'],
-  tiersOf: (tiers: readonly Tier[]) => readonly Tier[],
+  algorithm: StoreCharge['algorithm'],
+  tiersOf: (tiers: readonly Limit[]) => readonly Limit[],
   onAdmission: (step: Step) => void,
 ) {
   await expectProperty(
@@ -114,7 +114,7 @@ describe.each(TIMED_STORES)('%s', (_name, trial) => {
   })
 
   test('token-bucket: after a change, the new plan admits one bucket of its own and what that refills, at most', async () => {
-    let stay: { tier: Tier | undefined; sinceUs: number } | undefined
+    let stay: { tier: Limit | undefined; sinceUs: number } | undefined
     await play(
       trial,
       'token-bucket',

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { withLeases } from '../../src/engine/leases.ts'
 import { withRefusalCache } from '../../src/engine/refusal-cache.ts'
-import type { Decision, DecisionRequest, Rule, TierUsage } from '../../src/model/charge.ts'
+import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../src/model/charge.ts'
 import type { Store } from '../../src/model/store.ts'
 import { anyBlocks, blocking } from '../support/arbitraries.ts'
 import { callContext } from '../support/call-context.ts'
@@ -48,7 +48,7 @@ class Isolate extends Calls {
     this.#decider = isLeased ? withLeases('auto', () => this.nowMs)(cache) : cache
   }
 
-  async ask(rules: readonly Rule[]): Promise<void> {
+  async ask(rules: readonly StoreCharge[]): Promise<void> {
     const request = take(rules)
     const { isQuiet } = this
     let told: Decision | undefined
@@ -65,7 +65,7 @@ class Isolate extends Calls {
     expect(retryAfterMs(told)).toBeLessThanOrEqual(retryAfterMs(truth) + this.longestMs)
     // What would count towards a block, the store is told.
     request.rules.forEach(({ block }, rule) => {
-      const isCounted = (tier: TierUsage) => block && tier.retryAfterMs > 0 && tier.blockedMs === undefined
+      const isCounted = (tier: LimitState) => block && tier.retryAfterMs > 0 && tier.blockedMs === undefined
       expect(truth.usage[rule]?.filter(isCounted)).toEqual([])
     })
     told.usage.forEach((tiers, rule) => {
@@ -111,7 +111,7 @@ class Site extends Calls {
     })
   }
 
-  async ask(at: number, rules: readonly Rule[]): Promise<void> {
+  async ask(at: number, rules: readonly StoreCharge[]): Promise<void> {
     const { cache, heard } = this.#isolates[at % this.#isolates.length] as KnowingIsolate
     const { sent } = this
     const request = take(rules)
@@ -139,9 +139,9 @@ class Site extends Calls {
 
 async function play(
   calls: Calls,
-  rules: readonly Rule[],
+  rules: readonly StoreCharge[],
   steps: readonly Step[],
-  ask: (rules: readonly Rule[], at: number) => Promise<void>,
+  ask: (rules: readonly StoreCharge[], at: number) => Promise<void>,
 ): Promise<void> {
   for (const [at, step] of steps.entries()) {
     switch (step.kind) {

@@ -10,8 +10,8 @@ import {
   withEntry,
   withoutEntry,
   withPolicies,
-} from '../../src/rules/editor.ts'
-import { type Documents, KEPT_VERSIONS, type VersionId } from '../../src/store/documents.ts'
+} from '../../src/rules/edit-rules.ts'
+import { type DocumentStore, KEPT_VERSIONS, type VersionId } from '../../src/store/documents.ts'
 import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
 import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
@@ -104,7 +104,7 @@ test('Redis and memory keep the same versions through any edits and rollbacks', 
       const places = [new MemoryDocuments(() => START_MS), redisDocuments(randomUUID())]
       let version = 0
       for (const step of steps) {
-        const edit = (documents: Documents) =>
+        const edit = (documents: DocumentStore) =>
           typeof step === 'number'
             ? rollBackRules(documents, step, { section: 'all', nowMs: START_MS }, NOTE)
             : editRules(documents, (rules) => step(rules, START_MS), NOTE)
@@ -207,7 +207,7 @@ test('an edit that makes the rules invalid leaves the old ones', async () => {
   expect(late).toEqual({ kind: 'conflict', version: 1 })
 })
 
-function redisDocuments(key: string): Documents {
+function redisDocuments(key: string): DocumentStore {
   return new RedisDocuments({ client: nodeRedisClient(redis), key: `${key}:rules`, timeoutMs: 60_000 })
 }
 

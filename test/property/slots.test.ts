@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Rule } from '../../src/model/charge.ts'
+import type { StoreCharge } from '../../src/model/charge.ts'
 import { START_MS } from '../support/arbitraries.ts'
 import { ruleOf, take } from '../support/rules.ts'
 import { TIMED_STORES } from '../support/timed-stores.ts'
@@ -43,14 +43,14 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
         async (limit, requests) => {
           const shared = ruleOf('concurrency', [{ limit, windowMs: WINDOW_MS }])
           const arrivals: Arrival[] = []
-          const held = new Set<Rule>()
-          const returned = new Set<Rule>()
+          const held = new Set<StoreCharge>()
+          const returned = new Set<StoreCharge>()
 
           const store = open()
           const takenAt = async (nowMs: number) => {
             const units = await store.heldUnits(shared, nowMs * 1000)
             return {
-              by: ({ slot = 0 }: Rule) => units.get(slot) ?? 0,
+              by: ({ slot = 0 }: StoreCharge) => units.get(slot) ?? 0,
               all: [...units.values()].reduce((a, b) => a + b, 0),
             }
           }
@@ -67,7 +67,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
             isHeld,
           } of requests) {
             const request = take([{ ...shared, cost: Math.min(cost, limit) }])
-            const rule = request.rules[0] as Rule
+            const rule = request.rules[0] as StoreCharge
             const isKnown = isAnswered && takeDelayMs !== undefined
             const atMs = START_MS + sentMs + (takeDelayMs ?? 0)
             if (takeDelayMs !== undefined) {

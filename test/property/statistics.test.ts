@@ -7,7 +7,7 @@ import { LATENCY_BOUNDS_MS, quantileMs } from '../../src/statistics/latency.ts'
 import { summarize } from '../../src/statistics/metrics.ts'
 import { Minute } from '../../src/statistics/minute.ts'
 import { Recorder } from '../../src/statistics/recorder.ts'
-import { addCounts, type Counters, type Flush } from '../../src/store/counters.ts'
+import { addCounts, type Flush, type StatisticsStore } from '../../src/store/counters.ts'
 import { MemoryCounters } from '../../src/store/memory/memory-tables.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 
@@ -36,12 +36,12 @@ type Fate = (typeof FATES)[number]
 const LATE_MS = 45_000
 
 /** Adds each flush as its fate says, and then answers or not. */
-class UnreliableCounters implements Pick<Counters, 'add'> {
+class UnreliableCounters implements Pick<StatisticsStore, 'add'> {
   readonly #clock: VirtualClock
-  readonly #counters: Counters
+  readonly #counters: StatisticsStore
   readonly #fates: Fate[]
 
-  constructor(clock: VirtualClock, counters: Counters, fates: readonly Fate[]) {
+  constructor(clock: VirtualClock, counters: StatisticsStore, fates: readonly Fate[]) {
     this.#clock = clock
     this.#counters = counters
     this.#fates = [...fates]

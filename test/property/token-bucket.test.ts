@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, inject, test } from 'vitest'
 import { type TokenBucketState, tokenBucket } from '../../src/algorithms/token-bucket.ts'
-import type { Rule } from '../../src/model/charge.ts'
+import type { StoreCharge } from '../../src/model/charge.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { anyCost, anyRule, backAndForthUs, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
 import { capacityOf, ruleOf, take } from '../support/rules.ts'
@@ -15,7 +15,7 @@ class IdealBucket {
   #parts: bigint
   #atUs: bigint
 
-  constructor(rule: Rule, nowUs: number) {
+  constructor(rule: StoreCharge, nowUs: number) {
     const { limit = 1, windowMs = 1 } = rule.tiers[0] ?? {}
     this.#limit = BigInt(limit)
     this.#windowUs = BigInt(windowMs) * 1000n
@@ -37,7 +37,7 @@ class IdealBucket {
   }
 }
 
-const RATES: readonly Rule[] = [
+const RATES: readonly StoreCharge[] = [
   ruleOf('token-bucket', [{ limit: 7, windowMs: 1_000 }], { burst: 7 }),
   ruleOf('token-bucket', [{ limit: 997, windowMs: 60_000 }], { burst: 1_009 }),
   ruleOf('token-bucket', [{ limit: 3, windowMs: 86_400_000 }], { burst: 50 }),

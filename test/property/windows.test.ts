@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { longestWindowMs } from '../../src/algorithms/sliding-window.ts'
-import type { Rule } from '../../src/model/charge.ts'
+import type { StoreCharge } from '../../src/model/charge.ts'
 import { anyCost, anyRule, backAndForthUs, forwardUs, LONG, START_MS } from '../support/arbitraries.ts'
 import { EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
 import { TIMED_STORES, type TimedStore } from '../support/timed-stores.ts'
@@ -27,7 +27,7 @@ class Traffic {
    * Admissions and when they were made, with fractions of a millisecond, by a clock of its own on which a step back of
    * Redis's clock takes no time.
    */
-  async send(rule: Rule, steps: readonly Step[]): Promise<Admission[]> {
+  async send(rule: StoreCharge, steps: readonly Step[]): Promise<Admission[]> {
     const admitted: Admission[] = []
     for (const { gapUs, cost, leaseMs = 0 } of steps) {
       this.#nowUs += gapUs
@@ -53,7 +53,7 @@ const leasing = fc.array(
 )
 
 /** Two configurations of one key, of which the second has no longer windows than the first. */
-function anyShortened(name: (typeof EXACT_ALGORITHMS)[number]): fc.Arbitrary<[Rule, Rule]> {
+function anyShortened(name: (typeof EXACT_ALGORITHMS)[number]): fc.Arbitrary<[StoreCharge, StoreCharge]> {
   return fc.tuple(anyRule(name), anyRule(name)).map(([one, other]) => {
     const [before, after] = longestWindowMs(one) >= longestWindowMs(other) ? [one, other] : [other, one]
     return [before, { ...after, key: before.key }]
@@ -61,8 +61,8 @@ function anyShortened(name: (typeof EXACT_ALGORITHMS)[number]): fc.Arbitrary<[Ru
 }
 
 describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
-  const admittedBy = (rule: Rule, steps: readonly Step[]) => new Traffic(open()).send(rule, steps)
-  const wholeMsAdmittedBy = async (rule: Rule, steps: readonly Step[]) =>
+  const admittedBy = (rule: StoreCharge, steps: readonly Step[]) => new Traffic(open()).send(rule, steps)
+  const wholeMsAdmittedBy = async (rule: StoreCharge, steps: readonly Step[]) =>
     (await admittedBy(rule, steps)).map(({ ms, cost }) => ({ ms: Math.floor(ms), cost }))
 
   describe.each(EXACT_ALGORITHMS)('%s', (name) => {
@@ -213,7 +213,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
     const boundaryUs = Math.ceil(START_MS / 60_000) * 60_000 * 1000
     // Twenty requests in the last 10 ms of one minute, and twenty in the first 10 ms of the next.
     const timesUs = Array.from({ length: 40 }, (_, index) => boundaryUs + (index - 20) * 500)
-    const admitted = async (rule: Rule) => {
+    const admitted = async (rule: StoreCharge) => {
       const script = open()
       const grants: number[] = []
       for (const nowUs of timesUs) grants.push((await script.decide(take([rule]), nowUs)).granted)

@@ -1,16 +1,16 @@
 import fc from 'fast-check'
-import type { Rule } from '../../src/model/charge.ts'
-import type { AlgorithmName, Block, Counts, Tier } from '../../src/model/limits.ts'
+import type { StoreCharge } from '../../src/model/charge.ts'
+import type { AlgorithmName, Counts, Limit, PenaltySettings } from '../../src/model/limits.ts'
 import { capacityOf, ruleOf, TIERED_ALGORITHMS } from './rules.ts'
 
 /** 14 November 2023, and some odd milliseconds. */
 export const START_MS = 1_700_000_000_123
 
-const tier: fc.Arbitrary<Tier> = fc.record({
+const tier: fc.Arbitrary<Limit> = fc.record({
   limit: fc.integer({ min: 1, max: 200 }),
   windowMs: fc.integer({ min: 1, max: 3_000 }),
 })
-const severalTiers: fc.Arbitrary<Tier[]> = fc.uniqueArray(tier, {
+const severalTiers: fc.Arbitrary<Limit[]> = fc.uniqueArray(tier, {
   minLength: 1,
   maxLength: 3,
   selector: ({ windowMs }) => windowMs,
@@ -18,7 +18,7 @@ const severalTiers: fc.Arbitrary<Tier[]> = fc.uniqueArray(tier, {
 const burst = fc.option(fc.integer({ min: 1, max: 300 }), { nil: undefined })
 
 /** A rule with a key of its own. */
-export function anyRule(algorithm: AlgorithmName): fc.Arbitrary<Rule> {
+export function anyRule(algorithm: AlgorithmName): fc.Arbitrary<StoreCharge> {
   const isTiered = TIERED_ALGORITHMS.some((name) => name === algorithm)
   const tiers = isTiered ? severalTiers : tier.map((tier) => [tier])
   if (algorithm !== 'token-bucket') return tiers.map((tiers) => ruleOf(algorithm, tiers))
@@ -27,8 +27,8 @@ export function anyRule(algorithm: AlgorithmName): fc.Arbitrary<Rule> {
 
 /** A rule before and after its configuration has changed. */
 export interface Configured {
-  readonly before: Rule
-  readonly after: Rule
+  readonly before: StoreCharge
+  readonly after: StoreCharge
 }
 
 export function anyConfigured(algorithm: AlgorithmName): fc.Arbitrary<Configured> {
@@ -74,7 +74,7 @@ export const anyDemands: fc.Arbitrary<Demand[]> = fc.array(
   { minLength: MOST_RULES, maxLength: MOST_RULES },
 )
 
-export function demanded(rules: readonly Configured[], demands: readonly Demand[]): Rule[] {
+export function demanded(rules: readonly Configured[], demands: readonly Demand[]): StoreCharge[] {
   return rules.map(({ before, after }, index) => {
     const { isChanged, ...demand } = demands[index] as Demand
     return { ...(isChanged ? after : before), ...demand }
@@ -87,24 +87,30 @@ export const anyCounts = fc.array(fc.constantFrom<Counts>('requests', 'requests'
   maxLength: MOST_RULES,
 })
 
-export function counting(rules: readonly Rule[], counts: readonly Counts[]): Rule[] {
+export function counting(rules: readonly StoreCharge[], counts: readonly Counts[]): StoreCharge[] {
   return rules.map((rule, index) => ({ ...rule, counts: counts[index] ?? 'requests' }))
 }
 
 /** What a refusal leads to. */
-export const anyBlock: fc.Arbitrary<Block> = fc.record({
+export const anyBlock: fc.Arbitrary<PenaltySettings> = fc.record({
   blockMs: fc.oneof(fc.integer({ min: 1, max: 50 }), fc.integer({ min: 1, max: 6_000 })),
   after: fc.constantFrom(1, 1, 2, 5),
 })
 
 /** What a refusal by each rule leads to; often nothing. */
-export const anyBlocks: fc.Arbitrary<(Block | undefined)[]> = fc.array(fc.option(anyBlock, { nil: undefined }), {
-  minLength: MOST_RULES,
-  maxLength: MOST_RULES,
-})
+export const anyBlocks: fc.Arbitrary<(PenaltySettings | undefined)[]> = fc.array(
+  fc.option(anyBlock, { nil: undefined }),
+  {
+    minLength: MOST_RULES,
+    maxLength: MOST_RULES,
+  },
+)
 
 /** Slots are never blocked. */
-export function blocking(rules: readonly Rule[], blocks: readonly (Block | undefined)[]): Rule[] {
+export function blocking(
+  rules: readonly StoreCharge[],
+  blocks: readonly (PenaltySettings | undefined)[],
+): StoreCharge[] {
   return rules.map((rule, index) => {
     const block = rule.algorithm === 'concurrency' ? undefined : blocks[index]
     return block ? { ...rule, block } : rule
@@ -112,7 +118,7 @@ export function blocking(rules: readonly Rule[], blocks: readonly (Block | undef
 }
 
 /** The same rule, enforced, and asked for no more than it can ever give. */
-export function satisfiable(rule: Rule): Rule {
+export function satisfiable(rule: StoreCharge): StoreCharge {
   const capacity = capacityOf(rule)
   const cost = Math.min(rule.cost, capacity)
   return { ...rule, cost, reserved: Math.min(rule.reserved, capacity - cost), enforced: true }

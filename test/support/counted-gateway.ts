@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { createClient } from '@redis/client'
 import { inject } from 'vitest'
 import { COUNT_NAMES } from '../../src/statistics/metrics.ts'
-import { startOf } from '../../src/store/counters.ts'
+import { findPeriodStart } from '../../src/store/counters.ts'
 import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
 import { RedisCounters } from '../../src/store/redis/counters/redis-counters.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
@@ -37,7 +37,7 @@ export async function startCountedGateway(): Promise<Pick<PointOfPresence, 'url'
   const keyPrefix = `metrics-${randomUUID()}`
   const redis = await createClient({ url: `redis://127.0.0.1:${inject('redisPort')}` }).connect()
   const counters = new RedisCounters({ client: nodeRedisClient(redis), keyPrefix, timeoutMs: 60_000 })
-  const minute = { startMs: startOf('minute', Date.now()), counts: COUNTS, sketches: new Map() }
+  const minute = { startMs: findPeriodStart('minute', Date.now()), counts: COUNTS, sketches: new Map() }
   await counters.add({ source: 'test', number: 1, minutes: [minute] })
   redis.destroy()
   const upstream = await startUpstream((_request, response) => response.end())

@@ -1,7 +1,7 @@
-import type { Counters } from '../../src/store/counters.ts'
+import type { StatisticsStore } from '../../src/store/counters.ts'
 
 /** Counters under test, with keys of their own. @param keyPrefix other counters with the same one are the same */
-export type CountersOf = (keyPrefix: string) => Counters
+export type CountersOf = (keyPrefix: string) => StatisticsStore
 
 /** All that the contract suite runs over, by name: those that need TCP run on Node, the others on workerd. */
 export const COUNTERS: Record<string, CountersOf> =

@@ -1,10 +1,10 @@
-import type { Tier } from '../../src/model/limits.ts'
+import type { Limit } from '../../src/model/limits.ts'
 
 /**
  * The most that limits allow: when calls go if there is always one, and each goes as soon as every window has room.
  * @returns milliseconds from the first call
  */
-export function greedyTimes(tiers: readonly Tier[], count: number): number[] {
+export function greedyTimes(tiers: readonly Limit[], count: number): number[] {
   const times: number[] = []
   for (let index = 0; index < count; index++) {
     const freed = tiers.map(({ limit, windowMs }) => (index < limit ? 0 : (times[index - limit] as number) + windowMs))

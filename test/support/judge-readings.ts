@@ -8,8 +8,8 @@ import { createDigest } from '../../src/request/identity/digest.ts'
 import { createTokenVerifier } from '../../src/request/identity/jwt/verify-tokens.ts'
 import type { ReceivedRequest } from '../../src/request/received-request.ts'
 import { readRules } from '../../src/rules/document.ts'
-import { Rulebook } from '../../src/rules/rulebook.ts'
-import { targetOf } from '../../src/rules/target.ts'
+import { RuleIndex } from '../../src/rules/rule-index.ts'
+import { createRuleTarget } from '../../src/rules/target.ts'
 import { callContext } from './call-context.ts'
 import { type Kind, plainSpellingOf, readersOf, SOURCES, type Spelt, sentAs, spellingsOf } from './lenient-readings.ts'
 import { signToken } from './tokens.ts'
@@ -130,12 +130,12 @@ async function createJudge(kind: Kind, value: string): Promise<(request: Receive
   if (known === 'skip' || 'kind' in known) throw new Error(`${by}: the plain spelling says nobody`)
   const caller = known.digest
   const target = BLOCKED_BY_VALUE.has(kind)
-    ? await targetOf(by, plain, {
+    ? await createRuleTarget(by, plain, {
         ...options,
         readClaim: readClaim && ((path) => readClaim(path, `Bearer ${value}`, callContext())),
       })
     : undefined
-  const blocks = (entry: object) => new Rulebook(readRules({ blocks: [entry] }), options)
+  const blocks = (entry: object) => new RuleIndex(readRules({ blocks: [entry] }), options)
   const rulebooks = [
     ...(target ? [blocks(target)] : []),
     ...(BLOCKED_BY_DIGEST.has(kind) ? [blocks({ digest: caller })] : []),
@@ -147,7 +147,7 @@ async function createJudge(kind: Kind, value: string): Promise<(request: Receive
     const charge = asked === 'skip' || 'kind' in asked ? undefined : asked
     const digest = charge?.digest
     const outcome = digest === caller ? 'the same caller' : digest === nobody ? 'no identity' : 'another caller'
-    const isBlockedBy = async (rulebook: Rulebook) => {
+    const isBlockedBy = async (rulebook: RuleIndex) => {
       const orders = await rulebook.ordersFor(request, 0, callContext())
       if (!orders || 'kind' in orders) return orders !== undefined
       return charge !== undefined && 'kind' in (await orders.apply([charge]))

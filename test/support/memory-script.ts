@@ -1,5 +1,5 @@
 import type { ConcurrencyState } from '../../src/algorithms/concurrency.ts'
-import type { Decision, DecisionRequest, Rule } from '../../src/model/charge.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import type { Release } from '../../src/model/store.ts'
 import { ExpiringStates } from '../../src/store/memory/expiring-states.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
@@ -52,20 +52,20 @@ export class MemoryScript {
     return this.#store.revoke(releases)
   }
 
-  renew(rules: readonly Rule[], nowUs: number): Promise<void> {
+  renew(rules: readonly StoreCharge[], nowUs: number): Promise<void> {
     this.#nowUs = nowUs
     return this.#store.renew(rules)
   }
 
-  async heldUnits({ key }: Rule, nowUs: number): Promise<ReadonlyMap<number, number>> {
+  async heldUnits({ key }: StoreCharge, nowUs: number): Promise<ReadonlyMap<number, number>> {
     return heldUnitsOf(this.#states.at(Math.floor(nowUs / 1000)).read(key), nowUs)
   }
 
-  async marks({ key }: Rule): Promise<number> {
+  async marks({ key }: StoreCharge): Promise<number> {
     return marksOf(this.#states.read(key))
   }
 
-  async kept(rules: readonly Rule[], nowUs: number): Promise<unknown> {
+  async kept(rules: readonly StoreCharge[], nowUs: number): Promise<unknown> {
     const states = this.#states.at(Math.floor(nowUs / 1000))
     return structuredClone(rules.map(({ key }) => [states.read(key), this.expiresAtMs(key)]))
   }

@@ -1,8 +1,13 @@
-import type { Decision, DecisionRequest, Rule } from '../../src/model/charge.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import type { Release } from '../../src/model/store.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
-import type { ObjectVote, RemoteObject, RemoteObjects, Reservation } from '../../src/store/durable-object/messages.ts'
+import type {
+  ObjectVote,
+  PreparedCharge,
+  RemoteObject,
+  RemoteObjects,
+} from '../../src/store/durable-object/messages.ts'
 import type { Row, Rows } from '../../src/store/durable-object/rows.ts'
 import { callContext } from './call-context.ts'
 import { heldUnitsOf, marksOf } from './memory-script.ts'
@@ -46,7 +51,7 @@ export class ObjectNetwork implements RemoteObjects {
   nowUs = 0
   readonly #rows = new Map<string, MemoryRows>()
   readonly #machines = new Map<string, LimitMachine>()
-  readonly #held = new Map<Reservation, (vote: ObjectVote) => void>()
+  readonly #held = new Map<PreparedCharge, (vote: ObjectVote) => void>()
   readonly #mostOpen: number | undefined
 
   /** @param mostOpen reservations that each object has open at most */
@@ -78,14 +83,14 @@ export class ObjectNetwork implements RemoteObjects {
   }
 
   /** Waits until nothing else happens: the clock stands still. */
-  #later(machine: LimitMachine, reservation: Reservation): Promise<ObjectVote> {
+  #later(machine: LimitMachine, reservation: PreparedCharge): Promise<ObjectVote> {
     return new Promise((resolve) => {
       this.#held.set(reservation, resolve)
       setImmediate(() => this.#answer(machine, (waiting) => waiting !== reservation))
     })
   }
 
-  #answer(machine: LimitMachine, mayWait?: (reservation: Reservation) => boolean): void {
+  #answer(machine: LimitMachine, mayWait?: (reservation: PreparedCharge) => boolean): void {
     for (const { reservation, vote } of machine.answers(this.nowUs, mayWait)) {
       this.#held.get(reservation)?.(vote)
       this.#held.delete(reservation)
@@ -166,21 +171,21 @@ export class ObjectScript {
     return this.#store.revoke(releases)
   }
 
-  renew(rules: readonly Rule[], nowUs: number): Promise<void> {
+  renew(rules: readonly StoreCharge[], nowUs: number): Promise<void> {
     this.network.nowUs = nowUs
     return this.#store.renew(rules)
   }
 
-  async heldUnits({ key }: Rule, nowUs: number): Promise<ReadonlyMap<number, number>> {
+  async heldUnits({ key }: StoreCharge, nowUs: number): Promise<ReadonlyMap<number, number>> {
     return heldUnitsOf(this.network.machine(key).state.kept.state, nowUs)
   }
 
-  async marks({ key }: Rule): Promise<number> {
+  async marks({ key }: StoreCharge): Promise<number> {
     return marksOf(this.network.machine(key).state.kept.state)
   }
 
   /** What is told now and later: what is taken back may leave it in another form. */
-  async kept(rules: readonly Rule[], nowUs: number): Promise<unknown> {
+  async kept(rules: readonly StoreCharge[], nowUs: number): Promise<unknown> {
     const moments = [0, 10, 1_000].map((ms) => nowUs + ms * 1000)
     const peeks: Decision[] = []
     for (const us of moments) for (const rule of rules) peeks.push(await this.peek(take([rule]), us))

@@ -1,14 +1,14 @@
 import { join } from 'node:path'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
-import type { Closing, ObjectVote, Reservation } from '../../src/store/durable-object/messages.ts'
+import type { CommitOrAbort, ObjectVote, PreparedCharge } from '../../src/store/durable-object/messages.ts'
 import type { ObjectNamespace } from '../../src/store/durable-object/objects.ts'
 import { keepWorkerLog } from '../setup/secret-watch.ts'
 import { type Bundle, miniflareModules } from './build-bundle.ts'
 
 /** A call that an object has carried out, in the order in which all of them did. */
 export type Recorded = { readonly key: string } & (
-  | { readonly call: readonly ['reserve', Reservation]; readonly answer: ObjectVote }
-  | { readonly call: readonly ['close', Closing]; readonly answer: boolean }
+  | { readonly call: readonly ['reserve', PreparedCharge]; readonly answer: ObjectVote }
+  | { readonly call: readonly ['close', CommitOrAbort]; readonly answer: boolean }
   | { readonly call: readonly ['inquire' | 'correct', unknown]; readonly answer: unknown }
 )
 

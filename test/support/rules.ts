@@ -1,5 +1,5 @@
-import type { Charge, Decision, DecisionRequest, Rule } from '../../src/model/charge.ts'
-import type { Tier } from '../../src/model/limits.ts'
+import type { Charge, Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
+import type { Limit } from '../../src/model/limits.ts'
 import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/model/limits.ts'
 import type { OnStoreError } from '../../src/model/policy.ts'
 import type { Store } from '../../src/model/store.ts'
@@ -10,7 +10,11 @@ export const TIERED_ALGORITHMS = ['sliding-window', 'sorted-set', 'fixed-window'
 /** Those that hold their limits in any window whatever. */
 export const EXACT_ALGORITHMS = ['sliding-window', 'sorted-set'] as const
 
-export function ruleOf(algorithm: AlgorithmName, tiers: readonly Tier[], overrides: Partial<Rule> = {}): Rule {
+export function ruleOf(
+  algorithm: AlgorithmName,
+  tiers: readonly Limit[],
+  overrides: Partial<StoreCharge> = {},
+): StoreCharge {
   const key = `test:${algorithm}:{${crypto.randomUUID()}}`
   return { key, algorithm, tiers, cost: 1, enforced: true, reserved: 0, ...overrides }
 }
@@ -19,14 +23,14 @@ export function ruleOf(algorithm: AlgorithmName, tiers: readonly Tier[], overrid
 let latestSlot = 2 ** 52
 
 /** A request for one permit, which holds its slots under a number of its own. */
-export function take(rules: readonly Rule[], overrides: Partial<DecisionRequest> = {}): DecisionRequest {
+export function take(rules: readonly StoreCharge[], overrides: Partial<DecisionRequest> = {}): DecisionRequest {
   const slot = ++latestSlot
   const own = rules.map((rule) => (rule.algorithm === 'concurrency' ? { ...rule, slot } : rule))
   return { mode: 'all', permits: 1, rules: own, ...overrides }
 }
 
 /** Units that a rule never spent from has. */
-export function capacityOf({ tiers, burst }: Rule): number {
+export function capacityOf({ tiers, burst }: StoreCharge): number {
   return burst ?? Math.min(...tiers.map(({ limit }) => limit))
 }
 
@@ -35,7 +39,7 @@ export function unhurriedMs(algorithm: AlgorithmName): number {
   return algorithm === 'fixed-window' ? 2_000_000_000_000 : 36_000_000
 }
 
-export function unhurried(algorithm: AlgorithmName, limit: number, overrides: Partial<Rule> = {}): Rule {
+export function unhurried(algorithm: AlgorithmName, limit: number, overrides: Partial<StoreCharge> = {}): StoreCharge {
   return ruleOf(algorithm, [{ limit, windowMs: unhurriedMs(algorithm) }], overrides)
 }
 
@@ -67,7 +71,7 @@ export function storeWith(own: Partial<Store> & Pick<Store, 'decide'>): Store {
 }
 
 /** What a policy charges that has such a rule. */
-export function chargeOf(rule: Rule, onStoreError: OnStoreError = 'local'): Charge {
+export function chargeOf(rule: StoreCharge, onStoreError: OnStoreError = 'local'): Charge {
   const { algorithm, enforced, block } = rule
   const tiers = rule.tiers.map((tier, index) => ({ ...tier, name: `tier-${index}` }))
   const policy = { name: 'policy', algorithm, tiers, burst: rule.burst, block, enforced, onStoreError }

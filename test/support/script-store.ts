@@ -1,5 +1,5 @@
 import { createClient } from '@redis/client'
-import type { Decision, DecisionRequest, Rule } from '../../src/model/charge.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import type { Release } from '../../src/model/store.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { type Script, toScript } from '../../src/store/redis/redis-calls.ts'
@@ -97,11 +97,11 @@ export class ScriptStore {
     await this.#change(RELEASE, keysOf(releases.map(({ rule }) => rule)), releaseArguments(releases), nowUs)
   }
 
-  async renew(rules: readonly Rule[], nowUs: number): Promise<void> {
+  async renew(rules: readonly StoreCharge[], nowUs: number): Promise<void> {
     await this.#change(RENEW, keysOf(rules), renewArguments(rules), nowUs)
   }
 
-  async heldUnits({ key }: Rule, nowUs: number): Promise<ReadonlyMap<number, number>> {
+  async heldUnits({ key }: StoreCharge, nowUs: number): Promise<ReadonlyMap<number, number>> {
     const members = await this.#redis.zRangeByScore(key, `(${Math.floor(nowUs / 1000)}`, '+inf')
     const units = new Map<number, number>()
     for (const member of members) {
@@ -111,11 +111,11 @@ export class ScriptStore {
     return units
   }
 
-  marks({ key }: Rule): Promise<number> {
+  marks({ key }: StoreCharge): Promise<number> {
     return this.#redis.zCount(key, '-inf', '(0')
   }
 
-  async kept(rules: readonly Rule[]): Promise<unknown> {
+  async kept(rules: readonly StoreCharge[]): Promise<unknown> {
     return Promise.all(keysOf(rules).map(async (key) => [await this.#redis.dump(key), this.expiresAtMs(key)]))
   }
 
@@ -164,6 +164,6 @@ export class ScriptStore {
   }
 }
 
-function keysOf(rules: readonly Rule[]): string[] {
+function keysOf(rules: readonly StoreCharge[]): string[] {
   return rules.map(({ key }) => key)
 }

@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis'
 import { inject } from 'vitest'
 import { redisStore } from '../../src/library/stores.ts'
-import type { Documents } from '../../src/store/documents.ts'
+import type { DocumentStore } from '../../src/store/documents.ts'
 import { ioRedisClient } from '../../src/store/redis/clients/ioredis.ts'
 import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
@@ -21,7 +21,7 @@ export const TCP_STORES: Record<string, () => Subject> = {
   ioredis: () => realTimeSubject(redisStore(ioRedis, { timeoutMs: 60_000 }).open(EVERY_ALGORITHM)),
 }
 
-export const TCP_DOCUMENTS: Record<string, (key: string) => Documents> = {
+export const TCP_DOCUMENTS: Record<string, (key: string) => DocumentStore> = {
   '@redis/client': (key) => new RedisDocuments({ client: nodeRedisClient(nodeRedis), key, timeoutMs: 60_000 }),
   ioredis: (key) => new RedisDocuments({ client: ioRedisClient(ioRedis), key, timeoutMs: 60_000 }),
 }

@@ -2,7 +2,7 @@ import type fc from 'fast-check'
 import { inject } from 'vitest'
 import { ALGORITHMS } from '../../src/algorithms/algorithm-table.ts'
 import { longestWindowMs } from '../../src/algorithms/sliding-window.ts'
-import type { Decision, DecisionRequest, Rule } from '../../src/model/charge.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import type { Release } from '../../src/model/store.ts'
 import { backAndForthUs, type Configured, forwardUs } from './arbitraries.ts'
 import { MemoryScript } from './memory-script.ts'
@@ -18,13 +18,13 @@ export interface TimedStore {
   /** Gives slots back. */
   revoke(releases: readonly Release[], nowUs: number): Promise<void>
   /** Moves the deadlines of slots that are still held. */
-  renew(rules: readonly Rule[], nowUs: number): Promise<void>
+  renew(rules: readonly StoreCharge[], nowUs: number): Promise<void>
   /** Units that each slot of a rule holds then. */
-  heldUnits(rule: Rule, nowUs: number): Promise<ReadonlyMap<number, number>>
+  heldUnits(rule: StoreCharge, nowUs: number): Promise<ReadonlyMap<number, number>>
   /** Marks of slots that may not be taken any more. */
-  marks(rule: Rule): Promise<number>
+  marks(rule: StoreCharge): Promise<number>
   /** What is kept of these rules, in whatever form: it is the same if nothing has changed. */
-  kept(rules: readonly Rule[], nowUs: number): Promise<unknown>
+  kept(rules: readonly StoreCharge[], nowUs: number): Promise<unknown>
   /** When a key is forgotten, milliseconds since the Unix epoch; for one never written, in the past. */
   expiresAtMs(key: string): number
 }
@@ -51,7 +51,7 @@ const ofObjects = (rules: Configured[]) =>
     after: rules.length === 1 && isKeptAsLong(before, after) ? after : before,
   }))
 
-function isKeptAsLong(before: Rule, after: Rule): boolean {
+function isKeptAsLong(before: StoreCharge, after: StoreCharge): boolean {
   return !ALGORITHMS[before.algorithm].isLog || longestWindowMs(before) === longestWindowMs(after)
 }
 

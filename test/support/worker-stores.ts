@@ -1,8 +1,8 @@
 import { env } from 'cloudflare:workers'
 import { inject } from 'vitest'
-import type { Documents } from '../../src/store/documents.ts'
+import type { DocumentStore } from '../../src/store/documents.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
-import { objectsOf } from '../../src/store/durable-object/objects.ts'
+import { openObjects } from '../../src/store/durable-object/objects.ts'
 import { ObjectDocuments } from '../../src/store/durable-object/table-clients.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
@@ -12,7 +12,7 @@ import { connectUpstash, openUpstashBackend } from '../../src/store/redis/upstas
 import { EVERY_ALGORITHM } from './rules.ts'
 import { realTimeSubject, type Subject } from './subject.ts'
 
-const objects = objectsOf(env.LIMITS)
+const objects = openObjects(env.LIMITS)
 
 export const WORKER_STORES: Record<string, () => Subject> = {
   MemoryStore() {
@@ -36,21 +36,21 @@ function upstashSubject(url: string): Subject {
   )
 }
 
-export const WORKER_DOCUMENTS: Record<string, (key: string) => Documents> = {
+export const WORKER_DOCUMENTS: Record<string, (key: string) => DocumentStore> = {
   MemoryDocuments: memoryDocuments(),
   ObjectDocuments: (key) => new ObjectDocuments({ namespace: env.LIMITS, key, timeoutMs: 60_000 }),
   'RedisDocuments with key locking': (key) => upstashDocumentsAt(inject('redisRestUrl'), key),
   'RedisDocuments on plain Redis': (key) => upstashDocumentsAt(inject('plainRestUrl'), key),
 }
 
-function upstashDocumentsAt(url: string, key: string): Documents {
+function upstashDocumentsAt(url: string, key: string): DocumentStore {
   const client = connectUpstash({ url, token: inject('redisRestToken') })
   return new RedisDocuments({ client, key, timeoutMs: 60_000 })
 }
 
 /** The same document for the same key, as in Redis. */
-function memoryDocuments(): (key: string) => Documents {
-  const all = new Map<string, Documents>()
+function memoryDocuments(): (key: string) => DocumentStore {
+  const all = new Map<string, DocumentStore>()
   return (key) => {
     const documents = all.get(key) ?? new MemoryDocuments(() => Date.now())
     all.set(key, documents)

@@ -2,7 +2,7 @@
 import { env } from 'cloudflare:workers'
 import { expect, inject, test } from 'vitest'
 import type { Backend } from '../../src/store/backend.ts'
-import { startOf } from '../../src/store/counters.ts'
+import { findPeriodStart } from '../../src/store/counters.ts'
 import { openObjectBackend } from '../../src/store/durable-object/object-backend.ts'
 import { openMemoryBackend } from '../../src/store/memory/memory-backend.ts'
 import { openUpstashBackend } from '../../src/store/redis/upstash-backend.ts'
@@ -31,7 +31,11 @@ test.each(Object.entries(BACKENDS))('%s: limits, documents and counters live in 
   expect(await (await backend.documents(key)).write(written)).toMatchObject({ kind: 'written', version: 1 })
   expect(await (await backend.documents(key)).read()).toMatchObject({ version: 1, text: '{"n":1}' })
   const counters = await backend.counters({ keyPrefix, timeoutMs })
-  const minute = { startMs: startOf('minute', Date.now()), counts: new Map([['requests', 2]]), sketches: new Map() }
+  const minute = {
+    startMs: findPeriodStart('minute', Date.now()),
+    counts: new Map([['requests', 2]]),
+    sketches: new Map(),
+  }
   await counters.add({ source: 'a', number: 1, minutes: [minute] })
   expect(await counters.totals()).toEqual(new Map([['requests', 2]]))
 })

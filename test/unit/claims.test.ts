@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import type { Source } from '../../src/model/policy.ts'
+import type { IdentitySource } from '../../src/model/policy.ts'
 import { claimIn } from '../../src/request/identity/claims.ts'
-import { identify } from '../../src/request/identity/identify.ts'
+import { readIdentity } from '../../src/request/identity/identify.ts'
 import { parseBy, parseClaimSource } from '../../src/request/identity/source.ts'
 
 test.each<[string, readonly string[]]>([
@@ -83,13 +83,13 @@ const subject = (readClaim?: () => { readonly kind: 'none' | 'spoilt' }) => ({
   ipv6Prefix: 64,
   readClaim,
 })
-const BY_CLAIM = parseBy('claim:sub') as readonly Source[]
+const BY_CLAIM = parseBy('claim:sub') as readonly IdentitySource[]
 
 test('identify() lets nobody leave a policy with a token that cannot be verified', async () => {
   const [none, spoilt] = [() => ({ kind: 'none' }) as const, () => ({ kind: 'spoilt' }) as const]
   const skip = { kind: 'skip' } as const
-  expect(await identify(BY_CLAIM, subject(none), skip)).toEqual(skip)
-  expect(await identify(BY_CLAIM, subject(spoilt), skip)).toEqual(['ip', '203.0.113.7'])
+  expect(await readIdentity(BY_CLAIM, subject(none), skip)).toEqual(skip)
+  expect(await readIdentity(BY_CLAIM, subject(spoilt), skip)).toEqual(['ip', '203.0.113.7'])
   // Where none can be verified, each is one of these.
-  expect(await identify(BY_CLAIM, subject(), skip)).toEqual(['ip', '203.0.113.7'])
+  expect(await readIdentity(BY_CLAIM, subject(), skip)).toEqual(['ip', '203.0.113.7'])
 })

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest'
 import { StoreError } from '../../src/model/store.ts'
 import { CopiedDocuments } from '../../src/rules/copied-documents.ts'
-import type { Documents } from '../../src/store/documents.ts'
+import type { DocumentStore } from '../../src/store/documents.ts'
 import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
 
 const NOTE = { by: 'test', why: 'test' }
 
-function subject(copy: Documents = new MemoryDocuments(() => 0)) {
+function subject(copy: DocumentStore = new MemoryDocuments(() => 0)) {
   const documents = new MemoryDocuments(() => 0)
   const lines: object[] = []
   const copied = new CopiedDocuments(documents, copy, (level, fields) => lines.push({ level, ...fields }))
@@ -48,7 +48,7 @@ test('CopiedDocuments goes on while the copy is away, and copies later', async (
   let isAway = true
   const copy = Object.assign(Object.create(memory), {
     read: () => (isAway ? Promise.reject(new StoreError('it is away')) : memory.read()),
-    write: (...asked: Parameters<Documents['write']>) => memory.write(...asked),
+    write: (...asked: Parameters<DocumentStore['write']>) => memory.write(...asked),
   })
   const { copied, lines } = subject(copy)
   expect(await copied.write({ text: '{"n":1}', expectedVersion: 0, ...NOTE })).toMatchObject({ kind: 'written' })

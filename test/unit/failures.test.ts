@@ -7,7 +7,7 @@ import { Limiter } from '../../src/engine/limiter.ts'
 import { holdUntilEnd } from '../../src/http/hold-until-end.ts'
 import { problemResponse } from '../../src/http/problem.ts'
 import { type Answers, createProtect } from '../../src/http/protect.ts'
-import { unanswered } from '../../src/http/unanswered.ts'
+import { markSynthetic } from '../../src/http/unanswered.ts'
 import type { DecisionRequest } from '../../src/model/charge.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { createPathReader } from '../../src/request/target.ts'
@@ -98,7 +98,7 @@ test('a 502 that the API answers is a failure, and one for want of an answer is 
   for (const isAnswer of [true, false]) {
     const { statuses } = subject([{ ...LOGIN, failures: '4xx, 5xx' }])
     const made = () => problemResponse({ status: 502, title: 'Bad Gateway', detail: '' })
-    const next = async () => (isAnswer ? made() : unanswered(made()))
+    const next = async () => (isAnswer ? made() : markSynthetic(made()))
     expect(await statuses(4, next)).toEqual(isAnswer ? [502, 502, 502, 429] : Array(4).fill(502))
   }
 })

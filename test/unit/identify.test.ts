@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import type { Missing, Source } from '../../src/model/policy.ts'
+import type { IdentitySource, MissingIdentity } from '../../src/model/policy.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
-import { identify } from '../../src/request/identity/identify.ts'
+import { readIdentity } from '../../src/request/identity/identify.ts'
 import { parseBy } from '../../src/request/identity/source.ts'
 
 interface Caller {
@@ -9,7 +9,7 @@ interface Caller {
   readonly headers?: Readonly<Record<string, string>>
   readonly url?: string
   readonly route?: string
-  readonly missing?: Missing
+  readonly missing?: MissingIdentity
 }
 
 function identityOf({
@@ -19,9 +19,9 @@ function identityOf({
   route = 'GET /',
   missing = { kind: 'ip' },
 }: Caller) {
-  const sources = parseBy(by) as readonly Source[]
+  const sources = parseBy(by) as readonly IdentitySource[]
   const subject = { request: new Request(url, { headers }), route, ipv6Prefix: 64 }
-  return identify(sources, subject, missing)
+  return readIdentity(sources, subject, missing)
 }
 
 const IP = { 'CF-Connecting-IP': '203.0.113.7' }

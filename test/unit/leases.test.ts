@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { type LeaseSize, withLeases } from '../../src/engine/leases.ts'
-import type { DecisionRequest, Rule } from '../../src/model/charge.ts'
+import type { DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import type { AlgorithmName } from '../../src/model/limits.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
@@ -26,9 +26,9 @@ function subject(size: LeaseSize = 'auto') {
     },
   }
   const leases = withLeases(size, () => clock.now)(storeWith(store))
-  const decide = (...rules: Rule[]) => leases.decide(take(rules), callContext(background))
+  const decide = (...rules: StoreCharge[]) => leases.decide(take(rules), callContext(background))
   /** So many requests, 1 ms after each other, replenishments answered between them. */
-  async function hurry(rule: Rule, requests: number): Promise<void> {
+  async function hurry(rule: StoreCharge, requests: number): Promise<void> {
     for (let i = 0; i < requests; i++) {
       await decide(rule)
       await Promise.all(background)
@@ -220,7 +220,7 @@ test('Leases pass a refusal on, with its exact wait', async () => {
   expect(asked.every(({ permits }) => permits <= 10)).toBe(true)
 })
 
-test.each<[string, Partial<Rule>]>([
+test.each<[string, Partial<StoreCharge>]>([
   ['slots', { algorithm: 'concurrency' }],
   ['what is settled', { algorithm: 'quota', isSettled: true }],
   ['a small bucket', { algorithm: 'token-bucket', burst: 19 }],

@@ -2,20 +2,20 @@
 import { abortAllDurableObjects, evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { expect, test } from 'vitest'
-import type { Rule } from '../../src/model/charge.ts'
+import type { StoreCharge } from '../../src/model/charge.ts'
 import { sleep } from '../../src/runtime/sleep.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
-import { objectsOf } from '../../src/store/durable-object/objects.ts'
+import { openObjects } from '../../src/store/durable-object/objects.ts'
 import { SqlRows } from '../../src/store/durable-object/rows.ts'
 import { EVERY_ALGORITHM, EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
 
 const namespace = env.LIMITS
-const objects = objectsOf(namespace)
+const objects = openObjects(namespace)
 const store = new DurableObjectStore({ objects, timeoutMs: 60_000 })
-const stubOf = ({ key }: Rule) => namespace.get(namespace.idFromName(key))
+const stubOf = ({ key }: StoreCharge) => namespace.get(namespace.idFromName(key))
 
-async function left(rule: Rule): Promise<number | undefined> {
+async function left(rule: StoreCharge): Promise<number | undefined> {
   return (await store.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining
 }
 
@@ -126,7 +126,7 @@ test.concurrent('what a decider has reserved and never closed lapses, if a sibli
     ruleOf('quota', [{ limit: 3, windowMs: 3_600_000 }]),
     ruleOf('quota', [{ limit: 3, windowMs: 3_600_000 }]),
   ]
-  const reserve = (rule: Rule, id: number, sibling: Rule) => {
+  const reserve = (rule: StoreCharge, id: number, sibling: StoreCharge) => {
     const shared = { id, siblings: [sibling.key], hasNewcomers: false }
     return objects.of(rule.key).reserve({ mode: 'all', permits: 1, rule, shared })
   }
@@ -142,7 +142,10 @@ test.concurrent('what a decider has reserved and never closed lapses, if a sibli
 test.concurrent('what an object knew before it failed is never written over what it has counted since', {
   tags: ['slow'],
 }, async () => {
-  const [rule, sibling] = [1, 2].map(() => ruleOf('quota', [{ limit: 5, windowMs: 3_600_000 }])) as [Rule, Rule]
+  const [rule, sibling] = [1, 2].map(() => ruleOf('quota', [{ limit: 5, windowMs: 3_600_000 }])) as [
+    StoreCharge,
+    StoreCharge,
+  ]
   const shared = { id: 1, siblings: [sibling.key], hasNewcomers: false }
   await objects.of(rule.key).reserve({ mode: 'all', permits: 1, rule, shared })
   await runInDurableObject(stubOf(rule), async (object) => {

@@ -2,8 +2,8 @@ import { expect, test } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config/load-config.ts'
 import { Engine, type EngineOptions } from '../../src/engine/engine.ts'
 import { Limiter } from '../../src/engine/limiter.ts'
-import type { Decision, DecisionRequest, Rule, TierUsage } from '../../src/model/charge.ts'
-import { type Difference, type Release, type Store, StoreError } from '../../src/model/store.ts'
+import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../src/model/charge.ts'
+import { type Adjustment, type Release, type Store, StoreError } from '../../src/model/store.ts'
 import type { Verdict } from '../../src/model/verdict.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { createPathReader } from '../../src/request/target.ts'
@@ -33,7 +33,7 @@ class FakeStore implements Store {
     return this.answer(request)
   }
 
-  async release(rules: readonly Rule[]): Promise<void> {
+  async release(rules: readonly StoreCharge[]): Promise<void> {
     this.released.push(...rules.map(({ slot }) => slot))
   }
 
@@ -43,7 +43,7 @@ class FakeStore implements Store {
 
   async forget(): Promise<void> {}
   async renew(): Promise<void> {}
-  async settle(differences: readonly Difference[]): Promise<void> {
+  async settle(differences: readonly Adjustment[]): Promise<void> {
     this.settled.push(...differences.map(({ units }) => units))
   }
 
@@ -96,7 +96,7 @@ function keyOf(prefix: string, parts: readonly string[], secret?: string): strin
   return `${prefix}:{${createDigest(secret)(parts)}}`
 }
 
-function refusal(...usage: readonly Partial<TierUsage>[][]): () => Promise<Decision> {
+function refusal(...usage: readonly Partial<LimitState>[][]): () => Promise<Decision> {
   const full = { remaining: 0, resetMs: 1, retryAfterMs: 0 }
   return async () => ({
     granted: 0,

@@ -6,11 +6,11 @@ import { StoreError } from '../../src/model/store.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { createPathReader } from '../../src/request/target.ts'
 import type { Rules } from '../../src/rules/document.ts'
-import { editRules, withEntry, withoutEntry, withPolicies } from '../../src/rules/editor.ts'
-import { LiveLimiter } from '../../src/rules/live-limiter.ts'
-import { policiesOf } from '../../src/rules/policies.ts'
+import { editRules, withEntry, withoutEntry, withPolicies } from '../../src/rules/edit-rules.ts'
+import { LiveRulesEngine } from '../../src/rules/live-rules-engine.ts'
+import { readPolicies } from '../../src/rules/rule-policies.ts'
 import type { Log } from '../../src/runtime/log.ts'
-import type { Documents } from '../../src/store/documents.ts'
+import type { DocumentStore } from '../../src/store/documents.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
 import { callContext } from '../support/call-context.ts'
@@ -32,7 +32,7 @@ class Site {
   /** What a read waits for. */
   answer = Promise.resolve()
   readonly store: MemoryStore
-  readonly limiter: LiveLimiter
+  readonly limiter: LiveRulesEngine
   readonly differs: string[] = []
 
   constructor(variables: Record<string, unknown> = {}) {
@@ -43,7 +43,7 @@ class Site {
     this.store = new MemoryStore(now)
     const leases = config.leases === undefined ? undefined : withLeases(config.leases, now)
     const composed = composeLimiter(config, { store: this.store, now, log, leases })
-    const documents: Documents = {
+    const documents: DocumentStore = {
       read: async (known) => {
         this.reads++
         await this.answer
@@ -54,11 +54,11 @@ class Site {
       history: () => this.documents.history(),
       write: (write) => this.documents.write(write),
     }
-    this.limiter = new LiveLimiter({
+    this.limiter = new LiveRulesEngine({
       watchShadow: (differs) => this.differs.push(differs),
       journal: new MemoryDocuments(now),
       ...{ documents, refreshMs: REFRESH_MS, isShadow: config.rules?.isShadow ?? false, config, composed, now, log },
-      policiesOf: (tables, list) => policiesOf(env, tables, list),
+      policiesOf: (tables, list) => readPolicies(env, tables, list),
       prepareFor: () => {},
     })
   }

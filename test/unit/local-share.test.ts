@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import { scaleToLocalShare } from '../../src/engine/engine.ts'
-import type { Rule } from '../../src/model/charge.ts'
+import type { StoreCharge } from '../../src/model/charge.ts'
 import { ruleOf } from '../support/rules.ts'
 
-function limitsOf(rule: Partial<Rule>, share: number): unknown {
+function limitsOf(rule: Partial<StoreCharge>, share: number): unknown {
   const tiers = [
     { limit: 10, windowMs: 1_000 },
     { limit: 1_000, windowMs: 60_000 },

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Rule } from '../../src/model/charge.ts'
+import type { StoreCharge } from '../../src/model/charge.ts'
 import { LongStreams } from '../../src/store/redis/redis-store.ts'
 import { ruleOf } from '../support/rules.ts'
 
@@ -40,6 +40,6 @@ test('it is long no more once a tier has room again, or nothing was said', () =>
 })
 
 test('other algorithms have no streams, and other keys are not meant', () => {
-  const sorted: Rule = { ...rule, key: 'sluice:other:z:{x}', algorithm: 'sorted-set' }
+  const sorted: StoreCharge = { ...rule, key: 'sluice:other:z:{x}', algorithm: 'sorted-set' }
   expect(afterReplies([[0, 0]], [rule, sorted])).toEqual([true, false])
 })

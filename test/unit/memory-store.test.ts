@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Decision, DecisionRequest, Rule } from '../../src/model/charge.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 
 /** The bound of the source: more callers than any test could know of by accident. */
@@ -9,7 +9,7 @@ const START_MS = 1_700_000_000_000
 function subject() {
   const clock = { now: START_MS }
   const store = new MemoryStore(() => clock.now)
-  const rule = (key: string, overrides: Partial<Rule> = {}): Rule => ({
+  const rule = (key: string, overrides: Partial<StoreCharge> = {}): StoreCharge => ({
     key,
     algorithm: 'sliding-window',
     tiers: [{ limit: 2, windowMs: 1_000 }],
@@ -18,10 +18,10 @@ function subject() {
     reserved: 0,
     ...overrides,
   })
-  const ask = (key: string, overrides?: Partial<Rule>, mode: DecisionRequest['mode'] = 'all'): Decision =>
+  const ask = (key: string, overrides?: Partial<StoreCharge>, mode: DecisionRequest['mode'] = 'all'): Decision =>
     store.decideNow({ mode, permits: 1, rules: [rule(key, overrides)] })
   /** Units that a caller has left, found out without a charge. */
-  const left = (key: string, overrides?: Partial<Rule>) => ask(key, overrides, 'peek').usage[0]?.[0]?.remaining
+  const left = (key: string, overrides?: Partial<StoreCharge>) => ask(key, overrides, 'peek').usage[0]?.[0]?.remaining
   return { clock, store, ask, left }
 }
 

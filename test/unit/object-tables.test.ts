@@ -3,7 +3,7 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'c
 import { env } from 'cloudflare:workers'
 import { expect, test } from 'vitest'
 import { StoreError } from '../../src/model/store.ts'
-import { KEPT_MS, PERIOD_MS, type Period, startOf, TOTALS_KEPT_MS } from '../../src/store/counters.ts'
+import { findPeriodStart, KEPT_MS, PERIOD_MS, type Period, TOTALS_KEPT_MS } from '../../src/store/counters.ts'
 import { NO_DOCUMENT } from '../../src/store/documents.ts'
 import { toPlain } from '../../src/store/durable-object/messages.ts'
 import { ObjectCounters, ObjectDocuments } from '../../src/store/durable-object/table-clients.ts'
@@ -64,7 +64,7 @@ test('an object whose document is only looked at keeps nothing', async () => {
 
 test('what is counted is looked through soon, also where what was left the last time lasts for weeks', async () => {
   const prefix = crypto.randomUUID()
-  const startMs = startOf('minute', Date.now())
+  const startMs = findPeriodStart('minute', Date.now())
   const stub = stubOf(`${prefix}:statistics`)
   await countersOf(prefix).add({ source: 'a', number: 1, minutes: [minute(startMs)] })
   await runInDurableObject(stub, (_, { storage }) => storage.setAlarm(Date.now() + KEPT_MS.hour))
@@ -75,7 +75,7 @@ test('what is counted is looked through soon, also where what was left the last 
 
 test('what is counted outlives an eviction', async () => {
   const prefix = crypto.randomUUID()
-  const startMs = startOf('minute', Date.now())
+  const startMs = findPeriodStart('minute', Date.now())
   await countersOf(prefix).add({ source: 'a', number: 1, minutes: [minute(startMs)] })
   await evictDurableObject(stubOf(`${prefix}:statistics`))
   await countersOf(prefix).add({ source: 'a', number: 1, minutes: [minute(startMs)] })
@@ -94,7 +94,7 @@ test('a flush writes three rows, however many counts it has, and one more for ea
       rows += cursor.rowsWritten
       return cursor
     }
-    const startMs = startOf('hour', Date.now())
+    const startMs = findPeriodStart('hour', Date.now())
     const written = (number: number, ...minutes: Period[]) => {
       rows = 0
       new CounterTable({ exec }, startMs).add({ source: 'a', number, minutes: minutes.map(toPlain) })
@@ -112,7 +112,7 @@ test('an alarm deletes what nobody can read any more, and nothing stays', async 
   const prefix = crypto.randomUUID()
   const name = `${prefix}:statistics`
   const counters = countersOf(prefix)
-  const nowMs = startOf('hour', Date.now())
+  const nowMs = findPeriodStart('hour', Date.now())
   await counters.add({ source: 'a', number: 1, minutes: [minute(nowMs)] })
   const left = () =>
     runInDurableObject(stubOf(name), (_, { storage }) =>

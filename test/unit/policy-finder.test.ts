@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config/load-config.ts'
-import { PolicyFinder, priorityOf } from '../../src/request/policy/policy-finder.ts'
+import { findPriority, PolicyFinder } from '../../src/request/policy/policy-finder.ts'
 import { createPathReader } from '../../src/request/target.ts'
 
 /** @param matches of each policy by name; undefined for one that applies everywhere */
@@ -177,7 +177,7 @@ test('priorityOf() lets no request rise by a path that some API may read otherwi
   )
   const priority = (path: string) => {
     const found = find(finder, 'GET', path)
-    return typeof found === 'string' ? found : priorityOf(found, at(path))
+    return typeof found === 'string' ? found : findPriority(found, at(path))
   }
   expect(
     ['/pay', '/x', '/reports/1', '/pay;x', '/x/..%2Fpay', '/reports/1;x', '/reports/..%2Fpay'].map(priority),

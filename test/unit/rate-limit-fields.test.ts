@@ -1,15 +1,15 @@
 import { expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
-import { addRateLimitFields } from '../../src/http/rate-limit-fields.ts'
-import type { TierUsage } from '../../src/model/charge.ts'
-import type { TierReport } from '../../src/model/verdict.ts'
+import { addRateLimitHeaders } from '../../src/http/rate-limit-headers.ts'
+import type { LimitState } from '../../src/model/charge.ts'
+import type { ReportedLimit } from '../../src/model/verdict.ts'
 
-type Dialect = Parameters<typeof addRateLimitFields>[1]
+type Dialect = Parameters<typeof addRateLimitHeaders>[1]
 
 const NOW_MS = 1_700_000_000_400
 
 /** @param usage of each tier, ordered by window */
-function reportsOf(limits: string, usage: readonly Partial<TierUsage>[]): readonly TierReport[] {
+function reportsOf(limits: string, usage: readonly Partial<LimitState>[]): readonly ReportedLimit[] {
   const env = { UPSTREAM_URL: 'https://api.example.com', RATE_LIMITS: limits }
   return loadConfig(env).policies.flatMap((policy) =>
     policy.tiers.map((tier, i) => ({
@@ -24,9 +24,9 @@ function reportsOf(limits: string, usage: readonly Partial<TierUsage>[]): readon
   )
 }
 
-function fieldsOf(dialect: Dialect, tiers: readonly TierReport[], sent: Readonly<Record<string, string>> = {}) {
+function fieldsOf(dialect: Dialect, tiers: readonly ReportedLimit[], sent: Readonly<Record<string, string>> = {}) {
   const headers = new Headers(sent)
-  addRateLimitFields(headers, dialect, tiers, () => NOW_MS)
+  addRateLimitHeaders(headers, dialect, tiers, () => NOW_MS)
   return Object.fromEntries(headers)
 }
 
@@ -43,7 +43,7 @@ test('addRateLimitFields() writes draft-11: an item a tier, in lists', () => {
 })
 
 /** As tiers of a policy that counts failures. */
-function ofFailures(tiers: readonly TierReport[]): readonly TierReport[] {
+function ofFailures(tiers: readonly ReportedLimit[]): readonly ReportedLimit[] {
   return tiers.map((tier) => ({ ...tier, policy: { ...tier.policy, counts: 'failures' } }))
 }
 

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, inject, test, vi } from 'vitest'
-import type { DecisionRequest, Rule } from '../../src/model/charge.ts'
+import type { DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import type { AlgorithmName } from '../../src/model/limits.ts'
 import type { Store } from '../../src/model/store.ts'
 import { StoreError } from '../../src/model/store.ts'
@@ -272,7 +272,7 @@ test('RedisStore#ping() asks for a pong', async () => {
 
 test.each([null, 'OK', [], '1'])('RedisStore#release() and #revoke() take %j for no answer', async (value) => {
   watchFetch(async () => result(value))
-  const rule = { ...(take(KEY).rules[0] as Rule), algorithm: 'concurrency', slot: 1 } as const
+  const rule = { ...(take(KEY).rules[0] as StoreCharge), algorithm: 'concurrency', slot: 1 } as const
   await expect(storeOf().release([rule])).rejects.toThrow(StoreError)
   await expect(storeOf().revoke([{ rule, isKnown: true }])).rejects.toThrow(StoreError)
 })

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { withRefusalCache } from '../../src/engine/refusal-cache.ts'
-import type { DecisionRequest, Rule, TierUsage } from '../../src/model/charge.ts'
+import type { DecisionRequest, LimitState, StoreCharge } from '../../src/model/charge.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { callContext } from '../support/call-context.ts'
@@ -26,14 +26,14 @@ function subject() {
     },
   }
   const cache = withRefusalCache(() => clock.now)(storeWith({ ...store, async forget() {} }))
-  const decide = (...rules: Rule[]) => cache.decide(take(rules), callContext())
+  const decide = (...rules: StoreCharge[]) => cache.decide(take(rules), callContext())
   return { cache, clock, asked, decide, memory, server }
 }
 
-const second = (overrides: Partial<Rule> = {}) =>
+const second = (overrides: Partial<StoreCharge> = {}) =>
   ruleOf('sliding-window', [{ limit: 4, windowMs: 1_000 }], { cost: 2, ...overrides })
 
-async function exhaust(decide: (rule: Rule) => Promise<unknown>, rule: Rule): Promise<void> {
+async function exhaust(decide: (rule: StoreCharge) => Promise<unknown>, rule: StoreCharge): Promise<void> {
   for (let i = 0; i < 3; i++) await decide(rule)
 }
 
@@ -51,7 +51,7 @@ test('withRefusalCache() counts the wait down, and asks again when it has passed
   const rule = second({ cost: 1 })
   for (let i = 0; i < 4; i++) await decide(rule)
   const sentAtMs = clock.now
-  const [[first]] = (await decide(rule)).usage as unknown as [[TierUsage]]
+  const [[first]] = (await decide(rule)).usage as unknown as [[LimitState]]
   clock.now += 100
   // What the first request was told is the moment when the same request succeeds, if it waits from then on.
   expect(await decide(rule)).toMatchObject({
@@ -102,7 +102,7 @@ test('withRefusalCache() shows a limit that was raised, or a counter that was re
   expect(asked.length).toBe(before + 1)
 })
 
-test.each<[string, Rule]>([
+test.each<[string, StoreCharge]>([
   ['slots, which are given back at any moment', ruleOf('concurrency', [{ limit: 1, windowMs: 60_000 }])],
   ['a reserve, which others may use up', ruleOf('quota', [{ limit: 3, windowMs: 60_000 }], { reserved: 2 })],
   ['charges that may be corrected', ruleOf('quota', [{ limit: 1, windowMs: 60_000 }], { isSettled: true })],
@@ -124,8 +124,8 @@ test('withRefusalCache() forgets the least recently refused of more than 10,000'
   const rules = Array.from({ length: 10_001 }, () => ruleOf('quota', [{ limit: 1, windowMs: 86_400_000 }], { cost: 2 }))
   for (const rule of rules) await decide(rule)
   const before = asked.length
-  await decide(rules[10_000] as Rule)
-  await decide(rules[0] as Rule)
+  await decide(rules[10_000] as StoreCharge)
+  await decide(rules[0] as StoreCharge)
   expect(asked.length - before).toBeLessThanOrEqual(2)
   expect(asked.slice(before).map(({ rules: [rule] }) => rule?.key)).toContain(rules[0]?.key)
 })
@@ -159,7 +159,7 @@ test('withRefusalCache() asks for each refusal that counts towards a block, and 
   for (let i = 0; i < 1_000; i++) expect((await decide(rule)).granted).toBe(0)
   expect(asked.length).toBe(4)
   clock.now += 3_000
-  const [[tier]] = (await decide(rule)).usage as unknown as [[TierUsage]]
+  const [[tier]] = (await decide(rule)).usage as unknown as [[LimitState]]
   // Told when the answer came, and as long from then on as it was.
   expect(tier).toMatchObject({ retryAfterMs: 57_000, blockedMs: 57_000 })
   expect(clock.now + 57_000).toBe(receivedAtMs + 60_000)

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { withRefusalLimit } from '../../src/engine/refusal-limiter.ts'
-import type { DecisionRequest, Rule } from '../../src/model/charge.ts'
+import { withRefusalLimit } from '../../src/engine/refusal-limit.ts'
+import type { DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { ruleOf, take } from '../support/rules.ts'
 
@@ -28,9 +28,9 @@ function subject() {
   const store = new SlowStore(clock)
   const { asked } = store
   const limiter = withRefusalLimit(() => clock.now)(store)
-  const decide = (...rules: Rule[]) => limiter.decide(take(rules))
+  const decide = (...rules: StoreCharge[]) => limiter.decide(take(rules))
   /** @returns how many of so many requests the store was asked for */
-  const flood = async (times: number, rulesOf: (index: number) => readonly Rule[]) => {
+  const flood = async (times: number, rulesOf: (index: number) => readonly StoreCharge[]) => {
     const before = asked.length
     for (let index = 0; index < times; index++) expect((await decide(...rulesOf(index))).granted).toBe(0)
     return asked.length - before
@@ -39,9 +39,9 @@ function subject() {
 }
 
 const slots = (limit: number) => ruleOf('concurrency', [{ limit, windowMs: 60_000 }])
-const hourly = (limit: number, overrides: Partial<Rule> = {}) =>
+const hourly = (limit: number, overrides: Partial<StoreCharge> = {}) =>
   ruleOf('sliding-window', [{ limit, windowMs: 3_600_000 }], overrides)
-const newcomers = (limit: number, overrides: Partial<Rule> = {}) =>
+const newcomers = (limit: number, overrides: Partial<StoreCharge> = {}) =>
   hourly(limit, { counts: 'identities', ...overrides })
 
 test('RefusalLimiter asks for three refusals of a key a second', async () => {
@@ -85,7 +85,7 @@ test('RefusalLimiter asks again as soon as a slot is given back here, and whatev
 test('RefusalLimiter sees a slot that was given back elsewhere within a second', async () => {
   const { clock, store, decide, flood } = subject()
   const { rules } = take([slots(1)])
-  const [rule] = rules as [Rule]
+  const [rule] = rules as [StoreCharge]
   await decide(rule)
   await flood(10, () => [rule])
   await store.forget([rule.key])

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createPathReader, SIGNS } from '../../src/request/target.ts'
+import { createPathReader, PATH_LITERALS } from '../../src/request/target.ts'
 
 const readPath = createPathReader()
 const read = (path: string, reader = readPath) => reader(new URL(`https://gateway.example${path}`).pathname)
@@ -62,7 +62,7 @@ test('the path reader takes what the API keeps as data for no sign', () => {
   expect(literal('/a%2Fb;c%3Bd%2f')).toBeUndefined()
   expect(literal('/a%2Fb%5Cc')).toMatchObject({ prefix: '/a%2Fb' })
   for (const path of ['/a/..%2Fb', '/a/..;/b', '/a%2F..%2Fb']) expect(literal(path)).toMatchObject({ prefix: '/' })
-  const all = createPathReader(SIGNS)
+  const all = createPathReader(PATH_LITERALS)
   expect(read('/%2F%5C%25%3F%23;', all).ambiguity).toBeUndefined()
   for (const path of ['/a%00', '/a//b', '/a%E9']) expect(read(path, all).ambiguity, path).toBeDefined()
 })

@@ -5,7 +5,7 @@ import type { RequestCharge } from '../../src/model/charge.ts'
 import type { RequestPolicy } from '../../src/model/policy.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { readRules } from '../../src/rules/document.ts'
-import { Rulebook } from '../../src/rules/rulebook.ts'
+import { RuleIndex } from '../../src/rules/rule-index.ts'
 
 const NOW_MS = Date.UTC(2026, 0, 1)
 const LATER = '2026-01-01T00:00:01Z'
@@ -31,7 +31,7 @@ function requestOf({ token, ip, tenant, cf }: Caller) {
 }
 
 function ordersFor(rules: object, caller: Caller, nowMs = NOW_MS) {
-  const found = new Rulebook(readRules(rules), OPTIONS).ordersFor(requestOf(caller), nowMs, { waitUntil() {} })
+  const found = new RuleIndex(readRules(rules), OPTIONS).ordersFor(requestOf(caller), nowMs, { waitUntil() {} })
   if (found instanceof Promise) throw new Error('no source takes time')
   return found
 }
@@ -108,7 +108,7 @@ describe('blocks', () => {
       const { method, url, body } = request
       // A Request would drop some of these.
       const received = { method, url, headers: new Headers(fields), body, clone: () => request.clone() }
-      const found = (rules: object) => new Rulebook(readRules(rules), OPTIONS).ordersFor(received, NOW_MS, NO_CONTEXT)
+      const found = (rules: object) => new RuleIndex(readRules(rules), OPTIONS).ordersFor(received, NOW_MS, NO_CONTEXT)
       expect(found({ blocks: [who] })).toEqual(block)
       expect(found({ allows: [who] })).toBeUndefined()
     })

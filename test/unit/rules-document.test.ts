@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { OptionError } from '../../src/config/option-error.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { NO_RULES, parseRules, readRules, writeRules } from '../../src/rules/document.ts'
-import { targetOf } from '../../src/rules/target.ts'
+import { createRuleTarget } from '../../src/rules/target.ts'
 
 const DIGEST = createDigest(undefined)(['token', 'abc'])
 
@@ -138,13 +138,13 @@ describe('targetOf()', () => {
     ['query:key', 'query:key', ['query:key', 'k1']],
     ['cookie:sid', 'cookie:sid', ['cookie:sid', 's1']],
   ])('names a caller by %s as the Worker does', async (by, name, parts) => {
-    expect(await targetOf(by, request, options)).toEqual({ by: name, digest: digest(parts) })
+    expect(await createRuleTarget(by, request, options)).toEqual({ by: name, digest: digest(parts) })
   })
 
   test.each(['token', 'ip', 'header:x-tenant', 'route', 'json:/user', 'nonsense'])(
     'tells nothing of a request without %s',
     async (by) => {
-      expect(await targetOf(by, new Request('https://api.test/'), options)).toBeUndefined()
+      expect(await createRuleTarget(by, new Request('https://api.test/'), options)).toBeUndefined()
     },
   )
 })

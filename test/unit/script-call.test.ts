@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { DecisionRequest, Rule } from '../../src/model/charge.ts'
+import type { DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import { readDecision, scriptArguments } from '../../src/store/redis/script-call.ts'
 import { ruleOf } from '../support/rules.ts'
 
@@ -8,7 +8,7 @@ const tiers = [
   { limit: 120, windowMs: 60_000 },
 ]
 const rule = ruleOf('sliding-window', tiers, { key: 'sluice:default:w:{x}', cost: 2, reserved: 3 })
-const shadow: Rule = { ...rule, tiers: [{ limit: 5, windowMs: 1 }], enforced: false, cost: 1, reserved: 0 }
+const shadow: StoreCharge = { ...rule, tiers: [{ limit: 5, windowMs: 1 }], enforced: false, cost: 1, reserved: 0 }
 const request: DecisionRequest = { mode: 'partial', permits: 4, rules: [rule, shadow] }
 
 test('scriptArguments() writes ARGV as decide.lua reads it', () => {
@@ -17,12 +17,12 @@ test('scriptArguments() writes ARGV as decide.lua reads it', () => {
     ...['w enforce requests 2 3', 4, 10, 1_000, 120, 60_000],
     ...['w shadow requests 1 0', 2, 5, 1],
   ])
-  const blocking: Rule = { ...rule, block: { blockMs: 9_000, after: 3 } }
+  const blocking: StoreCharge = { ...rule, block: { blockMs: 9_000, after: 3 } }
   expect(scriptArguments({ ...request, rules: [blocking] }, () => true)).toEqual([
     ...['partial', 4, 0],
     ...['w block requests 2 3 9000 3', 5, 10, 1_000, 120, 60_000, 1],
   ])
-  const usual: Rule = { ...rule, cost: 1, reserved: 0 }
+  const usual: StoreCharge = { ...rule, cost: 1, reserved: 0 }
   expect(scriptArguments({ ...request, rules: [usual] })).toEqual(['partial', 4, 0, 'w', 4, 10, 1_000, 120, 60_000])
 })
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { withBreaker } from '../../src/engine/breaker.ts'
 import { Mirror, withMirror } from '../../src/engine/mirror.ts'
-import { withRefusalLimit } from '../../src/engine/refusal-limiter.ts'
+import { withRefusalLimit } from '../../src/engine/refusal-limit.ts'
 import type { Stage } from '../../src/engine/stage.ts'
 import { withTiming } from '../../src/statistics/with-timing.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'

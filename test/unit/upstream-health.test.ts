@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { tellsOverload } from '../../src/engine/shedding/tells-overload.ts'
+import { signalsOverload } from '../../src/engine/shedding/tells-overload.ts'
 
 const GET = new Request('https://g.example/')
 const POST = new Request('https://g.example/', { method: 'POST', body: 'x' })
@@ -9,16 +9,16 @@ const answer = (status: number, retryAfter = false) =>
 test.each([502, 504])(
   'tellsOverload() holds %d against the upstream, but not where a client may be to blame',
   (status) => {
-    expect([tellsOverload(answer(status), GET), tellsOverload(answer(status), POST)]).toEqual([true, false])
+    expect([signalsOverload(answer(status), GET), signalsOverload(answer(status), POST)]).toEqual([true, false])
   },
 )
 
 test('tellsOverload() takes 503 with Retry-After for what it says, and without for nothing', () => {
   for (const request of [GET, POST]) {
-    expect([tellsOverload(answer(503, true), request), tellsOverload(answer(503), request)]).toEqual([true, false])
+    expect([signalsOverload(answer(503, true), request), signalsOverload(answer(503), request)]).toEqual([true, false])
   }
 })
 
 test('tellsOverload() takes 429 for what it says: that one caller asks too much', () => {
-  expect([tellsOverload(answer(429, true), GET), tellsOverload(answer(429), GET)]).toEqual([false, false])
+  expect([signalsOverload(answer(429, true), GET), signalsOverload(answer(429), GET)]).toEqual([false, false])
 })

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
-import type { ObjectVote, Reservation } from '../../src/store/durable-object/messages.ts'
+import type { ObjectVote, PreparedCharge } from '../../src/store/durable-object/messages.ts'
 import { MemoryRows } from '../support/object-network.ts'
 import { EVERY_ALGORITHM, ruleOf } from '../support/rules.ts'
 
@@ -16,13 +16,13 @@ beforeEach(() => {
 
 const RULE = ruleOf('sliding-window', [{ limit: 2, windowMs: 3_600_000 }])
 
-function asked(id: number, overrides: Partial<Reservation> = {}): Reservation {
+function asked(id: number, overrides: Partial<PreparedCharge> = {}): PreparedCharge {
   const shared = { id, siblings: ['sibling'], hasNewcomers: false }
   return { mode: 'all', permits: 1, rule: RULE, patienceMs: PATIENCE_MS, shared, ...overrides }
 }
 
 /** @returns undefined if it waits */
-function reserve(id: number, atMs = 0, overrides?: Partial<Reservation>): number | undefined {
+function reserve(id: number, atMs = 0, overrides?: Partial<PreparedCharge>): number | undefined {
   return machine.reserve(asked(id, overrides), START_US + atMs * 1000)?.charged
 }
 
@@ -35,7 +35,7 @@ function answers(atMs = 0): (readonly [id: number | undefined, charged: number])
   return votes(atMs).map(({ reservation, vote }) => [reservation.shared?.id, vote.charged])
 }
 
-function votes(atMs = 0): readonly { readonly reservation: Reservation; readonly vote: ObjectVote }[] {
+function votes(atMs = 0): readonly { readonly reservation: PreparedCharge; readonly vote: ObjectVote }[] {
   return machine.answers(START_US + atMs * 1000)
 }
 
@@ -108,7 +108,7 @@ describe('a reservation that does not fit', () => {
 
   test('leads to a block only if no wait could have helped', () => {
     const rule = { ...RULE, block: { blockMs: 60_000, after: 1 } }
-    const ask = (overrides: Partial<Reservation>) => {
+    const ask = (overrides: Partial<PreparedCharge>) => {
       const { usage, isProvisional } = machine.reserve({ ...asked(3), rule, ...overrides }, START_US) as ObjectVote
       return { blockedMs: usage[0]?.blockedMs, isProvisional }
     }

@@ -2,10 +2,10 @@ import * as v from 'valibot'
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { findProblems } from '../../config/all-problems.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
-import { nameOfSource } from '../../request/identity/source.ts'
+import { formatSource } from '../../request/identity/source.ts'
 import type { Rules } from '../../rules/document.ts'
-import { withPolicies } from '../../rules/editor.ts'
-import { deployedTables, policiesOf, policyChanges, tablesOf } from '../../rules/policies.ts'
+import { withPolicies } from '../../rules/edit-rules.ts'
+import { deployedTables, diffPolicies, readPolicies, selectTables } from '../../rules/rule-policies.ts'
 import { describe } from '../../statistics/schema.ts'
 import * as answers from '../answers.ts'
 import { changeRules, note, readActiveRules, toResponse, toRulesError } from '../change-rules.ts'
@@ -27,7 +27,7 @@ export const policies = defineOperation({
     return {
       source: rules.policies === undefined ? 'deploy' : 'rules',
       policies: policies.map(describePolicy),
-      tables: tablesOf(rules, 'policies', deployed),
+      tables: selectTables(rules, 'policies', deployed),
       deployed,
     }
   },
@@ -62,12 +62,12 @@ export const diff = defineOperation({
   async run(context, { body: { policies } }) {
     const deployed = deployedTables(context.env)
     try {
-      if (policies) policiesOf(context.env, policies, 'policies')
+      if (policies) readPolicies(context.env, policies, 'policies')
     } catch (error) {
       throw toRulesError(error)
     }
     const { rules } = await readActiveRules(context)
-    const changes = policyChanges(tablesOf(rules, 'policies', deployed), policies ?? deployed)
+    const changes = diffPolicies(selectTables(rules, 'policies', deployed), policies ?? deployed)
     return { changes: changes.map((change) => ({ ...change, keys: [...change.keys] })) }
   },
 })
@@ -103,7 +103,7 @@ function describePolicy(policy: RequestPolicy): v.InferOutput<typeof answers.pol
     plans: plans
       ? Object.fromEntries(Object.entries(plans.limits).map(([plan, limits]) => [plan, describeTiers(limits)]))
       : null,
-    by: by.map(nameOfSource),
+    by: by.map(formatSource),
     match: match?.map(({ method, path }) => `${method} ${path}`) ?? null,
     cost: { units: cost.kind === 'fixed' ? cost.units : null, header: cost.kind === 'header' ? cost.name : null },
     penalty: block ? { ...block } : null,

@@ -1,17 +1,17 @@
 import * as v from 'valibot'
+import { appendAudit } from '../../rules/audit-log.ts'
 import {
   type Block,
-  blockInWords,
-  endOf,
-  limitsInWords,
+  formatBlock,
+  formatOverride,
   type Override,
   type Rules,
   readTarget,
+  resolveExpiry,
 } from '../../rules/document.ts'
-import { currentRules, type Entries, type EntryList, withEntry, withoutEntry } from '../../rules/editor.ts'
-import { noteDeed } from '../../rules/journal.ts'
-import type { Target } from '../../rules/target.ts'
-import { whoInWords } from '../../rules/target.ts'
+import { currentRules, type Entries, type EntryList, withEntry, withoutEntry } from '../../rules/edit-rules.ts'
+import type { RuleTarget } from '../../rules/target.ts'
+import { formatTarget } from '../../rules/target.ts'
 import { describe } from '../../statistics/schema.ts'
 import * as answers from '../answers.ts'
 import { changeRules, type Note, note, requireRules, toResponse, until } from '../change-rules.ts'
@@ -114,14 +114,14 @@ async function editRule<List extends EntryList>(
     throw new InputError('who.digest', 'a caller, but this is counted for everyone')
   }
   const name = list.slice(0, -1)
-  const end = endOf({ until, for: duration }, nowMs)
+  const end = resolveExpiry({ until, for: duration }, nowMs)
   if ('wrong' in end) throw new InputError(end.wrong, end.expected)
   const entry = { ...target, ...said, reason, until: end.until } as Entries[List]
   const change = (rules: Rules) =>
     remove
       ? withoutEntry(list, rules, readTarget(target), nowMs)
       : withEntry(list, rules, { ...entry, ...readTarget(target) }, nowMs)
-  const why = note.why || `${remove ? 'remove ' : ''}${name} ${whoInWords(target)}`
+  const why = note.why || `${remove ? 'remove ' : ''}${name} ${formatTarget(target)}`
   // Only limits can go out of step with policies; and nothing keeps one from taking them back.
   const changed = await changeRules(context, change, { ...note, why }, list === 'overrides' && !remove)
   const written: object | undefined = remove ? undefined : changed.rules[list].at(-1)
@@ -139,14 +139,14 @@ async function editRule<List extends EntryList>(
 /** For the history of the caller, if the entry is about one. */
 async function noteEdit(
   context: AdminContext,
-  { digest, until, reason = '', ...said }: Target & Partial<Block & Override>,
+  { digest, until, reason = '', ...said }: RuleTarget & Partial<Block & Override>,
   done: string,
   { by, why }: Note,
 ): Promise<void> {
   if (digest === undefined) return
   const isOverride = said.limits !== undefined || said.times !== undefined || said.unlimited !== undefined
-  const how = isOverride ? limitsInWords(said) : said.status === undefined ? undefined : blockInWords(said)
+  const how = isOverride ? formatOverride(said) : said.status === undefined ? undefined : formatBlock(said)
   const what = [done, how, until && `until ${until}`].filter((part) => part !== undefined).join(', ')
   const { journal } = requireRules(context)
-  await noteDeed(journal, { atMs: context.now(), by, what, why: why || reason, digests: [digest] })
+  await appendAudit(journal, { atMs: context.now(), by, what, why: why || reason, digests: [digest] })
 }

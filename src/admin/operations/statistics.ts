@@ -1,11 +1,11 @@
 import * as v from 'valibot'
 import { OptionError } from '../../config/option-error.ts'
 import { integer } from '../../config/values.ts'
-import { requestOf } from '../../request/caller/caller.ts'
+import { createRequest } from '../../request/caller/caller.ts'
 import { claimIn } from '../../request/identity/claims.ts'
 import { CALLER_KIND_NAMES, isShared, SOURCE_KINDS } from '../../request/identity/source.ts'
-import { deedsAbout } from '../../rules/journal.ts'
-import { targetOf } from '../../rules/target.ts'
+import { readAudit } from '../../rules/audit-log.ts'
+import { createRuleTarget } from '../../rules/target.ts'
 import { readRefusals, readStatistics, statisticsSchema } from '../../statistics/read-statistics.ts'
 import { describe } from '../../statistics/schema.ts'
 import { KEPT_MS, PERIOD_MS, type Resolution } from '../../store/counters.ts'
@@ -50,7 +50,7 @@ export const history = defineOperation({
   async run(context, { body: { caller, by, periods } }) {
     const { governed, counters, now } = context
     const digests = await findDigests(caller, context)
-    const deeds = governed && (await deedsAbout(governed.journal, digests))
+    const deeds = governed && (await readAudit(governed.journal, digests))
     return {
       refusals: counters ? await readRefusals(counters, digests, findRange(by, periods, now())) : null,
       deeds: deeds?.map(({ atMs, by, what, why }) => ({ atMs, by, what, why })) ?? null,
@@ -75,7 +75,7 @@ async function findDigests(caller: CallerInput, context: AdminContext): Promise<
   const digests = own.map(({ digest }) => digest)
   for (const by of listNames(caller)) {
     const readClaim = (path: readonly string[]) => claimIn(caller.claim ?? {}, path)
-    const target = await targetOf(by, requestOf(toCaller(caller)), { ...context.config, readClaim })
+    const target = await createRuleTarget(by, createRequest(toCaller(caller)), { ...context.config, readClaim })
     if (target?.digest !== undefined) digests.push(target.digest)
   }
   return new Set(digests)

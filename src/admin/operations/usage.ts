@@ -1,11 +1,11 @@
 import * as v from 'valibot'
 import type { RequestCharge } from '../../model/charge.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
-import type { LeftOut } from '../../request/caller/rules-of-caller.ts'
-import { readUsage, type TierState } from '../../request/caller/rules-of-caller.ts'
+import type { SkippedPolicy } from '../../request/caller/caller-charges.ts'
+import { readUsage, type TierState } from '../../request/caller/caller-charges.ts'
 import { isShared } from '../../request/identity/source.ts'
-import { noteDeed } from '../../rules/journal.ts'
-import { ordersOfCaller } from '../../rules/rulebook.ts'
+import { appendAudit } from '../../rules/audit-log.ts'
+import { applyRulesToCaller } from '../../rules/rule-index.ts'
 import * as answers from '../answers.ts'
 import { callerQuery, findCharges, toCaller, toSkipped } from '../caller-schema.ts'
 import { findShared, note } from '../change-rules.ts'
@@ -21,7 +21,7 @@ export const usage = defineOperation({
     const { config, store, now } = context
     const { active, charges, skipped } = await findCharges(context, body)
     const known = { caller: toCaller(body.caller), digest: body.caller.digest }
-    const { blocked, charges: ruled } = await ordersOfCaller(active.rules, known, charges, config, now())
+    const { blocked, charges: ruled } = await applyRulesToCaller(active.rules, known, charges, config, now())
     const { nowMs, tiers } = await readUsage(store, ruled)
     const shared = findShared(active.policies)
     const unlimited = new Set(ruled.filter(({ isUnlimited }) => isUnlimited).map(({ key }) => key))
@@ -77,7 +77,7 @@ export const reset = defineOperation({
     const { charges, skipped } = await findCharges(context, body)
     const isLeft = ({ name, by }: RequestPolicy) => isShared(by) && isSpared(name, body)
     const spared = new Set(charges.map(({ policy }) => policy).filter(isLeft))
-    const leftOut: LeftOut[] = [...skipped, ...[...spared].map((policy) => ({ policy, why: LEFT_FOR_EVERYONE }))]
+    const leftOut: SkippedPolicy[] = [...skipped, ...[...spared].map((policy) => ({ policy, why: LEFT_FOR_EVERYONE }))]
     const reset = charges.filter(({ policy }) => !spared.has(policy))
     const keys = reset.map(({ policy, key }) => ({ policy: policy.name, key }))
     if (keys.length > 0) {
@@ -85,7 +85,7 @@ export const reset = defineOperation({
       const { by, why } = body
       const what = `reset of ${[...new Set(keys.map(({ policy }) => policy))].join(', ')}`
       const digests = [...new Set(reset.map(({ digest }) => digest))]
-      if (governed) await noteDeed(governed.journal, { atMs: now(), by, what, why, digests })
+      if (governed) await appendAudit(governed.journal, { atMs: now(), by, what, why, digests })
     }
     return { keys, leftOut: toSkipped(leftOut) }
   },

@@ -11,13 +11,13 @@ export function covers(pattern: Pattern, other: Pattern, ignoresCase = false): b
   const isOfMethod =
     pattern.method === '*' || pattern.method === other.method || (pattern.method === 'GET' && other.method === 'HEAD')
   if (!isOfMethod) return false
-  const [these, isOpen] = segmentsOf(pattern)
-  const [those, isOtherOpen] = segmentsOf(other)
+  const [these, isOpen] = splitSegments(pattern)
+  const [those, isOtherOpen] = splitSegments(other)
   const isLongEnough = isOpen ? those.length >= these.length : !isOtherOpen && those.length === these.length
   return isLongEnough && these.every((segment, at) => coversSegment(segment, those[at] ?? '', ignoresCase))
 }
 
-function segmentsOf({ path }: Pattern): readonly [readonly string[], boolean] {
+function splitSegments({ path }: Pattern): readonly [readonly string[], boolean] {
   const segments = path.split('/').slice(1)
   return segments.at(-1) === '*' ? [segments.slice(0, -1), true] : [segments, false]
 }

@@ -1,13 +1,13 @@
 import type { Config } from '../../config/load-config.ts'
 import { formatWindow } from '../../model/limits.ts'
 import type { Priority, RequestPolicy } from '../../model/policy.ts'
-import { claimReaderOf, NO_RESPONSE, type Pairs, requestOf } from '../../request/caller/caller.ts'
+import { createClaimReader, createRequest, NO_RESPONSE, type Pairs } from '../../request/caller/caller.ts'
 import { ChargeBuilder } from '../../request/charge-builder.ts'
 import type { Claims } from '../../request/identity/claims.ts'
-import { identify, type Subject } from '../../request/identity/identify.ts'
-import { nameOfSource } from '../../request/identity/source.ts'
+import { type IdentityInput, readIdentity } from '../../request/identity/identify.ts'
+import { formatSource } from '../../request/identity/source.ts'
 import { PatternRouter } from '../../request/policy/pattern.ts'
-import { type Match, PolicyFinder, priorityOf } from '../../request/policy/policy-finder.ts'
+import { findPriority, type Match, PolicyFinder } from '../../request/policy/policy-finder.ts'
 import { readMethods } from '../../request/received-request.ts'
 import { createPathReader } from '../../request/target.ts'
 import { patternText } from './covers.ts'
@@ -48,7 +48,7 @@ export interface Explanation {
 
 /** Says what policies make of a request, and why. No value that identifies the caller is in it. @throws {CallerError} */
 export async function explain(config: Config, named: NamedRequest): Promise<Explanation> {
-  const request = requestOf(named)
+  const request = createRequest(named)
   const path = createPathReader(config.literalInPaths)(new URL(request.url).pathname)
   const { method } = request
   const { canonical } = path
@@ -70,8 +70,8 @@ export async function explain(config: Config, named: NamedRequest): Promise<Expl
       `refused with 400: APIs differ about the path after ${prefix}, and a policy could be missed (${hint})`,
     )
   }
-  const priority = priorityOf(found, path)
-  const readClaim = claimReaderOf(named.claim)
+  const priority = findPriority(found, path)
+  const readClaim = createClaimReader(named.claim)
   const builder = new ChargeBuilder({ ...config, readClaim })
   const policies: PolicyView[] = []
   let verdict: string | null = null
@@ -100,7 +100,7 @@ async function explainPolicy(
   match: Match,
   method: string,
   charge: () => ReturnType<ChargeBuilder['build']>,
-  subject: Subject,
+  subject: IdentityInput,
   hasAddress: boolean,
 ): Promise<Omit<PolicyView, 'policy'> & { readonly refusal?: string }> {
   const { policy } = match
@@ -114,7 +114,7 @@ async function explainPolicy(
     why: `${why}, but ${lack}`,
     refusal: `refused with ${status} by policy "${name}": ${lack}`,
   })
-  const lack = `the caller lacks ${policy.by.map(nameOfSource).join(' or ')}`
+  const lack = `the caller lacks ${policy.by.map(formatSource).join(' or ')}`
   const result = await charge()
   if (result === 'skip') return { applies: false, why: `${why}, but ${lack}, and missing = "skip"` }
   if ('kind' in result) {
@@ -157,14 +157,14 @@ function explainMatch({ policy, route, isCertain }: Match, method: string): stri
 }
 
 /** By what kinds of values the caller is counted, one for each source. */
-async function identifyKinds({ by, missing }: RequestPolicy, subject: Subject): Promise<readonly string[]> {
-  const parts = await identify(by, subject, missing)
+async function identifyKinds({ by, missing }: RequestPolicy, subject: IdentityInput): Promise<readonly string[]> {
+  const parts = await readIdentity(by, subject, missing)
   return 'kind' in parts ? [] : parts.filter((_, at) => at % 2 === 0)
 }
 
 function formatIdentity({ by }: RequestPolicy, kinds: readonly string[]): string {
   const names = by.map((source, at) => {
-    const wanted = nameOfSource(source)
+    const wanted = formatSource(source)
     const kind = kinds[at] ?? wanted
     return kind === wanted ? wanted : `${kind} (${wanted} is missing or unreadable)`
   })

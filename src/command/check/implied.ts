@@ -1,5 +1,5 @@
 import type { Config } from '../../config/load-config.ts'
-import type { AlgorithmName, Tier } from '../../model/limits.ts'
+import type { AlgorithmName, Limit } from '../../model/limits.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
 import type { Settings } from '../settings/settings.ts'
 import { covers, EVERYTHING } from './covers.ts'
@@ -62,7 +62,7 @@ export function* findImplied({ policies }: Config, settings: Settings): Iterable
 }
 
 /** How many units a tier lets pass at most in any window of this length that the same algorithm may look at. */
-function maxUnits({ algorithm }: RequestPolicy, { limit, windowMs }: Tier, spanMs: number): number {
+function maxUnits({ algorithm }: RequestPolicy, { limit, windowMs }: Limit, spanMs: number): number {
   const windows: Windows | undefined = WINDOWS[algorithm]
   return windows ? windows.count(spanMs, windowMs) * limit : Number.POSITIVE_INFINITY
 }
@@ -72,7 +72,7 @@ function implies(other: RequestPolicy, policy: RequestPolicy): boolean {
   if (policy.cost.kind !== 'fixed' || other.cost.kind !== 'fixed') return false
   const { units } = policy.cost
   const { units: otherUnits } = other.cost
-  const isImplied = (tier: Tier) =>
+  const isImplied = (tier: Limit) =>
     other.tiers.some(({ limit, windowMs }) => {
       const requests = Math.ceil(tier.windowMs / windowMs) * Math.floor(limit / otherUnits)
       return requests * units <= tier.limit
@@ -92,14 +92,14 @@ function isStronger(other: RequestPolicy, policy: RequestPolicy): boolean {
   const isCoarser = other.by.every((source) => source.kind === 'global' || policy.by.some((own) => isSame(own, source)))
   const isAlike = other.missing.kind === policy.missing.kind && other.onStoreError === policy.onStoreError
   const isAsCoarse = policy.fold === undefined || other.fold === policy.fold
-  return isAsCoarse && isExact && isWindow && isPlain && isCoarser && isAlike && holdsForAllOf(other, policy)
+  return isAsCoarse && isExact && isWindow && isPlain && isCoarser && isAlike && coversAll(other, policy)
 }
 
 function isSame(one: unknown, other: unknown): boolean {
   return JSON.stringify(one) === JSON.stringify(other)
 }
 
-function holdsForAllOf(other: RequestPolicy, policy: RequestPolicy): boolean {
+function coversAll(other: RequestPolicy, policy: RequestPolicy): boolean {
   // By route, a policy counts each of its own patterns by itself.
   if (other.by.some(({ kind }) => kind === 'route')) return isSame(other.match, policy.match)
   const wide = other.match ?? [EVERYTHING]

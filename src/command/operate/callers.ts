@@ -1,8 +1,8 @@
 /** Whom an operation is about, as options and arguments name it. */
 import type { InferOutput } from 'valibot'
 import type { leftOut } from '../../admin/answers.ts'
-import { type Caller, type Pairs, requestOf } from '../../request/caller/caller.ts'
-import { type NamedKind, whoNamed } from '../../rules/target.ts'
+import { type Caller, createRequest, type Pairs } from '../../request/caller/caller.ts'
+import { createTargetInput, type NamedKind } from '../../rules/target.ts'
 import { CommandError } from '../command-error.ts'
 import type { Terminal } from '../terminal.ts'
 import { CALLER_OPTION_NAMES, findOptionName, type OperatorOptions, readParts } from './options.ts'
@@ -21,7 +21,7 @@ export async function readCaller(terminal: Terminal, options: OperatorOptions, t
   }
   if (parts.length === 0) throw new CommandError('expected a caller', { hint: CALLER_HINT })
   // Checked before anything is connected to.
-  requestOf(caller)
+  createRequest(caller)
   return Object.fromEntries(parts.map(([part, value]) => [part, Array.isArray(value) ? toRecord(part, value) : value]))
 }
 
@@ -43,7 +43,7 @@ export async function readTarget(
     throw new CommandError('expected one way to say who is meant', { hint: TARGET_HINT })
   }
   if (token !== undefined) return { token: await readToken(terminal, token) }
-  return pair ? whoNamed(way as NamedKind, ...pair) : parts
+  return pair ? createTargetInput(way as NamedKind, ...pair) : parts
 }
 
 /** Why policies were left out, and which options would help. */

@@ -30,7 +30,7 @@ export async function* readLogs(
   reading: Reading,
 ): AsyncGenerator<readonly LogEntry[]> {
   // Not a number if the size of one is unknown.
-  const sizes = files.map((file) => (file === '-' ? Number.NaN : sizeOf(file)))
+  const sizes = files.map((file) => (file === '-' ? Number.NaN : readSize(file)))
   const totalBytes = sizes.reduce((sum, size) => sum + size, 0)
   const progress = terminal.progress('lines', 1)
   let bytesBefore = 0
@@ -88,7 +88,7 @@ async function* splitLines(file: string, chunks: AsyncIterable<unknown>): AsyncG
   if (rest !== '') yield [rest]
 }
 
-function sizeOf(file: string): number {
+function readSize(file: string): number {
   try {
     return statSync(file).size
   } catch (error) {

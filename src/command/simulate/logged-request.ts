@@ -1,4 +1,4 @@
-import type { Source } from '../../model/policy.ts'
+import type { IdentitySource } from '../../model/policy.ts'
 import type { ReceivedRequest } from '../../request/received-request.ts'
 import type { LogEntry } from './log-line.ts'
 
@@ -29,7 +29,7 @@ export class LoggedRequest implements ReceivedRequest {
   }
 
   /** The identity that a policy counts by, as far as the log has it. */
-  formatIdentity(sources: readonly Source[]): string {
+  formatIdentity(sources: readonly IdentitySource[]): string {
     const { ip = 'unknown', token, headers } = this.#entry
     const parts = sources.map((source) => {
       if (source.kind === 'token') return token ?? ip
@@ -41,6 +41,6 @@ export class LoggedRequest implements ReceivedRequest {
 }
 
 /** Whether no log has this source of an identity. */
-export function isUnlogged({ kind }: Source): boolean {
+export function isUnlogged({ kind }: IdentitySource): boolean {
   return kind === 'form' || kind === 'json' || kind === 'cookie' || kind === 'claim'
 }

@@ -3,7 +3,7 @@ import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { Config } from '../../config/load-config.ts'
 import { Limiter } from '../../engine/limiter.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
-import type { TierReport, Verdict } from '../../model/verdict.ts'
+import type { ReportedLimit, Verdict } from '../../model/verdict.ts'
 import { createPathReader, createTargetReader, type TargetReader } from '../../request/target.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import { Deadlines } from '../../runtime/deadlines.ts'
@@ -110,7 +110,7 @@ export class Simulation {
     return await this.#limiter.decide(request, target.path, this.#context)
   }
 
-  #count(verdict: Extract<Verdict, { readonly tiers: readonly TierReport[] }>, request: LoggedRequest): void {
+  #count(verdict: Extract<Verdict, { readonly tiers: readonly ReportedLimit[] }>, request: LoggedRequest): void {
     if (verdict.kind !== 'admitted') {
       this.longestWaitMs = Math.max(this.longestWaitMs, verdict.retryAfterMs)
       this.#waits.record(verdict.retryAfterMs)

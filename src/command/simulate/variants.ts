@@ -1,5 +1,5 @@
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
-import { readTiers, tierName } from '../../algorithms/read-tiers.ts'
+import { formatLimitName, readLimits } from '../../algorithms/read-limits.ts'
 import type { Config } from '../../config/load-config.ts'
 import { LEASES_EXPECTED } from '../../config/values.ts'
 import type { LeaseSize } from '../../engine/leases.ts'
@@ -61,9 +61,9 @@ function withAlgorithm(algorithm: AlgorithmName, policy: RequestPolicy): readonl
   return parts.map((part) => {
     const name = parts.length === 1 ? policy.name : `${policy.name}-${formatWindow(part[0]?.windowMs ?? 0)}`
     const limits = part.map(({ limit, windowMs }) => `${limit}/${formatWindow(windowMs)}`).join(', ')
-    const tiers = readTiers({ algorithm, limits }, (_, expected) => {
+    const tiers = readLimits({ algorithm, limits }, (_, expected) => {
       throw new CommandError(`--algorithm ${algorithm}: expected ${expected}, got ${limits}`)
-    }).map((tier) => ({ ...tier, name: tierName(name, algorithm, tier) }))
+    }).map((tier) => ({ ...tier, name: formatLimitName(name, algorithm, tier) }))
     return { ...policy, name, algorithm, tiers, burst: hasBurst ? tiers[0]?.limit : undefined }
   })
 }

@@ -1,6 +1,6 @@
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { decide } from '../../algorithms/decide.ts'
-import type { Decision, DecisionRequest, Rule } from '../../model/charge.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import type { Store } from '../../model/store.ts'
 import { ExpiringStates, MAX_KEYS } from '../../store/memory/expiring-states.ts'
 
@@ -108,7 +108,7 @@ interface UsedTier {
 }
 
 /** Reads beside the first one of each state. */
-function countTierReads({ algorithm, cost }: Rule, tiers: readonly UsedTier[]): number {
+function countTierReads({ algorithm, cost }: StoreCharge, tiers: readonly UsedTier[]): number {
   if (algorithm === 'sorted-set') return tiers.filter(({ used }) => used > 0).length
   if (algorithm !== 'sliding-window') return 0
   // Tiers that begin with the same entry read it together.

@@ -1,6 +1,6 @@
 import type { AlgorithmName } from '../../model/limits.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
-import type { TierState } from '../../request/caller/rules-of-caller.ts'
+import type { TierState } from '../../request/caller/caller-charges.ts'
 
 /** What one key's tiers told at one moment. */
 export interface Look {

@@ -2,7 +2,7 @@
  * What requests say about the upstream, in a fixed number of cells. A network counts in the cell that its name falls
  * into, and the median of the cells is told: to move it, it takes networks in half of them, however much each sends.
  */
-import type { Signs } from './shed-level.ts'
+import type { LoadSignals } from './shed-level.ts'
 
 const CELLS = 64
 /** Fewer cells than this say nothing: two callers must not have a third one shed. */
@@ -30,7 +30,7 @@ interface Cell {
   seenTick: number
 }
 
-export class CallerSigns {
+export class CallerSignals {
   readonly #cells: (Cell | undefined)[] = Array(CELLS).fill(undefined)
   #tick = 0
   #startMs: number
@@ -61,7 +61,7 @@ export class CallerSigns {
   }
 
   /** The signs of the tick that ends. */
-  take(nowMs: number): Signs {
+  take(nowMs: number): LoadSignals {
     this.#tick++
     const tickMs = Math.max(1, nowMs - this.#startMs)
     this.#startMs = nowMs
@@ -91,7 +91,7 @@ export class CallerSigns {
   }
 
   #cellOf(caller: string, nowMs: number): Cell {
-    const at = numberOf(networkOf(caller)) % CELLS
+    const at = hashNetwork(readNetwork(caller)) % CELLS
     let cell = this.#cells[at]
     if (!cell) {
       const since = { countedMs: nowMs, seenTick: this.#tick, latencyMs: undefined }
@@ -113,12 +113,12 @@ function agreed(values: readonly number[]): number | undefined {
 }
 
 /** Of an IPv6 network, the first 48 bits: a site may have as many /64 as it likes. */
-function networkOf(caller: string): string {
+function readNetwork(caller: string): string {
   return caller.split(':', 3).join(':')
 }
 
 /** FNV-1a: a network has one cell, whatever its name is. */
-function numberOf(caller: string): number {
+function hashNetwork(caller: string): number {
   let hash = 0x811c9dc5
   for (let index = 0; index < caller.length; index++) {
     hash = Math.imul(hash ^ caller.charCodeAt(index), 0x01000193)

@@ -9,7 +9,7 @@
 import type { Priority } from '../../model/policy.ts'
 
 /** What is seen of the upstream in one tick. */
-export interface Signs {
+export interface LoadSignals {
   /** Requests in flight by now. */
   readonly total: number
   /** On average, if all networks had as many as the median one. */
@@ -74,11 +74,11 @@ export function initialShedState(nowMs: number): ShedState {
  * @param seen gives the signs since it was last asked; asked once a tick
  * @param nowMs never less than before
  */
-export function advance(state: ShedState, seen: { take(nowMs: number): Signs }, nowMs: number): ShedState {
+export function advance(state: ShedState, seen: { take(nowMs: number): LoadSignals }, nowMs: number): ShedState {
   if (nowMs < state.tickEndsAtMs) return state
   const signs = seen.take(nowMs)
   const next = { ...state, tickEndsAtMs: nowMs + TICK_MS, lastTotal: signs.total }
-  return isPressed(state, signs) ? raised(next, nowMs) : lowered(next, signs, nowMs)
+  return isPressed(state, signs) ? raise(next, nowMs) : lower(next, signs, nowMs)
 }
 
 /** Share of a class's requests to refuse, 0 to 1. */
@@ -95,7 +95,7 @@ export function shedShare({ level }: ShedState, priority: Priority): number {
 
 function isPressed(
   { lastTotal, baseline }: ShedState,
-  { overloadShare, total, inFlight, latencyMs = 0 }: Signs,
+  { overloadShare, total, inFlight, latencyMs = 0 }: LoadSignals,
 ): boolean {
   if (overloadShare > OVERLOAD_SHARE) return true
   if (!baseline || inFlight < FEW_IN_FLIGHT) return false
@@ -106,7 +106,7 @@ function isPressed(
   return crowd > HANGING_RATIO || (crowd > QUEUE_RATIO && delay > QUEUE_RATIO)
 }
 
-function raised(state: ShedState, nowMs: number): ShedState {
+function raise(state: ShedState, nowMs: number): ShedState {
   const { pressedTicks, fallingTicks, level } = state
   const isBack = fallingTicks > 0 && level > 0
   return {
@@ -119,7 +119,7 @@ function raised(state: ShedState, nowMs: number): ShedState {
   }
 }
 
-function lowered(state: ShedState, { inFlight, latencyMs }: Signs, nowMs: number): ShedState {
+function lower(state: ShedState, { inFlight, latencyMs }: LoadSignals, nowMs: number): ShedState {
   const isDue = nowMs - state.wellSinceMs >= state.holdMs
   const { fallingTicks, holdMs } = state
   // Once a fall has brought the queue back, the next ones feel their way.

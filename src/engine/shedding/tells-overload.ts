@@ -5,7 +5,7 @@ import type { ReceivedRequest } from '../../request/received-request.ts'
  * late says so only for a request without a body: a client may have broken its body off, or kept it back. A 429 says
  * that one caller asks too much.
  */
-export function tellsOverload(
+export function signalsOverload(
   { status, headers }: { readonly status: number; readonly headers: Pick<Headers, 'has'> },
   { body }: Pick<ReceivedRequest, 'body'>,
 ): boolean {

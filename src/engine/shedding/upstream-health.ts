@@ -1,11 +1,11 @@
 import type { Priority } from '../../model/policy.ts'
-import { CallerSigns } from './caller-signs.ts'
+import { CallerSignals } from './caller-signs.ts'
 import { advance, initialShedState, type ShedState, shedShare } from './shed-level.ts'
 
 /** What this isolate sees of the upstream, and whom it refuses to protect it. */
 export class UpstreamHealth {
   readonly #now: () => number
-  readonly #signs: CallerSigns
+  readonly #signs: CallerSignals
   #state: ShedState
   /** For each class, the part of a request that is still to be shed, so that shares do not depend on chance. */
   readonly #carry: Record<Priority, number> = { critical: 0, default: 0, sheddable: 0 }
@@ -14,7 +14,7 @@ export class UpstreamHealth {
   constructor(now: () => number) {
     this.#now = now
     const nowMs = now()
-    this.#signs = new CallerSigns(nowMs)
+    this.#signs = new CallerSignals(nowMs)
     this.#state = initialShedState(nowMs)
   }
 

@@ -36,7 +36,7 @@ export function readClaim(text: string): {
   const path = parseClaimSource(name)?.path
   // Not the text, which says who somebody is.
   if (!path) throw new CallerError('expected name=value or /pointer=value, or name:=value for no string', 'claim')
-  return { name, path, value: sign === '=' ? rest : scalarOf(rest) }
+  return { name, path, value: sign === '=' ? rest : parseScalar(rest) }
 }
 
 function withClaim(claims: Claims, [name = '', ...path]: readonly string[], value: unknown): Claims {
@@ -51,7 +51,7 @@ function withClaim(claims: Claims, [name = '', ...path]: readonly string[], valu
 }
 
 /** @throws {CallerError} */
-function scalarOf(text: string): unknown {
+function parseScalar(text: string): unknown {
   if (/^(?:true|false|-?(?:0|[1-9]\d*)(?:\.\d+)?)$/.test(text)) return JSON.parse(text)
   throw new CallerError('expected a number, true or false after ":="', 'claim')
 }

@@ -28,7 +28,7 @@ export interface Caller extends Partial<{ readonly [Kind in CallerKind]: Parts[K
 }
 
 /** Reads what is known, whatever the token is: it is not verified here. */
-export function claimReaderOf(claims: Claims | undefined): ClaimReader {
+export function createClaimReader(claims: Claims | undefined): ClaimReader {
   return (path) => (claims ? claimIn(claims, path) : NONE)
 }
 
@@ -42,7 +42,7 @@ const NO_ADDRESS = '0.0.0.0'
  * A request of this caller.
  * @throws {CallerError} if it cannot be one
  */
-export function requestOf({
+export function createRequest({
   token,
   ip = NO_ADDRESS,
   header = [],

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import type { Reading } from '../../model/policy.ts'
-import { MAX_CHARACTERS, NONE, SPOILT } from './reading.ts'
+import { AMBIGUOUS, MAX_CHARACTERS, NONE } from './reading.ts'
 
 /** Of a request, the rules read it and then the policies. */
 let latest: { readonly field: string | null; readonly reading: Reading } | undefined
@@ -17,7 +17,7 @@ export function readAuthorization(field: string | null): Reading {
 }
 
 function readField(field: string | null): Reading {
-  if (field !== null && field.length > MAX_CHARACTERS) return SPOILT
+  if (field !== null && field.length > MAX_CHARACTERS) return AMBIGUOUS
   const words = (field ?? '').trim().split(/\s+/, 3)
   const [scheme = '', credential = scheme] = words
   if (scheme === '') return NONE
@@ -25,12 +25,12 @@ function readField(field: string | null): Reading {
   if (words.length === 1 && (isBasic || /^bearer$/i.test(scheme))) return NONE
   const [, quote, bare = ''] = PARAMETER.exec(credential) ?? []
   const text = words.join(' ')
-  if (words.length > 2 || text.includes('Bearer', 1) || BEARER_GLUED.test(text)) return SPOILT
-  if (words.length > 1 && !/^[\w.:+-]+$/.test(scheme)) return SPOILT
+  if (words.length > 2 || text.includes('Bearer', 1) || BEARER_GLUED.test(text)) return AMBIGUOUS
+  if (words.length > 1 && !/^[\w.:+-]+$/.test(scheme)) return AMBIGUOUS
   // In quotes, a backslash escapes the next character to some. No decoder of Basic takes anything off.
-  if (quote && (isBasic || bare.includes('\\'))) return SPOILT
+  if (quote && (isBasic || bare.includes('\\'))) return AMBIGUOUS
   const value = bare && canonicalCredential(isBasic ? credential : bare, isBasic)
-  return value ? { kind: 'value', value } : SPOILT
+  return value ? { kind: 'value', value } : AMBIGUOUS
 }
 
 /**

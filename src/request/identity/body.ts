@@ -1,7 +1,7 @@
 import type { Reading } from '../../model/policy.ts'
 import { foldCase } from '../policy/canonical-path.ts'
 import { MAX_BODY_BYTES, type ReceivedRequest } from '../received-request.ts'
-import { NONE, readParameter, readText, SPOILT } from './reading.ts'
+import { AMBIGUOUS, NONE, readParameter, readText } from './reading.ts'
 
 /** Compressed, or in UTF-7, it would say something else to an API that takes it. */
 const FORM = /^\s*application\/x-www-form-urlencoded\s*(?:;\s*(?:charset="?utf-8"?\s*)?)*$/i
@@ -27,15 +27,15 @@ export async function readFormField(request: ReceivedRequest, name: string): Pro
   if (!body) return NONE
   const type = headers.get('Content-Type') ?? ''
   const isForm = FORM.test(type)
-  if (!isForm && (!OTHER.test(type) || SIGNS_OF_FORM.test(type))) return SPOILT
+  if (!isForm && (!OTHER.test(type) || SIGNS_OF_FORM.test(type))) return AMBIGUOUS
   const text = await readBody(request)
-  const reading = text === undefined ? SPOILT : readParameter(text, name)
-  return isForm || reading.kind === 'none' ? reading : SPOILT
+  const reading = text === undefined ? AMBIGUOUS : readParameter(text, name)
+  return isForm || reading.kind === 'none' ? reading : AMBIGUOUS
 }
 
 function readFormValue(value: unknown): Reading {
   if (value === undefined) return NONE
-  return typeof value === 'string' ? readText(value) : SPOILT
+  return typeof value === 'string' ? readText(value) : AMBIGUOUS
 }
 
 /**
@@ -50,22 +50,22 @@ export async function readMember(request: ReceivedRequest, path: readonly string
   if (!body) return NONE
   // RFC 8259 §8.1: UTF-8. An API that obeys another charset reads something else.
   const [, ...charsets] = (headers.get('Content-Type') ?? '').toLowerCase().split('charset')
-  if (charsets.length > 1 || charsets.some((charset) => !/^="?utf-8"?\s*(?:;|$)/.test(charset))) return SPOILT
+  if (charsets.length > 1 || charsets.some((charset) => !/^="?utf-8"?\s*(?:;|$)/.test(charset))) return AMBIGUOUS
   const text = await readBody(request)
   // What is no UTF-8 has been replaced by U+FFFD.
-  if (text === undefined || text.includes('\ufffd')) return SPOILT
+  if (text === undefined || text.includes('\ufffd')) return AMBIGUOUS
   if (text === '') return NONE
   try {
     JSON.parse(text)
   } catch {
-    return SPOILT
+    return AMBIGUOUS
   }
   return findMember(text, path)
 }
 
 /** The application has parsed the body: what it sees is what counts, whatever was sent. */
 function readParsed(parsedBody: unknown, path: readonly string[], readValue: (value: unknown) => Reading): Reading {
-  if (typeof parsedBody !== 'object' || parsedBody === null) return SPOILT
+  if (typeof parsedBody !== 'object' || parsedBody === null) return AMBIGUOUS
   let value: unknown = parsedBody
   for (const token of path) {
     if (typeof value !== 'object' || value === null || !Object.hasOwn(value, token)) return NONE
@@ -101,11 +101,11 @@ function findMember(json: string, path: readonly string[]): Reading {
       const name = JSON.parse(lexeme.slice(0, -colon.length)) as string
       depth = undefined
       if (token === undefined || fold(name) !== fold(token)) continue
-      if (inner.hasFound || name !== token) return SPOILT
+      if (inner.hasFound || name !== token) return AMBIGUOUS
       inner.hasFound = true
       depth = (inner.depth ?? 0) + 1
     } else if (lexeme === '{' || lexeme === '[') {
-      if (depth === path.length) return SPOILT
+      if (depth === path.length) return AMBIGUOUS
       const container: Container = { isArray: lexeme === '[', depth, index: 0, hasFound: false }
       containers.push(container)
       depth = isElement(container) ? (depth ?? 0) + 1 : undefined
@@ -127,7 +127,7 @@ function readScalar(value: unknown): Reading {
   if (value === null) return NONE
   if (typeof value === 'number' && Number.isSafeInteger(value)) return { kind: 'value', value: String(value) }
   // A half of a pair of surrogates becomes something else on its way.
-  return typeof value === 'string' && !/\p{Cs}/u.test(value) ? readText(value) : SPOILT
+  return typeof value === 'string' && !/\p{Cs}/u.test(value) ? readText(value) : AMBIGUOUS
 }
 
 /** Go ignores the case of names, .NET and Jackson can; protocol buffers take `user_id` and `userId` for one. */

@@ -1,6 +1,6 @@
 import type { Reading } from '../../model/policy.ts'
 import { canonicalCredential } from './authorization.ts'
-import { alike, MAX_CHARACTERS, NONE, readText, SPOILT } from './reading.ts'
+import { AMBIGUOUS, findSpellings, MAX_CHARACTERS, NONE, readText } from './reading.ts'
 
 /** Wherever some parser begins another cookie: in or after quotes too, by RFC 2109 at a comma, in Python at a space. */
 const SEPARATORS = /[;,\s"]+/
@@ -15,7 +15,7 @@ const VALUE = /^(?:([!#-+\--:<-[\]-~]*)|"([!#-+\--:<-[\]-~]*)")$/
  */
 export function readCookie(field: string | null, name: string): Reading {
   if (field === null) return NONE
-  if (field.length > MAX_CHARACTERS) return SPOILT
+  if (field.length > MAX_CHARACTERS) return AMBIGUOUS
   const found = cookiesAlike(field, SEPARATORS, name)
   // To PHP, `my sid` is `my_sid`.
   const foundWhole = cookiesAlike(field, /;/, name)
@@ -25,7 +25,7 @@ export function readCookie(field: string | null, name: string): Reading {
     .map((part) => part.trim())
     .filter((part) => part.startsWith(`${name}=`))
   const [, bare, quoted = bare] = VALUE.exec(cookie?.slice(name.length + 1) ?? ' ') ?? []
-  if (found?.length !== 1 || foundWhole?.length !== 1 || others.length > 0 || quoted === undefined) return SPOILT
+  if (found?.length !== 1 || foundWhole?.length !== 1 || others.length > 0 || quoted === undefined) return AMBIGUOUS
   return readCookieValue(quoted)
 }
 
@@ -33,7 +33,7 @@ export function readCookie(field: string | null, name: string): Reading {
 export function cookiesAlike(field: string, separators: RegExp, name: string): readonly string[] | undefined {
   // A nameless cookie, "=name=value", is one with a name to some.
   const parts = field.split(separators).map((part) => part.trim().replace(/^=+/, ''))
-  return alike(parts, name)
+  return findSpellings(parts, name)
 }
 
 /** @returns spoilt for what makes no text, and for a signed token that decoders read in different ways */
@@ -42,12 +42,12 @@ export function readCookieValue(value: string): Reading {
     const decoded = decodeURIComponent(value)
     // Express's parser: JSON, of which a string is what the cookie says.
     const text: unknown = decoded.startsWith('j:') ? JSON.parse(decoded.slice(2)) : decoded
-    if (typeof text !== 'string') return SPOILT
+    if (typeof text !== 'string') return AMBIGUOUS
     const said = text.trim()
     const isSigned = /^(?:e[wy]|\.e)[^.]*\.[^.]*\./.test(said)
     const canonical = isSigned ? canonicalCredential(said, false) : said
-    return canonical === undefined ? SPOILT : readText(canonical.replaceAll('+', ' '))
+    return canonical === undefined ? AMBIGUOUS : readText(canonical.replaceAll('+', ' '))
   } catch {
-    return SPOILT
+    return AMBIGUOUS
   }
 }

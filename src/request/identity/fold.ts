@@ -1,4 +1,4 @@
-import type { Reading, Source } from '../../model/policy.ts'
+import type { IdentitySource, Reading } from '../../model/policy.ts'
 import { NONE } from './reading.ts'
 import { isFoldable } from './source.ts'
 
@@ -17,7 +17,7 @@ export function foldValue(value: string, fold: string): string {
 }
 
 /** The same for what a source says, if it is something that people type. */
-export function foldReading(source: Source, value: string, fold: string): Reading {
+export function foldReading(source: IdentitySource, value: string, fold: string): Reading {
   if (!isFoldable(source)) return { kind: 'value', value }
   // Claims are read as JSON.
   const said: unknown = source.kind === 'claim' ? JSON.parse(value) : value

@@ -1,11 +1,11 @@
-import type { Missing, Reading, Source } from '../../model/policy.ts'
+import type { IdentitySource, MissingIdentity, Reading } from '../../model/policy.ts'
 import type { ReceivedRequest } from '../received-request.ts'
 import { readAuthorization } from './authorization.ts'
-import { readField, readParameter, SPOILT } from './reading.ts'
-import { nameOfSource } from './source.ts'
+import { AMBIGUOUS, readField, readParameter } from './reading.ts'
+import { formatSource } from './source.ts'
 
 /** What a policy's sources are read from. */
-export interface Subject {
+export interface IdentityInput {
   readonly request: ReceivedRequest
   /** What `route` stands for: the policy's pattern that matched, or the method and canonical path. */
   readonly route: string
@@ -20,20 +20,20 @@ export interface Subject {
  * @param fold what spellings of one value are the same, as in a policy
  * @returns what `missing` says of a caller that lacks one of them, unless it is to be counted by address
  */
-export async function identify(
-  sources: readonly Source[],
-  subject: Subject,
-  missing: Missing,
+export async function readIdentity(
+  sources: readonly IdentitySource[],
+  subject: IdentityInput,
+  missing: MissingIdentity,
   fold?: string,
-): Promise<readonly string[] | Exclude<Missing, { kind: 'ip' }>> {
+): Promise<readonly string[] | Exclude<MissingIdentity, { kind: 'ip' }>> {
   const parts: string[] = []
   for (const source of sources) {
-    let reading = await read(source, subject)
+    let reading = await readIdentitySource(source, subject)
     if (fold && reading.kind === 'value') {
       const { foldReading } = await import('./fold.ts')
       reading = foldReading(source, reading.value, fold)
     }
-    if (reading.kind === 'value') parts.push(nameOfSource(source), reading.value)
+    if (reading.kind === 'value') parts.push(formatSource(source), reading.value)
     else if (missing.kind === 'deny' || (missing.kind === 'skip' && reading.kind === 'none')) return missing
     else parts.push('ip', callerAddress(subject.request, subject.ipv6Prefix))
   }
@@ -41,7 +41,10 @@ export async function identify(
 }
 
 /** What a request says of one source. */
-export function read(source: Source, { request, route, ipv6Prefix, readClaim }: Subject): Reading | Promise<Reading> {
+export function readIdentitySource(
+  source: IdentitySource,
+  { request, route, ipv6Prefix, readClaim }: IdentityInput,
+): Reading | Promise<Reading> {
   switch (source.kind) {
     case 'token':
       return readAuthorization(request.headers.get('Authorization'))
@@ -63,7 +66,7 @@ export function read(source: Source, { request, route, ipv6Prefix, readClaim }: 
     case 'json':
       return import('./body.ts').then(({ readMember }) => readMember(request, source.path))
     case 'claim':
-      return readClaim?.(source.path) ?? SPOILT
+      return readClaim?.(source.path) ?? AMBIGUOUS
     case 'application':
       return source.tell(request.context as never)
   }

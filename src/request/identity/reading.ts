@@ -1,7 +1,7 @@
 import type { Reading } from '../../model/policy.ts'
 
 export const NONE = { kind: 'none' } as const satisfies Reading
-export const SPOILT = { kind: 'spoilt' } as const satisfies Reading
+export const AMBIGUOUS = { kind: 'spoilt' } as const satisfies Reading
 
 /** As long a field as nginx and Apache take. A longer text is not read. */
 export const MAX_CHARACTERS = 8_190
@@ -11,16 +11,16 @@ export const MAX_CHARACTERS = 8_190
  * UTF-8, which has been replaced by U+FFFD.
  */
 export function readText(text: string): Reading {
-  if (text.length > MAX_CHARACTERS) return SPOILT
+  if (text.length > MAX_CHARACTERS) return AMBIGUOUS
   const value = text.trim()
   if (value === '') return NONE
-  return /[\p{Cc}\ufffd]/u.test(value) ? SPOILT : { kind: 'value', value }
+  return /[\p{Cc}\ufffd]/u.test(value) ? AMBIGUOUS : { kind: 'value', value }
 }
 
 /** With a comma it may be several fields that the runtime has joined, of which APIs take the first or the last. */
 export function readField(field: string | null): Reading {
   if (field === null) return NONE
-  return field.includes(',') ? SPOILT : readText(field)
+  return field.includes(',') ? AMBIGUOUS : readText(field)
 }
 
 /** PHP and `qs` ignore parameters after this many. */
@@ -33,13 +33,13 @@ const MAX_PARAMETERS = 1_000
  * `api key`, `api[key`, `[api_key]` or `api_key[]` for `api_key`, ASP.NET ignores case; or where `;` separates parameters
  */
 export function readParameter(text: string, name: string): Reading {
-  const byAmpersand = alike(text.split('&', MAX_PARAMETERS + 1), name)
-  const bySemicolon = text.includes(';') ? alike(text.split(/[&;]/, MAX_PARAMETERS + 1), name) : byAmpersand
+  const byAmpersand = findSpellings(text.split('&', MAX_PARAMETERS + 1), name)
+  const bySemicolon = text.includes(';') ? findSpellings(text.split(/[&;]/, MAX_PARAMETERS + 1), name) : byAmpersand
   if (byAmpersand?.length === 0 && bySemicolon?.length === 0) return NONE
   const [part = ''] = byAmpersand ?? []
-  if (byAmpersand?.length !== 1 || bySemicolon?.length !== 1 || bySemicolon[0] !== part) return SPOILT
+  if (byAmpersand?.length !== 1 || bySemicolon?.length !== 1 || bySemicolon[0] !== part) return AMBIGUOUS
   const [[spelling, value] = []] = new URLSearchParams(`?${part}`)
-  return spelling === name && value !== undefined && !/%u/i.test(part) ? readText(value) : SPOILT
+  return spelling === name && value !== undefined && !/%u/i.test(part) ? readText(value) : AMBIGUOUS
 }
 
 /** ASP.NET and other decoders take `%u0041` for `%41`. */
@@ -48,7 +48,7 @@ export function decodeU(text: string): string {
 }
 
 /** The parameters that some API may take for this one; undefined if that cannot be told. */
-export function alike(parts: readonly string[], name: string): readonly string[] | undefined {
+export function findSpellings(parts: readonly string[], name: string): readonly string[] | undefined {
   if (parts.length > MAX_PARAMETERS) return undefined
   const given = parts.filter((part) => part !== '')
   // All names at once, one on each line: one by one, a thousand would take a millisecond.

@@ -1,11 +1,11 @@
-import type { Source } from '../../model/policy.ts'
+import type { IdentitySource } from '../../model/policy.ts'
 
 /** A kind that tells one caller from others. The rest is the same for all callers, or only the application can tell it. */
-export type CallerKind = Exclude<Source['kind'], 'route' | 'global' | 'application'>
+export type CallerKind = Exclude<IdentitySource['kind'], 'route' | 'global' | 'application'>
 
 interface SourceKind {
   /** Reads the name in `<kind>:<name>`; left out for a kind that has no name. */
-  readonly parse?: (name: string) => Source | undefined
+  readonly parse?: (name: string) => IdentitySource | undefined
   /** Words for it in answers to clients. */
   readonly describe: (name: string) => string
   readonly isCaller?: true
@@ -24,7 +24,7 @@ interface SourceKind {
 const TOKEN = /^[!#$%&'*.^_`|~0-9A-Za-z-]+$/
 
 /** Everything that policies can count by. What must know all kinds is made from this table, or has an entry for each. */
-export const SOURCE_KINDS: Readonly<Record<Source['kind'], SourceKind>> = {
+export const SOURCE_KINDS: Readonly<Record<IdentitySource['kind'], SourceKind>> = {
   token: { describe: () => 'Authorization', isCaller: true },
   ip: { describe: () => 'ip', isCaller: true },
   header: {
@@ -75,29 +75,29 @@ export function isCallerKind(kind: string): kind is CallerKind {
   return isKind(kind) && SOURCE_KINDS[kind].isCaller === true
 }
 
-function isKind(kind: string): kind is Source['kind'] {
+function isKind(kind: string): kind is IdentitySource['kind'] {
   return Object.hasOwn(SOURCE_KINDS, kind)
 }
 
-export function isInBody({ kind }: Source): boolean {
+export function isInBody({ kind }: IdentitySource): boolean {
   return SOURCE_KINDS[kind].isInBody === true
 }
 
-export function isFoldable({ kind }: Source): boolean {
+export function isFoldable({ kind }: IdentitySource): boolean {
   return SOURCE_KINDS[kind].isFoldable === true
 }
 
 /** Whether these tell no caller from another: what is counted by them is counted for everyone. */
-export function isShared(sources: readonly Source[]): boolean {
+export function isShared(sources: readonly IdentitySource[]): boolean {
   return sources.every(({ kind }) => kind === 'global' || kind === 'route')
 }
 
 /** In one way only: names of fields in lower case. */
-export function nameOfSource(source: Source): string {
+export function formatSource(source: IdentitySource): string {
   return 'name' in source ? `${source.kind}:${source.name}` : source.kind
 }
 
-export function describeSource(source: Source): string {
+export function describeSource(source: IdentitySource): string {
   return SOURCE_KINDS[source.kind].describe('name' in source ? source.name : '')
 }
 
@@ -108,18 +108,18 @@ export const BY_EXPECTED =
  * Reads what a policy counts by, e.g. `token+route`.
  * @returns undefined for anything but what `BY_EXPECTED` says
  */
-export function parseBy(text: string): readonly Source[] | undefined {
+export function parseBy(text: string): readonly IdentitySource[] | undefined {
   const sources = text.split('+').map((part) => parseSource(part.trim()))
   return sources.every((source) => source !== undefined) ? sources : undefined
 }
 
 /** One of them, e.g. `header:x-tenant`; undefined for anything else. */
-export function parseSource(text: string): Source | undefined {
+export function parseSource(text: string): IdentitySource | undefined {
   const [, kind = '', name] = /^(\w+)(?::(\S+))?$/.exec(text) ?? []
   if (!isKind(kind)) return undefined
   const { parse } = SOURCE_KINDS[kind]
   if (name !== undefined) return parse?.(name)
-  return parse ? undefined : ({ kind } as Source)
+  return parse ? undefined : ({ kind } as IdentitySource)
 }
 
 /** The name in `header:<name>`, in lower case; undefined for anything else. */
@@ -136,7 +136,7 @@ const CLAIM_NAME = /^(?:[\w:-]+|https?:\/\/\S+)$/
  * same source.
  * @returns undefined for anything else
  */
-export function parseClaimSource(text: string): Extract<Source, { readonly kind: 'claim' }> | undefined {
+export function parseClaimSource(text: string): Extract<IdentitySource, { readonly kind: 'claim' }> | undefined {
   const path = CLAIM_NAME.test(text) ? [text] : parsePointer(text)
   const [name = '', ...others] = path ?? []
   return path && { kind: 'claim', name: others.length === 0 && CLAIM_NAME.test(name) ? name : text, path }

@@ -6,13 +6,13 @@
  */
 export function canonicalPath(pathname: string): string {
   if (/^(?:\/|(?:\/[\w.~!$&'()*+,;=:@-]+)+)$/.test(pathname)) return pathname
-  return tidied(respelt(pathname, OF_PATHS))
+  return normalizeSegments(decodeEscapes(pathname, OF_PATHS))
 }
 
 /** The same for the path of a pattern, in which a decoded ":", "*", "," "$" or "+" would mean something else. */
 export function canonicalPattern(path: string): string {
   const { pathname } = new URL(`http://pattern${path}`)
-  return tidied(respelt(pathname, OF_PATTERNS))
+  return normalizeSegments(decodeEscapes(pathname, OF_PATTERNS))
 }
 
 /**
@@ -33,11 +33,11 @@ const DIGITS = ASCII.map((character) => (/[\da-f]/i.test(character) ? Number.par
 /** By code: how an escape is written. What may stand for itself does. */
 const OF_PATHS = Array.from({ length: 0x100 }, (_, code) => {
   const character = ASCII[code] ?? ''
-  return /[\w.~!$&'()*+,;=:@-]/.test(character) ? character : escapeOf(code)
+  return /[\w.~!$&'()*+,;=:@-]/.test(character) ? character : matchEscape(code)
 })
-const OF_PATTERNS = OF_PATHS.map((spelt, code) => (/^[:*,$+]$/.test(spelt) ? escapeOf(code) : spelt))
+const OF_PATTERNS = OF_PATHS.map((spelt, code) => (/^[:*,$+]$/.test(spelt) ? matchEscape(code) : spelt))
 
-function escapeOf(code: number): string {
+function matchEscape(code: number): string {
   return `%${code.toString(16).padStart(2, '0').toUpperCase()}`
 }
 
@@ -45,7 +45,7 @@ function escapeOf(code: number): string {
  * In one pass, without an expression or a string for each escape: strangers send paths that hold nothing else.
  * @param escapes how each is written, by its code
  */
-function respelt(pathname: string, escapes: readonly string[]): string {
+function decodeEscapes(pathname: string, escapes: readonly string[]): string {
   let text = ''
   let from = 0
   for (let at = 0; at < pathname.length; at++) {
@@ -69,7 +69,7 @@ function respelt(pathname: string, escapes: readonly string[]): string {
   return from === 0 ? pathname : text + pathname.slice(from)
 }
 
-function tidied(path: string): string {
+function normalizeSegments(path: string): string {
   const single = path.replace(/\/{2,}/g, '/')
   return single.length > 1 && single.endsWith('/') ? single.slice(0, -1) : single
 }

@@ -102,7 +102,7 @@ function isCharged({ policy, route }: Match, found: Match | undefined): boolean 
 }
 
 /** The class that its policies give a request. With a path that may mean another, no request rises above others. */
-export function priorityOf(matches: readonly Match[], { ambiguity }: RequestPath): Priority {
+export function findPriority(matches: readonly Match[], { ambiguity }: RequestPath): Priority {
   const priorities: (Priority | undefined)[] = []
   for (const { policy, isCertain } of matches) {
     if (isCertain || policy.priority === 'sheddable') priorities.push(policy.priority)

@@ -1,10 +1,10 @@
-import type { Decision, DecisionRequest, Rule } from '../../model/charge.ts'
-import { type Difference, type Release, type Store, StoreError } from '../../model/store.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
+import { type Adjustment, type Release, type Store, StoreError } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
 import { Lru } from '../../runtime/lru.ts'
 import { randomNumber } from '../../runtime/random.ts'
-import type { Closing, Correction, RemoteObjects, Reservation } from './messages.ts'
+import type { CommitOrAbort, Correction, PreparedCharge, RemoteObjects } from './messages.ts'
 import { type Conclusion, Negotiation, type To } from './negotiation.ts'
 
 export interface DurableObjectStoreOptions {
@@ -78,11 +78,11 @@ export class DurableObjectStore implements Store {
     }
     const { decision, kept, votedAtMs } = conclusion
     if (kept.length > 0) this.#goOn(this.#closeAll(kept, rules), context)
-    for (const [index, atMs] of votedAtMs) this.#rememberClock(rules[index] as Rule, decision.nowMs, atMs)
+    for (const [index, atMs] of votedAtMs) this.#rememberClock(rules[index] as StoreCharge, decision.nowMs, atMs)
     return decision
   }
 
-  release(rules: readonly Rule[]): Promise<void> {
+  release(rules: readonly StoreCharge[]): Promise<void> {
     return this.#correct(rules.map(({ key, slot = 0 }) => [key, { kind: 'release', slot }]))
   }
 
@@ -93,13 +93,13 @@ export class DurableObjectStore implements Store {
     )
   }
 
-  renew(rules: readonly Rule[]): Promise<void> {
+  renew(rules: readonly StoreCharge[]): Promise<void> {
     return this.#correct(
       rules.map(({ key, slot = 0, tiers }) => [key, { kind: 'renew', slot, windowMs: tiers[0]?.windowMs ?? 0 }]),
     )
   }
 
-  settle(differences: readonly Difference[], chargedAtMs: number): Promise<void> {
+  settle(differences: readonly Adjustment[], chargedAtMs: number): Promise<void> {
     return this.#correct(
       differences.map(({ rule, units }) => {
         const ownMs = this.#chargedAtMs.get(`${rule.key} ${chargedAtMs}`) ?? chargedAtMs
@@ -122,7 +122,7 @@ export class DurableObjectStore implements Store {
    */
   async #negotiate(
     negotiation: Negotiation,
-    rules: readonly Rule[],
+    rules: readonly StoreCharge[],
     deadline: Deadline,
     isAbandoned: () => boolean,
   ): Promise<Conclusion | undefined> {
@@ -146,24 +146,24 @@ export class DurableObjectStore implements Store {
 
   async #reserve(
     negotiation: Negotiation,
-    reservations: readonly To<Reservation>[],
-    rules: readonly Rule[],
+    reservations: readonly To<PreparedCharge>[],
+    rules: readonly StoreCharge[],
     deadline: Deadline,
   ): Promise<void> {
     const answers = await Promise.allSettled(
       reservations.map(async ({ index, message }) => {
-        negotiation.hear(index, await this.#objects.of((rules[index] as Rule).key).reserve(message))
+        negotiation.hear(index, await this.#objects.of((rules[index] as StoreCharge).key).reserve(message))
       }),
     )
     if (deadline.hasPassed || answers.some(({ status }) => status === 'rejected')) throw unanswered()
   }
 
   /** @returns of each, whether what was reserved stands. @throws {StoreError} the objects then find out themselves */
-  #closeAll(closings: readonly To<Closing>[], rules: readonly Rule[]): Promise<boolean[]> {
-    return Promise.all(closings.map(({ index, message }) => this.#close((rules[index] as Rule).key, message)))
+  #closeAll(closings: readonly To<CommitOrAbort>[], rules: readonly StoreCharge[]): Promise<boolean[]> {
+    return Promise.all(closings.map(({ index, message }) => this.#close((rules[index] as StoreCharge).key, message)))
   }
 
-  async #close(key: string, closing: Closing): Promise<boolean> {
+  async #close(key: string, closing: CommitOrAbort): Promise<boolean> {
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs *= 2) {
       try {
         return await this.#objects.of(key).close(closing)
@@ -195,7 +195,7 @@ export class DurableObjectStore implements Store {
     else work.catch(() => {})
   }
 
-  #rememberClock({ key }: Rule, decidedAtMs: number, ownMs: number): void {
+  #rememberClock({ key }: StoreCharge, decidedAtMs: number, ownMs: number): void {
     if (ownMs === decidedAtMs) return
     const name = `${key} ${decidedAtMs}`
     // The earlier one gives back less.
@@ -211,7 +211,7 @@ function isForItsResponse({ mode, leaseMs = 0, rules }: DecisionRequest): boolea
   return (mode === 'all' || mode === 'partial') && leaseMs === 0 && rules.every(({ slot }) => slot === undefined)
 }
 
-function toCancel({ index, message: { id } }: To<Closing>): To<Closing> {
+function toCancel({ index, message: { id } }: To<CommitOrAbort>): To<CommitOrAbort> {
   return { index, message: { id, permits: 0 } }
 }
 

@@ -1,9 +1,9 @@
-import type { Penalty } from '../../algorithms/algorithm.ts'
+import type { PenaltyState } from '../../algorithms/algorithm.ts'
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { type ConcurrencyState, releaseSlot, renewSlot, revokeSlot } from '../../algorithms/concurrency.ts'
-import { tellsNewIdentities, voteOf } from '../../algorithms/decide.ts'
+import { detectsNewIdentities, evaluateCharge } from '../../algorithms/decide.ts'
 import { longestWindowMs, type SlidingWindowState, trim } from '../../algorithms/sliding-window.ts'
-import type { Rule } from '../../model/charge.ts'
+import type { StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
 import {
   addDecision,
@@ -14,7 +14,7 @@ import {
   type Open,
   writeState,
 } from './machine-state.ts'
-import type { Closing, Correction, ObjectVote, Reservation } from './messages.ts'
+import type { CommitOrAbort, Correction, ObjectVote, PreparedCharge } from './messages.ts'
 import type { ObjectDatabase } from './objects.ts'
 import { addEntry, forgetBefore, removeUnits, writePages } from './paged-list.ts'
 import { type Rows, SqlRows } from './rows.ts'
@@ -83,7 +83,7 @@ export class LimitMachine {
   }
 
   /** @returns undefined if it waits: `answers` has its answer later */
-  reserve(reservation: Reservation, readUs: number): ObjectVote | undefined {
+  reserve(reservation: PreparedCharge, readUs: number): ObjectVote | undefined {
     const vote = this.#vote(reservation, readUs)
     return this.#queue.add(reservation, vote, this.#state.open, toMs(readUs)) ? undefined : vote
   }
@@ -92,7 +92,7 @@ export class LimitMachine {
    * Answers those whose wait is over.
    * @param mayWait whether one may wait, if it is not too late by the clock
    */
-  answers(readUs: number, mayWait?: (reservation: Reservation) => boolean): Answer[] {
+  answers(readUs: number, mayWait?: (reservation: PreparedCharge) => boolean): Answer[] {
     this.#clock(readUs)
     const nowMs = toMs(readUs)
     const { untilMs } = this.#queue
@@ -112,7 +112,7 @@ export class LimitMachine {
   }
 
   /** Those that wait, in the order in which they came. */
-  get waiting(): readonly Reservation[] {
+  get waiting(): readonly PreparedCharge[] {
     return this.#queue.reservations
   }
 
@@ -122,7 +122,7 @@ export class LimitMachine {
   }
 
   /** @returns whether what was reserved stands, as far as is known here */
-  close({ id, permits, isProvisional }: Closing, readUs: number): boolean {
+  close({ id, permits, isProvisional }: CommitOrAbort, readUs: number): boolean {
     const nowMs = toMs(this.#touch(readUs))
     const { open: opens } = this.#state
     const open = opens.get(id)
@@ -202,7 +202,7 @@ export class LimitMachine {
         break
       case 'settle': {
         const { rule, chargedAtMs, units } = correction
-        const { settle } = ALGORITHMS[rule.algorithm].twin
+        const { settle } = ALGORITHMS[rule.algorithm].implementation
         const settled = known === undefined ? undefined : settle?.(known, rule, nowUs, chargedAtMs, units)
         if (!settled) return
         // Open charges can be removed as before: without them, this would have moved the state as far.
@@ -251,7 +251,7 @@ export class LimitMachine {
     return latestMs
   }
 
-  #vote(reservation: Reservation, readUs: number): ObjectVote {
+  #vote(reservation: PreparedCharge, readUs: number): ObjectVote {
     const { mode, permits, rule, shared } = reservation
     const nowUs = this.#clock(readUs)
     const nowMs = toMs(nowUs)
@@ -259,7 +259,7 @@ export class LimitMachine {
     const known = this.#stateAt(nowMs)
     const returnable = countReturnable(opens)
     const { usage, fitting, chargeable, changed } = voteWithin(returnable, rule, { mode, permits }, known, nowUs)
-    const isNew = tellsNewIdentities(rule) && (known === undefined || isOfNewcomersOnly(known, opens))
+    const isNew = detectsNewIdentities(rule) && (known === undefined || isOfNewcomersOnly(known, opens))
     // While it is blocked, it does not matter what is given back.
     const isProvisional = returnable > 0 && usage[0]?.blockedMs === undefined
     const vote = { usage, fitting, chargeable, charged: 0, forfeited: 0, nowMs, isNew, isProvisional, isVoid: false }
@@ -286,7 +286,7 @@ export class LimitMachine {
   }
 
   /** @returns units that are forfeited */
-  #charge({ rule, leaseMs, shared }: Reservation, permits: number, isNew: boolean, nowUs: number): number {
+  #charge({ rule, leaseMs, shared }: PreparedCharge, permits: number, isNew: boolean, nowUs: number): number {
     const nowMs = toMs(nowUs)
     const { algorithm, tiers, cost, slot = 0 } = rule
     const log = ALGORITHMS[algorithm].isLog ? (this.#stateAt(nowMs) as SlidingWindowState | undefined) : undefined
@@ -308,10 +308,10 @@ export class LimitMachine {
    * @param id of the decision; 0 if the charge stays
    * @param penalty a refusal to remember, instead of a charge
    */
-  #commit(rule: Rule, nowUs: number, units: number, leaseMs = 0, id = 0, penalty?: Penalty): Charged {
+  #commit(rule: StoreCharge, nowUs: number, units: number, leaseMs = 0, id = 0, penalty?: PenaltyState): Charged {
     const state = this.#state
     const nowMs = toMs(nowUs)
-    const { isLog, holdsSlots, twin } = ALGORITHMS[rule.algorithm]
+    const { isLog, holdsSlots, implementation: twin } = ALGORITHMS[rule.algorithm]
     const before = this.#stateAt(nowMs)
     if (isLog && !before) this.#dropLog()
     const commit = twin.commit(before, rule, nowUs, units, leaseMs, penalty)
@@ -431,16 +431,16 @@ export class LimitMachine {
  */
 function voteWithin(
   returnable: number,
-  rule: Rule,
-  asked: Parameters<typeof voteOf>[1],
+  rule: StoreCharge,
+  asked: Parameters<typeof evaluateCharge>[1],
   state: unknown,
   nowUs: number,
 ) {
-  const vote = voteOf(rule, asked, state, nowUs)
+  const vote = evaluateCharge(rule, asked, state, nowUs)
   const wanted = rule.cost * (asked.mode === 'partial' ? 1 : asked.permits)
   if (!vote.changed || vote.usage.some(({ remaining }) => remaining + returnable < wanted)) return vote
   const { block: _, ...unblocked } = rule
-  return voteOf(unblocked, asked, state, nowUs)
+  return evaluateCharge(unblocked, asked, state, nowUs)
 }
 
 /** Units that may be given back at any moment. */

@@ -1,6 +1,6 @@
 import type { LimitMachine } from './limit-machine.ts'
-import type { Call, ObjectVote, Reservation, TableCall } from './messages.ts'
-import { hasTable, type ObjectDatabase, type ObjectNamespace, type ObjectState, objectsOf } from './objects.ts'
+import type { Call, ObjectVote, PreparedCharge, TableCall } from './messages.ts'
+import { hasTable, type ObjectDatabase, type ObjectNamespace, type ObjectState, openObjects } from './objects.ts'
 
 /** What an object is bound to. */
 export interface ObjectEnvironment {
@@ -35,7 +35,7 @@ export class LimitObject {
   #machine: LimitMachine | undefined
   #alarmAtMs = 0
   /** Calls whose answers are held back. */
-  readonly #held = new Map<Reservation, { resolve(vote: ObjectVote): void; reject(error: unknown): void }>()
+  readonly #held = new Map<PreparedCharge, { resolve(vote: ObjectVote): void; reject(error: unknown): void }>()
   /** Wakes the machine when an answer or a question to siblings is due. */
   #timer: ReturnType<typeof setTimeout> | undefined
   /** The machine whose siblings are being asked. */
@@ -133,7 +133,7 @@ export class LimitObject {
     clearTimeout(this.#timer)
   }
 
-  #hold(reservation: Reservation): Promise<ObjectVote> {
+  #hold(reservation: PreparedCharge): Promise<ObjectVote> {
     const { promise, resolve, reject } = Promise.withResolvers<ObjectVote>()
     this.#held.set(reservation, { resolve, reject })
     // It may fail in the very call that was to wait for it.
@@ -175,7 +175,7 @@ export class LimitObject {
     this.#asking = machine
     const overdue = machine.overdue(readClock())
     this.#answer(machine, readClock())
-    const objects = objectsOf(this.#env.LIMITS)
+    const objects = openObjects(this.#env.LIMITS)
     const ask = async ({ id, siblings }: { readonly id: number; readonly siblings: readonly string[] }) => {
       const answers = await Promise.allSettled(siblings.map((key) => objects.of(key).inquire(id)))
       // It may have failed meanwhile, and another one may have written since.

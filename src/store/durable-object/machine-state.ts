@@ -1,7 +1,7 @@
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
-import type { ConcurrencyState, Held } from '../../algorithms/concurrency.ts'
+import type { ConcurrencyState, HeldSlot } from '../../algorithms/concurrency.ts'
 import { emptyLog, type SlidingWindowState } from '../../algorithms/sliding-window.ts'
-import type { Rule } from '../../model/charge.ts'
+import type { StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
 import { addPage, emptyList, forgetBefore, type PagedList, readEntries, writePages } from './paged-list.ts'
 import { DECISIONS, HEAD, LOG, type Rows, SLOTS } from './rows.ts'
@@ -23,7 +23,7 @@ export interface MachineState {
   /** Where `decisions` are written. */
   readonly decided: PagedList
   /** The slots that rows hold. */
-  readonly slots: Map<number, Held>
+  readonly slots: Map<number, HeldSlot>
   /** When the alarm is due, milliseconds since the Unix epoch; 0 for never. */
   alarmAtMs: number
 }
@@ -44,7 +44,7 @@ export interface Open {
   readonly dateMs: number
   /** That holds the units, if it is slots that are counted. */
   readonly slot: number
-  readonly rule: Pick<Rule, 'algorithm' | 'tiers'>
+  readonly rule: Pick<StoreCharge, 'algorithm' | 'tiers'>
   readonly siblings: readonly string[]
   /** It is a newcomer's: nobody is let through before it is closed. */
   readonly isNew: boolean
@@ -180,7 +180,7 @@ function writeKept(state: MachineState, rows: Rows): Pick<Head, 'state' | 'log' 
 }
 
 /** @param written the slots that the rows hold */
-function writeSlots(written: Map<number, Held>, slots: ReadonlyMap<number, Held>, rows: Rows): void {
+function writeSlots(written: Map<number, HeldSlot>, slots: ReadonlyMap<number, HeldSlot>, rows: Rows): void {
   for (const slot of written.keys()) {
     if (slots.has(slot)) continue
     rows.delete(SLOTS, slot)

@@ -1,6 +1,6 @@
 /** The messages between deciders and objects. All of it is plain data. */
-import type { Vote } from '../../algorithms/decide.ts'
-import type { DecisionRequest, Rule } from '../../model/charge.ts'
+import type { Evaluation } from '../../algorithms/decide.ts'
+import type { DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import type { Flush, Period, Resolution } from '../counters.ts'
 import type { DocumentWrite, VersionId } from '../documents.ts'
 import type { Sketch } from '../sketch.ts'
@@ -16,8 +16,8 @@ export interface Shared {
 }
 
 /** Asks an object to charge its rule at once if it fits. */
-export interface Reservation extends Pick<DecisionRequest, 'mode' | 'permits' | 'leaseMs'> {
-  readonly rule: Rule
+export interface PreparedCharge extends Pick<DecisionRequest, 'mode' | 'permits' | 'leaseMs'> {
+  readonly rule: StoreCharge
   /** Missing if nothing can take the charge back. */
   readonly shared?: Shared
   /**
@@ -28,7 +28,7 @@ export interface Reservation extends Pick<DecisionRequest, 'mode' | 'permits' | 
 }
 
 /** What an object answers to a reservation; its usage is that before the charge. */
-export interface ObjectVote extends Vote {
+export interface ObjectVote extends Evaluation {
   /** The object's clock, milliseconds since the Unix epoch. */
   readonly nowMs: number
   /** Permits that it has charged. */
@@ -44,7 +44,7 @@ export interface ObjectVote extends Vote {
 }
 
 /** The end of a shared decision. */
-export interface Closing {
+export interface CommitOrAbort {
   readonly id: number
   /** Permits that stay charged; 0 cancels. */
   readonly permits: number
@@ -56,14 +56,14 @@ export interface Closing {
 export type Correction =
   | { readonly kind: 'release' | 'revoke'; readonly slot: number }
   | { readonly kind: 'renew'; readonly slot: number; readonly windowMs: number }
-  | { readonly kind: 'settle'; readonly rule: Rule; readonly units: number; readonly chargedAtMs: number }
+  | { readonly kind: 'settle'; readonly rule: StoreCharge; readonly units: number; readonly chargedAtMs: number }
   | { readonly kind: 'forget' }
 
 /** The object of one key, as it can be called. */
 export interface RemoteObject {
-  reserve(reservation: Reservation): Promise<ObjectVote>
+  reserve(reservation: PreparedCharge): Promise<ObjectVote>
   /** @returns whether what was reserved stands */
-  close(closing: Closing): Promise<boolean>
+  close(closing: CommitOrAbort): Promise<boolean>
   /** Asked by a sibling. @returns whether a decision was granted there; if not, it never will be */
   inquire(id: number): Promise<boolean>
   correct(corrections: readonly Correction[]): Promise<void>

@@ -1,6 +1,6 @@
-import { grantedBy, subtract, type Vote, voteUnasked } from '../../algorithms/decide.ts'
-import type { Decision, DecisionRequest, Rule } from '../../model/charge.ts'
-import type { Closing, ObjectVote, Reservation } from './messages.ts'
+import { countGranted, type Evaluation, skipCharge, subtract } from '../../algorithms/decide.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
+import type { CommitOrAbort, ObjectVote, PreparedCharge } from './messages.ts'
 
 /** A message to the object of the rule with this index. */
 export interface To<Message> {
@@ -11,11 +11,11 @@ export interface To<Message> {
 export interface Conclusion {
   readonly decision: Decision
   /** Ends of reservations that charge less than was reserved: until they have arrived, others are refused by them. */
-  readonly givenBack: readonly To<Closing>[]
+  readonly givenBack: readonly To<CommitOrAbort>[]
   /** To the objects to which a newcomer is new: nobody is let through before all of them have acknowledged it. */
-  readonly awaited: readonly To<Closing>[]
+  readonly awaited: readonly To<CommitOrAbort>[]
   /** Ends of all that stays charged, to be sent after that. */
-  readonly kept: readonly To<Closing>[]
+  readonly kept: readonly To<CommitOrAbort>[]
   /** The clocks of the objects when they voted, in milliseconds, by index of the rule. */
   readonly votedAtMs: ReadonlyMap<number, number>
 }
@@ -39,18 +39,18 @@ export class Negotiation {
   }
 
   /** To all objects at once. */
-  first(): To<Reservation>[] {
+  first(): To<PreparedCharge>[] {
     const { rules, mode, permits } = this.#request
     return this.#reservations(mode, permits, (index) => !isForNewcomers(rules[index]))
   }
 
   /** To the objects of the rules for newcomers, if there is one, when all have answered. */
-  second(): To<Reservation>[] {
+  second(): To<PreparedCharge>[] {
     const { rules, mode } = this.#request
     const firstNew = rules.findIndex((_, index) => this.#votes.get(index)?.isNew)
     if (firstNew < 0) return []
     const isAsked = (index: number) => index > firstNew && isForNewcomers(rules[index])
-    const granted = grantedBy(this.#request, this.#allVotes())
+    const granted = countGranted(this.#request, this.#allVotes())
     if (granted > 0) return this.#reservations(mode, granted, isAsked)
     // It is refused already; they only report their usage.
     return this.#reservations('peek', this.#minPermits, isAsked)
@@ -61,7 +61,7 @@ export class Negotiation {
   }
 
   /** To every object that was, or may have been, asked: it is as if this decision had never been. */
-  cancel(): To<Closing>[] {
+  cancel(): To<CommitOrAbort>[] {
     if (this.isFinal) return []
     const { rules } = this.#request
     const hasNewcomer = rules.some((_, index) => this.#votes.get(index)?.isNew && this.#precedesNewcomers(index))
@@ -76,10 +76,10 @@ export class Negotiation {
   conclude(): Conclusion {
     const { rules } = this.#request
     const votes = this.#allVotes()
-    const granted = grantedBy(this.#request, votes)
-    const givenBack: To<Closing>[] = []
-    const awaited: To<Closing>[] = []
-    const kept: To<Closing>[] = []
+    const granted = countGranted(this.#request, votes)
+    const givenBack: To<CommitOrAbort>[] = []
+    const awaited: To<CommitOrAbort>[] = []
+    const kept: To<CommitOrAbort>[] = []
     rules.forEach(({ cost }, index) => {
       const vote = this.#votes.get(index)
       if (!vote || vote.charged === 0) return
@@ -129,15 +129,15 @@ export class Negotiation {
     return this.#request.rules.some((rule, place) => place > index && isForNewcomers(rule))
   }
 
-  #allVotes(): Vote[] {
-    return this.#request.rules.map((rule, index) => this.#votes.get(index) ?? voteUnasked(rule, this.#request))
+  #allVotes(): Evaluation[] {
+    return this.#request.rules.map((rule, index) => this.#votes.get(index) ?? skipCharge(rule, this.#request))
   }
 
   #reservations(
     mode: DecisionRequest['mode'],
     permits: number,
     isAsked: (index: number) => boolean,
-  ): To<Reservation>[] {
+  ): To<PreparedCharge>[] {
     const { leaseMs, rules } = this.#request
     return rules.flatMap((rule, index) => {
       if (!isAsked(index)) return []
@@ -151,11 +151,11 @@ export class Negotiation {
   }
 }
 
-function isForNewcomers(rule: Rule | undefined): boolean {
+function isForNewcomers(rule: StoreCharge | undefined): boolean {
   return rule?.counts === 'identities'
 }
 
 /** Whether the object of a rule can refuse in the first round, and knows later what it granted. */
-function isKeptInMind({ enforced, counts = 'requests' }: Rule): boolean {
+function isKeptInMind({ enforced, counts = 'requests' }: StoreCharge): boolean {
   return enforced && counts === 'requests'
 }

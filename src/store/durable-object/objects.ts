@@ -1,4 +1,4 @@
-import type { Charge, Rule } from '../../model/charge.ts'
+import type { Charge, StoreCharge } from '../../model/charge.ts'
 import type { Call, RemoteObjects, TableCall } from './messages.ts'
 
 /** A binding of Durable Objects, as far as it is used here. */
@@ -33,7 +33,7 @@ export function hasTable(sql: ObjectDatabase, name: string): boolean {
 }
 
 /** The objects of a binding, each named by its key. */
-export function objectsOf(namespace: ObjectNamespace): RemoteObjects {
+export function openObjects(namespace: ObjectNamespace): RemoteObjects {
   return {
     of(key) {
       // biome-ignore lint/suspicious/noExplicitAny: the other side is the class `LimitObject`
@@ -53,7 +53,7 @@ export function objectsOf(namespace: ObjectNamespace): RemoteObjects {
 }
 
 /** An object needs to know no more than what it counts. */
-function withoutPolicy(rule: Rule & Partial<Charge>): Rule {
+function withoutPolicy(rule: StoreCharge & Partial<Charge>): StoreCharge {
   const { policy: _policy, digest: _digest, route: _route, isUnlimited: _isUnlimited, ...counted } = rule
   return counted
 }

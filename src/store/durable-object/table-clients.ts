@@ -1,8 +1,8 @@
 /** Documents and counters in Durable Objects, as other isolates use them. */
 import { StoreError } from '../../model/store.ts'
 import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
-import type { Counters, Counts, Flush, Period, Resolution } from '../counters.ts'
-import type { Documents, DocumentWrite, Revision, StoredDocument, VersionId, Written } from '../documents.ts'
+import type { Counts, Flush, Period, Resolution, StatisticsStore } from '../counters.ts'
+import type { DocumentStore, DocumentWrite, Revision, StoredDocument, VersionId, Written } from '../documents.ts'
 import { fromPlain, type PlainCount, type PlainPeriod, type TableCall, toPlain } from './messages.ts'
 import { callObject, type ObjectNamespace } from './objects.ts'
 
@@ -23,7 +23,7 @@ export interface ObjectCountersOptions extends CallOptions {
 }
 
 /** A document in a Durable Object. To find out that there is nothing new takes one request, which reads one row. */
-export class ObjectDocuments implements Documents {
+export class ObjectDocuments implements DocumentStore {
   readonly #options: ObjectDocumentsOptions
 
   constructor(options: ObjectDocumentsOptions) {
@@ -52,7 +52,7 @@ export class ObjectDocuments implements Documents {
 }
 
 /** Counts of all isolates in a Durable Object: a flush is one request, which writes a row for each period and one for all. */
-export class ObjectCounters implements Counters {
+export class ObjectCounters implements StatisticsStore {
   readonly #options: ObjectCountersOptions
 
   constructor(options: ObjectCountersOptions) {

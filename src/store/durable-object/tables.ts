@@ -2,21 +2,21 @@
 import {
   addCounts,
   addTo,
+  findPeriodStart,
   KEPT_MS,
   type MutablePeriod,
   PERIOD_MS,
   type Resolution,
-  startOf,
   TOTALS_KEPT_MS,
 } from '../counters.ts'
 import {
+  checkWrite,
   cutNote,
   type DocumentWrite,
   isSameVersion,
   KEPT_VERSIONS,
   NO_DOCUMENT,
   type Revision,
-  refusalOf,
   type StoredDocument,
   type VersionId,
   type Written,
@@ -80,7 +80,7 @@ export class DocumentTable {
 
   write(write: DocumentWrite, nowMs: number): Written {
     const newest = this.#newest()
-    const refusal = refusalOf(write, newest)
+    const refusal = checkWrite(write, newest)
     if (refusal) return refusal
     const version = newest.version + 1
     const id = crypto.randomUUID()
@@ -160,7 +160,7 @@ export class CounterTable {
       addTo(minute, more)
       if (plain === first) minute.added.set(source, number)
       this.#put('minute', minute)
-      const hourMs = startOf('hour', more.startMs)
+      const hourMs = findPeriodStart('hour', more.startMs)
       const hour = hours.get(hourMs) ?? this.#kept('hour', hourMs)
       hours.set(hourMs, hour)
       addTo(hour, more)

@@ -1,6 +1,6 @@
 import type { CountedWindowsState } from '../../algorithms/counted-windows.ts'
 import { putOff, type TokenBucketState } from '../../algorithms/token-bucket.ts'
-import type { Rule } from '../../model/charge.ts'
+import type { StoreCharge } from '../../model/charge.ts'
 
 /** What it takes to remove a charge from a state that does not list its charges. Plain data. */
 export type Undo = CountedUndo | BucketUndo
@@ -42,7 +42,7 @@ export interface Undoable {
 interface Change {
   /** Number of the decision; 0 if it cannot be removed. */
   readonly id: number
-  readonly rule: Pick<Rule, 'algorithm' | 'tiers'>
+  readonly rule: Pick<StoreCharge, 'algorithm' | 'tiers'>
   readonly nowUs: number
   /** Charged, forfeited ones included. */
   readonly units: number

@@ -1,14 +1,14 @@
 import type { MachineState } from './machine-state.ts'
-import type { ObjectVote, Reservation } from './messages.ts'
+import type { ObjectVote, PreparedCharge } from './messages.ts'
 
 /** The answer to a reservation that has waited for it. */
 export interface Answer {
-  readonly reservation: Reservation
+  readonly reservation: PreparedCharge
   readonly vote: ObjectVote
 }
 
 interface Waiting {
-  readonly reservation: Reservation
+  readonly reservation: PreparedCharge
   sinceMs: number
   /** If nothing happens until then, it is refused. */
   untilMs: number
@@ -36,7 +36,7 @@ export class WaitQueue {
   #waiting: Waiting[] = []
 
   /** @returns whether the answer to a reservation that has just come is held back */
-  add(reservation: Reservation, vote: ObjectVote, open: MachineState['open'], nowMs: number): boolean {
+  add(reservation: PreparedCharge, vote: ObjectVote, open: MachineState['open'], nowMs: number): boolean {
     const hope = findHope(reservation, vote, open, nowMs, nowMs)
     const most = Math.min(MAX_WAITING, MAX_LOOKS / open.size)
     if (!hope || this.#waiting.length >= most || this.#units >= MAX_PER_UNIT * hope.units) return false
@@ -50,10 +50,10 @@ export class WaitQueue {
    * @param mayWait whether one may still wait
    */
   leave(
-    decide: (reservation: Reservation) => ObjectVote,
+    decide: (reservation: PreparedCharge) => ObjectVote,
     open: MachineState['open'],
     nowMs: number,
-    mayWait: (reservation: Reservation) => boolean,
+    mayWait: (reservation: PreparedCharge) => boolean,
   ): Answer[] {
     const answers: Answer[] = []
     this.#waiting = this.#waiting.filter((waiting) => {
@@ -75,7 +75,7 @@ export class WaitQueue {
     }
   }
 
-  get reservations(): readonly Reservation[] {
+  get reservations(): readonly PreparedCharge[] {
     return this.#waiting.map(({ reservation }) => reservation)
   }
 
@@ -91,7 +91,7 @@ export class WaitQueue {
 }
 
 function findHope(
-  reservation: Reservation,
+  reservation: PreparedCharge,
   vote: ObjectVote,
   opens: MachineState['open'],
   sinceMs: number,
@@ -119,6 +119,6 @@ function findHope(
 }
 
 /** Permits without which it is refused. */
-function countWanted({ mode, permits }: Reservation): number {
+function countWanted({ mode, permits }: PreparedCharge): number {
   return mode === 'partial' ? 1 : permits
 }

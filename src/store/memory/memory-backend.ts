@@ -1,5 +1,5 @@
 import type { Backend } from '../backend.ts'
-import type { Documents } from '../documents.ts'
+import type { DocumentStore } from '../documents.ts'
 import { MemoryStore } from './memory-store.ts'
 
 /**
@@ -7,7 +7,7 @@ import { MemoryStore } from './memory-store.ts'
  * @param now milliseconds since the Unix epoch
  */
 export function openMemoryBackend(now: () => number): Backend {
-  const documents = new Map<string, Documents>()
+  const documents = new Map<string, DocumentStore>()
   return {
     limits: new MemoryStore(now),
     async documents(key) {

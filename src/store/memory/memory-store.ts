@@ -1,8 +1,8 @@
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { type ConcurrencyState, releaseSlot, renewSlot, revokeSlot } from '../../algorithms/concurrency.ts'
 import { decide, type States } from '../../algorithms/decide.ts'
-import type { Decision, DecisionRequest, Rule } from '../../model/charge.ts'
-import type { Difference, Release, Store } from '../../model/store.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
+import type { Adjustment, Release, Store } from '../../model/store.ts'
 import { ExpiringStates } from './expiring-states.ts'
 
 /**
@@ -29,7 +29,7 @@ export class MemoryStore implements Store {
     return decide(request, nowUs, this.#statesAt(nowUs))
   }
 
-  async release(rules: readonly Rule[]): Promise<void> {
+  async release(rules: readonly StoreCharge[]): Promise<void> {
     const states = this.#statesAt(this.#readClock())
     for (const { key, slot = 0 } of rules) {
       const state = states.read(key) as ConcurrencyState | undefined
@@ -50,7 +50,7 @@ export class MemoryStore implements Store {
     }
   }
 
-  async renew(rules: readonly Rule[]): Promise<void> {
+  async renew(rules: readonly StoreCharge[]): Promise<void> {
     const nowUs = this.#readClock()
     const states = this.#statesAt(nowUs)
     for (const { key, slot = 0, tiers } of rules) {
@@ -61,13 +61,13 @@ export class MemoryStore implements Store {
     }
   }
 
-  async settle(differences: readonly Difference[], chargedAtMs: number): Promise<void> {
+  async settle(differences: readonly Adjustment[], chargedAtMs: number): Promise<void> {
     const nowUs = this.#readClock()
     const states = this.#statesAt(nowUs)
     for (const { rule, units } of differences) {
       const state = states.read(rule.key)
       if (state === undefined) continue
-      const commit = ALGORITHMS[rule.algorithm].twin.settle?.(state, rule, nowUs, chargedAtMs, units)
+      const commit = ALGORITHMS[rule.algorithm].implementation.settle?.(state, rule, nowUs, chargedAtMs, units)
       if (commit) states.write(rule.key, commit.state, commit.ttlMs)
     }
   }

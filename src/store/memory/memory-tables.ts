@@ -1,32 +1,32 @@
 import {
   addCounts,
   addTo,
-  type Counters,
   type Counts,
   type Flush,
+  findPeriodStart,
   KEPT_MS,
   type MutablePeriod,
   PERIOD_MS,
   type Period,
   type Resolution,
-  startOf,
+  type StatisticsStore,
 } from '../counters.ts'
 import {
+  checkWrite,
   cutNote,
-  type Documents,
+  type DocumentStore,
   type DocumentWrite,
   isSameVersion,
   KEPT_VERSIONS,
   NO_DOCUMENT,
   type Revision,
-  refusalOf,
   type StoredDocument,
   type VersionId,
   type Written,
 } from '../documents.ts'
 
 /** A document in this process's memory. */
-export class MemoryDocuments implements Documents {
+export class MemoryDocuments implements DocumentStore {
   readonly #now: () => number
   /** Newest first. */
   #kept: readonly StoredDocument[] = []
@@ -50,7 +50,7 @@ export class MemoryDocuments implements Documents {
   }
 
   async write(write: DocumentWrite): Promise<Written> {
-    const refusal = refusalOf(write, this.#newest)
+    const refusal = checkWrite(write, this.#newest)
     if (refusal) return refusal
     const { text, by, why, kept = KEPT_VERSIONS } = write
     const atMs = Math.floor(this.#now())
@@ -69,7 +69,7 @@ export class MemoryDocuments implements Documents {
  * Counts in this process's memory.
  * @param now milliseconds since the Unix epoch
  */
-export class MemoryCounters implements Counters {
+export class MemoryCounters implements StatisticsStore {
   readonly #now: () => number
   /** By the start of the period. */
   readonly #periods: Record<Resolution, Map<number, MutablePeriod>> = { minute: new Map(), hour: new Map() }
@@ -106,7 +106,7 @@ export class MemoryCounters implements Counters {
   }
 
   #of(resolution: Resolution, atMs: number): MutablePeriod {
-    const startMs = startOf(resolution, atMs)
+    const startMs = findPeriodStart(resolution, atMs)
     const periods = this.#periods[resolution]
     let period = periods.get(startMs)
     if (!period) {

@@ -1,6 +1,6 @@
-import type { Decision, DecisionRequest, Rule } from '../../model/charge.ts'
+import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
-import { type Difference, type Release, type Store, StoreError } from '../../model/store.ts'
+import { type Adjustment, type Release, type Store, StoreError } from '../../model/store.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import { Lru } from '../../runtime/lru.ts'
 import { mapList } from '../../runtime/map-list.ts'
@@ -34,7 +34,7 @@ export interface RedisStoreOptions {
 }
 
 /** Deadline of calls that nobody waits for. */
-export const PATIENT_MS = 4_000
+export const BACKGROUND_TIMEOUT_MS = 4_000
 
 /** Exact limits shared by all that use one Redis: one EVALSHA decides a request. */
 export class RedisStore implements Store {
@@ -44,7 +44,7 @@ export class RedisStore implements Store {
   readonly #algorithms: Set<AlgorithmName>
   readonly #scripts: Scripts
   readonly #streams = new LongStreams()
-  readonly #isLong = (rule: Rule) => this.#streams.has(rule)
+  readonly #isLong = (rule: StoreCharge) => this.#streams.has(rule)
   #decide: Script
   /** Made when they are first needed: in most gateways, they never are. */
   #settle: Script | undefined
@@ -53,7 +53,7 @@ export class RedisStore implements Store {
 
   constructor({ client, patientClient = client, algorithms, moreLua, timeoutMs, secrets = [] }: RedisStoreOptions) {
     this.#prompt = new RedisCalls({ client, timeoutMs, secrets })
-    this.#patient = new RedisCalls({ client: patientClient, timeoutMs: PATIENT_MS, secrets })
+    this.#patient = new RedisCalls({ client: patientClient, timeoutMs: BACKGROUND_TIMEOUT_MS, secrets })
     this.#algorithms = new Set(algorithms)
     this.#scripts = new Scripts(moreLua)
     this.#decide = toScript(this.#scripts.decide(this.#algorithms))
@@ -81,8 +81,8 @@ export class RedisStore implements Store {
     return decision
   }
 
-  async release(rules: readonly Rule[]): Promise<void> {
-    const release = async (rule: Rule) => {
+  async release(rules: readonly StoreCharge[]): Promise<void> {
+    const release = async (rule: StoreCharge) => {
       const removed = await this.#prompt.call((client) => client.zrem(rule.key, slotMembers(rule)), [rule.key])
       // Something other than Redis has answered, so nothing was given back.
       if (!Number.isSafeInteger(removed)) throw new StoreError('Redis answered something other than a number')
@@ -97,13 +97,13 @@ export class RedisStore implements Store {
     if (count !== releases.length) throw new StoreError('Redis answered something other than the number of releases')
   }
 
-  async renew(rules: readonly Rule[]): Promise<void> {
+  async renew(rules: readonly StoreCharge[]): Promise<void> {
     const keys = rules.map(({ key }) => key)
     this.#renew ??= toScript(this.#scripts.renew())
     await this.#prompt.evaluate(this.#renew, keys, renewArguments(rules))
   }
 
-  async settle(differences: readonly Difference[], chargedAtMs: number): Promise<void> {
+  async settle(differences: readonly Adjustment[], chargedAtMs: number): Promise<void> {
     const keys = differences.map(({ rule }) => rule.key)
     this.#settle ??= toScript(this.#scripts.settle(this.#algorithms))
     await this.#prompt.evaluate(this.#settle, keys, settleArguments(differences, chargedAtMs))
@@ -131,7 +131,7 @@ const MANY = 8
 export class LongStreams {
   readonly #keys = new Lru<boolean>(MAX_KEYS)
 
-  has({ key, algorithm }: Rule): boolean {
+  has({ key, algorithm }: StoreCharge): boolean {
     return algorithm === 'sliding-window' && this.#keys.get(key) === true
   }
 

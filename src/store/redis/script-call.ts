@@ -1,9 +1,9 @@
 /** The arguments and replies of the scripts. */
 
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
-import type { Decision, DecisionRequest, Rule, TierUsage } from '../../model/charge.ts'
-import type { Block } from '../../model/limits.ts'
-import { type Difference, type Release, StoreError } from '../../model/store.ts'
+import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../model/charge.ts'
+import type { PenaltySettings } from '../../model/limits.ts'
+import { type Adjustment, type Release, StoreError } from '../../model/store.ts'
 import { mapList } from '../../runtime/map-list.ts'
 
 /**
@@ -12,28 +12,28 @@ import { mapList } from '../../runtime/map-list.ts'
  */
 export function scriptArguments(
   { mode, permits, leaseMs = 0, rules }: DecisionRequest,
-  isLong: (rule: Rule) => boolean = () => false,
+  isLong: (rule: StoreCharge) => boolean = () => false,
 ): (string | number)[] {
   const args: (string | number)[] = [mode, permits, leaseMs]
   for (const rule of rules) {
     const numbers = ruleNumbers(rule)
     if (isLong(rule)) numbers.push(1)
-    args.push(termsOf(rule), numbers.length, ...numbers)
+    args.push(encodeCharge(rule), numbers.length, ...numbers)
   }
   return args
 }
 
 /** In one argument, since each takes Redis as long as ten steps of Lua. */
-function termsOf(rule: Rule): string {
+function encodeCharge(rule: StoreCharge): string {
   const { algorithm, enforced, counts = 'requests', cost, reserved } = rule
-  const block = blockOf(rule)
+  const block = readPenaltySettings(rule)
   const power = block ? 'block' : enforced ? 'enforce' : 'shadow'
   const terms = `${ALGORITHMS[algorithm].letter} ${power} ${counts} ${cost} ${reserved}`
   return block ? `${terms} ${block.blockMs} ${block.after}` : terms.replace(' enforce requests 1 0', '')
 }
 
 /** ARGV of `lua/settle.lua`; KEYS are the keys of the rules, in order. */
-export function settleArguments(differences: readonly Difference[], chargedAtMs: number): (string | number)[] {
+export function settleArguments(differences: readonly Adjustment[], chargedAtMs: number): (string | number)[] {
   const perRule = differences.flatMap(({ rule, units }) => {
     const numbers = ruleNumbers(rule)
     return [ALGORITHMS[rule.algorithm].letter, units, numbers.length, ...numbers]
@@ -42,7 +42,7 @@ export function settleArguments(differences: readonly Difference[], chargedAtMs:
 }
 
 /** ARGV of `lua/renew.lua`; KEYS are the keys of the rules, in order. */
-export function renewArguments(rules: readonly Rule[]): number[] {
+export function renewArguments(rules: readonly StoreCharge[]): number[] {
   return rules.flatMap(({ tiers, slot = 0, cost }) => [tiers[0]?.windowMs ?? 0, slot, cost])
 }
 
@@ -52,12 +52,12 @@ export function releaseArguments(releases: readonly Release[]): (string | number
 }
 
 /** The members of the sorted set of `lua/concurrency.lua` that a rule's request holds. */
-export function slotMembers({ slot, cost }: Rule): string[] {
+export function slotMembers({ slot, cost }: StoreCharge): string[] {
   return Array.from({ length: cost }, (_, index) => `${slot}:${index + 1}`)
 }
 
 /** What the module of the algorithm is told, as its header says. */
-function ruleNumbers({ tiers, burst, slot }: Rule): number[] {
+function ruleNumbers({ tiers, burst, slot }: StoreCharge): number[] {
   const numbers: number[] = []
   for (const { limit, windowMs } of tiers) numbers.push(limit, windowMs)
   if (burst !== undefined) numbers.push(burst)
@@ -66,14 +66,14 @@ function ruleNumbers({ tiers, burst, slot }: Rule): number[] {
 }
 
 /** A shadow rule blocks nobody. */
-function blockOf({ block, enforced }: Rule): Block | undefined {
+function readPenaltySettings({ block, enforced }: StoreCharge): PenaltySettings | undefined {
   return enforced ? block : undefined
 }
 
 /** @throws {StoreError} if the reply is not one to this request */
 export function readDecision(reply: unknown, request: DecisionRequest): Decision {
   const { permits, rules } = request
-  const size = rules.reduce((sum, rule) => sum + 3 * rule.tiers.length + (blockOf(rule) ? 1 : 0), 2)
+  const size = rules.reduce((sum, rule) => sum + 3 * rule.tiers.length + (readPenaltySettings(rule) ? 1 : 0), 2)
   if (!Array.isArray(reply) || reply.length !== size || !reply.every(isCount)) {
     throw new StoreError('Redis answered something other than a decision')
   }
@@ -83,8 +83,8 @@ export function readDecision(reply: unknown, request: DecisionRequest): Decision
   if (granted > permits) throw new StoreError('Redis granted a number of permits that was not asked for')
   const nowMs = next()
   const usage = mapList(rules, (rule) => {
-    const tiers = mapList(rule.tiers, (): TierUsage => ({ remaining: next(), resetMs: next(), retryAfterMs: next() }))
-    const blockedMs = blockOf(rule) ? next() : 0
+    const tiers = mapList(rule.tiers, (): LimitState => ({ remaining: next(), resetMs: next(), retryAfterMs: next() }))
+    const blockedMs = readPenaltySettings(rule) ? next() : 0
     return blockedMs === 0 ? tiers : tiers.map((tier) => ({ ...tier, blockedMs }))
   })
   const decision = { granted, nowMs, usage }

@@ -42,7 +42,7 @@ export class Scripts {
   settle(algorithms: Iterable<AlgorithmName>): string {
     return this.#join(
       'settle',
-      [...algorithms].filter((name) => ALGORITHMS[name].twin.settle),
+      [...algorithms].filter((name) => ALGORITHMS[name].implementation.settle),
     )
   }
 

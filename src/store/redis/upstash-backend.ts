@@ -2,7 +2,7 @@ import { Redis } from '@upstash/redis/cloudflare'
 import type { Backend } from '../backend.ts'
 import type { RedisClient } from './client.ts'
 import { UPSTASH_OPTIONS, upstashClient } from './clients/upstash.ts'
-import { PATIENT_MS, RedisStore, type RedisStoreOptions } from './redis-store.ts'
+import { BACKGROUND_TIMEOUT_MS, RedisStore, type RedisStoreOptions } from './redis-store.ts'
 
 export interface UpstashDatabase {
   /** Upstash's REST endpoint. */
@@ -21,7 +21,7 @@ export function openUpstashBackend(options: UpstashStoreOptions): Backend {
     limits: new RedisStore({
       client: connectUpstash({ url, token }),
       // Of calls that hang, a request may have six.
-      patientClient: connectUpstash({ url, token }, PATIENT_MS),
+      patientClient: connectUpstash({ url, token }, BACKGROUND_TIMEOUT_MS),
       algorithms,
       moreLua,
       timeoutMs,

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import type { Tier } from '../../../src/model/limits.ts'
+import type { Limit } from '../../../src/model/limits.ts'
 import { LimitedServer } from '../../support/limited-server.ts'
 import type { Outcome, ProcessOptions } from '../../support/outbound-process.ts'
 import { connectRedis, type RedisClient } from '../../support/script-store.ts'
@@ -60,7 +60,7 @@ test.concurrent('once one process has learned what a server tells of its limits,
 
 test.concurrent('a partner’s budget of five tiers is used to the last unit, and never exceeded', async () => {
   // Each allows less than the one before it does, and all of them act within seconds.
-  const tiers: Tier[] = [
+  const tiers: Limit[] = [
     { limit: 20, windowMs: 150 },
     { limit: 50, windowMs: 450 },
     { limit: 90, windowMs: 900 },

@@ -1,5 +1,5 @@
-import type { Rule } from '../../../src/model/charge.ts'
-import type { Closing, ObjectVote, Reservation } from '../../../src/store/durable-object/messages.ts'
+import type { StoreCharge } from '../../../src/model/charge.ts'
+import type { CommitOrAbort, ObjectVote, PreparedCharge } from '../../../src/store/durable-object/messages.ts'
 import { Negotiation, type To } from '../../../src/store/durable-object/negotiation.ts'
 import { Numbered } from './numbered.ts'
 import { type Asking, PATIENCE_MS, type PlainVote } from './object.ts'
@@ -28,19 +28,19 @@ export interface Act {
 
 /** The code of a decider, as a function from one state to the next. All are the same. */
 export class DeciderCode {
-  readonly #rules: readonly Rule[]
+  readonly #rules: readonly StoreCharge[]
   readonly #deciders = new Numbered<Decider>()
-  readonly #teach: (object: number, asking: Asking, reservation: Reservation) => void
+  readonly #teach: (object: number, asking: Asking, reservation: PreparedCharge) => void
   readonly #heard = new Map<string, number>()
   readonly #acts = new Map<string, Act>()
 
   /** @param teach is told what each object is asked */
-  constructor(rules: readonly Rule[], teach: DeciderCode['teach']) {
+  constructor(rules: readonly StoreCharge[], teach: DeciderCode['teach']) {
     this.#rules = rules
     this.#teach = teach
   }
 
-  get teach(): (object: number, asking: Asking, reservation: Reservation) => void {
+  get teach(): (object: number, asking: Asking, reservation: PreparedCharge) => void {
     return this.#teach
   }
 
@@ -147,7 +147,7 @@ export class DeciderCode {
     return negotiation
   }
 
-  #ask(reservations: readonly To<Reservation>[]): Sent[] {
+  #ask(reservations: readonly To<PreparedCharge>[]): Sent[] {
     return reservations.map(({ index, message }) => {
       const isSecond = this.#rules[index]?.counts === 'identities'
       const kind = message.mode === 'peek' ? 'look' : isSecond ? 'second' : 'first'
@@ -156,7 +156,7 @@ export class DeciderCode {
     })
   }
 
-  #close(closings: readonly To<Closing>[]): Sent[] {
+  #close(closings: readonly To<CommitOrAbort>[]): Sent[] {
     return closings.map(({ index, message: { permits } }) => ({ to: index, kind: permits > 0 ? 'keep' : 'cancel' }))
   }
 }

@@ -1,10 +1,10 @@
 import { deepStrictEqual } from 'node:assert/strict'
 import { deserialize, serialize } from 'node:v8'
-import { tellsNewIdentities } from '../../../src/algorithms/decide.ts'
-import type { Rule } from '../../../src/model/charge.ts'
+import { detectsNewIdentities } from '../../../src/algorithms/decide.ts'
+import type { StoreCharge } from '../../../src/model/charge.ts'
 import { LimitMachine } from '../../../src/store/durable-object/limit-machine.ts'
 import type { MachineState } from '../../../src/store/durable-object/machine-state.ts'
-import type { ObjectVote, Reservation } from '../../../src/store/durable-object/messages.ts'
+import type { ObjectVote, PreparedCharge } from '../../../src/store/durable-object/messages.ts'
 import type { Row, Rows } from '../../../src/store/durable-object/rows.ts'
 import { Numbered } from './numbered.ts'
 
@@ -78,7 +78,7 @@ export interface Facts {
 interface Stored {
   readonly rows: readonly Row[]
   readonly memory: MachineState
-  readonly waiting: readonly Reservation[]
+  readonly waiting: readonly PreparedCharge[]
   readonly mayCrash: boolean
 }
 
@@ -90,12 +90,12 @@ export const PATIENCE_MS = 1e12
  * remembered. A state that is another one with other names for the deciders is told from that one.
  */
 export class ObjectCode {
-  readonly #rule: Rule
+  readonly #rule: StoreCharge
   readonly #names: readonly Names[]
   readonly #ticksUs: readonly number[]
   readonly #bug: PlantedBug | undefined
   /** As decider 0 sends them. */
-  readonly #reservations = new Map<Asking, Reservation>()
+  readonly #reservations = new Map<Asking, PreparedCharge>()
   readonly #normals = new Numbered<Normal>()
   /** By the number of a state. */
   readonly #stored: (Buffer | undefined)[] = []
@@ -109,7 +109,7 @@ export class ObjectCode {
   readonly #unwritten: number[] = []
 
   /** @param names all ways to name the deciders: new names by the old ones */
-  constructor(rule: Rule, names: readonly Names[], ticksUs: readonly number[], bug: PlantedBug | undefined) {
+  constructor(rule: StoreCharge, names: readonly Names[], ticksUs: readonly number[], bug: PlantedBug | undefined) {
     this.#rule = rule
     this.#names = names
     this.#renamed = names.map(() => [])
@@ -128,7 +128,7 @@ export class ObjectCode {
   }
 
   /** Tells what is sent in a call. */
-  teach(asking: Asking, reservation: Reservation): void {
+  teach(asking: Asking, reservation: PreparedCharge): void {
     if (!this.#reservations.has(asking)) this.#reservations.set(asking, reservation)
   }
 
@@ -217,7 +217,7 @@ export class ObjectCode {
     }
     const machine = this.#machine(rows, memory, waiting)
     const told = this.#tell(machine, kind, decider, nowUs)
-    const mayWait = kind === 'refuse' ? (reservation: Reservation) => deciderOf(reservation) !== decider : undefined
+    const mayWait = kind === 'refuse' ? (reservation: PreparedCharge) => deciderOf(reservation) !== decider : undefined
     const released = machine.answers(nowUs, mayWait).map(({ reservation, vote }) => {
       const isWrong = this.#bug === 'admits those who have waited'
       const told = isWrong ? { ...vote, fitting: 1, chargeable: 1, charged: 1 } : vote
@@ -260,20 +260,20 @@ export class ObjectCode {
     }
   }
 
-  #reserve(machine: LimitMachine, reservation: Reservation, nowUs: number): ObjectVote | undefined {
+  #reserve(machine: LimitMachine, reservation: PreparedCharge, nowUs: number): ObjectVote | undefined {
     if (this.#bug !== 'counts late') return machine.reserve(reservation, nowUs)
     // It says that it charges, and does nothing of the kind: it would have to be asked again when all have agreed.
     const vote = machine.reserve({ ...reservation, mode: 'peek' }, nowUs) as ObjectVote
     return { ...vote, charged: vote.chargeable >= reservation.permits ? reservation.permits : 0 }
   }
 
-  #reservation(asking: Asking, decider: number): Reservation {
-    const reservation = this.#reservations.get(asking) as Reservation
+  #reservation(asking: Asking, decider: number): PreparedCharge {
+    const reservation = this.#reservations.get(asking) as PreparedCharge
     const { shared } = reservation
     return shared ? { ...reservation, shared: { ...shared, id: decider + 1 } } : reservation
   }
 
-  #machine(rows: Rows, memory: MachineState, waiting: readonly Reservation[]): LimitMachine {
+  #machine(rows: Rows, memory: MachineState, waiting: readonly PreparedCharge[]): LimitMachine {
     const machine = machineOf(rows, memory)
     // They find what they found before: nothing has happened since.
     for (const reservation of waiting) machine.reserve(reservation, Math.max(this.#startUs, memory.clockUs))
@@ -326,13 +326,13 @@ export class ObjectCode {
       clock: tickOf(memory.clockUs / 1000),
       used: (this.#rule.tiers[0]?.limit ?? 0) - (vote.usage[0]?.remaining ?? 0),
       // A bucket that is full is as good as none.
-      isMissing: tellsNewIdentities(this.#rule) && memory.kept.state === undefined,
+      isMissing: detectsNewIdentities(this.#rule) && memory.kept.state === undefined,
       open: open.toSorted(byDecider),
       decided: decided.toSorted(byDecider),
     }
   }
 
-  #askingOf({ mode }: Reservation): Asking {
+  #askingOf({ mode }: PreparedCharge): Asking {
     return mode === 'peek' ? 'look' : this.#rule.counts === 'identities' ? 'second' : 'first'
   }
 }
@@ -369,7 +369,7 @@ function plain({ fitting, chargeable, charged, isNew, isVoid }: ObjectVote): Pla
   return { fitting, chargeable, charged, isNew, isVoid }
 }
 
-function deciderOf({ shared }: Reservation): number {
+function deciderOf({ shared }: PreparedCharge): number {
   return (shared?.id ?? 0) - 1
 }
 

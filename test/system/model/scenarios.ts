@@ -1,4 +1,4 @@
-import type { Rule } from '../../../src/model/charge.ts'
+import type { StoreCharge } from '../../../src/model/charge.ts'
 import type { AlgorithmName } from '../../../src/model/limits.ts'
 import { ruleOf } from '../../support/rules.ts'
 import type { Faults, Scenario } from './world.ts'
@@ -8,7 +8,7 @@ const NO_FAULTS: Faults = { deaths: 0, timeouts: 0, crashes: 0, duplicates: 0 }
 const EVERY_FAULT: Faults = { deaths: 1, timeouts: 1, crashes: 1, duplicates: 1 }
 
 /** @param limits of one object each */
-function rulesWith(...limits: readonly (readonly [AlgorithmName, number, Partial<Rule>?])[]): Rule[] {
+function rulesWith(...limits: readonly (readonly [AlgorithmName, number, Partial<StoreCharge>?])[]): StoreCharge[] {
   return limits.map(([algorithm, limit, overrides], index) =>
     ruleOf(algorithm, [{ limit, windowMs: WINDOW_MS }], { key: `object ${index}`, ...overrides }),
   )
@@ -30,7 +30,7 @@ const SINGLE_FAULTS: Readonly<Record<string, Faults>> = {
 
 function withEachFault(
   deciders: number,
-  rules: readonly Rule[],
+  rules: readonly StoreCharge[],
   suffix = '',
   isAskedInTime = false,
 ): Record<string, Scenario> {

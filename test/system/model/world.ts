@@ -1,4 +1,4 @@
-import type { Rule } from '../../../src/model/charge.ts'
+import type { StoreCharge } from '../../../src/model/charge.ts'
 import { ASK_AFTER_MS, ASK_AGAIN_AFTER_MS } from '../../../src/store/durable-object/limit-machine.ts'
 import { type Act, DeciderCode, type Sent } from './decider.ts'
 import type { Model, State } from './explore.ts'
@@ -21,7 +21,7 @@ export interface Faults {
 export interface Scenario {
   readonly deciders: number
   /** One for each object; every decider wants one permit of each. */
-  readonly rules: readonly Rule[]
+  readonly rules: readonly StoreCharge[]
   readonly faults: Faults
   /** What asks arrives before objects ask each other, or never; otherwise it may also arrive between their questions. */
   readonly isAskedInTime?: boolean
@@ -61,7 +61,7 @@ export class World implements Model {
   readonly start: State
   readonly #deciders: number
   readonly #objects: number
-  readonly #rules: readonly Rule[]
+  readonly #rules: readonly StoreCharge[]
   readonly #ways: readonly Names[]
   readonly #decider: DeciderCode
   readonly #codes: readonly ObjectCode[]
@@ -144,7 +144,7 @@ export class World implements Model {
       dead,
     )
     facts.forEach(({ used, void: voided }, o) => {
-      const { tiers, counts } = this.#rules[o] as Rule
+      const { tiers, counts } = this.#rules[o] as StoreCharge
       const limit = tiers[0]?.limit ?? 0
       const asked = counts === 'identities' ? bits((d) => (deciders[d]?.votes[o] ?? null) !== null) : -1
       const charged = count(admitted & asked)
@@ -463,7 +463,7 @@ export class World implements Model {
   }
 
   #siblings(o: number): readonly number[] {
-    const isSibling = (rule: Rule, place: number) => place !== o && rule.counts !== 'identities'
+    const isSibling = (rule: StoreCharge, place: number) => place !== o && rule.counts !== 'identities'
     return this.#rules.flatMap((rule, place) => (isSibling(rule, place) ? [place] : []))
   }
 

@@ -1,7 +1,7 @@
 import { createDigest } from '../../../src/request/identity/digest.ts'
 import { OUTCOMES } from '../../../src/statistics/outcomes.ts'
 import { readStatistics, readTotals, type Statistics } from '../../../src/statistics/read-statistics.ts'
-import type { Counters } from '../../../src/store/counters.ts'
+import type { StatisticsStore } from '../../../src/store/counters.ts'
 import { PLANTED } from '../../setup/secret-watch.ts'
 import type { Bundle } from '../../support/build-bundle.ts'
 import { IDENTITY_SECRET, type Site, startSite } from './site.ts'
@@ -72,7 +72,7 @@ export async function run({ bundle, store, requests, seed }: RunOptions): Promis
 }
 
 /** How a request was answered may be sent after how it was decided. */
-async function arrived(counters: Counters, seen: readonly Seen[]): Promise<void> {
+async function arrived(counters: StatisticsStore, seen: readonly Seen[]): Promise<void> {
   const failed = seen.filter(({ isUpstream5xx }) => isUpstream5xx).length
   const untilMs = Date.now() + PATIENCE_MS
   while (Date.now() < untilMs) {

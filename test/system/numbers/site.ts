@@ -1,7 +1,7 @@
 import type { RequestListener } from 'node:http'
-import { rulesKey } from '../../../src/rules/gateway-rules.ts'
-import type { Counters } from '../../../src/store/counters.ts'
-import type { Documents } from '../../../src/store/documents.ts'
+import { rulesKey } from '../../../src/rules/open-rules.ts'
+import type { StatisticsStore } from '../../../src/store/counters.ts'
+import type { DocumentStore } from '../../../src/store/documents.ts'
 import { ObjectCounters, ObjectDocuments } from '../../../src/store/durable-object/table-clients.ts'
 import { nodeRedisClient } from '../../../src/store/redis/clients/node-redis.ts'
 import { RedisCounters } from '../../../src/store/redis/counters/redis-counters.ts'
@@ -59,7 +59,7 @@ export interface Site extends Part {
   /** Lines of their log so far. */
   readonly log: readonly string[]
   /** What they have counted. */
-  readonly counters: Counters
+  readonly counters: StatisticsStore
   /** All keys, or names of objects. */
   keys(): Promise<readonly string[]>
   /** The store is out of reach while this runs. */
@@ -112,6 +112,6 @@ const startOverObjects: Start = async (bundle, add) => {
   }
 }
 
-async function writeRules(documents: Documents): Promise<void> {
+async function writeRules(documents: DocumentStore): Promise<void> {
   await documents.write({ text: JSON.stringify(RULES), expectedVersion: 0, by: 'test', why: 'test' })
 }

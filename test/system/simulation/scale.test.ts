@@ -12,7 +12,7 @@ import { inVirtualTime, START_MS, VirtualTime } from '../../../bench/scale/virtu
 import type { Store } from '../../../src/model/store.ts'
 import { Deadlines } from '../../../src/runtime/deadlines.ts'
 import { DurableObjectStore } from '../../../src/store/durable-object/durable-object-store.ts'
-import { objectsOf } from '../../../src/store/durable-object/objects.ts'
+import { openObjects } from '../../../src/store/durable-object/objects.ts'
 import { seededRandom } from '../../../tools/seeded-random.ts'
 
 const never = () => 0
@@ -218,7 +218,7 @@ describe('by hand', () => {
     const site = new ObjectSite({ time, random: never, lookMs: 0, othersOf: () => 0 })
     const [paris, sydney] = ['Paris', 'Sydney'].map((name) => {
       const metro = metroNamed(name)
-      return new DurableObjectStore({ objects: objectsOf(site.namespaceAt({ ...metro, metro })), timeoutMs: 500 })
+      return new DurableObjectStore({ objects: openObjects(site.namespaceAt({ ...metro, metro })), timeoutMs: 500 })
     }) as unknown as [Store, Store]
     const awayMs = Number(roundTripMs(metroNamed('Paris'), metroNamed('Sydney')).toFixed(3))
     await inVirtualTime(time, never, async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createLimiter, memoryStore } from '../../../src/index.ts'
-import type { DecisionRequest, Rule } from '../../../src/model/charge.ts'
+import type { DecisionRequest, StoreCharge } from '../../../src/model/charge.ts'
 import type { Store } from '../../../src/model/store.ts'
 import { type Notes, type OutboundOptions, outbound } from '../../../src/outbound.ts'
 import { MAX_KEYS } from '../../../src/store/memory/expiring-states.ts'
@@ -381,8 +381,8 @@ describe('several processes', () => {
     }
     const store = {
       decide: (request: DecisionRequest) => late(() => near.decide(request)),
-      renew: (rules: readonly Rule[]) => late(() => near.renew(rules)),
-      release: (rules: readonly Rule[]) => late(() => near.release(rules)),
+      renew: (rules: readonly StoreCharge[]) => late(() => near.renew(rules)),
+      release: (rules: readonly StoreCharge[]) => late(() => near.release(rules)),
     } as Store
     const headers = { 'RateLimit-Policy': '"a";q=2;w=0.1' }
     const answer = () => ({ status: 200, headers })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { endOf } from '../../../src/rules/document.ts'
+import { resolveExpiry } from '../../../src/rules/document.ts'
 
 const NOW_MS = Date.parse('2026-11-22T10:00:00Z')
 
@@ -10,7 +10,7 @@ test.each([
   // Whether it is a moment, the document says.
   [{ until: 'soon' }, 'soon'],
 ])('endOf() reads %j', (lasts, until) => {
-  expect(endOf(lasts, NOW_MS)).toEqual({ until })
+  expect(resolveExpiry(lasts, NOW_MS)).toEqual({ until })
 })
 
 test.each([
@@ -18,5 +18,5 @@ test.each([
   [{ for: '1h', until: '2026-12-24T00:00:00Z' }, 'for', /not both/],
   [{ until: '2026-11-22T10:00:00Z' }, 'until', /yet to come/],
 ])('endOf() refuses %j, and says which of them is wrong', (lasts, wrong, expected) => {
-  expect(endOf(lasts, NOW_MS)).toEqual({ wrong, expected: expect.stringMatching(expected) })
+  expect(resolveExpiry(lasts, NOW_MS)).toEqual({ wrong, expected: expect.stringMatching(expected) })
 })

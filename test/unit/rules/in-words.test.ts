@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { blockInWords, limitsInWords } from '../../../src/rules/document.ts'
-import { whoInWords } from '../../../src/rules/target.ts'
+import { formatBlock, formatOverride } from '../../../src/rules/document.ts'
+import { formatTarget } from '../../../src/rules/target.ts'
 
 test.each([
   [{ by: 'token', digest: 'y2d8-eDNvChqTFSHsSUP2Q' }, 'token y2d8-eDNvChqTFSHsSUP2Q'],
@@ -10,7 +10,7 @@ test.each([
   [{ country: 'DE' }, 'country DE'],
   [{ asn: 64500 }, 'AS64500'],
 ])('whoInWords() of %j', (target, words) => {
-  expect(whoInWords(target)).toBe(words)
+  expect(formatTarget(target)).toBe(words)
 })
 
 test.each([
@@ -20,9 +20,9 @@ test.each([
   [{ unlimited: true }, 'unlimited'],
   [{ unlimited: true, policies: ['a'] }, 'unlimited of a'],
 ] as const)('limitsInWords() of %j', (override, words) => {
-  expect(limitsInWords(override)).toBe(words)
+  expect(formatOverride(override)).toBe(words)
 })
 
 test('blockInWords() says what is answered', () => {
-  expect([blockInWords({}), blockInWords({ status: 404 })]).toEqual(['answered 403', 'answered 404'])
+  expect([formatBlock({}), formatBlock({ status: 404 })]).toEqual(['answered 403', 'answered 404'])
 })

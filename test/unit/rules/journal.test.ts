@@ -1,28 +1,28 @@
 import { expect, test } from 'vitest'
 import { StoreError } from '../../../src/model/store.ts'
-import { type Deed, deedsAbout, noteDeed } from '../../../src/rules/journal.ts'
+import { type AuditEntry, appendAudit, readAudit } from '../../../src/rules/audit-log.ts'
 import { MAX_DOCUMENT_BYTES } from '../../../src/store/documents.ts'
 import { MemoryDocuments } from '../../../src/store/memory/memory-tables.ts'
 
-const deed = (at: number, more: Partial<Deed> = {}): Deed => ({
+const deed = (at: number, more: Partial<AuditEntry> = {}): AuditEntry => ({
   ...{ atMs: at, by: 'ann', what: `block ${at}`, why: '', digests: ['A'] },
   ...more,
 })
 
 test('deedsAbout() tells those about a caller, the latest first, by any digest that it goes by', async () => {
   const journal = new MemoryDocuments(() => 0)
-  expect(await deedsAbout(journal, new Set(['A']))).toEqual([])
+  expect(await readAudit(journal, new Set(['A']))).toEqual([])
   const [first, other, both] = [deed(1), deed(2, { digests: ['B'] }), deed(3, { digests: ['C', 'B'] })]
-  for (const each of [first, other, both]) await noteDeed(journal, each)
-  expect(await deedsAbout(journal, new Set(['A']))).toEqual([first])
-  expect(await deedsAbout(journal, new Set(['B', 'A']))).toEqual([both, other, first])
+  for (const each of [first, other, both]) await appendAudit(journal, each)
+  expect(await readAudit(journal, new Set(['A']))).toEqual([first])
+  expect(await readAudit(journal, new Set(['B', 'A']))).toEqual([both, other, first])
   expect(await journal.history()).toHaveLength(1)
 })
 
 test('noteDeed() loses nothing of those who write at once', async () => {
   const journal = new MemoryDocuments(() => 0)
-  await Promise.all(Array.from({ length: 8 }, (_, at) => noteDeed(journal, deed(at))))
-  expect(await deedsAbout(journal, new Set(['A']))).toHaveLength(8)
+  await Promise.all(Array.from({ length: 8 }, (_, at) => appendAudit(journal, deed(at))))
+  expect(await readAudit(journal, new Set(['A']))).toHaveLength(8)
 })
 
 test.each([
@@ -37,9 +37,9 @@ test.each([
   const full = Array.from({ length: most }, (_, age) => deed(-age, { by: long, what: long, why: long, digests }))
   await journal.write({ text: JSON.stringify({ deeds: full }), expectedVersion: 0, by: '', why: '' })
   for (let at = 1; at <= 30; at++) {
-    await noteDeed(journal, deed(at, { by: `${long}more`, what: long, why: long, digests: [...digests, 'C'] }))
+    await appendAudit(journal, deed(at, { by: `${long}more`, what: long, why: long, digests: [...digests, 'C'] }))
   }
-  const kept = await deedsAbout(journal, new Set(['A']))
+  const kept = await readAudit(journal, new Set(['A']))
   expect(kept.map(({ atMs }) => atMs)).toEqual(kept.map((_, age) => 30 - age))
   expect(kept[0]).toEqual({ ...full[0], atMs: 30 })
   expect(Math.abs(kept.length - most)).toBeLessThan(10)
@@ -49,13 +49,13 @@ test.each([
 
 test('noteDeed() cuts a note between two characters', async () => {
   const journal = new MemoryDocuments(() => 0)
-  await noteDeed(journal, deed(1, { why: `x${'🙂'.repeat(200)}` }))
-  const [noted] = await deedsAbout(journal, new Set(['A']))
+  await appendAudit(journal, deed(1, { why: `x${'🙂'.repeat(200)}` }))
+  const [noted] = await readAudit(journal, new Set(['A']))
   expect(noted?.why).toBe(`x${'🙂'.repeat(99)}\ufffd`)
 })
 
 test('noteDeed() leaves what was done as it is if the store does not answer', async () => {
   const journal = new MemoryDocuments(() => 0)
   journal.read = () => Promise.reject(new StoreError('away'))
-  await expect(noteDeed(journal, deed(1))).resolves.toBeUndefined()
+  await expect(appendAudit(journal, deed(1))).resolves.toBeUndefined()
 })

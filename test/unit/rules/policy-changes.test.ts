@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { NO_RULES } from '../../../src/rules/document.ts'
-import { deployedTables, policyChanges, tablesOf } from '../../../src/rules/policies.ts'
+import { deployedTables, diffPolicies, selectTables } from '../../../src/rules/rule-policies.ts'
 
 const LOGIN = { name: 'login', limits: '5/1m', by: 'ip' }
 
@@ -10,7 +10,7 @@ test('policyChanges() tells of each policy what is different, key by key', () =>
     { name: 'new', limits: '2/1s' },
     { ...LOGIN, limits: '7/1m', cost: 2 },
   ]
-  expect(policyChanges(before, after)).toEqual([
+  expect(diffPolicies(before, after)).toEqual([
     {
       policy: 'login',
       change: 'changed',
@@ -22,7 +22,7 @@ test('policyChanges() tells of each policy what is different, key by key', () =>
     { policy: 'old', change: 'removed', keys: [{ key: 'limits', before: '"1/1s"', after: null }] },
     { policy: 'new', change: 'added', keys: [{ key: 'limits', before: null, after: '"2/1s"' }] },
   ])
-  expect(policyChanges(before, before.toReversed())).toEqual([])
+  expect(diffPolicies(before, before.toReversed())).toEqual([])
 })
 
 test('deployedTables() takes POLICIES as Wrangler passes it, as JSON, and left out', () => {
@@ -32,8 +32,8 @@ test('deployedTables() takes POLICIES as Wrangler passes it, as JSON, and left o
 
 test('tablesOf() tells those that were deployed where the rules have none', () => {
   const [deployed, pushed] = [[LOGIN], [{ name: 'pushed', limits: '1/1s' }]]
-  expect(tablesOf(NO_RULES, 'policies', deployed)).toBe(deployed)
-  expect(tablesOf({ ...NO_RULES, policies: pushed }, 'policies', deployed)).toBe(pushed)
-  expect(tablesOf(NO_RULES, 'shadow', deployed)).toEqual([])
-  expect(tablesOf({ ...NO_RULES, shadow: pushed }, 'shadow', deployed)).toBe(pushed)
+  expect(selectTables(NO_RULES, 'policies', deployed)).toBe(deployed)
+  expect(selectTables({ ...NO_RULES, policies: pushed }, 'policies', deployed)).toBe(pushed)
+  expect(selectTables(NO_RULES, 'shadow', deployed)).toEqual([])
+  expect(selectTables({ ...NO_RULES, shadow: pushed }, 'shadow', deployed)).toBe(pushed)
 })

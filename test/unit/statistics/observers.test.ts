@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { loadConfig } from '../../../src/config/load-config.ts'
 import type { Observed } from '../../../src/http/observer.ts'
 import type { Reading, RequestPolicy } from '../../../src/model/policy.ts'
-import type { TierReport, Verdict } from '../../../src/model/verdict.ts'
+import type { ReportedLimit, Verdict } from '../../../src/model/verdict.ts'
 import { createLabelReader, type LabelReader } from '../../../src/statistics/label.ts'
 import { type AnalyticsDataset, AnalyticsWriter, RefusalLog } from '../../../src/statistics/observers.ts'
 
@@ -19,7 +19,7 @@ const TIER = {
   remaining: 0,
   resetMs: 1,
   retryAfterMs: 70,
-} as TierReport
+} as ReportedLimit
 const LIMITED: Verdict = { kind: 'limited', tiers: [TIER], violated: [TIER], retryAfterMs: 70 }
 
 function observed(verdict: Verdict, cf?: unknown): Observed {

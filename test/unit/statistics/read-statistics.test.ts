@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { bucketOf, LATENCY_BOUNDS_MS, quantileMs } from '../../../src/statistics/latency.ts'
+import { findBucket, LATENCY_BOUNDS_MS, quantileMs } from '../../../src/statistics/latency.ts'
 import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS, summarize } from '../../../src/statistics/metrics.ts'
 import { readRefusals, readStatistics, readTotals } from '../../../src/statistics/read-statistics.ts'
-import type { Counters, Period } from '../../../src/store/counters.ts'
+import type { Period, StatisticsStore } from '../../../src/store/counters.ts'
 import { MemoryCounters } from '../../../src/store/memory/memory-tables.ts'
 import type { SketchItem } from '../../../src/store/sketch.ts'
 
@@ -29,7 +29,7 @@ const FIRST = minute(
     [COUNT_NAMES.tier('login-1m')]: 10,
     [COUNT_NAMES.storeCalls]: 30,
     [COUNT_NAMES.storeFailures]: 1,
-    [COUNT_NAMES.latency(bucketOf(4))]: 29,
+    [COUNT_NAMES.latency(findBucket(4))]: 29,
     [COUNT_NAMES.latencyMs]: 116,
     [COUNT_NAMES.savedByLeases]: 60,
     [COUNT_NAMES.permitsLeased]: 64,
@@ -124,7 +124,7 @@ test('readRefusals() tells of each period what is known of the caller, and what 
     { startMs: 0, counts: new Map(), sketches: new Map([[REFUSED_CALLERS, { items, floor: 3 }]]) },
     { startMs: 60 * MINUTE, counts: new Map(), sketches: new Map() },
   ]
-  const counters: Pick<Counters, 'read'> = { read: async () => periods }
+  const counters: Pick<StatisticsStore, 'read'> = { read: async () => periods }
   const query = { resolution: 'hour', fromMs: 5, toMs: 60 * MINUTE + 5 } as const
   expect(await readRefusals(counters, new Set(['A', 'C']), query)).toEqual({
     ...{ periodMs: 60 * MINUTE, fromMs: 0, toMs: 2 * 60 * MINUTE },

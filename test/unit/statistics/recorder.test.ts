@@ -3,7 +3,7 @@ import { loadConfig } from '../../../src/config/load-config.ts'
 import type { Observed } from '../../../src/http/observer.ts'
 import type { RequestPolicy } from '../../../src/model/policy.ts'
 import { StoreError } from '../../../src/model/store.ts'
-import type { TierReport, Verdict } from '../../../src/model/verdict.ts'
+import type { ReportedLimit, Verdict } from '../../../src/model/verdict.ts'
 import { createLabelReader } from '../../../src/statistics/label.ts'
 import { readStatistics } from '../../../src/statistics/read-statistics.ts'
 import { FLUSH_INTERVAL_MS, Recorder } from '../../../src/statistics/recorder.ts'
@@ -45,7 +45,7 @@ function observed(verdict: Verdict, headers: Record<string, string> = {}): Obser
   }
 }
 
-function tier(policy: RequestPolicy, retryAfterMs = 0, isReserve = false): TierReport {
+function tier(policy: RequestPolicy, retryAfterMs = 0, isReserve = false): ReportedLimit {
   const [first] = policy.tiers
   if (!first) throw new Error('the policy has no tier')
   return { ...first, policy, isReserve, remaining: 0, resetMs: 1, retryAfterMs }

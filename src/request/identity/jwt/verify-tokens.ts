@@ -4,7 +4,7 @@ import type { CallContext } from '../../../runtime/call-context.ts'
 import { Lru } from '../../../runtime/lru.ts'
 import type { JwtKeys, JwtSettings } from '../claims.ts'
 import { type ClaimReader, type Claims, claimIn } from '../claims.ts'
-import { MAX_CHARACTERS, NONE, SPOILT } from '../reading.ts'
+import { AMBIGUOUS, MAX_CHARACTERS, NONE } from '../reading.ts'
 import { type Jose, KeySet, type KeySetOptions, loadJose } from './key-set.ts'
 
 export type VerifierParts = Omit<KeySetOptions, 'url'>
@@ -64,7 +64,7 @@ export function createTokenVerifier(
     if (known && known.untilMs > now()) return claimIn(known.claims, path)
     const verified = asked.get(context) ?? verify(token, context)
     asked.set(context, verified)
-    return verified.then((claims) => (claims ? claimIn(claims, path) : SPOILT))
+    return verified.then((claims) => (claims ? claimIn(claims, path) : AMBIGUOUS))
   }
 
   async function verify(token: string, context: Pick<CallContext, 'waitUntil'>): Promise<Claims | undefined> {
@@ -99,11 +99,11 @@ function rememberedUntilMs({ exp = Number.POSITIVE_INFINITY }: JWTPayload, nowMs
  * The token of an Authorization field, whatever its scheme, as APIs read it that look only at the second word.
  * @returns spoilt for anything else that stands there, also for two of them: the runtime joins fields with a comma
  */
-function tokenIn(authorization: string | null): string | typeof NONE | typeof SPOILT {
+function tokenIn(authorization: string | null): string | typeof NONE | typeof AMBIGUOUS {
   if (authorization === null) return NONE
-  if (authorization.length > MAX_CHARACTERS) return SPOILT
+  if (authorization.length > MAX_CHARACTERS) return AMBIGUOUS
   const words = authorization.trim().split(/\s+/, 3)
   const token = words.at(-1) ?? ''
   if (words.length === 1 && /^(?:bearer)?$/i.test(token)) return NONE
-  return words.length <= 2 && /^[\w-]+\.[\w-]+\.[\w-]+$/.test(token) ? token : SPOILT
+  return words.length <= 2 && /^[\w-]+\.[\w-]+\.[\w-]+$/.test(token) ? token : AMBIGUOUS
 }

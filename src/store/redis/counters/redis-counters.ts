@@ -1,6 +1,5 @@
 import { StoreError } from '../../../model/store.ts'
 import {
-  type Counters,
   type Counts,
   type Flush,
   KEPT_MS,
@@ -8,6 +7,7 @@ import {
   type Period,
   type Resolution,
   SKETCH_CAPACITY,
+  type StatisticsStore,
   TOTALS_KEPT_MS,
 } from '../../counters.ts'
 import { mergeSketches, NO_SKETCH, readSketch, type Sketch, writeSketch } from '../../sketch.ts'
@@ -39,7 +39,7 @@ interface Additions {
 }
 
 /** Counts shared by all that use one Redis: a flush is one EVALSHA, and two commands for each hash. */
-export class RedisCounters implements Counters {
+export class RedisCounters implements StatisticsStore {
   readonly #calls: RedisCalls
   readonly #prefix: string
 
@@ -112,7 +112,7 @@ export class RedisCounters implements Counters {
   async #readHashes(keys: string[]): Promise<(readonly [string, string])[][]> {
     const reply = await this.#calls.evaluate(READ, keys, [])
     if (!Array.isArray(reply) || reply.length !== keys.length) throw unreadable()
-    return reply.map(pairsOf)
+    return reply.map(toPairs)
   }
 }
 
@@ -150,7 +150,7 @@ function periodsIn(fields: readonly (readonly [string, string])[], resolution: R
 }
 
 /** @param reply that to HGETALL */
-function pairsOf(reply: unknown): (readonly [string, string])[] {
+function toPairs(reply: unknown): (readonly [string, string])[] {
   if (!isTexts(reply) || reply.length % 2 !== 0) throw unreadable()
   const pairs: (readonly [string, string])[] = []
   for (let at = 0; at < reply.length; at += 2) pairs.push([reply[at] as string, reply[at + 1] as string])

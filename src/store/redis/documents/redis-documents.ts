@@ -1,7 +1,7 @@
 import { StoreError } from '../../../model/store.ts'
 import {
   cutNote,
-  type Documents,
+  type DocumentStore,
   type DocumentWrite,
   KEPT_VERSIONS,
   MAX_DOCUMENT_BYTES,
@@ -27,7 +27,7 @@ const WRITE = toScript(LUA.write.lua)
 const FIELDS = 5
 
 /** A document in one hash of Redis. To find out that there is nothing new takes one EVALSHA and one HGET. */
-export class RedisDocuments implements Documents {
+export class RedisDocuments implements DocumentStore {
   readonly #calls: RedisCalls
   readonly #keys: string[]
 
@@ -40,18 +40,18 @@ export class RedisDocuments implements Documents {
     const { version: knownVersion, id } = known ?? NO_DOCUMENT
     const [version, ...kept] = asTexts(await this.#calls.evaluate(READ_NEWEST, this.#keys, [knownVersion, id]))
     if (version === '0') return known?.version === 0 ? undefined : NO_DOCUMENT
-    return kept.length === 0 ? undefined : documentOf([version, ...kept])
+    return kept.length === 0 ? undefined : toDocument([version, ...kept])
   }
 
   async readVersion(version: number): Promise<StoredDocument | undefined> {
     const reply = asTexts(await this.#calls.evaluate(READ_VERSION, this.#keys, [version]))
-    return reply.length === 1 ? undefined : documentOf(reply)
+    return reply.length === 1 ? undefined : toDocument(reply)
   }
 
   async history(): Promise<readonly Revision[]> {
     const reply = asTexts(await this.#calls.evaluate(READ_HISTORY, this.#keys, [KEPT_VERSIONS]))
     const count = Math.ceil(reply.length / FIELDS)
-    return Array.from({ length: count }, (_, index) => revisionOf(reply.slice(FIELDS * index, FIELDS * (index + 1))))
+    return Array.from({ length: count }, (_, index) => toRevision(reply.slice(FIELDS * index, FIELDS * (index + 1))))
   }
 
   async write(write: DocumentWrite): Promise<Written> {
@@ -73,13 +73,13 @@ export class RedisDocuments implements Documents {
   }
 }
 
-function documentOf(reply: readonly (string | undefined)[]): StoredDocument {
+function toDocument(reply: readonly (string | undefined)[]): StoredDocument {
   const [text] = reply.slice(FIELDS)
   if (text === undefined) throw unreadable()
-  return { ...revisionOf(reply), text }
+  return { ...toRevision(reply), text }
 }
 
-function revisionOf([version, atMs, by, why, id]: readonly (string | undefined)[]): Revision {
+function toRevision([version, atMs, by, why, id]: readonly (string | undefined)[]): Revision {
   if (by === undefined || why === undefined || id === undefined) throw unreadable()
   return { version: asCount(version), id, atMs: asCount(atMs), by, why }
 }

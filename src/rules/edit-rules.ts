@@ -1,5 +1,5 @@
 import {
-  type Documents,
+  type DocumentStore,
   MAX_DOCUMENT_BYTES,
   type Revision,
   type StoredDocument,
@@ -17,7 +17,7 @@ import {
   readRules,
   writeRules,
 } from './document.ts'
-import { nameOfTarget, type Target } from './target.ts'
+import { formatTargetKey, type RuleTarget } from './target.ts'
 
 /** Who changes the rules, and why. */
 export type Note = Pick<Revision, 'by' | 'why'>
@@ -52,7 +52,7 @@ export interface EditOptions {
 }
 
 /** @throws {StoreError} @throws {OptionError} if what is stored are no rules */
-export async function currentRules(documents: Documents): Promise<VersionedRules & Revision> {
+export async function currentRules(documents: DocumentStore): Promise<VersionedRules & Revision> {
   // Without a known version, there is always an answer.
   const { text, ...revision } = (await documents.read()) as StoredDocument
   return { ...revision, rules: parseRules(text) }
@@ -64,7 +64,7 @@ export async function currentRules(documents: Documents): Promise<VersionedRules
  * @throws {ConfigError} if the change makes no valid rules of them @throws {StoreError}
  */
 export async function editRules(
-  documents: Documents,
+  documents: DocumentStore,
   change: (rules: Rules) => Rules,
   note: Note,
   { expectedVersion, expectedId, check }: EditOptions = {},
@@ -89,7 +89,7 @@ export async function editRules(
 
 /** Writes a section of an older version that is still kept, or all of it, as it was. @throws {OptionError} @throws {StoreError} */
 export async function rollBackRules(
-  documents: Documents,
+  documents: DocumentStore,
   version: number,
   { section, nowMs }: { readonly section: Section; readonly nowMs: number },
   note: Note,
@@ -122,7 +122,7 @@ export function withEntry<List extends EntryList>(
 }
 
 /** Without what the list has about a target. */
-export function withoutEntry(list: EntryList, rules: Rules, target: Target, nowMs: number): Rules {
+export function withoutEntry(list: EntryList, rules: Rules, target: RuleTarget, nowMs: number): Rules {
   return current({ ...rules, [list]: others(rules[list], target) }, nowMs)
 }
 
@@ -150,9 +150,9 @@ export function withSection(rules: Rules, old: Rules, section: Section, nowMs: n
   return current({ ...NO_RULES, ...others, ...(before !== undefined && { [section]: before }) }, nowMs)
 }
 
-function others(entries: readonly Target[], target: Target): readonly Target[] {
-  const name = nameOfTarget(target)
-  return entries.filter((entry) => nameOfTarget(entry) !== name)
+function others(entries: readonly RuleTarget[], target: RuleTarget): readonly RuleTarget[] {
+  const name = formatTargetKey(target)
+  return entries.filter((entry) => formatTargetKey(entry) !== name)
 }
 
 function current(rules: Rules, nowMs: number): Rules {

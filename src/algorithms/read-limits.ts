@@ -1,4 +1,4 @@
-import type { AlgorithmName, Tier } from '../model/limits.ts'
+import type { AlgorithmName, Limit } from '../model/limits.ts'
 import { DURATION_EXPECTED, formatWindow, LIMITS_EXPECTED, parseDuration, parseLimits } from '../model/limits.ts'
 import { ALGORITHMS } from './algorithm-table.ts'
 
@@ -9,7 +9,7 @@ const MAX_BUCKET = 2 ** 52
 const DEFAULT_DEADLINE_MS = 60_000
 
 /** What a policy says of its limits. */
-export interface TierOptions {
+export interface LimitOptions {
   readonly algorithm: AlgorithmName
   /** Such as `10/1s, 120/1m`; of `concurrency`, a number. */
   readonly limits: string
@@ -25,14 +25,14 @@ export interface TierOptions {
 export type Fail = (key: 'limits' | 'burst' | 'deadline', expected: string) => never
 
 /** Calls `fail` for an option that another algorithm has. */
-export function refuseMisplaced({ algorithm, burst, deadline }: Omit<TierOptions, 'limits'>, fail: Fail): void {
+export function checkAlgorithmOptions({ algorithm, burst, deadline }: Omit<LimitOptions, 'limits'>, fail: Fail): void {
   const { holdsSlots, hasBurst } = ALGORITHMS[algorithm]
   if (burst !== undefined && !hasBurst) fail('burst', 'algorithm = "token-bucket" with it')
   if (deadline !== undefined && !holdsSlots) fail('deadline', 'algorithm = "concurrency" with it')
 }
 
 /** Reads the tiers of a policy, ordered by window. */
-export function readTiers({ algorithm, limits, burst, deadline, exact }: TierOptions, fail: Fail): readonly Tier[] {
+export function readLimits({ algorithm, limits, burst, deadline, exact }: LimitOptions, fail: Fail): readonly Limit[] {
   const { holdsSlots, hasBurst, isLog } = ALGORITHMS[algorithm]
   if (holdsSlots) {
     if (!/^[1-9]\d{0,5}$/.test(limits)) fail('limits', 'a number of requests at once from 1 to 999999, such as "20"')
@@ -53,6 +53,6 @@ export function readTiers({ algorithm, limits, burst, deadline, exact }: TierOpt
 }
 
 /** What a tier is called in fields and decisions, e.g. `default-1m`; slots have no window to be called by. */
-export function tierName(policy: string, algorithm: AlgorithmName, { windowMs }: Tier): string {
+export function formatLimitName(policy: string, algorithm: AlgorithmName, { windowMs }: Limit): string {
   return ALGORITHMS[algorithm].holdsSlots ? policy : `${policy}-${formatWindow(windowMs)}`
 }

@@ -1,14 +1,14 @@
 import type { Config, Environment, RulesConfig } from '../config/load-config.ts'
 import type { ComposedLimiter } from '../engine/compose-limiter.ts'
-import type { RulesEngine, WatchShadow } from '../engine/rules-engine.ts'
+import type { RulesEngine, WatchCandidates } from '../engine/rules-engine.ts'
 import type { Store } from '../model/store.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import type { Log } from '../runtime/log.ts'
 import type { Backend } from '../store/backend.ts'
-import type { Documents } from '../store/documents.ts'
+import type { DocumentStore } from '../store/documents.ts'
 import { CopiedDocuments } from './copied-documents.ts'
-import { LiveLimiter } from './live-limiter.ts'
-import { policiesOf } from './policies.ts'
+import { LiveRulesEngine } from './live-rules-engine.ts'
+import { readPolicies } from './rule-policies.ts'
 
 export interface RulesOptions {
   readonly config: Config
@@ -24,7 +24,7 @@ export interface RulesOptions {
   /** Left out: no token can be verified. */
   readonly readClaim?: ClaimReader | undefined
   /** Is told how policies in shadow decide; left out, only the log is. */
-  readonly watchShadow?: WatchShadow | undefined
+  readonly watchShadow?: WatchCandidates | undefined
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly log: Log
@@ -43,17 +43,17 @@ export function journalKey(keyPrefix: string): string {
 /** Makes the gateway follow the rules of its deployment. */
 export async function openRules(options: RulesOptions): Promise<RulesEngine> {
   const { config, rules, env, store } = options
-  return new LiveLimiter({
+  return new LiveRulesEngine({
     ...options,
     ...rules,
     documents: await openDocuments(rulesKey(config.keyPrefix), options),
     journal: await openDocuments(journalKey(config.keyPrefix), options),
-    policiesOf: (tables, list) => policiesOf(env, tables, list),
+    policiesOf: (tables, list) => readPolicies(env, tables, list),
     prepareFor: (policies) => store.learn?.(new Set(policies.map(({ algorithm }) => algorithm))),
   })
 }
 
-async function openDocuments(key: string, { backend, mirror, log }: RulesOptions): Promise<Documents> {
+async function openDocuments(key: string, { backend, mirror, log }: RulesOptions): Promise<DocumentStore> {
   const documents = await backend.documents(key)
   return mirror ? new CopiedDocuments(documents, await mirror.documents(key), log) : documents
 }

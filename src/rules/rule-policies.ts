@@ -2,7 +2,7 @@ import { type Environment, loadConfig } from '../config/load-config.ts'
 import { OptionError } from '../config/option-error.ts'
 import type { RequestPolicy } from '../model/policy.ts'
 import { RULES, type Rules } from './document.ts'
-import { otherLimits } from './override-limits.ts'
+import { resolveOverride } from './override.ts'
 
 /** Where a document holds policies. */
 export type PolicyList = 'policies' | 'shadow'
@@ -11,7 +11,7 @@ export type PolicyList = 'policies' | 'shadow'
  * The policies that tables make in place of POLICIES, with the Worker's other variables.
  * @throws {OptionError} naming the place in the document
  */
-export function policiesOf(env: Environment, tables: unknown, list: PolicyList): readonly RequestPolicy[] {
+export function readPolicies(env: Environment, tables: unknown, list: PolicyList): readonly RequestPolicy[] {
   try {
     // In shadow, they are to tell what they would refuse.
     const mode = list === 'shadow' ? { MODE: 'enforce' } : {}
@@ -27,14 +27,15 @@ export function policiesOf(env: Environment, tables: unknown, list: PolicyList):
  * @throws {OptionError} naming the first place that is wrong, its value and what was expected
  */
 export function checkRules(rules: Rules, env: Environment): void {
-  const policies = rules.policies === undefined ? loadConfig(env).policies : policiesOf(env, rules.policies, 'policies')
-  if (rules.shadow !== undefined) policiesOf(env, rules.shadow, 'shadow')
-  const [misfit] = misfitting(rules, policies)
+  const policies =
+    rules.policies === undefined ? loadConfig(env).policies : readPolicies(env, rules.policies, 'policies')
+  if (rules.shadow !== undefined) readPolicies(env, rules.shadow, 'shadow')
+  const [misfit] = findMisfits(rules, policies)
   if (misfit) throw misfit
 }
 
 /** What keeps overrides from having an effect on policies. */
-export function misfitting({ overrides }: Rules, policies: readonly RequestPolicy[]): readonly OptionError[] {
+export function findMisfits({ overrides }: Rules, policies: readonly RequestPolicy[]): readonly OptionError[] {
   const names = policies.map(({ name }) => name)
   const misfits: OptionError[] = []
   const add = (index: number, path: (string | number)[], value: unknown, expected: string) => {
@@ -52,7 +53,7 @@ export function misfitting({ overrides }: Rules, policies: readonly RequestPolic
     if (limits === undefined && times === undefined) continue
     for (const policy of policies) {
       const said = JSON.stringify([policy.name, limits?.[policy.name], times, about])
-      const expected = known.has(said) ? known.get(said) : problemOf(override, policy)
+      const expected = known.has(said) ? known.get(said) : findProblem(override, policy)
       known.set(said, expected)
       if (expected === undefined) continue
       if (limits) add(index, ['limits', policy.name], limits[policy.name], expected)
@@ -62,17 +63,17 @@ export function misfitting({ overrides }: Rules, policies: readonly RequestPolic
   return misfits
 }
 
-function problemOf(override: Rules['overrides'][number], policy: RequestPolicy): string | undefined {
+function findProblem(override: Rules['overrides'][number], policy: RequestPolicy): string | undefined {
   const all = policy.plans ? Object.values(policy.plans.limits).map(({ tiers }) => tiers) : [policy.tiers]
   for (const tiers of all) {
-    const made = otherLimits(override, policy, tiers)
+    const made = resolveOverride(override, policy, tiers)
     if (made && 'expected' in made) return made.expected
   }
   return undefined
 }
 
 /** Policies as they are written, in POLICIES and in the document. */
-export type Tables = readonly Readonly<Record<string, unknown>>[]
+export type PolicyTables = readonly Readonly<Record<string, unknown>>[]
 
 /** How a policy differs. */
 export interface PolicyChange {
@@ -88,13 +89,13 @@ export interface PolicyChange {
 }
 
 /** What becomes different, policy by policy, in the order in which they stand before, and then those that are new. */
-export function policyChanges(before: Tables, after: Tables): readonly PolicyChange[] {
+export function diffPolicies(before: PolicyTables, after: PolicyTables): readonly PolicyChange[] {
   const [old, made] = [byName(before), byName(after)]
   const changes: PolicyChange[] = []
   for (const name of new Set([...old.keys(), ...made.keys()])) {
     const [was, is] = [old.get(name), made.get(name)]
     const keys = [...new Set([...Object.keys(was ?? {}), ...Object.keys(is ?? {})])]
-      .map((key) => ({ key, before: textOf(was?.[key]), after: textOf(is?.[key]) }))
+      .map((key) => ({ key, before: toJson(was?.[key]), after: toJson(is?.[key]) }))
       .filter(({ key, before, after }) => key !== 'name' && before !== after)
     if (!was || !is) changes.push({ policy: name, change: was ? 'removed' : 'added', keys })
     else if (keys.length > 0) changes.push({ policy: name, change: 'changed', keys })
@@ -102,20 +103,20 @@ export function policyChanges(before: Tables, after: Tables): readonly PolicyCha
   return changes
 }
 
-function byName(tables: Tables): ReadonlyMap<string, Readonly<Record<string, unknown>>> {
+function byName(tables: PolicyTables): ReadonlyMap<string, Readonly<Record<string, unknown>>> {
   return new Map(tables.map((table) => [`${table.name}`, table]))
 }
 
-function textOf(value: unknown): string | null {
+function toJson(value: unknown): string | null {
   return value === undefined ? null : JSON.stringify(value)
 }
 
 /** The tables of POLICIES, as they were deployed. */
-export function deployedTables({ POLICIES: tables }: Environment): Tables {
-  return (typeof tables === 'string' && tables !== '' ? JSON.parse(tables) : tables || []) as Tables
+export function deployedTables({ POLICIES: tables }: Environment): PolicyTables {
+  return (typeof tables === 'string' && tables !== '' ? JSON.parse(tables) : tables || []) as PolicyTables
 }
 
 /** Those that hold by the rules, or of a shadow. @param deployed what holds without rules */
-export function tablesOf({ policies, shadow }: Rules, list: PolicyList, deployed: Tables): Tables {
+export function selectTables({ policies, shadow }: Rules, list: PolicyList, deployed: PolicyTables): PolicyTables {
   return list === 'shadow' ? (shadow ?? []) : (policies ?? deployed)
 }

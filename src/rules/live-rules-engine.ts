@@ -2,7 +2,7 @@ import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { OptionError } from '../config/option-error.ts'
 import type { ComposedLimiter, LimiterConfig } from '../engine/compose-limiter.ts'
 import { type DecideOptions, Limiter } from '../engine/limiter.ts'
-import type { RulesEngine, RulesState, WatchShadow } from '../engine/rules-engine.ts'
+import type { RulesEngine, RulesState, WatchCandidates } from '../engine/rules-engine.ts'
 import type { RequestCharge } from '../model/charge.ts'
 import type { RequestPolicy } from '../model/policy.ts'
 import { StoreError } from '../model/store.ts'
@@ -12,13 +12,19 @@ import type { ReceivedRequest } from '../request/received-request.ts'
 import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
-import { type Documents, isSameVersion, NO_DOCUMENT, type StoredDocument, type VersionId } from '../store/documents.ts'
-import { Shadow, type ShadowTools } from './candidate-policies.ts'
+import {
+  type DocumentStore,
+  isSameVersion,
+  NO_DOCUMENT,
+  type StoredDocument,
+  type VersionId,
+} from '../store/documents.ts'
+import { CandidatePolicies, type CandidateTools } from './candidate-policies.ts'
 import { parseRules, type Rules } from './document.ts'
-import { misfitting, type PolicyList } from './policies.ts'
-import { type Found, Rulebook } from './rulebook.ts'
+import { type Found, RuleIndex } from './rule-index.ts'
+import { findMisfits, type PolicyList } from './rule-policies.ts'
 
-export interface LiveLimiterOptions extends Pick<RulesEngine, 'documents' | 'journal'> {
+export interface LiveRulesEngineOptions extends Pick<RulesEngine, 'documents' | 'journal'> {
   /** How long the rules hold before they are read again, in milliseconds. */
   readonly refreshMs: number
   /** Whether blocks refuse nobody, but are logged. */
@@ -33,19 +39,19 @@ export interface LiveLimiterOptions extends Pick<RulesEngine, 'documents' | 'jou
   /** Called before rules are asked that these policies make. */
   readonly prepareFor: (policies: readonly RequestPolicy[]) => void
   /** Is told how policies in shadow decide; left out, only the log is. */
-  readonly watchShadow?: WatchShadow | undefined
+  readonly watchShadow?: WatchCandidates | undefined
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly log: Log
 }
 
 /** What decides requests. */
-interface InForce extends VersionId {
+interface ActiveRules extends VersionId {
   readonly rules: Rules | undefined
   readonly policies: readonly RequestPolicy[]
-  readonly rulebook: Rulebook | undefined
+  readonly rulebook: RuleIndex | undefined
   readonly limiter: Limiter
-  readonly shadow: Shadow | undefined
+  readonly shadow: CandidatePolicies | undefined
 }
 
 /** A request, and when it came. */
@@ -57,11 +63,11 @@ interface Arrival extends Pick<DecideOptions, 'trace'> {
 }
 
 /** A limiter that follows the rules as they are written, between requests. */
-export class LiveLimiter implements RulesEngine {
-  readonly documents: Documents
-  readonly journal: Documents
-  readonly #options: LiveLimiterOptions
-  #inForce: InForce
+export class LiveRulesEngine implements RulesEngine {
+  readonly documents: DocumentStore
+  readonly journal: DocumentStore
+  readonly #options: LiveRulesEngineOptions
+  #inForce: ActiveRules
   /** The newest rules, which may be wrong. */
   #known: VersionId | undefined
   /** When the last attempt to read them began. */
@@ -74,7 +80,7 @@ export class LiveLimiter implements RulesEngine {
   #attempts = 0
   #latestAnswer = 0
 
-  constructor(options: LiveLimiterOptions) {
+  constructor(options: LiveRulesEngineOptions) {
     this.#options = options
     this.documents = options.documents
     this.journal = options.journal
@@ -143,7 +149,7 @@ export class LiveLimiter implements RulesEngine {
 
   async #decideUnder(
     found: Found,
-    { limiter, shadow }: InForce,
+    { limiter, shadow }: ActiveRules,
     { request, path, context, trace }: Arrival,
   ): Promise<Verdict> {
     const orders = this.#ordersOf(found)
@@ -237,26 +243,26 @@ export class LiveLimiter implements RulesEngine {
     }
   }
 
-  #made(newest: VersionId, rules: Rules): InForce {
+  #made(newest: VersionId, rules: Rules): ActiveRules {
     const { version, id } = newest
     const { config, composed, readClaim, now, log, watchShadow: watch } = this.#options
     const { digestsOfTokens } = composed
     const hasEntries = rules.blocks.length + rules.allows.length + rules.overrides.length > 0
     const { policies, limiter } = this.#limiterFor(newest, rules)
-    const misfits = misfitting(rules, policies)
+    const misfits = findMisfits(rules, policies)
     if (misfits[0]) {
       const place = misfits[0].message.split(': expected', 1)[0]
       log('warn', { event: 'overrides_without_effect', version, count: misfits.length, first: place })
     }
     return {
       ...{ version, id, rules, policies, limiter },
-      rulebook: hasEntries ? new Rulebook(rules, { ...config, readClaim, digestsOfTokens }) : undefined,
+      rulebook: hasEntries ? new RuleIndex(rules, { ...config, readClaim, digestsOfTokens }) : undefined,
       shadow: rules.shadow && this.#shadowOf(rules.shadow, newest, { now, log, watch }),
     }
   }
 
   /** As long as the policies are the same, so is what is remembered of them. */
-  #limiterFor({ version, id }: VersionId, { policies: tables }: Rules): Pick<InForce, 'policies' | 'limiter'> {
+  #limiterFor({ version, id }: VersionId, { policies: tables }: Rules): Pick<ActiveRules, 'policies' | 'limiter'> {
     const before = this.#inForce
     if (JSON.stringify(tables) === JSON.stringify(before.rules?.policies)) return before
     const { config, composed, policiesOf, prepareFor, readClaim, log } = this.#options
@@ -268,7 +274,7 @@ export class LiveLimiter implements RulesEngine {
     return { policies, limiter: new Limiter({ ...config, ...own, engine, health, log, readClaim, digestsOfTokens }) }
   }
 
-  #shadowOf(tables: unknown, { version, id }: VersionId, tools: ShadowTools): Shadow {
+  #shadowOf(tables: unknown, { version, id }: VersionId, tools: CandidateTools): CandidatePolicies {
     const before = this.#inForce
     if (before.shadow && JSON.stringify(tables) === JSON.stringify(before.rules?.shadow)) return before.shadow
     const { config, composed, policiesOf, prepareFor, readClaim } = this.#options
@@ -281,7 +287,7 @@ export class LiveLimiter implements RulesEngine {
       ...{ ...config, policies, keyPrefix, edition: `@${version}.${id}` },
       ...{ engine, health: undefined, log: () => {}, readClaim, digestsOfTokens },
     })
-    return new Shadow(limiter, version, tools)
+    return new CandidatePolicies(limiter, version, tools)
   }
 }
 

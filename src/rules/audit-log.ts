@@ -1,8 +1,8 @@
 import { StoreError } from '../model/store.ts'
-import { type Documents, MAX_DOCUMENT_BYTES, type StoredDocument, updateDocument } from '../store/documents.ts'
+import { type DocumentStore, MAX_DOCUMENT_BYTES, type StoredDocument, updateDocument } from '../store/documents.ts'
 
 /** What an operator has done about a caller. */
-export interface Deed {
+export interface AuditEntry {
   /** Milliseconds since the Unix epoch. */
   readonly atMs: number
   /** Who, as they said. */
@@ -26,30 +26,35 @@ const MAX_DIGESTS = 20
  * Notes what was done. It has been done: should the store not answer now, the note is missing, and nothing else.
  * @param deed of which long words are cut
  */
-export async function noteDeed(journal: Documents, deed: Deed): Promise<void> {
+export async function appendAudit(journal: DocumentStore, deed: AuditEntry): Promise<void> {
   const { by, what: why } = deed
   try {
-    await updateDocument(journal, ({ text }) => ({ by, why, kept: 1, text: textOf([cut(deed), ...deedsIn(text)]) }))
+    await updateDocument(journal, ({ text }) => ({
+      by,
+      why,
+      kept: 1,
+      text: formatAudit([cut(deed), ...deedsIn(text)]),
+    }))
   } catch (error) {
     if (!(error instanceof StoreError)) throw error
   }
 }
 
 /** What was done about a caller, the latest first. @param digests it is known by @throws {StoreError} */
-export async function deedsAbout(journal: Documents, digests: ReadonlySet<string>): Promise<readonly Deed[]> {
+export async function readAudit(journal: DocumentStore, digests: ReadonlySet<string>): Promise<readonly AuditEntry[]> {
   const { text } = (await journal.read()) as StoredDocument
   return deedsIn(text).filter((deed) => deed.digests.some((digest) => digests.has(digest)))
 }
 
 /** Nothing but this file writes them; whatever else stands there is none. */
-function deedsIn(text: string): readonly Deed[] {
+function deedsIn(text: string): readonly AuditEntry[] {
   if (text === '') return []
   const { deeds } = JSON.parse(text) as { readonly deeds?: unknown }
-  return Array.isArray(deeds) ? (deeds as Deed[]).filter(({ digests }) => Array.isArray(digests)) : []
+  return Array.isArray(deeds) ? (deeds as AuditEntry[]).filter(({ digests }) => Array.isArray(digests)) : []
 }
 
 /** As many as fit, the latest first. */
-function textOf(deeds: readonly Deed[]): string {
+function formatAudit(deeds: readonly AuditEntry[]): string {
   const encoder = new TextEncoder()
   const kept: string[] = []
   let bytes = encoder.encode('{"deeds":[]}').length
@@ -62,7 +67,7 @@ function textOf(deeds: readonly Deed[]): string {
   return `{"deeds":[${kept.join(',')}]}`
 }
 
-function cut({ atMs, by, what, why, digests }: Deed): Deed {
+function cut({ atMs, by, what, why, digests }: AuditEntry): AuditEntry {
   // Redis takes half a character for malformed JSON.
   const short = (text: string) => text.slice(0, MAX_CHARACTERS).toWellFormed()
   return { atMs, by: short(by), what: short(what), why: short(why), digests: digests.slice(0, MAX_DIGESTS) }

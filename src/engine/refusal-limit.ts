@@ -1,10 +1,10 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import { tellsNewIdentities } from '../algorithms/decide.ts'
-import type { Decision, DecisionRequest, Rule, TierUsage } from '../model/charge.ts'
+import { detectsNewIdentities } from '../algorithms/decide.ts'
+import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../model/charge.ts'
 import type { Store } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { Lru } from '../runtime/lru.ts'
-import { agedUsage, unitsOf } from './refusal-cache.ts'
+import { agedUsage, countUnits } from './refusal-cache.ts'
 import { decorate, type Stage } from './stage.ts'
 
 /** Refusals by one key that the store is asked for in a span. */
@@ -19,7 +19,7 @@ const MAX_KEYS = 10_000
 
 /** The refusal by a key that asked for most. */
 interface Refusal {
-  readonly usage: readonly TierUsage[]
+  readonly usage: readonly LimitState[]
   readonly units: number
   /** The isolate's clock before and after, and the store's. */
   readonly sentAtMs: number
@@ -96,7 +96,7 @@ class RefusalLimiter {
     if (seen) return seen
     const decision = await this.#store.decide(request, context)
     if (decision.granted === 0) this.#noteRefusals(request, decision, sentAtMs)
-    else for (const { key } of request.rules.filter(tellsNewIdentities)) this.#known.set(key, true)
+    else for (const { key } of request.rules.filter(detectsNewIdentities)) this.#known.set(key, true)
     return decision
   }
 
@@ -106,7 +106,7 @@ class RefusalLimiter {
    */
   async #look(request: DecisionRequest, context: CallContext | undefined): Promise<Decision | undefined> {
     const sentAtMs = this.#now()
-    const isAsked = (rule: Rule) => isForNewOnes(rule) || this.#isNew(rule)
+    const isAsked = (rule: StoreCharge) => isForNewOnes(rule) || this.#isNew(rule)
     const rules = request.rules.filter(isAsked)
     const decision = await this.#store.decide({ ...request, mode: 'peek', rules }, context)
     const told = decision.usage.values()
@@ -135,27 +135,27 @@ class RefusalLimiter {
   }
 
   /** @returns undefined if the rule does not refuse the request, as far as is known, or if the store must hear of it */
-  #refusalsOf(rule: Rule, request: DecisionRequest, nowMs: number): Refusals | undefined {
+  #refusalsOf(rule: StoreCharge, request: DecisionRequest, nowMs: number): Refusals | undefined {
     const refusals = rule.enforced ? this.#refusals.get(rule.key) : undefined
     if (!refusals || refusals.plan !== rule.plan) return undefined
     const { minUnits, most, remaining } = refusals
-    const units = unitsOf(rule, request)
+    const units = countUnits(rule, request)
     if (units < minUnits || units > most.units) return undefined
     // A clock that stepped back says nothing about how much time has passed.
     if (nowMs < most.receivedAtMs || nowMs >= most.sentAtMs + longestRetryMs(most.usage)) return undefined
     if (!mayEndAnyTime(rule) && !isCertain(most, rule.reserved + units, nowMs)) return undefined
     const before = request.rules.slice(0, request.rules.indexOf(rule))
     if (isForNewOnes(rule) && !before.some((one) => this.#isNew(one))) return undefined
-    const isUncounted = (one: Rule) =>
+    const isUncounted = (one: StoreCharge) =>
       !mayBlock(one) ||
       (isForNewOnes(rule) && this.#isNew(one)) ||
-      (remaining.get(one.key) ?? 0) >= unitsOf(one, request)
+      (remaining.get(one.key) ?? 0) >= countUnits(one, request)
     return request.rules.every(isUncounted) ? refusals : undefined
   }
 
   /** Whether it is about an identity that this isolate has not seen admitted. */
-  #isNew(rule: Rule): boolean {
-    return tellsNewIdentities(rule) && !this.#known.get(rule.key)
+  #isNew(rule: StoreCharge): boolean {
+    return detectsNewIdentities(rule) && !this.#known.get(rule.key)
   }
 
   #noteRefusals(request: DecisionRequest, { usage, nowMs, isProvisional }: Decision, sentAtMs: number): void {
@@ -173,7 +173,7 @@ class RefusalLimiter {
       const { key, plan, enforced } = rule
       if (!enforced || longestRetryMs(tiers) === 0 || mustCount(rule, tiers)) continue
       if (sentAtMs <= (this.#givenBackAtMs.get(key) ?? 0)) continue
-      const units = unitsOf(rule, request)
+      const units = countUnits(rule, request)
       const latest = { usage: tiers, units, sentAtMs, receivedAtMs, nowMs }
       const before = this.#refusals.get(key)
       const known = before?.plan === plan ? before : undefined
@@ -201,12 +201,12 @@ class RefusalLimiter {
   }
 }
 
-function isForNewOnes({ counts }: Rule): boolean {
+function isForNewOnes({ counts }: StoreCharge): boolean {
   return counts === 'identities'
 }
 
 /** Whether nobody can tell when what refuses is free again, so that three looks a second have to do. */
-function mayEndAnyTime({ algorithm, counts }: Rule): boolean {
+function mayEndAnyTime({ algorithm, counts }: StoreCharge): boolean {
   return counts === 'identities' || ALGORITHMS[algorithm].holdsSlots === true
 }
 
@@ -215,7 +215,7 @@ function isCertain({ usage, sentAtMs }: Refusal, units: number, nowMs: number): 
   return isBlocked(usage) || usage.some((tier) => tier.remaining < units && nowMs < sentAtMs + tier.resetMs)
 }
 
-function mayBlock({ enforced, block }: Rule): boolean {
+function mayBlock({ enforced, block }: StoreCharge): boolean {
   return enforced && block !== undefined
 }
 
@@ -223,19 +223,19 @@ function isWithin({ startMs }: Refusals, nowMs: number): boolean {
   return nowMs >= startMs && nowMs < startMs + SPAN_MS
 }
 
-function longestRetryMs(tiers: readonly TierUsage[]): number {
+function longestRetryMs(tiers: readonly LimitState[]): number {
   return Math.max(0, ...tiers.map(({ retryAfterMs }) => retryAfterMs))
 }
 
 /** Whether the rule refuses in a way that leads to a block: the store must hear of each time. */
-function mustCount(rule: Rule, tiers: readonly TierUsage[]): boolean {
+function mustCount(rule: StoreCharge, tiers: readonly LimitState[]): boolean {
   return mayBlock(rule) && longestRetryMs(tiers) > 0 && !isBlocked(tiers)
 }
 
-function leastRemaining(tiers: readonly TierUsage[]): number {
+function leastRemaining(tiers: readonly LimitState[]): number {
   return Math.min(...tiers.map(({ remaining }) => remaining))
 }
 
-function isBlocked(tiers: readonly TierUsage[]): boolean {
+function isBlocked(tiers: readonly LimitState[]): boolean {
   return tiers.some(({ blockedMs }) => blockedMs !== undefined)
 }

@@ -1,4 +1,4 @@
-import type { AlgorithmName, Block } from '../model/limits.ts'
+import type { AlgorithmName, PenaltySettings } from '../model/limits.ts'
 import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
 import { ALGORITHMS } from './algorithm-table.ts'
 
@@ -6,7 +6,7 @@ import { ALGORITHMS } from './algorithm-table.ts'
 export const MAX_AFTER = 1_000
 
 /** What a policy says of who is refused. */
-export interface BlockOptions {
+export interface PenaltyOptions {
   readonly algorithm: AlgorithmName
   /** For how long, such as `10m`. */
   readonly block?: string | undefined
@@ -17,7 +17,7 @@ export interface BlockOptions {
 /** Throws. @param key the option to fix */
 type Fail = (key: 'block' | 'after', expected: string) => never
 
-export function readBlock({ algorithm, block, after }: BlockOptions, fail: Fail): Block | undefined {
+export function readPenalty({ algorithm, block, after }: PenaltyOptions, fail: Fail): PenaltySettings | undefined {
   if (block === undefined) {
     if (after !== undefined) fail('after', 'block, e.g. "10m", with it')
     return undefined

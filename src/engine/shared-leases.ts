@@ -1,7 +1,7 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import type { Rule, TierUsage } from '../model/charge.ts'
-import type { Account } from './lease-account.ts'
-import { MAX_TERM_MS, MIN_TERM_MS, type Span, type Terms, usableOf } from './lease-terms.ts'
+import type { LimitState, StoreCharge } from '../model/charge.ts'
+import type { LeaseAccount } from './lease-account.ts'
+import { computeUsableMs, type LeaseTerms, MAX_TERM_MS, MIN_TERM_MS, type Span } from './lease-terms.ts'
 
 /**
  * Permits a second, of all isolates together, beyond which an identity is hot; and calls a second that leases of a hot
@@ -34,7 +34,7 @@ const CROWD_STRETCH = 2
  * Permits a second that all isolates together take of a rule, as far as a reply tells: what was used within a window, or
  * within that part of it that has passed. Nobody can tell that of a bucket.
  */
-export function permitsPerSecond({ algorithm, tiers, cost }: Rule, usage: readonly TierUsage[]): number {
+export function permitsPerSecond({ algorithm, tiers, cost }: StoreCharge, usage: readonly LimitState[]): number {
   if (ALGORITHMS[algorithm].hasBurst) return 0
   const paces = usage.map(({ remaining, resetMs }, at) => {
     const { limit, windowMs } = tiers[at] ?? { limit: 0, windowMs: 1 }
@@ -45,12 +45,12 @@ export function permitsPerSecond({ algorithm, tiers, cost }: Rule, usage: readon
 }
 
 /** Whether many isolates share what is taken of an identity. */
-export function isShared(account: Account, terms: Terms, perSecond: number): boolean {
+export function isSharedByMany(account: LeaseAccount, terms: LeaseTerms, perSecond: number): boolean {
   return perSecond > FEW_ISOLATES * account.expected(1_000, terms)
 }
 
 /** Requests of the isolate's own traffic that a lease of a hot identity is for, if they come before it ends. */
-function enoughOf(account: Account, terms: Terms, perSecond: number): number {
+function countEnough(account: LeaseAccount, terms: LeaseTerms, perSecond: number): number {
   return Math.max(perSecond / HOT_PER_SECOND, account.expected(HORIZON_MS, terms))
 }
 
@@ -58,20 +58,20 @@ function enoughOf(account: Account, terms: Terms, perSecond: number): number {
  * How long a lease of a hot identity lasts: no longer than it takes to spend it, but longer while the store is loaded.
  * @param perSecond permits of all isolates together
  */
-export function hotSpan(account: Account, terms: Terms, perSecond: number, roundTripMs: number): Span {
+export function hotSpan(account: LeaseAccount, terms: LeaseTerms, perSecond: number, roundTripMs: number): Span {
   const stretch = Math.max(account.strain.stretch, perSecond > SERVED_PER_SECOND ? CROWD_STRETCH : 1)
   const longestMs = Math.min(MAX_TERM_MS, terms.termMs * stretch)
-  const neededMs = enoughOf(account, terms, perSecond) / account.expected(1, terms) + AHEAD * roundTripMs
+  const neededMs = countEnough(account, terms, perSecond) / account.expected(1, terms) + AHEAD * roundTripMs
   const termMs = Math.floor(Math.max(MIN_TERM_MS, Math.min(longestMs, neededMs)))
-  return { termMs, usableMs: usableOf(termMs) }
+  return { termMs, usableMs: computeUsableMs(termMs) }
 }
 
 /**
  * As many permits as spare calls, of those that the isolate needs nearly for certain within this much time: what lapses
  * of a hot identity is what others lack.
  */
-export function hotPermits(account: Account, terms: Terms, perSecond: number, spanMs: number): number {
+export function hotPermits(account: LeaseAccount, terms: LeaseTerms, perSecond: number, spanMs: number): number {
   const expected = Math.max(0, account.expected(spanMs, terms))
   const certain = 1 + Math.max(0, expected - CHANCE * Math.sqrt(expected))
-  return Math.floor(Math.min(certain, enoughOf(account, terms, perSecond)))
+  return Math.floor(Math.min(certain, countEnough(account, terms, perSecond)))
 }

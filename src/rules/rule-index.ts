@@ -1,26 +1,26 @@
 import type { MatchedRules } from '../engine/limiter.ts'
 import type { RequestCharge } from '../model/charge.ts'
-import type { Tier } from '../model/limits.ts'
-import type { Reading, RequestPolicy, Source } from '../model/policy.ts'
+import type { Limit } from '../model/limits.ts'
+import type { IdentitySource, Reading, RequestPolicy } from '../model/policy.ts'
 import type { Blocked } from '../model/verdict.ts'
-import { type Caller, claimReaderOf, NO_RESPONSE, requestOf } from '../request/caller/caller.ts'
+import { type Caller, createClaimReader, createRequest, NO_RESPONSE } from '../request/caller/caller.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { foldReading } from '../request/identity/fold.ts'
-import { callerAddress, read } from '../request/identity/identify.ts'
-import { SPOILT } from '../request/identity/reading.ts'
-import { isInBody, isShared, nameOfSource } from '../request/identity/source.ts'
+import { callerAddress, readIdentitySource } from '../request/identity/identify.ts'
+import { AMBIGUOUS } from '../request/identity/reading.ts'
+import { formatSource, isInBody, isShared } from '../request/identity/source.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { TextLru } from '../runtime/lru.ts'
 import type { Block, Override, Rules } from './document.ts'
 import { IdentityIndex } from './identity-index.ts'
 import { Networks } from './networks.ts'
-import { otherLimits, withLimits } from './override-limits.ts'
-import { isInFields, readAtOnce, tokensIn, valuesIn } from './possible-values.ts'
-import { parseKnownBy, type Target } from './target.ts'
+import { resolveOverride, withLimits } from './override.ts'
+import { findPossibleTokens, findPossibleValues, isInFields, readAtOnce } from './possible-values.ts'
+import { parseKnownBy, type RuleTarget } from './target.ts'
 
-export interface RulebookOptions {
+export interface RuleIndexOptions {
   readonly ipv6Prefix: number
   readonly identitySecret: string | undefined
   /** Left out: no token can be verified. */
@@ -46,7 +46,7 @@ const NOTHING: readonly Entry[] = []
  * Blocks, allows and overrides, ready to be looked up: a few steps for each way in which the rules name callers, however
  * many they name.
  */
-export class Rulebook {
+export class RuleIndex {
   readonly #ipv6Prefix: number
   readonly #readClaim: ClaimReader | undefined
   readonly #digest: (parts: readonly string[]) => string
@@ -63,14 +63,14 @@ export class Rulebook {
   readonly #countries = new Map<unknown, Entry[]>()
   readonly #asns = new Map<unknown, Entry[]>()
 
-  constructor({ blocks, allows, overrides }: Rules, options: RulebookOptions) {
+  constructor({ blocks, allows, overrides }: Rules, options: RuleIndexOptions) {
     const { ipv6Prefix, identitySecret, readClaim, digestsOfTokens } = options
     this.#digestsOfTokens = digestsOfTokens
     this.#ipv6Prefix = ipv6Prefix
     this.#digest = createDigest(identitySecret)
     this.#readClaim = readClaim
     const knownBy = new Map<string, IdentityIndex<Entry>>()
-    const add = ({ until, ...target }: Target & Pick<Block, 'until'>, what: Kind): void => {
+    const add = ({ until, ...target }: RuleTarget & Pick<Block, 'until'>, what: Kind): void => {
       const untilMs = until === undefined ? Number.POSITIVE_INFINITY : Date.parse(until)
       this.#add(target, { ...what, untilMs, isWildcard: target.value !== undefined }, knownBy, identitySecret)
     }
@@ -121,7 +121,7 @@ export class Rulebook {
     if (digest !== undefined) return knownBy.ofDigest(digest)
     const reading = readAtOnce(source, {
       ...{ request, route: '', ipv6Prefix: this.#ipv6Prefix },
-      readClaim: (path) => this.#readClaim?.(path, request.headers.get('Authorization'), context) ?? SPOILT,
+      readClaim: (path) => this.#readClaim?.(path, request.headers.get('Authorization'), context) ?? AMBIGUOUS,
     })
     const ofReading = (reading: Reading) => {
       if (reading.kind !== 'spoilt') return ofValue(knownBy, reading)
@@ -138,7 +138,7 @@ export class Rulebook {
   }
 
   #add(
-    target: Target,
+    target: RuleTarget,
     entry: Entry,
     knownBy: Map<string, IdentityIndex<Entry>>,
     identitySecret: string | undefined,
@@ -153,7 +153,7 @@ export class Rulebook {
       this.#hasBareBlocks ||= isBlock(entry)
       return
     }
-    const known = knownBy.get(by) ?? new IdentityIndex<Entry>(parseKnownBy(by) as Source, identitySecret)
+    const known = knownBy.get(by) ?? new IdentityIndex<Entry>(parseKnownBy(by) as IdentitySource, identitySecret)
     knownBy.set(by, known)
     known.add(target, entry)
     if (entry.kind === 'block') this.#keepsOut.add(known)
@@ -171,7 +171,7 @@ export class Rulebook {
   }
 
   #ofAddress(request: ReceivedRequest): readonly Entry[] {
-    const said = addressOf(request)
+    const said = readAddress(request)
     if (!said) return NOTHING
     // Others are read at once.
     const takesTime = said.includes(':')
@@ -189,7 +189,7 @@ export class Rulebook {
   /** Of whatever a spoilt value may be taken for, only what keeps callers out. */
   #blocksIn(knownBy: IdentityIndex<Entry>, request: ReceivedRequest): readonly Entry[] {
     if (!this.#keepsOut.has(knownBy)) return NOTHING
-    return valuesIn(knownBy.source, request).flatMap((value) => knownBy.of(value).filter(isBlock))
+    return findPossibleValues(knownBy.source, request).flatMap((value) => knownBy.of(value).filter(isBlock))
   }
 
   /** The same for claims, where the field is not that of one token, or that is none. */
@@ -212,16 +212,16 @@ export class Rulebook {
     const words = field.trim().split(/\s+/, 3)
     // What stands where a token belongs has been verified before.
     const known = words.length < 3 ? words.at(-1) : undefined
-    const tokens = tokensIn(field).filter((token) => token !== known)
+    const tokens = findPossibleTokens(field).filter((token) => token !== known)
     // Of one context, one token is verified.
     return tokens.map((token) => readClaim(path, `Bearer ${token}`, { waitUntil: (work) => context.waitUntil(work) }))
   }
 
   #orders(request: ReceivedRequest, found: readonly Entry[], nowMs: number, context: Context): Found {
-    const decided = decisive(found)
+    const decided = pickDecisiveRule(found)
     if (decided?.kind === 'block') return blocked(decided.block, decided.untilMs)
     const isAllowed = decided !== undefined
-    const overrides = overridesOf(found)
+    const overrides = sortOverrides(found)
     if (this.#bare.size > 0) {
       return { isAllowed, apply: (charges) => this.#applyBare(request, charges, isAllowed, overrides, nowMs, context) }
     }
@@ -237,7 +237,7 @@ export class Rulebook {
   ): readonly Entry[] | Promise<readonly Entry[]> {
     const [source] = by
     if (!source || by.length > 1) return NOTHING
-    const name = nameOfSource(source)
+    const name = formatSource(source)
     const blocksOf = (value: string): readonly Entry[] => {
       const folded = fold === undefined ? undefined : foldReading(source, value, fold)
       const digest = this.#digest([name, folded?.kind === 'value' ? folded.value : value])
@@ -254,7 +254,7 @@ export class Rulebook {
     if (source.kind === 'token' && this.#knownDigest(request) !== undefined) return NOTHING
     const reading = readAtOnce(source, { request, route: '', ipv6Prefix: this.#ipv6Prefix })
     if (!('kind' in reading) || reading.kind !== 'spoilt') return NOTHING
-    return valuesIn(source, request).flatMap(blocksOf)
+    return findPossibleValues(source, request).flatMap(blocksOf)
   }
 
   /** A digest without what it is made of names a caller wherever a policy counts by that. */
@@ -291,11 +291,11 @@ export class Rulebook {
     found: readonly Entry[],
     nowMs: number,
   ): ReturnType<MatchedRules['apply']> {
-    const decided = isAllowed ? undefined : decisive(found)
+    const decided = isAllowed ? undefined : pickDecisiveRule(found)
     if (decided?.kind === 'block') return blocked(decided.block, decided.untilMs)
     const isLetIn = isAllowed || decided !== undefined
     const ordered = isLetIn || found.length > 0 || overrides.length > 0
-    const result = ordered ? applyOverrides(charges, isLetIn, [...overridesOf(found), ...overrides]) : charges
+    const result = ordered ? applyOverrides(charges, isLetIn, [...sortOverrides(found), ...overrides]) : charges
     const inBodies = isLetIn ? [] : charges.flatMap(({ policy }) => policy.by.filter(isInBody))
     return inBodies.length > 0 && this.#holdsBareBlock(nowMs) ? this.#unlessSpoilt(result, inBodies, request) : result
   }
@@ -308,11 +308,11 @@ export class Rulebook {
   /** A caller that is blocked may be in a body that only some APIs can read, and nobody can look it up there. */
   async #unlessSpoilt(
     charges: readonly RequestCharge[],
-    sources: readonly Source[],
+    sources: readonly IdentitySource[],
     request: ReceivedRequest,
   ): Promise<readonly RequestCharge[] | Blocked> {
     for (const source of sources) {
-      const reading = await read(source, { request, route: '', ipv6Prefix: this.#ipv6Prefix })
+      const reading = await readIdentitySource(source, { request, route: '', ipv6Prefix: this.#ipv6Prefix })
       // Whose block it is, if anybody's, is not known, and so neither is its reason.
       if (reading.kind === 'spoilt') return { kind: 'blocked', status: 403 }
     }
@@ -325,7 +325,7 @@ export type Found = MatchedRules | Blocked | undefined
 type Kind = { kind: 'block'; block: Block } | { kind: 'allow' } | { kind: 'override'; override: Override }
 
 /** Allows go before blocks: an operator lets some in of those that are kept out. */
-function decisive(found: readonly Entry[]): Exclude<Entry, OverrideEntry> | undefined {
+function pickDecisiveRule(found: readonly Entry[]): Exclude<Entry, OverrideEntry> | undefined {
   let block: Extract<Entry, { kind: 'block' }> | undefined
   for (const entry of found) {
     if (entry.kind === 'allow') return entry
@@ -336,7 +336,7 @@ function decisive(found: readonly Entry[]): Exclude<Entry, OverrideEntry> | unde
 }
 
 /** Those that name the caller itself before those that name many. */
-function overridesOf(found: readonly Entry[]): readonly OverrideEntry[] {
+function sortOverrides(found: readonly Entry[]): readonly OverrideEntry[] {
   const overrides = found.filter((entry) => entry.kind === 'override')
   if (overrides.length < 2) return overrides
   return [...overrides.filter(({ isWildcard }) => !isWildcard), ...overrides.filter(({ isWildcard }) => isWildcard)]
@@ -375,17 +375,17 @@ function withoutLimit({ block: _, ...charge }: RequestCharge): RequestCharge {
   return { ...charge, enforced: false, isUnlimited: true }
 }
 
-const TIERS_UNDER = new WeakMap<Override, Map<readonly Tier[], readonly Tier[] | undefined>>()
+const TIERS_UNDER = new WeakMap<Override, Map<readonly Limit[], readonly Limit[] | undefined>>()
 
 /** Read once for each override that is used, and the tiers that it replaces. */
-function tiersUnder(override: Override, policy: RequestPolicy, tiers: readonly Tier[]): readonly Tier[] | undefined {
+function tiersUnder(override: Override, policy: RequestPolicy, tiers: readonly Limit[]): readonly Limit[] | undefined {
   let known = TIERS_UNDER.get(override)
   if (!known) {
     known = new Map()
     TIERS_UNDER.set(override, known)
   }
   if (!known.has(tiers)) {
-    const made = otherLimits(override, policy, tiers)
+    const made = resolveOverride(override, policy, tiers)
     known.set(tiers, made && 'tiers' in made ? made.tiers : undefined)
   }
   return known.get(tiers)
@@ -399,7 +399,7 @@ function isBlock({ kind }: Entry): boolean {
   return kind === 'block'
 }
 
-function addressOf({ address, headers }: ReceivedRequest): string | null {
+function readAddress({ address, headers }: ReceivedRequest): string | null {
   return address === undefined ? headers.get('CF-Connecting-IP') : address
 }
 
@@ -415,7 +415,7 @@ function push<Key>(map: Map<Key, Entry[]>, key: Key, entry: Entry): void {
 }
 
 /** What the rules order for a caller. */
-export interface OrdersOfCaller {
+export interface CallerRules {
   /** Undefined: it is let in, as far as it is known. */
   readonly blocked: Blocked | undefined
   /** The charges under the rules, in order. */
@@ -427,24 +427,24 @@ export interface OrdersOfCaller {
  * @param charges of this caller @param nowMs milliseconds since the Unix epoch
  * @throws {CallerError} if there is no such caller
  */
-export async function ordersOfCaller(
+export async function applyRulesToCaller(
   rules: Rules,
   { caller, digest }: { readonly caller: Caller; readonly digest?: string | undefined },
   charges: readonly RequestCharge[],
-  options: Omit<RulebookOptions, 'readClaim'>,
+  options: Omit<RuleIndexOptions, 'readClaim'>,
   nowMs: number,
-): Promise<OrdersOfCaller> {
-  const known = digest === undefined ? rules : bare(rules, digest)
-  const rulebook = new Rulebook(known, { ...options, readClaim: claimReaderOf(caller.claim) })
-  const orders = await rulebook.ordersFor(requestOf(caller), nowMs, NO_RESPONSE)
+): Promise<CallerRules> {
+  const known = digest === undefined ? rules : nameBareDigest(rules, digest)
+  const rulebook = new RuleIndex(known, { ...options, readClaim: createClaimReader(caller.claim) })
+  const orders = await rulebook.ordersFor(createRequest(caller), nowMs, NO_RESPONSE)
   if (!orders) return { blocked: undefined, charges }
   const applied = 'kind' in orders ? orders : await orders.apply(charges)
   return 'kind' in applied ? { blocked: applied, charges } : { blocked: undefined, charges: applied }
 }
 
 /** Of whom only the digest is known, nothing can be read again: what names it holds, whatever it is a digest of. */
-function bare(rules: Rules, digest: string): Rules {
-  const named = <Entry extends Target>(entries: readonly Entry[]) =>
+function nameBareDigest(rules: Rules, digest: string): Rules {
+  const named = <Entry extends RuleTarget>(entries: readonly Entry[]) =>
     entries.map((entry) => (entry.digest === digest ? { ...entry, by: undefined } : entry))
   return { ...rules, blocks: named(rules.blocks), allows: named(rules.allows), overrides: named(rules.overrides) }
 }

@@ -1,14 +1,14 @@
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { formatKey, type RequestCharge } from '../../model/charge.ts'
-import type { Pattern, RequestPolicy, Source } from '../../model/policy.ts'
+import type { IdentitySource, Pattern, RequestPolicy } from '../../model/policy.ts'
 import type { Store } from '../../model/store.ts'
 import { ChargeBuilder, type ChargeBuilderOptions } from '../charge-builder.ts'
-import { identify } from '../identity/identify.ts'
-import { type CallerKind, isCallerKind, nameOfSource } from '../identity/source.ts'
+import { readIdentity } from '../identity/identify.ts'
+import { type CallerKind, formatSource, isCallerKind } from '../identity/source.ts'
 import { type Match, PolicyFinder } from '../policy/policy-finder.ts'
 import { readMethods } from '../received-request.ts'
-import { createPathReader, type Sign } from '../target.ts'
-import { type Caller, claimReaderOf, NO_RESPONSE, requestOf } from './caller.ts'
+import { createPathReader, type PathLiteral } from '../target.ts'
+import { type Caller, createClaimReader, createRequest, NO_RESPONSE } from './caller.ts'
 import { CallerError } from './caller-in-text.ts'
 
 /** What says under which keys callers are counted. */
@@ -16,32 +16,32 @@ export interface CountingConfig extends ChargeBuilderOptions {
   /** Requests that pass unlimited. */
   readonly exempt: readonly Pattern[]
   /** What the upstream is known to keep as data in a path. */
-  readonly literalInPaths: readonly Sign[]
+  readonly literalInPaths: readonly PathLiteral[]
 }
 
 /** A policy that says nothing of a caller, and why. */
-export interface LeftOut {
+export interface SkippedPolicy {
   readonly policy: RequestPolicy
   readonly why: string
   /** What of the caller would have to be said. */
   readonly needs?: CallerKind | 'route'
 }
 
-export interface CallerRules {
+export interface CallerCharges {
   readonly charges: readonly RequestCharge[]
-  readonly leftOut: readonly LeftOut[]
+  readonly leftOut: readonly SkippedPolicy[]
 }
 
 /** Under which key each policy counts a caller. @throws {CallerError} if `caller` is none */
-export async function rulesOfCaller(config: CountingConfig, caller: Caller): Promise<CallerRules> {
-  const request = requestOf(caller)
+export async function findCallerCharges(config: CountingConfig, caller: Caller): Promise<CallerCharges> {
+  const request = createRequest(caller)
   const path = createPathReader(config.literalInPaths)(new URL(request.url).pathname)
-  const builder = new ChargeBuilder({ ...config, readClaim: claimReaderOf(caller.claim) })
+  const builder = new ChargeBuilder({ ...config, readClaim: createClaimReader(caller.claim) })
   const charges: RequestCharge[] = []
-  const leftOut: LeftOut[] = []
-  for (const match of matchesOf(config, caller, request)) {
+  const leftOut: SkippedPolicy[] = []
+  for (const match of findMatches(config, caller, request)) {
     const { policy, route = '' } = match
-    const why = await whyNot(config, match, caller, request.clone() as Request)
+    const why = await findSkipReason(config, match, caller, request.clone() as Request)
     if (why !== undefined) {
       // By route, a policy is asked for each of its patterns.
       if (!leftOut.some((each) => each.policy === policy)) leftOut.push({ policy, ...why })
@@ -49,13 +49,13 @@ export async function rulesOfCaller(config: CountingConfig, caller: Caller): Pro
     }
     const charge = await builder.build(match, request.clone() as Request, path.canonical, 'default', NO_RESPONSE)
     if (charge === 'skip' || 'kind' in charge) leftOut.push({ policy, why: 'it does not apply to this caller' })
-    else charges.push({ ...bare(charge), route: isByRoute(policy) ? route : undefined })
+    else charges.push({ ...withoutReserve(charge), route: isByRoute(policy) ? route : undefined })
   }
   return { charges, leftOut }
 }
 
 /** The same of an identity of which only the digest is known. @throws {CallerError} if it is no digest */
-export async function rulesOfDigest(config: CountingConfig, digest: string): Promise<CallerRules> {
+export async function findDigestCharges(config: CountingConfig, digest: string): Promise<CallerCharges> {
   if (!/^[\w-]{22}$/.test(digest)) {
     throw new CallerError('expected 22 letters, digits, "-" or "_", as in braces at the end of a key', 'digest')
   }
@@ -67,20 +67,26 @@ export async function rulesOfDigest(config: CountingConfig, digest: string): Pro
     if (policy.tiers.length === 0) continue
     const charge = await builder.build(
       { policy, route: '', isCertain: true },
-      requestOf({}),
+      createRequest({}),
       '/',
       'default',
       NO_RESPONSE,
     )
     if (charge === 'skip' || 'kind' in charge) continue
     const key = formatKey(config.keyPrefix, policy.name, ALGORITHMS[policy.algorithm].letter, digest)
-    charges.push({ ...bare(charge), policy: config.policies[index] as RequestPolicy, route: undefined, digest, key })
+    charges.push({
+      ...withoutReserve(charge),
+      policy: config.policies[index] as RequestPolicy,
+      route: undefined,
+      digest,
+      key,
+    })
   }
   return { charges, leftOut: [] }
 }
 
 /** One for each policy and, of those by route, for each of their patterns; or only what applies to the caller's request. */
-function matchesOf(
+function findMatches(
   { policies, exempt, literalInPaths }: CountingConfig,
   caller: Caller,
   request: Request,
@@ -100,24 +106,24 @@ function matchesOf(
   })
 }
 
-async function whyNot(
+async function findSkipReason(
   { ipv6Prefix }: CountingConfig,
   { policy, route }: Match,
   caller: Caller,
   request: Request,
-): Promise<Omit<LeftOut, 'policy'> | undefined> {
+): Promise<Omit<SkippedPolicy, 'policy'> | undefined> {
   if (isByRoute(policy) && route === undefined && caller.route === undefined)
     return { why: 'it counts by path', needs: 'route' }
   const unsaid = policy.by.find((source) => isCallerKind(source.kind) && !isSaid(caller, source))
-  const namesUnsaid = unsaid && { why: `it counts by ${nameOfSource(unsaid)}`, needs: unsaid.kind as CallerKind }
+  const namesUnsaid = unsaid && { why: `it counts by ${formatSource(unsaid)}`, needs: unsaid.kind as CallerKind }
   if (namesUnsaid && caller.ip === undefined) {
     if (unsaid.kind === 'claim' && policy.missing.kind !== 'ip') return namesUnsaid
     if (unsaid.kind !== 'ip' && policy.missing.kind === 'ip')
       return { ...namesUnsaid, why: `${namesUnsaid.why}, or by address without it` }
   }
-  const readClaim = (path: readonly string[]) => claimReaderOf(caller.claim)(path, null, NO_RESPONSE)
+  const readClaim = (path: readonly string[]) => createClaimReader(caller.claim)(path, null, NO_RESPONSE)
   const subject = { request, route: route ?? '', ipv6Prefix, readClaim }
-  const identity = await identify(policy.by, subject, policy.missing)
+  const identity = await readIdentity(policy.by, subject, policy.missing)
   if ('kind' in identity)
     return namesUnsaid ?? { why: `the caller lacks what it counts by, and missing = "${identity.kind}"` }
   const isByAddress = identity.some((part, index) => index % 2 === 0 && part === 'ip')
@@ -125,7 +131,7 @@ async function whyNot(
 }
 
 /** Whether something is said of what a policy counts by, whatever it may be. */
-function isSaid(caller: Caller, source: Source): boolean {
+function isSaid(caller: Caller, source: IdentitySource): boolean {
   const said = caller[source.kind as CallerKind]
   if (!Array.isArray(said) || !('name' in source)) return said !== undefined
   return said.some(([name]) => (source.kind === 'header' ? name.toLowerCase() : name) === source.name)
@@ -136,7 +142,7 @@ function isByRoute({ by }: RequestPolicy): boolean {
 }
 
 /** As it stands for everybody: without what is reserved for some, and if the identity is not new, too. */
-function bare({ counts: _, ...rule }: RequestCharge): RequestCharge {
+function withoutReserve({ counts: _, ...rule }: RequestCharge): RequestCharge {
   return { ...rule, reserved: 0 }
 }
 

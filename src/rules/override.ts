@@ -1,57 +1,57 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import { MAX_LOG_ENTRIES, readTiers } from '../algorithms/read-tiers.ts'
-import type { Rule } from '../model/charge.ts'
-import type { Tier } from '../model/limits.ts'
+import { MAX_LOG_ENTRIES, readLimits } from '../algorithms/read-limits.ts'
+import type { StoreCharge } from '../model/charge.ts'
+import type { Limit } from '../model/limits.ts'
 import type { RequestPolicy } from '../model/policy.ts'
 import type { Override } from './document.ts'
 
 /** Other limits for what a policy asks, or why they are none. */
-export type OtherLimits = { readonly tiers: readonly Tier[] } | { readonly expected: string }
+export type ResolvedOverride = { readonly tiers: readonly Limit[] } | { readonly expected: string }
 
 /**
  * What an override makes of tiers of a policy: its own, or those of a plan.
  * @returns undefined if it is not about this policy
  */
-export function otherLimits(
+export function resolveOverride(
   override: Override,
   policy: RequestPolicy,
-  tiers: readonly Tier[],
-): OtherLimits | undefined {
+  tiers: readonly Limit[],
+): ResolvedOverride | undefined {
   const { limits, times, policies } = override
   const text = limits && (Object.hasOwn(limits, policy.name) ? limits[policy.name] : undefined)
   const isAbout = limits ? text !== undefined : (policies?.includes(policy.name) ?? true)
   if (!isAbout || tiers.length === 0) return undefined
-  const raised = text === undefined ? timesOf(tiers, times ?? 1) : read(text, policy, tiers)
+  const raised = text === undefined ? multiply(tiers, times ?? 1) : read(text, policy, tiers)
   return 'expected' in raised ? raised : whereItFits(raised.tiers, policy, tiers)
 }
 
 /** The same rule under other limits. What was counted so far counts for them too. */
-export function withLimits<R extends Rule>(rule: R, tiers: readonly Tier[]): R {
+export function withLimits<R extends StoreCharge>(rule: R, tiers: readonly Limit[]): R {
   const factor = (tiers[0]?.limit ?? 1) / (rule.tiers[0]?.limit ?? 1)
   const { burst, reserved, plan } = rule
   return {
     ...rule,
     tiers,
     reserved: Math.ceil(reserved * factor),
-    ...(burst !== undefined && { burst: burstOf(burst, factor) }),
+    ...(burst !== undefined && { burst: scaleBurst(burst, factor) }),
     // What is remembered under the limits that it had says nothing about these.
     plan: `${plan ?? ''} =${tiers.map(({ limit }) => limit)}`,
   }
 }
 
-function burstOf(burst: number, factor: number): number {
+function scaleBurst(burst: number, factor: number): number {
   return Math.max(1, Math.floor(burst * factor))
 }
 
-function timesOf(tiers: readonly Tier[], times: number): { readonly tiers: readonly Tier[] } {
+function multiply(tiers: readonly Limit[], times: number): { readonly tiers: readonly Limit[] } {
   return { tiers: tiers.map(({ limit, windowMs }) => ({ limit: Math.max(1, Math.floor(limit * times)), windowMs })) }
 }
 
-function read(limits: string, { algorithm }: RequestPolicy, tiers: readonly Tier[]): OtherLimits {
+function read(limits: string, { algorithm }: RequestPolicy, tiers: readonly Limit[]): ResolvedOverride {
   let wrong: string | undefined
-  const said = ((): readonly Tier[] => {
+  const said = ((): readonly Limit[] => {
     try {
-      return readTiers({ algorithm, limits, exact: true }, (_, expected) => {
+      return readLimits({ algorithm, limits, exact: true }, (_, expected) => {
         wrong = expected
         throw new RangeError(expected)
       })
@@ -62,8 +62,8 @@ function read(limits: string, { algorithm }: RequestPolicy, tiers: readonly Tier
   })()
   if (wrong !== undefined) return { expected: wrong }
   // A slot has no window, but a deadline.
-  if (ALGORITHMS[algorithm].holdsSlots) return { tiers: [{ ...(tiers[0] as Tier), limit: said[0]?.limit ?? 1 }] }
-  const windowsOf = (all: readonly Tier[]) => all.map(({ windowMs }) => windowMs).join()
+  if (ALGORITHMS[algorithm].holdsSlots) return { tiers: [{ ...(tiers[0] as Limit), limit: said[0]?.limit ?? 1 }] }
+  const windowsOf = (all: readonly Limit[]) => all.map(({ windowMs }) => windowMs).join()
   return windowsOf(said) === windowsOf(tiers)
     ? { tiers: said }
     : { expected: 'the same windows as those of the policy' }
@@ -74,7 +74,7 @@ const MAX_BUCKET = 2 ** 52
 const MAX_LIMIT = 1_000_000_000_000
 
 /** A cost that can never fit would be refused for ever. */
-function whereItFits(raised: readonly Tier[], policy: RequestPolicy, tiers: readonly Tier[]): OtherLimits {
+function whereItFits(raised: readonly Limit[], policy: RequestPolicy, tiers: readonly Limit[]): ResolvedOverride {
   const { algorithm, cost, reserved, burst } = policy
   const { isLog, hasBurst } = ALGORITHMS[algorithm]
   const factor = (raised[0]?.limit ?? 1) / (tiers[0]?.limit ?? 1)
@@ -83,7 +83,7 @@ function whereItFits(raised: readonly Tier[], policy: RequestPolicy, tiers: read
   if (isLog && largest > Math.max(MAX_LOG_ENTRIES, before)) {
     return { expected: `limits up to ${Math.max(MAX_LOG_ENTRIES, before)}` }
   }
-  const bucket = burst === undefined ? largest : burstOf(burst, factor)
+  const bucket = burst === undefined ? largest : scaleBurst(burst, factor)
   const most = hasBurst ? Math.floor(MAX_BUCKET / ((raised[0]?.windowMs ?? 1) * 1000)) : MAX_LIMIT
   if (Math.max(largest, bucket) > most) return { expected: `limits up to ${most}` }
   const dearest = (cost.kind === 'fixed' ? cost.units : cost.max) + Math.ceil(reserved.sheddable * factor)
