@@ -4,7 +4,7 @@ import { Ratelimit } from '@upstash/ratelimit'
 import { Redis } from '@upstash/redis'
 import { RateLimiterRedis, RateLimiterUnion } from 'rate-limiter-flexible'
 import type { Limit } from '../../src/model/limits.ts'
-import type { Contender, Limit, PeerOptions, Peers } from '../peers.ts'
+import type { Contender, PeerOptions, Peers, TryTake } from '../peers.ts'
 import { consuming } from './consuming.ts'
 
 type UpstashAlgorithm = 'fixedWindow' | 'slidingWindow' | 'tokenBucket'
@@ -22,7 +22,7 @@ export async function connect({ redisPort, restUrl, token }: PeerOptions): Promi
   return { contenders, close: () => client.close() }
 }
 
-function upstashLimit(redis: Redis, algorithm: UpstashAlgorithm, tiers: readonly Limit[]): Limit {
+function upstashLimit(redis: Redis, algorithm: UpstashAlgorithm, tiers: readonly Limit[]): TryTake {
   const limiters = tiers.map(({ limit, windowMs }) => {
     const limiter =
       algorithm === 'tokenBucket'
@@ -38,7 +38,7 @@ function upstashLimit(redis: Redis, algorithm: UpstashAlgorithm, tiers: readonly
   }
 }
 
-function flexibleLimit(storeClient: unknown, tiers: readonly Limit[]): Limit {
+function flexibleLimit(storeClient: unknown, tiers: readonly Limit[]): TryTake {
   const limiters = tiers.map(({ limit, windowMs }) => {
     const keyPrefix = `rlflx:${windowMs}`
     return new RateLimiterRedis({

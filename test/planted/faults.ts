@@ -47,7 +47,7 @@ export const FAULTS: readonly Fault[] = [
   {
     name: 'override-ignored',
     file: 'src/rules/rule-index.ts',
-    find: 'if (tiers) return { rule: withLimits(rule, tiers) }',
+    find: 'if (tiers) return withLimits(charge, tiers)',
     replace: 'if (tiers) return { rule }',
   },
   {
