@@ -50,7 +50,9 @@ sluice() { "${process.execPath}" "${join(ROOT, 'src/cli.ts')}" "$@"; }`
   expect(stdout).toBe('check\n')
 })
 
-test('npm run deploy stops at a configuration that the Worker would refuse, and else deploys with the arguments given', async () => {
+test('npm run deploy stops at a configuration that the Worker would refuse, and else deploys with the arguments given', {
+  tags: ['slow'],
+}, async () => {
   const directory = await mkdtemp(join(tmpdir(), 'sluice-deploy-'))
   onTestFinished(() => rm(directory, { recursive: true }))
   await writeFile(join(directory, 'wrangler'), '#!/bin/sh\necho deployed "$@"\n', { mode: 0o755 })
