@@ -1,15 +1,16 @@
 -- At most `limit` units held at once. Each is given back by its holder, or frees itself at its deadline.
 --
--- KEYS   one sorted set a rule: a member "<slot>:<i>", i from 1, for each unit that the request of that slot holds,
+-- KEYS   one sorted set a charge: a member "<slot>:<i>", i from 1, for each unit that the request of that slot holds,
 --        under its deadline in ms; and as marks, under minus the ms until which they stand, members that must not come
 --        to be held. The key outlasts all deadlines and marks, whatever clocks and windows did.
--- ARGV   rule: limit, window in ms (from the admission to the deadline), slot (an integer, unlike any other request's).
+-- ARGV   charge: limit, window in ms (from the admission to the deadline), slot (an integer, unlike any other
+--        request's).
 -- Reply  units left, ms until the earliest deadline, ms until deadlines have left `wanted` units (0: now). Both are
 --        upper bounds, since a unit may be given back at any time.
 --
 -- A release for an admission that got no answer may overtake it. It leaves a mark, which the admission then finds in
 -- its place. An ordinary release is a ZREM outside this script.
-local tier_usage, add_members = ...
+local limit_state, add_members = ...
 
 -- How long an admission may be on its way: longer than a request lives after its answer, 30 s, and its calls with it.
 local LONGEST_WAY_MS = 60000
@@ -47,7 +48,7 @@ local function peek(key, now_us, wanted, from, _, reply)
   end
   local state = { now = now, window = window, slot = slot, is_missing = is_missing, has_others = has_others }
   state.available, state.reply = math.huge, reply
-  tier_usage(state, wanted, {
+  limit_state(state, wanted, {
     limit = limit,
     window = window,
     used = used,

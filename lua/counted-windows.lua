@@ -1,16 +1,16 @@
 -- Windows that each begin at a moment and count what is used until they end; shared by the algorithms that differ only
 -- in when a window begins.
 --
--- KEYS   one string a rule, "<window ms>:<start ms>:<used>," for each window that has not ended: all of the rule's
---        tiers, and those of a configuration before it. What is remembered of refusals is such an entry too, of 0 ms:
+-- KEYS   one string a charge, "<window ms>:<start ms>:<used>," for each window that has not ended: all of the charge's
+--        limits, and those of a configuration before it. What is remembered of refusals is such an entry too, of 0 ms:
 --        "0:<until ms>:<refusals>,". A key expires its longest window after it was last written, or when that or a
 --        window ends that a clock which stepped back has made longer.
--- ARGV   rule: limit, window in ms, and so on for each tier.
--- Reply  for each tier: units left, ms until the window ends, ms until `wanted` units are left (0: now).
+-- ARGV   charge: limit, window in ms, and so on for each limit.
+-- Reply  for each limit: units left, ms until the window ends, ms until `wanted` units are left (0: now).
 --
--- Takes tier_usage and `start_of(now, window)`, both in ms. A window that has begun runs its whole length by the clock,
--- even if the clock steps back: it then lasts longer, never shorter.
-local tier_usage = ...
+-- Takes limit_state and `start_of(now, window)`, both in ms. A window that has begun runs its whole length by the
+-- clock, even if the clock steps back: it then lasts longer, never shorter.
+local limit_state = ...
 
 local function windows_not_ended(text, now)
   local windows = {}
@@ -34,7 +34,7 @@ return function(start_of)
       count.is_of_rule = true
       windows[window] = count
       local ends_in = count.start + window - now
-      tier_usage(state, wanted, {
+      limit_state(state, wanted, {
         limit = limit,
         window = window,
         used = count.used,

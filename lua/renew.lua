@@ -1,6 +1,6 @@
 -- Moves the deadlines of slots that are still held (concurrency.lua) to a whole window from now.
 --
--- KEYS   one key a rule.
+-- KEYS   one key a charge.
 -- ARGV   for each key: window in ms; slot; units that it holds.
 -- Reply  for each key the ms of the new deadline.
 --

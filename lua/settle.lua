@@ -1,12 +1,12 @@
 -- Makes up the differences between what decisions have charged and what the requests really cost.
 --
--- KEYS   one key a rule, each used by one rule only.
+-- KEYS   one key a charge, each used by one charge only.
 -- ARGV   1  when it was charged, by Redis's clock, in ms
---        then for each key: algorithm letter; difference in units, below 0 to give back; n; the rule's n numbers
+--        then for each key: algorithm letter; difference in units, below 0 to give back; n; the charge's n numbers
 -- Reply  for each key 1, or 0 if nothing of what was charged is left to correct.
 --
 -- Takes the algorithms by letter, each with `settle(key, now_us, charged_ms, difference, from, to)`, which is told
--- where in ARGV the rule's numbers begin and end, and the time in µs.
+-- where in ARGV the charge's numbers begin and end, and the time in µs.
 -- Nothing is given back below zero used; the caller must not repeat a call.
 local algorithms, now_us = ...
 

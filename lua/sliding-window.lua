@@ -1,13 +1,13 @@
 -- An exact sliding-window log on a stream, read as prefix sums.
 --
--- KEYS   one stream a rule; it serves all of the rule's tiers. An entry's ID is <ms>-<total>, the total being all
+-- KEYS   one stream a charge; it serves all of the charge's limits. An entry's ID is <ms>-<total>, the total being all
 --        that was ever admitted on this stream, the entry included; its one field holds the entry's own cost, under
 --        the longest window (ms) that it is kept for. What a window holds is thus the difference of two totals.
 --        What is remembered of refusals is a second field of the newest entry, <until ms> under <refusals>: an
 --        admission takes it over, and a refusal adds an entry of cost 0 for it, of which no two follow each other.
--- ARGV   rule: limit, window in ms, and so on for each tier; then 1 if each tier is expected to hold many entries,
+-- ARGV   charge: limit, window in ms, and so on for each limit; then 1 if each limit is expected to hold many entries,
 --        which changes what is read, but not what is decided.
--- Reply  for each tier: units left, ms until more are, ms until `wanted` units are (0: now).
+-- Reply  for each limit: units left, ms until more are, ms until `wanted` units are (0: now).
 --
 -- Permits that may still be spent for `lease_ms` are entered as if spent when that has passed, so an entry may be dated
 -- ahead. Whenever they are spent before, no window holds more than its limit: at the time of any later decision, all of
@@ -37,7 +37,7 @@ end
 local function peek(key, now_us, wanted, from, to, reply, blocks)
   local call, ARGV = redis.call, ARGV
   local now = (now_us - now_us % 1000) / 1000
-  -- Eight: tiers that hold fewer need no read of their own. One, if each is going to need it anyway.
+  -- Eight: limits that hold fewer need no read of their own. One, if each is going to need it anyway.
   local at_once, is_all = '8', true
   if (to - from) % 2 == 0 then
     at_once, is_all, to = '1', false, to - 1
@@ -54,7 +54,7 @@ local function peek(key, now_us, wanted, from, to, reply, blocks)
   end
   local available, longest, kept_ms, held = nil, 0, nil, 0
   local first, first_ms, before, oldest, first_of = nil, 0, 0, nil, 0
-  local told = #reply + 1
+  local reported = #reply + 1
   for i = to - 1, from, -2 do
     local limit, window = ARGV[i] + 0, ARGV[i + 1] + 0
     local since = now - window
@@ -149,7 +149,7 @@ local function peek(key, now_us, wanted, from, to, reply, blocks)
     if not available or left < available then
       available = left
     end
-    local at = told + 1.5 * (i - from)
+    local at = reported + 1.5 * (i - from)
     reply[at], reply[at + 1], reply[at + 2] = left, reset_ms, retry_ms
   end
   local state = { newest, newest_ms, total, longest, kept_ms, held }

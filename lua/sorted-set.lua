@@ -1,18 +1,18 @@
 -- An exact sliding-window log on a sorted set: as exact as sliding-window, with about eight times its memory for each
 -- unit, for Redis before 5, which has no streams.
 --
--- KEYS   one sorted set a rule; it serves all of the rule's tiers. Each unit is a member of its own: its running
+-- KEYS   one sorted set a charge; it serves all of the charge's limits. Each unit is a member of its own: its running
 --        number, zero-padded so that units of one ms stay in order, under the ms of its admission, rounded up, or of
 --        the end of its lease.
 --        Numbers have no gaps, so what a window holds is the difference of two. What is remembered of refusals is the
 --        member "p", whose score, 1000 * <until ms> + <refusals>, is higher than any date. The key outlasts the newest
 --        unit by the longest window, and refusals until then.
--- ARGV   rule: limit, window in ms, and so on for each tier.
--- Reply  for each tier: units left, ms until more are, ms until `wanted` units are (0: now).
+-- ARGV   charge: limit, window in ms, and so on for each limit.
+-- Reply  for each limit: units left, ms until more are, ms until `wanted` units are (0: now).
 --
 -- A window is half-open, (now - window, now]: a unit exactly `window` old has gone. Because dates are rounded up and
 -- now is rounded down, none goes a microsecond early.
-local tier_usage, add_members = ...
+local limit_state, add_members = ...
 
 -- Before Redis 5, a script that has asked the time may write only after this. Upstash answers it with an error.
 -- https://github.com/upstash/redis-js/issues/340
@@ -51,7 +51,7 @@ local function peek(key, now_us, wanted, from, to, reply)
       local since = '(' .. integer(now - window)
       first, first_ms = unit_of(redis.call('ZRANGEBYSCORE', key, since, '+inf', 'WITHSCORES', 'LIMIT', 0, 1))
     end
-    tier_usage(state, wanted, {
+    limit_state(state, wanted, {
       limit = limit,
       window = window,
       used = first and last - first + 1 or 0,

@@ -1,14 +1,15 @@
 -- A bucket that holds `burst` units and is refilled continuously, by `limit` units a window (GCRA).
 --
--- KEYS   one string a rule, "<us>:<fraction>:<limit>:<window us>": the moment when the bucket is full again, in µs and
---        a fraction of one over `limit`, which is exact and so never drifts; and the rate it was computed with. What
---        is remembered of refusals follows: ":<refusals>:<until ms>". The key expires at the later of these moments.
--- ARGV   rule: limit, window in ms, burst (the limit if left out). burst * window in µs is at most 2^52.
+-- KEYS   one string a charge, "<us>:<fraction>:<limit>:<window us>": the moment when the bucket is full again, in µs
+--        and a fraction of one over `limit`, which is exact and so never drifts; and the rate it was computed with.
+--        What is remembered of refusals follows: ":<refusals>:<until ms>". The key expires at the later of these
+--        moments.
+-- ARGV   charge: limit, window in ms, burst (the limit if left out). burst * window in µs is at most 2^52.
 -- Reply  units left, ms until one more is (of a full bucket: until one would be), ms until `wanted` units are (0: now).
 --
 -- A bucket is refilled at the rate it was last charged by. Its first charge by another rate rounds what it lacks up to
 -- whole units: a raised limit takes effect within one unit's time, and a changed one never gives anything away.
-local tier_usage = ...
+local limit_state = ...
 
 local ceil, floor, fmod = math.ceil, math.floor, math.fmod
 
@@ -63,7 +64,7 @@ local function peek(key, now_us, wanted, from, to, reply)
   end
   local state = { now_us = now_us, bucket = bucket, full = full, lack = lack, available = math.huge, reply = reply }
   state.refusals, state.until_ms = refusals, until_ms
-  tier_usage(state, wanted, {
+  limit_state(state, wanted, {
     limit = burst,
     window = window,
     used = lack,

@@ -3,7 +3,7 @@
  *
  * With `--check`, it fails if a module is not what the files say. Comments, indentation, empty lines and spaces around
  * operators are left out: they would be a fifth of the Worker's bundle. What a chunk gets from others is read off its
- * line `local … = ...`, where `tier_usage` stands for `tier-usage.lua`.
+ * line `local … = ...`, where `limit_state` stands for `limit-state.lua`.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename } from 'node:path'

@@ -1,5 +1,5 @@
 /**
- * Twin of `lua/tier-usage.lua`: what a decision says of one tier, shared by the algorithms.
+ * Twin of `lua/limit-state.lua`: what a decision says of one tier, shared by the algorithms.
  */
 
 import type { StoreCharge } from '../model/charge.ts'

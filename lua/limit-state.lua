@@ -1,7 +1,7 @@
--- What a decision says of one tier; shared by the algorithms.
+-- How one limit stands after a peek; shared by the algorithms.
 --
--- Adds to what a peek gathers ({ available, reply }) the tier's part: units left, ms until more are, ms until `wanted`
--- units are (0: now). The tier is { limit, window, used, reset_ms, freed_after }: `used` may exceed a limit that was
+-- Adds to what a peek gathers ({ available, reply }) the limit's part: units left, ms until more are, ms until `wanted`
+-- units are (0: now). The limit is { limit, window, used, reset_ms, freed_after }: `used` may exceed a limit that was
 -- lowered; `freed_after(units)` is asked only if needed, and returns the ms until this many of the used units are given
 -- back.
 return function(state, wanted, tier)
