@@ -1,17 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { InvalidArgumentError, Option } from '@commander-js/extra-typings'
-import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
+import { Option } from '@commander-js/extra-typings'
+import { formatNumber } from './format.ts'
+import { parseDurationOption, parseInteger } from './operate/options.ts'
 import { connect, createStore } from './redis/connection.ts'
 import { readSettings } from './settings/settings.ts'
 import { CONFIG, defineCommand, ENV, type Fields, REDIS } from './subcommand.ts'
 import type { Terminal } from './terminal.ts'
 import { type Findings, KeyWatch, OwnKeys, type Row } from './top/key-watch.ts'
 import { Database, SILENCE_MS } from './upkeep/database.ts'
-import { number, percent } from './upkeep/run-sweep.ts'
+import { percent } from './upkeep/run-sweep.ts'
 import { loadWorkerConfig } from './worker-config.ts'
 
 const EVERY_MS = 2_000
-/** Each look costs commands that are charged for. */
+/** Upstash charges for each command. */
 const EVERY_MS_OVER_REST = 10_000
 const SAMPLE = 200
 const MAX_SAMPLE = 1_000
@@ -19,7 +20,7 @@ const ROWS = 10
 const PINGS = 5
 
 const INTERVAL = new Option('-i, --interval <duration>', 'time between looks (default: 2s; over REST 10s)').argParser(
-  (text) => parseDuration(text) ?? refuse(DURATION_EXPECTED),
+  parseDurationOption,
 )
 const LOOKS = new Option('-n, --looks <count>', 'end after so many (default: none on a terminal, else 1)').argParser(
   (text) => parseInteger(text, Number.MAX_SAFE_INTEGER),
@@ -115,7 +116,7 @@ export const top = defineCommand({
   },
 })
 
-/** How the database is. @throws {StoreError} */
+/** @throws {StoreError} */
 async function readServerState(database: Database) {
   const tookMs: number[] = []
   for (let i = 0; i < PINGS; i++) {
@@ -143,12 +144,12 @@ function formatLook(name: string, server: ServerState, found: Findings, terminal
   const limit =
     memoryLimitBytes === null ? 'no limit' : `limit ${formatMebibytes(memoryLimitBytes)}, then ${memoryPolicy}`
   const memory = memoryBytes === null ? '' : `, memory ${formatMebibytes(memoryBytes)} (${limit})`
-  const bare = `${number(found.withoutTtl)} without a time to live`
+  const bare = `${formatNumber(found.withoutTtl)} without a time to live`
   const about = found.passes === 0 ? 'about ' : ''
-  const unknown = found.unknown === 0 ? '' : `, ${number(found.unknown)} of no policy that is configured`
+  const unknown = found.unknown === 0 ? '' : `, ${formatNumber(found.unknown)} of no policy that is configured`
   return [
-    `${name}: PING ${latencyMs} ms, slowest ${slowestMs} ms; ${number(keys)} keys${memory}`,
-    `keys of Sluice: ${about}${number(found.keys)}, ${found.withoutTtl === 0 ? bare : terminal.style('red', bare)}${unknown}; pass ${found.passes + (found.share < 1 ? 1 : 0)} at ${percent(found.share)}`,
+    `${name}: PING ${latencyMs} ms, slowest ${slowestMs} ms; ${formatNumber(keys)} keys${memory}`,
+    `keys of Sluice: ${about}${formatNumber(found.keys)}, ${found.withoutTtl === 0 ? bare : terminal.style('red', bare)}${unknown}; pass ${found.passes + (found.share < 1 ? 1 : 0)} at ${percent(found.share)}`,
     '',
     ...formatList('Busiest', found.busiest, terminal),
     '',
@@ -178,13 +179,4 @@ function prefixFields(list: string): Fields {
 
 function formatMebibytes(bytes: number): string {
   return `${(bytes / 2 ** 20).toFixed(1)} MiB`
-}
-
-function parseInteger(text: string, max: number): number {
-  const value = Number(text)
-  return Number.isInteger(value) && value >= 1 && value <= max ? value : refuse(`an integer from 1 to ${max}`)
-}
-
-function refuse(expected: string): never {
-  throw new InvalidArgumentError(`Expected ${expected}.`)
 }

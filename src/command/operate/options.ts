@@ -1,7 +1,8 @@
 /** How a command line writes the bodies of operations: which options a subcommand has follows from the schema. */
 import { userInfo } from 'node:os'
-import { Argument, type Command, Option } from '@commander-js/extra-typings'
+import { Argument, type Command, InvalidArgumentError, Option } from '@commander-js/extra-typings'
 import type { Operation } from '../../admin/operation.ts'
+import { DURATION_EXPECTED, parseDuration } from '../../model/limits.ts'
 import type { Pairs } from '../../request/caller/caller.ts'
 import { collectClaims, readClaim, readPair } from '../../request/caller/caller-in-text.ts'
 import type { CallerKind } from '../../request/identity/source.ts'
@@ -156,6 +157,18 @@ export function findOptionName(place: string): string | undefined {
   const [, property, name = ''] = /^(?:(caller|who)\.)?(\w+)/.exec(place) ?? []
   const table = property === 'caller' || property === 'who' ? PART_OPTIONS[property] : BODY_OPTIONS
   return Object.hasOwn(table, name) ? table[name]?.long : undefined
+}
+
+export function parseInteger(text: string, max: number): number {
+  const value = Number(text)
+  if (Number.isInteger(value) && value >= 1 && value <= max) return value
+  throw new InvalidArgumentError(`Expected an integer from 1 to ${max}.`)
+}
+
+export function parseDurationOption(text: string): number {
+  const ms = parseDuration(text)
+  if (ms !== undefined) return ms
+  throw new InvalidArgumentError(`Expected ${DURATION_EXPECTED}.`)
 }
 
 export function createPolicyOption(description: string): AnyOption {
