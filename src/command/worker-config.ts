@@ -2,12 +2,11 @@ import { type Config, type Environment, loadConfig } from '../config/load-config
 import { withKnownKeys } from './check/policy-mistakes.ts'
 import type { Settings } from './settings/settings.ts'
 
-/** The Worker's configuration, whatever its API and database are. @throws {OptionError} */
+/** Loads the Worker's configuration without its upstream and database. @throws {OptionError} */
 export function loadWorkerConfig(settings: Settings): Config {
   return loadConfig(toEnvironment(settings))
 }
 
-/** The variables that the configuration is read from. */
 export function toEnvironment({ variables }: Settings): Environment {
   const {
     UPSTREAM_URL: _,
@@ -17,11 +16,11 @@ export function toEnvironment({ variables }: Settings): Environment {
     UPSTASH_REDIS_REST_TOKEN: _token,
     ...others
   } = variables
-  // A wrong upstream does not keep counters from being read; and with --redis, a token may be set alone.
+  // Counters can be read despite a wrong upstream; and --redis may be combined with a token alone.
   return { ...withKnownKeys(others), UPSTREAM: { fetch() {} } }
 }
 
-/** A warning if digests may differ from the Worker's. */
+/** @returns a warning if digests may differ from the Worker's */
 export function digestNote({ variables }: Settings): string | undefined {
   return variables.IDENTITY_SECRET === undefined
     ? 'note: IDENTITY_SECRET is not known here: if the Worker has one, these are not its keys'

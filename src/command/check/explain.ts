@@ -10,11 +10,9 @@ import { PatternRouter } from '../../request/policy/pattern.ts'
 import { findPriority, type Match, PolicyFinder } from '../../request/policy/policy-finder.ts'
 import { readMethods } from '../../request/received-request.ts'
 import { createPathReader } from '../../request/target.ts'
-import { patternText } from './covers.ts'
+import { formatPattern } from './implied.ts'
 
-/** A request, as the command line names it. */
 export interface NamedRequest {
-  /** `METHOD /path?query`. */
   readonly route: string
   readonly header?: Pairs | undefined
   readonly form?: Pairs | undefined
@@ -22,7 +20,7 @@ export interface NamedRequest {
   readonly claim?: Claims | undefined
 }
 
-/** What a policy makes of a request; `sluice check --json` says what each field means. */
+/** `sluice check --json` documents each field. */
 export interface PolicyView {
   readonly policy: string
   readonly applies: boolean
@@ -38,15 +36,13 @@ export interface PolicyView {
 
 export interface Explanation {
   readonly method: string
-  /** In its one spelling, by which policies go. */
   readonly path: string
-  /** What becomes of it without counting, and why; null if policies are asked. */
   readonly verdict: string | null
   readonly class: Priority | null
   readonly policies: readonly PolicyView[]
 }
 
-/** Says what policies make of a request, and why. No value that identifies the caller is in it. @throws {CallerError} */
+/** Explains which policies apply to a request. The result holds no value that identifies the caller. @throws {CallerError} */
 export async function explain(config: Config, named: NamedRequest): Promise<Explanation> {
   const request = createRequest(named)
   const path = createPathReader(config.literalInPaths)(new URL(request.url).pathname)
@@ -60,7 +56,7 @@ export async function explain(config: Config, named: NamedRequest): Promise<Expl
   const found = finder.find(readMethods(request, finder.methods), path)
   if (found === 'exempt') {
     const router = new PatternRouter<string>()
-    for (const pattern of config.exempt) router.add(pattern, `"${patternText(pattern)}"`)
+    for (const pattern of config.exempt) router.add(pattern, `"${formatPattern(pattern)}"`)
     return decide(`exempt: EXEMPT has ${router.match(method, canonical).join(', ')}`)
   }
   if (found === 'ambiguous') {
@@ -78,7 +74,7 @@ export async function explain(config: Config, named: NamedRequest): Promise<Expl
   for (const policy of config.policies) {
     const match = found.find((each) => each.policy === policy)
     if (!match) {
-      const patterns = policy.match?.map(patternText).join(', ')
+      const patterns = policy.match?.map(formatPattern).join(', ')
       policies.push({ policy: policy.name, applies: false, why: `none of its patterns matches: ${patterns}` })
       continue
     }
@@ -124,7 +120,7 @@ async function explainPolicy(
   }
   const { key, cost, reserved, tiers: limits, plan } = result
   const kinds = await identifyKinds(policy, subject)
-  // The digest would be that of no address.
+  // Without an address, the digest would be another one.
   const isUnknown = !hasAddress && kinds.includes('ip')
   const identity = formatIdentity(policy, kinds)
   const onPlan = plan === undefined ? '' : `; on the plan "${plan}"`
@@ -148,15 +144,14 @@ async function explainPolicy(
 
 function explainMatch({ policy, route, isCertain }: Match, method: string): string {
   if (policy.match === undefined) return 'applies to every request'
-  const named = route?.split(' ', 1)[0]
-  const isNamed = named === '*' || named === method || (named === 'GET' && method === 'HEAD')
+  const wanted = route?.split(' ', 1)[0]
+  const isWanted = wanted === '*' || wanted === method || (wanted === 'GET' && method === 'HEAD')
   const certainty = isCertain
     ? ''
     : ', if the API takes what follows the last slash for an empty parameter, or does not mind the case'
-  return `matches ${route}${isNamed ? '' : ', the method that a field or the query names'}${certainty}`
+  return `matches ${route}${isWanted ? '' : ', the method that a field or the query names'}${certainty}`
 }
 
-/** By what kinds of values the caller is counted, one for each source. */
 async function identifyKinds({ by, missing }: RequestPolicy, subject: IdentityInput): Promise<readonly string[]> {
   const parts = await readIdentity(by, subject, missing)
   return 'kind' in parts ? [] : parts.filter((_, at) => at % 2 === 0)

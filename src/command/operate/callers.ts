@@ -1,4 +1,4 @@
-/** Whom an operation is about, as options and arguments name it. */
+/** Reads the caller or target of an operation from options and arguments. */
 import type { InferOutput } from 'valibot'
 import type { leftOut } from '../../admin/answers.ts'
 import { type Caller, createRequest, type Pairs } from '../../request/caller/caller.ts'
@@ -10,7 +10,7 @@ import { CALLER_OPTION_NAMES, findOptionName, type OperatorOptions, readParts } 
 export const CALLER_HINT = `A token, ${CALLER_OPTION_NAMES}, --route or --digest.`
 export const TARGET_HINT = 'For example a token, --ip 203.0.113.7, --header x-api-key=k-123 or --digest.'
 
-/** The `caller` of a body. @throws {CommandError} if nothing identifies it, or too much @throws {CallerError} */
+/** Reads the `caller` of a body. @throws {CommandError} if none or too much is given @throws {CallerError} */
 export async function readCaller(terminal: Terminal, options: OperatorOptions, token?: string): Promise<object> {
   const { digest, ...named } = readParts('caller', options)
   const caller: Caller = { ...(token !== undefined && { token: await readToken(terminal, token) }), ...named }
@@ -20,16 +20,12 @@ export async function readCaller(terminal: Terminal, options: OperatorOptions, t
     throw new CommandError('expected --digest alone: it takes the place of all that identifies a caller')
   }
   if (parts.length === 0) throw new CommandError('expected a caller', { hint: CALLER_HINT })
-  // Checked before anything is connected to.
+  // It throws before a connection is made.
   createRequest(caller)
   return Object.fromEntries(parts.map(([part, value]) => [part, Array.isArray(value) ? toRecord(part, value) : value]))
 }
 
-/**
- * The `who` of a body.
- * @returns undefined if nobody is named
- * @throws {CommandError} if somebody is named in more ways than one
- */
+/** Reads the `who` of a body. @returns undefined if none is given @throws {CommandError} if more than one is given */
 export async function readTarget(
   terminal: Terminal,
   options: OperatorOptions,
@@ -46,7 +42,7 @@ export async function readTarget(
   return pair ? createTargetInput(way as NamedKind, ...pair) : parts
 }
 
-/** Why policies were left out, and which options would help. */
+/** Adds which options would help. */
 export function explainLeftOut(policies: InferOutput<typeof leftOut>) {
   return policies.map(({ policy, why, needs }) => {
     const option = needs === 'token' ? 'by its token' : `with ${findOptionName(`caller.${needs}`)}`
@@ -54,7 +50,7 @@ export function explainLeftOut(policies: InferOutput<typeof leftOut>) {
   })
 }
 
-/** A token that is read from standard input does not get into the history of a shell. */
+/** A token from standard input stays out of the history of the shell. */
 async function readToken(terminal: Terminal, token: string): Promise<string> {
   return token === '-' ? terminal.readInput() : token
 }

@@ -4,28 +4,27 @@ import { CommandError } from '../command-error.ts'
 import { CALLER_HINT, TARGET_HINT } from './callers.ts'
 import { findOptionName } from './options.ts'
 
-/** Runs the operations of the admin API, whose answers are the same wherever they are run. */
+/** Runs operations of the admin API over a database or a gateway. */
 export interface Operator {
-  /** Host and port of where they are run, to be shown. */
+  /** Host and port, for messages. */
   readonly name: string
-  /** The same, as `--json` has it. */
+  /** The name in the form of `--json`. */
   readonly place: { readonly redis: string } | { readonly gateway: string }
-  /** @throws {CommandError} that says in one line what is wrong @throws {StoreError} */
+  /** @throws {CommandError} @throws {StoreError} */
   run<Answer>(operation: Operation<unknown, Answer, unknown>, input?: OperationInput): Promise<Answer>
   close(): Promise<void>
 }
 
-/** The input of an operation, before it is checked. */
+/** Unchecked input of an operation. */
 export interface OperationInput {
   readonly body?: object
-  /** Parameters of the URL, which name no caller. */
   readonly query?: Readonly<Record<string, string>>
 }
 
-/** Members of a problem of the API (RFC 9457); the place has names in the body, with dots between. */
+/** A problem of the API (RFC 9457). `place` is a path in the body, with dots between names. */
 export type ProblemBody = Pick<Problem, 'status' | 'detail'> & { readonly place?: string | undefined }
 
-/** The error for a problem, with the options of the command in place of the names in a body. */
+/** Names options of the command in place of names in a body. */
 export function explainProblem({ status, detail, place = '' }: ProblemBody): CommandError {
   const prefix = `${place}: `
   const isPlaced = place !== '' && detail.startsWith(prefix)
