@@ -4,7 +4,7 @@ import { Option } from '@commander-js/extra-typings'
 import { isSpared, LEFT_FOR_EVERYONE, usage as readUsage, reset as resetCounts } from '../admin/operations/usage.ts'
 import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
 import { CommandError } from './command-error.ts'
-import { explainLeftOut, readCaller } from './operate/callers.ts'
+import { explainLeftOut, readCaller } from './operate/operator.ts'
 import { declareBody, readBody, YES } from './operate/options.ts'
 import { confirm, withOperator } from './operate/with-operator.ts'
 import { defineCommand } from './subcommand.ts'
@@ -138,7 +138,6 @@ export const reset = defineCommand({
   },
 })
 
-/** @throws {CommandError} */
 function readInterval(text: string): number {
   const intervalMs = parseDuration(text)
   if (intervalMs !== undefined) return intervalMs

@@ -13,17 +13,15 @@ import { confirm, withOperator } from './operate/with-operator.ts'
 import { formatTables, readPolicyFile } from './policy-file.ts'
 import { type Context, defineCommand } from './subcommand.ts'
 
-const ACTION_NAMES = ['show', 'diff', 'push', 'versions', 'rollback'] as const
-
 type Action = readonly [minWords: number, maxWords: number, expected: string, run: (task: Task) => Promise<void>]
 
-const ACTIONS: Readonly<Record<(typeof ACTION_NAMES)[number], Action>> = {
+const ACTIONS = {
   show: [0, 1, 'at most a version', show],
   diff: [1, 2, 'a file or a version, and at most another version', diff],
   push: [1, 1, 'a file, - for standard input, or --none', push],
   versions: [0, 0, 'nothing', listVersions],
   rollback: [1, 1, 'a version', rollBack],
-}
+} satisfies Readonly<Record<string, Action>>
 
 export const policies = defineCommand({
   name: 'policies',
@@ -75,7 +73,7 @@ export const policies = defineCommand({
   declare: (command) =>
     declareOptions(
       command
-        .addArgument(new Argument('<action>', 'what to do').choices(ACTION_NAMES))
+        .addArgument(new Argument('<action>', 'what to do').choices(Object.keys(ACTIONS) as (keyof typeof ACTIONS)[]))
         .addArgument(new Argument('[what...]', 'a file for push, a version for rollback and show, either for diff')),
       [
         new Option('--shadow', 'push, diff, show: those that decide beside the ones in force'),

@@ -58,8 +58,11 @@ const FIELDS: Fields = {
   passes: 'how often all have been gone through',
   withoutTtl: 'keys of Sluice without a time to live, of which there must be none',
   unknown: 'keys with the prefix that belong to no policy that is configured',
-  ...prefixFields('busiest'),
-  ...prefixFields('atLimit'),
+  ...Object.fromEntries(
+    ['busiest', 'atLimit'].flatMap((list) =>
+      Object.entries(ROW_FIELDS).map(([name, meaning]) => [`${list}[].${name}`, meaning]),
+    ),
+  ),
 }
 
 export const top = defineCommand({
@@ -171,10 +174,6 @@ function formatList(title: string, rows: readonly Row[], terminal: Terminal): st
     `${looksAtLimit} of ${looks}`,
   ])
   return [`${title}:`, terminal.table(header, cells)]
-}
-
-function prefixFields(list: string): Fields {
-  return Object.fromEntries(Object.entries(ROW_FIELDS).map(([name, meaning]) => [`${list}[].${name}`, meaning]))
 }
 
 function formatMebibytes(bytes: number): string {

@@ -90,13 +90,13 @@ export const expire = defineCommand({
     return runSweep(context, flags, {
       job: expireJob(ttl),
       countJob: countBare,
-      would: 'give whatever there is a time to live',
-      ask: (keys, database) => `Give ${lifetime} to ${keys} of ${database}`,
-      tell({ seen, changed, kept, gone }, mode) {
+      effect: 'give whatever there is a time to live',
+      formatQuestion: (keys, database) => `Give ${lifetime} to ${keys} of ${database}`,
+      formatSummary({ seen, changed, kept, gone }, mode) {
         const what = mode === 'apply' ? `given ${lifetime}` : `have none, and would be given ${lifetime}`
         return `${formatNumber(seen)} keys seen: ${formatNumber(changed)} ${what}, ${formatNumber(kept)} had a time to live, ${formatNumber(gone)} gone`
       },
-      fields: (summary, mode) => ({
+      toJson: (summary, mode) => ({
         ttlMs: ttl,
         set: summary.tally.changed,
         had: summary.tally.kept,
@@ -136,12 +136,12 @@ export const forget = defineCommand({
     runSweep(context, flags, {
       job: forgetJob,
       countJob: countAll,
-      would: 'remove whatever there is',
-      ask: (keys, database) => `Remove ${keys} of ${database}`,
-      tell: ({ seen, changed, gone }, mode) =>
+      effect: 'remove whatever there is',
+      formatQuestion: (keys, database) => `Remove ${keys} of ${database}`,
+      formatSummary: ({ seen, changed, gone }, mode) =>
         mode === 'apply'
           ? `${formatNumber(seen)} keys seen: ${formatNumber(changed)} removed, ${formatNumber(gone)} gone before`
           : `${formatNumber(seen)} keys would be removed`,
-      fields: ({ tally }) => ({ forgotten: tally.changed }),
+      toJson: ({ tally }) => ({ forgotten: tally.changed }),
     }),
 })

@@ -2,22 +2,17 @@ import { type Config, type Environment, loadConfig } from '../config/load-config
 import { withKnownKeys } from './check/policy-mistakes.ts'
 import type { Settings } from './settings/settings.ts'
 
+const IGNORED = ['UPSTREAM_URL', 'STORE', 'STORE_SHADOW', 'UPSTASH_REDIS_REST_URL', 'UPSTASH_REDIS_REST_TOKEN']
+
 /** Loads the Worker's configuration without its upstream and database. @throws {OptionError} */
 export function loadWorkerConfig(settings: Settings): Config {
   return loadConfig(toEnvironment(settings))
 }
 
 export function toEnvironment({ variables }: Settings): Environment {
-  const {
-    UPSTREAM_URL: _,
-    STORE: _store,
-    STORE_SHADOW: _shadow,
-    UPSTASH_REDIS_REST_URL: _url,
-    UPSTASH_REDIS_REST_TOKEN: _token,
-    ...others
-  } = variables
+  const used = Object.fromEntries(Object.entries(variables).filter(([name]) => !IGNORED.includes(name)))
   // Counters can be read despite a wrong upstream; and --redis may be combined with a token alone.
-  return { ...withKnownKeys(others), UPSTREAM: { fetch() {} } }
+  return { ...withKnownKeys(used), UPSTREAM: { fetch() {} } }
 }
 
 /** @returns a warning if digests may differ from the Worker's */

@@ -1,9 +1,8 @@
 import type { Config } from '../../config/load-config.ts'
 import { formatWindow } from '../../model/limits.ts'
 import type { Priority, RequestPolicy } from '../../model/policy.ts'
-import { createClaimReader, createRequest, NO_RESPONSE, type Pairs } from '../../request/caller/caller.ts'
+import { type Caller, createClaimReader, createRequest, NO_RESPONSE } from '../../request/caller/caller.ts'
 import { ChargeBuilder } from '../../request/charge-builder.ts'
-import type { Claims } from '../../request/identity/claims.ts'
 import { type IdentityInput, readIdentity } from '../../request/identity/identify.ts'
 import { formatSource } from '../../request/identity/source.ts'
 import { PatternRouter } from '../../request/policy/pattern.ts'
@@ -12,16 +11,8 @@ import { readMethods } from '../../request/received-request.ts'
 import { createPathReader } from '../../request/target.ts'
 import { formatPattern } from './implied.ts'
 
-export interface NamedRequest {
-  readonly route: string
-  readonly header?: Pairs | undefined
-  readonly form?: Pairs | undefined
-  readonly ip?: string | undefined
-  readonly claim?: Claims | undefined
-}
-
 /** `sluice check --json` documents each field. */
-export interface PolicyView {
+interface PolicyView {
   readonly policy: string
   readonly applies: boolean
   readonly why: string
@@ -43,7 +34,7 @@ export interface Explanation {
 }
 
 /** Explains which policies apply to a request. The result holds no value that identifies the caller. @throws {CallerError} */
-export async function explain(config: Config, named: NamedRequest): Promise<Explanation> {
+export async function explain(config: Config, named: Caller & { readonly route: string }): Promise<Explanation> {
   const request = createRequest(named)
   const path = createPathReader(config.literalInPaths)(new URL(request.url).pathname)
   const { method } = request
@@ -119,7 +110,8 @@ async function explainPolicy(
       : refuse(400, `the field ${result.header} holds no cost from 1 to ${result.max}`)
   }
   const { key, cost, reserved, tiers: limits, plan } = result
-  const kinds = await identifyKinds(policy, subject)
+  const parts = await readIdentity(policy.by, subject, policy.missing)
+  const kinds = 'kind' in parts ? [] : parts.filter((_, at) => at % 2 === 0)
   // Without an address, the digest would be another one.
   const isUnknown = !hasAddress && kinds.includes('ip')
   const identity = formatIdentity(policy, kinds)
@@ -152,16 +144,11 @@ function explainMatch({ policy, route, isCertain }: Match, method: string): stri
   return `matches ${route}${isWanted ? '' : ', the method that a field or the query names'}${certainty}`
 }
 
-async function identifyKinds({ by, missing }: RequestPolicy, subject: IdentityInput): Promise<readonly string[]> {
-  const parts = await readIdentity(by, subject, missing)
-  return 'kind' in parts ? [] : parts.filter((_, at) => at % 2 === 0)
-}
-
 function formatIdentity({ by }: RequestPolicy, kinds: readonly string[]): string {
-  const names = by.map((source, at) => {
-    const wanted = formatSource(source)
-    const kind = kinds[at] ?? wanted
-    return kind === wanted ? wanted : `${kind} (${wanted} is missing or unreadable)`
-  })
-  return kinds.length === 0 ? '' : names.join(' + ')
+  if (kinds.length === 0) return ''
+  const names = by.map(formatSource)
+  const parts = names.map((name, at) =>
+    (kinds[at] ?? name) === name ? name : `${kinds[at]} (${name} is missing or unreadable)`,
+  )
+  return parts.join(' + ')
 }

@@ -1,5 +1,5 @@
 import { findProblems } from '../../config/all-problems.ts'
-import { type Config, OBJECTS } from '../../config/load-config.ts'
+import { OBJECTS } from '../../config/load-config.ts'
 import type { OptionError } from '../../config/option-error.ts'
 import { distance, VARIABLES } from '../../config/variables.ts'
 import { jsonMistake, locate, placeInJson } from '../settings/locate.ts'
@@ -15,20 +15,14 @@ export interface Located extends Finding {
   readonly at: Place | string | undefined
 }
 
-export interface Inspection {
-  /** Sorted by place. */
-  readonly findings: readonly Located[]
-  /** Undefined if it has too many errors. */
-  readonly config: Config | undefined
-}
-
-export function inspect(given: Settings, view: 'deployed' | 'development'): Inspection {
+/** @returns findings sorted by place; the configuration is undefined if it has too many errors */
+export function inspect(given: Settings, view: 'deployed' | 'development') {
   const settings = view === 'development' ? replaceUpstream(given) : given
   const { problems, config } = findProblems(readEnvironment(settings, view))
   const found = problems.map((problem) => toFinding(problem, settings.variables[problem.variable]))
   if (config) found.push(...findSettingsMistakes(config, settings))
-  const areRight = !problems.some(({ variable }) => /^(?:RATE_LIMITS|POLICIES|EXEMPT)$/.test(variable))
-  if (config && areRight) found.push(...findPolicyMistakes(config, settings))
+  const arePoliciesValid = !problems.some(({ variable }) => /^(?:RATE_LIMITS|POLICIES|EXEMPT)$/.test(variable))
+  if (config && arePoliciesValid) found.push(...findPolicyMistakes(config, settings))
   const findings = found.map(
     (finding): Located => ({ ...finding, level: RULES[finding.rule][0], at: findPlace(finding, settings) }),
   )
@@ -39,8 +33,7 @@ export function inspect(given: Settings, view: 'deployed' | 'development'): Insp
 function replaceUpstream(settings: Settings): Settings {
   const sources = new Map(settings.sources)
   const { UPSTREAM_URL: url, ...variables } = settings.variables
-  const isKept = url !== undefined && sources.get('UPSTREAM_URL') !== 'wrangler'
-  if (isKept) return settings
+  if (url !== undefined && sources.get('UPSTREAM_URL') !== 'wrangler') return settings
   sources.delete('UPSTREAM_URL')
   return { ...settings, sources, variables: { ...variables, UPSTREAM_URL: 'http://127.0.0.1' } }
 }
@@ -52,8 +45,7 @@ function readEnvironment(
 ): Record<string, unknown> {
   const env: Record<string, unknown> = { ...variables }
   const services = file?.get(...root, 'services')
-  const isBound = Array.isArray(services) && services.some((service) => service?.binding === 'UPSTREAM')
-  if (isBound) env.UPSTREAM = { fetch() {} }
+  if (Array.isArray(services) && services.some((each) => each?.binding === 'UPSTREAM')) env.UPSTREAM = { fetch() {} }
   const objects = file?.get(...root, 'durable_objects', 'bindings')
   if (Array.isArray(objects) && objects.some((object) => object?.name === OBJECTS)) env[OBJECTS] = { idFromName() {} }
   // A move from one store to the other needs both.

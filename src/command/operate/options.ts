@@ -193,7 +193,6 @@ function collectPairs(text: string, before: Pairs = []): Pairs {
   return [...before, readPair(text)]
 }
 
-/** @throws {CommandError} */
 function readOneClaim(text: string, before?: unknown): readonly (readonly [name: string, value: unknown])[] {
   if (before) throw new CommandError('--claim: expected one claim')
   const { name, value } = readClaim(text)

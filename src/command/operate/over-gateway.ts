@@ -53,7 +53,6 @@ export function operateOverGateway(gateway: string, token: unknown): Operator {
   }
 }
 
-/** @throws {CommandError} */
 function readUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url?.protocol === 'https:') return url

@@ -64,25 +64,11 @@ const HINTS: readonly (readonly [RegExp, string])[] = [
  * @throws {CommandError} if none is named, or it cannot be reached
  */
 export async function connect(
-  settings: Settings,
+  { variables, devVars }: Settings,
   env: Readonly<Record<string, string | undefined>>,
   redis?: string,
   silenceMs?: number,
 ): Promise<Connection> {
-  const { url, token } = findDatabase(settings, env, redis)
-  return token === undefined ? connectOverRedis(url, silenceMs) : connectOverRest(url, token, silenceMs)
-}
-
-export function createStore({ client, secrets }: Pick<Connection, 'client' | 'secrets'>, config: Config): RedisStore {
-  const algorithms = new Set(config.policies.map(({ algorithm }) => algorithm))
-  return new RedisStore({ client, secrets, algorithms, moreLua: LUA, timeoutMs: CALL_TIMEOUT_MS })
-}
-
-function findDatabase(
-  { variables, devVars }: Settings,
-  env: Readonly<Record<string, string | undefined>>,
-  redis?: string,
-): { readonly url: URL; readonly token?: string } {
   const token = asText(variables.UPSTASH_REDIS_REST_TOKEN)
   const text = redis ?? asText(variables.UPSTASH_REDIS_REST_URL) ?? (env.REDIS_URL || devVars?.values.REDIS_URL)
   if (redis === undefined && variables.STORE === 'durable-object') {
@@ -95,7 +81,7 @@ function findDatabase(
   switch (url?.protocol) {
     case 'redis:':
     case 'rediss:':
-      return { url }
+      return connectOverRedis(url, silenceMs)
     case 'http:':
     case 'https:':
       if (token === undefined) {
@@ -103,12 +89,17 @@ function findDatabase(
           hint: 'It is the REST token of the database at Upstash.',
         })
       }
-      return { url, token }
+      return connectOverRest(url, token, silenceMs)
     default:
       throw new CommandError('the URL of the database is none that is known', {
         hint: 'redis://[[user]:password@]host[:port][/number], rediss://… with TLS, or the https:// URL of Upstash’s REST interface.',
       })
   }
+}
+
+export function createStore({ client, secrets }: Pick<Connection, 'client' | 'secrets'>, config: Config): RedisStore {
+  const algorithms = new Set(config.policies.map(({ algorithm }) => algorithm))
+  return new RedisStore({ client, secrets, algorithms, moreLua: LUA, timeoutMs: CALL_TIMEOUT_MS })
 }
 
 async function connectOverRedis(url: URL, silenceMs?: number): Promise<Connection> {

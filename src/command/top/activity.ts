@@ -30,15 +30,10 @@ const MIN_WINDOW_MS = 10_000
  */
 export function countUnitsPerSecond(policy: RequestPolicy, look: Look, before: Look | undefined): number | undefined {
   const tier = look.tiers.find(({ windowMs }) => windowMs >= MIN_WINDOW_MS) ?? look.tiers.at(-1)
-  return tier && RATES[policy.algorithm]({ policy, tier, look, before })
+  return tier && RATES[policy.algorithm](tier, policy, look, before)
 }
 
-interface Activity {
-  readonly policy: RequestPolicy
-  readonly tier: TierState
-  readonly look: Look
-  readonly before: Look | undefined
-}
+type Rate = (tier: TierState, policy: RequestPolicy, look: Look, before: Look | undefined) => number | undefined
 
 const RATES = {
   'sliding-window': rateWholeWindow,
@@ -47,18 +42,18 @@ const RATES = {
   quota: rateSinceStart,
   'token-bucket': rateBucket,
   concurrency: () => undefined,
-} satisfies Record<AlgorithmName, (activity: Activity) => number | undefined>
+} satisfies Record<AlgorithmName, Rate>
 
-function rateWholeWindow({ tier }: Activity): number {
-  return (tier.used / tier.windowMs) * 1_000
+function rateWholeWindow({ used, windowMs }: TierState): number {
+  return (used / windowMs) * 1_000
 }
 
-function rateSinceStart({ tier }: Activity): number {
-  return (tier.used / Math.max(tier.windowMs - tier.resetMs, 1_000)) * 1_000
+function rateSinceStart({ used, windowMs, resetMs }: TierState): number {
+  return (used / Math.max(windowMs - resetMs, 1_000)) * 1_000
 }
 
 /** Adds what is gone and what was refilled meanwhile. A full bucket may have lost more, since it overflows. */
-function rateBucket({ policy, look, before }: Activity): number | undefined {
+function rateBucket(_: TierState, policy: RequestPolicy, look: Look, before: Look | undefined): number | undefined {
   const [now] = look.tiers
   const [earlier] = before?.tiers ?? []
   const [refill] = policy.tiers

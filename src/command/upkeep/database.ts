@@ -8,12 +8,7 @@ import { LUA } from './lua.ts'
 /** A name that is not UTF-8 stays bytes, if the connection can carry them. */
 export type KeyName = string | Buffer
 
-export interface Page {
-  readonly cursor: string
-  readonly keys: readonly KeyName[]
-  /** Matching keys whose names are not text, which this connection cannot send. */
-  readonly unnameable: number
-}
+export type Page = Awaited<ReturnType<Database['scan']>>
 
 /** A connection that is silent for so long is closed and opened again. */
 export const SILENCE_MS = 30_000
@@ -36,7 +31,8 @@ export class Database {
     this.#readOnlyScripts = createCalls(connection, '_RO')
   }
 
-  async scan(cursor: string, match: string, count: number): Promise<Page> {
+  /** @returns `unnameable` counts matching keys whose names are not text, which this connection cannot send */
+  async scan(cursor: string, match: string, count: number) {
     const reply = await this.#connection.send(['SCAN', cursor, 'MATCH', match, 'COUNT', `${count}`])
     const [next, found] = reply as [KeyName, KeyName[]]
     // Text costs half the processor time of bytes when it is sent back.

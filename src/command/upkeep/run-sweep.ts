@@ -32,37 +32,37 @@ interface SweepFlags {
 type Mode = 'apply' | 'dry-run' | 'sample'
 
 /** The difference between `expire` and `forget`. */
-interface Sweeping {
+interface SweepCommand {
   readonly job: Job
   /** Counts what the job would change, for the question, `--dry-run` and `--sample`. */
   readonly countJob: Job
   /** Completes "It would …" in the warning about a pattern such as `*`. */
-  readonly would: string
+  readonly effect: string
   /** @param keys e.g. "about 1,000 keys" */
-  ask(keys: string, database: string): string
-  tell(tally: Tally, mode: Mode): string
+  formatQuestion(keys: string, database: string): string
+  formatSummary(tally: Tally, mode: Mode): string
   /** Adds to the fields of SWEEP_FIELDS. */
-  fields(summary: Progress, mode: Mode): Readonly<Record<string, unknown>>
+  toJson(summary: Progress, mode: Mode): Readonly<Record<string, unknown>>
 }
 
 /** Asks, applies the job to the database with a progress bar and a file to resume from, and prints a summary. */
-export async function runSweep(context: Context, flags: SweepFlags, sweeping: Sweeping): Promise<Exit> {
+export async function runSweep(context: Context, flags: SweepFlags, command: SweepCommand): Promise<Exit> {
   const { match, redis, config, env } = flags
   const mode = flags.sample ? 'sample' : flags.dryRun ? 'dry-run' : 'apply'
   const asks = mode === 'apply' && !flags.yes
   if (asks && match.replace(/\[(?:\\.|[^\]])*\]?|[*?]/g, '') === '') {
     throw new CommandError(`--match ${JSON.stringify(match)} names no part of a key`, {
-      hint: `It would ${sweeping.would}. --yes says that this is meant.`,
+      hint: `It would ${command.effect}. --yes says that this is meant.`,
     })
   }
   const settings = readSettings({ cwd: context.cwd, shell: context.env, config, env, view: 'development' })
   const connection = await connect(settings, context.env, redis, SILENCE_MS)
   const database = new Database(connection)
   try {
-    if (asks && !(await confirm(context, flags, sweeping, database, connection.database))) return 'interrupted'
-    const job = mode === 'apply' ? sweeping.job : sweeping.countJob
+    if (asks && !(await confirm(context, flags, command, database, connection.database))) return 'interrupted'
+    const job = mode === 'apply' ? command.job : command.countJob
     const file = mode === 'sample' ? undefined : new ResumeFile([connection.database, job.name, match], context.env)
-    return await applyJob(context, flags, sweeping, { mode, job, database, file })
+    return await applyJob(context, flags, command, mode, job, database, file)
   } finally {
     await connection.close()
   }
@@ -72,7 +72,7 @@ export async function runSweep(context: Context, flags: SweepFlags, sweeping: Sw
 async function confirm(
   { terminal, signal }: Context,
   { match }: SweepFlags,
-  { countJob: job, ask }: Sweeping,
+  { countJob: job, formatQuestion }: SweepCommand,
   database: Database,
   name: string,
 ): Promise<boolean> {
@@ -80,7 +80,7 @@ async function confirm(
   const { tally, isComplete, examples } = sample
   const amount = isComplete ? formatNumber(tally.changed) : `about ${formatNumber(estimate(tally.changed, sample))}`
   const suffix = examples.length > 0 ? `, such as ${quote(examples)}` : ''
-  const answer = await terminal.confirm(`${ask(`${amount} keys`, name)}${suffix}?`, signal)
+  const answer = await terminal.confirm(`${formatQuestion(`${amount} keys`, name)}${suffix}?`, signal)
   if (answer === undefined) {
     throw new CommandError('there is nobody to ask whether this is meant', {
       hint: 'Give --yes, or see with --dry-run.',
@@ -90,18 +90,14 @@ async function confirm(
   return answer
 }
 
-interface Run {
-  readonly mode: Mode
-  readonly job: Job
-  readonly database: Database
-  readonly file: ResumeFile | undefined
-}
-
 async function applyJob(
   { terminal, signal }: Context,
   { match, count, resume }: SweepFlags,
-  { tell, fields }: Sweeping,
-  { mode, job, database, file }: Run,
+  { formatSummary, toJson }: SweepCommand,
+  mode: Mode,
+  job: Job,
+  database: Database,
+  file: ResumeFile | undefined,
 ): Promise<Exit> {
   const unfinished = file?.read()
   const from = resume ? unfinished : undefined
@@ -149,7 +145,7 @@ async function applyJob(
     dryRun: mode !== 'apply',
     match,
     seen: tally.seen,
-    ...fields(summary, mode),
+    ...toJson(summary, mode),
     gone: tally.gone,
     unnameable: tally.unnameable,
     share: round(share),
@@ -161,7 +157,7 @@ async function applyJob(
     examples,
   }
   terminal.show(result, () => {
-    const lines = [tell(tally, mode)]
+    const lines = [formatSummary(tally, mode)]
     if (matching !== null && !isComplete) {
       lines.unshift(`looked at ${percent(share)} of the database; about ${formatNumber(matching)} keys match`)
       const whole = formatNumber(Math.ceil(took / Math.max(share, 0.0001)))

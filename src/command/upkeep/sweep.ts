@@ -79,7 +79,6 @@ export function sweep(options: SweepOptions): Promise<Readonly<Progress>> {
 
 class Sweep {
   readonly #options: SweepOptions
-  readonly #database: Database
   readonly #progress: Progress
   readonly #count: number
   readonly #end = new AbortController()
@@ -93,9 +92,8 @@ class Sweep {
   #slowInARow = 0
 
   constructor(options: SweepOptions) {
-    const { database, count = MAX_KEYS, from: { cursor, tally } = { cursor: '0', tally: NOTHING }, signal } = options
+    const { count = MAX_KEYS, from: { cursor, tally } = { cursor: '0', tally: NOTHING }, signal } = options
     this.#options = options
-    this.#database = database
     this.#count = count
     this.#batch = Math.min(MAX_BATCH_WITHOUT_CLOCK, count)
     this.#progress = { tally, cursor, share: shareOfTable(cursor), isComplete: false, pauses: 0, examples: [] }
@@ -104,8 +102,8 @@ class Sweep {
 
   async run(): Promise<Progress> {
     try {
-      await this.#retry(() => this.#database.refuseCluster())
-      this.#size = await this.#retry(() => this.#database.size())
+      await this.#retry(() => this.#options.database.refuseCluster())
+      this.#size = await this.#retry(() => this.#options.database.size())
       await this.#iterate()
     } catch (error) {
       // Calls in flight at a stop may fail.
@@ -138,7 +136,7 @@ class Sweep {
 
   async #scan(cursor: string): Promise<Page> {
     if (this.#isSlow) await this.#pause()
-    return this.#retry(() => this.#measure(() => this.#database.scan(cursor, this.#options.match, this.#count)))
+    return this.#retry(() => this.#measure(() => this.#options.database.scan(cursor, this.#options.match, this.#count)))
   }
 
   async #process({ keys, unnameable }: Page): Promise<void> {
@@ -153,14 +151,14 @@ class Sweep {
         await this.#apply(batch)
       }
     }
-    const ends = await Promise.allSettled(Array.from({ length: this.#database.inFlight }, work))
+    const ends = await Promise.allSettled(Array.from({ length: this.#options.database.inFlight }, work))
     for (const end of ends) if (end.status === 'rejected') throw end.reason
   }
 
   async #apply(batch: readonly KeyName[]): Promise<void> {
     for (let rest = batch; rest.length > 0; ) {
       const keys = rest
-      const call = () => this.#options.job.apply(this.#database, keys, SCRIPT_BUDGET_US)
+      const call = () => this.#options.job.apply(this.#options.database, keys, SCRIPT_BUDGET_US)
       const { changed, kept, gone, us } = await this.#retry(call)
       const seen = changed + kept + gone
       if (!(seen > 0)) throw new DatabaseError('Redis answered something other than numbers of keys')
@@ -204,7 +202,7 @@ class Sweep {
     const endMs = this.#nowMs() + MAX_PAUSE_MS
     for (let waitMs = MIN_WAIT_MS; this.#isSlow && !this.#signal.aborted && this.#nowMs() < endMs; waitMs *= 2) {
       await this.#wait(Math.min(waitMs, MAX_WAIT_MS), 'the server is slow')
-      await this.#retry(() => this.#measure(() => this.#database.ping()))
+      await this.#retry(() => this.#measure(() => this.#options.database.ping()))
     }
   }
 
