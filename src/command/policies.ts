@@ -209,9 +209,7 @@ async function listVersions({ context: { terminal }, operator }: Task): Promise<
   )
 }
 
-interface Version extends Revision {
-  readonly rules: Rules
-}
+type Version = Revision & { readonly rules: Rules }
 
 /** @param text the number of a version; undefined: the newest @throws {CommandError} */
 async function readVersion(operator: Operator, text?: string): Promise<Version> {

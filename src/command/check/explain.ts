@@ -1,6 +1,6 @@
 import type { Config } from '../../config/load-config.ts'
 import { formatWindow } from '../../model/limits.ts'
-import type { Priority, RequestPolicy } from '../../model/policy.ts'
+import type { RequestPolicy } from '../../model/policy.ts'
 import { type Caller, createClaimReader, createRequest, NO_RESPONSE } from '../../request/caller/caller.ts'
 import { ChargeBuilder } from '../../request/charge-builder.ts'
 import { type IdentityInput, readIdentity } from '../../request/identity/identify.ts'
@@ -12,7 +12,7 @@ import { createPathReader } from '../../request/target.ts'
 import { formatPattern } from './implied.ts'
 
 /** `sluice check --json` documents each field. */
-interface PolicyView {
+export interface PolicyView {
   readonly policy: string
   readonly applies: boolean
   readonly why: string
@@ -25,21 +25,15 @@ interface PolicyView {
   readonly mode?: 'enforce' | 'shadow'
 }
 
-export interface Explanation {
-  readonly method: string
-  readonly path: string
-  readonly verdict: string | null
-  readonly class: Priority | null
-  readonly policies: readonly PolicyView[]
-}
+export type Explanation = Awaited<ReturnType<typeof explain>>
 
 /** Explains which policies apply to a request. The result holds no value that identifies the caller. @throws {CallerError} */
-export async function explain(config: Config, named: Caller & { readonly route: string }): Promise<Explanation> {
+export async function explain(config: Config, named: Caller & { readonly route: string }) {
   const request = createRequest(named)
   const path = createPathReader(config.literalInPaths)(new URL(request.url).pathname)
   const { method } = request
   const { canonical } = path
-  const decide = (verdict: string) => ({ method, path: canonical, verdict, class: null, policies: [] })
+  const decide = (verdict: string) => ({ method, path: canonical, verdict, class: null, policies: [] as PolicyView[] })
   if (/^\/_sluice(?:\/|$)/.test(canonical)) {
     return decide('answered by the gateway itself: never limited, never passed on')
   }

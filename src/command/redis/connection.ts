@@ -179,7 +179,10 @@ async function ping(host: string, base: string, token: string): Promise<void> {
   const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' }
   const signal = AbortSignal.timeout(CALL_TIMEOUT_MS)
   const { status, reply } = await fetch(base, { method: 'POST', headers, body: '["PING"]', signal })
-    .then(async (response) => ({ status: response.status, reply: await response.json<PingReply>() }))
+    .then(async (response) => ({
+      status: response.status,
+      reply: await response.json<{ result?: unknown; error?: string }>(),
+    }))
     .catch(({ name, cause }: Error) => {
       const { code = 'no JSON' } = (cause ?? {}) as { code?: string }
       const reason = name === 'TimeoutError' ? 'no answer in time' : code
@@ -192,11 +195,6 @@ async function ping(host: string, base: string, token: string): Promise<void> {
   if (status !== 200 || !('result' in reply)) {
     throw new CommandError(`${host} answered ${status}, and no reply of Redis`, { exit: 'redis' })
   }
-}
-
-interface PingReply {
-  readonly result?: unknown
-  readonly error?: string
 }
 
 /** @param words of the server @param away the message if there are none */

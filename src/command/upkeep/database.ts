@@ -102,7 +102,7 @@ function isUnavailable(error: unknown): boolean {
 }
 
 /** Counts of the first keys of a batch, as many as were dealt with. */
-export interface Done {
+interface BatchResult {
   /** A count has here what would be changed. */
   readonly changed: number
   /** Keys with a time to live, and the rules and the history of Sluice. */
@@ -117,7 +117,7 @@ export interface Job {
   /** Part of the identity of the file that a later run resumes from. */
   readonly name: string
   /** @param budgetUs script time after which no more keys are begun */
-  apply(database: Database, keys: readonly KeyName[], budgetUs: number): Promise<Done>
+  apply(database: Database, keys: readonly KeyName[], budgetUs: number): Promise<BatchResult>
 }
 
 const BY_TTL = callChunk(LUA['by-ttl'].lua)
@@ -128,14 +128,14 @@ const COUNT = toScript(`return ${callChunk(LUA.count.lua, [BY_TTL])}`)
 export function expire(ttlMs: number): Job {
   return {
     name: `expire ${ttlMs}`,
-    apply: async (database, keys, budgetUs) => toDone(await database.run(EXPIRE, keys, [budgetUs, ttlMs])),
+    apply: async (database, keys, budgetUs) => toResult(await database.run(EXPIRE, keys, [budgetUs, ttlMs])),
   }
 }
 
 /** Counts keys without a time to live. */
 export const countBare: Job = {
   name: 'count',
-  apply: async (database, keys, budgetUs) => toDone(await database.runReadOnly(COUNT, keys, [budgetUs])),
+  apply: async (database, keys, budgetUs) => toResult(await database.runReadOnly(COUNT, keys, [budgetUs])),
 }
 
 /** Removes keys. UNLINK takes a whole batch, and Upstash charges for one command. */
@@ -152,6 +152,6 @@ export const countAll: Job = {
   apply: async (_database, keys) => ({ changed: keys.length, kept: 0, gone: 0, us: undefined }),
 }
 
-function toDone([changed = 0, kept = 0, gone = 0, us = 0]: readonly number[]): Done {
+function toResult([changed = 0, kept = 0, gone = 0, us = 0]: readonly number[]): BatchResult {
   return { changed, kept, gone, us: us > 0 ? us : undefined }
 }

@@ -6,6 +6,7 @@ import * as v from 'valibot'
 import { StoreError } from '../../model/store.ts'
 import { CommandError, type Exit } from '../command-error.ts'
 import { formatNumber } from '../format.ts'
+import type { OperatorOptions } from '../operate/options.ts'
 import { connect } from '../redis/connection.ts'
 import { readSettings } from '../settings/settings.ts'
 import type { Context } from '../subcommand.ts'
@@ -17,16 +18,13 @@ const SAMPLE_KEYS = 10_000
 /** A killed run repeats the work since the last save, which finds those keys done. */
 const SAVE_EVERY_MS = 250
 
-interface SweepFlags {
+interface SweepFlags extends Pick<OperatorOptions, 'redis' | 'config' | 'env'> {
   readonly match: string
   readonly count?: number | undefined
   readonly dryRun?: true | undefined
   readonly sample?: true | undefined
   readonly yes?: true | undefined
   readonly resume?: true | undefined
-  readonly redis?: string | undefined
-  readonly config?: string | undefined
-  readonly env?: string | undefined
 }
 
 type Mode = 'apply' | 'dry-run' | 'sample'
