@@ -217,12 +217,12 @@ async function readVersion(operator: Operator, text?: string): Promise<Version> 
     throw new CommandError(`expected the number of a version, got ${JSON.stringify(text.slice(0, 100))}`)
   }
   if (Number(text) === 0) return { version: 0, id: '', atMs: 0, by: '', why: '', rules: NO_RULES }
-  const found =
+  const answer =
     text === undefined
       ? await operator.run(currentRules)
       : await operator.run(history.version, { query: { version: `${Number(text)}` } })
-  const { version, id, atMs, by, why } = found
-  const { policies, shadow, ...entries } = found.rules
+  const { version, id, atMs, by, why } = answer
+  const { policies, shadow, ...entries } = answer.rules
   const rules = readRules({ ...entries, ...(policies && { policies }), ...(shadow && { shadow }) })
   return { version, id, atMs, by, why, rules }
 }

@@ -14,9 +14,7 @@ import { loadWorkerConfig } from './worker-config.ts'
 const EVERY_MS = 2_000
 /** Upstash charges for each command. */
 const EVERY_MS_OVER_REST = 10_000
-const SAMPLE = 200
 const MAX_SAMPLE = 1_000
-const ROWS = 10
 const PINGS = 5
 
 const INTERVAL = new Option('-i, --interval <duration>', 'time between looks (default: 2s; over REST 10s)').argParser(
@@ -27,10 +25,8 @@ const LOOKS = new Option('-n, --looks <count>', 'end after so many (default: non
 )
 const KEYS = new Option('--sample <keys>', 'new keys that each look reads')
   .argParser((text) => parseInteger(text, MAX_SAMPLE))
-  .default(SAMPLE)
-const LINES = new Option('--rows <count>', 'rows of each list')
-  .argParser((text) => parseInteger(text, 100))
-  .default(ROWS)
+  .default(200)
+const LINES = new Option('--rows <count>', 'rows of each list').argParser((text) => parseInteger(text, 100)).default(10)
 
 const ROW_FIELDS = {
   policy: 'its policy',
@@ -106,9 +102,9 @@ export const top = defineCommand({
       })
       for (let look = 1; !signal.aborted; look++) {
         const server = await readServerState(database)
-        const found = await watch.look()
-        const result = { redis: connection.name, atMs: Date.now(), server, ...found }
-        terminal.showAgain(result, () => formatLook(connection.name, server, found, terminal))
+        const findings = await watch.look()
+        const result = { redis: connection.name, atMs: Date.now(), server, ...findings }
+        terminal.showAgain(result, () => formatLook(connection.name, server, findings, terminal))
         if (look >= looks) break
         await sleep(intervalMs, undefined, { signal }).catch(() => {})
       }
@@ -142,21 +138,21 @@ async function readServerState(database: Database) {
 
 type ServerState = Awaited<ReturnType<typeof readServerState>>
 
-function formatLook(name: string, server: ServerState, found: Findings, terminal: Terminal): string {
+function formatLook(name: string, server: ServerState, findings: Findings, terminal: Terminal): string {
   const { keys, latencyMs, slowestMs, memoryBytes, memoryLimitBytes, memoryPolicy } = server
   const limit =
     memoryLimitBytes === null ? 'no limit' : `limit ${formatMebibytes(memoryLimitBytes)}, then ${memoryPolicy}`
   const memory = memoryBytes === null ? '' : `, memory ${formatMebibytes(memoryBytes)} (${limit})`
-  const bare = `${formatNumber(found.withoutTtl)} without a time to live`
-  const about = found.passes === 0 ? 'about ' : ''
-  const unknown = found.unknown === 0 ? '' : `, ${formatNumber(found.unknown)} of no policy that is configured`
+  const ttlNote = `${formatNumber(findings.withoutTtl)} without a time to live`
+  const about = findings.passes === 0 ? 'about ' : ''
+  const unknown = findings.unknown === 0 ? '' : `, ${formatNumber(findings.unknown)} of no policy that is configured`
   return [
     `${name}: PING ${latencyMs} ms, slowest ${slowestMs} ms; ${formatNumber(keys)} keys${memory}`,
-    `keys of Sluice: ${about}${formatNumber(found.keys)}, ${found.withoutTtl === 0 ? bare : terminal.style('red', bare)}${unknown}; pass ${found.passes + (found.share < 1 ? 1 : 0)} at ${percent(found.share)}`,
+    `keys of Sluice: ${about}${formatNumber(findings.keys)}, ${findings.withoutTtl === 0 ? ttlNote : terminal.style('red', ttlNote)}${unknown}; pass ${findings.passes + (findings.share < 1 ? 1 : 0)} at ${percent(findings.share)}`,
     '',
-    ...formatList('Busiest', found.busiest, terminal),
+    ...formatList('Busiest', findings.busiest, terminal),
     '',
-    ...formatList('At their limits', found.atLimit, terminal),
+    ...formatList('At their limits', findings.atLimit, terminal),
   ].join('\n')
 }
 

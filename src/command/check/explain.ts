@@ -28,8 +28,8 @@ export interface PolicyView {
 export type Explanation = Awaited<ReturnType<typeof explain>>
 
 /** Explains which policies apply to a request. The result holds no value that identifies the caller. @throws {CallerError} */
-export async function explain(config: Config, named: Caller & { readonly route: string }) {
-  const request = createRequest(named)
+export async function explain(config: Config, caller: Caller & { readonly route: string }) {
+  const request = createRequest(caller)
   const path = createPathReader(config.literalInPaths)(new URL(request.url).pathname)
   const { method } = request
   const { canonical } = path
@@ -38,26 +38,26 @@ export async function explain(config: Config, named: Caller & { readonly route: 
     return decide('answered by the gateway itself: never limited, never passed on')
   }
   const finder = new PolicyFinder(config.policies, config.exempt)
-  const found = finder.find(readMethods(request, finder.methods), path)
-  if (found === 'exempt') {
+  const matches = finder.find(readMethods(request, finder.methods), path)
+  if (matches === 'exempt') {
     const router = new PatternRouter<string>()
     for (const pattern of config.exempt) router.add(pattern, `"${formatPattern(pattern)}"`)
     return decide(`exempt: EXEMPT has ${router.match(method, canonical).join(', ')}`)
   }
-  if (found === 'ambiguous') {
+  if (matches === 'ambiguous') {
     const hint = 'LITERAL_IN_PATHS says which signs the API keeps as data'
     const prefix = path.ambiguity?.prefix ?? '/'
     return decide(
       `refused with 400: APIs differ about the path after ${prefix}, and a policy could be missed (${hint})`,
     )
   }
-  const priority = findPriority(found, path)
-  const readClaim = createClaimReader(named.claim)
+  const priority = findPriority(matches, path)
+  const readClaim = createClaimReader(caller.claim)
   const builder = new ChargeBuilder({ ...config, readClaim })
   const policies: PolicyView[] = []
   let verdict: string | null = null
   for (const policy of config.policies) {
-    const match = found.find((each) => each.policy === policy)
+    const match = matches.find((each) => each.policy === policy)
     if (!match) {
       const patterns = policy.match?.map(formatPattern).join(', ')
       policies.push({ policy: policy.name, applies: false, why: `none of its patterns matches: ${patterns}` })
@@ -70,7 +70,7 @@ export async function explain(config: Config, named: Caller & { readonly route: 
       readClaim: (path: readonly string[]) => readClaim(path, null, NO_RESPONSE),
     }
     const charge = () => builder.build(match, request.clone() as Request, canonical, priority, NO_RESPONSE)
-    const { refusal, ...view } = await explainPolicy(match, method, charge, subject, named.ip !== undefined)
+    const { refusal, ...view } = await explainPolicy(match, method, charge, subject, caller.ip !== undefined)
     policies.push({ policy: policy.name, ...view })
     verdict ??= refusal ?? null
   }

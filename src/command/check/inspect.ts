@@ -16,14 +16,14 @@ export interface Located extends Finding {
 }
 
 /** @returns findings sorted by place; the configuration is undefined if it has too many errors */
-export function inspect(given: Settings, view: 'deployed' | 'development') {
-  const settings = view === 'development' ? replaceUpstream(given) : given
+export function inspect(original: Settings, view: 'deployed' | 'development') {
+  const settings = view === 'development' ? replaceUpstream(original) : original
   const { problems, config } = findProblems(readEnvironment(settings, view))
-  const found = problems.map((problem) => toFinding(problem, settings.variables[problem.variable]))
-  if (config) found.push(...findSettingsMistakes(config, settings))
+  const all = problems.map((problem) => toFinding(problem, settings.variables[problem.variable]))
+  if (config) all.push(...findSettingsMistakes(config, settings))
   const arePoliciesValid = !problems.some(({ variable }) => /^(?:RATE_LIMITS|POLICIES|EXEMPT)$/.test(variable))
-  if (config && arePoliciesValid) found.push(...findPolicyMistakes(config, settings))
-  const findings = found.map(
+  if (config && arePoliciesValid) all.push(...findPolicyMistakes(config, settings))
+  const findings = all.map(
     (finding): Located => ({ ...finding, level: RULES[finding.rule][0], at: findPlace(finding, settings) }),
   )
   return { findings: findings.toSorted(comparePlaces), config }
@@ -50,9 +50,9 @@ function readEnvironment(
   if (Array.isArray(objects) && objects.some((object) => object?.name === OBJECTS)) env[OBJECTS] = { idFromName() {} }
   // A move from one store to the other needs both.
   const needsRedis = env.STORE === 'redis' || env.STORE_SHADOW !== undefined
-  const knows = env.UPSTASH_REDIS_REST_URL !== undefined || env.UPSTASH_REDIS_REST_TOKEN !== undefined
+  const knowsRedis = env.UPSTASH_REDIS_REST_URL !== undefined || env.UPSTASH_REDIS_REST_TOKEN !== undefined
   // Cloudflare may know what is missing here; `npm run dev` starts its own Redis if none is named.
-  if (view === 'deployed' ? knows || needsRedis : needsRedis && !knows) {
+  if (view === 'deployed' ? knowsRedis || needsRedis : needsRedis && !knowsRedis) {
     env.UPSTASH_REDIS_REST_URL ??= 'https://known-elsewhere.invalid'
     env.UPSTASH_REDIS_REST_TOKEN ??= 'known-elsewhere'
   }
@@ -77,9 +77,9 @@ function suggestName(name: string, known: readonly string[]): string | undefined
     return `${name} is a variable: write it above the first [[…]] or [table] below [vars].`
   }
   const [nearest] = known
-    .map((each) => ({ each, letters: distance(name, each) }))
-    .filter(({ each, letters }) => letters <= Math.max(1, each.length / 3))
-    .toSorted((one, other) => one.letters - other.letters)
+    .map((each) => ({ each, edits: distance(name, each) }))
+    .filter(({ each, edits }) => edits <= Math.max(1, each.length / 3))
+    .toSorted((one, other) => one.edits - other.edits)
   return nearest && `Did you mean ${nearest.each}?`
 }
 

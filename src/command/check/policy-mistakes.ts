@@ -42,12 +42,12 @@ function* findUnlimited({ policies, isShedding }: Config, settings: Settings): I
   const limiting = policies.filter(({ tiers, counts }) => tiers.length > 0 && counts === 'requests')
   for (const policy of policies.filter(({ tiers }) => tiers.length === 0)) {
     const patterns = policy.match ?? [EVERYTHING]
-    const bare = patterns.filter((pattern) => !limiting.some((other) => appliesTo(other, pattern)))
+    const unlimited = patterns.filter((pattern) => !limiting.some((other) => appliesTo(other, pattern)))
     const isReserving = (other: RequestPolicy) => hasReserve(other) && patterns.some((each) => appliesTo(other, each))
-    if (bare.length > 0) {
+    if (unlimited.length > 0) {
       yield {
         rule: 'unlimited-route',
-        message: `nothing limits ${quotePatterns(bare)}: policy "${policy.name}" only gives it a class`,
+        message: `nothing limits ${quotePatterns(unlimited)}: policy "${policy.name}" only gives it a class`,
         hint: 'Give the policy limits, or add one that has them.',
         ...locatePolicy(settings, policy, policy.match && 'match'),
       }

@@ -7,8 +7,7 @@ import type { Pairs } from '../../request/caller/caller.ts'
 import { collectClaims, readClaim, readPair } from '../../request/caller/caller-in-text.ts'
 import type { CallerKind } from '../../request/identity/source.ts'
 import { CommandError } from '../command-error.ts'
-import type { Context } from '../subcommand.ts'
-import { CONFIG, ENV, GATEWAY, REDIS } from '../subcommand.ts'
+import { CONFIG, type Context, ENV, GATEWAY, REDIS } from '../subcommand.ts'
 
 const TOKEN = new Argument(
   '[token]',
@@ -133,8 +132,8 @@ export function readParts(property: 'caller' | 'who', options: OperatorOptions):
   return readTable(PART_OPTIONS[property], options)
 }
 
-export function readBody({ env }: Pick<Context, 'env'>, options: OperatorOptions): object {
-  return { ...readTable(BODY_OPTIONS, options), ...readNote({ env }, options) }
+export function readBody(context: Pick<Context, 'env'>, options: OperatorOptions): object {
+  return { ...readTable(BODY_OPTIONS, options), ...readNote(context, options) }
 }
 
 /** Reads actor and comment for the audit log. */

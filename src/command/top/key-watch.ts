@@ -60,8 +60,8 @@ export class KeyWatch {
   async look() {
     this.#look++
     const { ownKeys } = this.#options
-    const found = new Set(await this.#nextKeys())
-    await this.#readAll([...found].flatMap((key) => ownKeys.findCharge(key) ?? []))
+    const keys = new Set(await this.#nextKeys())
+    await this.#readAll([...keys].flatMap((key) => ownKeys.findCharge(key) ?? []))
     for (let round = 0; round < MAX_ROUNDS; round++) {
       const listed = new Set([...this.#listBusiest(), ...this.#listAtLimit()])
       await this.#readAll([...listed].filter((watched) => !this.#isFresh(watched)).map(({ charge }) => charge))
@@ -85,19 +85,19 @@ export class KeyWatch {
   async #nextKeys(): Promise<string[]> {
     const { database, ownKeys, sample } = this.#options
     if (this.#cursor === '0') this.#pass = { ...NO_KEYS }
-    const found: string[] = []
-    for (let page = 0; page < MAX_PAGES && found.length < sample; page++) {
+    const collected: string[] = []
+    for (let page = 0; page < MAX_PAGES && collected.length < sample; page++) {
       const { cursor, keys } = await database.scan(this.#cursor, ownKeys.pattern, Math.min(COUNT, sample))
       const names = keys.map(String)
       await this.#count(names)
-      found.push(...names)
+      collected.push(...names)
       this.#cursor = cursor
       if (cursor !== '0') continue
       this.#passes++
       this.#latestPass = this.#pass
       break
     }
-    return found
+    return collected
   }
 
   async #count(names: readonly string[]): Promise<void> {

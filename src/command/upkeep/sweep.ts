@@ -175,9 +175,9 @@ class Sweep {
   #advance(cursor: string): void {
     this.#slots += this.#count
     const share = cursor === '0' ? 1 : shareOfTable(cursor)
+    // A server other than Redis may count its cursors in another way.
     if (share < this.#progress.share) this.#isShareKnown = false
-    const isKnown = this.#isShareKnown || cursor === '0'
-    this.#progress.share = isKnown ? share : Math.min(this.#slots / this.#size, 0.99)
+    this.#progress.share = this.#isShareKnown || cursor === '0' ? share : Math.min(this.#slots / this.#size, 0.99)
     this.#progress.cursor = cursor
     this.#progress.isComplete = cursor === '0'
     this.#report()
