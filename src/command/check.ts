@@ -3,6 +3,7 @@ import { type Explanation, explain } from './check/explain.ts'
 import { RULES } from './check/finding.ts'
 import { inspect, type Located } from './check/inspect.ts'
 import { CommandError } from './command-error.ts'
+import { formatCount } from './format.ts'
 import { CALLER_OPTIONS } from './operate/options.ts'
 import { readSettings } from './settings/settings.ts'
 import { CONFIG, defineCommand, ENV } from './subcommand.ts'
@@ -98,10 +99,10 @@ export const check = defineCommand({
       ...(request && { request }),
     }
     terminal.show(result, () => {
-      const lines = findings.flatMap((finding) => formatFindings(finding, terminal))
-      const counts = [amount(count('error'), 'error'), amount(count('warning'), 'warning')]
-      const policies = amount(config?.policies.length ?? 0, 'policy', 'policies')
-      const explained = request ? ['', ...linesOfRequest(request, terminal)] : []
+      const lines = findings.flatMap((finding) => formatFinding(finding, terminal))
+      const counts = [formatCount(count('error'), 'error'), formatCount(count('warning'), 'warning')]
+      const policies = config?.policies.length === 1 ? '1 policy' : `${config?.policies.length ?? 0} policies`
+      const explained = request ? ['', ...formatRequest(request, terminal)] : []
       return [...lines, `${file.name}: ${policies}, ${counts.join(', ')}`, ...explained].join('\n')
     })
     return isOk ? 'done' : 'found'
@@ -114,16 +115,14 @@ function toJson({ level, rule, message, hint, at }: Located) {
 
 const COLOURS = { error: 'red', warning: 'yellow', note: 'blue' } as const
 
-function formatFindings({ level, rule, message, hint, at }: Located, terminal: Terminal): string[] {
+function formatFinding({ level, rule, message, hint, at }: Located, terminal: Terminal): string[] {
   const place = typeof at === 'object' ? `${at.file}:${at.line}:${at.column}` : at
   const head = `${place === undefined ? '' : `${terminal.style('bold', place)}: `}${terminal.style(COLOURS[level], level)}`
   return [`${head}: ${message} ${terminal.style('dim', `[${rule}]`)}`, ...(hint ? [`  ${hint}`] : [])]
 }
 
-function linesOfRequest(
-  { method, path, verdict, class: priority, policies }: Explanation,
-  terminal: Terminal,
-): string[] {
+function formatRequest(request: Explanation, terminal: Terminal): string[] {
+  const { method, path, verdict, class: priority, policies } = request
   const counting = policies.filter(({ key }) => key !== undefined)
   const rows = counting.map(
     ({ policy, tiers = [], block, identity = '', cost = 0, why, mode, reserved = 0, key = '' }) => [
@@ -143,8 +142,4 @@ function linesOfRequest(
     ...(verdict === null && rows.length === 0 ? ['no policy limits it'] : []),
     ...others.map(({ policy, why }) => `${policy}: not asked, ${why}`),
   ]
-}
-
-function amount(count: number, one: string, many = `${one}s`): string {
-  return `${count} ${count === 1 ? one : many}`
 }

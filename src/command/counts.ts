@@ -1,10 +1,10 @@
-/** Subcommands about what callers have used. */
+/** Subcommands for the usage of callers. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Option } from '@commander-js/extra-typings'
 import { isSpared, LEFT_FOR_EVERYONE, usage as readUsage, reset as resetCounts } from '../admin/operations/usage.ts'
 import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
 import { CommandError } from './command-error.ts'
-import { explainLeftOut, readCaller } from './operate/callers.ts'
+import { explainLeftOut, readCaller } from './operate/operator.ts'
 import { declareBody, readBody, YES } from './operate/options.ts'
 import { confirm, withOperator } from './operate/with-operator.ts'
 import { defineCommand } from './subcommand.ts'
@@ -115,12 +115,12 @@ export const reset = defineCommand({
         for (const { policy, key, used } of keys.values()) terminal.note(`${policy}: ${used} used, ${key}`)
       }
       const question = `Forget ${keys.size === 1 ? 'this' : 'these'} at ${operator.name}?`
-      const isSure =
+      const isConfirmed =
         keys.size > 0 && (options.yes === true || (await confirm(context, question, 'Add --yes to forget them.')))
-      if (isSure) await operator.run(resetCounts, { body: { caller, ...readBody(context, options) } })
+      if (isConfirmed) await operator.run(resetCounts, { body: { caller, ...readBody(context, options) } })
       const result = {
         ...operator.place,
-        reset: isSure,
+        reset: isConfirmed,
         keys: [...keys.values()],
         leftOut: [
           ...explainLeftOut(counted.leftOut),
@@ -130,7 +130,7 @@ export const reset = defineCommand({
       terminal.show(result, () => {
         const rows = result.keys.map(({ policy, used, key }) => [policy, used, key])
         return [
-          isSure ? `forgotten:\n${terminal.table(['policy', 'used', 'key'], rows)}` : 'nothing was forgotten.',
+          isConfirmed ? `forgotten:\n${terminal.table(['policy', 'used', 'key'], rows)}` : 'nothing was forgotten.',
           ...result.leftOut.map(({ policy, why }) => `${policy}: left as it is, ${why}`),
         ].join('\n')
       })
@@ -138,7 +138,6 @@ export const reset = defineCommand({
   },
 })
 
-/** @throws {CommandError} */
 function readInterval(text: string): number {
   const intervalMs = parseDuration(text)
   if (intervalMs !== undefined) return intervalMs
@@ -170,7 +169,7 @@ function formatUsage({ blocked: block, tiers, leftOut }: Usage, terminal: Termin
     formatSeconds(retryAfterMs),
     key,
   ])
-  const ruled = tiers.filter(({ limit, configuredLimit, unlimited }) => unlimited || limit !== configuredLimit)
+  const overridden = tiers.filter(({ limit, configuredLimit, unlimited }) => unlimited || limit !== configuredLimit)
   const blockedUntil = new Map(
     tiers.flatMap(({ policy, route, blockedUntilMs }) =>
       blockedUntilMs === null ? [] : [[withRoute(policy, route), new Date(blockedUntilMs).toISOString()] as const],
@@ -179,7 +178,7 @@ function formatUsage({ blocked: block, tiers, leftOut }: Usage, terminal: Termin
   return [
     ...(block ? [formatBlock(block, terminal)] : []),
     ...(rows.length > 0 ? [terminal.table(['tier', 'limit', 'used', 'left', 'reset', 'retry', 'key'], rows)] : []),
-    ...ruled.map(({ tier, route, configuredLimit, unlimited }) => {
+    ...overridden.map(({ tier, route, configuredLimit, unlimited }) => {
       const limit = unlimited ? 'never limited' : `${configuredLimit} for others`
       return `${withRoute(tier, route)}: ${limit}, by the rules`
     }),

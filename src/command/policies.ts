@@ -4,8 +4,7 @@ import { rules as currentRules } from '../admin/operations/rules.ts'
 import * as history from '../admin/operations/versions.ts'
 import { NO_RULES, type Rules, readRules } from '../rules/document.ts'
 import { SECTIONS, type Section, withPolicies, withSection } from '../rules/edit-rules.ts'
-import type { PolicyList } from '../rules/rule-policies.ts'
-import { diffPolicies, type PolicyChange, selectTables } from '../rules/rule-policies.ts'
+import { diffPolicies, type PolicyChange, type PolicyList, selectTables } from '../rules/rule-policies.ts'
 import type { Revision } from '../store/documents.ts'
 import { CommandError } from './command-error.ts'
 import type { Operator } from './operate/operator.ts'
@@ -14,17 +13,15 @@ import { confirm, withOperator } from './operate/with-operator.ts'
 import { formatTables, readPolicyFile } from './policy-file.ts'
 import { type Context, defineCommand } from './subcommand.ts'
 
-const ACTION_NAMES = ['show', 'diff', 'push', 'versions', 'rollback'] as const
-
 type Action = readonly [minWords: number, maxWords: number, expected: string, run: (task: Task) => Promise<void>]
 
-const ACTIONS: Readonly<Record<(typeof ACTION_NAMES)[number], Action>> = {
+const ACTIONS = {
   show: [0, 1, 'at most a version', show],
   diff: [1, 2, 'a file or a version, and at most another version', diff],
   push: [1, 1, 'a file, - for standard input, or --none', push],
   versions: [0, 0, 'nothing', listVersions],
   rollback: [1, 1, 'a version', rollBack],
-}
+} satisfies Readonly<Record<string, Action>>
 
 export const policies = defineCommand({
   name: 'policies',
@@ -76,7 +73,7 @@ export const policies = defineCommand({
   declare: (command) =>
     declareOptions(
       command
-        .addArgument(new Argument('<action>', 'what to do').choices(ACTION_NAMES))
+        .addArgument(new Argument('<action>', 'what to do').choices(Object.keys(ACTIONS) as (keyof typeof ACTIONS)[]))
         .addArgument(new Argument('[what...]', 'a file for push, a version for rollback and show, either for diff')),
       [
         new Option('--shadow', 'push, diff, show: those that decide beside the ones in force'),
@@ -93,7 +90,7 @@ export const policies = defineCommand({
   async run(context, options: PolicyOptions, action, words) {
     const [min, max, expected, run] = ACTIONS[action]
     const isNone = options.none && action === 'push'
-    // Checked before anything is connected to.
+    // It is checked before a connection is made.
     if (isNone ? words.length > 0 : words.length < min || words.length > max) {
       throw new CommandError(`policies ${action}: expected ${expected}`)
     }
@@ -133,7 +130,7 @@ async function show({ context: { terminal }, operator, options, words }: Task): 
     const source = options.shadow ? 'in shadow' : inForce === 'rules' ? 'in place of POLICIES' : 'those of POLICIES'
     const [version, at, by, why] = toRow(revision)
     const written = version === 0 ? 'no rules yet' : `version ${version}, ${at} by ${by}: ${why}`
-    // What is printed can be pushed.
+    // The output can be pushed.
     return [`# ${written}`, `# ${source}`, formatTables(result[options.shadow ? 'shadow' : 'policies'])].join('\n')
   })
 }
@@ -144,10 +141,10 @@ async function diff({ context, operator, options, words }: Task): Promise<void> 
   const tablesIn = ({ rules }: Version) => selectTables(rules, options.shadow ? 'shadow' : 'policies', deployed)
   const newest = await readVersion(operator)
   const isVersion = /^\d+$/.test(one)
-  const named = isVersion ? tablesIn(await readVersion(operator, one)) : await readPolicyFile(one, context, operator)
+  const tables = isVersion ? tablesIn(await readVersion(operator, one)) : await readPolicyFile(one, context, operator)
   const against = tablesIn(other === undefined ? newest : await readVersion(operator, other))
-  // A file is compared as what comes next, a version as what came before.
-  const changes = isVersion ? diffPolicies(named, against) : diffPolicies(against, named)
+  // A file is compared as the next state, a version as the state before.
+  const changes = isVersion ? diffPolicies(tables, against) : diffPolicies(against, tables)
   const result = { ...operator.place, version: newest.version, changes }
   context.terminal.show(result, () => formatChanges(changes).join('\n'))
 }
@@ -172,7 +169,7 @@ async function rollBack(task: Task): Promise<void> {
   await write(task, newest, after, history.rollback, { version, section, ...readNote(context, options) })
 }
 
-/** Shows what becomes different, asks, and writes it unless the rules have changed meanwhile. */
+/** Shows the changes, asks, and writes unless the rules have changed meanwhile. */
 async function write(
   { context, operator, options: { yes } }: Task,
   { version, id, rules: before }: Version,
@@ -184,11 +181,11 @@ async function write(
   const { deployed } = await operator.run(operations.policies)
   const compare = (list: PolicyList) =>
     diffPolicies(selectTables(before, list, deployed), selectTables(after, list, deployed))
-  const [inForce, inShadow] = [compare('policies'), compare('shadow')]
-  const changes = inForce.length === 0 ? inShadow : inForce
+  const [active, candidate] = [compare('policies'), compare('shadow')]
+  const changes = active.length === 0 ? candidate : active
   const lines = [
-    ...(inForce.length === 0 ? [] : ['in force:', ...formatChanges(inForce)]),
-    ...(inShadow.length === 0 ? [] : ['in shadow:', ...formatChanges(inShadow)]),
+    ...(active.length === 0 ? [] : ['in force:', ...formatChanges(active)]),
+    ...(candidate.length === 0 ? [] : ['in shadow:', ...formatChanges(candidate)]),
     ...(['blocks', 'allows', 'overrides'] as const)
       .filter((kind) => JSON.stringify(before[kind]) !== JSON.stringify(after[kind]))
       .map((kind) => `${kind}: ${before[kind].length} → ${after[kind].length}`),
@@ -212,9 +209,7 @@ async function listVersions({ context: { terminal }, operator }: Task): Promise<
   )
 }
 
-interface Version extends Revision {
-  readonly rules: Rules
-}
+type Version = Revision & { readonly rules: Rules }
 
 /** @param text the number of a version; undefined: the newest @throws {CommandError} */
 async function readVersion(operator: Operator, text?: string): Promise<Version> {
@@ -222,23 +217,22 @@ async function readVersion(operator: Operator, text?: string): Promise<Version> 
     throw new CommandError(`expected the number of a version, got ${JSON.stringify(text.slice(0, 100))}`)
   }
   if (Number(text) === 0) return { version: 0, id: '', atMs: 0, by: '', why: '', rules: NO_RULES }
-  const found =
+  const answer =
     text === undefined
       ? await operator.run(currentRules)
       : await operator.run(history.version, { query: { version: `${Number(text)}` } })
-  const { version, id, atMs, by, why } = found
-  const { policies, shadow, ...entries } = found.rules
+  const { version, id, atMs, by, why } = answer
+  const { policies, shadow, ...entries } = answer.rules
   const rules = readRules({ ...entries, ...(policies && { policies }), ...(shadow && { shadow }) })
   return { version, id, atMs, by, why, rules }
 }
 
-/** On one line, as notes are written by others. */
+/** Removes line breaks from notes, which others have written. */
 function toRow({ version, atMs, by, why }: Revision): readonly [number, ...string[]] {
   const toLine = (note: string) => note.replace(/\p{Cc}+/gu, ' ')
   return [version, new Date(atMs).toISOString(), toLine(by), toLine(why)]
 }
 
-/** A line for each policy, and one for each of its keys. */
 function formatChanges(changes: readonly PolicyChange[]): string[] {
   if (changes.length === 0) return ['no policy is different']
   return changes.flatMap(({ policy, change, keys }) => [

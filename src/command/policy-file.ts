@@ -8,7 +8,7 @@ import type { Operator } from './operate/operator.ts'
 import { type Path, WranglerFile } from './settings/wrangler-file.ts'
 import type { Context } from './subcommand.ts'
 
-/** Where policies may stand in a file: one of its own, or that of Wrangler. */
+/** A file of policies, or Wrangler's file. */
 const PATHS: readonly Path[] = [['policies'], ['POLICIES'], ['vars', 'POLICIES']]
 
 /**
@@ -38,7 +38,6 @@ export async function readPolicyFile(
   })
 }
 
-/** Tables as a file that can be read again. */
 export function formatTables(tables: PolicyTables): string {
   return stringify({ policies: tables }).trimEnd()
 }

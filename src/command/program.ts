@@ -5,13 +5,12 @@ import { check } from './check.ts'
 import { EXIT_CODES } from './command-error.ts'
 import { completion } from './completion.ts'
 import { reset, usage } from './counts.ts'
-import { expire } from './expire.ts'
-import { forget } from './forget.ts'
 import { policies } from './policies.ts'
 import { allow, block, override } from './rules.ts'
 import { simulate } from './simulate.ts'
 import type { Run, Subcommand } from './subcommand.ts'
 import { top } from './top.ts'
+import { expire, forget } from './upkeep.ts'
 
 /** In the order of `--help`. */
 export const SUBCOMMANDS: readonly Subcommand[] = [

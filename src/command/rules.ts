@@ -1,14 +1,12 @@
 /** Subcommands that write blocks, allows and overrides. */
-
 import { Option } from '@commander-js/extra-typings'
 import type { Operation } from '../admin/operation.ts'
 import * as operations from '../admin/operations/rules.ts'
 import { formatBlock, formatOverride, isOver } from '../rules/document.ts'
 import type { Entries, EntryList } from '../rules/edit-rules.ts'
-import type { RuleTarget } from '../rules/target.ts'
-import { formatTarget } from '../rules/target.ts'
+import { formatTarget, type RuleTarget } from '../rules/target.ts'
 import { CommandError } from './command-error.ts'
-import { readTarget } from './operate/callers.ts'
+import { readTarget } from './operate/operator.ts'
 import { createPolicyOption, type Declaration, declareBody, type OperatorOptions, readBody } from './operate/options.ts'
 import { withOperator } from './operate/with-operator.ts'
 import { defineCommand, type Fields, type Subcommand } from './subcommand.ts'
@@ -16,10 +14,9 @@ import { defineCommand, type Fields, type Subcommand } from './subcommand.ts'
 interface Kind<List extends EntryList> extends Omit<Subcommand, 'build'>, Declaration {
   readonly list: List
   readonly operation: Operation<unknown, Changed, unknown>
-  /** @throws {CommandError} */
   readonly check?: (options: OperatorOptions) => void
   readonly formatEffect: (entry: Entries[List]) => string
-  /** The entry as `--json` prints it, if that differs from the rules. */
+  /** Default: `--json` prints the entry as in the rules. */
   readonly toJson?: (entry: Entries[List]) => object
 }
 
@@ -122,11 +119,11 @@ export const override = defineRuleCommand({
   },
 })
 
-/** A digest of several things, such as a token and a route, does not identify other requests of its caller. */
+/** A digest of several values, such as a token and a route, does not identify other requests of its caller. */
 const COUNTED_NOTE =
   'note: by a digest alone, it holds only for requests to which a policy applies that counts by all that the digest was made of'
 
-/** A subcommand that writes an entry of a list, removes it, or lists all. */
+/** Defines a subcommand that writes or removes an entry of a list, or shows the list. */
 function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand {
   const { list, operation, omit, own = [], check, formatEffect, toJson = (entry) => entry, ...about } = kind
   const { name } = about
@@ -151,8 +148,8 @@ function defineRuleCommand<List extends EntryList>(kind: Kind<List>): Subcommand
         }
         const body = { who: target, ...readBody(context, options) }
         const { version, isChanged: changed, who, scope, entry } = await operator.run(operation, { body })
-        const done = `${name} ${formatTarget(who as RuleTarget)}`
-        const head = changed ? `${options.remove ? 'taken back: ' : ''}${done}` : `nothing is different: ${done}`
+        const rule = `${name} ${formatTarget(who as RuleTarget)}`
+        const head = changed ? `${options.remove ? 'taken back: ' : ''}${rule}` : `nothing is different: ${rule}`
         if (scope === 'counted' && !options.remove) terminal.note(COUNTED_NOTE)
         const result = { ...operator.place, version, changed, scope }
         show(result, entry ? [entry] : [], `${head} (version ${version} at ${operator.name})`)

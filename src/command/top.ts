@@ -1,35 +1,32 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { InvalidArgumentError, Option } from '@commander-js/extra-typings'
-import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
+import { Option } from '@commander-js/extra-typings'
+import { formatNumber } from './format.ts'
+import { parseDurationOption, parseInteger } from './operate/options.ts'
 import { connect, createStore } from './redis/connection.ts'
 import { readSettings } from './settings/settings.ts'
 import { CONFIG, defineCommand, ENV, type Fields, REDIS } from './subcommand.ts'
 import type { Terminal } from './terminal.ts'
 import { type Findings, KeyWatch, OwnKeys, type Row } from './top/key-watch.ts'
 import { Database, SILENCE_MS } from './upkeep/database.ts'
-import { number, percent } from './upkeep/run-sweep.ts'
+import { percent } from './upkeep/run-sweep.ts'
 import { loadWorkerConfig } from './worker-config.ts'
 
 const EVERY_MS = 2_000
-/** Each look costs commands that are charged for. */
+/** Upstash charges for each command. */
 const EVERY_MS_OVER_REST = 10_000
-const SAMPLE = 200
 const MAX_SAMPLE = 1_000
-const ROWS = 10
 const PINGS = 5
 
 const INTERVAL = new Option('-i, --interval <duration>', 'time between looks (default: 2s; over REST 10s)').argParser(
-  (text) => parseDuration(text) ?? refuse(DURATION_EXPECTED),
+  parseDurationOption,
 )
 const LOOKS = new Option('-n, --looks <count>', 'end after so many (default: none on a terminal, else 1)').argParser(
   (text) => parseInteger(text, Number.MAX_SAFE_INTEGER),
 )
 const KEYS = new Option('--sample <keys>', 'new keys that each look reads')
   .argParser((text) => parseInteger(text, MAX_SAMPLE))
-  .default(SAMPLE)
-const LINES = new Option('--rows <count>', 'rows of each list')
-  .argParser((text) => parseInteger(text, 100))
-  .default(ROWS)
+  .default(200)
+const LINES = new Option('--rows <count>', 'rows of each list').argParser((text) => parseInteger(text, 100)).default(10)
 
 const ROW_FIELDS = {
   policy: 'its policy',
@@ -57,8 +54,11 @@ const FIELDS: Fields = {
   passes: 'how often all have been gone through',
   withoutTtl: 'keys of Sluice without a time to live, of which there must be none',
   unknown: 'keys with the prefix that belong to no policy that is configured',
-  ...prefixFields('busiest'),
-  ...prefixFields('atLimit'),
+  ...Object.fromEntries(
+    ['busiest', 'atLimit'].flatMap((list) =>
+      Object.entries(ROW_FIELDS).map(([name, meaning]) => [`${list}[].${name}`, meaning]),
+    ),
+  ),
 }
 
 export const top = defineCommand({
@@ -102,9 +102,9 @@ export const top = defineCommand({
       })
       for (let look = 1; !signal.aborted; look++) {
         const server = await readServerState(database)
-        const found = await watch.look()
-        const result = { redis: connection.name, atMs: Date.now(), server, ...found }
-        terminal.showAgain(result, () => formatLook(connection.name, server, found, terminal))
+        const findings = await watch.look()
+        const result = { redis: connection.name, atMs: Date.now(), server, ...findings }
+        terminal.showAgain(result, () => formatLook(connection.name, server, findings, terminal))
         if (look >= looks) break
         await sleep(intervalMs, undefined, { signal }).catch(() => {})
       }
@@ -115,7 +115,7 @@ export const top = defineCommand({
   },
 })
 
-/** How the database is. @throws {StoreError} */
+/** @throws {StoreError} */
 async function readServerState(database: Database) {
   const tookMs: number[] = []
   for (let i = 0; i < PINGS; i++) {
@@ -138,21 +138,21 @@ async function readServerState(database: Database) {
 
 type ServerState = Awaited<ReturnType<typeof readServerState>>
 
-function formatLook(name: string, server: ServerState, found: Findings, terminal: Terminal): string {
+function formatLook(name: string, server: ServerState, findings: Findings, terminal: Terminal): string {
   const { keys, latencyMs, slowestMs, memoryBytes, memoryLimitBytes, memoryPolicy } = server
   const limit =
     memoryLimitBytes === null ? 'no limit' : `limit ${formatMebibytes(memoryLimitBytes)}, then ${memoryPolicy}`
   const memory = memoryBytes === null ? '' : `, memory ${formatMebibytes(memoryBytes)} (${limit})`
-  const bare = `${number(found.withoutTtl)} without a time to live`
-  const about = found.passes === 0 ? 'about ' : ''
-  const unknown = found.unknown === 0 ? '' : `, ${number(found.unknown)} of no policy that is configured`
+  const ttlNote = `${formatNumber(findings.withoutTtl)} without a time to live`
+  const about = findings.passes === 0 ? 'about ' : ''
+  const unknown = findings.unknown === 0 ? '' : `, ${formatNumber(findings.unknown)} of no policy that is configured`
   return [
-    `${name}: PING ${latencyMs} ms, slowest ${slowestMs} ms; ${number(keys)} keys${memory}`,
-    `keys of Sluice: ${about}${number(found.keys)}, ${found.withoutTtl === 0 ? bare : terminal.style('red', bare)}${unknown}; pass ${found.passes + (found.share < 1 ? 1 : 0)} at ${percent(found.share)}`,
+    `${name}: PING ${latencyMs} ms, slowest ${slowestMs} ms; ${formatNumber(keys)} keys${memory}`,
+    `keys of Sluice: ${about}${formatNumber(findings.keys)}, ${findings.withoutTtl === 0 ? ttlNote : terminal.style('red', ttlNote)}${unknown}; pass ${findings.passes + (findings.share < 1 ? 1 : 0)} at ${percent(findings.share)}`,
     '',
-    ...formatList('Busiest', found.busiest, terminal),
+    ...formatList('Busiest', findings.busiest, terminal),
     '',
-    ...formatList('At their limits', found.atLimit, terminal),
+    ...formatList('At their limits', findings.atLimit, terminal),
   ].join('\n')
 }
 
@@ -172,19 +172,6 @@ function formatList(title: string, rows: readonly Row[], terminal: Terminal): st
   return [`${title}:`, terminal.table(header, cells)]
 }
 
-function prefixFields(list: string): Fields {
-  return Object.fromEntries(Object.entries(ROW_FIELDS).map(([name, meaning]) => [`${list}[].${name}`, meaning]))
-}
-
 function formatMebibytes(bytes: number): string {
   return `${(bytes / 2 ** 20).toFixed(1)} MiB`
-}
-
-function parseInteger(text: string, max: number): number {
-  const value = Number(text)
-  return Number.isInteger(value) && value >= 1 && value <= max ? value : refuse(`an integer from 1 to ${max}`)
-}
-
-function refuse(expected: string): never {
-  throw new InvalidArgumentError(`Expected ${expected}.`)
 }

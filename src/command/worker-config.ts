@@ -2,26 +2,20 @@ import { type Config, type Environment, loadConfig } from '../config/load-config
 import { withKnownKeys } from './check/policy-mistakes.ts'
 import type { Settings } from './settings/settings.ts'
 
-/** The Worker's configuration, whatever its API and database are. @throws {OptionError} */
+const IGNORED = ['UPSTREAM_URL', 'STORE', 'STORE_SHADOW', 'UPSTASH_REDIS_REST_URL', 'UPSTASH_REDIS_REST_TOKEN']
+
+/** Loads the Worker's configuration without its upstream and database. @throws {OptionError} */
 export function loadWorkerConfig(settings: Settings): Config {
   return loadConfig(toEnvironment(settings))
 }
 
-/** The variables that the configuration is read from. */
 export function toEnvironment({ variables }: Settings): Environment {
-  const {
-    UPSTREAM_URL: _,
-    STORE: _store,
-    STORE_SHADOW: _shadow,
-    UPSTASH_REDIS_REST_URL: _url,
-    UPSTASH_REDIS_REST_TOKEN: _token,
-    ...others
-  } = variables
-  // A wrong upstream does not keep counters from being read; and with --redis, a token may be set alone.
-  return { ...withKnownKeys(others), UPSTREAM: { fetch() {} } }
+  const used = Object.fromEntries(Object.entries(variables).filter(([name]) => !IGNORED.includes(name)))
+  // Counters can be read despite a wrong upstream; and --redis may be combined with a token alone.
+  return { ...withKnownKeys(used), UPSTREAM: { fetch() {} } }
 }
 
-/** A warning if digests may differ from the Worker's. */
+/** @returns a warning if digests may differ from the Worker's */
 export function digestNote({ variables }: Settings): string | undefined {
   return variables.IDENTITY_SECRET === undefined
     ? 'note: IDENTITY_SECRET is not known here: if the Worker has one, these are not its keys'

@@ -1,28 +1,17 @@
 import type { Config } from '../../config/load-config.ts'
 import { formatWindow } from '../../model/limits.ts'
-import type { Priority, RequestPolicy } from '../../model/policy.ts'
-import { createClaimReader, createRequest, NO_RESPONSE, type Pairs } from '../../request/caller/caller.ts'
+import type { RequestPolicy } from '../../model/policy.ts'
+import { type Caller, createClaimReader, createRequest, NO_RESPONSE } from '../../request/caller/caller.ts'
 import { ChargeBuilder } from '../../request/charge-builder.ts'
-import type { Claims } from '../../request/identity/claims.ts'
 import { type IdentityInput, readIdentity } from '../../request/identity/identify.ts'
 import { formatSource } from '../../request/identity/source.ts'
 import { PatternRouter } from '../../request/policy/pattern.ts'
 import { findPriority, type Match, PolicyFinder } from '../../request/policy/policy-finder.ts'
 import { readMethods } from '../../request/received-request.ts'
 import { createPathReader } from '../../request/target.ts'
-import { patternText } from './covers.ts'
+import { formatPattern } from './implied.ts'
 
-/** A request, as the command line names it. */
-export interface NamedRequest {
-  /** `METHOD /path?query`. */
-  readonly route: string
-  readonly header?: Pairs | undefined
-  readonly form?: Pairs | undefined
-  readonly ip?: string | undefined
-  readonly claim?: Claims | undefined
-}
-
-/** What a policy makes of a request; `sluice check --json` says what each field means. */
+/** `sluice check --json` documents each field. */
 export interface PolicyView {
   readonly policy: string
   readonly applies: boolean
@@ -36,49 +25,41 @@ export interface PolicyView {
   readonly mode?: 'enforce' | 'shadow'
 }
 
-export interface Explanation {
-  readonly method: string
-  /** In its one spelling, by which policies go. */
-  readonly path: string
-  /** What becomes of it without counting, and why; null if policies are asked. */
-  readonly verdict: string | null
-  readonly class: Priority | null
-  readonly policies: readonly PolicyView[]
-}
+export type Explanation = Awaited<ReturnType<typeof explain>>
 
-/** Says what policies make of a request, and why. No value that identifies the caller is in it. @throws {CallerError} */
-export async function explain(config: Config, named: NamedRequest): Promise<Explanation> {
-  const request = createRequest(named)
+/** Explains which policies apply to a request. The result holds no value that identifies the caller. @throws {CallerError} */
+export async function explain(config: Config, caller: Caller & { readonly route: string }) {
+  const request = createRequest(caller)
   const path = createPathReader(config.literalInPaths)(new URL(request.url).pathname)
   const { method } = request
   const { canonical } = path
-  const decide = (verdict: string) => ({ method, path: canonical, verdict, class: null, policies: [] })
+  const decide = (verdict: string) => ({ method, path: canonical, verdict, class: null, policies: [] as PolicyView[] })
   if (/^\/_sluice(?:\/|$)/.test(canonical)) {
     return decide('answered by the gateway itself: never limited, never passed on')
   }
   const finder = new PolicyFinder(config.policies, config.exempt)
-  const found = finder.find(readMethods(request, finder.methods), path)
-  if (found === 'exempt') {
+  const matches = finder.find(readMethods(request, finder.methods), path)
+  if (matches === 'exempt') {
     const router = new PatternRouter<string>()
-    for (const pattern of config.exempt) router.add(pattern, `"${patternText(pattern)}"`)
+    for (const pattern of config.exempt) router.add(pattern, `"${formatPattern(pattern)}"`)
     return decide(`exempt: EXEMPT has ${router.match(method, canonical).join(', ')}`)
   }
-  if (found === 'ambiguous') {
+  if (matches === 'ambiguous') {
     const hint = 'LITERAL_IN_PATHS says which signs the API keeps as data'
     const prefix = path.ambiguity?.prefix ?? '/'
     return decide(
       `refused with 400: APIs differ about the path after ${prefix}, and a policy could be missed (${hint})`,
     )
   }
-  const priority = findPriority(found, path)
-  const readClaim = createClaimReader(named.claim)
+  const priority = findPriority(matches, path)
+  const readClaim = createClaimReader(caller.claim)
   const builder = new ChargeBuilder({ ...config, readClaim })
   const policies: PolicyView[] = []
   let verdict: string | null = null
   for (const policy of config.policies) {
-    const match = found.find((each) => each.policy === policy)
+    const match = matches.find((each) => each.policy === policy)
     if (!match) {
-      const patterns = policy.match?.map(patternText).join(', ')
+      const patterns = policy.match?.map(formatPattern).join(', ')
       policies.push({ policy: policy.name, applies: false, why: `none of its patterns matches: ${patterns}` })
       continue
     }
@@ -89,7 +70,7 @@ export async function explain(config: Config, named: NamedRequest): Promise<Expl
       readClaim: (path: readonly string[]) => readClaim(path, null, NO_RESPONSE),
     }
     const charge = () => builder.build(match, request.clone() as Request, canonical, priority, NO_RESPONSE)
-    const { refusal, ...view } = await explainPolicy(match, method, charge, subject, named.ip !== undefined)
+    const { refusal, ...view } = await explainPolicy(match, method, charge, subject, caller.ip !== undefined)
     policies.push({ policy: policy.name, ...view })
     verdict ??= refusal ?? null
   }
@@ -123,8 +104,9 @@ async function explainPolicy(
       : refuse(400, `the field ${result.header} holds no cost from 1 to ${result.max}`)
   }
   const { key, cost, reserved, tiers: limits, plan } = result
-  const kinds = await identifyKinds(policy, subject)
-  // The digest would be that of no address.
+  const parts = await readIdentity(policy.by, subject, policy.missing)
+  const kinds = 'kind' in parts ? [] : parts.filter((_, at) => at % 2 === 0)
+  // Without an address, the digest would be another one.
   const isUnknown = !hasAddress && kinds.includes('ip')
   const identity = formatIdentity(policy, kinds)
   const onPlan = plan === undefined ? '' : `; on the plan "${plan}"`
@@ -148,25 +130,19 @@ async function explainPolicy(
 
 function explainMatch({ policy, route, isCertain }: Match, method: string): string {
   if (policy.match === undefined) return 'applies to every request'
-  const named = route?.split(' ', 1)[0]
-  const isNamed = named === '*' || named === method || (named === 'GET' && method === 'HEAD')
+  const wanted = route?.split(' ', 1)[0]
+  const isWanted = wanted === '*' || wanted === method || (wanted === 'GET' && method === 'HEAD')
   const certainty = isCertain
     ? ''
     : ', if the API takes what follows the last slash for an empty parameter, or does not mind the case'
-  return `matches ${route}${isNamed ? '' : ', the method that a field or the query names'}${certainty}`
-}
-
-/** By what kinds of values the caller is counted, one for each source. */
-async function identifyKinds({ by, missing }: RequestPolicy, subject: IdentityInput): Promise<readonly string[]> {
-  const parts = await readIdentity(by, subject, missing)
-  return 'kind' in parts ? [] : parts.filter((_, at) => at % 2 === 0)
+  return `matches ${route}${isWanted ? '' : ', the method that a field or the query names'}${certainty}`
 }
 
 function formatIdentity({ by }: RequestPolicy, kinds: readonly string[]): string {
-  const names = by.map((source, at) => {
-    const wanted = formatSource(source)
-    const kind = kinds[at] ?? wanted
-    return kind === wanted ? wanted : `${kind} (${wanted} is missing or unreadable)`
-  })
-  return kinds.length === 0 ? '' : names.join(' + ')
+  if (kinds.length === 0) return ''
+  const names = by.map(formatSource)
+  const parts = names.map((name, at) =>
+    (kinds[at] ?? name) === name ? name : `${kinds[at]} (${name} is missing or unreadable)`,
+  )
+  return parts.join(' + ')
 }

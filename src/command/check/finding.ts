@@ -5,7 +5,6 @@ import type { Path } from '../settings/wrangler-file.ts'
 /** `error`: the Worker would refuse to start, or does not get what the file holds. `warning`: surely a mistake. `note`: worth knowing. */
 export type Level = 'error' | 'warning' | 'note'
 
-/** All that is looked for. */
 export const RULES = {
   refused: ['error', 'the Worker would refuse to start'],
   json: ['error', 'JSON that cannot be read'],
@@ -35,24 +34,21 @@ export const RULES = {
   shadow: ['note', 'MODE is "shadow": nothing is ever refused'],
 } as const satisfies Readonly<Record<string, readonly [Level, string]>>
 
-/** Something that `sluice check` has to say. */
 export interface Finding {
   readonly rule: keyof typeof RULES
   readonly message: string
-  /** What to do. */
   readonly hint?: string
-  /** The variable that it is about, and the path below it. */
+  /** The variable concerned; `path` is below it. */
   readonly variable?: string
   readonly path?: Path
-  /** Whether it is about the name at the end of the path, and not about its value. */
+  /** It concerns the name at the end of the path, not the value. */
   readonly isName?: boolean
-  /** Path in Wrangler's file, for anything but a variable. */
+  /** Path in Wrangler's file if no variable is concerned. */
   readonly filePath?: Path
-  /** Offset in the text of the variable. */
   readonly offset?: number
 }
 
-/** Finds where a policy is written: its table, or RATE_LIMITS. @param key in its table */
+/** @param key of the policy's table; a policy without a table comes from RATE_LIMITS */
 export function locatePolicy(
   { variables: { POLICIES } }: Settings,
   { name }: RequestPolicy,

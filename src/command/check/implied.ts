@@ -1,15 +1,15 @@
 import type { Config } from '../../config/load-config.ts'
 import type { AlgorithmName, Limit } from '../../model/limits.ts'
-import type { RequestPolicy } from '../../model/policy.ts'
+import type { Pattern, RequestPolicy } from '../../model/policy.ts'
 import type { Settings } from '../settings/settings.ts'
-import { covers, EVERYTHING } from './covers.ts'
 import { type Finding, locatePolicy } from './finding.ts'
 
-/** How an algorithm counts in windows; undefined: its tiers are no windows. */
+export const EVERYTHING: Pattern = { method: '*', path: '/*' }
+
 interface Windows {
-  /** Whether its limits hold in every window, wherever that begins. */
+  /** Its limits hold in every window, wherever that begins. */
   readonly isExact: boolean
-  /** How many of its windows a span, which the same algorithm may look at, touches at most. */
+  /** Maximum of its windows that a span overlaps, for a span that is a window of the same algorithm. */
   count(spanMs: number, windowMs: number): number
 }
 
@@ -20,24 +20,24 @@ const WINDOWS = {
   'fixed-window': {
     isExact: false,
     count(spanMs, windowMs) {
-      // Windows are aligned to the clock: the longer one holds whole shorter ones, or the other way round.
+      // Windows are aligned to the clock, so the longer one may consist of whole shorter ones.
       const isAligned = Math.max(spanMs, windowMs) % Math.min(spanMs, windowMs) === 0
       return Math.ceil(spanMs / windowMs) + (isAligned ? 0 : 1)
     },
   },
-  // It begins with the first use, which may be anywhere in a shorter one.
+  // Its windows begin with the first use, which may be anywhere in a shorter one.
   quota: { isExact: false, count: (spanMs, windowMs) => Math.ceil(spanMs / windowMs) + 1 },
   'token-bucket': undefined,
   concurrency: undefined,
 } as const satisfies Record<AlgorithmName, Windows | undefined>
 
-/** Finds tiers that never refuse, because another one always does so before. */
+/** Finds limits that never refuse, because another one always does so before. */
 export function* findImplied({ policies }: Config, settings: Settings): Iterable<Finding> {
   for (const policy of policies) {
     if (policy.tiers.length === 0 || policy.counts !== 'requests') continue
     const place = locatePolicy(settings, policy, 'limits')
     const stronger = policies.find((other) => other !== policy && implies(other, policy))
-    // Of two that imply each other, the first one is kept.
+    // If two imply each other, the first one is kept.
     const isKept = stronger && policies.indexOf(stronger) > policies.indexOf(policy) && implies(policy, stronger)
     if (stronger && !isKept) {
       yield {
@@ -49,11 +49,13 @@ export function* findImplied({ policies }: Config, settings: Settings): Iterable
       continue
     }
     for (const each of policy.tiers) {
-      const by = policy.tiers.find((other) => other !== each && maxUnits(policy, other, each.windowMs) <= each.limit)
-      if (!by) continue
+      const lower = policy.tiers.find(
+        (other) => other !== each && countUnits(policy, other, each.windowMs) <= each.limit,
+      )
+      if (!lower) continue
       yield {
         rule: 'implied-tier',
-        message: `the tier ${each.name} (${each.limit}) never refuses: ${by.name} (${by.limit}) lets at most ${maxUnits(policy, by, each.windowMs)} units pass in that time`,
+        message: `the tier ${each.name} (${each.limit}) never refuses: ${lower.name} (${lower.limit}) lets at most ${countUnits(policy, lower, each.windowMs)} units pass in that time`,
         hint: 'A longer window only matters with a limit below that.',
         ...place,
       }
@@ -61,13 +63,13 @@ export function* findImplied({ policies }: Config, settings: Settings): Iterable
   }
 }
 
-/** How many units a tier lets pass at most in any window of this length that the same algorithm may look at. */
-function maxUnits({ algorithm }: RequestPolicy, { limit, windowMs }: Limit, spanMs: number): number {
+/** Maximum of units that a limit admits in any window of this length of the same algorithm. */
+function countUnits({ algorithm }: RequestPolicy, { limit, windowMs }: Limit, spanMs: number): number {
   const windows: Windows | undefined = WINDOWS[algorithm]
   return windows ? windows.count(spanMs, windowMs) * limit : Number.POSITIVE_INFINITY
 }
 
-/** Whether the other policy never lets through what this one would refuse. */
+/** The other policy admits nothing that this one would refuse. */
 function implies(other: RequestPolicy, policy: RequestPolicy): boolean {
   if (policy.cost.kind !== 'fixed' || other.cost.kind !== 'fixed') return false
   const { units } = policy.cost
@@ -80,12 +82,12 @@ function implies(other: RequestPolicy, policy: RequestPolicy): boolean {
   return isStronger(other, policy) && policy.tiers.every(isImplied)
 }
 
-/** Whether another policy is exact, holds for all requests of this one, and counts its callers together or as this one does. */
+/** The other policy is exact, applies to all requests of this one, and counts callers together or as this one does. */
 function isStronger(other: RequestPolicy, policy: RequestPolicy): boolean {
   const isExact = WINDOWS[other.algorithm]?.isExact === true
-  // With a reserve, it refuses some before its limit is reached.
+  // A policy with a reserve refuses some requests before its limit is reached.
   const isWindow = WINDOWS[policy.algorithm] !== undefined && policy.reserved.sheddable === 0
-  // A shadow policy is there to be tried, and what is corrected later may come to anything.
+  // A shadow policy is a trial, and settlement may change a cost to anything.
   const isPlain = [policy, other].every(
     ({ enforced, counts, settleHeader }) => enforced && counts === 'requests' && settleHeader === undefined,
   )
@@ -100,9 +102,39 @@ function isSame(one: unknown, other: unknown): boolean {
 }
 
 function coversAll(other: RequestPolicy, policy: RequestPolicy): boolean {
-  // By route, a policy counts each of its own patterns by itself.
+  // A policy by route counts each of its patterns separately.
   if (other.by.some(({ kind }) => kind === 'route')) return isSame(other.match, policy.match)
   const wide = other.match ?? [EVERYTHING]
   const ignoresCase = policy.ignoresCase && !other.ignoresCase
   return (policy.match ?? [EVERYTHING]).every((pattern) => wide.some((each) => covers(each, pattern, ignoresCase)))
+}
+
+/**
+ * Every request that matches the other pattern matches this one, too. In doubt, it is false.
+ * @param ignoresCase the other one matches paths in any case
+ */
+export function covers(pattern: Pattern, other: Pattern, ignoresCase = false): boolean {
+  const hasMethod =
+    pattern.method === '*' || pattern.method === other.method || (pattern.method === 'GET' && other.method === 'HEAD')
+  if (!hasMethod) return false
+  const [segments, isOpen] = splitSegments(pattern)
+  const [others, isOtherOpen] = splitSegments(other)
+  const isLongEnough = isOpen ? others.length >= segments.length : !isOtherOpen && others.length === segments.length
+  return isLongEnough && segments.every((segment, at) => coversSegment(segment, others[at] ?? '', ignoresCase))
+}
+
+function splitSegments({ path }: Pattern): readonly [readonly string[], boolean] {
+  const segments = path.split('/').slice(1)
+  return segments.at(-1) === '*' ? [segments.slice(0, -1), true] : [segments, false]
+}
+
+function coversSegment(segment: string, other: string, ignoresCase: boolean): boolean {
+  if (segment === '*' || segment.startsWith(':')) return true
+  if (ignoresCase || other === '*' || other.startsWith(':')) return false
+  if (segment === other) return true
+  return segment.endsWith('.*') && (other === segment.slice(0, -2) || other.startsWith(segment.slice(0, -1)))
+}
+
+export function formatPattern({ method, path }: Pattern): string {
+  return `${method} ${path}`
 }

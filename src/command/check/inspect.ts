@@ -1,5 +1,5 @@
 import { findProblems } from '../../config/all-problems.ts'
-import { type Config, OBJECTS } from '../../config/load-config.ts'
+import { OBJECTS } from '../../config/load-config.ts'
 import type { OptionError } from '../../config/option-error.ts'
 import { distance, VARIABLES } from '../../config/variables.ts'
 import { jsonMistake, locate, placeInJson } from '../settings/locate.ts'
@@ -9,66 +9,57 @@ import { type Finding, type Level, RULES } from './finding.ts'
 import { findPolicyMistakes, withKnownKeys } from './policy-mistakes.ts'
 import { findSettingsMistakes } from './settings-mistakes.ts'
 
-/** A finding, and where it is: a place in a file, or words for another place. */
 export interface Located extends Finding {
   readonly level: Level
+  /** A place in a file, or words such as "the shell". */
   readonly at: Place | string | undefined
 }
 
-export interface Inspection {
-  /** In the order of the file. */
-  readonly findings: readonly Located[]
-  /** Undefined if too much is wrong to tell. */
-  readonly config: Config | undefined
-}
-
-/** Finds what is wrong with a configuration. */
-export function inspect(given: Settings, view: 'deployed' | 'development'): Inspection {
-  const settings = view === 'development' ? withoutReplaced(given) : given
+/** @returns findings sorted by place; the configuration is undefined if it has too many errors */
+export function inspect(original: Settings, view: 'deployed' | 'development') {
+  const settings = view === 'development' ? replaceUpstream(original) : original
   const { problems, config } = findProblems(readEnvironment(settings, view))
-  const found = problems.map((problem) => toFinding(problem, settings.variables[problem.variable]))
-  if (config) found.push(...findSettingsMistakes(config, settings))
-  const areRight = !problems.some(({ variable }) => /^(?:RATE_LIMITS|POLICIES|EXEMPT)$/.test(variable))
-  if (config && areRight) found.push(...findPolicyMistakes(config, settings))
-  const findings = found.map(
+  const all = problems.map((problem) => toFinding(problem, settings.variables[problem.variable]))
+  if (config) all.push(...findSettingsMistakes(config, settings))
+  const arePoliciesValid = !problems.some(({ variable }) => /^(?:RATE_LIMITS|POLICIES|EXEMPT)$/.test(variable))
+  if (config && arePoliciesValid) all.push(...findPolicyMistakes(config, settings))
+  const findings = all.map(
     (finding): Located => ({ ...finding, level: RULES[finding.rule][0], at: findPlace(finding, settings) }),
   )
-  return { findings: findings.toSorted(byPlace), config }
+  return { findings: findings.toSorted(comparePlaces), config }
 }
 
-/** Without what `npm run dev` replaces: requests of a development server do not go to the API of the deploy. */
-function withoutReplaced(settings: Settings): Settings {
+/** Replaces what `npm run dev` replaces: a development server does not send requests to the deployed API. */
+function replaceUpstream(settings: Settings): Settings {
   const sources = new Map(settings.sources)
   const { UPSTREAM_URL: url, ...variables } = settings.variables
-  const isKept = url !== undefined && sources.get('UPSTREAM_URL') !== 'wrangler'
-  if (isKept) return settings
+  if (url !== undefined && sources.get('UPSTREAM_URL') !== 'wrangler') return settings
   sources.delete('UPSTREAM_URL')
   return { ...settings, sources, variables: { ...variables, UPSTREAM_URL: 'http://127.0.0.1' } }
 }
 
-/** What the Worker would be handed, its bindings included. */
+/** Adds the bindings, and stand-ins for values that only Cloudflare knows. */
 function readEnvironment(
   { variables, file, root }: Settings,
   view: 'deployed' | 'development',
 ): Record<string, unknown> {
   const env: Record<string, unknown> = { ...variables }
   const services = file?.get(...root, 'services')
-  const isBound = Array.isArray(services) && services.some((service) => service?.binding === 'UPSTREAM')
-  if (isBound) env.UPSTREAM = { fetch() {} }
+  if (Array.isArray(services) && services.some((each) => each?.binding === 'UPSTREAM')) env.UPSTREAM = { fetch() {} }
   const objects = file?.get(...root, 'durable_objects', 'bindings')
   if (Array.isArray(objects) && objects.some((object) => object?.name === OBJECTS)) env[OBJECTS] = { idFromName() {} }
-  // Whoever moves from one store to the other has both.
+  // A move from one store to the other needs both.
   const needsRedis = env.STORE === 'redis' || env.STORE_SHADOW !== undefined
-  const knows = env.UPSTASH_REDIS_REST_URL !== undefined || env.UPSTASH_REDIS_REST_TOKEN !== undefined
-  // What is not known here is known to Cloudflare; `npm run dev` starts a Redis of its own where none is named.
-  if (view === 'deployed' ? knows || needsRedis : needsRedis && !knows) {
+  const knowsRedis = env.UPSTASH_REDIS_REST_URL !== undefined || env.UPSTASH_REDIS_REST_TOKEN !== undefined
+  // Cloudflare may know what is missing here; `npm run dev` starts its own Redis if none is named.
+  if (view === 'deployed' ? knowsRedis || needsRedis : needsRedis && !knowsRedis) {
     env.UPSTASH_REDIS_REST_URL ??= 'https://known-elsewhere.invalid'
     env.UPSTASH_REDIS_REST_TOKEN ??= 'known-elsewhere'
   }
   return view === 'deployed' ? withKnownKeys(env) : env
 }
 
-/** What the Worker refuses at start, as a finding. @param value of the variable */
+/** @param value of the variable */
 function toFinding({ variable, path, message }: OptionError, value: unknown): Finding {
   const isJson = variable === 'POLICIES' && path.length === 0 && typeof value === 'string'
   const mistake = isJson ? jsonMistake(value) : undefined
@@ -76,20 +67,19 @@ function toFinding({ variable, path, message }: OptionError, value: unknown): Fi
     const { what, offset } = mistake
     return { rule: 'json', message: `POLICIES: JSON that cannot be read: ${what}`, variable, offset }
   }
-  const [, known] = /: expected no such \w+ \(but ([^)]*)\)/.exec(message) ?? []
-  const hint = known === undefined ? undefined : suggest(`${path.at(-1) ?? ''}`, known.split(', '))
-  return { rule: 'refused', message, variable, path, isName: known !== undefined, ...(hint && { hint }) }
+  const [, names] = /: expected no such \w+ \(but ([^)]*)\)/.exec(message) ?? []
+  const hint = names === undefined ? undefined : suggestName(`${path.at(-1) ?? ''}`, names.split(', '))
+  return { rule: 'refused', message, variable, path, isName: names !== undefined, ...(hint && { hint }) }
 }
 
-/** For a name that is none of those known. */
-function suggest(name: string, known: readonly string[]): string | undefined {
+function suggestName(name: string, known: readonly string[]): string | undefined {
   if ((VARIABLES as readonly string[]).includes(name)) {
     return `${name} is a variable: write it above the first [[…]] or [table] below [vars].`
   }
   const [nearest] = known
-    .map((each) => ({ each, letters: distance(name, each) }))
-    .filter(({ each, letters }) => letters <= Math.max(1, each.length / 3))
-    .toSorted((one, other) => one.letters - other.letters)
+    .map((each) => ({ each, edits: distance(name, each) }))
+    .filter(({ each, edits }) => edits <= Math.max(1, each.length / 3))
+    .toSorted((one, other) => one.edits - other.edits)
   return nearest && `Did you mean ${nearest.each}?`
 }
 
@@ -106,7 +96,7 @@ function findPlace({ variable, path, isName, filePath, offset }: Finding, settin
   return `${whole}${placeInJson(text, offset)}`
 }
 
-function byPlace({ at: one }: Located, { at: other }: Located): number {
+function comparePlaces({ at: one }: Located, { at: other }: Located): number {
   if (typeof one !== 'object' || typeof other !== 'object')
     return Number(typeof one !== 'object') - Number(typeof other !== 'object')
   return one.file === other.file ? one.line - other.line || one.column - other.column : 0

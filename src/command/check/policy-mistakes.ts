@@ -3,14 +3,13 @@ import type { Pattern, Priority, RequestPolicy } from '../../model/policy.ts'
 import { isInBody } from '../../request/identity/source.ts'
 import { mayOverlap } from '../../request/policy/pattern.ts'
 import type { Settings } from '../settings/settings.ts'
-import { covers, EVERYTHING, patternText } from './covers.ts'
 import { type Finding, locatePolicy } from './finding.ts'
-import { findImplied } from './implied.ts'
+import { covers, EVERYTHING, findImplied, formatPattern } from './implied.ts'
 
-/** Below this part of its limit, a class can do little with a policy. */
-const LITTLE = 0.1
+/** Share of a limit below which a reserve leaves too little. */
+const MIN_SHARE = 0.1
 
-/** Finds what is surely not meant in how policies go together. It can be told only if each is right by itself. */
+/** Finds mistakes in the combination of policies, each of which must be valid. */
 export function* findPolicyMistakes(config: Config, settings: Settings): Iterable<Finding> {
   for (const policy of config.policies) yield* findExempt(policy, config, settings)
   yield* findUnlimited(config, settings)
@@ -20,35 +19,35 @@ export function* findPolicyMistakes(config: Config, settings: Settings): Iterabl
   yield* findClaimMistakes(config, settings)
 }
 
-/** A policy, or patterns of it, of which an exemption leaves nothing. */
+/** Finds patterns that an exemption covers. */
 function* findExempt(policy: RequestPolicy, { exempt }: Config, settings: Settings): Iterable<Finding> {
   const patterns = policy.match ?? [EVERYTHING]
-  // An exemption minds the case; nobody writes a policy for the other spellings alone.
+  // An exemption is case-sensitive; a policy for the other spellings alone is not expected.
   const findExemption = (pattern: Pattern) => exempt.find((each) => covers(each, pattern))
   const covered = patterns.filter(findExemption)
   const exemption = covered[0] && findExemption(covered[0])
   if (!exemption) return
   const names = quotePatterns(covered)
-  const part = covered.length === patterns.length ? ` (${names})` : `, ${names} of its patterns`
+  const suffix = covered.length === patterns.length ? ` (${names})` : `, ${names} of its patterns`
   yield {
     rule: 'exempt',
-    message: `policy "${policy.name}"${policy.match ? part : ''} never applies: EXEMPT has "${patternText(exemption)}"`,
+    message: `policy "${policy.name}"${policy.match ? suffix : ''} never applies: EXEMPT has "${formatPattern(exemption)}"`,
     hint: 'What is exempt passes without limits, whatever policies say.',
     ...(policy.match ? locatePolicy(settings, policy, 'match') : { variable: 'EXEMPT' }),
   }
 }
 
-/** Routes that nothing limits, and classes that change nothing. */
+/** Finds routes without limits, and priorities without effect. */
 function* findUnlimited({ policies, isShedding }: Config, settings: Settings): Iterable<Finding> {
   const limiting = policies.filter(({ tiers, counts }) => tiers.length > 0 && counts === 'requests')
   for (const policy of policies.filter(({ tiers }) => tiers.length === 0)) {
     const patterns = policy.match ?? [EVERYTHING]
-    const bare = patterns.filter((pattern) => !limiting.some((other) => appliesTo(other, pattern)))
+    const unlimited = patterns.filter((pattern) => !limiting.some((other) => appliesTo(other, pattern)))
     const isReserving = (other: RequestPolicy) => hasReserve(other) && patterns.some((each) => appliesTo(other, each))
-    if (bare.length > 0) {
+    if (unlimited.length > 0) {
       yield {
         rule: 'unlimited-route',
-        message: `nothing limits ${quotePatterns(bare)}: policy "${policy.name}" only gives it a class`,
+        message: `nothing limits ${quotePatterns(unlimited)}: policy "${policy.name}" only gives it a class`,
         hint: 'Give the policy limits, or add one that has them.',
         ...locatePolicy(settings, policy, policy.match && 'match'),
       }
@@ -66,14 +65,14 @@ function* findUnlimited({ policies, isShedding }: Config, settings: Settings): I
     rule: 'unlimited-rest',
     message: `nothing limits requests other than ${limiting
       .flatMap(({ match }) => match ?? [])
-      .map(patternText)
+      .map(formatPattern)
       .join(', ')}`,
     hint: 'RATE_LIMITS, or a policy without match, would.',
     variable: settings.variables.RATE_LIMITS === undefined ? 'POLICIES' : 'RATE_LIMITS',
   }
 }
 
-/** A reserve that nobody may use, that holds nobody back, or that leaves nearly nothing. */
+/** Finds a reserve that nobody may use, that restricts nobody, or that leaves nearly nothing. */
 function* findReserveMistakes(policy: RequestPolicy, { policies }: Config, settings: Settings): Iterable<Finding> {
   if (!hasReserve(policy)) return
   const { reserved, tiers, name, match = [EVERYTHING] } = policy
@@ -99,7 +98,7 @@ function* findReserveMistakes(policy: RequestPolicy, { policies }: Config, setti
   }
   const worst = isGiven('sheddable') ? 'sheddable' : 'default'
   const left = limit - reserved[worst]
-  if (left >= limit * LITTLE) return
+  if (left >= limit * MIN_SHARE) return
   yield {
     rule: 'reserve-leaves-little',
     message: `policy "${name}" leaves ${left} of ${limit} to ${worst} requests: the reserve takes nearly the whole window`,
@@ -107,7 +106,7 @@ function* findReserveMistakes(policy: RequestPolicy, { policies }: Config, setti
   }
 }
 
-/** A limit by something in the body that counts by address what it cannot read: a client chooses which bodies those are. */
+/** Finds a limit by a value of the body that counts unreadable bodies by address: a client chooses which bodies those are. */
 function* findAmbiguousBodies(policy: RequestPolicy, settings: Settings): Iterable<Finding> {
   const { name, by, tiers, missing } = policy
   const isByBody = by.some(isInBody) && !by.some(({ kind }) => kind === 'ip')
@@ -120,7 +119,7 @@ function* findAmbiguousBodies(policy: RequestPolicy, settings: Settings): Iterab
   }
 }
 
-/** Tokens that nothing verifies, or that were made for anybody. */
+/** Finds tokens that nothing verifies, or that were issued for any API. */
 function* findClaimMistakes({ jwt }: Config, { variables, file, root }: Settings): Iterable<Finding> {
   if (!jwt) return
   const required = file?.get(...root, 'secrets', 'required')
@@ -142,12 +141,12 @@ function* findClaimMistakes({ jwt }: Config, { variables, file, root }: Settings
 
 type Variables = Readonly<Record<string, unknown>>
 
-/** The variables, with a stand-in for the keys of tokens if only those are missing: Cloudflare alone may know them. */
+/** Adds a stand-in for the keys of tokens if they are missing: only Cloudflare may know them. */
 export function withKnownKeys(variables: Variables): Variables {
   return lacksKeys(variables) ? { ...variables, JWT_SECRET: 'known-to-cloudflare-and-not-to-us' } : variables
 }
 
-/** Whether policies ask for claims, and nothing here says by which keys tokens are verified. */
+/** Policies count by claims, and no keys to verify tokens are known here. */
 function lacksKeys({ POLICIES: policies, JWKS_URL: url, JWT_SECRET: secret }: Variables): boolean {
   return url === undefined && secret === undefined && /"claim:|\+\s*claim:/.test(JSON.stringify(policies ?? ''))
 }
@@ -161,5 +160,5 @@ function hasReserve({ reserved }: RequestPolicy): boolean {
 }
 
 function quotePatterns(patterns: readonly Pattern[]): string {
-  return patterns.map((pattern) => `"${patternText(pattern)}"`).join(', ')
+  return patterns.map((pattern) => `"${formatPattern(pattern)}"`).join(', ')
 }

@@ -5,24 +5,23 @@ import type { Settings } from '../settings/settings.ts'
 import type { Path } from '../settings/wrangler-file.ts'
 import type { Finding } from './finding.ts'
 
-/** Finds what the Worker accepts, but surely is not meant: in the file, about the upstream, and in single variables. */
+/** Finds mistakes that the Worker accepts: in the file, the upstream, and single variables. */
 export function* findSettingsMistakes(config: Config, settings: Settings): Iterable<Finding> {
   yield* findFileMistakes(settings)
   yield* findUpstreamMistakes(config, settings)
   yield* findVariableMistakes(config, settings)
 }
 
-/** What stands at a wrong place of Wrangler's file. */
 function* findFileMistakes({ file, root, sources }: Settings): Iterable<Finding> {
   if (!file) return
   const vars = [...root, 'vars']
   for (const filePath of findMisplaced(file.table(), root)) {
     const name = filePath.at(-1)
-    const ofPolicies = `It belongs below [${vars.join('.')}]: in TOML, its tables begin with [[${vars.join('.')}.POLICIES]].`
+    const policiesHint = `It belongs below [${vars.join('.')}]: in TOML, its tables begin with [[${vars.join('.')}.POLICIES]].`
     yield {
       rule: 'misplaced-variable',
       message: `${name} stands outside of [${vars.join('.')}]: the Worker does not get it`,
-      hint: name === 'POLICIES' ? ofPolicies : 'Move it there.',
+      hint: name === 'POLICIES' ? policiesHint : 'Move it there.',
       filePath,
     }
   }
@@ -36,30 +35,28 @@ function* findFileMistakes({ file, root, sources }: Settings): Iterable<Finding>
     }
   }
   if (root.length === 0) return
-  const own = file.table(...vars)
-  const lost = VARIABLES.filter((name) => name in file.table('vars') && !(name in own))
-  if (lost.length === 0) return
+  const missing = VARIABLES.filter((name) => name in file.table('vars') && !(name in file.table(...vars)))
+  if (missing.length === 0) return
   yield {
     rule: 'not-inherited',
-    message: `${lost.join(', ')} of [vars] ${lost.length === 1 ? 'does' : 'do'} not hold in this environment, which inherits no variables`,
+    message: `${missing.join(', ')} of [vars] ${missing.length === 1 ? 'does' : 'do'} not hold in this environment, which inherits no variables`,
     filePath: vars,
   }
 }
 
-/** Where variables stand that are in no table of variables. Other environments are looked at by themselves. */
+/** Finds variables outside of tables of variables. Other environments are checked separately. */
 function findMisplaced(table: object, root: Path, path: Path = []): readonly Path[] {
   return Object.entries(table).flatMap(([name, value]): readonly Path[] => {
     const at = [...path, Array.isArray(table) ? Number(name) : name]
     const isVars = name === 'vars' && (path.length === 0 || (path.length === 2 && path[0] === 'env'))
     const isOther = path.length === 1 && path[0] === 'env' && name !== root[1]
-    // What `define` replaces in sources may have any name.
+    // The names in `define` are arbitrary.
     if (isVars || isOther || name === 'define') return []
     if ((VARIABLES as readonly string[]).includes(name)) return [at]
     return typeof value === 'object' && value !== null ? findMisplaced(value, root, at) : []
   })
 }
 
-/** An upstream that is nobody's API, or the gateway itself. */
 function* findUpstreamMistakes(
   { upstreamUrl, upstreamSecret }: Config,
   { file, root, sources }: Settings,
@@ -105,7 +102,6 @@ function isForHost(pattern: string, hostname: string): boolean {
   return host.startsWith('*') ? hostname.endsWith(host.slice(1)) : host === hostname
 }
 
-/** Variables that contradict each other, or change nothing, or everything. */
 function* findVariableMistakes(config: Config, { variables, sources }: Settings): Iterable<Finding> {
   const { leases, localShare, statistics, storeTimeoutMs, upstreamTimeoutMs } = config
   if (storeTimeoutMs > upstreamTimeoutMs) {
@@ -143,7 +139,7 @@ function* findVariableMistakes(config: Config, { variables, sources }: Settings)
     yield { rule: 'shadow', message: 'MODE is "shadow": nothing is ever refused', variable: 'MODE' }
   }
   for (const name of sources.keys()) {
-    // One that is close to a name that we know is refused.
+    // A name that is close to a known one is refused at start.
     const isKnown = (VARIABLES as readonly string[]).includes(name) || meantVariable(name) !== undefined
     if (isKnown || !/^[A-Z][A-Z\d_]*$/.test(name)) continue
     const meant = VARIABLES.find((variable) => variable.startsWith(name.slice(0, 4)))

@@ -1,31 +1,37 @@
+import type { InferOutput } from 'valibot'
+import type { leftOut } from '../../admin/answers.ts'
 import type { Operation } from '../../admin/operation.ts'
 import type { Problem } from '../../http/problem.ts'
+import { type Caller, createRequest, type Pairs } from '../../request/caller/caller.ts'
+import { createTargetInput, type NamedKind } from '../../rules/target.ts'
 import { CommandError } from '../command-error.ts'
-import { CALLER_HINT, TARGET_HINT } from './callers.ts'
-import { findOptionName } from './options.ts'
+import type { Terminal } from '../terminal.ts'
+import { CALLER_OPTION_NAMES, findOptionName, type OperatorOptions, readParts } from './options.ts'
 
-/** Runs the operations of the admin API, whose answers are the same wherever they are run. */
+const CALLER_HINT = `A token, ${CALLER_OPTION_NAMES}, --route or --digest.`
+const TARGET_HINT = 'For example a token, --ip 203.0.113.7, --header x-api-key=k-123 or --digest.'
+
+/** Runs operations of the admin API over a database or a gateway. */
 export interface Operator {
-  /** Host and port of where they are run, to be shown. */
+  /** Host and port, for messages. */
   readonly name: string
-  /** The same, as `--json` has it. */
+  /** The name in the form of `--json`. */
   readonly place: { readonly redis: string } | { readonly gateway: string }
-  /** @throws {CommandError} that says in one line what is wrong @throws {StoreError} */
+  /** @throws {CommandError} @throws {StoreError} */
   run<Answer>(operation: Operation<unknown, Answer, unknown>, input?: OperationInput): Promise<Answer>
   close(): Promise<void>
 }
 
-/** The input of an operation, before it is checked. */
+/** Unchecked input of an operation. */
 export interface OperationInput {
   readonly body?: object
-  /** Parameters of the URL, which name no caller. */
   readonly query?: Readonly<Record<string, string>>
 }
 
-/** Members of a problem of the API (RFC 9457); the place has names in the body, with dots between. */
+/** A problem of the API (RFC 9457). `place` is a path in the body, with dots between names. */
 export type ProblemBody = Pick<Problem, 'status' | 'detail'> & { readonly place?: string | undefined }
 
-/** The error for a problem, with the options of the command in place of the names in a body. */
+/** Names options of the command in place of names in a body. */
 export function explainProblem({ status, detail, place = '' }: ProblemBody): CommandError {
   const prefix = `${place}: `
   const isPlaced = place !== '' && detail.startsWith(prefix)
@@ -43,4 +49,54 @@ function findHint(status: number, place: string): string | undefined {
   if (status === 409) return 'Look at it, and try again.'
   if (/^who\b/.test(place)) return TARGET_HINT
   return place === 'caller' ? CALLER_HINT : undefined
+}
+
+/** Reads the `caller` of a body. @throws {CommandError} if none or too much is given @throws {CallerError} */
+export async function readCaller(terminal: Terminal, options: OperatorOptions, token?: string): Promise<object> {
+  const { digest, ...named } = readParts('caller', options)
+  const caller: Caller = { ...(token !== undefined && { token: await readToken(terminal, token) }), ...named }
+  const parts = Object.entries(caller)
+  if (digest !== undefined) {
+    if (parts.length === 0) return { digest }
+    throw new CommandError('expected --digest alone: it takes the place of all that identifies a caller')
+  }
+  if (parts.length === 0) throw new CommandError('expected a caller', { hint: CALLER_HINT })
+  // It throws before a connection is made.
+  createRequest(caller)
+  return Object.fromEntries(parts.map(([part, value]) => [part, Array.isArray(value) ? toRecord(part, value) : value]))
+}
+
+/** Reads the `who` of a body. @returns undefined if none is given @throws {CommandError} if more than one is given */
+export async function readTarget(
+  terminal: Terminal,
+  options: OperatorOptions,
+  token?: string,
+): Promise<object | undefined> {
+  const parts = { ...(token !== undefined && { token }), ...readParts('who', options) }
+  const [[kind, value] = [], ...others] = Object.entries(parts)
+  if (kind === undefined) return undefined
+  const [pair, ...more] = Array.isArray(value) ? (value as Pairs) : []
+  if (others.length > 0 || more.length > 0) {
+    throw new CommandError('expected one way to say who is meant', { hint: TARGET_HINT })
+  }
+  if (token !== undefined) return { token: await readToken(terminal, token) }
+  return pair ? createTargetInput(kind as NamedKind, ...pair) : parts
+}
+
+/** Adds which options would help. */
+export function explainLeftOut(policies: InferOutput<typeof leftOut>) {
+  return policies.map(({ policy, why, needs }) => {
+    const option = needs === 'token' ? 'by its token' : `with ${findOptionName(`caller.${needs}`)}`
+    return { policy, why: needs === null ? why : `${why}: name it ${option}` }
+  })
+}
+
+/** A token from standard input stays out of the history of the shell. */
+async function readToken(terminal: Terminal, token: string): Promise<string> {
+  return token === '-' ? terminal.readInput() : token
+}
+
+function toRecord(part: string, pairs: Pairs): Readonly<Record<string, string>> {
+  if (new Set(pairs.map(([name]) => name)).size === pairs.length) return Object.fromEntries(pairs)
+  throw new CommandError(`${findOptionName(`caller.${part}`)}: expected each name once`)
 }

@@ -1,13 +1,13 @@
-/** How a command line writes the bodies of operations: which options a subcommand has follows from the schema. */
+/** Options for the bodies of operations. The schema of an operation determines the options of its subcommand. */
 import { userInfo } from 'node:os'
-import { Argument, type Command, Option } from '@commander-js/extra-typings'
+import { Argument, type Command, InvalidArgumentError, Option } from '@commander-js/extra-typings'
 import type { Operation } from '../../admin/operation.ts'
+import { DURATION_EXPECTED, parseDuration } from '../../model/limits.ts'
 import type { Pairs } from '../../request/caller/caller.ts'
 import { collectClaims, readClaim, readPair } from '../../request/caller/caller-in-text.ts'
 import type { CallerKind } from '../../request/identity/source.ts'
 import { CommandError } from '../command-error.ts'
-import type { Context } from '../subcommand.ts'
-import { CONFIG, ENV, GATEWAY, REDIS } from '../subcommand.ts'
+import { CONFIG, type Context, ENV, GATEWAY, REDIS } from '../subcommand.ts'
 
 const TOKEN = new Argument(
   '[token]',
@@ -16,14 +16,13 @@ const TOKEN = new Argument(
 
 const DIGEST = new Option('--digest <digest>', 'identity as keys and logs have it: 22 letters, in place of all others')
 
-/** Options for what a caller sends. */
 export const CALLER_OPTIONS = {
   ip: new Option('--ip <address>', 'address of the caller'),
   header: new Option('-H, --header <name=value>', 'a field that the caller sends').argParser(collectPairs),
   query: new Option('--query <name=value>', 'a parameter of the query').argParser(collectPairs),
   cookie: new Option('--cookie <name=value>', 'a cookie of the caller').argParser(collectPairs),
   form: new Option('--form <name=value>', 'a field of an urlencoded form').argParser(collectPairs),
-  // Not `--json`, which selects how results are printed.
+  // `--json` selects the output format.
   json: new Option('--json-member </pointer=value>', 'a member of a JSON body, such as /user/id=42').argParser(
     collectPairs,
   ),
@@ -33,7 +32,6 @@ export const CALLER_OPTIONS = {
   ).argParser(collectClaims),
 } satisfies Readonly<Record<Exclude<CallerKind, 'token'>, unknown>>
 
-/** Names of the options for each kind of identity but the token, for messages. */
 export const CALLER_OPTION_NAMES = Object.values(CALLER_OPTIONS)
   .map(({ long }) => long)
   .join(', ')
@@ -44,10 +42,9 @@ export const YES = new Option('-y, --yes', 'do not ask')
 
 // biome-ignore lint/suspicious/noExplicitAny: options of all types
 type AnyOption = Option<any, any, any, any, any, any>
-/** Options by the property that they set, in the order of the help. */
+/** Maps a property to its option, in the order of the help. */
 type OptionTable = Readonly<Record<string, AnyOption>>
 
-/** Options for the properties of `caller` and `who`. */
 const PART_OPTIONS: Readonly<Record<'caller' | 'who', OptionTable>> = {
   caller: {
     ...CALLER_OPTIONS,
@@ -69,7 +66,6 @@ const PART_OPTIONS: Readonly<Record<'caller' | 'who', OptionTable>> = {
   },
 }
 
-/** Options for the other properties of bodies, but `by` and `why`. */
 const BODY_OPTIONS: OptionTable = {
   status: new Option('--status <code>', 'of the responses, 400 to 599 (default: 403)').argParser(
     createNumberReader('--status', /^(\d{3})$/, 'a status from 400 to 599'),
@@ -88,7 +84,7 @@ const BODY_OPTIONS: OptionTable = {
   remove: new Option('--remove', 'take it back'),
 }
 
-/** Options where an operation is run, and the values of all others by their attribute names. */
+/** The common options, and the values of all others by attribute name. */
 export interface OperatorOptions {
   readonly config?: string | undefined
   readonly env?: string | undefined
@@ -100,9 +96,8 @@ export interface OperatorOptions {
 }
 
 export interface Declaration {
-  /** Properties of the body that the subcommand does not set. */
+  /** Properties of the body without an option. */
   readonly omit?: readonly string[] | undefined
-  /** Options that set no property of the body. */
   readonly own?: readonly AnyOption[]
 }
 
@@ -124,7 +119,7 @@ export function declareBody(
   ])
 }
 
-/** Declares options, and those that select where an operation is run. */
+/** Adds the options that select a gateway or database. */
 export function declareOptions<Args extends unknown[], Options extends Record<string, unknown>>(
   command: Command<Args, Options>,
   options: readonly AnyOption[],
@@ -133,17 +128,15 @@ export function declareOptions<Args extends unknown[], Options extends Record<st
   return command as unknown as Command<Args, OperatorOptions>
 }
 
-/** The properties of `caller` or `who` that options set. */
 export function readParts(property: 'caller' | 'who', options: OperatorOptions): Readonly<Record<string, unknown>> {
   return readTable(PART_OPTIONS[property], options)
 }
 
-/** The other properties of a body that options set. */
-export function readBody({ env }: Pick<Context, 'env'>, options: OperatorOptions): object {
-  return { ...readTable(BODY_OPTIONS, options), ...readNote({ env }, options) }
+export function readBody(context: Pick<Context, 'env'>, options: OperatorOptions): object {
+  return { ...readTable(BODY_OPTIONS, options), ...readNote(context, options) }
 }
 
-/** The actor of a change and the comment, for the audit log. */
+/** Reads actor and comment for the audit log. */
 export function readNote(
   { env }: Pick<Context, 'env'>,
   { as, why }: Pick<OperatorOptions, 'as' | 'why'>,
@@ -151,11 +144,23 @@ export function readNote(
   return { by: as ?? (env.USER || env.LOGNAME || readUserName()), ...(why !== undefined && { why }) }
 }
 
-/** @param place in a body @returns e.g. `--ip`; undefined for an argument, or what is no option alone */
+/** @param place in a body @returns e.g. `--ip`; undefined if no single option sets it */
 export function findOptionName(place: string): string | undefined {
   const [, property, name = ''] = /^(?:(caller|who)\.)?(\w+)/.exec(place) ?? []
   const table = property === 'caller' || property === 'who' ? PART_OPTIONS[property] : BODY_OPTIONS
   return Object.hasOwn(table, name) ? table[name]?.long : undefined
+}
+
+export function parseInteger(text: string, max: number): number {
+  const value = Number(text)
+  if (Number.isInteger(value) && value >= 1 && value <= max) return value
+  throw new InvalidArgumentError(`Expected an integer from 1 to ${max}.`)
+}
+
+export function parseDurationOption(text: string): number {
+  const ms = parseDuration(text)
+  if (ms !== undefined) return ms
+  throw new InvalidArgumentError(`Expected ${DURATION_EXPECTED}.`)
 }
 
 export function createPolicyOption(description: string): AnyOption {
@@ -174,7 +179,7 @@ function readEntries(schema: unknown): Readonly<Record<string, unknown>> {
   return (schema as { readonly entries?: Readonly<Record<string, unknown>> } | undefined)?.entries ?? {}
 }
 
-/** The account that runs the process need not have a name. */
+/** An account may have no name. */
 function readUserName(): string {
   try {
     return userInfo().username
@@ -187,14 +192,13 @@ function collectPairs(text: string, before: Pairs = []): Pairs {
   return [...before, readPair(text)]
 }
 
-/** @throws {CommandError} */
 function readOneClaim(text: string, before?: unknown): readonly (readonly [name: string, value: unknown])[] {
   if (before) throw new CommandError('--claim: expected one claim')
   const { name, value } = readClaim(text)
   return [[name, value]]
 }
 
-/** @param pattern whose first group is the number @throws {CommandError} */
+/** @param pattern with the number as its first group @throws {CommandError} */
 function createNumberReader(option: string, pattern: RegExp, expected: string): (text: string) => number {
   return (text) => {
     const [, number] = pattern.exec(text) ?? []
@@ -203,10 +207,10 @@ function createNumberReader(option: string, pattern: RegExp, expected: string): 
   }
 }
 
-/** The policy that RATE_LIMITS makes. */
+/** The name of the policy of RATE_LIMITS. */
 const DEFAULT_POLICY = 'default'
 
-/** `name=limits`, or the limits of RATE_LIMITS. They are parsed with the policies. @throws {CommandError} */
+/** Reads `name=limits`, or limits of RATE_LIMITS, which are parsed with the policies later. @throws {CommandError} */
 function collectLimits(text: string, before: Readonly<Record<string, string>> = {}): Readonly<Record<string, string>> {
   const [, name = DEFAULT_POLICY, limits = ''] = /^\s*(?:([\w-]{1,64})\s*=)?\s*([^=]+?)\s*$/.exec(text) ?? []
   if (limits === '') throw new CommandError('--limits: expected limits such as 50/1s, or login=20/1m for a policy')

@@ -5,7 +5,6 @@ import { NOT_SERVED } from '../../http/problem.ts'
 import { CommandError } from '../command-error.ts'
 import { explainProblem, type OperationInput, type Operator, type ProblemBody } from './operator.ts'
 
-/** An operation may ask the database several times. */
 const ANSWER_TIMEOUT_MS = 20_000
 
 const URL_HINT = 'For example https://edge.example.com; where ADMIN_HOST is set, that host.'
@@ -13,9 +12,9 @@ const URL_HINT = 'For example https://edge.example.com; where ADMIN_HOST is set,
 const ADMIN_TOKEN = v.pick(environment, ['ADMIN_TOKEN'])
 
 /**
- * Runs operations by the admin API of a gateway.
- * @param gateway its URL, of which only the origin counts @param token ADMIN_TOKEN, as it is known here
- * @throws {CommandError} if there is no such URL, or no token @throws {ConfigError} if no gateway can have that token
+ * Runs operations over the admin API of a gateway.
+ * @param gateway URL, of which only the origin counts
+ * @throws {CommandError} without a usable URL and token @throws {OptionError} if no gateway can have that token
  */
 export function operateOverGateway(gateway: string, token: unknown): Operator {
   const { origin, host } = readUrl(gateway)
@@ -38,7 +37,7 @@ export function operateOverGateway(gateway: string, token: unknown): Operator {
         method,
         headers: { Authorization: `Bearer ${token}`, ...(body && { 'Content-Type': 'application/json' }) },
         ...(body && { body: JSON.stringify(body) }),
-        // The token is for this host alone.
+        // A redirect would send the token to another host.
         redirect: 'manual',
         signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS),
       }).catch((error: unknown) => {
@@ -47,14 +46,13 @@ export function operateOverGateway(gateway: string, token: unknown): Operator {
       const value: unknown = await response.json().catch(() => undefined)
       if (response.status !== 200) throw explainRefusal(host, response, value)
       const { issues = [] } = v.safeParse(answer, value)
-      // A newer gateway may return more than this version knows.
+      // A newer gateway may add members.
       if (issues.every(({ expected }) => expected === 'never')) return value as Answer
       throw createNoAdminError(host, 'something other than what this version of sluice knows')
     },
   }
 }
 
-/** @throws {CommandError} */
 function readUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url?.protocol === 'https:') return url
@@ -84,8 +82,8 @@ function explainRefusal(host: string, { status, headers }: Response, value: unkn
   })
 }
 
-function createNoAdminError(host: string, answered: string): CommandError {
-  const message = `${host} answered ${answered}, and not as the admin API of a gateway`
+function createNoAdminError(host: string, answer: string): CommandError {
+  const message = `${host} answered ${answer}, and not as the admin API of a gateway`
   return new CommandError(message, { exit: 'redis', hint: URL_HINT })
 }
 

@@ -1,17 +1,24 @@
+import manifest from '../../../package.json' with { type: 'json' }
+import { type AdminContext, toProblem } from '../../admin/operation.ts'
+import { readInput } from '../../admin/read-input.ts'
+import { StoreError } from '../../model/store.ts'
 import { isCallerKind } from '../../request/identity/source.ts'
-import type { Exit } from '../command-error.ts'
-import { CommandError } from '../command-error.ts'
-import { connect } from '../redis/connection.ts'
+import { journalKey, rulesKey } from '../../rules/open-rules.ts'
+import { RedisDocuments } from '../../store/redis/documents/redis-documents.ts'
+import { CommandError, type Exit } from '../command-error.ts'
+import { CALL_TIMEOUT_MS, type Connection, connect, createStore } from '../redis/connection.ts'
 import { readSettings } from '../settings/settings.ts'
 import type { Context } from '../subcommand.ts'
 import { digestNote, loadWorkerConfig, toEnvironment } from '../worker-config.ts'
-import type { Operator } from './operator.ts'
+import { explainProblem, type Operator } from './operator.ts'
 import type { OperatorOptions } from './options.ts'
-import { operateOverDatabase, type Subject } from './over-database.ts'
 import { operateOverGateway } from './over-gateway.ts'
 
+/** The subject `rules` is available even if RULES is not "on". */
+type Subject = 'counts' | 'rules'
+
 /**
- * Runs operations over a gateway if one is named, else over the Worker's database, or another one.
+ * Runs operations over the gateway or database that the options name, else over the Worker's database.
  * @param about the caller or target of the operations
  */
 export async function withOperator(
@@ -42,14 +49,14 @@ async function openOperator(
     if (redis !== undefined) throw new CommandError('expected --gateway or --redis, not both')
     return operateOverGateway(gateway, settings.variables.ADMIN_TOKEN)
   }
-  // Checked before a database is connected to.
+  // The configuration is checked before a connection is made.
   const worker = { config: loadWorkerConfig(settings), env: toEnvironment(settings) }
   const connection = await connect(settings, env, redis)
   if (subject === 'rules' && settings.variables.RULES !== 'on') {
     terminal.note('note: RULES is not "on" here: unless it is where the Worker runs, rules have no effect')
   }
-  const makesDigests = Object.keys(about).some((part) => isCallerKind(part) || part === 'route')
-  const note = makesDigests ? digestNote(settings) : undefined
+  const needsDigests = Object.keys(about).some((part) => isCallerKind(part) || part === 'route')
+  const note = needsDigests ? digestNote(settings) : undefined
   if (note !== undefined) terminal.note(note)
   return operateOverDatabase(connection, worker, subject)
 }
@@ -59,4 +66,48 @@ export async function confirm({ terminal, signal }: Context, question: string, h
   const answer = await terminal.confirm(question, signal)
   if (answer === undefined) throw new CommandError('there is no terminal to ask', { hint })
   return answer
+}
+
+/** Runs operations in this process, with the Worker's configuration and database. */
+function operateOverDatabase(
+  connection: Connection,
+  { config, env }: Pick<AdminContext, 'config' | 'env'>,
+  subject: Subject,
+): Operator {
+  const { client, secrets, name } = connection
+  const openDocuments = (key: string) => new RedisDocuments({ client, secrets, key, timeoutMs: CALL_TIMEOUT_MS })
+  const documents = openDocuments(rulesKey(config.keyPrefix))
+  const journal = openDocuments(journalKey(config.keyPrefix))
+  const store = createStore(connection, config)
+  // This process serves no requests, so it has none of the state of a gateway.
+  const health = { kind: 'redis', reachable: null, rttMs: null, circuit: 'closed' } as const
+  const state = () => ({ version: 0, id: '', readAtMs: undefined, problem: undefined, shadow: undefined })
+  const context: AdminContext = {
+    config,
+    env,
+    store,
+    engine: store,
+    now: Date.now,
+    governed: subject === 'rules' || config.rules ? { documents, journal, state } : undefined,
+    readHealth: async () => ({ status: 'ok', version: manifest.version, store: health }),
+    upstream: undefined,
+    counters: undefined,
+  }
+  return {
+    name,
+    place: { redis: name },
+    close: () => connection.close(),
+    async run(operation, { body, query } = {}) {
+      try {
+        return await operation.run(context, {
+          body: operation.body && readInput(operation.body, body),
+          query: operation.query && readInput(operation.query, query),
+        })
+      } catch (error) {
+        if (error instanceof StoreError) throw error
+        const { status, detail, extensions } = toProblem(error)
+        throw explainProblem({ status, detail, place: extensions?.place as string | undefined })
+      }
+    },
+  }
 }

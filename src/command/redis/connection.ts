@@ -9,27 +9,24 @@ import { RedisStore } from '../../store/redis/redis-store.ts'
 import { CommandError } from '../command-error.ts'
 import type { Settings } from '../settings/settings.ts'
 
-/** A connection to the database. */
 export interface Connection {
-  /** For `RedisStore`. */
   readonly client: RedisClient
   readonly kind: 'rest' | 'redis'
-  /** Host and port, to be shown. */
+  /** Host and port, for messages. */
   readonly name: string
-  /** The URL without scheme and credentials: what tells one database of a server from another. */
+  /** URL without scheme and credentials; it differs for each database of a server. */
   readonly database: string
-  /** What the server's errors may repeat, and no message may hold. */
+  /** The server's errors may repeat them, so they are removed from messages. */
   readonly secrets: readonly string[]
-  /** Sends one command; over `redis://`, strings come back as bytes. @throws {DatabaseError} */
+  /** Returns strings as bytes over `redis://`. @throws {DatabaseError} */
   send(command: readonly (string | Buffer)[]): Promise<unknown>
   close(): Promise<void>
 }
 
-/** A command has failed. The message holds no key, no credential and no whole command. */
+/** A failed command. The message holds no key, no credential and no whole command. */
 export class DatabaseError extends StoreError {
-  /** The server's own; undefined if it gave no answer. */
+  /** The server's message; undefined if it gave no answer. */
   readonly words: string | undefined
-  /** Whether the same call may succeed later. */
   readonly isPassing: boolean
 
   constructor(message: string, { words, isPassing = false }: { words?: string; isPassing?: boolean } = {}) {
@@ -42,16 +39,14 @@ export class DatabaseError extends StoreError {
 export const CLUSTER_IS_NOT_SUPPORTED =
   'this server is a node of a Redis Cluster, which is not supported: SCAN sees the keys of one node only'
 
-/** A call that takes longer than this has failed. */
 export const CALL_TIMEOUT_MS = 10_000
 const RECONNECT_EVERY_MS = 250
 
 const NO_DATABASE_HINT =
   'Set UPSTASH_REDIS_REST_URL and UPSTASH_REDIS_REST_TOKEN in the shell or in .dev.vars, or name a database by REDIS_URL or --redis: `npm run dev` prints its own. Without Redis, ask the Worker itself: --gateway, or the dashboard (docs/admin.md).'
 
-/** Errors of a server that is starting, failing over or held up by somebody's script. */
+/** Errors of a server that is starting, failing over or busy with a script. */
 const PASSING = /^(LOADING|BUSY|MASTERDOWN|TRYAGAIN|CLUSTERDOWN|ERR no answer from Redis)\b/
-/** Errors that only a cluster answers. */
 const FROM_CLUSTER = /^(CROSSSLOT|MOVED|ASK)\b/
 
 const HINTS: readonly (readonly [RegExp, string])[] = [
@@ -64,45 +59,29 @@ const HINTS: readonly (readonly [RegExp, string])[] = [
 ]
 
 /**
- * Connects to the database that `--redis` names, else to the Worker's, else to the one of REDIS_URL.
- * @param silenceMs for runs that go on when the server is back: after it, a server that says nothing is connected to anew
+ * Connects to the database of `--redis`, else of the Worker, else of REDIS_URL.
+ * @param silenceMs closes and reopens a connection that is silent for so long, for runs that continue after an outage
  * @throws {CommandError} if none is named, or it cannot be reached
  */
 export async function connect(
-  settings: Settings,
+  { variables, devVars }: Settings,
   env: Readonly<Record<string, string | undefined>>,
   redis?: string,
   silenceMs?: number,
 ): Promise<Connection> {
-  const { url, token } = findDatabase(settings, env, redis)
-  return token === undefined ? connectOverRedis(url, silenceMs) : connectOverRest(url, token, silenceMs)
-}
-
-/** Reads what the Worker's policies have counted. */
-export function createStore({ client, secrets }: Pick<Connection, 'client' | 'secrets'>, config: Config): RedisStore {
-  const algorithms = new Set(config.policies.map(({ algorithm }) => algorithm))
-  return new RedisStore({ client, secrets, algorithms, moreLua: LUA, timeoutMs: CALL_TIMEOUT_MS })
-}
-
-/** @throws {CommandError} if no database is named */
-function findDatabase(
-  { variables, devVars }: Settings,
-  env: Readonly<Record<string, string | undefined>>,
-  redis?: string,
-): { readonly url: URL; readonly token?: string } {
   const token = asText(variables.UPSTASH_REDIS_REST_TOKEN)
-  const named = redis ?? asText(variables.UPSTASH_REDIS_REST_URL) ?? (env.REDIS_URL || devVars?.values.REDIS_URL)
+  const text = redis ?? asText(variables.UPSTASH_REDIS_REST_URL) ?? (env.REDIS_URL || devVars?.values.REDIS_URL)
   if (redis === undefined && variables.STORE === 'durable-object') {
     throw new CommandError('counts and rules are kept in Durable Objects (STORE), which only the Worker can reach', {
       hint: 'Ask it: --gateway https://…, or the dashboard (docs/admin.md). Name a database by --redis if one is meant all the same.',
     })
   }
-  if (!named) throw new CommandError('no database is named', { hint: NO_DATABASE_HINT })
-  const url = URL.canParse(named) ? new URL(named) : undefined
+  if (!text) throw new CommandError('no database is named', { hint: NO_DATABASE_HINT })
+  const url = URL.canParse(text) ? new URL(text) : undefined
   switch (url?.protocol) {
     case 'redis:':
     case 'rediss:':
-      return { url }
+      return connectOverRedis(url, silenceMs)
     case 'http:':
     case 'https:':
       if (token === undefined) {
@@ -110,12 +89,17 @@ function findDatabase(
           hint: 'It is the REST token of the database at Upstash.',
         })
       }
-      return { url, token }
+      return connectOverRest(url, token, silenceMs)
     default:
       throw new CommandError('the URL of the database is none that is known', {
         hint: 'redis://[[user]:password@]host[:port][/number], rediss://… with TLS, or the https:// URL of Upstash’s REST interface.',
       })
   }
+}
+
+export function createStore({ client, secrets }: Pick<Connection, 'client' | 'secrets'>, config: Config): RedisStore {
+  const algorithms = new Set(config.policies.map(({ algorithm }) => algorithm))
+  return new RedisStore({ client, secrets, algorithms, moreLua: LUA, timeoutMs: CALL_TIMEOUT_MS })
 }
 
 async function connectOverRedis(url: URL, silenceMs?: number): Promise<Connection> {
@@ -129,22 +113,22 @@ async function connectOverRedis(url: URL, silenceMs?: number): Promise<Connectio
     socket: {
       connectTimeout: CALL_TIMEOUT_MS,
       ...(silenceMs !== undefined && { socketTimeout: silenceMs }),
-      // A server that is not there at the start is a mistake; later, it comes back.
+      // A server that is missing at the start is a mistake; later, it may come back.
       reconnectStrategy: () => wasConnected && RECONNECT_EVERY_MS,
     },
-    // Calls that fail are repeated by those callers that can go on.
+    // Callers repeat failed calls.
     disableOfflineQueue: true,
     disableClientInfo: true,
     maintNotifications: 'disabled',
     commandOptions: { timeout: 0 },
   })
-  // Calls that fail say so themselves; an 'error' event without a listener would end the process.
+  // An 'error' event without a listener would end the process; the failed calls are reported anyway.
   client.on('error', () => {})
   await client.connect().catch((error: unknown) => {
     client.destroy()
     if (error instanceof ErrorReply) throw serverError(error.message, secrets)
-    const { code, name: kind } = error as NodeJS.ErrnoException
-    throw new CommandError(`Redis at ${name} cannot be reached (${code ?? kind})`, {
+    const { code, name: type } = error as NodeJS.ErrnoException
+    throw new CommandError(`Redis at ${name} cannot be reached (${code ?? type})`, {
       exit: 'redis',
       hint: 'Is it running, and is the URL right?',
     })
@@ -173,7 +157,7 @@ async function connectOverRest(url: URL, token: string, silenceMs = CALL_TIMEOUT
   const base = url.href.replace(/\/+$/, '')
   const secrets = [token]
   const redis = new Redis({ url: base, token, ...UPSTASH_OPTIONS, signal: () => AbortSignal.timeout(silenceMs) })
-  // So that a wrong URL or token is reported at once, and plainly.
+  // Reports a wrong URL or token at once.
   await ping(url.host, base, token)
   return {
     client: upstashClient(redis),
@@ -192,15 +176,13 @@ async function connectOverRest(url: URL, token: string, silenceMs = CALL_TIMEOUT
 }
 
 async function ping(host: string, base: string, token: string): Promise<void> {
-  const request = {
-    method: 'POST',
-    headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
-    body: JSON.stringify(['PING']),
-    signal: AbortSignal.timeout(CALL_TIMEOUT_MS),
-  }
-  const read = async (response: Response) => ({ status: response.status, reply: await response.json<PingReply>() })
-  const { status, reply } = await fetch(base, request)
-    .then(read)
+  const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' }
+  const signal = AbortSignal.timeout(CALL_TIMEOUT_MS)
+  const { status, reply } = await fetch(base, { method: 'POST', headers, body: '["PING"]', signal })
+    .then(async (response) => ({
+      status: response.status,
+      reply: await response.json<{ result?: unknown; error?: string }>(),
+    }))
     .catch(({ name, cause }: Error) => {
       const { code = 'no JSON' } = (cause ?? {}) as { code?: string }
       const reason = name === 'TimeoutError' ? 'no answer in time' : code
@@ -215,12 +197,7 @@ async function ping(host: string, base: string, token: string): Promise<void> {
   }
 }
 
-interface PingReply {
-  readonly result?: unknown
-  readonly error?: string
-}
-
-/** @param words the server's @param away what to say if there are none */
+/** @param words of the server @param away the message if there are none */
 function databaseError(words: string | undefined, secrets: readonly string[], away: string): DatabaseError {
   if (words === undefined) return new DatabaseError(away, { isPassing: true })
   if (FROM_CLUSTER.test(words)) return new DatabaseError(CLUSTER_IS_NOT_SUPPORTED, { words })

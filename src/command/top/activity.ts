@@ -2,66 +2,58 @@ import type { AlgorithmName } from '../../model/limits.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
 import type { TierState } from '../../request/caller/caller-charges.ts'
 
-/** What one key's tiers told at one moment. */
+/** The state of one key at one moment, by Redis's clock. */
 export interface Look {
-  /** Redis's clock. */
   readonly nowMs: number
   readonly tiers: readonly TierState[]
 }
 
-/** Whether a request of one unit would be refused. */
+/** A request of one unit would be refused. */
 export function isAtLimit({ tiers }: Look): boolean {
   return tiers.some(({ retryAfterMs }) => retryAfterMs > 0)
 }
 
-/** Whether nothing is counted. */
 export function isIdle({ tiers }: Look): boolean {
   return tiers.every(({ used }) => used === 0)
 }
 
-/** Finds the tier of which the largest share is used. */
 export function findFullestTier({ tiers }: Look): TierState {
   return tiers.reduce((fullest, tier) => (tier.used / tier.limit > fullest.used / fullest.limit ? tier : fullest))
 }
 
-/** A shorter window tells of a moment, not of a caller. */
-const MIN_TELLING_MS = 10_000
+/** A shorter window describes a moment, not a caller. */
+const MIN_WINDOW_MS = 10_000
 
 /**
- * Units that were admitted in a second, of late: within the shortest window of ten seconds or more, or by a bucket since it was looked at before.
- * Undefined for what does not tell: a bucket seen once, and slots, which are held and not spent.
+ * Counts the units admitted per second, within the shortest window of ten seconds or more, or by a bucket since the look before.
+ * @returns undefined for a bucket seen once, and for slots, which are held and not spent
  */
 export function countUnitsPerSecond(policy: RequestPolicy, look: Look, before: Look | undefined): number | undefined {
-  const tier = look.tiers.find(({ windowMs }) => windowMs >= MIN_TELLING_MS) ?? look.tiers.at(-1)
-  return tier && RATES[policy.algorithm]({ policy, tier, look, before })
+  const tier = look.tiers.find(({ windowMs }) => windowMs >= MIN_WINDOW_MS) ?? look.tiers.at(-1)
+  return tier && RATES[policy.algorithm](tier, policy, look, before)
 }
 
-interface Seen {
-  readonly policy: RequestPolicy
-  readonly tier: TierState
-  readonly look: Look
-  readonly before: Look | undefined
-}
+type Rate = (tier: TierState, policy: RequestPolicy, look: Look, before: Look | undefined) => number | undefined
 
 const RATES = {
-  'sliding-window': inWholeWindow,
-  'sorted-set': inWholeWindow,
-  'fixed-window': sinceWindowBegan,
-  quota: sinceWindowBegan,
-  'token-bucket': spentFromBucket,
+  'sliding-window': rateWholeWindow,
+  'sorted-set': rateWholeWindow,
+  'fixed-window': rateSinceStart,
+  quota: rateSinceStart,
+  'token-bucket': rateBucket,
   concurrency: () => undefined,
-} satisfies Record<AlgorithmName, (seen: Seen) => number | undefined>
+} satisfies Record<AlgorithmName, Rate>
 
-function inWholeWindow({ tier }: Seen): number {
-  return (tier.used / tier.windowMs) * 1_000
+function rateWholeWindow({ used, windowMs }: TierState): number {
+  return (used / windowMs) * 1_000
 }
 
-function sinceWindowBegan({ tier }: Seen): number {
-  return (tier.used / Math.max(tier.windowMs - tier.resetMs, 1_000)) * 1_000
+function rateSinceStart({ used, windowMs, resetMs }: TierState): number {
+  return (used / Math.max(windowMs - resetMs, 1_000)) * 1_000
 }
 
-/** What a bucket has lost, and what has dripped in and is not there. A bucket that is full may have lost more. */
-function spentFromBucket({ policy, look, before }: Seen): number | undefined {
+/** Adds what is gone and what was refilled meanwhile. A full bucket may have lost more, since it overflows. */
+function rateBucket(_: TierState, policy: RequestPolicy, look: Look, before: Look | undefined): number | undefined {
   const [now] = look.tiers
   const [earlier] = before?.tiers ?? []
   const [refill] = policy.tiers

@@ -8,46 +8,41 @@ import { countBare, type Database } from '../upkeep/database.ts'
 import { SCRIPT_BUDGET_US, shareOfTable } from '../upkeep/sweep.ts'
 import { countUnitsPerSecond, findFullestTier, isAtLimit, isIdle, type Look } from './activity.ts'
 
-/** Keys of one SCAN at most. */
 const COUNT = 1_000
-/** Pages of one look, where few keys are ours. */
+/** Pages of one look, if few keys are of Sluice. */
 const MAX_PAGES = 10
-/** Keys of one script: half a millisecond. */
+/** Keys per script, which then takes half a millisecond. */
 const BATCH = 25
-/** What comes into the lists as others leave is read in turn; then the rest is left for the next look. */
+/** Reading a listed key may remove it from its list, so the next one is read in another round. The rest waits for the next look. */
 const MAX_ROUNDS = 4
-/** The least busy are forgotten beyond. */
+/** The least busy keys are dropped beyond this. */
 const MAX_REMEMBERED = 5_000
 
 export interface KeyWatchOptions {
   readonly database: Database
   readonly store: Pick<Store, 'decide'>
   readonly ownKeys: OwnKeys
-  /** New keys that are read in one look. */
+  /** New keys per look. */
   readonly sample: number
-  /** Rows of each list. */
   readonly rows: number
 }
 
-/** What is known of a key. */
 interface Watched {
   readonly charge: RequestCharge
   readonly look: Look
   readonly unitsPerS: number | undefined
   readonly looks: number
   readonly looksAtLimit: number
-  /** Number of the look that has read it last. */
   readonly readAtLook: number
 }
 
-/** What a pass through the database finds. */
 const NO_KEYS = { seen: 0, withoutTtl: 0, unknown: 0 }
 
-/** What `look()` has found; `sluice top --json` says what each field means. */
+/** `sluice top --json` documents each field. */
 export type Findings = Awaited<ReturnType<KeyWatch['look']>>
 export type Row = ReturnType<typeof toRow>
 
-/** Gets to know a prefix's keys by going through them bit by bit, and looks at those again that were busy. */
+/** Goes through the keys of a prefix in small steps, and reads the busy ones again at each look. */
 export class KeyWatch {
   readonly #options: KeyWatchOptions
   readonly #watched = new Map<string, Watched>()
@@ -65,18 +60,18 @@ export class KeyWatch {
   async look() {
     this.#look++
     const { ownKeys } = this.#options
-    const found = new Set(await this.#nextKeys())
-    await this.#readAll([...found].flatMap((key) => ownKeys.findCharge(key) ?? []))
+    const keys = new Set(await this.#nextKeys())
+    await this.#readAll([...keys].flatMap((key) => ownKeys.findCharge(key) ?? []))
     for (let round = 0; round < MAX_ROUNDS; round++) {
       const listed = new Set([...this.#listBusiest(), ...this.#listAtLimit()])
       await this.#readAll([...listed].filter((watched) => !this.#isFresh(watched)).map(({ charge }) => charge))
     }
-    this.#forgetLeastBusy()
+    this.#dropLeastBusy()
     const share = this.#cursor === '0' ? 1 : shareOfTable(this.#cursor)
     const { withoutTtl, unknown } = this.#latestPass ?? this.#pass
     const toRows = (list: readonly Watched[]) => list.filter((watched) => this.#isFresh(watched)).map(toRow)
     return {
-      /** By estimate while the first pass goes on. */
+      /** An estimate during the first pass. */
       keys: this.#latestPass?.seen ?? Math.round(this.#pass.seen / share),
       share,
       passes: this.#passes,
@@ -87,23 +82,22 @@ export class KeyWatch {
     }
   }
 
-  /** Goes on through the database until enough keys are there, or the pass is over. */
   async #nextKeys(): Promise<string[]> {
     const { database, ownKeys, sample } = this.#options
     if (this.#cursor === '0') this.#pass = { ...NO_KEYS }
-    const found: string[] = []
-    for (let page = 0; page < MAX_PAGES && found.length < sample; page++) {
+    const collected: string[] = []
+    for (let page = 0; page < MAX_PAGES && collected.length < sample; page++) {
       const { cursor, keys } = await database.scan(this.#cursor, ownKeys.pattern, Math.min(COUNT, sample))
       const names = keys.map(String)
       await this.#count(names)
-      found.push(...names)
+      collected.push(...names)
       this.#cursor = cursor
       if (cursor !== '0') continue
       this.#passes++
       this.#latestPass = this.#pass
       break
     }
-    return found
+    return collected
   }
 
   async #count(names: readonly string[]): Promise<void> {
@@ -118,7 +112,6 @@ export class KeyWatch {
     }
   }
 
-  /** Whether this look has read it. */
   #isFresh({ readAtLook }: Watched): boolean {
     return readAtLook === this.#look
   }
@@ -133,7 +126,7 @@ export class KeyWatch {
       usage = await readUsage(this.#options.store, charges)
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
-      // One of them holds something else than its name says.
+      // One of the keys holds something other than its name says.
       if (charges.length > 1) for (const charge of charges) await this.#read([charge])
       else if (/WRONGTYPE|user_script|Lua/.test(error.message)) this.#watched.delete(charges[0]?.key ?? '')
       else throw error
@@ -154,41 +147,35 @@ export class KeyWatch {
       this.#watched.delete(key)
       return
     }
-    this.#watched.set(key, {
-      charge,
-      look,
-      unitsPerS: countUnitsPerSecond(charge.policy, look, before?.look),
-      looks: (before?.looks ?? 0) + 1,
-      looksAtLimit: (before?.looksAtLimit ?? 0) + (isAtLimit(look) ? 1 : 0),
-      readAtLook: this.#look,
-    })
+    const looks = (before?.looks ?? 0) + 1
+    const looksAtLimit = (before?.looksAtLimit ?? 0) + (isAtLimit(look) ? 1 : 0)
+    const unitsPerS = countUnitsPerSecond(charge.policy, look, before?.look)
+    this.#watched.set(key, { charge, look, unitsPerS, looks, looksAtLimit, readAtLook: this.#look })
   }
 
   #listBusiest(): Watched[] {
-    return [...this.#watched.values()].toSorted(byRate).slice(0, this.#options.rows)
+    return [...this.#watched.values()].toSorted(compareRates).slice(0, this.#options.rows)
   }
 
-  /** Those that were at their limits most often. */
   #listAtLimit(): Watched[] {
     const share = ({ looks, looksAtLimit }: Watched) => looksAtLimit / looks
     return [...this.#watched.values()]
       .filter(({ looksAtLimit }) => looksAtLimit > 0)
-      .toSorted((a, b) => share(b) - share(a) || b.looksAtLimit - a.looksAtLimit || byRate(a, b))
+      .toSorted((a, b) => share(b) - share(a) || b.looksAtLimit - a.looksAtLimit || compareRates(a, b))
       .slice(0, this.#options.rows)
   }
 
-  #forgetLeastBusy(): void {
+  #dropLeastBusy(): void {
     if (this.#watched.size <= MAX_REMEMBERED) return
     const listed = new Set([...this.#listBusiest(), ...this.#listAtLimit()])
-    for (const watched of [...this.#watched.values()].toSorted(byRate).toReversed()) {
+    for (const watched of [...this.#watched.values()].toSorted(compareRates).toReversed()) {
       if (this.#watched.size <= MAX_REMEMBERED / 2) break
       if (!listed.has(watched)) this.#watched.delete(watched.charge.key)
     }
   }
 }
 
-/** The busiest first; where no rate is known, by the share that is used. */
-function byRate(a: Watched, b: Watched): number {
+function compareRates(a: Watched, b: Watched): number {
   const share = ({ look }: Watched) => {
     const { used, limit } = findFullestTier(look)
     return used / limit
@@ -211,32 +198,31 @@ function toRow({ charge, look, unitsPerS, looks, looksAtLimit }: Watched) {
   }
 }
 
-/** Tells what Sluice's keys count: `<prefix>:<policy>:<algorithm letter>:{<identity>}`. */
+/** Recognizes the keys of Sluice: `<prefix>:<policy>:<algorithm letter>:{<digest>}`. */
 export class OwnKeys {
-  /** Pattern of SCAN for all keys of the prefix. */
   readonly pattern: string
   readonly #policies: ReadonlyMap<string, RequestPolicy>
   readonly #prefix: string
 
   constructor({ keyPrefix, policies }: Pick<Config, 'keyPrefix' | 'policies'>) {
     this.#prefix = `${keyPrefix}:`
-    // A prefix has no sign that means something in a pattern.
+    // A prefix has no special characters of patterns.
     this.pattern = `${this.#prefix}*`
     const formatName = ({ name, algorithm }: RequestPolicy) => `${name}:${ALGORITHMS[algorithm].letter}`
     this.#policies = new Map(policies.map((policy) => [formatName(policy), policy]))
   }
 
-  /** Whether a key is the document of rules, which is to have no time to live: it is configuration. */
+  /** The document of rules is configuration, and has no time to live. */
   isRules(key: string): boolean {
     return key === `${this.#prefix}rules`
   }
 
-  /** Whether a key counts for policies that are evaluated only for comparison with the active ones. */
+  /** Candidate policies are evaluated only for comparison with the active ones. */
   isCandidate(key: string): boolean {
     return key.startsWith(`${this.#prefix}rules:shadow:`)
   }
 
-  /** @returns what a key counts; undefined if no policy that is configured has such keys */
+  /** @returns undefined if no configured policy has such keys */
   findCharge(key: string): RequestCharge | undefined {
     if (!key.startsWith(this.#prefix)) return undefined
     const [, name = '', digest = ''] = /^([\w-]+:\w):\{([^{}]+)\}$/.exec(key.slice(this.#prefix.length)) ?? []

@@ -3,81 +3,75 @@ import { StoreError } from '../../model/store.ts'
 import { DatabaseError } from '../redis/connection.ts'
 import type { Database, Job, KeyName, Page } from './database.ts'
 
-/** Keys, counted once for each time that SCAN has answered them, which may be more than once. */
+/** SCAN may return a key more than once; it is counted each time. */
 export interface Tally {
   readonly seen: number
   readonly changed: number
   readonly kept: number
   readonly gone: number
-  /** Not looked at: their names are not text, and the connection carries only text. */
+  /** Keys left alone because the connection cannot send their names. */
   readonly unnameable: number
 }
 
 export const NOTHING: Tally = { seen: 0, changed: 0, kept: 0, gone: 0, unnameable: 0 }
 
-/** How far a run has come; it changes as the run goes on. */
+/** The state of a run, updated in place. */
 export interface Progress {
   tally: Tally
-  /** All keys before it have been dealt with; `0`: none. */
+  /** All keys before it are dealt with; `0`: none. */
   cursor: string
-  /** Share of the table of keys that has been passed, 0 to 1. */
   share: number
-  /** Every key that was there all the time has been dealt with. */
+  /** Every key that existed from the beginning to the end is dealt with. */
   isComplete: boolean
-  /** Why nothing goes on, or undefined. */
+  /** The reason of a pause; undefined while it goes on. */
   waitsFor?: string | undefined
-  /** By the server's clock; undefined where it tells none. */
+  /** Undefined if the server's clock stands still in scripts. */
   longestScriptUs?: number
-  /** How often it waited because the server was slow. */
   pauses: number
-  /** Some of the keys found, as text. */
   readonly examples: string[]
 }
 
 export interface SweepOptions {
   readonly database: Database
   readonly job: Job
-  /** Glob pattern of Redis. */
   readonly match: string
-  /** Keys of one SCAN and of one script at most, 1 to 1000. */
+  /** Maximum of keys per SCAN and per script, 1 to 1000. */
   readonly count?: number | undefined
-  /** What earlier runs have passed and counted. */
+  /** The state that an earlier run left. */
   readonly from?: Pick<Progress, 'cursor' | 'tally'> | undefined
-  /** Stops after so many matching keys, or ten times as many others. */
+  /** Stops after this many matching keys, or ten times as many others. */
   readonly sampleKeys?: number | undefined
-  /** Lets what is under way end, and stops. */
+  /** Stops the run after the calls in flight. */
   readonly signal?: AbortSignal
   readonly onProgress?: (progress: Readonly<Progress>) => void
-  /** Waits; for tests. */
   readonly wait?: (ms: number) => Promise<unknown>
   readonly nowMs?: () => number
 }
 
 export const MAX_KEYS = 1_000
-/** After it, a script begins no more keys: what is left goes into another one. */
+/** A script begins no more keys after this; the next one takes the rest. */
 export const SCRIPT_BUDGET_US = 500
-/** Where the server's clock stands still in a script: 2.5 ms if a key takes 10 µs, some five times what Redis needs. */
+/** Limits a script if the server's clock stands still in it: 2.5 ms at 10 µs per key, about five times what Redis needs. */
 const MAX_BATCH_WITHOUT_CLOCK = 250
 
 const MIN_WAIT_MS = 100
 const MAX_WAIT_MS = 2_000
-/** A server that has not answered for so long is given up. */
 const GIVE_UP_AFTER_MS = 60_000
 
-/** An answer is slow if it takes so much longer than the quickest one, by both measures. */
+/** An answer is slow if it exceeds the quickest one by both measures. */
 const SLOW_FACTOR = 4
 const SLOW_BY_MS = 50
-/** One slow answer is the network's, or our own; so many in a row are the server's. */
+/** A single slow answer may be due to the network; this many in a row are due to the server. */
 const SLOW_IN_A_ROW = 3
-/** A slow server is left alone for so long, and then asked for one more page. */
+/** The next page is read after this even if the server is still slow. */
 const MAX_PAUSE_MS = 10_000
 
 const MAX_EXAMPLES = 5
 
 /**
- * Applies a job to every key that matches, in batches. Each key that is there from the beginning to the end is dealt with,
- * at least once; of those that come or go meanwhile, none is promised.
- * @throws {StoreError} if the server refuses, or stays away for a minute; `onProgress` has told where to go on
+ * Applies a job to every key that matches, in batches. Each key that exists from the beginning to the end is dealt with
+ * at least once; keys that come or go meanwhile may be missed.
+ * @throws {StoreError} if the server refuses, or does not answer for a minute; the last `onProgress` says where to resume
  */
 export function sweep(options: SweepOptions): Promise<Readonly<Progress>> {
   return new Sweep(options).run()
@@ -85,24 +79,21 @@ export function sweep(options: SweepOptions): Promise<Readonly<Progress>> {
 
 class Sweep {
   readonly #options: SweepOptions
-  readonly #database: Database
   readonly #progress: Progress
   readonly #count: number
-  /** Nothing goes on after the end, nor once it is told to stop. */
   readonly #end = new AbortController()
   readonly #signal: AbortSignal
   #batch: number
   #size = 0
-  /** Slots of the table that this run has passed. */
+  /** Estimated slots of the key table that this run has passed. */
   #slots = 0
-  #cursorsTellShare = true
+  #isShareKnown = true
   #quickestMs = Number.POSITIVE_INFINITY
   #slowInARow = 0
 
   constructor(options: SweepOptions) {
-    const { database, count = MAX_KEYS, from: { cursor, tally } = { cursor: '0', tally: NOTHING }, signal } = options
+    const { count = MAX_KEYS, from: { cursor, tally } = { cursor: '0', tally: NOTHING }, signal } = options
     this.#options = options
-    this.#database = database
     this.#count = count
     this.#batch = Math.min(MAX_BATCH_WITHOUT_CLOCK, count)
     this.#progress = { tally, cursor, share: shareOfTable(cursor), isComplete: false, pauses: 0, examples: [] }
@@ -111,11 +102,11 @@ class Sweep {
 
   async run(): Promise<Progress> {
     try {
-      await this.#patiently(() => this.#database.refuseCluster())
-      this.#size = await this.#patiently(() => this.#database.size())
+      await this.#retry(() => this.#options.database.refuseCluster())
+      this.#size = await this.#retry(() => this.#options.database.size())
       await this.#iterate()
     } catch (error) {
-      // What was under way when it was stopped need not succeed.
+      // Calls in flight at a stop may fail.
       if (!this.#options.signal?.aborted || !isPassing(error)) throw error
     }
     return this.#progress
@@ -126,11 +117,11 @@ class Sweep {
     try {
       while (!this.#signal.aborted && !this.#hasSample && !this.#progress.isComplete) {
         const page = await next
-        // The next page is on its way while the keys of this one are dealt with. An error is thrown where it is awaited.
+        // The next page is fetched while this one is processed. Its error is thrown where it is awaited.
         if (page.cursor !== '0') next = this.#scan(page.cursor)
         next.catch(() => {})
-        await this.#deal(page)
-        if (!this.#signal.aborted) this.#pass(page.cursor)
+        await this.#process(page)
+        if (!this.#signal.aborted) this.#advance(page.cursor)
       }
     } finally {
       this.#end.abort()
@@ -144,11 +135,11 @@ class Sweep {
   }
 
   async #scan(cursor: string): Promise<Page> {
-    if (this.#isSlow) await this.#letServerRest()
-    return this.#patiently(() => this.#timed(() => this.#database.scan(cursor, this.#options.match, this.#count)))
+    if (this.#isSlow) await this.#pause()
+    return this.#retry(() => this.#measure(() => this.#options.database.scan(cursor, this.#options.match, this.#count)))
   }
 
-  async #deal({ keys, unnameable }: Page): Promise<void> {
+  async #process({ keys, unnameable }: Page): Promise<void> {
     this.#add({ seen: unnameable, unnameable })
     const { examples } = this.#progress
     examples.push(...keys.slice(0, MAX_EXAMPLES - examples.length).map(String))
@@ -160,42 +151,39 @@ class Sweep {
         await this.#apply(batch)
       }
     }
-    const ends = await Promise.allSettled(Array.from({ length: this.#database.inFlight }, work))
+    const ends = await Promise.allSettled(Array.from({ length: this.#options.database.inFlight }, work))
     for (const end of ends) if (end.status === 'rejected') throw end.reason
   }
 
   async #apply(batch: readonly KeyName[]): Promise<void> {
     for (let rest = batch; rest.length > 0; ) {
       const keys = rest
-      const done = await this.#patiently(() => this.#options.job.apply(this.#database, keys, SCRIPT_BUDGET_US))
-      const { changed, kept, gone, us } = done
+      const call = () => this.#options.job.apply(this.#options.database, keys, SCRIPT_BUDGET_US)
+      const { changed, kept, gone, us } = await this.#retry(call)
       const seen = changed + kept + gone
       if (!(seen > 0)) throw new DatabaseError('Redis answered something other than numbers of keys')
-      // As many as the last script has managed, twice as many after one that has managed all.
+      // The next batch has the size that the last script managed, or twice that if it managed all.
       const batch = seen < keys.length ? seen : 2 * this.#batch
       this.#batch = Math.min(batch, this.#count, us === undefined ? MAX_BATCH_WITHOUT_CLOCK : MAX_KEYS)
       if (us !== undefined) this.#progress.longestScriptUs = Math.max(us, this.#progress.longestScriptUs ?? 0)
       this.#add({ seen, changed, kept, gone })
-      this.#tell()
+      this.#report()
       rest = rest.slice(seen)
     }
   }
 
-  /** All keys before this cursor have been dealt with. */
-  #pass(cursor: string): void {
+  #advance(cursor: string): void {
     this.#slots += this.#count
     const share = cursor === '0' ? 1 : shareOfTable(cursor)
-    // Something that is no Redis may count otherwise.
-    if (share < this.#progress.share) this.#cursorsTellShare = false
-    const isTold = this.#cursorsTellShare || cursor === '0'
-    this.#progress.share = isTold ? share : Math.min(this.#slots / this.#size, 0.99)
+    // A server other than Redis may count its cursors in another way.
+    if (share < this.#progress.share) this.#isShareKnown = false
+    this.#progress.share = this.#isShareKnown || cursor === '0' ? share : Math.min(this.#slots / this.#size, 0.99)
     this.#progress.cursor = cursor
     this.#progress.isComplete = cursor === '0'
-    this.#tell()
+    this.#report()
   }
 
-  /** Repeats a call until it is answered. */
-  async #patiently<T>(call: () => Promise<T>): Promise<T> {
+  async #retry<T>(call: () => Promise<T>): Promise<T> {
     const startedMs = this.#nowMs()
     for (let waitMs = MIN_WAIT_MS; ; waitMs = Math.min(2 * waitMs, MAX_WAIT_MS)) {
       try {
@@ -209,14 +197,12 @@ class Sweep {
     }
   }
 
-  async #letServerRest(): Promise<void> {
+  async #pause(): Promise<void> {
     this.#progress.pauses++
-    const startedMs = this.#nowMs()
-    let waitMs = MIN_WAIT_MS
-    while (this.#isSlow && !this.#signal.aborted && this.#nowMs() - startedMs < MAX_PAUSE_MS) {
-      await this.#wait(waitMs, 'the server is slow')
-      waitMs = Math.min(2 * waitMs, MAX_WAIT_MS)
-      await this.#patiently(() => this.#timed(() => this.#database.ping()))
+    const endMs = this.#nowMs() + MAX_PAUSE_MS
+    for (let waitMs = MIN_WAIT_MS; this.#isSlow && !this.#signal.aborted && this.#nowMs() < endMs; waitMs *= 2) {
+      await this.#wait(Math.min(waitMs, MAX_WAIT_MS), 'the server is slow')
+      await this.#retry(() => this.#measure(() => this.#options.database.ping()))
     }
   }
 
@@ -224,7 +210,7 @@ class Sweep {
     return this.#slowInARow >= SLOW_IN_A_ROW
   }
 
-  async #timed<T>(call: () => Promise<T>): Promise<T> {
+  async #measure<T>(call: () => Promise<T>): Promise<T> {
     const sentAtMs = this.#nowMs()
     const answer = await call()
     const ms = this.#nowMs() - sentAtMs
@@ -240,28 +226,26 @@ class Sweep {
 
   async #wait(ms: number, reason: string): Promise<void> {
     this.#progress.waitsFor = reason
-    this.#tell()
+    this.#report()
     const { wait } = this.#options
     await (wait ? wait(ms) : setTimeout(ms, undefined, { signal: this.#signal }).catch(() => {}))
   }
 
   #add(found: Partial<Tally>): void {
-    const entries = Object.entries(this.#progress.tally).map(([name, sum]) => [
-      name,
-      sum + (found[name as keyof Tally] ?? 0),
-    ])
-    this.#progress.tally = Object.fromEntries(entries)
+    const { tally } = this.#progress
+    const sums = Object.entries(tally).map(([name, sum]) => [name, sum + (found[name as keyof Tally] ?? 0)])
+    this.#progress.tally = Object.fromEntries(sums)
   }
 
-  #tell(): void {
+  #report(): void {
     this.#options.onProgress?.(this.#progress)
   }
 }
 
 /**
- * How much of Redis's table of keys an iteration has passed that stands at `cursor`, from 0 to 1. SCAN goes through the
- * table by counting from the highest bit of the cursor, so its bits, read from the lowest, are those of this share,
- * whatever the size of the table is or becomes. https://github.com/redis/redis/blob/7.0/src/dict.c (dictScan)
+ * Share of the key table that is passed at `cursor`, 0 to 1. SCAN counts from the highest bit of the cursor, so its bits,
+ * read from the lowest, are the binary digits of this share, whatever the size of the table is or becomes.
+ * https://github.com/redis/redis/blob/7.0/src/dict.c (dictScan)
  */
 export function shareOfTable(cursor: string): number {
   let bits = BigInt(cursor)
@@ -270,7 +254,7 @@ export function shareOfTable(cursor: string): number {
   return share
 }
 
-/** Whether the same call may succeed later; one to which no answer came has another type. */
+/** A call without an answer throws a plain StoreError, and may succeed later. */
 function isPassing(error: unknown): error is StoreError {
   return error instanceof DatabaseError ? error.isPassing : error instanceof StoreError
 }
