@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { StoreError } from '../../src/model/store.ts'
 import { findPeriodStart, KEPT_MS, PERIOD_MS, type Period, TOTALS_KEPT_MS } from '../../src/store/counters.ts'
 import { NO_DOCUMENT } from '../../src/store/documents.ts'
-import { toPlain } from '../../src/store/durable-object/messages.ts'
+import { toPlain } from '../../src/store/durable-object/objects.ts'
 import { ObjectCounters, ObjectDocuments } from '../../src/store/durable-object/table-clients.ts'
 import { CounterTable, DocumentTable } from '../../src/store/durable-object/tables.ts'
 

@@ -4,8 +4,10 @@ import type { CallContext } from '../../runtime/call-context.ts'
 import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
 import { Lru } from '../../runtime/lru.ts'
 import { randomNumber } from '../../runtime/random.ts'
-import type { CommitOrAbort, Correction, PreparedCharge, RemoteObjects } from './messages.ts'
+import type { Backend } from '../backend.ts'
 import { type Conclusion, Negotiation, type To } from './negotiation.ts'
+import type { CommitOrAbort, Correction, PreparedCharge, RemoteObjects } from './objects.ts'
+import { type ObjectNamespace, openObjects } from './objects.ts'
 
 export interface DurableObjectStoreOptions {
   readonly objects: RemoteObjects
@@ -223,4 +225,19 @@ function forNobody(): Promise<never> {
 /** What an object throws may repeat what it was asked. */
 function unanswered(): StoreError {
   return new StoreError('a Durable Object could not be reached, or has failed')
+}
+
+/** Everything in Durable Objects of one class. @param timeoutMs deadline of a decision, and of a call about a document */
+export function openObjectBackend(namespace: ObjectNamespace, timeoutMs: number): Backend {
+  return {
+    limits: new DurableObjectStore({ objects: openObjects(namespace), timeoutMs }),
+    async documents(key) {
+      const { ObjectDocuments } = await import('./table-clients.ts')
+      return new ObjectDocuments({ namespace, key, timeoutMs })
+    },
+    async counters(options) {
+      const { ObjectCounters } = await import('./table-clients.ts')
+      return new ObjectCounters({ namespace, ...options })
+    },
+  }
 }

@@ -14,10 +14,8 @@ import {
   type Open,
   writeState,
 } from './machine-state.ts'
-import type { CommitOrAbort, Correction, ObjectVote, PreparedCharge } from './messages.ts'
-import type { ObjectDatabase } from './objects.ts'
-import { addEntry, forgetBefore, removeUnits, writePages } from './paged-list.ts'
-import { type Rows, SqlRows } from './rows.ts'
+import type { CommitOrAbort, Correction, ObjectDatabase, ObjectVote, PreparedCharge } from './objects.ts'
+import { addEntry, forgetBefore, type Rows, removeUnits, SqlRows, writePages } from './rows.ts'
 import { recordUndo, removeCharge, type Undo } from './undo.ts'
 import { type Answer, WaitQueue } from './wait-queue.ts'
 

@@ -1,5 +1,5 @@
 import type { LimitMachine } from './limit-machine.ts'
-import type { Call, ObjectVote, PreparedCharge, TableCall } from './messages.ts'
+import type { Call, ObjectVote, PreparedCharge, TableCall } from './objects.ts'
 import { hasTable, type ObjectDatabase, type ObjectNamespace, type ObjectState, openObjects } from './objects.ts'
 
 /** What an object is bound to. */

@@ -3,8 +3,19 @@ import type { ConcurrencyState, HeldSlot } from '../../algorithms/concurrency.ts
 import { emptyLog, type SlidingWindowState } from '../../algorithms/sliding-window.ts'
 import type { StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
-import { addPage, emptyList, forgetBefore, type PagedList, readEntries, writePages } from './paged-list.ts'
-import { DECISIONS, HEAD, LOG, type Rows, SLOTS } from './rows.ts'
+import {
+  addPage,
+  DECISIONS,
+  emptyList,
+  forgetBefore,
+  HEAD,
+  LOG,
+  type PagedList,
+  type Rows,
+  readEntries,
+  SLOTS,
+  writePages,
+} from './rows.ts'
 import type { Undo } from './undo.ts'
 
 /** All that an object knows. Plain data. */

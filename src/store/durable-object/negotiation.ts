@@ -1,6 +1,6 @@
 import { countGranted, type Evaluation, skipCharge, subtract } from '../../algorithms/decide.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
-import type { CommitOrAbort, ObjectVote, PreparedCharge } from './messages.ts'
+import type { CommitOrAbort, ObjectVote, PreparedCharge } from './objects.ts'
 
 /** A message to the object of the rule with this index. */
 export interface To<Message> {

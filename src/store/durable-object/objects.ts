@@ -1,5 +1,113 @@
-import type { Charge, StoreCharge } from '../../model/charge.ts'
-import type { Call, RemoteObjects, TableCall } from './messages.ts'
+import type { Evaluation } from '../../algorithms/decide.ts'
+import type { Charge, DecisionRequest, StoreCharge } from '../../model/charge.ts'
+import type { Flush, Period, Resolution, Sketch } from '../counters.ts'
+import type { DocumentWrite, VersionId } from '../documents.ts'
+
+/** The messages between deciders and objects. All of it is plain data. */
+
+/** A decision that several objects share, as one of them is told of it. */
+export interface Shared {
+  /** Number of the decision; no other has it. */
+  readonly id: number
+  /** The objects that can refuse it and that keep in mind what they granted. */
+  readonly siblings: readonly string[]
+  /** Whether a new identity leads to a further round, and to no admission before this object has heard its end. */
+  readonly hasNewcomers: boolean
+}
+
+/** Asks an object to charge its rule at once if it fits. */
+export interface PreparedCharge extends Pick<DecisionRequest, 'mode' | 'permits' | 'leaseMs'> {
+  readonly rule: StoreCharge
+  /** Missing if nothing can take the charge back. */
+  readonly shared?: Shared
+  /**
+   * How long the answer may be held back, in milliseconds, while the rule refuses only because of what others have
+   * reserved and may give back. Left out, it is not.
+   */
+  readonly patienceMs?: number
+}
+
+/** What an object answers to a reservation; its usage is that before the charge. */
+export interface ObjectVote extends Evaluation {
+  /** The object's clock, milliseconds since the Unix epoch. */
+  readonly nowMs: number
+  /** Permits that it has charged. */
+  readonly charged: number
+  /** Units charged besides, as long as any permits are, because they may be spent later. */
+  readonly forfeited: number
+  /** Nothing was ever charged here for this identity, or nothing that has been let through. */
+  readonly isNew: boolean
+  /** What others have reserved may be given back at any moment: another answer may follow. */
+  readonly isProvisional: boolean
+  /** The decision was given up before, or too many others are undecided here: it cannot be granted. */
+  readonly isVoid: boolean
+}
+
+/** The end of a shared decision. */
+export interface CommitOrAbort {
+  readonly id: number
+  /** Permits that stay charged; 0 cancels. */
+  readonly permits: number
+  /** What stays of it may still be cancelled: another end follows. */
+  readonly isProvisional?: true
+}
+
+/** Changes what was charged, or what is held. */
+export type Correction =
+  | { readonly kind: 'release' | 'revoke'; readonly slot: number }
+  | { readonly kind: 'renew'; readonly slot: number; readonly windowMs: number }
+  | { readonly kind: 'settle'; readonly rule: StoreCharge; readonly units: number; readonly chargedAtMs: number }
+  | { readonly kind: 'forget' }
+
+/** The object of one key, as it can be called. */
+export interface RemoteObject {
+  reserve(reservation: PreparedCharge): Promise<ObjectVote>
+  /** @returns whether what was reserved stands */
+  close(closing: CommitOrAbort): Promise<boolean>
+  /** Asked by a sibling. @returns whether a decision was granted there; if not, it never will be */
+  inquire(id: number): Promise<boolean>
+  correct(corrections: readonly Correction[]): Promise<void>
+}
+
+/** All objects. */
+export interface RemoteObjects {
+  of(key: string): RemoteObject
+}
+
+/** A call to the object of a key, as it is sent. */
+export type Call = {
+  [Name in keyof RemoteObject]: readonly [name: Name, argument: Parameters<RemoteObject[Name]>[0]]
+}[keyof RemoteObject]
+
+/** A call to an object that keeps a document or counts instead of the state of one key. */
+export type TableCall =
+  | readonly ['documents', 'read', known: VersionId | null]
+  | readonly ['documents', 'readVersion', version: number]
+  | readonly ['documents', 'history']
+  | readonly ['documents', 'write', DocumentWrite]
+  | readonly ['counters', 'add', PlainFlush]
+  | readonly ['counters', 'read', resolution: Resolution, fromMs: number, toMs: number]
+  | readonly ['counters', 'totals']
+
+/** Maps are lists: JSON has none. */
+export interface PlainPeriod extends Pick<Period, 'startMs'> {
+  readonly counts: readonly PlainCount[]
+  readonly sketches: readonly (readonly [name: string, Sketch])[]
+}
+
+export type PlainCount = readonly [name: string, count: number]
+
+export interface PlainFlush extends Omit<Flush, 'minutes'> {
+  readonly minutes: readonly PlainPeriod[]
+}
+
+export function toPlain({ startMs, counts, sketches }: Period): PlainPeriod {
+  return { startMs, counts: [...counts], sketches: [...sketches] }
+}
+
+export function fromPlain({ startMs, counts, sketches }: PlainPeriod): Period {
+  return { startMs, counts: new Map(counts), sketches: new Map(sketches) }
+}
 
 /** A binding of Durable Objects, as far as it is used here. */
 export interface ObjectNamespace {

@@ -3,8 +3,15 @@ import { StoreError } from '../../model/store.ts'
 import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
 import type { Counts, Flush, Period, Resolution, StatisticsStore } from '../counters.ts'
 import type { DocumentStore, DocumentWrite, Revision, StoredDocument, VersionId, Written } from '../documents.ts'
-import { fromPlain, type PlainCount, type PlainPeriod, type TableCall, toPlain } from './messages.ts'
-import { callObject, type ObjectNamespace } from './objects.ts'
+import {
+  callObject,
+  fromPlain,
+  type ObjectNamespace,
+  type PlainCount,
+  type PlainPeriod,
+  type TableCall,
+  toPlain,
+} from './objects.ts'
 
 interface CallOptions {
   readonly namespace: ObjectNamespace

@@ -21,8 +21,16 @@ import {
   type VersionId,
   type Written,
 } from '../documents.ts'
-import { fromPlain, type PlainCount, type PlainFlush, type PlainPeriod, type TableCall, toPlain } from './messages.ts'
-import { hasTable, type ObjectDatabase } from './objects.ts'
+import {
+  fromPlain,
+  hasTable,
+  type ObjectDatabase,
+  type PlainCount,
+  type PlainFlush,
+  type PlainPeriod,
+  type TableCall,
+  toPlain,
+} from './objects.ts'
 
 /** @returns the answer; null for none */
 export function callTable(call: TableCall, sql: ObjectDatabase, nowMs: number): unknown {

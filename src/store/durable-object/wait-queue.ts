@@ -1,5 +1,5 @@
 import type { MachineState } from './machine-state.ts'
-import type { ObjectVote, PreparedCharge } from './messages.ts'
+import type { ObjectVote, PreparedCharge } from './objects.ts'
 
 /** The answer to a reservation that has waited for it. */
 export interface Answer {

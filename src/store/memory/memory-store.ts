@@ -3,6 +3,8 @@ import { type ConcurrencyState, releaseSlot, renewSlot, revokeSlot } from '../..
 import { decide, type States } from '../../algorithms/decide.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import type { Adjustment, Release, Store } from '../../model/store.ts'
+import type { Backend } from '../backend.ts'
+import type { DocumentStore } from '../documents.ts'
 import { ExpiringStates } from './expiring-states.ts'
 
 /**
@@ -95,4 +97,25 @@ export class MemoryStore implements Store {
 
 function toMs(us: number): number {
   return Math.floor(us / 1000)
+}
+
+/**
+ * Everything in this process's memory.
+ * @param now milliseconds since the Unix epoch
+ */
+export function openMemoryBackend(now: () => number): Backend {
+  const documents = new Map<string, DocumentStore>()
+  return {
+    limits: new MemoryStore(now),
+    async documents(key) {
+      const { MemoryDocuments } = await import('./memory-tables.ts')
+      const known = documents.get(key) ?? new MemoryDocuments(now)
+      documents.set(key, known)
+      return known
+    },
+    async counters() {
+      const { MemoryCounters } = await import('./memory-tables.ts')
+      return new MemoryCounters(now)
+    },
+  }
 }

@@ -2,7 +2,15 @@ import { createHash } from 'node:crypto'
 import { StoreError } from '../../model/store.ts'
 import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
 import type { RedisClient } from './client.ts'
-import { KEY_LOCKING, SHEBANG_UNKNOWN } from './script.ts'
+
+/**
+ * The first line with which Upstash locks only a script's KEYS instead of the whole database. Plain Redis rejects it.
+ * https://upstash.com/docs/redis/features/scripting
+ */
+export const KEY_LOCKING = '#!lua flags=allow-key-locking\n'
+
+/** What plain Redis says of that line: 7 and later, then those before. */
+export const SHEBANG_UNKNOWN = /Unexpected flag in script shebang|unexpected symbol near '#'/
 
 /** A script with the key-locking line, and without it. */
 export interface Script {

@@ -6,15 +6,16 @@ import { Lru } from '../../runtime/lru.ts'
 import { mapList } from '../../runtime/map-list.ts'
 import type { RedisClient } from './client.ts'
 import { RedisCalls, type Script, toScript } from './redis-calls.ts'
-import { type Chunks, Scripts } from './script.ts'
 import {
+  type Chunks,
   readDecision,
   releaseArguments,
   renewArguments,
+  Scripts,
   scriptArguments,
   settleArguments,
   slotMembers,
-} from './script-call.ts'
+} from './script.ts'
 
 export interface RedisStoreOptions {
   readonly client: RedisClient

@@ -1,15 +1,9 @@
 import { ALGORITHMS, SLOT_ALGORITHMS } from '../../algorithms/algorithm-table.ts'
-import type { AlgorithmName } from '../../model/limits.ts'
+import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../../model/charge.ts'
+import type { AlgorithmName, PenaltySettings } from '../../model/limits.ts'
+import { type Adjustment, type Release, StoreError } from '../../model/store.ts'
+import { mapList } from '../../runtime/map-list.ts'
 import { LUA } from './lua.ts'
-
-/**
- * The first line with which Upstash locks only a script's KEYS instead of the whole database. Plain Redis rejects it.
- * https://upstash.com/docs/redis/features/scripting
- */
-export const KEY_LOCKING = '#!lua flags=allow-key-locking\n'
-
-/** What plain Redis says of that line: 7 and later, then those before. */
-export const SHEBANG_UNKNOWN = /Unexpected flag in script shebang|unexpected symbol near '#'/
 
 /** Parts of scripts, by the names of their files, and the names of what each takes. */
 export type Chunks = Readonly<Record<string, Chunk>>
@@ -81,4 +75,113 @@ export function callChunk(lua: string, values: readonly string[] = []): string {
   // For `...` that a chunk does not use, Lua 5.1 makes a table.
   const parameters = values.length > 0 ? '...' : ''
   return `(function(${parameters})\n${lua}\nend)(${values.join(', ')})`
+}
+
+/** The arguments and replies of the scripts. */
+
+/**
+ * ARGV of `lua/decide.lua`; KEYS are the keys of the rules, in order.
+ * @param isLong whether a rule's stream is expected to hold many entries in each window; if left out, none is
+ */
+export function scriptArguments(
+  { mode, permits, leaseMs = 0, rules }: DecisionRequest,
+  isLong: (rule: StoreCharge) => boolean = () => false,
+): (string | number)[] {
+  const args: (string | number)[] = [mode, permits, leaseMs]
+  for (const rule of rules) {
+    const numbers = ruleNumbers(rule)
+    if (isLong(rule)) numbers.push(1)
+    args.push(encodeCharge(rule), numbers.length, ...numbers)
+  }
+  return args
+}
+
+/** In one argument, since each takes Redis as long as ten steps of Lua. */
+function encodeCharge(rule: StoreCharge): string {
+  const { algorithm, enforced, counts = 'requests', cost, reserved } = rule
+  const block = readPenaltySettings(rule)
+  const power = block ? 'block' : enforced ? 'enforce' : 'shadow'
+  const terms = `${ALGORITHMS[algorithm].letter} ${power} ${counts} ${cost} ${reserved}`
+  return block ? `${terms} ${block.blockMs} ${block.after}` : terms.replace(' enforce requests 1 0', '')
+}
+
+/** ARGV of `lua/settle.lua`; KEYS are the keys of the rules, in order. */
+export function settleArguments(differences: readonly Adjustment[], chargedAtMs: number): (string | number)[] {
+  const perRule = differences.flatMap(({ rule, units }) => {
+    const numbers = ruleNumbers(rule)
+    return [ALGORITHMS[rule.algorithm].letter, units, numbers.length, ...numbers]
+  })
+  return [chargedAtMs, ...perRule]
+}
+
+/** ARGV of `lua/renew.lua`; KEYS are the keys of the rules, in order. */
+export function renewArguments(rules: readonly StoreCharge[]): number[] {
+  return rules.flatMap(({ tiers, slot = 0, cost }) => [tiers[0]?.windowMs ?? 0, slot, cost])
+}
+
+/** ARGV of `lua/release.lua`; KEYS are the keys of the rules, in order. */
+export function releaseArguments(releases: readonly Release[]): (string | number)[] {
+  return releases.flatMap(({ rule: { slot = 0, cost }, isKnown }) => [slot, cost, isKnown ? 'known' : 'unknown'])
+}
+
+/** The members of the sorted set of `lua/concurrency.lua` that a rule's request holds. */
+export function slotMembers({ slot, cost }: StoreCharge): string[] {
+  return Array.from({ length: cost }, (_, index) => `${slot}:${index + 1}`)
+}
+
+/** What the module of the algorithm is told, as its header says. */
+function ruleNumbers({ tiers, burst, slot }: StoreCharge): number[] {
+  const numbers: number[] = []
+  for (const { limit, windowMs } of tiers) numbers.push(limit, windowMs)
+  if (burst !== undefined) numbers.push(burst)
+  if (slot !== undefined) numbers.push(slot)
+  return numbers
+}
+
+/** A shadow rule blocks nobody. */
+function readPenaltySettings({ block, enforced }: StoreCharge): PenaltySettings | undefined {
+  return enforced ? block : undefined
+}
+
+/** @throws {StoreError} if the reply is not one to this request */
+export function readDecision(reply: unknown, request: DecisionRequest): Decision {
+  const { permits, rules } = request
+  const size = rules.reduce((sum, rule) => sum + 3 * rule.tiers.length + (readPenaltySettings(rule) ? 1 : 0), 2)
+  if (!Array.isArray(reply) || reply.length !== size || !reply.every(isCount)) {
+    throw new StoreError('Redis answered something other than a decision')
+  }
+  let at = 0
+  const next = () => reply[at++] as number
+  const granted = next()
+  if (granted > permits) throw new StoreError('Redis granted a number of permits that was not asked for')
+  const nowMs = next()
+  const usage = mapList(rules, (rule) => {
+    const tiers = mapList(rule.tiers, (): LimitState => ({ remaining: next(), resetMs: next(), retryAfterMs: next() }))
+    const blockedMs = readPenaltySettings(rule) ? next() : 0
+    return blockedMs === 0 ? tiers : tiers.map((tier) => ({ ...tier, blockedMs }))
+  })
+  const decision = { granted, nowMs, usage }
+  if (!isConsistent(request, decision)) throw new StoreError('Redis answered a decision that contradicts itself')
+  return decision
+}
+
+function isCount(value: unknown): boolean {
+  return Number.isSafeInteger(value) && (value as number) >= 0
+}
+
+/**
+ * Whether the reply makes sense: nothing is granted exactly if a rule says for how long it refuses, which is until its
+ * block ends at least, and no more is left than there can be.
+ */
+function isConsistent({ mode, permits, rules }: DecisionRequest, { granted, nowMs, usage }: Decision): boolean {
+  let isRefused = false
+  for (const [index, { enforced, tiers, burst }] of rules.entries()) {
+    for (const [at, { remaining, retryAfterMs, blockedMs }] of (usage[index] ?? []).entries()) {
+      const most = burst ?? tiers[at]?.limit ?? 0
+      if (remaining > most || (blockedMs !== undefined && retryAfterMs < blockedMs)) return false
+      isRefused ||= enforced && retryAfterMs > 0 && mode !== 'charge'
+    }
+  }
+  const isWhole = mode === 'partial' || granted === 0 || granted === permits
+  return nowMs > 0 && isRefused === (granted === 0) && isWhole
 }

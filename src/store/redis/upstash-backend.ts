@@ -1,7 +1,7 @@
 import { Redis } from '@upstash/redis/cloudflare'
 import type { Backend } from '../backend.ts'
 import type { RedisClient } from './client.ts'
-import { UPSTASH_OPTIONS, upstashClient } from './clients/upstash.ts'
+import { UPSTASH_OPTIONS, upstashClient } from './client.ts'
 import { BACKGROUND_TIMEOUT_MS, RedisStore, type RedisStoreOptions } from './redis-store.ts'
 
 export interface UpstashDatabase {

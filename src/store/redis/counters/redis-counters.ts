@@ -3,14 +3,18 @@ import {
   type Counts,
   type Flush,
   KEPT_MS,
+  mergeSketches,
+  NO_SKETCH,
   PERIOD_MS,
   type Period,
   type Resolution,
+  readSketch,
   SKETCH_CAPACITY,
+  type Sketch,
   type StatisticsStore,
   TOTALS_KEPT_MS,
+  writeSketch,
 } from '../../counters.ts'
-import { mergeSketches, NO_SKETCH, readSketch, type Sketch, writeSketch } from '../../sketch.ts'
 import { RedisCalls, type RedisCallsOptions, toScript } from '../redis-calls.ts'
 import { LUA } from './lua.ts'
 
