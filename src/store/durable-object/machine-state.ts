@@ -18,7 +18,6 @@ import {
 } from './rows.ts'
 import type { Undo } from './undo.ts'
 
-/** All that an object knows. Plain data. */
 export interface MachineState {
   /** Undefined before the first charge. */
   algorithm: AlgorithmName | undefined
@@ -29,39 +28,35 @@ export interface MachineState {
   readonly open: Map<number, Open>
   /** Shared decisions that were granted or given up here, oldest first. */
   readonly decisions: Map<number, Decided>
-  /** Where the entries of a log are written. */
+  /** Entries of a log. */
   readonly log: PagedList
-  /** Where `decisions` are written. */
+  /** The rows of `decisions`. */
   readonly decided: PagedList
-  /** The slots that rows hold. */
+  /** Slots that are written. */
   readonly slots: Map<number, HeldSlot>
   /** When the alarm is due, milliseconds since the Unix epoch; 0 for never. */
   alarmAtMs: number
 }
 
-/** The state of an algorithm. */
 export interface Kept {
-  /** Undefined: never charged, or all of it has run out. */
+  /** Undefined if nothing was charged, or all of it has expired. */
   readonly state: unknown
   readonly expiresAtMs: number
 }
 
 export interface Open {
-  /** By the clock as it was read when it was charged, less what that has stepped back since. */
+  /** The clock when it was charged, less what that has stepped back since. */
   atMs: number
   readonly permits: number
   readonly cost: number
-  /** Of the entry, in a log. */
   readonly dateMs: number
-  /** That holds the units, if it is slots that are counted. */
   readonly slot: number
   readonly rule: Pick<StoreCharge, 'algorithm' | 'tiers'>
   readonly siblings: readonly string[]
-  /** It is a newcomer's: nobody is let through before it is closed. */
+  /** The identity is new: nobody is admitted before it is closed. */
   readonly isNew: boolean
-  /** How often all siblings have answered that they have granted it. */
+  /** Times that all siblings have answered that they granted it. */
   grants: number
-  /** Missing in a log and for slots. */
   undo?: Undo
 }
 
@@ -73,7 +68,7 @@ export interface Decided {
 
 export const NOTHING: Kept = { state: undefined, expiresAtMs: 0 }
 
-/** The head row; `log` only has the entries that are not in rows of their own. */
+/** The head row; `log` only has the entries that no other row holds. */
 interface Head {
   readonly algorithm: AlgorithmName | undefined
   readonly clockUs: number
@@ -82,7 +77,7 @@ interface Head {
   readonly state?: unknown
   readonly log?: Pick<SlidingWindowState, 'keptMs' | 'penaltyMs' | 'penalty'> & {
     readonly entries: readonly number[]
-    /** How many of all entries, the newest, still count. Missing, all of them do. */
+    /** So many of the newest entries still count; all, if missing. */
     readonly live?: number
   }
   readonly slotsExpireAtMs?: number
@@ -147,7 +142,7 @@ function readDecisions(decisions: Map<number, Decided>, numbers: readonly number
   }
 }
 
-/** Adds the newest decision, and forgets those before a moment. */
+/** Adds a decision, and forgets those before a moment. */
 export function addDecision(state: MachineState, id: number, decided: Decided, sinceMs: number, rows: Rows): void {
   const { decisions } = state
   decisions.delete(id)
@@ -160,7 +155,7 @@ export function addDecision(state: MachineState, id: number, decided: Decided, s
   forgetBefore(state.decided, sinceMs, rows)
 }
 
-/** Writes what every change touches: one row, and seldom another one. */
+/** Writes one row, and seldom another one. */
 export function writeState(state: MachineState, rows: Rows): void {
   const { algorithm, clockUs, kept, open, alarmAtMs, decided } = state
   writePages(decided, rows)

@@ -1,9 +1,9 @@
 import type { SlidingWindowState } from '../../algorithms/sliding-window.ts'
 import type { ObjectDatabase } from './objects.ts'
 
-/** Rows that an object keeps, each a text under a kind and a number. What is put is durable before any answer leaves. */
+/** The rows of one object, each a text under a kind and a number. They are durable before any answer leaves. */
 export interface Rows {
-  /** In ascending order of kinds, then of numbers. */
+  /** Sorted by kind, then by number. */
   all(): Iterable<Row>
   get(kind: number, n: number): string | undefined
   put(kind: number, n: number, body: string): void
@@ -25,7 +25,6 @@ export const DECISIONS = 2
 /** One row for each slot. */
 export const SLOTS = 3
 
-/** The rows of one object, in its SQLite database. */
 export class SqlRows implements Rows {
   readonly #sql: ObjectDatabase
   #hasTable = false
@@ -46,7 +45,7 @@ export class SqlRows implements Rows {
   }
 
   put(kind: number, n: number, body: string): void {
-    // An object that is only looked at keeps nothing.
+    // An object that is only read keeps nothing.
     if (!this.#hasTable) {
       this.#sql.exec(
         'CREATE TABLE IF NOT EXISTS kept (kind INTEGER, n INTEGER, body TEXT, PRIMARY KEY (kind, n)) WITHOUT ROWID',
@@ -67,7 +66,7 @@ export class SqlRows implements Rows {
 /** Items that one row holds at most. */
 const PAGE_SIZE = 128
 
-/** Numbers of an item, and which of them is its time in milliseconds. */
+/** An item has `width` numbers; that at `timeAt` is its time in milliseconds. */
 const LAYOUTS = { [LOG]: { width: 2, timeAt: 0 }, [DECISIONS]: { width: 3, timeAt: 2 } } as const
 
 /**
@@ -76,9 +75,8 @@ const LAYOUTS = { [LOG]: { width: 2, timeAt: 0 }, [DECISIONS]: { width: 3, timeA
  */
 export interface PagedList {
   readonly kind: typeof LOG | typeof DECISIONS
-  /** Oldest first. */
   readonly pages: { readonly n: number; readonly latestMs: number }[]
-  /** The newest items. Empty only if there are none at all. */
+  /** The newest items; empty only if there are none at all. */
   tail: number[]
 }
 
@@ -86,7 +84,6 @@ export function emptyList(kind: PagedList['kind']): PagedList {
   return { kind, pages: [], tail: [] }
 }
 
-/** Takes in a row, which is younger than those before it. */
 export function addPage({ kind, pages }: PagedList, n: number, items: readonly number[]): void {
   pages.push({ n, latestMs: items.at(LAYOUTS[kind].timeAt - LAYOUTS[kind].width) ?? 0 })
 }
@@ -113,13 +110,12 @@ export function forgetBefore({ kind, pages, tail }: PagedList, sinceMs: number, 
   if (forgotten > 0) tail.splice(0, forgotten)
 }
 
-/** Adds the newest entry of a log, or its units to the entry of the same date. */
+/** Adds an entry to a log, or its units to the newest entry if that has the same date. */
 export function addEntry({ tail }: PagedList, dateMs: number, units: number): void {
   if (tail.at(-2) === dateMs) tail.push((tail.pop() as number) + units)
   else tail.push(dateMs, units)
 }
 
-/** Reads entries into a log. */
 export function readEntries({ dates, totals, before }: SlidingWindowState, entries: readonly number[]): void {
   for (let at = 0; at < entries.length; at += 2) {
     dates.push(entries[at] as number)

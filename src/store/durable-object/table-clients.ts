@@ -1,4 +1,3 @@
-/** Documents and counters in Durable Objects, as other isolates use them. */
 import { StoreError } from '../../model/store.ts'
 import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
 import type { Counts, Flush, Period, Resolution, StatisticsStore } from '../counters.ts'
@@ -11,29 +10,20 @@ import {
   type PlainPeriod,
   type TableCall,
   toPlain,
+  unanswered,
 } from './objects.ts'
 
 interface CallOptions {
   readonly namespace: ObjectNamespace
-  /** Deadline of a call, in milliseconds. */
+  /** Deadline of a call. */
   readonly timeoutMs: number
 }
 
-export interface ObjectDocumentsOptions extends CallOptions {
-  /** Name of the object that keeps it. */
-  readonly key: string
-}
-
-export interface ObjectCountersOptions extends CallOptions {
-  /** First part of every name. */
-  readonly keyPrefix: string
-}
-
-/** A document in a Durable Object. To find out that there is nothing new takes one request, which reads one row. */
+/** A document in a Durable Object. A reading that finds nothing new is one request, which reads one row. */
 export class ObjectDocuments implements DocumentStore {
-  readonly #options: ObjectDocumentsOptions
+  readonly #options: CallOptions & { readonly key: string }
 
-  constructor(options: ObjectDocumentsOptions) {
+  constructor(options: CallOptions & { readonly key: string }) {
     this.#options = options
   }
 
@@ -60,9 +50,9 @@ export class ObjectDocuments implements DocumentStore {
 
 /** Counts of all isolates in a Durable Object: a flush is one request, which writes a row for each period and one for all. */
 export class ObjectCounters implements StatisticsStore {
-  readonly #options: ObjectCountersOptions
+  readonly #options: CallOptions & { readonly keyPrefix: string }
 
-  constructor(options: ObjectCountersOptions) {
+  constructor(options: CallOptions & { readonly keyPrefix: string }) {
     this.#options = options
   }
 
@@ -87,8 +77,7 @@ export class ObjectCounters implements StatisticsStore {
 /** @throws {StoreError} whether it was carried out is then unknown */
 async function callTable<T>({ namespace, timeoutMs }: CallOptions, name: string, sent: TableCall): Promise<T> {
   const calling = callObject(namespace, name, sent).catch(() => {
-    // What an object throws may repeat what it was asked.
-    throw new StoreError('a Durable Object could not be reached, or has failed')
+    throw unanswered()
   })
   const answer = await Deadlines.ofOne().within(timeoutMs, calling)
   if (answer === TOO_LATE) throw new StoreError('a Durable Object did not answer within the deadline')

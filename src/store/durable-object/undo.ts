@@ -2,27 +2,24 @@ import type { CountedWindowsState } from '../../algorithms/counted-windows.ts'
 import { putOff, type TokenBucketState } from '../../algorithms/token-bucket.ts'
 import type { StoreCharge } from '../../model/charge.ts'
 
-/** What it takes to remove a charge from a state that does not list its charges. Plain data. */
+/** Removes a charge from a state that does not list its charges. Plain data. */
 export type Undo = CountedUndo | BucketUndo
 
-/** The windows that have counted it. */
 type CountedUndo = readonly WindowUndo[]
 
 interface WindowUndo {
   readonly windowMs: number
   startMs: number
-  /** Whether the window began with it: without it, a quota's window begins with the next charge. */
+  /** The window began with it: without it, a quota's window begins with the next charge. */
   isFirst: boolean
-  /** The next charge that the window has counted. */
   next?: Next | undefined
 }
 
-/** The number of its decision, 0 if it cannot be removed, and its time. */
+/** The next charge of the window: the number of its decision, 0 if it cannot be removed, and its time. */
 type Next = readonly [id: number, atMs: number]
 
-/** Both in units times the window in µs. */
+/** In units times the window in µs. */
 interface BucketUndo {
-  /** Cost of the charge. */
   owed: number
   /**
    * The most that can be given back: a bucket that lacked less would have been full when a later charge came, and given
@@ -31,28 +28,24 @@ interface BucketUndo {
   slack: number
 }
 
-/** A charge that may be removed. */
 export interface Undoable {
   readonly permits: number
   readonly cost: number
   undo?: Undo
 }
 
-/** A change of a state: a charge, or a penalty that was added. */
+/** A charge, or a penalty that was added. */
 interface Change {
   /** Number of the decision; 0 if it cannot be removed. */
   readonly id: number
   readonly rule: Pick<StoreCharge, 'algorithm' | 'tiers'>
   readonly nowUs: number
-  /** Charged, forfeited ones included. */
+  /** Forfeited units included. */
   readonly units: number
   readonly leaseMs: number
 }
 
-/**
- * @param opens charges that may be removed, which this change comes after
- * @returns what it takes to remove it
- */
+/** @param opens the earlier charges that may be removed */
 export function recordUndo(
   before: unknown,
   after: unknown,
@@ -146,7 +139,7 @@ function removeCounted(
   return counts.size > 0 ? counts : undefined
 }
 
-/** The same window, as the open charges know it that it has counted. */
+/** Finds the same window in the open charges that it has counted. */
 function windowsLike({ windowMs, startMs }: WindowUndo, opens: ReadonlyMap<number, Undoable>): WindowUndo[] {
   return [...opens.values()].flatMap(({ undo }) => {
     return undo && !isOfBucket(undo) ? undo.filter((own) => own.windowMs === windowMs && own.startMs === startMs) : []
