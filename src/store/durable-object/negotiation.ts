@@ -1,6 +1,6 @@
 import { countGranted, type Evaluation, skipCharge, subtract } from '../../algorithms/decide.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
-import type { CommitOrAbort, ObjectVote, PreparedCharge } from './objects.ts'
+import { type CommitOrAbort, countWanted, type ObjectVote, type PreparedCharge } from './objects.ts'
 
 /** A message to the object of the charge with this index. */
 export interface To<Message> {
@@ -51,7 +51,7 @@ export class Negotiation {
     const granted = countGranted(this.#request, this.#allVotes())
     if (granted > 0) return this.#reservations(mode, granted, isAsked)
     // It is refused already: they only report their usage.
-    return this.#reservations('peek', this.#minPermits, isAsked)
+    return this.#reservations('peek', countWanted(this.#request), isAsked)
   }
 
   hear(index: number, vote: ObjectVote): void {
@@ -98,7 +98,7 @@ export class Negotiation {
     })
     const isProvisional = rules.some(({ enforced }, index) => {
       const vote = this.#votes.get(index)
-      return enforced && vote?.isProvisional && vote.fitting < this.#minPermits
+      return enforced && vote?.isProvisional && vote.fitting < countWanted(this.#request)
     })
     const usage = votes.map(({ usage }) => usage)
     const nowMs = Math.max(...votedAtMs.values())
@@ -115,11 +115,6 @@ export class Negotiation {
   get isFinal(): boolean {
     const { mode, rules } = this.#request
     return rules.length === 1 || mode === 'charge' || mode === 'peek'
-  }
-
-  get #minPermits(): number {
-    const { mode, permits } = this.#request
-    return mode === 'partial' ? 1 : permits
   }
 
   #precedesNewcomers(index: number): boolean {

@@ -146,6 +146,11 @@ export function openObjects(namespace: ObjectNamespace): RemoteObjects {
   }
 }
 
+/** Permits without which nothing is granted. */
+export function countWanted({ mode, permits }: Pick<DecisionRequest, 'mode' | 'permits'>): number {
+  return mode === 'partial' ? 1 : permits
+}
+
 /** Names all that an object needs of a charge: not its policy, which may be large. */
 export function toObjectCharge(charge: StoreCharge): StoreCharge {
   const { key, algorithm, tiers, cost, enforced, reserved, burst, slot, counts, block } = charge

@@ -1,4 +1,3 @@
-/** Tables of objects that keep a document or counts instead of the state of one key. */
 import {
   addCounts,
   addTo,
@@ -32,7 +31,7 @@ import {
   toPlain,
 } from './objects.ts'
 
-/** @returns the answer; null for none */
+/** Answers for an object that keeps a document or counts. @returns null for no answer */
 export function callTable(call: TableCall, sql: ObjectDatabase, nowMs: number): unknown {
   if (call[0] === 'documents') {
     const documents = new DocumentTable(sql)
@@ -58,7 +57,7 @@ export function callTable(call: TableCall, sql: ObjectDatabase, nowMs: number): 
   }
 }
 
-/** The document that an object keeps, in its SQLite database: a row for each version. */
+/** A document in the SQLite database of an object: a row for each version. */
 export class DocumentTable {
   readonly #sql: ObjectDatabase
 
@@ -109,7 +108,7 @@ export class DocumentTable {
     return row ?? NO_DOCUMENT
   }
 
-  /** The column, also where the table is one of before there were ids. */
+  /** The table may be older than ids. */
   #id(): string {
     return this.#hasIds() ? "coalesce(id, '') AS id" : "'' AS id"
   }
@@ -119,18 +118,16 @@ export class DocumentTable {
     return [...found].length > 0
   }
 
-  /** An object that is only looked at keeps nothing. */
   #rows<Row>(query: string, ...values: number[]): Row[] {
-    return hasTable(this.#sql, 'documents') ? ([...this.#sql.exec(query, ...values)] as Row[]) : []
+    return selectRows(this.#sql, 'documents', query, ...values)
   }
 }
 
 /** A flush that comes again within this time after it was sent is recognized. */
 const KNOWN_FOR_MS = 2 * 3_600_000
 
-/** A row, as JSON. */
 interface Body extends Omit<PlainPeriod, 'startMs'> {
-  /** In a minute: the number of the last flush of each source whose first minute it was. */
+  /** In a minute's row: the number of the last flush of each source that began with this minute. */
   readonly added?: readonly PlainCount[]
 }
 
@@ -138,12 +135,12 @@ interface Kept extends MutablePeriod {
   readonly added: Map<string, number>
 }
 
-/** The period of the one row of all that was ever counted, which starts at 0. */
+/** One row, which starts at 0, holds all that was ever counted. */
 const TOTALS = 'total'
 
 /**
- * Counts in the SQLite database of an object: a row for each minute and hour, and one for all. A flush rewrites the rows
- * that it is about, however much it holds.
+ * Counts in the SQLite database of an object: a row for each minute and hour, and one for all. A flush rewrites those
+ * of its minutes and hours, however much it holds.
  */
 export class CounterTable {
   readonly #sql: ObjectDatabase
@@ -194,7 +191,7 @@ export class CounterTable {
     return [...this.#kept(TOTALS, 0).counts]
   }
 
-  /** Deletes what nobody reads any more. @returns when there will be more to delete; undefined if nothing is left */
+  /** @returns the time at which there is more to delete; undefined if nothing is left */
   sweep(): number | undefined {
     this.#sql.exec('DELETE FROM counted WHERE expiresAtMs < ?', this.#nowMs)
     const [row] = this.#rows<{ readonly atMs: number | null }>('SELECT MIN(expiresAtMs) AS atMs FROM counted')
@@ -224,8 +221,12 @@ export class CounterTable {
     return Math.max(startMs + PERIOD_MS[period] + KEPT_MS[period], this.#nowMs + KNOWN_FOR_MS)
   }
 
-  /** An object that is only looked at keeps nothing. */
   #rows<Row>(query: string, ...values: (string | number)[]): Row[] {
-    return hasTable(this.#sql, 'counted') ? ([...this.#sql.exec(query, ...values)] as Row[]) : []
+    return selectRows(this.#sql, 'counted', query, ...values)
   }
+}
+
+/** An object that is only read has no table, and keeps nothing. */
+function selectRows<Row>(sql: ObjectDatabase, table: string, query: string, ...values: (string | number)[]): Row[] {
+  return hasTable(sql, table) ? ([...sql.exec(query, ...values)] as Row[]) : []
 }

@@ -1,5 +1,5 @@
 import type { MachineState } from './machine-state.ts'
-import type { ObjectVote, PreparedCharge } from './objects.ts'
+import { countWanted, type ObjectVote, type PreparedCharge } from './objects.ts'
 
 export interface Answer {
   readonly reservation: PreparedCharge
@@ -114,8 +114,4 @@ function findHope(
   const wantedUnits = wanted * rule.cost + rule.reserved
   if (units === 0 || vote.usage.some(({ remaining }) => remaining + units < wantedUnits)) return undefined
   return { units, forMs: Math.min(forMs, patienceMs - waitedMs) }
-}
-
-function countWanted({ mode, permits }: PreparedCharge): number {
-  return mode === 'partial' ? 1 : permits
 }

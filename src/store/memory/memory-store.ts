@@ -10,7 +10,7 @@ import { ExpiringStates } from './expiring-states.ts'
 /**
  * Exact limits in this process's memory.
  * @param now milliseconds since the Unix epoch; may have a fraction
- * @param states what is known of each key: by default, of as many as an isolate can hold
+ * @param states by default, as many as an isolate can hold
  */
 export class MemoryStore implements Store {
   readonly kind = 'memory'
@@ -32,23 +32,21 @@ export class MemoryStore implements Store {
   }
 
   async release(rules: readonly StoreCharge[]): Promise<void> {
-    const states = this.#statesAt(this.#readClock())
-    for (const { key, slot = 0 } of rules) {
-      const state = states.read(key) as ConcurrencyState | undefined
-      if (state) releaseSlot(state, slot)
-    }
+    return this.revoke(rules.map((rule) => ({ rule, isKnown: true })))
   }
 
   async revoke(releases: readonly Release[]): Promise<void> {
     const nowUs = this.#readClock()
     const states = this.#statesAt(nowUs)
     for (const { rule, isKnown } of releases) {
-      if (isKnown) await this.release([rule])
-      else {
-        const held = states.read(rule.key) as ConcurrencyState | undefined
-        const { state, ttlMs } = revokeSlot(held, rule.slot ?? 0, toMs(nowUs))
-        states.write(rule.key, state, ttlMs)
+      const { key, slot = 0 } = rule
+      const held = states.read(key) as ConcurrencyState | undefined
+      if (isKnown) {
+        if (held) releaseSlot(held, slot)
+        continue
       }
+      const { state, ttlMs } = revokeSlot(held, slot, toMs(nowUs))
+      states.write(key, state, ttlMs)
     }
   }
 
@@ -80,7 +78,6 @@ export class MemoryStore implements Store {
 
   async ping(): Promise<void> {}
 
-  /** Number of keys remembered. */
   get size(): number {
     return this.#states.size
   }
@@ -99,10 +96,7 @@ function toMs(us: number): number {
   return Math.floor(us / 1000)
 }
 
-/**
- * Everything in this process's memory.
- * @param now milliseconds since the Unix epoch
- */
+/** @param now milliseconds since the Unix epoch */
 export function openMemoryBackend(now: () => number): Backend {
   const documents = new Map<string, DocumentStore>()
   return {

@@ -1,20 +1,16 @@
-/** What the store needs from a Redis client, whichever it is. A call is sent once: repeated, it would charge twice. */
+/** The calls that the stores make, over any client. Each is sent once: repeated, it would charge twice. */
 export interface RedisClient {
   evalsha(sha1: string, keys: string[], args: (string | number)[]): Promise<unknown>
   eval(script: string, keys: string[], args: (string | number)[]): Promise<unknown>
   zrem(key: string, members: readonly string[]): Promise<unknown>
   del(keys: readonly string[]): Promise<unknown>
   ping(): Promise<unknown>
-  /** Resolves once its first connection is made, or has failed; undefined if it is not being made. */
+  /** Resolves once the first connection is made or has failed; undefined if none is being made. */
   connecting?(): Promise<void> | undefined
-  /**
-   * The server's own words, without the command, if the thrown value says that the server answered with an error;
-   * undefined if there was no readable answer.
-   */
+  /** The server's message without the command, if it answered with an error; undefined if no answer was readable. */
   serverWords(error: unknown): string | undefined
 }
 
-/** What is used of `Redis` from `@upstash/redis`. */
 export interface UpstashRedis {
   evalsha(sha1: string, keys: string[], args: (string | number)[]): Promise<unknown>
   eval(script: string, keys: string[], args: (string | number)[]): Promise<unknown>
@@ -47,7 +43,6 @@ export function upstashClient(redis: UpstashRedis): RedisClient {
   }
 }
 
-/** The server's own words in an error of this client; undefined if the server gave no answer that could be read. */
 export function upstashWords(error: unknown): string | undefined {
   if (!(error instanceof Error) || error.name !== 'UpstashError') return undefined
   // The client appends the whole command, identities included.

@@ -5,21 +5,15 @@ import { type Adjustment, type Release, StoreError } from '../../model/store.ts'
 import { mapList } from '../../runtime/map-list.ts'
 import { LUA } from './lua.ts'
 
-/** Parts of scripts, by the names of their files, and the names of what each takes. */
-export type Chunks = Readonly<Record<string, Chunk>>
+/** Parts of scripts by file name. `takes` names the parts that one is called with. */
+export type Chunks = Readonly<Record<string, { readonly lua: string; readonly takes: readonly string[] }>>
 
-interface Chunk {
-  readonly lua: string
-  readonly takes: readonly string[]
-}
-
-/** Joins chunks into scripts. */
 export class Scripts {
   readonly #chunks: Chunks
   readonly #clock: string
 
   /**
-   * @param more what scripts need beside that which decides by sliding windows
+   * @param more the chunks for anything but decisions by sliding windows
    * @param clock a Lua chunk in place of Redis's own clock
    */
   constructor(more: Chunks = {}, clock: string = LUA.clock.lua) {
@@ -27,35 +21,30 @@ export class Scripts {
     this.#clock = clock
   }
 
-  /** `decide.lua` for rules of these algorithms; with a block only if `penalize.lua` was handed in. */
+  /** It applies penalties only if `more` has `penalize.lua`. */
   decide(algorithms: Iterable<AlgorithmName>): string {
     return this.#join('decide', algorithms)
   }
 
-  /** `settle.lua` for those of these algorithms that can be settled. */
   settle(algorithms: Iterable<AlgorithmName>): string {
-    return this.#join(
-      'settle',
-      [...algorithms].filter((name) => ALGORITHMS[name].implementation.settle),
-    )
+    const settleable = [...algorithms].filter((name) => ALGORITHMS[name].implementation.settle)
+    return this.#join('settle', settleable)
   }
 
-  /** `renew.lua`. */
   renew(): string {
     return this.#join('renew', SLOT_ALGORITHMS)
   }
 
-  /** `release.lua`. */
   release(): string {
     return this.#join('release', SLOT_ALGORITHMS)
   }
 
-  /** Joins a main chunk, what it takes and what that takes into one script. The module of an algorithm has its name. */
+  /** Joins a main chunk and all that it needs into one script. The module of an algorithm has its name. */
   #join(main: string, algorithms: Iterable<AlgorithmName>): string {
     const locals = new Map<string, string>()
     let definitions = ''
     const define = (name: string): string => {
-      const { lua, takes } = this.#chunks[name] as Chunk
+      const { lua, takes } = this.#chunks[name] as Chunks[string]
       const taken = takes.map((other) => locals.get(other) ?? define(other))
       const local = `chunk_${locals.size + 1}`
       locals.set(name, local)
@@ -63,7 +52,7 @@ export class Scripts {
       return local
     }
     const modules = [...algorithms].map((name) => `${ALGORITHMS[name].letter} = ${define(name)}`)
-    const { lua, takes } = this.#chunks[main] as Chunk
+    const { lua, takes } = this.#chunks[main] as Chunks[string]
     const taken = takes.map((name) => (name in this.#chunks ? define(name) : 'nil'))
     const values = [`{ ${modules.join(', ')} }`, callChunk(this.#clock), ...taken].join(', ')
     // In no function of its own, which Redis would make for each call.
@@ -77,11 +66,9 @@ export function callChunk(lua: string, values: readonly string[] = []): string {
   return `(function(${parameters})\n${lua}\nend)(${values.join(', ')})`
 }
 
-/** The arguments and replies of the scripts. */
-
 /**
- * ARGV of `lua/decide.lua`; KEYS are the keys of the rules, in order.
- * @param isLong whether a rule's stream is expected to hold many entries in each window; if left out, none is
+ * Makes ARGV of `lua/decide.lua`. Here as below, KEYS are those of the charges, in order.
+ * @param isLong whether a stream is expected to hold many entries in each window
  */
 export function scriptArguments(
   { mode, permits, leaseMs = 0, rules }: DecisionRequest,
@@ -89,14 +76,14 @@ export function scriptArguments(
 ): (string | number)[] {
   const args: (string | number)[] = [mode, permits, leaseMs]
   for (const rule of rules) {
-    const numbers = ruleNumbers(rule)
+    const numbers = listNumbers(rule)
     if (isLong(rule)) numbers.push(1)
     args.push(encodeCharge(rule), numbers.length, ...numbers)
   }
   return args
 }
 
-/** In one argument, since each takes Redis as long as ten steps of Lua. */
+/** It makes one argument, since each takes Redis as long as ten steps of Lua. */
 function encodeCharge(rule: StoreCharge): string {
   const { algorithm, enforced, counts = 'requests', cost, reserved } = rule
   const block = readPenaltySettings(rule)
@@ -105,32 +92,29 @@ function encodeCharge(rule: StoreCharge): string {
   return block ? `${terms} ${block.blockMs} ${block.after}` : terms.replace(' enforce requests 1 0', '')
 }
 
-/** ARGV of `lua/settle.lua`; KEYS are the keys of the rules, in order. */
 export function settleArguments(differences: readonly Adjustment[], chargedAtMs: number): (string | number)[] {
   const perRule = differences.flatMap(({ rule, units }) => {
-    const numbers = ruleNumbers(rule)
+    const numbers = listNumbers(rule)
     return [ALGORITHMS[rule.algorithm].letter, units, numbers.length, ...numbers]
   })
   return [chargedAtMs, ...perRule]
 }
 
-/** ARGV of `lua/renew.lua`; KEYS are the keys of the rules, in order. */
 export function renewArguments(rules: readonly StoreCharge[]): number[] {
   return rules.flatMap(({ tiers, slot = 0, cost }) => [tiers[0]?.windowMs ?? 0, slot, cost])
 }
 
-/** ARGV of `lua/release.lua`; KEYS are the keys of the rules, in order. */
 export function releaseArguments(releases: readonly Release[]): (string | number)[] {
   return releases.flatMap(({ rule: { slot = 0, cost }, isKnown }) => [slot, cost, isKnown ? 'known' : 'unknown'])
 }
 
-/** The members of the sorted set of `lua/concurrency.lua` that a rule's request holds. */
+/** The members of a sorted set of `lua/concurrency.lua` that a request holds. */
 export function slotMembers({ slot, cost }: StoreCharge): string[] {
   return Array.from({ length: cost }, (_, index) => `${slot}:${index + 1}`)
 }
 
-/** What the module of the algorithm is told, as its header says. */
-function ruleNumbers({ tiers, burst, slot }: StoreCharge): number[] {
+/** The arguments of the algorithm's module, as its header says. */
+function listNumbers({ tiers, burst, slot }: StoreCharge): number[] {
   const numbers: number[] = []
   for (const { limit, windowMs } of tiers) numbers.push(limit, windowMs)
   if (burst !== undefined) numbers.push(burst)
@@ -170,8 +154,8 @@ function isCount(value: unknown): boolean {
 }
 
 /**
- * Whether the reply makes sense: nothing is granted exactly if a rule says for how long it refuses, which is until its
- * block ends at least, and no more is left than there can be.
+ * Nothing may be granted exactly if a charge is refused for some time, which is until its penalty ends at least; and no
+ * more may be left than there can be.
  */
 function isConsistent({ mode, permits, rules }: DecisionRequest, { granted, nowMs, usage }: Decision): boolean {
   let isRefused = false

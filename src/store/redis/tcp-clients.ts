@@ -1,18 +1,14 @@
 import type { RedisClient } from './client.ts'
 
-/** What is used of a client's events. */
-export interface ConnectionEvents {
+interface ConnectionEvents {
   once?(event: string, listener: () => void): unknown
 }
 
-/** What ends the first attempt of a client to connect. */
+/** Events that end the first attempt to connect. */
 const ENDS = ['ready', 'close', 'reconnecting', 'end']
 
-/** A client without a queue refuses what is sent while it connects. @param isConnecting whether it connects now */
-export function awaitFirstConnection(
-  client: ConnectionEvents,
-  isConnecting: () => boolean,
-): () => Promise<void> | undefined {
+/** A client without a queue refuses what is sent while it connects. */
+function awaitFirstConnection(client: ConnectionEvents, isConnecting: () => boolean): () => Promise<void> | undefined {
   let attempt: Promise<void> | undefined
   let isOver = false
   return () => {
@@ -30,7 +26,6 @@ export function awaitFirstConnection(
   }
 }
 
-/** What is used of `Redis` from `ioredis`. */
 export interface IoRedis extends ConnectionEvents {
   readonly status?: string
   evalsha(sha1: string, keyCount: number, ...keysAndArguments: (string | number)[]): Promise<unknown>
@@ -53,7 +48,7 @@ export function ioRedisClient(redis: IoRedis): RedisClient {
   }
 }
 
-/** What is used of a client of `@redis/client`, which `redis` includes. */
+/** A client of `@redis/client`, which `redis` includes. */
 export interface NodeRedis extends ConnectionEvents {
   readonly isOpen?: boolean
   /** Missing in a pool. */

@@ -14,24 +14,19 @@ import {
 import { RedisCalls, type RedisCallsOptions, toScript } from '../redis-calls.ts'
 import { LUA } from './lua.ts'
 
-export interface RedisDocumentsOptions extends RedisCallsOptions {
-  /** Where the document is, a hash. */
-  readonly key: string
-}
-
 const READ_NEWEST = toScript(LUA['read-newest'].lua)
 const READ_VERSION = toScript(LUA['read-version'].lua)
 const READ_HISTORY = toScript(LUA['read-history'].lua)
 const WRITE = toScript(LUA.write.lua)
-/** What is told of a version, beside its text. */
+/** Fields of a version in a reply, besides its text. */
 const FIELDS = 5
 
-/** A document in one hash of Redis. To find out that there is nothing new takes one EVALSHA and one HGET. */
+/** A document in one hash of Redis. A reading that finds nothing new takes one EVALSHA and one HMGET. */
 export class RedisDocuments implements DocumentStore {
   readonly #calls: RedisCalls
   readonly #keys: string[]
 
-  constructor({ key, ...options }: RedisDocumentsOptions) {
+  constructor({ key, ...options }: RedisCallsOptions & { readonly key: string }) {
     this.#calls = new RedisCalls(options)
     this.#keys = [key]
   }
