@@ -26,7 +26,6 @@ export interface DurableObjectStoreOptions {
 /** An object may wait for the ends of other decisions for this share of the deadline. */
 const PATIENT_SHARE = 1 / 4
 const MAX_PATIENCE_MS = 1_000
-/** Deadline of calls that nobody waits for. */
 const BACKGROUND_TIMEOUT_MS = 10_000
 /** A closing that failed is sent again after this, and after twice as long each time. */
 const FIRST_PAUSE_MS = 50
@@ -211,12 +210,12 @@ export function openObjectBackend(namespace: ObjectNamespace, timeoutMs: number)
   return {
     limits: new DurableObjectStore({ objects: openObjects(namespace), timeoutMs }),
     async documents(key) {
-      const { ObjectDocuments } = await import('./table-clients.ts')
-      return new ObjectDocuments({ namespace, key, timeoutMs })
+      const { openObjectDocuments } = await import('./table-clients.ts')
+      return openObjectDocuments({ namespace, key, timeoutMs })
     },
     async counters(options) {
-      const { ObjectCounters } = await import('./table-clients.ts')
-      return new ObjectCounters({ namespace, ...options })
+      const { openObjectCounters } = await import('./table-clients.ts')
+      return openObjectCounters({ namespace, ...options })
     },
   }
 }

@@ -61,7 +61,7 @@ export function openMachine(sql: ObjectDatabase): LimitMachine {
  */
 export class LimitMachine {
   readonly #rows: Rows
-  readonly #state: MachineState
+  readonly state: MachineState
   readonly #maxOpen: number
   /** It is in memory only: callers ask again after the object has ended. */
   readonly #queue = new WaitQueue()
@@ -73,19 +73,15 @@ export class LimitMachine {
   /** @param state was read from these rows, and has changed since */
   constructor(rows: Rows, state = loadState(rows), maxOpen = MAX_OPEN) {
     this.#rows = rows
-    this.#state = state
+    this.state = state
     this.#maxOpen = maxOpen
     this.#readUs = state.clockUs
-  }
-
-  get state(): MachineState {
-    return this.#state
   }
 
   /** @returns undefined if it waits: `answers` has its answer later */
   reserve(reservation: PreparedCharge, readUs: number): ObjectVote | undefined {
     const vote = this.#vote(reservation, readUs)
-    return this.#queue.add(reservation, vote, this.#state.open, toMs(readUs)) ? undefined : vote
+    return this.#queue.add(reservation, vote, this.state.open, toMs(readUs)) ? undefined : vote
   }
 
   /** Answers those whose wait is over. @param mayWait whether one may wait, if it is not too late by the clock */
@@ -97,7 +93,7 @@ export class LimitMachine {
     this.#isDirty = false
     return this.#queue.leave(
       (reservation) => this.#vote(reservation, readUs),
-      this.#state.open,
+      this.state.open,
       nowMs,
       mayWait ?? (() => true),
     )
@@ -112,7 +108,6 @@ export class LimitMachine {
     return this.#queue.reservations
   }
 
-  /** Time to ask for answers again, milliseconds since the Unix epoch; undefined if none waits. */
   get waitsUntilMs(): number | undefined {
     return this.#queue.untilMs
   }
@@ -120,7 +115,7 @@ export class LimitMachine {
   /** @returns whether the charge stands, as far as is known here */
   close({ id, permits, isProvisional }: CommitOrAbort, readUs: number): boolean {
     const nowMs = toMs(this.#touch(readUs))
-    const { open: opens } = this.#state
+    const { open: opens } = this.state
     const open = opens.get(id)
     const decided = this.#decided(id, nowMs)
     if (!open) {
@@ -144,7 +139,7 @@ export class LimitMachine {
   /** A sibling asks about a decision. @returns whether it was granted here; if not, it never will be */
   inquire(id: number, readUs: number): boolean {
     const nowMs = toMs(this.#touch(readUs))
-    const open = this.#state.open.get(id)
+    const open = this.state.open.get(id)
     if (open?.isNew) this.#void(id, open, nowMs)
     const decided = this.#decided(id, nowMs)
     if (!decided) this.#remember(id, 0, nowMs)
@@ -154,7 +149,7 @@ export class LimitMachine {
   /** Settles what it can without its siblings. @returns the decisions to ask them about */
   overdue(readUs: number): { readonly id: number; readonly siblings: readonly string[] }[] {
     const nowMs = toMs(this.#touch(readUs))
-    const { open: opens } = this.#state
+    const { open: opens } = this.state
     const asked: { id: number; siblings: readonly string[] }[] = []
     for (const [id, open] of opens) {
       const ageMs = this.#ageMs(open)
@@ -170,7 +165,7 @@ export class LimitMachine {
   /** All siblings have granted a decision, or one has answered that it is void. */
   learn(id: number, areGranted: boolean, readUs: number): void {
     const nowMs = toMs(this.#clock(readUs))
-    const open = this.#state.open.get(id)
+    const open = this.state.open.get(id)
     if (!open || this.#ageMs(open) > ASK_UNTIL_MS) return
     this.#isDirty = true
     if (areGranted) open.grants++
@@ -180,7 +175,7 @@ export class LimitMachine {
   correct(correction: Correction, readUs: number): void {
     const nowUs = this.#touch(readUs)
     const nowMs = toMs(nowUs)
-    const state = this.#state
+    const state = this.state
     const known = this.#stateAt(nowMs)
     const held = known as ConcurrencyState | undefined
     switch (correction.kind) {
@@ -217,22 +212,21 @@ export class LimitMachine {
 
   /** Time to see whether all of it is over, milliseconds since the Unix epoch; 0 for never. */
   get alarmAtMs(): number {
-    return this.#state.alarmAtMs
+    return this.state.alarmAtMs
   }
 
   /** Whether nothing matters any more. If something does, there is a new alarm. */
   isOverAt(readUs: number): boolean {
     const nowMs = toMs(this.#clock(readUs))
     if (this.#endsAtMs < nowMs && this.#queue.untilMs === undefined) return true
-    this.#state.alarmAtMs = 0
+    this.state.alarmAtMs = 0
     this.#write(nowMs)
     return false
   }
 
-  /** Time to ask siblings, milliseconds since the Unix epoch; undefined if there is nothing to ask. */
   get asksAtMs(): number | undefined {
     let earliestMs: number | undefined
-    for (const open of this.#state.open.values()) {
+    for (const open of this.state.open.values()) {
       const dueMs = open.atMs + Math.min(findAskAgeMs(open), ASK_UNTIL_MS + 1)
       if (earliestMs === undefined || dueMs < earliestMs) earliestMs = dueMs
     }
@@ -241,7 +235,7 @@ export class LimitMachine {
 
   /** Nothing matters any more after this, milliseconds since the Unix epoch; 0 if nothing does. */
   get #endsAtMs(): number {
-    const { kept, decisions } = this.#state
+    const { kept, decisions } = this.state
     let latestMs = kept.state === undefined ? 0 : kept.expiresAtMs
     for (const { atMs } of decisions.values()) latestMs = Math.max(latestMs, atMs + REMEMBER_MS)
     return latestMs
@@ -251,7 +245,7 @@ export class LimitMachine {
     const { mode, permits, rule, shared } = reservation
     const nowUs = this.#clock(readUs)
     const nowMs = toMs(nowUs)
-    const { open: opens } = this.#state
+    const { open: opens } = this.state
     const known = this.#stateAt(nowMs)
     const returnable = countReturnable(opens)
     const { usage, fitting, chargeable, changed } = evaluateWithin(returnable, rule, { mode, permits }, known, nowUs)
@@ -281,7 +275,6 @@ export class LimitMachine {
     return { ...vote, charged, forfeited: this.#charge(reservation, charged, isNew, nowUs) }
   }
 
-  /** @returns units that are forfeited */
   #charge({ rule, leaseMs, shared }: PreparedCharge, permits: number, isNew: boolean, nowUs: number): number {
     const nowMs = toMs(nowUs)
     const { algorithm, tiers, cost, slot = 0 } = rule
@@ -290,11 +283,11 @@ export class LimitMachine {
     if (log) log.keepsAll = shared !== undefined
     const { forfeited, ...charged } = this.#commit(rule, nowUs, permits * cost, leaseMs, shared?.id)
     if (log) log.keepsAll = false
-    this.#state.clockUs = nowUs
+    this.state.clockUs = nowUs
     if (shared) {
       const { id, siblings, hasNewcomers } = shared
       const open = { atMs: toMs(this.#readUs), permits, cost, slot, siblings, isNew: isNew && hasNewcomers, grants: 0 }
-      this.#state.open.set(id, { ...open, ...charged, rule: { algorithm, tiers } })
+      this.state.open.set(id, { ...open, ...charged, rule: { algorithm, tiers } })
       this.#remember(id, permits, nowMs)
     } else this.#write(nowMs)
     return forfeited
@@ -305,7 +298,7 @@ export class LimitMachine {
    * @param penalty a refusal to remember, instead of a charge
    */
   #commit(rule: StoreCharge, nowUs: number, units: number, leaseMs = 0, id = 0, penalty?: PenaltyState): Charged {
-    const state = this.#state
+    const state = this.state
     const nowMs = toMs(nowUs)
     const { isLog, holdsSlots, implementation } = ALGORITHMS[rule.algorithm]
     const before = this.#stateAt(nowMs)
@@ -336,17 +329,16 @@ export class LimitMachine {
   }
 
   #forgetEntries({ dates, head }: SlidingWindowState): void {
-    forgetBefore(this.#state.log, dates[head] ?? Number.POSITIVE_INFINITY, this.#rows)
+    forgetBefore(this.state.log, dates[head] ?? Number.POSITIVE_INFINITY, this.#rows)
   }
 
   #dropLog(): void {
-    this.#state.kept = { ...this.#state.kept, state: undefined }
-    forgetBefore(this.#state.log, Number.POSITIVE_INFINITY, this.#rows)
+    this.state.kept = { ...this.state.kept, state: undefined }
+    forgetBefore(this.state.log, Number.POSITIVE_INFINITY, this.#rows)
   }
 
-  /** @param permits permits that stay charged */
   #takeBack(id: number, open: Open, permits: number, nowMs: number): void {
-    const state = this.#state
+    const state = this.state
     const { isLog, holdsSlots } = ALGORITHMS[state.algorithm as AlgorithmName]
     const units = (open.permits - permits) * open.cost
     const known = this.#stateAt(nowMs)
@@ -364,22 +356,22 @@ export class LimitMachine {
 
   #void(id: number, open: Open, nowMs: number): void {
     this.#takeBack(id, open, 0, nowMs)
-    this.#state.open.delete(id)
+    this.state.open.delete(id)
     this.#remember(id, 0, nowMs)
   }
 
   #decided(id: number, nowMs: number): Decided | undefined {
-    const decided = this.#state.decisions.get(id)
+    const decided = this.state.decisions.get(id)
     return decided && decided.atMs + REMEMBER_MS >= nowMs ? decided : undefined
   }
 
   #remember(id: number, permits: number, atMs: number): void {
-    addDecision(this.#state, id, { permits, atMs }, atMs - REMEMBER_MS, this.#rows)
+    addDecision(this.state, id, { permits, atMs }, atMs - REMEMBER_MS, this.#rows)
     this.#write(atMs)
   }
 
   #write(nowMs: number): void {
-    const state = this.#state
+    const state = this.state
     // An alarm is a row as well: for what is charged all the time, there is one for each lifetime.
     if (state.alarmAtMs < nowMs - LATE_ALARM_MS)
       state.alarmAtMs = Math.max(this.#endsAtMs + 1, nowMs + MIN_ALARM_GAP_MS)
@@ -387,12 +379,12 @@ export class LimitMachine {
   }
 
   #keep({ state, ttlMs }: { readonly state: unknown; readonly ttlMs?: number }, nowMs: number): void {
-    const expiresAtMs = ttlMs === undefined ? this.#state.kept.expiresAtMs : nowMs + ttlMs
-    this.#state.kept = { state, expiresAtMs }
+    const expiresAtMs = ttlMs === undefined ? this.state.kept.expiresAtMs : nowMs + ttlMs
+    this.state.kept = { state, expiresAtMs }
   }
 
   #stateAt(nowMs: number): unknown {
-    const { state, expiresAtMs } = this.#state.kept
+    const { state, expiresAtMs } = this.state.kept
     return expiresAtMs >= nowMs ? state : undefined
   }
 
@@ -414,11 +406,11 @@ export class LimitMachine {
   #clock(readUs: number): number {
     const backMs = Math.ceil((this.#readUs - readUs) / 1000)
     if (backMs > 0) {
-      for (const open of this.#state.open.values()) open.atMs -= backMs
+      for (const open of this.state.open.values()) open.atMs -= backMs
       this.#queue.ageBy(backMs)
     }
     this.#readUs = readUs
-    return Math.max(readUs, this.#state.clockUs)
+    return Math.max(readUs, this.state.clockUs)
   }
 }
 

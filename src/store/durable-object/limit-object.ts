@@ -68,7 +68,6 @@ export class LimitObject {
     )
   }
 
-  /** Deletes what has run out. */
   async alarm(): Promise<void> {
     if (hasTable(this.#storage.sql, 'counted')) return this.#sweep()
     await this.#change((machine, nowUs) => {

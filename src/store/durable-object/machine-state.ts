@@ -28,11 +28,9 @@ export interface MachineState {
   readonly open: Map<number, Open>
   /** Shared decisions that were granted or given up here, oldest first. */
   readonly decisions: Map<number, Decided>
-  /** Entries of a log. */
   readonly log: PagedList
   /** The rows of `decisions`. */
   readonly decided: PagedList
-  /** Slots that are written. */
   readonly slots: Map<number, HeldSlot>
   /** When the alarm is due, milliseconds since the Unix epoch; 0 for never. */
   alarmAtMs: number
@@ -142,7 +140,6 @@ function readDecisions(decisions: Map<number, Decided>, numbers: readonly number
   }
 }
 
-/** Adds a decision, and forgets those before a moment. */
 export function addDecision(state: MachineState, id: number, decided: Decided, sinceMs: number, rows: Rows): void {
   const { decisions } = state
   decisions.delete(id)
@@ -155,7 +152,6 @@ export function addDecision(state: MachineState, id: number, decided: Decided, s
   forgetBefore(state.decided, sinceMs, rows)
 }
 
-/** Writes one row, and seldom another one. */
 export function writeState(state: MachineState, rows: Rows): void {
   const { algorithm, clockUs, kept, open, alarmAtMs, decided } = state
   writePages(decided, rows)
@@ -185,7 +181,6 @@ function writeKept(state: MachineState, rows: Rows): Pick<Head, 'state' | 'log' 
   return { log: { keptMs, penaltyMs, penalty, entries: log.tail, live: dates.length - head } }
 }
 
-/** @param written the slots that the rows hold */
 function writeSlots(written: Map<number, HeldSlot>, slots: ReadonlyMap<number, HeldSlot>, rows: Rows): void {
   for (const slot of written.keys()) {
     if (slots.has(slot)) continue

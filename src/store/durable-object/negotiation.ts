@@ -2,7 +2,6 @@ import { countGranted, type Evaluation, skipCharge, subtract } from '../../algor
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import { type CommitOrAbort, countWanted, type ObjectVote, type PreparedCharge } from './objects.ts'
 
-/** A message to the object of the charge with this index. */
 export interface To<Message> {
   readonly index: number
   readonly key: string

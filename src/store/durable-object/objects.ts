@@ -4,7 +4,6 @@ import { StoreError } from '../../model/store.ts'
 import type { Flush, Period, Resolution, Sketch } from '../counters.ts'
 import type { DocumentWrite, VersionId } from '../documents.ts'
 
-/** A decision that several objects share, as one of them learns of it. */
 export interface Shared {
   readonly id: number
   /** Keys of the other objects that can refuse it and remember what they granted. */
@@ -13,7 +12,6 @@ export interface Shared {
   readonly hasNewcomers: boolean
 }
 
-/** Asks an object to charge at once if it fits. */
 export interface PreparedCharge extends Pick<DecisionRequest, 'mode' | 'permits' | 'leaseMs'> {
   readonly rule: StoreCharge
   /** Missing if nothing can take the charge back. */
@@ -27,7 +25,6 @@ export interface PreparedCharge extends Pick<DecisionRequest, 'mode' | 'permits'
 
 /** The usage is that before the charge. */
 export interface ObjectVote extends Evaluation {
-  /** The object's clock, milliseconds since the Unix epoch. */
   readonly nowMs: number
   readonly charged: number
   /** Units charged in addition, as long as any permits are, because they may be spent later. */
@@ -40,7 +37,6 @@ export interface ObjectVote extends Evaluation {
   readonly isVoid: boolean
 }
 
-/** The end of a shared decision. */
 export interface CommitOrAbort {
   readonly id: number
   /** Permits that stay charged; 0 cancels. */
@@ -49,7 +45,6 @@ export interface CommitOrAbort {
   readonly isProvisional?: true
 }
 
-/** Changes what was charged or is held. */
 export type Correction =
   | { readonly kind: 'release' | 'revoke'; readonly slot: number }
   | { readonly kind: 'renew'; readonly slot: number; readonly windowMs: number }

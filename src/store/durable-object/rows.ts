@@ -63,7 +63,6 @@ export class SqlRows implements Rows {
   }
 }
 
-/** Items that one row holds at most. */
 const PAGE_SIZE = 128
 
 /** An item has `width` numbers; that at `timeAt` is its time in milliseconds. */

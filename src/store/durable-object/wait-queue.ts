@@ -34,7 +34,6 @@ const MAX_LOOKS = 20_000
 export class WaitQueue {
   #waiting: Waiting[] = []
 
-  /** @returns whether the answer to a reservation that has just come is held back */
   add(reservation: PreparedCharge, vote: ObjectVote, open: MachineState['open'], nowMs: number): boolean {
     const hope = findHope(reservation, vote, open, nowMs, nowMs)
     const most = Math.min(MAX_WAITING, MAX_LOOKS / open.size)
@@ -77,9 +76,7 @@ export class WaitQueue {
     return this.#waiting.map(({ reservation }) => reservation)
   }
 
-  /** Time to decide again even though nothing has happened; undefined if none waits. */
   get untilMs(): number | undefined {
-    // No more than `MAX_WAITING`.
     return this.#waiting.length > 0 ? Math.min(...this.#waiting.map(({ untilMs }) => untilMs)) : undefined
   }
 

@@ -27,7 +27,7 @@ export class MemoryStore implements Store {
   }
 
   decideNow(request: DecisionRequest): Decision {
-    const nowUs = this.#readClock()
+    const nowUs = this.#readClockUs()
     return decide(request, nowUs, this.#statesAt(nowUs))
   }
 
@@ -36,7 +36,7 @@ export class MemoryStore implements Store {
   }
 
   async revoke(releases: readonly Release[]): Promise<void> {
-    const nowUs = this.#readClock()
+    const nowUs = this.#readClockUs()
     const states = this.#statesAt(nowUs)
     for (const { rule, isKnown } of releases) {
       const { key, slot = 0 } = rule
@@ -51,7 +51,7 @@ export class MemoryStore implements Store {
   }
 
   async renew(rules: readonly StoreCharge[]): Promise<void> {
-    const nowUs = this.#readClock()
+    const nowUs = this.#readClockUs()
     const states = this.#statesAt(nowUs)
     for (const { key, slot = 0, tiers } of rules) {
       const held = states.read(key) as ConcurrencyState | undefined
@@ -62,7 +62,7 @@ export class MemoryStore implements Store {
   }
 
   async settle(differences: readonly Adjustment[], chargedAtMs: number): Promise<void> {
-    const nowUs = this.#readClock()
+    const nowUs = this.#readClockUs()
     const states = this.#statesAt(nowUs)
     for (const { rule, units } of differences) {
       const state = states.read(rule.key)
@@ -82,8 +82,7 @@ export class MemoryStore implements Store {
     return this.#states.size
   }
 
-  /** @returns microseconds */
-  #readClock(): number {
+  #readClockUs(): number {
     return Math.round(this.#now() * 1000)
   }
 

@@ -68,7 +68,6 @@ export class MemoryCounters implements StatisticsStore {
   readonly #now: () => number
   readonly #periods: Record<Resolution, Map<number, MutablePeriod>> = { minute: new Map(), hour: new Map() }
   readonly #totals = new Map<string, number>()
-  /** Numbers of the last flush of each source. */
   readonly #added = new Map<string, number>()
 
   /** @param now milliseconds since the Unix epoch */

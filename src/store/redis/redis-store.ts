@@ -33,7 +33,6 @@ export interface RedisStoreOptions {
   readonly secrets?: readonly string[]
 }
 
-/** Deadline of calls that nobody waits for. */
 export const BACKGROUND_TIMEOUT_MS = 4_000
 
 /** Exact limits shared by all that use one Redis: one EVALSHA decides a request. */

@@ -108,7 +108,6 @@ export function releaseArguments(releases: readonly Release[]): (string | number
   return releases.flatMap(({ rule: { slot = 0, cost }, isKnown }) => [slot, cost, isKnown ? 'known' : 'unknown'])
 }
 
-/** The members of a sorted set of `lua/concurrency.lua` that a request holds. */
 export function slotMembers({ slot, cost }: StoreCharge): string[] {
   return Array.from({ length: cost }, (_, index) => `${slot}:${index + 1}`)
 }

@@ -30,7 +30,6 @@ const HASHES = {
 const ADD = toScript(`return (function(...)\n${LUA.add.lua}\nend)((function()\n${LUA['merge-sketches'].lua}\nend)())`)
 const READ = toScript(LUA.read.lua)
 
-/** Fields of one hash, to be added. */
 interface Additions {
   readonly keepMs: number
   readonly counts: Map<string, number>
@@ -136,7 +135,6 @@ function readPeriods(
     .map(([number, period]) => ({ startMs: startMs + number * PERIOD_MS[resolution], ...period }))
 }
 
-/** Reads the reply to HGETALL. */
 function toPairs(reply: unknown): (readonly [string, string])[] {
   if (!Array.isArray(reply) || reply.length % 2 !== 0 || !reply.every((each) => typeof each === 'string')) {
     throw unreadable()
