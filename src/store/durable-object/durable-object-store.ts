@@ -9,12 +9,12 @@ import { type Conclusion, Negotiation, type To } from './negotiation.ts'
 import {
   type CommitOrAbort,
   type Correction,
+  createCallError,
   type ObjectNamespace,
   openObjects,
   type PreparedCharge,
   type RemoteObjects,
   toObjectCharge,
-  unanswered,
 } from './objects.ts'
 
 export interface DurableObjectStoreOptions {
@@ -52,7 +52,7 @@ export class DurableObjectStore implements Store {
 
   async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
     const isAbandoned = () => context?.isClientGone?.() === true && isForItsResponse(request)
-    if (isAbandoned()) return forNobody()
+    if (isAbandoned()) return waitForever()
     const rules = request.rules.map(toObjectCharge)
     const negotiation = new Negotiation({ ...request, rules }, randomNumber(), this.#patienceMs)
     let isOver = false
@@ -68,11 +68,11 @@ export class DurableObjectStore implements Store {
       if (conclusion === TOO_LATE || (isLate && conclusion.decision.granted > 0)) {
         throw new StoreError('a Durable Object did not answer within the deadline')
       }
-      if (isAbandoned()) throw unanswered()
+      if (isAbandoned()) throw createCallError()
     } catch (error) {
       isOver = true
       this.#goOn(this.#closeAll(negotiation.cancel()), context)
-      if (isAbandoned()) return forNobody()
+      if (isAbandoned()) return waitForever()
       throw error
     }
     const { decision, kept, votedAtMs } = conclusion
@@ -145,7 +145,7 @@ export class DurableObjectStore implements Store {
         negotiation.hear(index, await this.#objects.of(key).reserve(message))
       }),
     )
-    if (mustStop() || answers.some(({ status }) => status === 'rejected')) throw unanswered()
+    if (mustStop() || answers.some(({ status }) => status === 'rejected')) throw createCallError()
   }
 
   /** @returns for each, whether its charge stands. @throws {StoreError} the objects then find out themselves */
@@ -158,7 +158,7 @@ export class DurableObjectStore implements Store {
       try {
         return await this.#objects.of(key).close(closing)
       } catch {
-        if (pauseMs > LAST_PAUSE_MS) throw unanswered()
+        if (pauseMs > LAST_PAUSE_MS) throw createCallError()
       }
       await new Promise((resolve) => setTimeout(resolve, pauseMs))
     }
@@ -175,9 +175,9 @@ export class DurableObjectStore implements Store {
 
   async #within(work: Promise<unknown>, timeoutMs = this.#timeoutMs): Promise<void> {
     const unharmed = work.catch(() => {
-      throw unanswered()
+      throw createCallError()
     })
-    if ((await Deadlines.ofOne().within(timeoutMs, unharmed)) === TOO_LATE) throw unanswered()
+    if ((await Deadlines.ofOne().within(timeoutMs, unharmed)) === TOO_LATE) throw createCallError()
   }
 
   #goOn(work: Promise<unknown>, context: CallContext | undefined): void {
@@ -202,7 +202,7 @@ function isForItsResponse({ mode, leaseMs = 0, rules }: DecisionRequest): boolea
 }
 
 /** Nothing follows from it: the platform has ended the request, or is about to. */
-function forNobody(): Promise<never> {
+function waitForever(): Promise<never> {
   return new Promise(() => {})
 }
 

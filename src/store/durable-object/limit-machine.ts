@@ -91,12 +91,8 @@ export class LimitMachine {
     const { untilMs } = this.#queue
     if (untilMs === undefined || !(this.#isDirty || mayWait || untilMs <= nowMs)) return []
     this.#isDirty = false
-    return this.#queue.leave(
-      (reservation) => this.#vote(reservation, readUs),
-      this.state.open,
-      nowMs,
-      mayWait ?? (() => true),
-    )
+    const decide = (reservation: PreparedCharge) => this.#vote(reservation, readUs)
+    return this.#queue.leave(decide, this.state.open, nowMs, mayWait)
   }
 
   /** A timer has run out: it is so late at least, whatever the clock will show. */
@@ -117,7 +113,7 @@ export class LimitMachine {
     const nowMs = toMs(this.#touch(readUs))
     const { open: opens } = this.state
     const open = opens.get(id)
-    const decided = this.#decided(id, nowMs)
+    const decided = this.#findDecided(id, nowMs)
     if (!open) {
       // A cancel has overtaken the reservation, which must not be charged when it comes.
       if (permits === 0 && !decided) this.#remember(id, 0, nowMs)
@@ -141,7 +137,7 @@ export class LimitMachine {
     const nowMs = toMs(this.#touch(readUs))
     const open = this.state.open.get(id)
     if (open?.isNew) this.#void(id, open, nowMs)
-    const decided = this.#decided(id, nowMs)
+    const decided = this.#findDecided(id, nowMs)
     if (!decided) this.#remember(id, 0, nowMs)
     return (decided?.permits ?? 0) > 0
   }
@@ -150,16 +146,16 @@ export class LimitMachine {
   overdue(readUs: number): { readonly id: number; readonly siblings: readonly string[] }[] {
     const nowMs = toMs(this.#touch(readUs))
     const { open: opens } = this.state
-    const asked: { id: number; siblings: readonly string[] }[] = []
+    const due: { id: number; siblings: readonly string[] }[] = []
     for (const [id, open] of opens) {
       const ageMs = this.#ageMs(open)
       if (ageMs > ASK_UNTIL_MS && !open.isNew) opens.delete(id)
       else if (ageMs < findAskAgeMs(open)) continue
       // Nobody was admitted before this object had heard so.
       else if (open.isNew) this.#void(id, open, nowMs)
-      else asked.push({ id, siblings: open.siblings })
+      else due.push({ id, siblings: open.siblings })
     }
-    return asked
+    return due
   }
 
   /** All siblings have granted a decision, or one has answered that it is void. */
@@ -253,7 +249,7 @@ export class LimitMachine {
     // A penalty refuses whatever is given back.
     const isProvisional = returnable > 0 && usage[0]?.blockedMs === undefined
     const vote = { usage, fitting, chargeable, charged: 0, forfeited: 0, nowMs, isNew, isProvisional, isVoid: false }
-    const decided = shared && this.#decided(shared.id, nowMs)
+    const decided = shared && this.#findDecided(shared.id, nowMs)
     if (decided) {
       // It has come twice, or after its end.
       const { permits: granted } = decided
@@ -278,7 +274,7 @@ export class LimitMachine {
   #charge({ rule, leaseMs, shared }: PreparedCharge, permits: number, isNew: boolean, nowUs: number): number {
     const nowMs = toMs(nowUs)
     const { algorithm, tiers, cost, slot = 0 } = rule
-    const log = ALGORITHMS[algorithm].isLog ? (this.#stateAt(nowMs) as SlidingWindowState | undefined) : undefined
+    const log = this.#logAt(algorithm, nowMs)
     // If this is taken back, other limits may still need older entries.
     if (log) log.keepsAll = shared !== undefined
     const { forfeited, ...charged } = this.#commit(rule, nowUs, permits * cost, leaseMs, shared?.id)
@@ -322,8 +318,8 @@ export class LimitMachine {
 
   /** Forgets the entries of a log that these limits do not need. */
   #trim(rule: Open['rule'], nowMs: number): void {
-    const log = this.#stateAt(nowMs) as SlidingWindowState | undefined
-    if (!ALGORITHMS[rule.algorithm].isLog || !log) return
+    const log = this.#logAt(rule.algorithm, nowMs)
+    if (!log) return
     trim(log, nowMs - longestWindowMs(rule))
     this.#forgetEntries(log)
   }
@@ -360,7 +356,7 @@ export class LimitMachine {
     this.#remember(id, 0, nowMs)
   }
 
-  #decided(id: number, nowMs: number): Decided | undefined {
+  #findDecided(id: number, nowMs: number): Decided | undefined {
     const decided = this.state.decisions.get(id)
     return decided && decided.atMs + REMEMBER_MS >= nowMs ? decided : undefined
   }
@@ -386,6 +382,10 @@ export class LimitMachine {
   #stateAt(nowMs: number): unknown {
     const { state, expiresAtMs } = this.state.kept
     return expiresAtMs >= nowMs ? state : undefined
+  }
+
+  #logAt(algorithm: AlgorithmName, nowMs: number): SlidingWindowState | undefined {
+    return ALGORITHMS[algorithm].isLog ? (this.#stateAt(nowMs) as SlidingWindowState | undefined) : undefined
   }
 
   #ageMs(open: Open): number {

@@ -114,12 +114,8 @@ export function loadState(rows: Rows): MachineState {
   state.decided.tail.push(...recent)
   readEntries(log, head.log?.entries ?? [])
   state.log.tail.push(...(head.log?.entries ?? []))
-  return Object.assign(state, {
-    algorithm,
-    clockUs,
-    alarmAtMs,
-    kept: { state: readKept(head, log, state), expiresAtMs },
-  })
+  const kept = { state: readKept(head, log, state), expiresAtMs }
+  return { ...state, algorithm, clockUs, alarmAtMs, kept }
 }
 
 function readKept(head: Head, entries: SlidingWindowState, { slots }: MachineState): unknown {

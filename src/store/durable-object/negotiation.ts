@@ -130,10 +130,10 @@ export class Negotiation {
     isAsked: (index: number) => boolean,
   ): To<PreparedCharge>[] {
     const { leaseMs, rules } = this.#request
+    const patienceMs = this.#patienceMs
     return rules.flatMap((rule, index) => {
       if (!isAsked(index)) return []
       const { key } = rule
-      const patienceMs = this.#patienceMs
       const reservation = { mode, permits, rule, patienceMs, ...(leaseMs !== undefined && { leaseMs }) }
       if (this.isFinal || mode === 'peek') return [{ index, key, message: reservation }]
       const siblings = rules.filter((other, place) => place !== index && remembersGrants(other)).map(({ key }) => key)

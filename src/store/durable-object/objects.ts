@@ -154,7 +154,7 @@ export function toObjectCharge(charge: StoreCharge): StoreCharge {
 }
 
 /** The message does not repeat what an object throws: that may hold what it was asked. */
-export function unanswered(): StoreError {
+export function createCallError(): StoreError {
   return new StoreError('a Durable Object could not be reached, or has failed')
 }
 

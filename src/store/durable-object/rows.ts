@@ -16,13 +16,10 @@ export interface Row {
   readonly body: string
 }
 
-/** The one row that each change writes. */
+/** Kinds of rows: one that each change writes, pages of older log entries and decisions, and one for each slot. */
 export const HEAD = 0
-/** Older entries of a log, many to a row. */
 export const LOG = 1
-/** Older decisions, many to a row. */
 export const DECISIONS = 2
-/** One row for each slot. */
 export const SLOTS = 3
 
 export class SqlRows implements Rows {
@@ -138,19 +135,16 @@ export function removeUnits(
     dates.splice(index, 1)
     totals.splice(index, 1)
   }
-  const changed = left > 0 ? [dateMs, left] : []
   const { pages } = list
   const place = pages.findIndex(({ latestMs }) => latestMs >= dateMs)
   const page = pages[place]
-  if (!page) replaceEntry(list.tail, dateMs, changed)
-  else {
-    const entries = readPage(page.n, rows)
-    replaceEntry(entries, dateMs, changed)
-    if (entries.length > 0) rows.put(LOG, page.n, JSON.stringify(entries))
-    else {
-      pages.splice(place, 1)
-      rows.delete(LOG, page.n)
-    }
+  const entries = page ? readPage(page.n, rows) : list.tail
+  const at = entries.findIndex((number, at) => at % 2 === 0 && number === dateMs)
+  if (at >= 0) entries.splice(at, 2, ...(left > 0 ? [dateMs, left] : []))
+  if (page && entries.length > 0) rows.put(LOG, page.n, JSON.stringify(entries))
+  else if (page) {
+    pages.splice(place, 1)
+    rows.delete(LOG, page.n)
   }
   const last = list.tail.length === 0 ? pages.pop() : undefined
   if (!last) return
@@ -160,9 +154,4 @@ export function removeUnits(
 
 function readPage(n: number, rows: Rows): number[] {
   return JSON.parse(rows.get(LOG, n) ?? '[]')
-}
-
-function replaceEntry(entries: number[], dateMs: number, changed: readonly number[]): void {
-  const index = entries.findIndex((number, at) => at % 2 === 0 && number === dateMs)
-  if (index >= 0) entries.splice(index, 2, ...changed)
 }

@@ -4,13 +4,13 @@ import type { StatisticsStore } from '../counters.ts'
 import type { DocumentStore, StoredDocument } from '../documents.ts'
 import {
   callObject,
+  createCallError,
   fromPlain,
   type ObjectNamespace,
   type PlainCount,
   type PlainPeriod,
   type TableCall,
   toPlain,
-  unanswered,
 } from './objects.ts'
 
 interface CallOptions {
@@ -51,7 +51,7 @@ export function openObjectCounters({
 /** @throws {StoreError} whether it was carried out is then unknown */
 async function callTable<T>({ namespace, timeoutMs }: CallOptions, name: string, sent: TableCall): Promise<T> {
   const calling = callObject(namespace, name, sent).catch(() => {
-    throw unanswered()
+    throw createCallError()
   })
   const answer = await Deadlines.ofOne().within(timeoutMs, calling)
   if (answer === TOO_LATE) throw new StoreError('a Durable Object did not answer within the deadline')

@@ -153,26 +153,26 @@ export class CounterTable {
 
   add({ source, number, minutes }: PlainFlush): null {
     const [first] = minutes
-    if (!first || number <= (this.#kept('minute', first.startMs).added.get(source) ?? 0)) return null
+    if (!first || number <= (this.#readPeriod('minute', first.startMs).added.get(source) ?? 0)) return null
     this.#sql.exec(
       'CREATE TABLE IF NOT EXISTS counted (period TEXT, startMs INTEGER, expiresAtMs INTEGER, body TEXT, PRIMARY KEY (period, startMs)) WITHOUT ROWID',
     )
     const hours = new Map<number, Kept>()
-    const totals = this.#kept(TOTALS, 0)
+    const totals = this.#readPeriod(TOTALS, 0)
     for (const plain of minutes) {
       const more = fromPlain(plain)
-      const minute = this.#kept('minute', more.startMs)
+      const minute = this.#readPeriod('minute', more.startMs)
       addTo(minute, more)
       if (plain === first) minute.added.set(source, number)
-      this.#put('minute', minute)
+      this.#writePeriod('minute', minute)
       const hourMs = findPeriodStart('hour', more.startMs)
-      const hour = hours.get(hourMs) ?? this.#kept('hour', hourMs)
+      const hour = hours.get(hourMs) ?? this.#readPeriod('hour', hourMs)
       hours.set(hourMs, hour)
       addTo(hour, more)
       addCounts(totals.counts, more.counts)
     }
-    for (const hour of hours.values()) this.#put('hour', hour)
-    this.#put(TOTALS, totals)
+    for (const hour of hours.values()) this.#writePeriod('hour', hour)
+    this.#writePeriod(TOTALS, totals)
     return null
   }
 
@@ -188,7 +188,7 @@ export class CounterTable {
   }
 
   totals(): PlainCount[] {
-    return [...this.#kept(TOTALS, 0).counts]
+    return [...this.#readPeriod(TOTALS, 0).counts]
   }
 
   /** @returns the time at which there is more to delete; undefined if nothing is left */
@@ -198,7 +198,7 @@ export class CounterTable {
     return row?.atMs ?? undefined
   }
 
-  #kept(period: Resolution | typeof TOTALS, startMs: number): Kept {
+  #readPeriod(period: Resolution | typeof TOTALS, startMs: number): Kept {
     const [row] = this.#rows<{ readonly body: string }>(
       'SELECT body FROM counted WHERE period = ? AND startMs = ? AND expiresAtMs >= ?',
       ...[period, startMs, this.#nowMs],
@@ -207,7 +207,7 @@ export class CounterTable {
     return { startMs, counts: new Map(counts), sketches: new Map(sketches), added: new Map(added) }
   }
 
-  #put(period: Resolution | typeof TOTALS, kept: Kept): void {
+  #writePeriod(period: Resolution | typeof TOTALS, kept: Kept): void {
     const { startMs, ...rest } = toPlain(kept)
     const body: Body = kept.added.size > 0 ? { ...rest, added: [...kept.added] } : rest
     this.#sql.exec(

@@ -62,7 +62,7 @@ export function recordUndo(
   const givenUp = leaseMs > 0 ? (1 + Math.ceil((leaseMs * 1000 * limit) / windowUs)) * windowUs : 0
   // At another rate, the lack that was carried over does not tell which charges it consists of.
   const lack = isSameRate ? Math.max(0, (us - nowUs) * limit + fraction - owed - givenUp) : 0
-  for (const { undo } of opens.values()) if (isOfBucket(undo)) undo.slack = Math.min(undo.slack, lack)
+  for (const { undo } of opens.values()) if (isBucketUndo(undo)) undo.slack = Math.min(undo.slack, lack)
   return { owed, slack: Number.MAX_SAFE_INTEGER }
 }
 
@@ -76,7 +76,7 @@ function recordCounted(
     return { windowMs, startMs, isFirst: rule.algorithm === 'quota' && used === units }
   })
   for (const window of units > 0 ? own : []) {
-    for (const earlier of windowsLike(window, opens)) earlier.next ??= [id, Math.floor(nowUs / 1000)]
+    for (const earlier of findWindows(window, opens)) earlier.next ??= [id, Math.floor(nowUs / 1000)]
   }
   return own
 }
@@ -92,14 +92,14 @@ export function removeCharge(state: unknown, id: number, units: number, opens: R
   const undo = charge?.undo
   if (state === undefined || !charge || !undo) return state
   const isWhole = units === charge.permits * charge.cost
-  if (!isOfBucket(undo)) return removeCounted(state as CountedWindowsState, id, units, isWhole, undo, opens)
+  if (!isBucketUndo(undo)) return removeCounted(state as CountedWindowsState, id, units, isWhole, undo, opens)
   const bucket = state as TokenBucketState
   const owed = isWhole ? undo.owed : Math.min(undo.owed, units * bucket.windowUs)
   const { slack } = undo
   const given = Math.min(owed, slack)
   let isLater = false
   for (const other of opens.values()) {
-    if (!isOfBucket(other.undo)) continue
+    if (!isBucketUndo(other.undo)) continue
     isLater ||= other === charge
     // Before an earlier charge was passed by this one, the bucket lacked what it lacked.
     other.undo.slack = isLater ? other.undo.slack - given : Math.min(other.undo.slack, slack - given)
@@ -130,22 +130,22 @@ function removeCounted(
     counts.set(windowMs, { startMs: beginsMs, used: count.used - units })
     if (!isWhole) continue
     const following = isFirst ? opens.get(next?.[0] ?? 0) : undefined
-    for (const other of windowsLike(window, opens)) {
+    for (const other of findWindows(window, opens)) {
       if (other.next?.[0] === id) other.next = next
       other.startMs = beginsMs
-      if (following?.undo && !isOfBucket(following.undo)) other.isFirst ||= following.undo.includes(other)
+      if (following?.undo && !isBucketUndo(following.undo)) other.isFirst ||= following.undo.includes(other)
     }
   }
   return counts.size > 0 ? counts : undefined
 }
 
 /** Finds the same window in the open charges that it has counted. */
-function windowsLike({ windowMs, startMs }: WindowUndo, opens: ReadonlyMap<number, Undoable>): WindowUndo[] {
+function findWindows({ windowMs, startMs }: WindowUndo, opens: ReadonlyMap<number, Undoable>): WindowUndo[] {
   return [...opens.values()].flatMap(({ undo }) => {
-    return undo && !isOfBucket(undo) ? undo.filter((own) => own.windowMs === windowMs && own.startMs === startMs) : []
+    return undo && !isBucketUndo(undo) ? undo.filter((own) => own.windowMs === windowMs && own.startMs === startMs) : []
   })
 }
 
-function isOfBucket(undo: Undo | undefined): undo is BucketUndo {
+function isBucketUndo(undo: Undo | undefined): undo is BucketUndo {
   return undo !== undefined && 'owed' in undo
 }

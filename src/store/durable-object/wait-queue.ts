@@ -36,8 +36,8 @@ export class WaitQueue {
 
   add(reservation: PreparedCharge, vote: ObjectVote, open: MachineState['open'], nowMs: number): boolean {
     const hope = findHope(reservation, vote, open, nowMs, nowMs)
-    const most = Math.min(MAX_WAITING, MAX_LOOKS / open.size)
-    if (!hope || this.#waiting.length >= most || this.#units >= MAX_PER_UNIT * hope.units) return false
+    const maxWaiting = Math.min(MAX_WAITING, MAX_LOOKS / open.size)
+    if (!hope || this.#waiting.length >= maxWaiting || this.#units >= MAX_PER_UNIT * hope.units) return false
     this.#waiting.push({ reservation, sinceMs: nowMs, untilMs: nowMs + hope.forMs })
     return true
   }
@@ -50,7 +50,7 @@ export class WaitQueue {
     decide: (reservation: PreparedCharge) => ObjectVote,
     open: MachineState['open'],
     nowMs: number,
-    mayWait: (reservation: PreparedCharge) => boolean,
+    mayWait: (reservation: PreparedCharge) => boolean = () => true,
   ): Answer[] {
     const answers: Answer[] = []
     this.#waiting = this.#waiting.filter((waiting) => {

@@ -16,7 +16,7 @@ interface Entry {
 export class ExpiringStates implements States {
   readonly #entries = new Map<string, Entry>()
   /** It closes the ring: after it comes the oldest entry, before it the newest. */
-  readonly #ends = ringOfOne()
+  readonly #ends = createRing()
   readonly #maxKeys: number
   #nowMs = 0
 
@@ -46,7 +46,7 @@ export class ExpiringStates implements States {
     let entry = this.#entries.get(key)
     if (entry) unlink(entry)
     else {
-      entry = ringOfOne(key)
+      entry = createRing(key)
       this.#entries.set(key, entry)
     }
     entry.state = state
@@ -76,7 +76,7 @@ export class ExpiringStates implements States {
   }
 }
 
-function ringOfOne(key = ''): Entry {
+function createRing(key = ''): Entry {
   const entry = { key, state: undefined, expiresAtMs: 0 } as Entry
   entry.older = entry
   entry.newer = entry

@@ -13,15 +13,7 @@ export const KEY_LOCKING = '#!lua flags=allow-key-locking\n'
 const SHEBANG_UNKNOWN = /Unexpected flag in script shebang|unexpected symbol near '#'/
 
 /** A script with the key-locking line, and without it. */
-export interface Script {
-  readonly locking: Variant
-  readonly plain: Variant
-}
-
-interface Variant {
-  readonly text: string
-  readonly sha1: string
-}
+export type Script = Readonly<Record<'locking' | 'plain', { readonly text: string; readonly sha1: string }>>
 
 export interface RedisCallsOptions {
   readonly client: RedisClient

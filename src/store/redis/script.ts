@@ -160,8 +160,8 @@ function isConsistent({ mode, permits, rules }: DecisionRequest, { granted, nowM
   let isRefused = false
   for (const [index, { enforced, tiers, burst }] of rules.entries()) {
     for (const [at, { remaining, retryAfterMs, blockedMs }] of (usage[index] ?? []).entries()) {
-      const most = burst ?? tiers[at]?.limit ?? 0
-      if (remaining > most || (blockedMs !== undefined && retryAfterMs < blockedMs)) return false
+      const max = burst ?? tiers[at]?.limit ?? 0
+      if (remaining > max || (blockedMs !== undefined && retryAfterMs < blockedMs)) return false
       isRefused ||= enforced && retryAfterMs > 0 && mode !== 'charge'
     }
   }

@@ -109,7 +109,7 @@ export class RedisCounters implements StatisticsStore {
 
   async #readHashes(keys: string[]): Promise<(readonly [string, string])[][]> {
     const reply = await this.#calls.evaluate(READ, keys, [])
-    if (!Array.isArray(reply) || reply.length !== keys.length) throw unreadable()
+    if (!Array.isArray(reply) || reply.length !== keys.length) throw createReplyError()
     return reply.map(toPairs)
   }
 }
@@ -124,7 +124,7 @@ function readPeriods(
   for (const [field, value] of fields) {
     if (field.startsWith('@')) continue
     const [, number, kind, name = ''] = /^(\d+)([ ~])(.+)$/.exec(field) ?? []
-    if (number === undefined) throw unreadable()
+    if (number === undefined) throw createReplyError()
     const period = periods.get(Number(number)) ?? { counts: new Map(), sketches: new Map() }
     periods.set(Number(number), period)
     if (kind === ' ') period.counts.set(name, toCount(value))
@@ -137,7 +137,7 @@ function readPeriods(
 
 function toPairs(reply: unknown): (readonly [string, string])[] {
   if (!Array.isArray(reply) || reply.length % 2 !== 0 || !reply.every((each) => typeof each === 'string')) {
-    throw unreadable()
+    throw createReplyError()
   }
   return Array.from({ length: reply.length / 2 }, (_, index) => [
     reply[2 * index] as string,
@@ -146,16 +146,16 @@ function toPairs(reply: unknown): (readonly [string, string])[] {
 }
 
 function toCount(value: string): number {
-  if (!/^\d{1,16}$/.test(value)) throw unreadable()
+  if (!/^\d{1,16}$/.test(value)) throw createReplyError()
   return Number(value)
 }
 
 function toSketch(value: string): Sketch {
   const sketch = readSketch(value)
-  if (!sketch) throw unreadable()
+  if (!sketch) throw createReplyError()
   return sketch
 }
 
-function unreadable(): StoreError {
+function createReplyError(): StoreError {
   return new StoreError('Redis answered something other than counts')
 }
