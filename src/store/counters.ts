@@ -26,7 +26,7 @@ export interface Flush {
   readonly source: string
   /** It counts up from 1. */
   readonly number: number
-  /** At least one, and each minute once. */
+  /** There is at least one, and each minute comes once. */
   readonly minutes: readonly Period[]
 }
 
@@ -72,7 +72,7 @@ export function addCounts(sums: Map<string, number>, counts: Counts): void {
  * "Efficient Computation of Frequent and Top-k Elements in Data Streams", 2005), merged as in Cafaro, Pulimeno and
  * Tempesta, "A parallel Space Saving algorithm for frequent items", 2016. Twin of `lua/counters/merge-sketches.lua`.
  *
- * Of n events, each name in a sketch of k names was seen at most `count` times and at least `count - over` times, and no
+ * After n events, each name in a sketch of k names was seen at most `count` times and at least `count - over` times, and no
  * name that is missing more than `floor` times; neither `over` nor `floor` exceeds n/k, however many sketches of at least
  * k names were merged.
  */

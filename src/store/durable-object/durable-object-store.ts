@@ -41,7 +41,7 @@ export class DurableObjectStore implements Store {
   readonly #objects: RemoteObjects
   readonly #timeoutMs: number
   readonly #patienceMs: number
-  /** Where the clock of an object differs from the decision's: its own, by key and the decision's. */
+  /** Times by the clock of an object that differs from the decision's, by key and the decision's time. */
   readonly #chargedAtMs = new Lru<number>(MAX_CHARGES)
 
   constructor({ objects, timeoutMs }: DurableObjectStoreOptions) {
@@ -63,7 +63,7 @@ export class DurableObjectStore implements Store {
     let conclusion: Conclusion | typeof TOO_LATE
     try {
       conclusion = await (context?.deadlines ?? Deadlines.ofOne()).within(this.#timeoutMs, work)
-      // Where much is queued, answers may come before the timer: asking for others would take as long again.
+      // Queued answers may come before the timer: asking for others would take as long again.
       const isLate = Date.now() - startedMs > this.#timeoutMs && isForItsResponse(request)
       if (conclusion === TOO_LATE || (isLate && conclusion.decision.granted > 0)) {
         throw new StoreError('a Durable Object did not answer within the deadline')
@@ -127,7 +127,7 @@ export class DurableObjectStore implements Store {
       throw new StoreError('the decision took so long, or met so many others, that it was given up')
     const conclusion = negotiation.conclude()
     const { givenBack, awaited } = conclusion
-    // What this caller gives back must be free when it asks again.
+    // The caller may ask again at once: the units that it gives back must then be free.
     await this.#closeAll(givenBack)
     if (awaited.length === 0) return conclusion
     const areKept = await this.#closeAll(awaited)
@@ -194,8 +194,8 @@ export class DurableObjectStore implements Store {
 }
 
 /**
- * Whether a decision matters to nobody once its client has gone away. Leases are for others too, failures must count, and
- * a slot must become known, so that it can be given back.
+ * Such a decision matters to nobody once its client has gone away. Leases are for others too, failures must count, and a
+ * slot must become known, so that it can be given back.
  */
 function isForItsResponse({ mode, leaseMs = 0, rules }: DecisionRequest): boolean {
   return (mode === 'all' || mode === 'partial') && leaseMs === 0 && rules.every(({ slot }) => slot === undefined)

@@ -211,7 +211,7 @@ export class LimitMachine {
     return this.state.alarmAtMs
   }
 
-  /** Whether nothing matters any more. If something does, there is a new alarm. */
+  /** Sets a new alarm if anything still matters. */
   isOverAt(readUs: number): boolean {
     const nowMs = toMs(this.#clock(readUs))
     if (this.#endsAtMs < nowMs && this.#queue.untilMs === undefined) return true
@@ -435,7 +435,7 @@ function countReturnable(opens: MachineState['open']): number {
   return units
 }
 
-/** Whether all that is charged is reserved for new identities that may still be refused elsewhere. */
+/** All that is charged is reserved for new identities, which may still be refused elsewhere. */
 function holdsOnlyNew(state: unknown, opens: MachineState['open']): boolean {
   const { totals, before } = state as SlidingWindowState
   let units = 0

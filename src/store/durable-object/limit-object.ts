@@ -68,13 +68,14 @@ export class LimitObject {
     )
   }
 
+  /** Deletes what has expired. */
   async alarm(): Promise<void> {
     if (hasTable(this.#storage.sql, 'counted')) return this.#sweep()
     await this.#change((machine, nowUs) => {
       this.#alarmAtMs = 0
       if (!machine.isOverAt(nowUs)) return
       this.#forgetMachine()
-      // At once: what is charged by a call that comes now must stay.
+      // Nothing may come in between: a call that comes now must keep its charge.
       return this.#storage.deleteAll()
     })
   }
@@ -100,7 +101,7 @@ export class LimitObject {
   async #change<T>(change: (machine: LimitMachine, nowUs: number) => T): Promise<Awaited<T>> {
     // A Worker without objects need not load their code.
     this.#openMachine ??= (await import('./limit-machine.ts')).openMachine
-    // From here on, no other call comes in between.
+    // No other call comes in between from here on.
     let machine = this.#machine
     if (!machine) {
       machine = this.#openMachine(this.#storage.sql)

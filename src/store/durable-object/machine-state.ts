@@ -32,7 +32,7 @@ export interface MachineState {
   /** The rows of `decisions`. */
   readonly decided: PagedList
   readonly slots: Map<number, HeldSlot>
-  /** When the alarm is due, milliseconds since the Unix epoch; 0 for never. */
+  /** Milliseconds since the Unix epoch; 0 for never. */
   alarmAtMs: number
 }
 
@@ -75,7 +75,7 @@ interface Head {
   readonly state?: unknown
   readonly log?: Pick<SlidingWindowState, 'keptMs' | 'penaltyMs' | 'penalty'> & {
     readonly entries: readonly number[]
-    /** So many of the newest entries still count; all, if missing. */
+    /** The number of the newest entries that still count; all, if missing. */
     readonly live?: number
   }
   readonly slotsExpireAtMs?: number

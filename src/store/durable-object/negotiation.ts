@@ -147,7 +147,7 @@ function countsIdentities(rule: StoreCharge | undefined): boolean {
   return rule?.counts === 'identities'
 }
 
-/** Whether an object can refuse in the first round, and knows later what it granted. */
+/** Such an object can refuse in the first round, and knows later what it granted. */
 function remembersGrants({ enforced, counts = 'requests' }: StoreCharge): boolean {
   return enforced && counts === 'requests'
 }

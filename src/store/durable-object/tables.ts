@@ -127,7 +127,7 @@ export class DocumentTable {
 const KNOWN_FOR_MS = 2 * 3_600_000
 
 interface Body extends Omit<PlainPeriod, 'startMs'> {
-  /** In a minute's row: the number of the last flush of each source that began with this minute. */
+  /** A minute has the number of the last flush of each source that began with it. */
   readonly added?: readonly PlainCount[]
 }
 

@@ -18,7 +18,7 @@ interface WindowUndo {
 /** The next charge of the window: the number of its decision, 0 if it cannot be removed, and its time. */
 type Next = readonly [id: number, atMs: number]
 
-/** In units times the window in µs. */
+/** Both are units times the window in µs. */
 interface BucketUndo {
   owed: number
   /**
@@ -60,7 +60,7 @@ export function recordUndo(
   const owed = units * windowUs
   // A lease gives up what is refilled meanwhile, or less of a bucket that lacks little more than that.
   const givenUp = leaseMs > 0 ? (1 + Math.ceil((leaseMs * 1000 * limit) / windowUs)) * windowUs : 0
-  // At another rate, the lack that was carried over does not tell which charges it consists of.
+  // A lack carried over from another rate does not tell which charges it consists of.
   const lack = isSameRate ? Math.max(0, (us - nowUs) * limit + fraction - owed - givenUp) : 0
   for (const { undo } of opens.values()) if (isBucketUndo(undo)) undo.slack = Math.min(undo.slack, lack)
   return { owed, slack: Number.MAX_SAFE_INTEGER }

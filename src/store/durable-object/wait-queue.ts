@@ -21,7 +21,7 @@ interface Hope {
 }
 
 /**
- * At most so many wait for each unit that may be given back. Later ones are refused at once: they would get it only if
+ * No more than this wait for each unit that may be given back. Later ones are refused at once: they would get it only if
  * all of these were refused elsewhere. A flood thus waits for nothing.
  */
 const MAX_PER_UNIT = 8

@@ -55,13 +55,13 @@ export class Scripts {
     const { lua, takes } = this.#chunks[main] as Chunks[string]
     const taken = takes.map((name) => (name in this.#chunks ? define(name) : 'nil'))
     const values = [`{ ${modules.join(', ')} }`, callChunk(this.#clock), ...taken].join(', ')
-    // In no function of its own, which Redis would make for each call.
+    // The main chunk has no function of its own: Redis would make it for each call.
     return definitions + lua.replace('...', () => values)
   }
 }
 
 export function callChunk(lua: string, values: readonly string[] = []): string {
-  // For `...` that a chunk does not use, Lua 5.1 makes a table.
+  // Lua 5.1 makes a table for an unused `...`.
   const parameters = values.length > 0 ? '...' : ''
   return `(function(${parameters})\n${lua}\nend)(${values.join(', ')})`
 }
