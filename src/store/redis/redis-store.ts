@@ -77,9 +77,7 @@ export class RedisStore implements Store {
   }
 
   async release(rules: readonly StoreCharge[]): Promise<void> {
-    const release = async (rule: StoreCharge) => {
-      await this.#count((client) => client.zrem(rule.key, slotMembers(rule)), [rule.key])
-    }
+    const release = (rule: StoreCharge) => this.#count((client) => client.zrem(rule.key, slotMembers(rule)), [rule.key])
     await Promise.all(rules.map(release))
   }
 
