@@ -3,7 +3,7 @@ import type { StoreKind } from '../config/variables.ts'
 import { consoleLog } from '../runtime/log.ts'
 import type { Backend } from '../store/backend.ts'
 import type { ObjectNamespace } from '../store/durable-object/objects.ts'
-import { openMemoryBackend } from '../store/memory/memory-backend.ts'
+import { openMemoryBackend } from '../store/memory/memory-store.ts'
 
 /** @param now milliseconds since the Unix epoch */
 type OpenBackend = (config: Config, env: Environment, now: () => number) => Promise<Backend>
@@ -20,7 +20,7 @@ const BACKENDS = {
   },
 
   async 'durable-object'({ storeTimeoutMs }, env) {
-    const { openObjectBackend } = await import('../store/durable-object/object-backend.ts')
+    const { openObjectBackend } = await import('../store/durable-object/durable-object-store.ts')
     return openObjectBackend(env[OBJECTS] as ObjectNamespace, storeTimeoutMs)
   },
 

@@ -4,11 +4,10 @@ import type { Store } from '../model/store.ts'
 import { ExpiringStates } from '../store/memory/expiring-states.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import type { RedisClient } from '../store/redis/client.ts'
-import { type IoRedis, ioRedisClient } from '../store/redis/clients/ioredis.ts'
-import { type NodeRedis, nodeRedisClient } from '../store/redis/clients/node-redis.ts'
-import { type UpstashRedis, upstashClient } from '../store/redis/clients/upstash.ts'
+import { type UpstashRedis, upstashClient } from '../store/redis/client.ts'
 import { LUA } from '../store/redis/more-lua.ts'
 import { RedisStore } from '../store/redis/redis-store.ts'
+import { type IoRedis, ioRedisClient, type NodeRedis, nodeRedisClient } from '../store/redis/tcp-clients.ts'
 import { checkFunction, checkInteger, checkNames } from './check-options.ts'
 
 /** Where a limiter keeps its counts. Limiters that are given the same one share them. */

@@ -2,13 +2,15 @@ import * as v from 'valibot'
 import {
   addCounts,
   findPeriodStart,
+  mergeSketches,
+  NO_SKETCH,
   PERIOD_MS,
   type Period,
   type Resolution,
   SKETCH_CAPACITY,
+  type Sketch,
   type StatisticsStore,
 } from '../store/counters.ts'
-import { mergeSketches, NO_SKETCH, type Sketch } from '../store/sketch.ts'
 import { LATENCY_BOUNDS_MS } from './latency.ts'
 import { REFUSED_CALLERS, type StatisticsSummary, summarize, summaryEntries } from './metrics.ts'
 import { describe, units } from './schema.ts'

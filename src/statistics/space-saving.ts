@@ -1,4 +1,4 @@
-import { type Sketch, type SketchItem, truncated } from '../store/sketch.ts'
+import { type Sketch, type SketchItem, truncated } from '../store/counters.ts'
 
 /**
  * Counts the most frequent of any number of names in bounded space (Metwally et al. 2005): a new name takes the place of

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
+import type { Sketch } from '../../src/store/counters.ts'
 import { type Flush, findPeriodStart, type Period, SKETCH_CAPACITY } from '../../src/store/counters.ts'
-import type { Sketch } from '../../src/store/sketch.ts'
 import { COUNTERS } from '../support/counters.ts'
 
 const MINUTE = 60_000

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest'
 import { LUA } from '../../src/store/redis/more-lua.ts'
-import { Scripts } from '../../src/store/redis/script.ts'
-import { scriptArguments } from '../../src/store/redis/script-call.ts'
+import { Scripts, scriptArguments } from '../../src/store/redis/script.ts'
 import { sharedRedis } from '../support/own-redis.ts'
 import { ruleOf, take } from '../support/rules.ts'
 

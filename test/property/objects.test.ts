@@ -4,8 +4,8 @@ import type { StoreCharge } from '../../src/model/charge.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import type { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
-import type { CommitOrAbort, ObjectVote, PreparedCharge } from '../../src/store/durable-object/messages.ts'
 import { Negotiation, type To } from '../../src/store/durable-object/negotiation.ts'
+import type { CommitOrAbort, ObjectVote, PreparedCharge } from '../../src/store/durable-object/objects.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import {
   anyBlocks,

@@ -13,8 +13,8 @@ import {
 } from '../../src/rules/edit-rules.ts'
 import { type DocumentStore, KEPT_VERSIONS, type VersionId } from '../../src/store/documents.ts'
 import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
-import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
+import { nodeRedisClient } from '../../src/store/redis/tcp-clients.ts'
 import { expectProperty } from '../support/property.ts'
 import { connectRedis } from '../support/script-store.ts'
 

@@ -2,12 +2,7 @@ import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/cha
 import type { Release } from '../../src/model/store.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
-import type {
-  ObjectVote,
-  PreparedCharge,
-  RemoteObject,
-  RemoteObjects,
-} from '../../src/store/durable-object/messages.ts'
+import type { ObjectVote, PreparedCharge, RemoteObject, RemoteObjects } from '../../src/store/durable-object/objects.ts'
 import type { Row, Rows } from '../../src/store/durable-object/rows.ts'
 import { callContext } from './call-context.ts'
 import { heldUnitsOf, marksOf } from './memory-script.ts'

@@ -1,7 +1,11 @@
 import { join } from 'node:path'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
-import type { CommitOrAbort, ObjectVote, PreparedCharge } from '../../src/store/durable-object/messages.ts'
-import type { ObjectNamespace } from '../../src/store/durable-object/objects.ts'
+import type {
+  CommitOrAbort,
+  ObjectNamespace,
+  ObjectVote,
+  PreparedCharge,
+} from '../../src/store/durable-object/objects.ts'
 import { keepWorkerLog } from '../setup/secret-watch.ts'
 import { type Bundle, miniflareModules } from './build-bundle.ts'
 

@@ -3,8 +3,13 @@ import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/cha
 import type { Release } from '../../src/model/store.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { type Script, toScript } from '../../src/store/redis/redis-calls.ts'
-import { Scripts } from '../../src/store/redis/script.ts'
-import { readDecision, releaseArguments, renewArguments, scriptArguments } from '../../src/store/redis/script-call.ts'
+import {
+  readDecision,
+  releaseArguments,
+  renewArguments,
+  Scripts,
+  scriptArguments,
+} from '../../src/store/redis/script.ts'
 import { EVERY_ALGORITHM } from './rules.ts'
 
 /** A clock that is told the time, as the last argument of the script. */

@@ -1,8 +1,7 @@
 import { Redis } from 'ioredis'
 import { inject } from 'vitest'
-import { ioRedisClient } from '../../src/store/redis/clients/ioredis.ts'
-import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
 import { RedisCounters } from '../../src/store/redis/counters/redis-counters.ts'
+import { ioRedisClient, nodeRedisClient } from '../../src/store/redis/tcp-clients.ts'
 import type { CountersOf } from './counters.ts'
 import { connectRedis } from './script-store.ts'
 

@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { inject } from 'vitest'
-import { ObjectCounters } from '../../src/store/durable-object/table-clients.ts'
+import { openObjectCounters } from '../../src/store/durable-object/table-clients.ts'
 import { MemoryCounters } from '../../src/store/memory/memory-tables.ts'
 import { RedisCounters } from '../../src/store/redis/counters/redis-counters.ts'
 import { connectUpstash } from '../../src/store/redis/upstash-backend.ts'
@@ -14,7 +14,7 @@ export const WORKER_COUNTERS: Record<string, CountersOf> = {
     inMemory.set(keyPrefix, counters)
     return counters
   },
-  ObjectCounters: (keyPrefix) => new ObjectCounters({ namespace: env.LIMITS, keyPrefix, timeoutMs: 60_000 }),
+  openObjectCounters: (keyPrefix) => openObjectCounters({ namespace: env.LIMITS, keyPrefix, timeoutMs: 60_000 }),
   'RedisCounters with key locking': (keyPrefix) => overUpstash(keyPrefix, inject('redisRestUrl')),
   'RedisCounters on plain Redis': (keyPrefix) => overUpstash(keyPrefix, inject('plainRestUrl')),
 }

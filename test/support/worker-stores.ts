@@ -3,7 +3,7 @@ import { inject } from 'vitest'
 import type { DocumentStore } from '../../src/store/documents.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import { openObjects } from '../../src/store/durable-object/objects.ts'
-import { ObjectDocuments } from '../../src/store/durable-object/table-clients.ts'
+import { openObjectDocuments } from '../../src/store/durable-object/table-clients.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
@@ -38,7 +38,7 @@ function upstashSubject(url: string): Subject {
 
 export const WORKER_DOCUMENTS: Record<string, (key: string) => DocumentStore> = {
   MemoryDocuments: memoryDocuments(),
-  ObjectDocuments: (key) => new ObjectDocuments({ namespace: env.LIMITS, key, timeoutMs: 60_000 }),
+  openObjectDocuments: (key) => openObjectDocuments({ namespace: env.LIMITS, key, timeoutMs: 60_000 }),
   'RedisDocuments with key locking': (key) => upstashDocumentsAt(inject('redisRestUrl'), key),
   'RedisDocuments on plain Redis': (key) => upstashDocumentsAt(inject('plainRestUrl'), key),
 }

@@ -5,15 +5,15 @@ import { expect, test } from 'vitest'
 import { StoreError } from '../../src/model/store.ts'
 import { findPeriodStart, KEPT_MS, PERIOD_MS, type Period, TOTALS_KEPT_MS } from '../../src/store/counters.ts'
 import { NO_DOCUMENT } from '../../src/store/documents.ts'
-import { toPlain } from '../../src/store/durable-object/messages.ts'
-import { ObjectCounters, ObjectDocuments } from '../../src/store/durable-object/table-clients.ts'
+import { toPlain } from '../../src/store/durable-object/objects.ts'
+import { openObjectCounters, openObjectDocuments } from '../../src/store/durable-object/table-clients.ts'
 import { CounterTable, DocumentTable } from '../../src/store/durable-object/tables.ts'
 
 const namespace = env.LIMITS
 const stubOf = (name: string) => namespace.get(namespace.idFromName(name))
-const documentsAt = (key: string) => new ObjectDocuments({ namespace, key, timeoutMs: 60_000 })
+const documentsAt = (key: string) => openObjectDocuments({ namespace, key, timeoutMs: 60_000 })
 
-const countersOf = (keyPrefix: string) => new ObjectCounters({ namespace, keyPrefix, timeoutMs: 60_000 })
+const countersOf = (keyPrefix: string) => openObjectCounters({ namespace, keyPrefix, timeoutMs: 60_000 })
 
 /** A minute in which this much was counted. */
 function minute(startMs: number, names = 1): Period {
@@ -147,7 +147,9 @@ test('an object that fails, or is silent, is a StoreError that repeats nothing',
   const failing = { idFromName: () => 0, get: () => ({ fetch: () => Promise.reject(new Error('secret')) }) }
   const silent = { idFromName: () => 0, get: () => ({ fetch: () => new Promise<never>(() => {}) }) }
   for (const namespace of [failing, silent]) {
-    const error = await new ObjectDocuments({ namespace, key: 'x', timeoutMs: 10 }).read().catch((error) => error)
+    const error = await openObjectDocuments({ namespace, key: 'x', timeoutMs: 10 })
+      .read()
+      .catch((error) => error)
     expect(error).toBeInstanceOf(StoreError)
     expect(error.message).not.toContain('secret')
   }

@@ -4,7 +4,8 @@ import type { AlgorithmName } from '../../src/model/limits.ts'
 import type { Store } from '../../src/model/store.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
-import { KEY_LOCKING, Scripts } from '../../src/store/redis/script.ts'
+import { KEY_LOCKING } from '../../src/store/redis/redis-calls.ts'
+import { Scripts } from '../../src/store/redis/script.ts'
 import { openUpstashBackend, type UpstashStoreOptions } from '../../src/store/redis/upstash-backend.ts'
 
 afterEach(() => vi.unstubAllGlobals())

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
-import { readDecision, scriptArguments } from '../../src/store/redis/script-call.ts'
+import { readDecision, scriptArguments } from '../../src/store/redis/script.ts'
 import { ruleOf } from '../support/rules.ts'
 
 const tiers = [

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
-import type { ObjectVote, PreparedCharge } from '../../src/store/durable-object/messages.ts'
+import type { ObjectVote, PreparedCharge } from '../../src/store/durable-object/objects.ts'
 import { MemoryRows } from '../support/object-network.ts'
 import { EVERY_ALGORITHM, ruleOf } from '../support/rules.ts'
 

@@ -4,8 +4,18 @@ import type { CallContext } from '../../runtime/call-context.ts'
 import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
 import { Lru } from '../../runtime/lru.ts'
 import { randomNumber } from '../../runtime/random.ts'
-import type { CommitOrAbort, Correction, PreparedCharge, RemoteObjects } from './messages.ts'
+import type { Backend } from '../backend.ts'
 import { type Conclusion, Negotiation, type To } from './negotiation.ts'
+import {
+  type CommitOrAbort,
+  type Correction,
+  createCallError,
+  type ObjectNamespace,
+  openObjects,
+  type PreparedCharge,
+  type RemoteObjects,
+  toObjectCharge,
+} from './objects.ts'
 
 export interface DurableObjectStoreOptions {
   readonly objects: RemoteObjects
@@ -13,32 +23,25 @@ export interface DurableObjectStoreOptions {
   readonly timeoutMs: number
 }
 
-/** The share of a decision's deadline for which an object may wait for the ends of others. */
+/** An object may wait for the ends of other decisions for this share of the deadline. */
 const PATIENT_SHARE = 1 / 4
 const MAX_PATIENCE_MS = 1_000
-/** Deadline of calls that nobody waits for. */
-const PATIENT_MS = 10_000
+const BACKGROUND_TIMEOUT_MS = 10_000
 /** A closing that failed is sent again after this, and after twice as long each time. */
 const FIRST_PAUSE_MS = 50
 /** After the pause of this length it is left to the objects. */
 const LAST_PAUSE_MS = 6_400
-/** Charges of which is remembered when each object made them. */
+/** Charges whose time by the object's clock is remembered. */
 const MAX_CHARGES = 10_000
-/** Never charged. */
 const PING_KEY = 'ping'
 
-/** Whether the time of a decision is over: nothing more is then asked in its name. */
-interface Deadline {
-  hasPassed: boolean
-}
-
-/** Exact limits in Durable Objects, one for each key: see docs/stores.md. */
+/** Exact limits in Durable Objects, one for each key. docs/stores.md describes the protocol. */
 export class DurableObjectStore implements Store {
   readonly kind = 'durable-object'
   readonly #objects: RemoteObjects
   readonly #timeoutMs: number
   readonly #patienceMs: number
-  /** Where the clock of an object was not the decision's: its own, by key and the decision's. */
+  /** Times by the clock of an object that differs from the decision's, by key and the decision's time. */
   readonly #chargedAtMs = new Lru<number>(MAX_CHARGES)
 
   constructor({ objects, timeoutMs }: DurableObjectStoreOptions) {
@@ -48,37 +51,33 @@ export class DurableObjectStore implements Store {
   }
 
   async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
-    const { rules } = request
     const isAbandoned = () => context?.isClientGone?.() === true && isForItsResponse(request)
-    if (isAbandoned()) return forNobody()
-    const negotiation = new Negotiation(request, randomNumber(), this.#patienceMs)
-    const deadline = { hasPassed: false }
+    if (isAbandoned()) return waitForever()
+    const rules = request.rules.map(toObjectCharge)
+    const negotiation = new Negotiation({ ...request, rules }, randomNumber(), this.#patienceMs)
+    let isOver = false
     const startedMs = Date.now()
-    const work = this.#negotiate(negotiation, rules, deadline, isAbandoned)
+    const work = this.#negotiate(negotiation, () => isOver || isAbandoned())
     // If the client goes away, the platform would end it before it gives back what it has reserved.
     if (!negotiation.isFinal) context?.waitUntil(work.catch(() => {}))
-    let conclusion: Conclusion | typeof TOO_LATE | undefined
+    let conclusion: Conclusion | typeof TOO_LATE
     try {
       conclusion = await (context?.deadlines ?? Deadlines.ofOne()).within(this.#timeoutMs, work)
-      // Where much is queued, answers may come before the timer: asking for others would take as long again.
+      // Queued answers may come before the timer: asking for others would take as long again.
       const isLate = Date.now() - startedMs > this.#timeoutMs && isForItsResponse(request)
-      if (conclusion === TOO_LATE || (isLate && conclusion?.decision.granted !== 0)) {
+      if (conclusion === TOO_LATE || (isLate && conclusion.decision.granted > 0)) {
         throw new StoreError('a Durable Object did not answer within the deadline')
       }
+      if (isAbandoned()) throw createCallError()
     } catch (error) {
-      deadline.hasPassed = true
-      this.#goOn(this.#closeAll(negotiation.cancel(), rules), context)
-      if (isAbandoned()) return forNobody()
+      isOver = true
+      this.#goOn(this.#closeAll(negotiation.cancel()), context)
+      if (isAbandoned()) return waitForever()
       throw error
     }
-    if (!conclusion || isAbandoned()) {
-      const cancels = conclusion ? conclusion.kept.map(toCancel) : negotiation.cancel()
-      this.#goOn(this.#closeAll(cancels, rules), context)
-      return forNobody()
-    }
     const { decision, kept, votedAtMs } = conclusion
-    if (kept.length > 0) this.#goOn(this.#closeAll(kept, rules), context)
-    for (const [index, atMs] of votedAtMs) this.#rememberClock(rules[index] as StoreCharge, decision.nowMs, atMs)
+    if (kept.length > 0) this.#goOn(this.#closeAll(kept), context)
+    for (const [key, atMs] of votedAtMs) this.#rememberClock(key, decision.nowMs, atMs)
     return decision
   }
 
@@ -89,7 +88,7 @@ export class DurableObjectStore implements Store {
   revoke(releases: readonly Release[]): Promise<void> {
     return this.#correct(
       releases.map(({ rule: { key, slot = 0 }, isKnown }) => [key, { kind: isKnown ? 'release' : 'revoke', slot }]),
-      PATIENT_MS,
+      BACKGROUND_TIMEOUT_MS,
     )
   }
 
@@ -103,7 +102,7 @@ export class DurableObjectStore implements Store {
     return this.#correct(
       differences.map(({ rule, units }) => {
         const ownMs = this.#chargedAtMs.get(`${rule.key} ${chargedAtMs}`) ?? chargedAtMs
-        return [rule.key, { kind: 'settle', rule, units, chargedAtMs: ownMs }]
+        return [rule.key, { kind: 'settle', rule: toObjectCharge(rule), units, chargedAtMs: ownMs }]
       }),
     )
   }
@@ -117,50 +116,41 @@ export class DurableObjectStore implements Store {
   }
 
   /**
-   * @returns undefined if nobody waits for it any more. What was reserved must then be cancelled
-   * @throws {StoreError} so must it then
+   * @param mustStop whether nothing more is to be asked
+   * @throws {StoreError} what was reserved must then be cancelled
    */
-  async #negotiate(
-    negotiation: Negotiation,
-    rules: readonly StoreCharge[],
-    deadline: Deadline,
-    isAbandoned: () => boolean,
-  ): Promise<Conclusion | undefined> {
-    await this.#reserve(negotiation, negotiation.first(), rules, deadline)
-    if (isAbandoned()) return undefined
+  async #negotiate(negotiation: Negotiation, mustStop: () => boolean): Promise<Conclusion> {
+    await this.#reserve(negotiation, negotiation.first(), mustStop)
     const second = negotiation.second()
-    if (second.length > 0) await this.#reserve(negotiation, second, rules, deadline)
+    if (second.length > 0) await this.#reserve(negotiation, second, mustStop)
     if (negotiation.isVoid)
       throw new StoreError('the decision took so long, or met so many others, that it was given up')
-    if (isAbandoned()) return undefined
     const conclusion = negotiation.conclude()
     const { givenBack, awaited } = conclusion
-    // What this caller gives back must be free when it asks again.
-    await this.#closeAll(givenBack, rules)
+    // The caller may ask again at once: the units that it gives back must then be free.
+    await this.#closeAll(givenBack)
     if (awaited.length === 0) return conclusion
-    const areKept = await this.#closeAll(awaited, rules)
-    if (deadline.hasPassed || areKept.includes(false))
-      throw new StoreError('the decision took so long that it was given up')
+    const areKept = await this.#closeAll(awaited)
+    if (mustStop() || areKept.includes(false)) throw new StoreError('the decision took so long that it was given up')
     return conclusion
   }
 
   async #reserve(
     negotiation: Negotiation,
     reservations: readonly To<PreparedCharge>[],
-    rules: readonly StoreCharge[],
-    deadline: Deadline,
+    mustStop: () => boolean,
   ): Promise<void> {
     const answers = await Promise.allSettled(
-      reservations.map(async ({ index, message }) => {
-        negotiation.hear(index, await this.#objects.of((rules[index] as StoreCharge).key).reserve(message))
+      reservations.map(async ({ index, key, message }) => {
+        negotiation.hear(index, await this.#objects.of(key).reserve(message))
       }),
     )
-    if (deadline.hasPassed || answers.some(({ status }) => status === 'rejected')) throw unanswered()
+    if (mustStop() || answers.some(({ status }) => status === 'rejected')) throw createCallError()
   }
 
-  /** @returns of each, whether what was reserved stands. @throws {StoreError} the objects then find out themselves */
-  #closeAll(closings: readonly To<CommitOrAbort>[], rules: readonly StoreCharge[]): Promise<boolean[]> {
-    return Promise.all(closings.map(({ index, message }) => this.#close((rules[index] as StoreCharge).key, message)))
+  /** @returns for each, whether its charge stands. @throws {StoreError} the objects then find out themselves */
+  #closeAll(closings: readonly To<CommitOrAbort>[]): Promise<boolean[]> {
+    return Promise.all(closings.map(({ key, message }) => this.#close(key, message)))
   }
 
   async #close(key: string, closing: CommitOrAbort): Promise<boolean> {
@@ -168,7 +158,7 @@ export class DurableObjectStore implements Store {
       try {
         return await this.#objects.of(key).close(closing)
       } catch {
-        if (pauseMs > LAST_PAUSE_MS) throw unanswered()
+        if (pauseMs > LAST_PAUSE_MS) throw createCallError()
       }
       await new Promise((resolve) => setTimeout(resolve, pauseMs))
     }
@@ -185,9 +175,9 @@ export class DurableObjectStore implements Store {
 
   async #within(work: Promise<unknown>, timeoutMs = this.#timeoutMs): Promise<void> {
     const unharmed = work.catch(() => {
-      throw unanswered()
+      throw createCallError()
     })
-    if ((await Deadlines.ofOne().within(timeoutMs, unharmed)) === TOO_LATE) throw unanswered()
+    if ((await Deadlines.ofOne().within(timeoutMs, unharmed)) === TOO_LATE) throw createCallError()
   }
 
   #goOn(work: Promise<unknown>, context: CallContext | undefined): void {
@@ -195,7 +185,7 @@ export class DurableObjectStore implements Store {
     else work.catch(() => {})
   }
 
-  #rememberClock({ key }: StoreCharge, decidedAtMs: number, ownMs: number): void {
+  #rememberClock(key: string, decidedAtMs: number, ownMs: number): void {
     if (ownMs === decidedAtMs) return
     const name = `${key} ${decidedAtMs}`
     // The earlier one gives back less.
@@ -204,23 +194,28 @@ export class DurableObjectStore implements Store {
 }
 
 /**
- * Whether a decision matters to nobody once its client has gone away. What is taken in advance is for others too, what has
- * failed must count, and a slot must become known, so that it can be given back.
+ * Such a decision matters to nobody once its client has gone away. Leases are for others too, failures must count, and a
+ * slot must become known, so that it can be given back.
  */
 function isForItsResponse({ mode, leaseMs = 0, rules }: DecisionRequest): boolean {
   return (mode === 'all' || mode === 'partial') && leaseMs === 0 && rules.every(({ slot }) => slot === undefined)
 }
 
-function toCancel({ index, message: { id } }: To<CommitOrAbort>): To<CommitOrAbort> {
-  return { index, message: { id, permits: 0 } }
-}
-
 /** Nothing follows from it: the platform has ended the request, or is about to. */
-function forNobody(): Promise<never> {
+function waitForever(): Promise<never> {
   return new Promise(() => {})
 }
 
-/** What an object throws may repeat what it was asked. */
-function unanswered(): StoreError {
-  return new StoreError('a Durable Object could not be reached, or has failed')
+export function openObjectBackend(namespace: ObjectNamespace, timeoutMs: number): Backend {
+  return {
+    limits: new DurableObjectStore({ objects: openObjects(namespace), timeoutMs }),
+    async documents(key) {
+      const { openObjectDocuments } = await import('./table-clients.ts')
+      return openObjectDocuments({ namespace, key, timeoutMs })
+    },
+    async counters(options) {
+      const { openObjectCounters } = await import('./table-clients.ts')
+      return openObjectCounters({ namespace, ...options })
+    },
+  }
 }

@@ -14,35 +14,38 @@ import {
   type Open,
   writeState,
 } from './machine-state.ts'
-import type { CommitOrAbort, Correction, ObjectVote, PreparedCharge } from './messages.ts'
-import type { ObjectDatabase } from './objects.ts'
-import { addEntry, forgetBefore, removeUnits, writePages } from './paged-list.ts'
-import { type Rows, SqlRows } from './rows.ts'
+import {
+  type CommitOrAbort,
+  type Correction,
+  countWanted,
+  type ObjectDatabase,
+  type ObjectVote,
+  type PreparedCharge,
+} from './objects.ts'
+import { addEntry, forgetBefore, type Rows, removeUnits, SqlRows, writePages } from './rows.ts'
 import { recordUndo, removeCharge, type Undo } from './undo.ts'
 import { type Answer, WaitQueue } from './wait-queue.ts'
 
-/** After this, the siblings are asked about an open charge. */
+/** The siblings are asked about an open charge after this. */
 export const ASK_AFTER_MS = 5_000
-/** What all siblings had granted is asked about once more after this: a cancel may have been on its way to them. */
+/** They are asked once more about what all had granted after this: a cancel may have been on its way to them. */
 export const ASK_AGAIN_AFTER_MS = 20_000
-/** After this, no sibling is asked any more: what is not known to be void by then stays charged. */
+/** No sibling is asked after this: what is not known to be void by then stays charged. */
 export const ASK_UNTIL_MS = 30_000
 /**
- * How long an object knows which decisions it has granted or given up. A decider lets nothing through that took longer
+ * An object remembers for so long which decisions it has granted or given up. A decider admits nothing that took longer
  * than a minute, so all that it asked have granted within that; they ask each other until `ASK_UNTIL_MS` later. Twice
  * that is for clocks that run at different speeds.
  */
 export const REMEMBER_MS = 180_000
-/** Between two alarms of an object, at least. */
-const MIN_REST_MS = 60_000
+const MIN_ALARM_GAP_MS = 60_000
 /** An alarm that is so late is set again. */
 const LATE_ALARM_MS = 600_000
-/** Open charges are part of the row that each change writes. */
+/** They are part of the row that each change writes. */
 const MAX_OPEN = 1_000
 
-/** What a charge has changed. */
 interface Charged {
-  /** Of the entry, in a log. */
+  /** Date of the entry in a log. */
   readonly dateMs: number
   readonly forfeited: number
   readonly undo?: Undo
@@ -53,93 +56,77 @@ export function openMachine(sql: ObjectDatabase): LimitMachine {
 }
 
 /**
- * One key's state and the part of an object in the protocol, described in docs/stores.md. No I/O, and no clock: each
- * call is told the time, and puts what must last into `rows` before it returns.
+ * One key's state and the part of an object in the protocol, which docs/stores.md describes. No I/O, and no clock: each
+ * call gets the time, and puts what must last into `rows` before it returns.
  */
 export class LimitMachine {
   readonly #rows: Rows
-  readonly #state: MachineState
+  readonly state: MachineState
   readonly #maxOpen: number
-  /** In memory only: who waits has to ask again after the object has ended. */
+  /** It is in memory only: callers ask again after the object has ended. */
   readonly #queue = new WaitQueue()
-  /** The last reading of the clock, or what it must show by now, in microseconds. */
+  /** The last reading of the clock, or the time that it must show by now, in microseconds. */
   #readUs: number
-  /** Whether something that was uncertain may have been decided since those who wait were last considered. */
+  /** An open charge may have been decided since the queue was last considered. */
   #isDirty = false
 
-  /**
-   * @param state what was read from these rows, and has changed since
-   * @param maxOpen charges that are open at most
-   */
+  /** @param state was read from these rows, and has changed since */
   constructor(rows: Rows, state = loadState(rows), maxOpen = MAX_OPEN) {
     this.#rows = rows
-    this.#state = state
+    this.state = state
     this.#maxOpen = maxOpen
     this.#readUs = state.clockUs
-  }
-
-  get state(): MachineState {
-    return this.#state
   }
 
   /** @returns undefined if it waits: `answers` has its answer later */
   reserve(reservation: PreparedCharge, readUs: number): ObjectVote | undefined {
     const vote = this.#vote(reservation, readUs)
-    return this.#queue.add(reservation, vote, this.#state.open, toMs(readUs)) ? undefined : vote
+    return this.#queue.add(reservation, vote, this.state.open, toMs(readUs)) ? undefined : vote
   }
 
-  /**
-   * Answers those whose wait is over.
-   * @param mayWait whether one may wait, if it is not too late by the clock
-   */
+  /** Answers those whose wait is over. @param mayWait whether one may wait, if it is not too late by the clock */
   answers(readUs: number, mayWait?: (reservation: PreparedCharge) => boolean): Answer[] {
     this.#clock(readUs)
     const nowMs = toMs(readUs)
     const { untilMs } = this.#queue
     if (untilMs === undefined || !(this.#isDirty || mayWait || untilMs <= nowMs)) return []
     this.#isDirty = false
-    return this.#queue.leave(
-      (reservation) => this.#vote(reservation, readUs),
-      this.#state.open,
-      nowMs,
-      mayWait ?? (() => true),
-    )
+    const decide = (reservation: PreparedCharge) => this.#vote(reservation, readUs)
+    return this.#queue.leave(decide, this.state.open, nowMs, mayWait)
   }
 
-  /** It is so late at least, whatever the clock will show: a timer has run out. */
+  /** A timer has run out: it is so late at least, whatever the clock will show. */
   reach(us: number): void {
     this.#readUs = Math.max(this.#readUs, us)
   }
 
-  /** Those that wait, in the order in which they came. */
   get waiting(): readonly PreparedCharge[] {
     return this.#queue.reservations
   }
 
-  /** When to ask for answers again, milliseconds since the Unix epoch; undefined if none waits. */
   get waitsUntilMs(): number | undefined {
     return this.#queue.untilMs
   }
 
-  /** @returns whether what was reserved stands, as far as is known here */
+  /** @returns whether the charge stands, as far as is known here */
   close({ id, permits, isProvisional }: CommitOrAbort, readUs: number): boolean {
     const nowMs = toMs(this.#touch(readUs))
-    const { open: opens } = this.#state
+    const { open: opens } = this.state
     const open = opens.get(id)
-    const decided = this.#decided(id, nowMs)
+    const decided = this.#findDecided(id, nowMs)
     if (!open) {
       // A cancel has overtaken the reservation, which must not be charged when it comes.
       if (permits === 0 && !decided) this.#remember(id, 0, nowMs)
       return (decided?.permits ?? 0) > 0
     }
     if (permits < open.permits) this.#takeBack(id, open, permits, nowMs)
-    // Of a newcomer, the end is told twice: the decider may still wait for another object to which it is new.
+    // The end for a new identity comes twice: the decider may still wait for another object to which it is new.
     if (permits > 0 && (isProvisional || open.isNew)) opens.set(id, { ...open, permits, isNew: false })
     else {
       if (permits > 0) this.#trim(open.rule, nowMs)
       opens.delete(id)
     }
-    // That it is kept need not be written: it would be asked about once more, at worst. A newcomer's charge would lapse.
+    // That it stays need not be written: it would be asked about once more, at worst. A new identity's would lapse.
     if (permits === 0) this.#remember(id, 0, nowMs)
     else if (permits < open.permits || open.isNew) this.#write(nowMs)
     return permits > 0
@@ -148,33 +135,33 @@ export class LimitMachine {
   /** A sibling asks about a decision. @returns whether it was granted here; if not, it never will be */
   inquire(id: number, readUs: number): boolean {
     const nowMs = toMs(this.#touch(readUs))
-    const open = this.#state.open.get(id)
+    const open = this.state.open.get(id)
     if (open?.isNew) this.#void(id, open, nowMs)
-    const decided = this.#decided(id, nowMs)
+    const decided = this.#findDecided(id, nowMs)
     if (!decided) this.#remember(id, 0, nowMs)
     return (decided?.permits ?? 0) > 0
   }
 
-  /** @returns the decisions to ask about at siblings. Those that can be settled without asking are settled */
+  /** Settles what it can without its siblings. @returns the decisions to ask them about */
   overdue(readUs: number): { readonly id: number; readonly siblings: readonly string[] }[] {
     const nowMs = toMs(this.#touch(readUs))
-    const { open: opens } = this.#state
-    const asked: { id: number; siblings: readonly string[] }[] = []
+    const { open: opens } = this.state
+    const due: { id: number; siblings: readonly string[] }[] = []
     for (const [id, open] of opens) {
       const ageMs = this.#ageMs(open)
-      if (ageMs < ASK_AFTER_MS) continue
-      // Nobody was let through before this object had heard so.
-      if (open.isNew) this.#void(id, open, nowMs)
-      else if (ageMs > ASK_UNTIL_MS) opens.delete(id)
-      else if (ageMs >= askedAfterMs(open)) asked.push({ id, siblings: open.siblings })
+      if (ageMs > ASK_UNTIL_MS && !open.isNew) opens.delete(id)
+      else if (ageMs < findAskAgeMs(open)) continue
+      // Nobody was admitted before this object had heard so.
+      else if (open.isNew) this.#void(id, open, nowMs)
+      else due.push({ id, siblings: open.siblings })
     }
-    return asked
+    return due
   }
 
-  /** All siblings have answered about a decision, or one that it is void. */
+  /** All siblings have granted a decision, or one has answered that it is void. */
   learn(id: number, areGranted: boolean, readUs: number): void {
     const nowMs = toMs(this.#clock(readUs))
-    const open = this.#state.open.get(id)
+    const open = this.state.open.get(id)
     if (!open || this.#ageMs(open) > ASK_UNTIL_MS) return
     this.#isDirty = true
     if (areGranted) open.grants++
@@ -184,7 +171,7 @@ export class LimitMachine {
   correct(correction: Correction, readUs: number): void {
     const nowUs = this.#touch(readUs)
     const nowMs = toMs(nowUs)
-    const state = this.#state
+    const state = this.state
     const known = this.#stateAt(nowMs)
     const held = known as ConcurrencyState | undefined
     switch (correction.kind) {
@@ -210,7 +197,7 @@ export class LimitMachine {
         break
       }
       case 'forget':
-        // Not the decisions: siblings may ask about them.
+        // The decisions stay: siblings may ask about them.
         state.open.clear()
         this.#dropLog()
         state.kept = NOTHING
@@ -219,33 +206,32 @@ export class LimitMachine {
     this.#write(nowMs)
   }
 
-  /** When to wake the object, to see whether all of it is over, milliseconds since the Unix epoch; 0 for never. */
+  /** Time to see whether all of it is over, milliseconds since the Unix epoch; 0 for never. */
   get alarmAtMs(): number {
-    return this.#state.alarmAtMs
+    return this.state.alarmAtMs
   }
 
-  /** Whether nothing of this matters any more. If something does, there is a new alarm. */
+  /** Sets a new alarm if anything still matters. */
   isOverAt(readUs: number): boolean {
     const nowMs = toMs(this.#clock(readUs))
     if (this.#endsAtMs < nowMs && this.#queue.untilMs === undefined) return true
-    this.#state.alarmAtMs = 0
+    this.state.alarmAtMs = 0
     this.#write(nowMs)
     return false
   }
 
-  /** When siblings are to be asked, milliseconds since the Unix epoch; undefined if they are not. */
   get asksAtMs(): number | undefined {
     let earliestMs: number | undefined
-    for (const open of this.#state.open.values()) {
-      const dueMs = open.atMs + Math.min(open.isNew ? ASK_AFTER_MS : askedAfterMs(open), ASK_UNTIL_MS + 1)
+    for (const open of this.state.open.values()) {
+      const dueMs = open.atMs + Math.min(findAskAgeMs(open), ASK_UNTIL_MS + 1)
       if (earliestMs === undefined || dueMs < earliestMs) earliestMs = dueMs
     }
     return earliestMs
   }
 
-  /** When nothing of this will matter any more, milliseconds since the Unix epoch; 0 if nothing does. */
+  /** Nothing matters any more after this, milliseconds since the Unix epoch; 0 if nothing does. */
   get #endsAtMs(): number {
-    const { kept, decisions } = this.#state
+    const { kept, decisions } = this.state
     let latestMs = kept.state === undefined ? 0 : kept.expiresAtMs
     for (const { atMs } of decisions.values()) latestMs = Math.max(latestMs, atMs + REMEMBER_MS)
     return latestMs
@@ -255,15 +241,15 @@ export class LimitMachine {
     const { mode, permits, rule, shared } = reservation
     const nowUs = this.#clock(readUs)
     const nowMs = toMs(nowUs)
-    const { open: opens } = this.#state
+    const { open: opens } = this.state
     const known = this.#stateAt(nowMs)
     const returnable = countReturnable(opens)
-    const { usage, fitting, chargeable, changed } = voteWithin(returnable, rule, { mode, permits }, known, nowUs)
-    const isNew = detectsNewIdentities(rule) && (known === undefined || isOfNewcomersOnly(known, opens))
-    // While it is blocked, it does not matter what is given back.
+    const { usage, fitting, chargeable, changed } = evaluateWithin(returnable, rule, { mode, permits }, known, nowUs)
+    const isNew = detectsNewIdentities(rule) && (known === undefined || holdsOnlyNew(known, opens))
+    // A penalty refuses whatever is given back.
     const isProvisional = returnable > 0 && usage[0]?.blockedMs === undefined
     const vote = { usage, fitting, chargeable, charged: 0, forfeited: 0, nowMs, isNew, isProvisional, isVoid: false }
-    const decided = shared && this.#decided(shared.id, nowMs)
+    const decided = shared && this.#findDecided(shared.id, nowMs)
     if (decided) {
       // It has come twice, or after its end.
       const { permits: granted } = decided
@@ -280,41 +266,40 @@ export class LimitMachine {
     const isCharged = mode !== 'peek' && (mayBePart || chargeable >= permits)
     const charged = isCharged ? Math.min(permits, chargeable) : 0
     if (charged === 0) return vote
-    // What could not be taken back is not charged: nobody knows how this ends.
+    // Without an open charge, it could not be taken back.
     if (shared && opens.size >= this.#maxOpen) return { ...vote, isVoid: true }
     return { ...vote, charged, forfeited: this.#charge(reservation, charged, isNew, nowUs) }
   }
 
-  /** @returns units that are forfeited */
   #charge({ rule, leaseMs, shared }: PreparedCharge, permits: number, isNew: boolean, nowUs: number): number {
     const nowMs = toMs(nowUs)
     const { algorithm, tiers, cost, slot = 0 } = rule
-    const log = ALGORITHMS[algorithm].isLog ? (this.#stateAt(nowMs) as SlidingWindowState | undefined) : undefined
-    // What other limits still need must be there if this is taken back.
+    const log = this.#logAt(algorithm, nowMs)
+    // If this is taken back, other limits may still need older entries.
     if (log) log.keepsAll = shared !== undefined
     const { forfeited, ...charged } = this.#commit(rule, nowUs, permits * cost, leaseMs, shared?.id)
     if (log) log.keepsAll = false
-    this.#state.clockUs = nowUs
+    this.state.clockUs = nowUs
     if (shared) {
       const { id, siblings, hasNewcomers } = shared
       const open = { atMs: toMs(this.#readUs), permits, cost, slot, siblings, isNew: isNew && hasNewcomers, grants: 0 }
-      this.#state.open.set(id, { ...open, ...charged, rule: { algorithm, tiers } })
+      this.state.open.set(id, { ...open, ...charged, rule: { algorithm, tiers } })
       this.#remember(id, permits, nowMs)
     } else this.#write(nowMs)
     return forfeited
   }
 
   /**
-   * @param id of the decision; 0 if the charge stays
+   * @param id 0 if the charge cannot be removed
    * @param penalty a refusal to remember, instead of a charge
    */
   #commit(rule: StoreCharge, nowUs: number, units: number, leaseMs = 0, id = 0, penalty?: PenaltyState): Charged {
-    const state = this.#state
+    const state = this.state
     const nowMs = toMs(nowUs)
-    const { isLog, holdsSlots, implementation: twin } = ALGORITHMS[rule.algorithm]
+    const { isLog, holdsSlots, implementation } = ALGORITHMS[rule.algorithm]
     const before = this.#stateAt(nowMs)
     if (isLog && !before) this.#dropLog()
-    const commit = twin.commit(before, rule, nowUs, units, leaseMs, penalty)
+    const commit = implementation.commit(before, rule, nowUs, units, leaseMs, penalty)
     const { forfeited = 0 } = commit
     state.algorithm = rule.algorithm
     this.#keep(commit, nowMs)
@@ -331,26 +316,25 @@ export class LimitMachine {
     return { dateMs: 0, forfeited, undo: recordUndo(before, commit.state, change, state.open) }
   }
 
-  /** Forgets of a log what the rule that has charged it does not need. */
+  /** Forgets the entries of a log that these limits do not need. */
   #trim(rule: Open['rule'], nowMs: number): void {
-    const log = this.#stateAt(nowMs) as SlidingWindowState | undefined
-    if (!ALGORITHMS[rule.algorithm].isLog || !log) return
+    const log = this.#logAt(rule.algorithm, nowMs)
+    if (!log) return
     trim(log, nowMs - longestWindowMs(rule))
     this.#forgetEntries(log)
   }
 
   #forgetEntries({ dates, head }: SlidingWindowState): void {
-    forgetBefore(this.#state.log, dates[head] ?? Number.POSITIVE_INFINITY, this.#rows)
+    forgetBefore(this.state.log, dates[head] ?? Number.POSITIVE_INFINITY, this.#rows)
   }
 
   #dropLog(): void {
-    this.#state.kept = { ...this.#state.kept, state: undefined }
-    forgetBefore(this.#state.log, Number.POSITIVE_INFINITY, this.#rows)
+    this.state.kept = { ...this.state.kept, state: undefined }
+    forgetBefore(this.state.log, Number.POSITIVE_INFINITY, this.#rows)
   }
 
-  /** @param permits those that stay charged */
   #takeBack(id: number, open: Open, permits: number, nowMs: number): void {
-    const state = this.#state
+    const state = this.state
     const { isLog, holdsSlots } = ALGORITHMS[state.algorithm as AlgorithmName]
     const units = (open.permits - permits) * open.cost
     const known = this.#stateAt(nowMs)
@@ -368,98 +352,100 @@ export class LimitMachine {
 
   #void(id: number, open: Open, nowMs: number): void {
     this.#takeBack(id, open, 0, nowMs)
-    this.#state.open.delete(id)
+    this.state.open.delete(id)
     this.#remember(id, 0, nowMs)
   }
 
-  #decided(id: number, nowMs: number): Decided | undefined {
-    const decided = this.#state.decisions.get(id)
+  #findDecided(id: number, nowMs: number): Decided | undefined {
+    const decided = this.state.decisions.get(id)
     return decided && decided.atMs + REMEMBER_MS >= nowMs ? decided : undefined
   }
 
   #remember(id: number, permits: number, atMs: number): void {
-    addDecision(this.#state, id, { permits, atMs }, atMs - REMEMBER_MS, this.#rows)
+    addDecision(this.state, id, { permits, atMs }, atMs - REMEMBER_MS, this.#rows)
     this.#write(atMs)
   }
 
   #write(nowMs: number): void {
-    const state = this.#state
+    const state = this.state
     // An alarm is a row as well: for what is charged all the time, there is one for each lifetime.
-    if (state.alarmAtMs < nowMs - LATE_ALARM_MS) state.alarmAtMs = Math.max(this.#endsAtMs + 1, nowMs + MIN_REST_MS)
+    if (state.alarmAtMs < nowMs - LATE_ALARM_MS)
+      state.alarmAtMs = Math.max(this.#endsAtMs + 1, nowMs + MIN_ALARM_GAP_MS)
     writeState(state, this.#rows)
   }
 
   #keep({ state, ttlMs }: { readonly state: unknown; readonly ttlMs?: number }, nowMs: number): void {
-    const expiresAtMs = ttlMs === undefined ? this.#state.kept.expiresAtMs : nowMs + ttlMs
-    this.#state.kept = { state, expiresAtMs }
+    const expiresAtMs = ttlMs === undefined ? this.state.kept.expiresAtMs : nowMs + ttlMs
+    this.state.kept = { state, expiresAtMs }
   }
 
   #stateAt(nowMs: number): unknown {
-    const { state, expiresAtMs } = this.#state.kept
+    const { state, expiresAtMs } = this.state.kept
     return expiresAtMs >= nowMs ? state : undefined
+  }
+
+  #logAt(algorithm: AlgorithmName, nowMs: number): SlidingWindowState | undefined {
+    return ALGORITHMS[algorithm].isLog ? (this.#stateAt(nowMs) as SlidingWindowState | undefined) : undefined
   }
 
   #ageMs(open: Open): number {
     return toMs(this.#readUs) - open.atMs
   }
 
-  /** Something changes at this moment that others may wait for. */
+  /** Something changes now that others may wait for. */
   #touch(readUs: number): number {
     this.#isDirty = true
     return this.#clock(readUs)
   }
 
   /**
-   * Never before the time of the last charge, whatever this machine's clock, or that of the one before it, shows. By
-   * what the clock has stepped back, what waits is older than it shows: nobody waits for longer because of it, and
-   * siblings are asked before they forget.
+   * The time is never before that of the last charge, whatever the clock of this machine or of the one before it shows.
+   * If the clock has stepped back, all that waits ages by as much: nobody waits for longer because of it, and siblings
+   * are asked before they forget.
    */
   #clock(readUs: number): number {
     const backMs = Math.ceil((this.#readUs - readUs) / 1000)
     if (backMs > 0) {
-      for (const open of this.#state.open.values()) open.atMs -= backMs
+      for (const open of this.state.open.values()) open.atMs -= backMs
       this.#queue.ageBy(backMs)
     }
     this.#readUs = readUs
-    return Math.max(readUs, this.#state.clockUs)
+    return Math.max(readUs, this.state.clockUs)
   }
 }
 
-/**
- * What a rule says. A refusal leads to no block if it would be none without what may be given back at any moment.
- * @param returnable units of that
- */
-function voteWithin(
+/** A refusal leads to no penalty if it is only due to units that may be given back. @param returnable those units */
+function evaluateWithin(
   returnable: number,
   rule: StoreCharge,
-  asked: Parameters<typeof evaluateCharge>[1],
+  request: Parameters<typeof evaluateCharge>[1],
   state: unknown,
   nowUs: number,
 ) {
-  const vote = evaluateCharge(rule, asked, state, nowUs)
-  const wanted = rule.cost * (asked.mode === 'partial' ? 1 : asked.permits)
+  const vote = evaluateCharge(rule, request, state, nowUs)
+  const wanted = rule.cost * countWanted(request)
   if (!vote.changed || vote.usage.some(({ remaining }) => remaining + returnable < wanted)) return vote
   const { block: _, ...unblocked } = rule
-  return evaluateCharge(unblocked, asked, state, nowUs)
+  return evaluateCharge(unblocked, request, state, nowUs)
 }
 
-/** Units that may be given back at any moment. */
 function countReturnable(opens: MachineState['open']): number {
   let units = 0
   for (const { grants, permits, cost } of opens.values()) if (grants === 0) units += permits * cost
   return units
 }
 
-/** Whether all that is charged is reserved by newcomers who may still be refused elsewhere. */
-function isOfNewcomersOnly(state: unknown, opens: MachineState['open']): boolean {
+/** All that is charged is reserved for new identities, which may still be refused elsewhere. */
+function holdsOnlyNew(state: unknown, opens: MachineState['open']): boolean {
   const { totals, before } = state as SlidingWindowState
   let units = 0
   for (const { isNew, permits, cost } of opens.values()) units += isNew ? permits * cost : 0
   return units > 0 && units === (totals.at(-1) ?? before) - before
 }
 
-/** How old an open charge is when its siblings are asked. */
-function askedAfterMs({ siblings, grants }: Open): number {
+/** The age of an open charge at which its siblings are asked, or a new identity's is given up. */
+function findAskAgeMs({ siblings, grants, isNew }: Open): number {
+  if (isNew) return ASK_AFTER_MS
   const dueMs = siblings.length > 0 ? [ASK_AFTER_MS, ASK_AGAIN_AFTER_MS][grants] : undefined
   return dueMs ?? Number.POSITIVE_INFINITY
 }

@@ -1,44 +1,46 @@
-import type { LimitMachine } from './limit-machine.ts'
-import type { Call, ObjectVote, PreparedCharge, TableCall } from './messages.ts'
-import { hasTable, type ObjectDatabase, type ObjectNamespace, type ObjectState, openObjects } from './objects.ts'
+import type { LimitMachine, openMachine } from './limit-machine.ts'
+import {
+  type Call,
+  hasTable,
+  type ObjectNamespace,
+  type ObjectState,
+  type ObjectVote,
+  openObjects,
+  type PreparedCharge,
+  type TableCall,
+} from './objects.ts'
 
-/** What an object is bound to. */
 export interface ObjectEnvironment {
-  /** All objects of this class: each asks its siblings by it. */
   readonly LIMITS: ObjectNamespace
 }
 
-type OpenMachine = (sql: ObjectDatabase) => LimitMachine
-
-/** Expired counts are looked for at most this often. */
+/** Expired counts are deleted at most this often. */
 const SWEEP_EVERY_MS = 600_000
-/** Between two questions to a sibling that did not answer. */
+/** A sibling that did not answer is asked again after this. */
 const ASK_AGAIN_MS = 1_000
 
 /**
- * @param nowMs what the clock shows, which is whole milliseconds
- * @returns the latest that it may be by then, in microseconds: a date is thus rounded up, and leaves no window early
+ * @param nowMs whole milliseconds, as the clock shows them
+ * @returns the latest that it may be then, in microseconds: a date is thus rounded up, and leaves no window early
  */
 export function readClock(nowMs = Date.now()): number {
   return nowMs * 1000 + 999
 }
 
 /**
- * Holds the state of one key, as a Durable Object; or, under a name that no key has, a document or counts that all
- * isolates share. Each call runs from its begin to its end without another, and what it has written is on disk before
- * its answer leaves.
+ * A Durable Object that holds the state of one key; or, under a name that no key has, a document or counts that all
+ * isolates share. Each call runs from beginning to end without another, and what it has written is on disk before its
+ * answer leaves.
  */
 export class LimitObject {
   readonly #storage: ObjectState['storage']
   readonly #env: ObjectEnvironment
-  #openMachine: OpenMachine | undefined
+  #openMachine: typeof openMachine | undefined
   #machine: LimitMachine | undefined
   #alarmAtMs = 0
-  /** Calls whose answers are held back. */
-  readonly #held = new Map<PreparedCharge, { resolve(vote: ObjectVote): void; reject(error: unknown): void }>()
-  /** Wakes the machine when an answer or a question to siblings is due. */
+  readonly #held = new Map<PreparedCharge, PromiseWithResolvers<ObjectVote>>()
+  /** Wakes the machine when an answer, or a question to siblings, is due. */
   #timer: ReturnType<typeof setTimeout> | undefined
-  /** The machine whose siblings are being asked. */
   #asking: LimitMachine | undefined
 
   constructor({ storage }: ObjectState, env: ObjectEnvironment) {
@@ -66,25 +68,24 @@ export class LimitObject {
     )
   }
 
-  /** Deletes what has run out. */
+  /** Deletes what has expired. */
   async alarm(): Promise<void> {
     if (hasTable(this.#storage.sql, 'counted')) return this.#sweep()
     await this.#change((machine, nowUs) => {
-      // It has gone off.
       this.#alarmAtMs = 0
       if (!machine.isOverAt(nowUs)) return
       this.#forgetMachine()
-      // At once: what is charged by a call that comes now must stay.
+      // Nothing may come in between: a call that comes now must keep its charge.
       return this.#storage.deleteAll()
     })
   }
 
   async #callTable(call: TableCall): Promise<unknown> {
     const { callTable } = await import('./tables.ts')
-    // Before anything is there that must go some day.
+    // The alarm is set before anything is there that must go some day.
     if (call[1] === 'add') {
       const [sweepAtMs, alarmAtMs] = [Date.now() + SWEEP_EVERY_MS, await this.#storage.getAlarm()]
-      // What was left at the last sweep may last for weeks.
+      // The alarm of the last sweep may be weeks away.
       if (alarmAtMs === null || alarmAtMs > sweepAtMs) await this.#storage.setAlarm(sweepAtMs)
     }
     return this.#storage.transactionSync(() => callTable(call, this.#storage.sql, Date.now()))
@@ -98,10 +99,15 @@ export class LimitObject {
   }
 
   async #change<T>(change: (machine: LimitMachine, nowUs: number) => T): Promise<Awaited<T>> {
-    // A Worker that asks no objects need not read all that they are made of.
+    // A Worker without objects need not load their code.
     this.#openMachine ??= (await import('./limit-machine.ts')).openMachine
-    // From here on, no other call comes in between.
-    const machine = this.#machine ?? this.#open(this.#openMachine)
+    // No other call comes in between from here on.
+    let machine = this.#machine
+    if (!machine) {
+      machine = this.#openMachine(this.#storage.sql)
+      this.#machine = machine
+      this.#alarmAtMs = machine.alarmAtMs
+    }
     let result: T
     try {
       const nowUs = readClock()
@@ -114,15 +120,8 @@ export class LimitObject {
     return await result
   }
 
-  #open(openMachine: OpenMachine): LimitMachine {
-    const machine = openMachine(this.#storage.sql)
-    this.#machine = machine
-    this.#alarmAtMs = machine.alarmAtMs
-    return machine
-  }
-
   #fail(error: unknown): void {
-    // What it knows may be more than what it has written.
+    // It may know more than it has written.
     this.#forgetMachine()
     for (const { reject } of this.#held.values()) reject(error)
     this.#held.clear()
@@ -134,14 +133,14 @@ export class LimitObject {
   }
 
   #hold(reservation: PreparedCharge): Promise<ObjectVote> {
-    const { promise, resolve, reject } = Promise.withResolvers<ObjectVote>()
-    this.#held.set(reservation, { resolve, reject })
+    const held = Promise.withResolvers<ObjectVote>()
+    this.#held.set(reservation, held)
     // It may fail in the very call that was to wait for it.
-    promise.catch(() => {})
-    return promise
+    held.promise.catch(() => {})
+    return held.promise
   }
 
-  /** Answers those who need wait no longer, and sets the alarm and the timer. */
+  /** Answers those whose wait is over, and sets the alarm and the timer. */
   #answer(machine: LimitMachine, nowUs: number): void {
     for (const { reservation, vote } of machine.answers(nowUs)) {
       this.#held.get(reservation)?.resolve(vote)
@@ -170,7 +169,7 @@ export class LimitObject {
     }
   }
 
-  /** Open charges of which nobody has told the end are voided, if a sibling has not granted them. */
+  /** Voids open charges whose end has not come, if a sibling has not granted them. */
   async #ask(machine: LimitMachine): Promise<void> {
     this.#asking = machine
     const overdue = machine.overdue(readClock())
@@ -178,7 +177,7 @@ export class LimitObject {
     const objects = openObjects(this.#env.LIMITS)
     const ask = async ({ id, siblings }: { readonly id: number; readonly siblings: readonly string[] }) => {
       const answers = await Promise.allSettled(siblings.map((key) => objects.of(key).inquire(id)))
-      // It may have failed meanwhile, and another one may have written since.
+      // It may have failed meanwhile, and another machine may have written since.
       if (this.#machine !== machine) return
       const isVoid = answers.some((answer) => answer.status === 'fulfilled' && !answer.value)
       const areGranted = answers.every((answer) => answer.status === 'fulfilled' && answer.value)

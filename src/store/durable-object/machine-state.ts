@@ -3,11 +3,21 @@ import type { ConcurrencyState, HeldSlot } from '../../algorithms/concurrency.ts
 import { emptyLog, type SlidingWindowState } from '../../algorithms/sliding-window.ts'
 import type { StoreCharge } from '../../model/charge.ts'
 import type { AlgorithmName } from '../../model/limits.ts'
-import { addPage, emptyList, forgetBefore, type PagedList, readEntries, writePages } from './paged-list.ts'
-import { DECISIONS, HEAD, LOG, type Rows, SLOTS } from './rows.ts'
+import {
+  addPage,
+  DECISIONS,
+  emptyList,
+  forgetBefore,
+  HEAD,
+  LOG,
+  type PagedList,
+  type Rows,
+  readEntries,
+  SLOTS,
+  writePages,
+} from './rows.ts'
 import type { Undo } from './undo.ts'
 
-/** All that an object knows. Plain data. */
 export interface MachineState {
   /** Undefined before the first charge. */
   algorithm: AlgorithmName | undefined
@@ -18,39 +28,33 @@ export interface MachineState {
   readonly open: Map<number, Open>
   /** Shared decisions that were granted or given up here, oldest first. */
   readonly decisions: Map<number, Decided>
-  /** Where the entries of a log are written. */
   readonly log: PagedList
-  /** Where `decisions` are written. */
+  /** The rows of `decisions`. */
   readonly decided: PagedList
-  /** The slots that rows hold. */
   readonly slots: Map<number, HeldSlot>
-  /** When the alarm is due, milliseconds since the Unix epoch; 0 for never. */
+  /** Milliseconds since the Unix epoch; 0 for never. */
   alarmAtMs: number
 }
 
-/** The state of an algorithm. */
 export interface Kept {
-  /** Undefined: never charged, or all of it has run out. */
+  /** Undefined if nothing was charged, or all of it has expired. */
   readonly state: unknown
   readonly expiresAtMs: number
 }
 
 export interface Open {
-  /** By the clock as it was read when it was charged, less what that has stepped back since. */
+  /** The clock when it was charged, less what that has stepped back since. */
   atMs: number
   readonly permits: number
   readonly cost: number
-  /** Of the entry, in a log. */
   readonly dateMs: number
-  /** That holds the units, if it is slots that are counted. */
   readonly slot: number
   readonly rule: Pick<StoreCharge, 'algorithm' | 'tiers'>
   readonly siblings: readonly string[]
-  /** It is a newcomer's: nobody is let through before it is closed. */
+  /** The identity is new: nobody is admitted before it is closed. */
   readonly isNew: boolean
-  /** How often all siblings have answered that they have granted it. */
+  /** Times that all siblings have answered that they granted it. */
   grants: number
-  /** Missing in a log and for slots. */
   undo?: Undo
 }
 
@@ -62,7 +66,7 @@ export interface Decided {
 
 export const NOTHING: Kept = { state: undefined, expiresAtMs: 0 }
 
-/** The head row; `log` only has the entries that are not in rows of their own. */
+/** The head row; `log` only has the entries that no other row holds. */
 interface Head {
   readonly algorithm: AlgorithmName | undefined
   readonly clockUs: number
@@ -71,7 +75,7 @@ interface Head {
   readonly state?: unknown
   readonly log?: Pick<SlidingWindowState, 'keptMs' | 'penaltyMs' | 'penalty'> & {
     readonly entries: readonly number[]
-    /** How many of all entries, the newest, still count. Missing, all of them do. */
+    /** The number of the newest entries that still count; all, if missing. */
     readonly live?: number
   }
   readonly slotsExpireAtMs?: number
@@ -110,12 +114,8 @@ export function loadState(rows: Rows): MachineState {
   state.decided.tail.push(...recent)
   readEntries(log, head.log?.entries ?? [])
   state.log.tail.push(...(head.log?.entries ?? []))
-  return Object.assign(state, {
-    algorithm,
-    clockUs,
-    alarmAtMs,
-    kept: { state: readKept(head, log, state), expiresAtMs },
-  })
+  const kept = { state: readKept(head, log, state), expiresAtMs }
+  return { ...state, algorithm, clockUs, alarmAtMs, kept }
 }
 
 function readKept(head: Head, entries: SlidingWindowState, { slots }: MachineState): unknown {
@@ -136,7 +136,6 @@ function readDecisions(decisions: Map<number, Decided>, numbers: readonly number
   }
 }
 
-/** Adds the newest decision, and forgets those before a moment. */
 export function addDecision(state: MachineState, id: number, decided: Decided, sinceMs: number, rows: Rows): void {
   const { decisions } = state
   decisions.delete(id)
@@ -149,7 +148,6 @@ export function addDecision(state: MachineState, id: number, decided: Decided, s
   forgetBefore(state.decided, sinceMs, rows)
 }
 
-/** Writes what every change touches: one row, and seldom another one. */
 export function writeState(state: MachineState, rows: Rows): void {
   const { algorithm, clockUs, kept, open, alarmAtMs, decided } = state
   writePages(decided, rows)
@@ -179,7 +177,6 @@ function writeKept(state: MachineState, rows: Rows): Pick<Head, 'state' | 'log' 
   return { log: { keptMs, penaltyMs, penalty, entries: log.tail, live: dates.length - head } }
 }
 
-/** @param written the slots that the rows hold */
 function writeSlots(written: Map<number, HeldSlot>, slots: ReadonlyMap<number, HeldSlot>, rows: Rows): void {
   for (const slot of written.keys()) {
     if (slots.has(slot)) continue

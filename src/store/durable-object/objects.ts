@@ -1,7 +1,103 @@
-import type { Charge, StoreCharge } from '../../model/charge.ts'
-import type { Call, RemoteObjects, TableCall } from './messages.ts'
+import type { Evaluation } from '../../algorithms/decide.ts'
+import type { DecisionRequest, StoreCharge } from '../../model/charge.ts'
+import { StoreError } from '../../model/store.ts'
+import type { Flush, Period, Resolution, Sketch } from '../counters.ts'
+import type { DocumentWrite, VersionId } from '../documents.ts'
 
-/** A binding of Durable Objects, as far as it is used here. */
+export interface Shared {
+  readonly id: number
+  /** Keys of the other objects that can refuse it and remember what they granted. */
+  readonly siblings: readonly string[]
+  /** A new identity leads to a second round, and to no admission before this object has heard its end. */
+  readonly hasNewcomers: boolean
+}
+
+export interface PreparedCharge extends Pick<DecisionRequest, 'mode' | 'permits' | 'leaseMs'> {
+  readonly rule: StoreCharge
+  /** Missing if nothing can take the charge back. */
+  readonly shared?: Shared
+  /**
+   * The answer may be held back for so long, in milliseconds, while the object refuses only because of units that others
+   * have reserved and may give back. Left out, it is not held back.
+   */
+  readonly patienceMs?: number
+}
+
+/** The usage is that before the charge. */
+export interface ObjectVote extends Evaluation {
+  readonly nowMs: number
+  readonly charged: number
+  /** Units charged in addition, as long as any permits are, because they may be spent later. */
+  readonly forfeited: number
+  /** Nothing was ever charged here for this identity, or nothing that was admitted. */
+  readonly isNew: boolean
+  /** Others may give back what they have reserved: another answer may follow. */
+  readonly isProvisional: boolean
+  /** The decision was given up before, or too many others are open here: it cannot be granted. */
+  readonly isVoid: boolean
+}
+
+export interface CommitOrAbort {
+  readonly id: number
+  /** Permits that stay charged; 0 cancels. */
+  readonly permits: number
+  /** The rest may still be cancelled: another end follows. */
+  readonly isProvisional?: true
+}
+
+export type Correction =
+  | { readonly kind: 'release' | 'revoke'; readonly slot: number }
+  | { readonly kind: 'renew'; readonly slot: number; readonly windowMs: number }
+  | { readonly kind: 'settle'; readonly rule: StoreCharge; readonly units: number; readonly chargedAtMs: number }
+  | { readonly kind: 'forget' }
+
+export interface RemoteObject {
+  reserve(reservation: PreparedCharge): Promise<ObjectVote>
+  /** @returns whether the charge stands */
+  close(closing: CommitOrAbort): Promise<boolean>
+  /** A sibling asks. @returns whether the decision was granted there; if not, it never will be */
+  inquire(id: number): Promise<boolean>
+  correct(corrections: readonly Correction[]): Promise<void>
+}
+
+export interface RemoteObjects {
+  of(key: string): RemoteObject
+}
+
+export type Call = {
+  [Name in keyof RemoteObject]: readonly [name: Name, argument: Parameters<RemoteObject[Name]>[0]]
+}[keyof RemoteObject]
+
+/** Goes to an object that keeps a document or counts instead of the state of one key. */
+export type TableCall =
+  | readonly ['documents', 'read', known: VersionId | null]
+  | readonly ['documents', 'readVersion', version: number]
+  | readonly ['documents', 'history']
+  | readonly ['documents', 'write', DocumentWrite]
+  | readonly ['counters', 'add', PlainFlush]
+  | readonly ['counters', 'read', resolution: Resolution, fromMs: number, toMs: number]
+  | readonly ['counters', 'totals']
+
+/** Maps are lists: JSON has none. */
+export interface PlainPeriod extends Pick<Period, 'startMs'> {
+  readonly counts: readonly PlainCount[]
+  readonly sketches: readonly (readonly [name: string, Sketch])[]
+}
+
+export type PlainCount = readonly [name: string, count: number]
+
+export interface PlainFlush extends Omit<Flush, 'minutes'> {
+  readonly minutes: readonly PlainPeriod[]
+}
+
+export function toPlain({ startMs, counts, sketches }: Period): PlainPeriod {
+  return { startMs, counts: [...counts], sketches: [...sketches] }
+}
+
+export function fromPlain({ startMs, counts, sketches }: PlainPeriod): Period {
+  return { startMs, counts: new Map(counts), sketches: new Map(sketches) }
+}
+
 export interface ObjectNamespace {
   idFromName(name: string): unknown
   get(id: unknown): { fetch(url: string, init: { method: string; body: string }): Promise<ObjectResponse> }
@@ -12,14 +108,12 @@ interface ObjectResponse {
   json(): Promise<unknown>
 }
 
-/** The state that the platform hands to an object, as far as it is used here. */
 export interface ObjectState {
   readonly storage: {
     readonly sql: ObjectDatabase
     setAlarm(atMs: number): Promise<void>
     getAlarm(): Promise<number | null>
     deleteAll(): Promise<void>
-    /** Does all of it or nothing. */
     transactionSync<T>(work: () => T): T
   }
 }
@@ -32,30 +126,36 @@ export function hasTable(sql: ObjectDatabase, name: string): boolean {
   return [...sql.exec("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", name)].length > 0
 }
 
-/** The objects of a binding, each named by its key. */
 export function openObjects(namespace: ObjectNamespace): RemoteObjects {
   return {
     of(key) {
       // biome-ignore lint/suspicious/noExplicitAny: the other side is the class `LimitObject`
       const call = (...sent: Call): Promise<any> => callObject(namespace, key, sent)
       return {
-        reserve: (reservation) => call('reserve', { ...reservation, rule: withoutPolicy(reservation.rule) }),
+        reserve: (reservation) => call('reserve', reservation),
         close: (closing) => call('close', closing),
         inquire: (id) => call('inquire', id),
-        correct: (corrections) =>
-          call(
-            'correct',
-            corrections.map((one) => (one.kind === 'settle' ? { ...one, rule: withoutPolicy(one.rule) } : one)),
-          ),
+        correct: (corrections) => call('correct', corrections),
       }
     },
   }
 }
 
-/** An object needs to know no more than what it counts. */
-function withoutPolicy(rule: StoreCharge & Partial<Charge>): StoreCharge {
-  const { policy: _policy, digest: _digest, route: _route, isUnlimited: _isUnlimited, ...counted } = rule
-  return counted
+/** Permits without which nothing is granted. */
+export function countWanted({ mode, permits }: Pick<DecisionRequest, 'mode' | 'permits'>): number {
+  return mode === 'partial' ? 1 : permits
+}
+
+/** Names all that an object needs of a charge: not its policy, which may be large. */
+export function toObjectCharge(charge: StoreCharge): StoreCharge {
+  const { key, algorithm, tiers, cost, enforced, reserved, burst, slot, counts, block } = charge
+  // JSON leaves out what is undefined.
+  return { key, algorithm, tiers, cost, enforced, reserved, burst, slot, counts, block } as StoreCharge
+}
+
+/** The message does not repeat what an object throws: that may hold what it was asked. */
+export function createCallError(): StoreError {
+  return new StoreError('a Durable Object could not be reached, or has failed')
 }
 
 /**

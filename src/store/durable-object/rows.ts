@@ -1,8 +1,9 @@
+import type { SlidingWindowState } from '../../algorithms/sliding-window.ts'
 import type { ObjectDatabase } from './objects.ts'
 
-/** Rows that an object keeps, each a text under a kind and a number. What is put is durable before any answer leaves. */
+/** The rows of one object, each a text under a kind and a number. They are durable before any answer leaves. */
 export interface Rows {
-  /** In ascending order of kinds, then of numbers. */
+  /** Sorted by kind, then by number. */
   all(): Iterable<Row>
   get(kind: number, n: number): string | undefined
   put(kind: number, n: number, body: string): void
@@ -15,16 +16,12 @@ export interface Row {
   readonly body: string
 }
 
-/** The one row that each change writes. */
+/** Kinds of rows: one that each change writes, pages of older log entries and decisions, and one for each slot. */
 export const HEAD = 0
-/** Older entries of a log, many to a row. */
 export const LOG = 1
-/** Older decisions, many to a row. */
 export const DECISIONS = 2
-/** One row for each slot. */
 export const SLOTS = 3
 
-/** The rows of one object, in its SQLite database. */
 export class SqlRows implements Rows {
   readonly #sql: ObjectDatabase
   #hasTable = false
@@ -45,7 +42,7 @@ export class SqlRows implements Rows {
   }
 
   put(kind: number, n: number, body: string): void {
-    // An object that is only looked at keeps nothing.
+    // An object that is only read keeps nothing.
     if (!this.#hasTable) {
       this.#sql.exec(
         'CREATE TABLE IF NOT EXISTS kept (kind INTEGER, n INTEGER, body TEXT, PRIMARY KEY (kind, n)) WITHOUT ROWID',
@@ -61,4 +58,100 @@ export class SqlRows implements Rows {
   delete(kind: number, n: number): void {
     this.#sql.exec('DELETE FROM kept WHERE kind = ? AND n = ?', kind, n)
   }
+}
+
+const PAGE_SIZE = 128
+
+/** An item has `width` numbers; that at `timeAt` is its time in milliseconds. */
+const LAYOUTS = { [LOG]: { width: 2, timeAt: 0 }, [DECISIONS]: { width: 3, timeAt: 2 } } as const
+
+/**
+ * A list in order of time, flat: the entries of a log (date, units) or decisions (number, permits, time). The newest
+ * items are part of the head row, so that a change rewrites few; older ones are in rows of their own.
+ */
+export interface PagedList {
+  readonly kind: typeof LOG | typeof DECISIONS
+  readonly pages: { readonly n: number; readonly latestMs: number }[]
+  /** The newest items; empty only if there are none at all. */
+  tail: number[]
+}
+
+export function emptyList(kind: PagedList['kind']): PagedList {
+  return { kind, pages: [], tail: [] }
+}
+
+export function addPage({ kind, pages }: PagedList, n: number, items: readonly number[]): void {
+  pages.push({ n, latestMs: items.at(LAYOUTS[kind].timeAt - LAYOUTS[kind].width) ?? 0 })
+}
+
+/** Moves items that have become many to a row of their own. The newest stays: what comes next may be added to it. */
+export function writePages(list: PagedList, rows: Rows): void {
+  const size = PAGE_SIZE * LAYOUTS[list.kind].width
+  if (list.tail.length <= size) return
+  const n = (list.pages.at(-1)?.n ?? 0) + 1
+  const items = list.tail.splice(0, size)
+  rows.put(list.kind, n, JSON.stringify(items))
+  addPage(list, n, items)
+}
+
+/** Forgets the items before a moment, and deletes rows of which nothing is left. */
+export function forgetBefore({ kind, pages, tail }: PagedList, sinceMs: number, rows: Rows): void {
+  for (let first = pages[0]; first && first.latestMs < sinceMs; first = pages[0]) {
+    rows.delete(kind, first.n)
+    pages.shift()
+  }
+  const { width, timeAt } = LAYOUTS[kind]
+  let forgotten = 0
+  while ((tail[forgotten + timeAt] ?? sinceMs) < sinceMs) forgotten += width
+  if (forgotten > 0) tail.splice(0, forgotten)
+}
+
+/** Adds an entry to a log, or its units to the newest entry if that has the same date. */
+export function addEntry({ tail }: PagedList, dateMs: number, units: number): void {
+  if (tail.at(-2) === dateMs) tail.push((tail.pop() as number) + units)
+  else tail.push(dateMs, units)
+}
+
+export function readEntries({ dates, totals, before }: SlidingWindowState, entries: readonly number[]): void {
+  for (let at = 0; at < entries.length; at += 2) {
+    dates.push(entries[at] as number)
+    totals.push((totals.at(-1) ?? before) + (entries[at + 1] as number))
+  }
+}
+
+/** Removes units from the entry of a date, as if they had never been admitted, from a log and its list. */
+export function removeUnits(
+  list: PagedList,
+  { dates, totals, before, head }: SlidingWindowState,
+  dateMs: number,
+  units: number,
+  rows: Rows,
+): void {
+  const index = dates.indexOf(dateMs, head)
+  if (index < 0) return
+  const left = (totals[index] as number) - (totals[index - 1] ?? before) - units
+  for (let at = index; at < totals.length; at++) (totals[at] as number) -= units
+  if (left === 0) {
+    dates.splice(index, 1)
+    totals.splice(index, 1)
+  }
+  const { pages } = list
+  const place = pages.findIndex(({ latestMs }) => latestMs >= dateMs)
+  const page = pages[place]
+  const entries = page ? readPage(page.n, rows) : list.tail
+  const at = entries.findIndex((number, at) => at % 2 === 0 && number === dateMs)
+  if (at >= 0) entries.splice(at, 2, ...(left > 0 ? [dateMs, left] : []))
+  if (page && entries.length > 0) rows.put(LOG, page.n, JSON.stringify(entries))
+  else if (page) {
+    pages.splice(place, 1)
+    rows.delete(LOG, page.n)
+  }
+  const last = list.tail.length === 0 ? pages.pop() : undefined
+  if (!last) return
+  list.tail = readPage(last.n, rows)
+  rows.delete(LOG, last.n)
+}
+
+function readPage(n: number, rows: Rows): number[] {
+  return JSON.parse(rows.get(LOG, n) ?? '[]')
 }

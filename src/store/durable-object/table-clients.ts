@@ -1,87 +1,57 @@
-/** Documents and counters in Durable Objects, as other isolates use them. */
 import { StoreError } from '../../model/store.ts'
 import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
-import type { Counts, Flush, Period, Resolution, StatisticsStore } from '../counters.ts'
-import type { DocumentStore, DocumentWrite, Revision, StoredDocument, VersionId, Written } from '../documents.ts'
-import { fromPlain, type PlainCount, type PlainPeriod, type TableCall, toPlain } from './messages.ts'
-import { callObject, type ObjectNamespace } from './objects.ts'
+import type { StatisticsStore } from '../counters.ts'
+import type { DocumentStore, StoredDocument } from '../documents.ts'
+import {
+  callObject,
+  createCallError,
+  fromPlain,
+  type ObjectNamespace,
+  type PlainCount,
+  type PlainPeriod,
+  type TableCall,
+  toPlain,
+} from './objects.ts'
 
 interface CallOptions {
   readonly namespace: ObjectNamespace
-  /** Deadline of a call, in milliseconds. */
+  /** Deadline of a call. */
   readonly timeoutMs: number
 }
 
-export interface ObjectDocumentsOptions extends CallOptions {
-  /** Name of the object that keeps it. */
-  readonly key: string
-}
-
-export interface ObjectCountersOptions extends CallOptions {
-  /** First part of every name. */
-  readonly keyPrefix: string
-}
-
-/** A document in a Durable Object. To find out that there is nothing new takes one request, which reads one row. */
-export class ObjectDocuments implements DocumentStore {
-  readonly #options: ObjectDocumentsOptions
-
-  constructor(options: ObjectDocumentsOptions) {
-    this.#options = options
-  }
-
-  async read(known?: VersionId): Promise<StoredDocument | undefined> {
-    return (await this.#call<StoredDocument | null>('documents', 'read', known ?? null)) ?? undefined
-  }
-
-  async readVersion(version: number): Promise<StoredDocument | undefined> {
-    return (await this.#call<StoredDocument | null>('documents', 'readVersion', version)) ?? undefined
-  }
-
-  history(): Promise<readonly Revision[]> {
-    return this.#call('documents', 'history')
-  }
-
-  write(write: DocumentWrite): Promise<Written> {
-    return this.#call('documents', 'write', write)
-  }
-
-  #call<T>(...sent: TableCall): Promise<T> {
-    return callTable(this.#options, this.#options.key, sent)
+/** A document in a Durable Object. A reading that finds nothing new is one request, which reads one row. */
+export function openObjectDocuments({ key, ...options }: CallOptions & { readonly key: string }): DocumentStore {
+  const call = <T>(...sent: TableCall): Promise<T> => callTable(options, key, sent)
+  return {
+    read: async (known) => (await call<StoredDocument | null>('documents', 'read', known ?? null)) ?? undefined,
+    readVersion: async (version) =>
+      (await call<StoredDocument | null>('documents', 'readVersion', version)) ?? undefined,
+    history: () => call('documents', 'history'),
+    write: (write) => call('documents', 'write', write),
   }
 }
 
 /** Counts of all isolates in a Durable Object: a flush is one request, which writes a row for each period and one for all. */
-export class ObjectCounters implements StatisticsStore {
-  readonly #options: ObjectCountersOptions
-
-  constructor(options: ObjectCountersOptions) {
-    this.#options = options
-  }
-
-  async add({ source, number, minutes }: Flush): Promise<void> {
-    await this.#call('counters', 'add', { source, number, minutes: minutes.map(toPlain) })
-  }
-
-  async read(resolution: Resolution, fromMs: number, toMs: number): Promise<readonly Period[]> {
-    const periods = await this.#call<PlainPeriod[]>('counters', 'read', resolution, fromMs, toMs)
-    return periods.map(fromPlain)
-  }
-
-  async totals(): Promise<Counts> {
-    return new Map(await this.#call<PlainCount[]>('counters', 'totals'))
-  }
-
-  #call<T>(...sent: TableCall): Promise<T> {
-    return callTable(this.#options, `${this.#options.keyPrefix}:statistics`, sent)
+export function openObjectCounters({
+  keyPrefix,
+  ...options
+}: CallOptions & { readonly keyPrefix: string }): StatisticsStore {
+  const call = <T>(...sent: TableCall): Promise<T> => callTable(options, `${keyPrefix}:statistics`, sent)
+  return {
+    async add({ source, number, minutes }) {
+      await call('counters', 'add', { source, number, minutes: minutes.map(toPlain) })
+    },
+    async read(resolution, fromMs, toMs) {
+      return (await call<PlainPeriod[]>('counters', 'read', resolution, fromMs, toMs)).map(fromPlain)
+    },
+    totals: async () => new Map(await call<PlainCount[]>('counters', 'totals')),
   }
 }
 
 /** @throws {StoreError} whether it was carried out is then unknown */
 async function callTable<T>({ namespace, timeoutMs }: CallOptions, name: string, sent: TableCall): Promise<T> {
   const calling = callObject(namespace, name, sent).catch(() => {
-    // What an object throws may repeat what it was asked.
-    throw new StoreError('a Durable Object could not be reached, or has failed')
+    throw createCallError()
   })
   const answer = await Deadlines.ofOne().within(timeoutMs, calling)
   if (answer === TOO_LATE) throw new StoreError('a Durable Object did not answer within the deadline')

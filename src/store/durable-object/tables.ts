@@ -1,4 +1,3 @@
-/** Tables of objects that keep a document or counts instead of the state of one key. */
 import {
   addCounts,
   addTo,
@@ -21,10 +20,18 @@ import {
   type VersionId,
   type Written,
 } from '../documents.ts'
-import { fromPlain, type PlainCount, type PlainFlush, type PlainPeriod, type TableCall, toPlain } from './messages.ts'
-import { hasTable, type ObjectDatabase } from './objects.ts'
+import {
+  fromPlain,
+  hasTable,
+  type ObjectDatabase,
+  type PlainCount,
+  type PlainFlush,
+  type PlainPeriod,
+  type TableCall,
+  toPlain,
+} from './objects.ts'
 
-/** @returns the answer; null for none */
+/** Answers for an object that keeps a document or counts. @returns null for no answer */
 export function callTable(call: TableCall, sql: ObjectDatabase, nowMs: number): unknown {
   if (call[0] === 'documents') {
     const documents = new DocumentTable(sql)
@@ -50,7 +57,7 @@ export function callTable(call: TableCall, sql: ObjectDatabase, nowMs: number): 
   }
 }
 
-/** The document that an object keeps, in its SQLite database: a row for each version. */
+/** A document in the SQLite database of an object: a row for each version. */
 export class DocumentTable {
   readonly #sql: ObjectDatabase
 
@@ -101,7 +108,7 @@ export class DocumentTable {
     return row ?? NO_DOCUMENT
   }
 
-  /** The column, also where the table is one of before there were ids. */
+  /** The table may be older than ids. */
   #id(): string {
     return this.#hasIds() ? "coalesce(id, '') AS id" : "'' AS id"
   }
@@ -111,18 +118,16 @@ export class DocumentTable {
     return [...found].length > 0
   }
 
-  /** An object that is only looked at keeps nothing. */
   #rows<Row>(query: string, ...values: number[]): Row[] {
-    return hasTable(this.#sql, 'documents') ? ([...this.#sql.exec(query, ...values)] as Row[]) : []
+    return selectRows(this.#sql, 'documents', query, ...values)
   }
 }
 
 /** A flush that comes again within this time after it was sent is recognized. */
 const KNOWN_FOR_MS = 2 * 3_600_000
 
-/** A row, as JSON. */
 interface Body extends Omit<PlainPeriod, 'startMs'> {
-  /** In a minute: the number of the last flush of each source whose first minute it was. */
+  /** A minute has the number of the last flush of each source that began with it. */
   readonly added?: readonly PlainCount[]
 }
 
@@ -130,12 +135,12 @@ interface Kept extends MutablePeriod {
   readonly added: Map<string, number>
 }
 
-/** The period of the one row of all that was ever counted, which starts at 0. */
+/** One row, which starts at 0, holds all that was ever counted. */
 const TOTALS = 'total'
 
 /**
- * Counts in the SQLite database of an object: a row for each minute and hour, and one for all. A flush rewrites the rows
- * that it is about, however much it holds.
+ * Counts in the SQLite database of an object: a row for each minute and hour, and one for all. A flush rewrites those
+ * of its minutes and hours, however much it holds.
  */
 export class CounterTable {
   readonly #sql: ObjectDatabase
@@ -148,26 +153,26 @@ export class CounterTable {
 
   add({ source, number, minutes }: PlainFlush): null {
     const [first] = minutes
-    if (!first || number <= (this.#kept('minute', first.startMs).added.get(source) ?? 0)) return null
+    if (!first || number <= (this.#readPeriod('minute', first.startMs).added.get(source) ?? 0)) return null
     this.#sql.exec(
       'CREATE TABLE IF NOT EXISTS counted (period TEXT, startMs INTEGER, expiresAtMs INTEGER, body TEXT, PRIMARY KEY (period, startMs)) WITHOUT ROWID',
     )
     const hours = new Map<number, Kept>()
-    const totals = this.#kept(TOTALS, 0)
+    const totals = this.#readPeriod(TOTALS, 0)
     for (const plain of minutes) {
       const more = fromPlain(plain)
-      const minute = this.#kept('minute', more.startMs)
+      const minute = this.#readPeriod('minute', more.startMs)
       addTo(minute, more)
       if (plain === first) minute.added.set(source, number)
-      this.#put('minute', minute)
+      this.#writePeriod('minute', minute)
       const hourMs = findPeriodStart('hour', more.startMs)
-      const hour = hours.get(hourMs) ?? this.#kept('hour', hourMs)
+      const hour = hours.get(hourMs) ?? this.#readPeriod('hour', hourMs)
       hours.set(hourMs, hour)
       addTo(hour, more)
       addCounts(totals.counts, more.counts)
     }
-    for (const hour of hours.values()) this.#put('hour', hour)
-    this.#put(TOTALS, totals)
+    for (const hour of hours.values()) this.#writePeriod('hour', hour)
+    this.#writePeriod(TOTALS, totals)
     return null
   }
 
@@ -183,17 +188,17 @@ export class CounterTable {
   }
 
   totals(): PlainCount[] {
-    return [...this.#kept(TOTALS, 0).counts]
+    return [...this.#readPeriod(TOTALS, 0).counts]
   }
 
-  /** Deletes what nobody reads any more. @returns when there will be more to delete; undefined if nothing is left */
+  /** @returns the time at which there is more to delete; undefined if nothing is left */
   sweep(): number | undefined {
     this.#sql.exec('DELETE FROM counted WHERE expiresAtMs < ?', this.#nowMs)
     const [row] = this.#rows<{ readonly atMs: number | null }>('SELECT MIN(expiresAtMs) AS atMs FROM counted')
     return row?.atMs ?? undefined
   }
 
-  #kept(period: Resolution | typeof TOTALS, startMs: number): Kept {
+  #readPeriod(period: Resolution | typeof TOTALS, startMs: number): Kept {
     const [row] = this.#rows<{ readonly body: string }>(
       'SELECT body FROM counted WHERE period = ? AND startMs = ? AND expiresAtMs >= ?',
       ...[period, startMs, this.#nowMs],
@@ -202,7 +207,7 @@ export class CounterTable {
     return { startMs, counts: new Map(counts), sketches: new Map(sketches), added: new Map(added) }
   }
 
-  #put(period: Resolution | typeof TOTALS, kept: Kept): void {
+  #writePeriod(period: Resolution | typeof TOTALS, kept: Kept): void {
     const { startMs, ...rest } = toPlain(kept)
     const body: Body = kept.added.size > 0 ? { ...rest, added: [...kept.added] } : rest
     this.#sql.exec(
@@ -216,8 +221,12 @@ export class CounterTable {
     return Math.max(startMs + PERIOD_MS[period] + KEPT_MS[period], this.#nowMs + KNOWN_FOR_MS)
   }
 
-  /** An object that is only looked at keeps nothing. */
   #rows<Row>(query: string, ...values: (string | number)[]): Row[] {
-    return hasTable(this.#sql, 'counted') ? ([...this.#sql.exec(query, ...values)] as Row[]) : []
+    return selectRows(this.#sql, 'counted', query, ...values)
   }
+}
+
+/** An object that is only read has no table, and keeps nothing. */
+function selectRows<Row>(sql: ObjectDatabase, table: string, query: string, ...values: (string | number)[]): Row[] {
+  return hasTable(sql, table) ? ([...sql.exec(query, ...values)] as Row[]) : []
 }

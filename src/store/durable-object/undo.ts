@@ -2,27 +2,24 @@ import type { CountedWindowsState } from '../../algorithms/counted-windows.ts'
 import { putOff, type TokenBucketState } from '../../algorithms/token-bucket.ts'
 import type { StoreCharge } from '../../model/charge.ts'
 
-/** What it takes to remove a charge from a state that does not list its charges. Plain data. */
+/** Removes a charge from a state that does not list its charges. Plain data. */
 export type Undo = CountedUndo | BucketUndo
 
-/** The windows that have counted it. */
 type CountedUndo = readonly WindowUndo[]
 
 interface WindowUndo {
   readonly windowMs: number
   startMs: number
-  /** Whether the window began with it: without it, a quota's window begins with the next charge. */
+  /** The window began with it: without it, a quota's window begins with the next charge. */
   isFirst: boolean
-  /** The next charge that the window has counted. */
   next?: Next | undefined
 }
 
-/** The number of its decision, 0 if it cannot be removed, and its time. */
+/** The next charge of the window: the number of its decision, 0 if it cannot be removed, and its time. */
 type Next = readonly [id: number, atMs: number]
 
-/** Both in units times the window in µs. */
+/** Both are units times the window in µs. */
 interface BucketUndo {
-  /** Cost of the charge. */
   owed: number
   /**
    * The most that can be given back: a bucket that lacked less would have been full when a later charge came, and given
@@ -31,28 +28,24 @@ interface BucketUndo {
   slack: number
 }
 
-/** A charge that may be removed. */
 export interface Undoable {
   readonly permits: number
   readonly cost: number
   undo?: Undo
 }
 
-/** A change of a state: a charge, or a penalty that was added. */
+/** A charge, or a penalty that was added. */
 interface Change {
   /** Number of the decision; 0 if it cannot be removed. */
   readonly id: number
   readonly rule: Pick<StoreCharge, 'algorithm' | 'tiers'>
   readonly nowUs: number
-  /** Charged, forfeited ones included. */
+  /** Forfeited units included. */
   readonly units: number
   readonly leaseMs: number
 }
 
-/**
- * @param opens charges that may be removed, which this change comes after
- * @returns what it takes to remove it
- */
+/** @param opens the earlier charges that may be removed */
 export function recordUndo(
   before: unknown,
   after: unknown,
@@ -67,9 +60,9 @@ export function recordUndo(
   const owed = units * windowUs
   // A lease gives up what is refilled meanwhile, or less of a bucket that lacks little more than that.
   const givenUp = leaseMs > 0 ? (1 + Math.ceil((leaseMs * 1000 * limit) / windowUs)) * windowUs : 0
-  // At another rate, the lack that was carried over does not tell which charges it consists of.
+  // A lack carried over from another rate does not tell which charges it consists of.
   const lack = isSameRate ? Math.max(0, (us - nowUs) * limit + fraction - owed - givenUp) : 0
-  for (const { undo } of opens.values()) if (isOfBucket(undo)) undo.slack = Math.min(undo.slack, lack)
+  for (const { undo } of opens.values()) if (isBucketUndo(undo)) undo.slack = Math.min(undo.slack, lack)
   return { owed, slack: Number.MAX_SAFE_INTEGER }
 }
 
@@ -83,7 +76,7 @@ function recordCounted(
     return { windowMs, startMs, isFirst: rule.algorithm === 'quota' && used === units }
   })
   for (const window of units > 0 ? own : []) {
-    for (const earlier of windowsLike(window, opens)) earlier.next ??= [id, Math.floor(nowUs / 1000)]
+    for (const earlier of findWindows(window, opens)) earlier.next ??= [id, Math.floor(nowUs / 1000)]
   }
   return own
 }
@@ -99,14 +92,14 @@ export function removeCharge(state: unknown, id: number, units: number, opens: R
   const undo = charge?.undo
   if (state === undefined || !charge || !undo) return state
   const isWhole = units === charge.permits * charge.cost
-  if (!isOfBucket(undo)) return removeCounted(state as CountedWindowsState, id, units, isWhole, undo, opens)
+  if (!isBucketUndo(undo)) return removeCounted(state as CountedWindowsState, id, units, isWhole, undo, opens)
   const bucket = state as TokenBucketState
   const owed = isWhole ? undo.owed : Math.min(undo.owed, units * bucket.windowUs)
   const { slack } = undo
   const given = Math.min(owed, slack)
   let isLater = false
   for (const other of opens.values()) {
-    if (!isOfBucket(other.undo)) continue
+    if (!isBucketUndo(other.undo)) continue
     isLater ||= other === charge
     // Before an earlier charge was passed by this one, the bucket lacked what it lacked.
     other.undo.slack = isLater ? other.undo.slack - given : Math.min(other.undo.slack, slack - given)
@@ -137,22 +130,22 @@ function removeCounted(
     counts.set(windowMs, { startMs: beginsMs, used: count.used - units })
     if (!isWhole) continue
     const following = isFirst ? opens.get(next?.[0] ?? 0) : undefined
-    for (const other of windowsLike(window, opens)) {
+    for (const other of findWindows(window, opens)) {
       if (other.next?.[0] === id) other.next = next
       other.startMs = beginsMs
-      if (following?.undo && !isOfBucket(following.undo)) other.isFirst ||= following.undo.includes(other)
+      if (following?.undo && !isBucketUndo(following.undo)) other.isFirst ||= following.undo.includes(other)
     }
   }
   return counts.size > 0 ? counts : undefined
 }
 
-/** The same window, as the open charges know it that it has counted. */
-function windowsLike({ windowMs, startMs }: WindowUndo, opens: ReadonlyMap<number, Undoable>): WindowUndo[] {
+/** Finds the same window in the open charges that it has counted. */
+function findWindows({ windowMs, startMs }: WindowUndo, opens: ReadonlyMap<number, Undoable>): WindowUndo[] {
   return [...opens.values()].flatMap(({ undo }) => {
-    return undo && !isOfBucket(undo) ? undo.filter((own) => own.windowMs === windowMs && own.startMs === startMs) : []
+    return undo && !isBucketUndo(undo) ? undo.filter((own) => own.windowMs === windowMs && own.startMs === startMs) : []
   })
 }
 
-function isOfBucket(undo: Undo | undefined): undo is BucketUndo {
+function isBucketUndo(undo: Undo | undefined): undo is BucketUndo {
   return undo !== undefined && 'owed' in undo
 }

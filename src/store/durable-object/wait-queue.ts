@@ -1,7 +1,6 @@
 import type { MachineState } from './machine-state.ts'
-import type { ObjectVote, PreparedCharge } from './messages.ts'
+import { countWanted, type ObjectVote, type PreparedCharge } from './objects.ts'
 
-/** The answer to a reservation that has waited for it. */
 export interface Answer {
   readonly reservation: PreparedCharge
   readonly vote: ObjectVote
@@ -10,50 +9,48 @@ export interface Answer {
 interface Waiting {
   readonly reservation: PreparedCharge
   sinceMs: number
-  /** If nothing happens until then, it is refused. */
+  /** It is refused then, if nothing has happened. */
   untilMs: number
 }
 
-/** Open charges that may be given back, and would then let a reservation fit. */
+/** Open charges that, given back, would let a reservation fit. */
 interface Hope {
   readonly units: number
-  /** For how long it is worth waiting, at most, in milliseconds. */
+  /** Milliseconds for which it is worth waiting. */
   readonly forMs: number
 }
 
 /**
- * So many wait for each unit that may be given back, at most. Those who come after them are refused at once: they would
- * get it only if all of these were refused elsewhere. A flood thus waits for nothing.
+ * No more than this wait for each unit that may be given back. Later ones are refused at once: they would get it only if
+ * all of these were refused elsewhere. A flood thus waits for nothing.
  */
 const MAX_PER_UNIT = 8
-/** All of them are decided again whenever one decision ends … */
+/** All that wait are decided again whenever one decision ends … */
 const MAX_WAITING = 200
-/** … each by looking at all that may be given back: so often at most. */
+/** … each by looking at every open charge: in all so many looks. */
 const MAX_LOOKS = 20_000
 
 /** Reservations that are refused only because of charges that may still be given back. Their answers are held back. */
 export class WaitQueue {
   #waiting: Waiting[] = []
 
-  /** @returns whether the answer to a reservation that has just come is held back */
   add(reservation: PreparedCharge, vote: ObjectVote, open: MachineState['open'], nowMs: number): boolean {
     const hope = findHope(reservation, vote, open, nowMs, nowMs)
-    const most = Math.min(MAX_WAITING, MAX_LOOKS / open.size)
-    if (!hope || this.#waiting.length >= most || this.#units >= MAX_PER_UNIT * hope.units) return false
+    const maxWaiting = Math.min(MAX_WAITING, MAX_LOOKS / open.size)
+    if (!hope || this.#waiting.length >= maxWaiting || this.#units >= MAX_PER_UNIT * hope.units) return false
     this.#waiting.push({ reservation, sinceMs: nowMs, untilMs: nowMs + hope.forMs })
     return true
   }
 
   /**
-   * Decides again, in the order in which they came, and lets those go that need wait no longer.
+   * Decides again, in the order of arrival, and lets those go that need not wait any longer.
    * @param decide without a charge if it refuses
-   * @param mayWait whether one may still wait
    */
   leave(
     decide: (reservation: PreparedCharge) => ObjectVote,
     open: MachineState['open'],
     nowMs: number,
-    mayWait: (reservation: PreparedCharge) => boolean,
+    mayWait: (reservation: PreparedCharge) => boolean = () => true,
   ): Answer[] {
     const answers: Answer[] = []
     this.#waiting = this.#waiting.filter((waiting) => {
@@ -67,7 +64,7 @@ export class WaitQueue {
     return answers
   }
 
-  /** All have waited for longer than the clock shows. */
+  /** The clock was set back: all have waited for longer than it shows. */
   ageBy(ms: number): void {
     for (const waiting of this.#waiting) {
       waiting.sinceMs -= ms
@@ -79,9 +76,7 @@ export class WaitQueue {
     return this.#waiting.map(({ reservation }) => reservation)
   }
 
-  /** When to decide again even though nothing has happened; undefined if none waits. */
   get untilMs(): number | undefined {
-    // No more than `MAX_WAITING`.
     return this.#waiting.length > 0 ? Math.min(...this.#waiting.map(({ untilMs }) => untilMs)) : undefined
   }
 
@@ -116,9 +111,4 @@ function findHope(
   const wantedUnits = wanted * rule.cost + rule.reserved
   if (units === 0 || vote.usage.some(({ remaining }) => remaining + units < wantedUnits)) return undefined
   return { units, forMs: Math.min(forMs, patienceMs - waitedMs) }
-}
-
-/** Permits without which it is refused. */
-function countWanted({ mode, permits }: PreparedCharge): number {
-  return mode === 'partial' ? 1 : permits
 }

@@ -1,25 +1,22 @@
 import type { States } from '../../algorithms/decide.ts'
 
-/** Keys remembered at most, so that an isolate (128 MB) cannot be filled by minting identities. */
+/** New identities cannot fill an isolate (128 MB) beyond this. */
 export const MAX_KEYS = 100_000
 
-/**
- * In a ring in order of the last writes: an entry that is written again is relinked, which a `Map` cannot do cheaply.
- */
+/** Entries form a ring in order of the last write: one that is written again is relinked, which a `Map` cannot do cheaply. */
 interface Entry {
   readonly key: string
   state: unknown
-  /** As in Redis, a moment of the clock that decides: it is forgotten once that clock has passed it. */
+  /** The entry is forgotten once the clock that decides has passed this. */
   expiresAtMs: number
   older: Entry
   newer: Entry
 }
 
-/** What a store in memory knows of each key, up to a bound. */
 export class ExpiringStates implements States {
   readonly #entries = new Map<string, Entry>()
-  /** Closes the ring: after it comes the oldest entry, before it the newest. */
-  readonly #ends = ringOfOne()
+  /** It closes the ring: after it comes the oldest entry, before it the newest. */
+  readonly #ends = createRing()
   readonly #maxKeys: number
   #nowMs = 0
 
@@ -27,7 +24,7 @@ export class ExpiringStates implements States {
     this.#maxKeys = maxKeys
   }
 
-  /** The states at a moment, until the next call. @param nowMs milliseconds since the Unix epoch */
+  /** @returns the states at this time, until the next call. @param nowMs milliseconds since the Unix epoch */
   at(nowMs: number): States {
     this.#nowMs = nowMs
     return this
@@ -40,7 +37,7 @@ export class ExpiringStates implements States {
   read(key: string): unknown {
     const entry = this.#entries.get(key)
     if (!entry || entry.expiresAtMs >= this.#nowMs) return entry?.state
-    // Gone for good, even if the clock steps back.
+    // It is gone for good, even if the clock steps back.
     this.#remove(entry)
     return undefined
   }
@@ -49,7 +46,7 @@ export class ExpiringStates implements States {
     let entry = this.#entries.get(key)
     if (entry) unlink(entry)
     else {
-      entry = ringOfOne(key)
+      entry = createRing(key)
       this.#entries.set(key, entry)
     }
     entry.state = state
@@ -79,7 +76,7 @@ export class ExpiringStates implements States {
   }
 }
 
-function ringOfOne(key = ''): Entry {
+function createRing(key = ''): Entry {
   const entry = { key, state: undefined, expiresAtMs: 0 } as Entry
   entry.older = entry
   entry.newer = entry

@@ -3,12 +3,14 @@ import { type ConcurrencyState, releaseSlot, renewSlot, revokeSlot } from '../..
 import { decide, type States } from '../../algorithms/decide.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
 import type { Adjustment, Release, Store } from '../../model/store.ts'
+import type { Backend } from '../backend.ts'
+import type { DocumentStore } from '../documents.ts'
 import { ExpiringStates } from './expiring-states.ts'
 
 /**
  * Exact limits in this process's memory.
  * @param now milliseconds since the Unix epoch; may have a fraction
- * @param states what is known of each key: by default, of as many as an isolate can hold
+ * @param states by default, as many as an isolate can hold
  */
 export class MemoryStore implements Store {
   readonly kind = 'memory'
@@ -25,33 +27,31 @@ export class MemoryStore implements Store {
   }
 
   decideNow(request: DecisionRequest): Decision {
-    const nowUs = this.#readClock()
+    const nowUs = this.#readClockUs()
     return decide(request, nowUs, this.#statesAt(nowUs))
   }
 
   async release(rules: readonly StoreCharge[]): Promise<void> {
-    const states = this.#statesAt(this.#readClock())
-    for (const { key, slot = 0 } of rules) {
-      const state = states.read(key) as ConcurrencyState | undefined
-      if (state) releaseSlot(state, slot)
-    }
+    return this.revoke(rules.map((rule) => ({ rule, isKnown: true })))
   }
 
   async revoke(releases: readonly Release[]): Promise<void> {
-    const nowUs = this.#readClock()
+    const nowUs = this.#readClockUs()
     const states = this.#statesAt(nowUs)
     for (const { rule, isKnown } of releases) {
-      if (isKnown) await this.release([rule])
-      else {
-        const held = states.read(rule.key) as ConcurrencyState | undefined
-        const { state, ttlMs } = revokeSlot(held, rule.slot ?? 0, toMs(nowUs))
-        states.write(rule.key, state, ttlMs)
+      const { key, slot = 0 } = rule
+      const held = states.read(key) as ConcurrencyState | undefined
+      if (isKnown) {
+        if (held) releaseSlot(held, slot)
+        continue
       }
+      const { state, ttlMs } = revokeSlot(held, slot, toMs(nowUs))
+      states.write(key, state, ttlMs)
     }
   }
 
   async renew(rules: readonly StoreCharge[]): Promise<void> {
-    const nowUs = this.#readClock()
+    const nowUs = this.#readClockUs()
     const states = this.#statesAt(nowUs)
     for (const { key, slot = 0, tiers } of rules) {
       const held = states.read(key) as ConcurrencyState | undefined
@@ -62,7 +62,7 @@ export class MemoryStore implements Store {
   }
 
   async settle(differences: readonly Adjustment[], chargedAtMs: number): Promise<void> {
-    const nowUs = this.#readClock()
+    const nowUs = this.#readClockUs()
     const states = this.#statesAt(nowUs)
     for (const { rule, units } of differences) {
       const state = states.read(rule.key)
@@ -78,13 +78,11 @@ export class MemoryStore implements Store {
 
   async ping(): Promise<void> {}
 
-  /** Number of keys remembered. */
   get size(): number {
     return this.#states.size
   }
 
-  /** @returns microseconds */
-  #readClock(): number {
+  #readClockUs(): number {
     return Math.round(this.#now() * 1000)
   }
 
@@ -95,4 +93,22 @@ export class MemoryStore implements Store {
 
 function toMs(us: number): number {
   return Math.floor(us / 1000)
+}
+
+/** @param now milliseconds since the Unix epoch */
+export function openMemoryBackend(now: () => number): Backend {
+  const documents = new Map<string, DocumentStore>()
+  return {
+    limits: new MemoryStore(now),
+    async documents(key) {
+      const { MemoryDocuments } = await import('./memory-tables.ts')
+      const known = documents.get(key) ?? new MemoryDocuments(now)
+      documents.set(key, known)
+      return known
+    },
+    async counters() {
+      const { MemoryCounters } = await import('./memory-tables.ts')
+      return new MemoryCounters(now)
+    },
+  }
 }

@@ -25,7 +25,6 @@ import {
   type Written,
 } from '../documents.ts'
 
-/** A document in this process's memory. */
 export class MemoryDocuments implements DocumentStore {
   readonly #now: () => number
   /** Newest first. */
@@ -65,18 +64,13 @@ export class MemoryDocuments implements DocumentStore {
   }
 }
 
-/**
- * Counts in this process's memory.
- * @param now milliseconds since the Unix epoch
- */
 export class MemoryCounters implements StatisticsStore {
   readonly #now: () => number
-  /** By the start of the period. */
   readonly #periods: Record<Resolution, Map<number, MutablePeriod>> = { minute: new Map(), hour: new Map() }
   readonly #totals = new Map<string, number>()
-  /** Number of the last flush, by source. */
   readonly #added = new Map<string, number>()
 
+  /** @param now milliseconds since the Unix epoch */
   constructor(now: () => number) {
     this.#now = now
   }
@@ -85,8 +79,8 @@ export class MemoryCounters implements StatisticsStore {
     if (number <= (this.#added.get(source) ?? 0)) return
     this.#added.set(source, number)
     for (const minute of minutes) {
-      addTo(this.#of('minute', minute.startMs), minute)
-      addTo(this.#of('hour', minute.startMs), minute)
+      addTo(this.#findPeriod('minute', minute.startMs), minute)
+      addTo(this.#findPeriod('hour', minute.startMs), minute)
       addCounts(this.#totals, minute.counts)
     }
     this.#forgetOld('minute')
@@ -105,14 +99,11 @@ export class MemoryCounters implements StatisticsStore {
     return new Map(this.#totals)
   }
 
-  #of(resolution: Resolution, atMs: number): MutablePeriod {
+  #findPeriod(resolution: Resolution, atMs: number): MutablePeriod {
     const startMs = findPeriodStart(resolution, atMs)
     const periods = this.#periods[resolution]
-    let period = periods.get(startMs)
-    if (!period) {
-      period = { startMs, counts: new Map(), sketches: new Map() }
-      periods.set(startMs, period)
-    }
+    const period = periods.get(startMs) ?? { startMs, counts: new Map(), sketches: new Map() }
+    periods.set(startMs, period)
     return period
   }
 

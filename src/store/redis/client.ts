@@ -1,45 +1,50 @@
-/** What the store needs from a Redis client, whichever it is. A call is sent once: repeated, it would charge twice. */
+/** The calls that the stores make, over any client. Each is sent once: repeated, it would charge twice. */
 export interface RedisClient {
   evalsha(sha1: string, keys: string[], args: (string | number)[]): Promise<unknown>
   eval(script: string, keys: string[], args: (string | number)[]): Promise<unknown>
   zrem(key: string, members: readonly string[]): Promise<unknown>
   del(keys: readonly string[]): Promise<unknown>
   ping(): Promise<unknown>
-  /** Resolves once its first connection is made, or has failed; undefined if it is not being made. */
+  /** Resolves once the first connection is made or has failed; undefined if none is being made. */
   connecting?(): Promise<void> | undefined
-  /**
-   * The server's own words, without the command, if the thrown value says that the server answered with an error;
-   * undefined if there was no readable answer.
-   */
+  /** The server's message without the command, if it answered with an error; undefined if no answer was readable. */
   serverWords(error: unknown): string | undefined
 }
 
-/** What is used of a client's events. */
-export interface ConnectionEvents {
-  once?(event: string, listener: () => void): unknown
+export interface UpstashRedis {
+  evalsha(sha1: string, keys: string[], args: (string | number)[]): Promise<unknown>
+  eval(script: string, keys: string[], args: (string | number)[]): Promise<unknown>
+  zrem(key: string, ...members: [string, ...string[]]): Promise<unknown>
+  del(...keys: string[]): Promise<unknown>
+  ping(): Promise<unknown>
 }
 
-/** What ends the first attempt of a client to connect. */
-const ENDS = ['ready', 'close', 'reconnecting', 'end']
+/** Options with which a client of `@upstash/redis` is safe, and quick: `new Redis({ url, token, ...UPSTASH_OPTIONS })`. */
+export const UPSTASH_OPTIONS = {
+  // A pipeline is a promise shared by several requests, and on Workers that hangs.
+  enableAutoPipelining: false,
+  // A repeated EVAL charges twice. `false` would still retry once.
+  retry: { retries: 0 },
+  automaticDeserialization: false,
+  // Replies are integers only: nothing to encode.
+  responseEncoding: false,
+  enableTelemetry: false,
+  readYourWrites: false,
+} as const
 
-/** A client without a queue refuses what is sent while it connects. @param isConnecting whether it connects now */
-export function awaitFirstConnection(
-  client: ConnectionEvents,
-  isConnecting: () => boolean,
-): () => Promise<void> | undefined {
-  let attempt: Promise<void> | undefined
-  let isOver = false
-  return () => {
-    if (isOver) return undefined
-    isOver = client.once === undefined || !isConnecting()
-    if (isOver) return undefined
-    attempt ??= new Promise((resolve) => {
-      const end = () => {
-        isOver = true
-        resolve()
-      }
-      for (const event of ENDS) client.once?.(event, end)
-    })
-    return attempt
+export function upstashClient(redis: UpstashRedis): RedisClient {
+  return {
+    evalsha: (sha1, keys, args) => redis.evalsha(sha1, keys, args),
+    eval: (script, keys, args) => redis.eval(script, keys, args),
+    zrem: (key, [first = '', ...others]) => redis.zrem(key, first, ...others),
+    del: (keys) => redis.del(...keys),
+    ping: () => redis.ping(),
+    serverWords: upstashWords,
   }
+}
+
+export function upstashWords(error: unknown): string | undefined {
+  if (!(error instanceof Error) || error.name !== 'UpstashError') return undefined
+  // The client appends the whole command, identities included.
+  return error.message.split(', command was:', 1)[0] ?? ''
 }

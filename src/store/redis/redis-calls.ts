@@ -2,41 +2,39 @@ import { createHash } from 'node:crypto'
 import { StoreError } from '../../model/store.ts'
 import { Deadlines, TOO_LATE } from '../../runtime/deadlines.ts'
 import type { RedisClient } from './client.ts'
-import { KEY_LOCKING, SHEBANG_UNKNOWN } from './script.ts'
+
+/**
+ * The first line with which Upstash locks only a script's KEYS instead of the whole database. Plain Redis rejects it.
+ * https://upstash.com/docs/redis/features/scripting
+ */
+export const KEY_LOCKING = '#!lua flags=allow-key-locking\n'
+
+/** The answers of plain Redis to that line: 7 and later, then those before. */
+const SHEBANG_UNKNOWN = /Unexpected flag in script shebang|unexpected symbol near '#'/
 
 /** A script with the key-locking line, and without it. */
-export interface Script {
-  readonly locking: Variant
-  readonly plain: Variant
-}
-
-interface Variant {
-  readonly text: string
-  readonly sha1: string
-}
+export type Script = Readonly<Record<'locking' | 'plain', { readonly text: string; readonly sha1: string }>>
 
 export interface RedisCallsOptions {
   readonly client: RedisClient
   /** Deadline of a call, resends included, in milliseconds. */
   readonly timeoutMs: number
-  /** What a server's errors may repeat, and no message may hold. */
+  /** A server's errors may repeat these; no message may. */
   readonly secrets?: readonly string[]
 }
 
-/** Characters of an error's message that are worth a log line. */
 const MAX_WORDS = 200
 
-/** After it, nothing more is sent. */
+/** Nothing is sent after it. */
 interface Deadline {
   hasPassed: boolean
 }
 
-/** Calls Redis by one client, each call within a deadline. All that fails is a `StoreError` that may be logged. */
+/** Calls Redis by one client, within a deadline. Every error is a `StoreError` that may be logged. */
 export class RedisCalls {
   readonly #client: RedisClient
   readonly #timeoutMs: number
   readonly #secrets: readonly string[]
-  /** Which variant to send: the first, until a server says that it does not know the line. */
   #variant: keyof Script = 'locking'
 
   constructor({ client, timeoutMs, secrets = [] }: RedisCallsOptions) {
@@ -45,13 +43,13 @@ export class RedisCalls {
     this.#secrets = secrets
   }
 
-  /** @param deadlines of the request, if it has any yet to come @throws {StoreError} */
+  /** @param deadlines all deadlines of the request @throws {StoreError} */
   evaluate(script: Script, keys: string[], args: (string | number)[], deadlines?: Deadlines): Promise<unknown> {
     const deadline: Deadline = { hasPassed: false }
     return this.#within(this.#send(script, keys, args, deadline), keys, deadline, deadlines)
   }
 
-  /** @param keys that the server may repeat @throws {StoreError} */
+  /** @param keys keys that the server may repeat @throws {StoreError} */
   call<T>(send: (client: RedisClient) => Promise<T>, keys: readonly string[] = []): Promise<T> {
     const call = async () => send(this.#client)
     return this.#within(call(), keys, { hasPassed: false })
@@ -77,9 +75,9 @@ export class RedisCalls {
   #fail(error: unknown, keys: readonly string[]): never {
     if (error instanceof StoreError) throw error
     if (!(error instanceof Error)) throw new StoreError('the call to Redis failed')
-    const said = this.#client.serverWords(error)
-    if (said === undefined) throw new StoreError('Redis could not be reached, or its answer could not be read')
-    const words = [...this.#secrets, ...keys].reduce((text, secret) => text.replaceAll(secret, '…'), said)
+    const answer = this.#client.serverWords(error)
+    if (answer === undefined) throw new StoreError('Redis could not be reached, or its answer could not be read')
+    const words = [...this.#secrets, ...keys].reduce((text, secret) => text.replaceAll(secret, '…'), answer)
     throw new StoreError(`Redis answered an error: ${words.slice(0, MAX_WORDS)}`)
   }
 
@@ -106,10 +104,7 @@ export class RedisCalls {
   }
 }
 
-export function toScript(text: string): Script {
-  return { locking: withSha1(KEY_LOCKING + text), plain: withSha1(text) }
-}
-
-function withSha1(text: string): Variant {
-  return { text, sha1: createHash('sha1').update(text).digest('hex') }
+export function toScript(lua: string): Script {
+  const addSha1 = (text: string) => ({ text, sha1: createHash('sha1').update(text).digest('hex') })
+  return { locking: addSha1(KEY_LOCKING + lua), plain: addSha1(lua) }
 }

@@ -6,34 +6,33 @@ import { Lru } from '../../runtime/lru.ts'
 import { mapList } from '../../runtime/map-list.ts'
 import type { RedisClient } from './client.ts'
 import { RedisCalls, type Script, toScript } from './redis-calls.ts'
-import { type Chunks, Scripts } from './script.ts'
 import {
+  type Chunks,
   readDecision,
   releaseArguments,
   renewArguments,
+  Scripts,
   scriptArguments,
   settleArguments,
   slotMembers,
-} from './script-call.ts'
+} from './script.ts'
 
 export interface RedisStoreOptions {
   readonly client: RedisClient
   /**
-   * For calls that nobody waits for, which are repeated until they are answered: a client that ends calls after about 4
-   * s, so that hanging ones do not pile up. Default: `client`.
+   * Makes the calls that nobody waits for, which are repeated until they are answered. It ends calls after about 4 s, so
+   * that hanging ones do not pile up. Default: `client`.
    */
   readonly patientClient?: RedisClient
-  /** Those that rules may name. */
   readonly algorithms: Iterable<AlgorithmName>
-  /** What algorithms other than `sliding-window` need; left out, there are none. */
+  /** Needed by algorithms other than `sliding-window`. */
   readonly moreLua?: Chunks | undefined
   /** Deadline of a decision, resends included, in milliseconds. */
   readonly timeoutMs: number
-  /** What a server's errors may repeat, and no message may hold. */
+  /** A server's errors may repeat these; no message may. */
   readonly secrets?: readonly string[]
 }
 
-/** Deadline of calls that nobody waits for. */
 export const BACKGROUND_TIMEOUT_MS = 4_000
 
 /** Exact limits shared by all that use one Redis: one EVALSHA decides a request. */
@@ -46,7 +45,7 @@ export class RedisStore implements Store {
   readonly #streams = new LongStreams()
   readonly #isLong = (rule: StoreCharge) => this.#streams.has(rule)
   #decide: Script
-  /** Made when they are first needed: in most gateways, they never are. */
+  /** Most gateways never need the others, so they are made late. */
   #settle: Script | undefined
   #renew: Script | undefined
   #release: Script | undefined
@@ -59,7 +58,7 @@ export class RedisStore implements Store {
     this.#decide = toScript(this.#scripts.decide(this.#algorithms))
   }
 
-  /** Those that it knew stay: what they have charged may still be settled. */
+  /** Earlier algorithms stay: their charges may still be settled. */
   learn(algorithms: Iterable<AlgorithmName>): void {
     const before = this.#algorithms.size
     for (const name of algorithms) this.#algorithms.add(name)
@@ -70,23 +69,15 @@ export class RedisStore implements Store {
 
   async decide(request: DecisionRequest, context?: CallContext): Promise<Decision> {
     const keys = mapList(request.rules, ({ key }) => key)
-    const reply = await this.#prompt.evaluate(
-      this.#decide,
-      keys,
-      scriptArguments(request, this.#isLong),
-      context?.deadlines,
-    )
+    const args = scriptArguments(request, this.#isLong)
+    const reply = await this.#prompt.evaluate(this.#decide, keys, args, context?.deadlines)
     const decision = readDecision(reply, request)
     this.#streams.hear(request, decision)
     return decision
   }
 
   async release(rules: readonly StoreCharge[]): Promise<void> {
-    const release = async (rule: StoreCharge) => {
-      const removed = await this.#prompt.call((client) => client.zrem(rule.key, slotMembers(rule)), [rule.key])
-      // Something other than Redis has answered, so nothing was given back.
-      if (!Number.isSafeInteger(removed)) throw new StoreError('Redis answered something other than a number')
-    }
+    const release = (rule: StoreCharge) => this.#count((client) => client.zrem(rule.key, slotMembers(rule)), [rule.key])
     await Promise.all(rules.map(release))
   }
 
@@ -110,23 +101,27 @@ export class RedisStore implements Store {
   }
 
   async forget(keys: readonly string[]): Promise<void> {
-    const deleted = await this.#prompt.call((client) => client.del(keys), keys)
-    if (!Number.isSafeInteger(deleted)) throw new StoreError('Redis answered something other than a number')
+    await this.#count((client) => client.del(keys), keys)
   }
 
   async ping(): Promise<void> {
     await this.#prompt.call((client) => client.ping())
   }
+
+  async #count(send: (client: RedisClient) => Promise<unknown>, keys: readonly string[]): Promise<void> {
+    const count = await this.#prompt.call(send, keys)
+    // Something other than Redis has answered, so nothing was done.
+    if (!Number.isSafeInteger(count)) throw new StoreError('Redis answered something other than a number')
+  }
 }
 
-/** Streams that are remembered as long. */
 const MAX_KEYS = 10_000
-/** As many as `lua/sliding-window.lua` reads at once of a stream that it expects to be short. */
+/** `lua/sliding-window.lua` reads as many entries at once of a stream that it expects to be short. */
 const MANY = 8
 
 /**
- * The streams that the last decision has found with many entries in each window. Of these the script reads the newest
- * entry alone, which takes Redis a third less time; where it was wrong to, it sends one command more.
+ * Remembers streams in which the last decision has found many entries in each window. The script reads only their newest
+ * entry first, which takes Redis a third less time; where that was wrong, it sends one command more.
  */
 export class LongStreams {
   readonly #keys = new Lru<boolean>(MAX_KEYS)
@@ -138,7 +133,7 @@ export class LongStreams {
   hear({ rules, permits }: DecisionRequest, { usage }: Decision): void {
     for (const [index, { key, algorithm, tiers, cost }] of rules.entries()) {
       if (algorithm !== 'sliding-window') continue
-      // As if others were charged in entries as large as this one.
+      // Others are assumed to charge entries as large as this one.
       const many = MANY * cost * permits
       const isLong = tiers.every(({ limit }, at) => limit - (usage[index]?.[at]?.remaining ?? limit) > many)
       if (isLong || this.#keys.get(key)) this.#keys.set(key, isLong)

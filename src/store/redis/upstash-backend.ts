@@ -1,11 +1,9 @@
 import { Redis } from '@upstash/redis/cloudflare'
 import type { Backend } from '../backend.ts'
-import type { RedisClient } from './client.ts'
-import { UPSTASH_OPTIONS, upstashClient } from './clients/upstash.ts'
+import { type RedisClient, UPSTASH_OPTIONS, upstashClient } from './client.ts'
 import { BACKGROUND_TIMEOUT_MS, RedisStore, type RedisStoreOptions } from './redis-store.ts'
 
 export interface UpstashDatabase {
-  /** Upstash's REST endpoint. */
   readonly url: string
   readonly token: string
 }
@@ -14,13 +12,12 @@ export interface UpstashStoreOptions
   extends UpstashDatabase,
     Pick<RedisStoreOptions, 'algorithms' | 'moreLua' | 'timeoutMs'> {}
 
-/** Everything in one database, over Upstash's REST interface, by clients that are safe on Workers. */
 export function openUpstashBackend(options: UpstashStoreOptions): Backend {
   const { url, token, algorithms, moreLua, timeoutMs } = options
   return {
     limits: new RedisStore({
       client: connectUpstash({ url, token }),
-      // Of calls that hang, a request may have six.
+      // A Worker may have six open connections: hanging calls must end.
       patientClient: connectUpstash({ url, token }, BACKGROUND_TIMEOUT_MS),
       algorithms,
       moreLua,
@@ -39,9 +36,7 @@ export function openUpstashBackend(options: UpstashStoreOptions): Backend {
   }
 }
 
-/**
- * @param timeoutMs of a call that no request waits for, so that it does not hang for ever. It costs a signal for each.
- */
+/** @param timeoutMs ends calls that no request waits for, at the cost of a signal for each */
 export function connectUpstash({ url, token }: UpstashDatabase, timeoutMs?: number): RedisClient {
   const signal = timeoutMs === undefined ? {} : { signal: () => AbortSignal.timeout(timeoutMs) }
   return upstashClient(new Redis({ url, token, ...UPSTASH_OPTIONS, ...signal }))

@@ -1,6 +1,6 @@
 import type { StoreCharge } from '../../../src/model/charge.ts'
-import type { CommitOrAbort, ObjectVote, PreparedCharge } from '../../../src/store/durable-object/messages.ts'
 import { Negotiation, type To } from '../../../src/store/durable-object/negotiation.ts'
+import type { CommitOrAbort, ObjectVote, PreparedCharge } from '../../../src/store/durable-object/objects.ts'
 import { Numbered } from './numbered.ts'
 import { type Asking, PATIENCE_MS, type PlainVote } from './object.ts'
 

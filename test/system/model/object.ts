@@ -4,7 +4,7 @@ import { detectsNewIdentities } from '../../../src/algorithms/decide.ts'
 import type { StoreCharge } from '../../../src/model/charge.ts'
 import { LimitMachine } from '../../../src/store/durable-object/limit-machine.ts'
 import type { MachineState } from '../../../src/store/durable-object/machine-state.ts'
-import type { ObjectVote, PreparedCharge } from '../../../src/store/durable-object/messages.ts'
+import type { ObjectVote, PreparedCharge } from '../../../src/store/durable-object/objects.ts'
 import type { Row, Rows } from '../../../src/store/durable-object/rows.ts'
 import { Numbered } from './numbered.ts'
 

@@ -2,10 +2,10 @@ import type { RequestListener } from 'node:http'
 import { rulesKey } from '../../../src/rules/open-rules.ts'
 import type { StatisticsStore } from '../../../src/store/counters.ts'
 import type { DocumentStore } from '../../../src/store/documents.ts'
-import { ObjectCounters, ObjectDocuments } from '../../../src/store/durable-object/table-clients.ts'
-import { nodeRedisClient } from '../../../src/store/redis/clients/node-redis.ts'
+import { openObjectCounters, openObjectDocuments } from '../../../src/store/durable-object/table-clients.ts'
 import { RedisCounters } from '../../../src/store/redis/counters/redis-counters.ts'
 import { RedisDocuments } from '../../../src/store/redis/documents/redis-documents.ts'
+import { nodeRedisClient } from '../../../src/store/redis/tcp-clients.ts'
 import { PLANTED } from '../../setup/secret-watch.ts'
 import type { Bundle } from '../../support/build-bundle.ts'
 import { startObjectSite } from '../../support/object-site.ts'
@@ -102,11 +102,11 @@ const startOverObjects: Start = async (bundle, add) => {
   const site = await add(startObjectSite(bundle, { ...VARIABLES, UPSTREAM_URL: upstream.url }, 2))
   const { namespace, urls, log } = site
   const options = { namespace, timeoutMs: 10_000 }
-  await writeRules(new ObjectDocuments({ ...options, key: rulesKey(KEY_PREFIX) }))
+  await writeRules(openObjectDocuments({ ...options, key: rulesKey(KEY_PREFIX) }))
   return {
     gateways: urls,
     log,
-    counters: new ObjectCounters({ ...options, keyPrefix: KEY_PREFIX }),
+    counters: openObjectCounters({ ...options, keyPrefix: KEY_PREFIX }),
     keys: () => site.names(),
     withoutStore: (work) => site.withoutObjects(work),
   }

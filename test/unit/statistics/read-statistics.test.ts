@@ -2,9 +2,8 @@ import { expect, test } from 'vitest'
 import { findBucket, LATENCY_BOUNDS_MS, quantileMs } from '../../../src/statistics/latency.ts'
 import { COUNT_NAMES, EVERYWHERE, REFUSED_CALLERS, summarize } from '../../../src/statistics/metrics.ts'
 import { readRefusals, readStatistics, readTotals } from '../../../src/statistics/read-statistics.ts'
-import type { Period, StatisticsStore } from '../../../src/store/counters.ts'
+import type { Period, SketchItem, StatisticsStore } from '../../../src/store/counters.ts'
 import { MemoryCounters } from '../../../src/store/memory/memory-tables.ts'
-import type { SketchItem } from '../../../src/store/sketch.ts'
 
 const START_MS = 1_800_000_000_000
 const MINUTE = 60_000

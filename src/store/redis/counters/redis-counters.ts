@@ -1,26 +1,25 @@
 import { StoreError } from '../../../model/store.ts'
 import {
+  addCounts,
+  addTo,
   type Counts,
   type Flush,
   KEPT_MS,
   PERIOD_MS,
   type Period,
   type Resolution,
+  readSketch,
   SKETCH_CAPACITY,
+  type Sketch,
   type StatisticsStore,
   TOTALS_KEPT_MS,
+  writeSketch,
 } from '../../counters.ts'
-import { mergeSketches, NO_SKETCH, readSketch, type Sketch, writeSketch } from '../../sketch.ts'
 import { RedisCalls, type RedisCallsOptions, toScript } from '../redis-calls.ts'
 import { LUA } from './lua.ts'
 
-export interface RedisCountersOptions extends RedisCallsOptions {
-  /** First part of every key. */
-  readonly keyPrefix: string
-}
-
 /**
- * Several periods share a hash, so that a range is read by few commands: its fields are `<period> <name>` for a count,
+ * Several periods share a hash, so that few commands read a range: its fields are `<period> <name>` for a count,
  * `<period>~<name>` for a sketch, with the number of the period in the hash, and `@<source>` for what was added.
  */
 const HASHES = {
@@ -31,7 +30,6 @@ const HASHES = {
 const ADD = toScript(`return (function(...)\n${LUA.add.lua}\nend)((function()\n${LUA['merge-sketches'].lua}\nend)())`)
 const READ = toScript(LUA.read.lua)
 
-/** Fields of a hash, and what is to be done with each. */
 interface Additions {
   readonly keepMs: number
   readonly counts: Map<string, number>
@@ -43,18 +41,20 @@ export class RedisCounters implements StatisticsStore {
   readonly #calls: RedisCalls
   readonly #prefix: string
 
-  constructor({ keyPrefix, ...options }: RedisCountersOptions) {
+  constructor({ keyPrefix, ...options }: RedisCallsOptions & { readonly keyPrefix: string }) {
     this.#calls = new RedisCalls(options)
     this.#prefix = `${keyPrefix}:statistics:`
   }
 
   async add({ source, number, minutes }: Flush): Promise<void> {
     const hashes = new Map<string, Additions>()
+    const totals = { keepMs: TOTALS_KEPT_MS, counts: new Map<string, number>(), sketches: new Map() }
     for (const minute of minutes) {
-      for (const resolution of ['minute', 'hour'] as const) this.#addPeriod(hashes, resolution, minute)
+      this.#addPeriod(hashes, 'minute', minute)
+      this.#addPeriod(hashes, 'hour', minute)
+      addCounts(totals.counts, minute.counts)
     }
-    const totals = additionsIn(hashes, this.#totalsKey, TOTALS_KEPT_MS)
-    for (const { counts } of minutes) for (const [name, count] of counts) addCount(totals, name, count)
+    hashes.set(this.#totalsKey, totals)
     const args: (string | number)[] = [`@${source}`, number, SKETCH_CAPACITY]
     for (const { keepMs, counts, sketches } of hashes.values()) {
       args.push(keepMs, counts.size)
@@ -78,7 +78,7 @@ export class RedisCounters implements StatisticsStore {
     if (keys.length === 0) return []
     const hashes = await this.#readHashes(keys)
     return hashes
-      .flatMap((fields, index) => periodsIn(fields, resolution, starts[index] as number))
+      .flatMap((fields, index) => readPeriods(fields, resolution, starts[index] as number))
       .filter(({ startMs }) => startMs < toMs && startMs + PERIOD_MS[resolution] > fromMs)
   }
 
@@ -91,7 +91,6 @@ export class RedisCounters implements StatisticsStore {
     return `${this.#prefix}totals`
   }
 
-  /** @param startMs of a period, or of the hash's first */
   #key(resolution: Resolution, startMs: number): string {
     const { name, spanMs } = HASHES[resolution]
     return `${this.#prefix}${name}:${Math.floor(startMs / spanMs)}`
@@ -99,48 +98,35 @@ export class RedisCounters implements StatisticsStore {
 
   #addPeriod(hashes: Map<string, Additions>, resolution: Resolution, { startMs, counts, sketches }: Period): void {
     const { spanMs } = HASHES[resolution]
-    const additions = additionsIn(hashes, this.#key(resolution, startMs), spanMs + KEPT_MS[resolution])
+    const key = this.#key(resolution, startMs)
+    const own = hashes.get(key) ?? { keepMs: spanMs + KEPT_MS[resolution], counts: new Map(), sketches: new Map() }
+    hashes.set(key, own)
     const period = Math.floor((startMs % spanMs) / PERIOD_MS[resolution])
-    for (const [name, count] of counts) addCount(additions, `${period} ${name}`, count)
-    for (const [name, sketch] of sketches) {
-      const field = `${period}~${name}`
-      const others = additions.sketches.get(field) ?? NO_SKETCH
-      additions.sketches.set(field, mergeSketches(others, sketch, SKETCH_CAPACITY))
-    }
+    const toFields = <T>(values: ReadonlyMap<string, T>, mark: string) =>
+      new Map([...values].map(([name, value]) => [`${period}${mark}${name}`, value]))
+    addTo(own, { counts: toFields(counts, ' '), sketches: toFields(sketches, '~') })
   }
 
   async #readHashes(keys: string[]): Promise<(readonly [string, string])[][]> {
     const reply = await this.#calls.evaluate(READ, keys, [])
-    if (!Array.isArray(reply) || reply.length !== keys.length) throw unreadable()
+    if (!Array.isArray(reply) || reply.length !== keys.length) throw createReplyError()
     return reply.map(toPairs)
   }
 }
 
-function additionsIn(hashes: Map<string, Additions>, key: string, keepMs: number): Additions {
-  let additions = hashes.get(key)
-  if (!additions) {
-    additions = { keepMs, counts: new Map(), sketches: new Map() }
-    hashes.set(key, additions)
-  }
-  return additions
-}
-
-function addCount({ counts }: Additions, field: string, count: number): void {
-  counts.set(field, (counts.get(field) ?? 0) + count)
-}
-
-/** The periods in a hash, the earliest first. @param startMs of the first that it may hold */
-function periodsIn(fields: readonly (readonly [string, string])[], resolution: Resolution, startMs: number): Period[] {
+/** @param startMs the start of the first period that the hash may hold. @returns the earliest first */
+function readPeriods(
+  fields: readonly (readonly [string, string])[],
+  resolution: Resolution,
+  startMs: number,
+): Period[] {
   const periods = new Map<number, { counts: Map<string, number>; sketches: Map<string, Sketch> }>()
   for (const [field, value] of fields) {
     if (field.startsWith('@')) continue
     const [, number, kind, name = ''] = /^(\d+)([ ~])(.+)$/.exec(field) ?? []
-    if (number === undefined) throw unreadable()
-    let period = periods.get(Number(number))
-    if (!period) {
-      period = { counts: new Map(), sketches: new Map() }
-      periods.set(Number(number), period)
-    }
+    if (number === undefined) throw createReplyError()
+    const period = periods.get(Number(number)) ?? { counts: new Map(), sketches: new Map() }
+    periods.set(Number(number), period)
     if (kind === ' ') period.counts.set(name, toCount(value))
     else period.sketches.set(name, toSketch(value))
   }
@@ -149,29 +135,27 @@ function periodsIn(fields: readonly (readonly [string, string])[], resolution: R
     .map(([number, period]) => ({ startMs: startMs + number * PERIOD_MS[resolution], ...period }))
 }
 
-/** @param reply that to HGETALL */
 function toPairs(reply: unknown): (readonly [string, string])[] {
-  if (!isTexts(reply) || reply.length % 2 !== 0) throw unreadable()
-  const pairs: (readonly [string, string])[] = []
-  for (let at = 0; at < reply.length; at += 2) pairs.push([reply[at] as string, reply[at + 1] as string])
-  return pairs
-}
-
-function isTexts(reply: unknown): reply is readonly string[] {
-  return Array.isArray(reply) && reply.every((each) => typeof each === 'string')
+  if (!Array.isArray(reply) || reply.length % 2 !== 0 || !reply.every((each) => typeof each === 'string')) {
+    throw createReplyError()
+  }
+  return Array.from({ length: reply.length / 2 }, (_, index) => [
+    reply[2 * index] as string,
+    reply[2 * index + 1] as string,
+  ])
 }
 
 function toCount(value: string): number {
-  if (!/^\d{1,16}$/.test(value)) throw unreadable()
+  if (!/^\d{1,16}$/.test(value)) throw createReplyError()
   return Number(value)
 }
 
 function toSketch(value: string): Sketch {
   const sketch = readSketch(value)
-  if (!sketch) throw unreadable()
+  if (!sketch) throw createReplyError()
   return sketch
 }
 
-function unreadable(): StoreError {
+function createReplyError(): StoreError {
   return new StoreError('Redis answered something other than counts')
 }

@@ -14,42 +14,37 @@ import {
 import { RedisCalls, type RedisCallsOptions, toScript } from '../redis-calls.ts'
 import { LUA } from './lua.ts'
 
-export interface RedisDocumentsOptions extends RedisCallsOptions {
-  /** Where the document is, a hash. */
-  readonly key: string
-}
-
 const READ_NEWEST = toScript(LUA['read-newest'].lua)
 const READ_VERSION = toScript(LUA['read-version'].lua)
 const READ_HISTORY = toScript(LUA['read-history'].lua)
 const WRITE = toScript(LUA.write.lua)
-/** What is told of a version, beside its text. */
+/** Fields of a version in a reply, besides its text. */
 const FIELDS = 5
 
-/** A document in one hash of Redis. To find out that there is nothing new takes one EVALSHA and one HGET. */
+/** A document in one hash of Redis. A reading that finds nothing new takes one EVALSHA and one HMGET. */
 export class RedisDocuments implements DocumentStore {
   readonly #calls: RedisCalls
   readonly #keys: string[]
 
-  constructor({ key, ...options }: RedisDocumentsOptions) {
+  constructor({ key, ...options }: RedisCallsOptions & { readonly key: string }) {
     this.#calls = new RedisCalls(options)
     this.#keys = [key]
   }
 
   async read(known?: VersionId): Promise<StoredDocument | undefined> {
     const { version: knownVersion, id } = known ?? NO_DOCUMENT
-    const [version, ...kept] = asTexts(await this.#calls.evaluate(READ_NEWEST, this.#keys, [knownVersion, id]))
+    const [version, ...kept] = toTexts(await this.#calls.evaluate(READ_NEWEST, this.#keys, [knownVersion, id]))
     if (version === '0') return known?.version === 0 ? undefined : NO_DOCUMENT
     return kept.length === 0 ? undefined : toDocument([version, ...kept])
   }
 
   async readVersion(version: number): Promise<StoredDocument | undefined> {
-    const reply = asTexts(await this.#calls.evaluate(READ_VERSION, this.#keys, [version]))
+    const reply = toTexts(await this.#calls.evaluate(READ_VERSION, this.#keys, [version]))
     return reply.length === 1 ? undefined : toDocument(reply)
   }
 
   async history(): Promise<readonly Revision[]> {
-    const reply = asTexts(await this.#calls.evaluate(READ_HISTORY, this.#keys, [KEPT_VERSIONS]))
+    const reply = toTexts(await this.#calls.evaluate(READ_HISTORY, this.#keys, [KEPT_VERSIONS]))
     const count = Math.ceil(reply.length / FIELDS)
     return Array.from({ length: count }, (_, index) => toRevision(reply.slice(FIELDS * index, FIELDS * (index + 1))))
   }
@@ -59,41 +54,41 @@ export class RedisDocuments implements DocumentStore {
     const id = crypto.randomUUID()
     const args = [expectedVersion, text, cutNote(by), cutNote(why), MAX_DOCUMENT_BYTES, kept, id]
     if (expectedId !== undefined) args.push(expectedId)
-    const [kind, version, atMs] = asTexts(await this.#calls.evaluate(WRITE, this.#keys, args))
+    const [kind, version, atMs] = toTexts(await this.#calls.evaluate(WRITE, this.#keys, args))
     switch (kind) {
       case 'written':
-        return { kind, version: asCount(version), id, atMs: asCount(atMs) }
+        return { kind, version: toCount(version), id, atMs: toCount(atMs) }
       case 'conflict':
       case 'too-large':
       case 'malformed':
-        return { kind, version: asCount(version) }
+        return { kind, version: toCount(version) }
       default:
-        throw unreadable()
+        throw createReplyError()
     }
   }
 }
 
 function toDocument(reply: readonly (string | undefined)[]): StoredDocument {
   const [text] = reply.slice(FIELDS)
-  if (text === undefined) throw unreadable()
+  if (text === undefined) throw createReplyError()
   return { ...toRevision(reply), text }
 }
 
 function toRevision([version, atMs, by, why, id]: readonly (string | undefined)[]): Revision {
-  if (by === undefined || why === undefined || id === undefined) throw unreadable()
-  return { version: asCount(version), id, atMs: asCount(atMs), by, why }
+  if (by === undefined || why === undefined || id === undefined) throw createReplyError()
+  return { version: toCount(version), id, atMs: toCount(atMs), by, why }
 }
 
-function asCount(text: string | undefined): number {
-  if (text === undefined || !/^\d{1,15}$/.test(text)) throw unreadable()
+function toCount(text: string | undefined): number {
+  if (text === undefined || !/^\d{1,15}$/.test(text)) throw createReplyError()
   return Number(text)
 }
 
-function asTexts(reply: unknown): string[] {
-  if (!Array.isArray(reply) || !reply.every((item) => typeof item === 'string')) throw unreadable()
+function toTexts(reply: unknown): string[] {
+  if (!Array.isArray(reply) || !reply.every((item) => typeof item === 'string')) throw createReplyError()
   return reply
 }
 
-function unreadable(): StoreError {
+function createReplyError(): StoreError {
   return new StoreError('Redis answered something other than a document')
 }
