@@ -42,7 +42,11 @@ export function createResult(simulation: Simulation, variant: Variant, showsCall
     commands: store.commands,
     dollars: Number((store.commands * DOLLARS_PER_COMMAND).toPrecision(6)),
     bucketMs: timeline.widthMs,
-    buckets: timeline.buckets.map(({ startMs, ...counts }) => ({ from: new Date(startMs).toISOString(), ...counts })),
+    buckets: timeline.buckets.map(({ startMs, total, policies }) => ({
+      from: new Date(startMs).toISOString(),
+      ...total,
+      policies,
+    })),
   }
 }
 

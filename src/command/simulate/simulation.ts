@@ -1,7 +1,8 @@
 import { createHistogram } from 'node:perf_hooks'
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { Config } from '../../config/load-config.ts'
-import { Limiter } from '../../engine/limiter.ts'
+import { type DecisionTrace, Limiter } from '../../engine/limiter.ts'
+import type { RequestCharge } from '../../model/charge.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
 import type { ReportedLimit, Verdict } from '../../model/verdict.ts'
 import { createPathReader, createTargetReader, type TargetReader } from '../../request/target.ts'
@@ -9,16 +10,15 @@ import type { CallContext } from '../../runtime/call-context.ts'
 import { Deadlines } from '../../runtime/deadlines.ts'
 import type { LogEntry } from './log-line.ts'
 import { isUnlogged, LoggedRequest } from './logged-request.ts'
-import { Timeline } from './timeline.ts'
-import { type Isolate, VirtualDecider } from './virtual-decider.ts'
-import { VirtualStore } from './virtual-store.ts'
+import { type Bucket, Timeline } from './timeline.ts'
+import { createVirtualEngine, type Isolate, VirtualStore } from './virtual-store.ts'
 
 /** `rejected`: answered without counting, for its path, its caller or its cost, or by the gateway itself. */
 export type Fate = 'admitted' | 'refused' | 'rejected'
 
 interface PolicyCount {
   readonly policy: RequestPolicy
-  /** Of its counts in the timeline. */
+  /** Index of its counts in the timeline. */
   readonly index: number
   /** Requests to which it applied. */
   requests: number
@@ -30,7 +30,7 @@ interface RefusedCaller {
   readonly policy: string
   /** As in the key in Redis. */
   readonly digest: string
-  /** What the log has of the caller. */
+  /** The caller as the log has it. */
   readonly shown: string
   refused: number
 }
@@ -42,33 +42,30 @@ export class Simulation {
   readonly store = new VirtualStore()
   /** Until a refused request would have been admitted. */
   longestWaitMs = 0
-  /** The same of all, in memory that does not grow. */
+  /** Holds all waits, in memory that does not grow. */
   readonly #waits = createHistogram({ figures: 3 })
   /** By their keys. */
   readonly #refusedCallers = new Map<string, RefusedCaller>()
-  readonly #decider: VirtualDecider
   readonly #limiter: Limiter
   readonly #readTarget: TargetReader
   /** By their names. */
   readonly #policies: ReadonlyMap<string, PolicyCount>
-  readonly #prefixLength: number
   readonly #context: CallContext
   /** Work that goes on after a response. */
   #unfinished: Promise<unknown>[] = []
 
-  /** @param isolate undefined: every request is asked for */
+  /** @param isolate undefined: every request is decided by a call to the store */
   constructor(config: Config, isolate?: Isolate) {
-    this.#decider = new VirtualDecider(this.store, isolate)
     this.#context = { deadlines: Deadlines.ofOne(), waitUntil: (work) => void this.#unfinished.push(work) }
     // Policies that cannot be simulated limit nothing, but still give their class.
     const policies = config.policies.map((policy) =>
       findObstacle(policy) === undefined ? policy : { ...policy, tiers: [], plans: undefined },
     )
-    this.#limiter = new Limiter({ ...config, policies, engine: this.#decider, health: undefined, log() {} })
+    const engine = createVirtualEngine(this.store, isolate)
+    this.#limiter = new Limiter({ ...config, policies, engine, health: undefined, log() {} })
     this.#readTarget = createTargetReader(createPathReader(config.literalInPaths))
     const limiting = policies.filter(({ tiers }) => tiers.length > 0)
     this.#policies = new Map(limiting.map((policy, index) => [policy.name, { policy, index, requests: 0, refused: 0 }]))
-    this.#prefixLength = config.keyPrefix.length
     this.timeline = new Timeline(limiting.length)
   }
 
@@ -89,11 +86,20 @@ export class Simulation {
   async replay(entry: LogEntry): Promise<Fate> {
     this.store.advanceTo(entry.timeMs)
     const request = new LoggedRequest(entry)
-    const verdict = await this.#decide(request)
-    const fate = toFate(verdict)
+    const trace: DecisionTrace = { matches: [], charges: [] }
+    const verdict = await this.#decide(request, trace)
+    let fate: Fate = 'rejected'
+    if (verdict && 'tiers' in verdict) {
+      fate = verdict.kind === 'admitted' ? 'admitted' : 'refused'
+      if (verdict.kind !== 'admitted') this.#recordWait(verdict.retryAfterMs)
+      const bucket = this.timeline.bucketAt(this.store.nowMs)
+      bucket.total[fate]++
+      const refusing = new Set(verdict.tiers.filter(isRefusing).map(({ policy }) => policy.name))
+      // Exempt requests have no limits. A remembered refusal names only its policy: the others had room then.
+      const charges = verdict.tiers.length > 0 ? trace.charges : []
+      for (const charge of charges) this.#count(charge, refusing.has(charge.policy.name), bucket, request)
+    }
     this.counts[fate]++
-    if (fate !== 'rejected') this.timeline.add(this.store.nowMs, fate)
-    if (verdict && 'tiers' in verdict) this.#count(verdict, request)
     if (verdict?.kind === 'admitted' && entry.status !== undefined) {
       await verdict.failures?.of(entry.status)?.charge()
     }
@@ -102,70 +108,46 @@ export class Simulation {
   }
 
   /** @returns undefined if the gateway answers by itself */
-  async #decide(request: LoggedRequest): Promise<Verdict | undefined> {
+  async #decide(request: LoggedRequest, trace: DecisionTrace): Promise<Verdict | undefined> {
     const target = this.#readTarget(request.url)
     if (typeof target === 'string') return undefined
     const { canonical } = target.path
     if (canonical === '/_sluice' || canonical.startsWith('/_sluice/')) return undefined
-    return await this.#limiter.decide(request, target.path, this.#context)
+    return await this.#limiter.decide(request, target.path, this.#context, { trace })
   }
 
-  #count(verdict: Extract<Verdict, { readonly tiers: readonly ReportedLimit[] }>, request: LoggedRequest): void {
-    if (verdict.kind !== 'admitted') {
-      this.longestWaitMs = Math.max(this.longestWaitMs, verdict.retryAfterMs)
-      this.#waits.record(verdict.retryAfterMs)
-    }
-    // Exempt requests, and those that nothing limits.
-    if (verdict.tiers.length === 0) return
-    const refusing = new Set<string>()
-    for (const { policy, retryAfterMs } of verdict.tiers) if (retryAfterMs > 0) refusing.add(policy.name)
-    // A refusal that an isolate remembers tells nothing of the other policies, which had room then.
-    for (const { key } of this.#decider.lastRules) {
-      const count = this.#policies.get(this.#policyNameIn(key)) as PolicyCount
-      const isRefused = refusing.has(count.policy.name)
-      count.requests++
-      this.timeline.addToPolicy(count.index, isRefused ? 'refused' : 'admitted')
-      if (!isRefused) continue
-      count.refused++
-      this.#countRefusal(key, count.policy, request)
-    }
+  #recordWait(waitMs: number): void {
+    this.longestWaitMs = Math.max(this.longestWaitMs, waitMs)
+    this.#waits.record(waitMs)
   }
 
-  #countRefusal(key: string, { name, by }: RequestPolicy, request: LoggedRequest): void {
+  #count({ key, digest, policy }: RequestCharge, isRefused: boolean, bucket: Bucket, request: LoggedRequest): void {
+    const count = this.#policies.get(policy.name) as PolicyCount
+    const counts = bucket.policies[count.index] as Bucket['total']
+    count.requests++
+    counts[isRefused ? 'refused' : 'admitted']++
+    if (!isRefused) return
+    count.refused++
     const caller = this.#refusedCallers.get(key)
-    if (caller) {
-      caller.refused++
-      return
+    if (caller) caller.refused++
+    else {
+      const shown = request.formatIdentity(policy.by)
+      this.#refusedCallers.set(key, { policy: policy.name, digest, shown, refused: 1 })
     }
-    const digest = key.slice(key.indexOf('{') + 1, -1)
-    this.#refusedCallers.set(key, { policy: name, digest, shown: request.formatIdentity(by), refused: 1 })
-  }
-
-  #policyNameIn(key: string): string {
-    const start = this.#prefixLength + 1
-    return key.slice(start, key.indexOf(':', start))
   }
 }
 
-function toFate(verdict: Verdict | undefined): Fate {
-  switch (verdict?.kind) {
-    case 'admitted':
-      return 'admitted'
-    case 'limited':
-    case 'reserved':
-      return 'refused'
-    default:
-      return 'rejected'
-  }
+function isRefusing({ retryAfterMs }: ReportedLimit): boolean {
+  return retryAfterMs > 0
 }
 
-/** Why a policy cannot be simulated; undefined if it can. */
+/** @returns the reason why a policy cannot be simulated; undefined if it can */
 function findObstacle({ algorithm, tiers }: RequestPolicy): string | undefined {
   const isHeld = tiers.length > 0 && ALGORITHMS[algorithm].holdsSlots
   return isHeld ? `${algorithm} counts requests in flight, and nobody knows how long these took` : undefined
 }
 
-/** Where a simulation cannot do what the Worker does. @param isolate undefined: every request is asked for */
+/** Finds where a simulation cannot do what the Worker does. */
 export function findCaveats({ policies, isShedding, leases }: Config, isolate: Isolate | undefined): string[] {
   const caveats: string[] = []
   for (const policy of policies) {
