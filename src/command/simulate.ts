@@ -9,11 +9,12 @@ import { createResult, formatResults } from './simulate/report.ts'
 import { findCaveats, Simulation } from './simulate/simulation.ts'
 import { generateTraffic, parseTraffic } from './simulate/traffic.ts'
 import {
+  collectAlgorithms,
+  collectLeases,
+  collectLimits,
   combine,
   loadVariant,
-  parseAlgorithm,
-  parseLeases,
-  parseLimitsOption,
+  readSeed,
   SIMULATED_ALGORITHMS,
 } from './simulate/variants.ts'
 import { CONFIG, defineCommand, ENV } from './subcommand.ts'
@@ -107,11 +108,9 @@ export const simulate = defineCommand({
           parseTraffic,
         ),
       )
-      .addOption(new Option('--seed <number>', 'other traffic of the same kind').argParser(parseSeed).default(1))
+      .addOption(new Option('--seed <number>', 'other traffic of the same kind').argParser(readSeed).default(1))
       .addOption(
-        new Option('-l, --limits <limits>', 'in place of RATE_LIMITS; repeated, side by side').argParser(
-          collect(parseLimitsOption),
-        ),
+        new Option('-l, --limits <limits>', 'in place of RATE_LIMITS; repeated, side by side').argParser(collectLimits),
       )
       .addOption(
         new Option(
@@ -119,13 +118,13 @@ export const simulate = defineCommand({
           'of the policy that RATE_LIMITS makes, in place of sliding-window; repeated, side by side',
         )
           .choices(SIMULATED_ALGORITHMS)
-          .argParser(collect(parseAlgorithm)),
+          .argParser(collectAlgorithms),
       )
       .addOption(
         new Option(
           '--leases <size>',
           'off, auto or a number of permits, as one isolate would take them; repeated, side by side',
-        ).argParser(collect(parseLeases)),
+        ).argParser(collectLeases),
       )
       .addOption(
         new Option('--fields <pairs>', 'where JSON has what, such as time=ts,ip=client.ip,header.x-key=key').argParser(
@@ -222,19 +221,8 @@ export const simulate = defineCommand({
   },
 })
 
-/** Lets an option be repeated. */
-function collect<Value>(parse: (text: string) => Value) {
-  return (text: string, before: readonly Value[] = []): readonly Value[] => [...before, parse(text)]
-}
-
 function formatFirst({ first }: Reading): string {
   if (!first) return ''
   const file = first.file === '-' ? 'standard input' : first.file
   return `line ${first.line} of ${file}: ${JSON.stringify(first.text)}`
-}
-
-/** @throws {CommandError} */
-function parseSeed(text: string): number {
-  if (/^\d{1,9}$/.test(text)) return Number(text)
-  throw new CommandError(`--seed: expected an integer from 0 to 999999999, got ${JSON.stringify(text.slice(0, 100))}`)
 }

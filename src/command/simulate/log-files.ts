@@ -5,11 +5,10 @@ import { CommandError } from '../command-error.ts'
 import type { Context } from '../subcommand.ts'
 import { type FieldMap, type LogEntry, readLogLine } from './log-line.ts'
 
-/** A longer line is no line of a log, and is not kept whole. */
+/** The rest of a longer line is dropped, so that a file without line breaks fills no memory. */
 const MAX_LINE_CHARACTERS = 1_048_576
 const MAX_SHOWN_CHARACTERS = 100
 
-/** How much of the logs was read. */
 export interface Reading {
   lines: number
   unreadable: number
@@ -29,7 +28,7 @@ export async function* readLogs(
   { terminal, signal }: Pick<Context, 'terminal' | 'signal'>,
   reading: Reading,
 ): AsyncGenerator<readonly LogEntry[]> {
-  // Not a number if the size of one is unknown.
+  // NaN if one is the standard input, whose size is unknown.
   const sizes = files.map((file) => (file === '-' ? Number.NaN : readSize(file)))
   const totalBytes = sizes.reduce((sum, size) => sum + size, 0)
   const progress = terminal.progress('lines', 1)
@@ -65,9 +64,8 @@ export async function* readLogs(
 }
 
 function unpack(file: string, raw: ReadStream): AsyncIterable<unknown> {
-  if (!file.endsWith('.gz')) return raw
-  // Closes the file, too, if the reader stops before its end.
-  return pipeline(raw, createGunzip({ chunkSize: 262_144 }), () => {})
+  // A pipeline also closes the file if the reader stops before its end.
+  return file.endsWith('.gz') ? pipeline(raw, createGunzip({ chunkSize: 262_144 }), () => {}) : raw
 }
 
 /** @throws {CommandError} if the file cannot be read */
@@ -82,7 +80,7 @@ async function* splitLines(file: string, chunks: AsyncIterable<unknown>): AsyncG
       if (lines.length > 0) yield lines
     }
   } catch (error) {
-    throw unreadable(file, error)
+    throw toReadError(file, error)
   }
   rest += decoder.decode()
   if (rest !== '') yield [rest]
@@ -92,13 +90,12 @@ function readSize(file: string): number {
   try {
     return statSync(file).size
   } catch (error) {
-    throw unreadable(file, error)
+    throw toReadError(file, error)
   }
 }
 
-function unreadable(file: string, error: unknown): unknown {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : undefined
-  return code === undefined
-    ? error
-    : new CommandError(`${file === '-' ? 'standard input' : file}: cannot be read: ${code}`)
+/** Errors without a code are not about the file, and stay as they are. */
+function toReadError(file: string, error: unknown): unknown {
+  if (!(error instanceof Error && 'code' in error)) return error
+  return new CommandError(`${file === '-' ? 'standard input' : file}: cannot be read: ${error.code}`)
 }
