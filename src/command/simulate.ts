@@ -6,7 +6,7 @@ import { type Reading, readLogs } from './simulate/log-files.ts'
 import { parseFields, USUAL_FIELDS } from './simulate/log-line.ts'
 import { checkOutFile, writeOutFile } from './simulate/page.ts'
 import { createResult, formatResults } from './simulate/report.ts'
-import { findCaveats, Simulation } from './simulate/simulation.ts'
+import { Simulation } from './simulate/simulation.ts'
 import { generateTraffic, parseTraffic } from './simulate/traffic.ts'
 import {
   collectAlgorithms,
@@ -146,11 +146,7 @@ export const simulate = defineCommand({
     if (out !== undefined) checkOutFile(out, context.cwd, force)
     const settings = readSettings({ cwd: context.cwd, shell: context.env, config, env, view: 'development' })
     const runs = combine(tried).map((variant) => {
-      const variantConfig = loadVariant(settings, variant)
-      const { leases } = variant
-      const isolate = leases === undefined ? undefined : { leases: leases === 'off' ? undefined : leases }
-      const caveats = findCaveats(variantConfig, isolate)
-      return { variant, simulation: new Simulation(variantConfig, isolate), caveats }
+      return { variant, simulation: new Simulation(loadVariant(settings, variant), variant.leases) }
     })
     const note = showCallers ? undefined : digestNote(settings)
     if (note !== undefined) terminal.note(note)
@@ -177,7 +173,7 @@ export const simulate = defineCommand({
         hint: 'It takes the Common and Combined Log Format, and JSON; --fields says where JSON has what.',
       })
     }
-    const notes = [...new Set(runs.flatMap(({ caveats }) => caveats))]
+    const notes = [...new Set(runs.flatMap(({ simulation }) => simulation.caveats))]
     if (seen.isWhole && seen.requests > 0)
       notes.push('all times are whole seconds: what happens within a second is not seen')
     if (seen.late > 0) {

@@ -1,6 +1,7 @@
 import { createHistogram } from 'node:perf_hooks'
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { Config } from '../../config/load-config.ts'
+import type { LeaseSize } from '../../engine/leases.ts'
 import { type DecisionTrace, Limiter } from '../../engine/limiter.ts'
 import type { RequestCharge } from '../../model/charge.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
@@ -11,7 +12,7 @@ import { Deadlines } from '../../runtime/deadlines.ts'
 import type { LogEntry } from './log-line.ts'
 import { isUnlogged, LoggedRequest } from './logged-request.ts'
 import { type Bucket, Timeline } from './timeline.ts'
-import { createVirtualEngine, type Isolate, VirtualStore } from './virtual-store.ts'
+import { createVirtualEngine, VirtualStore } from './virtual-store.ts'
 
 /** `rejected`: answered without counting, for its path, its caller or its cost, or by the gateway itself. */
 export type Fate = 'admitted' | 'refused' | 'rejected'
@@ -40,6 +41,8 @@ export class Simulation {
   readonly counts: Record<Fate, number> = { admitted: 0, refused: 0, rejected: 0 }
   readonly timeline: Timeline
   readonly store = new VirtualStore()
+  /** Where it cannot do what the Worker does. */
+  readonly caveats: readonly string[]
   /** Until a refused request would have been admitted. */
   longestWaitMs = 0
   /** Holds all waits, in memory that does not grow. */
@@ -54,19 +57,20 @@ export class Simulation {
   /** Work that goes on after a response. */
   #unfinished: Promise<unknown>[] = []
 
-  /** @param isolate undefined: every request is decided by a call to the store */
-  constructor(config: Config, isolate?: Isolate) {
+  /** @param leases of the one isolate; undefined: each request makes a call to the store */
+  constructor(config: Config, leases?: LeaseSize | 'off') {
     this.#context = { deadlines: Deadlines.ofOne(), waitUntil: (work) => void this.#unfinished.push(work) }
     // Policies that cannot be simulated limit nothing, but still give their class.
     const policies = config.policies.map((policy) =>
       findObstacle(policy) === undefined ? policy : { ...policy, tiers: [], plans: undefined },
     )
-    const engine = createVirtualEngine(this.store, isolate)
+    const engine = createVirtualEngine(this.store, leases)
     this.#limiter = new Limiter({ ...config, policies, engine, health: undefined, log() {} })
     this.#readTarget = createTargetReader(createPathReader(config.literalInPaths))
     const limiting = policies.filter(({ tiers }) => tiers.length > 0)
     this.#policies = new Map(limiting.map((policy, index) => [policy.name, { policy, index, requests: 0, refused: 0 }]))
     this.timeline = new Timeline(limiting.length)
+    this.caveats = findCaveats(config, leases !== undefined)
   }
 
   get policies(): readonly Readonly<PolicyCount>[] {
@@ -147,8 +151,7 @@ function findObstacle({ algorithm, tiers }: RequestPolicy): string | undefined {
   return isHeld ? `${algorithm} counts requests in flight, and nobody knows how long these took` : undefined
 }
 
-/** Finds where a simulation cannot do what the Worker does. */
-export function findCaveats({ policies, isShedding, leases }: Config, isolate: Isolate | undefined): string[] {
+function findCaveats({ policies, isShedding, leases }: Config, isIsolate: boolean): string[] {
   const caveats: string[] = []
   for (const policy of policies) {
     const { name, by, settleHeader, tiers } = policy
@@ -160,8 +163,8 @@ export function findCaveats({ policies, isShedding, leases }: Config, isolate: I
     if (settleHeader !== undefined) caveats.push(`policy "${name}": costs that responses tell are not known here`)
   }
   if (isShedding) caveats.push('SHEDDING is left out: nobody knows how the API fared')
-  if (leases && !isolate) caveats.push(`LEASES are left out: --leases off --leases ${leases} shows what they change`)
-  if (isolate)
+  if (leases && !isIsolate) caveats.push(`LEASES are left out: --leases off --leases ${leases} shows what they change`)
+  if (isIsolate)
     caveats.push('calls are those of a single isolate that is answered at once: with several, there are more')
   return caveats
 }

@@ -8,17 +8,11 @@ import { MemoryStore } from '../../store/memory/memory-store.ts'
 /** `lua/sliding-window.lua` reads so many entries together with the newest: a limit that holds more costs another read. */
 const READ_TOGETHER = 8
 
-/** The knowledge of one isolate: its own refusals, and permits that it has leased. */
-export interface Isolate {
-  /** Undefined: it takes none. */
-  readonly leases: LeaseSize | undefined
-}
-
 /**
- * Decides in virtual time: each request by a call to the store, or as one isolate of the Worker would.
- * @param isolate undefined: every request is decided by a call
+ * Decides in virtual time.
+ * @param leases of the one isolate that remembers refusals and leases permits; undefined: each request makes a call
  */
-export function createVirtualEngine(store: VirtualStore, isolate: Isolate | undefined): Engine {
+export function createVirtualEngine(store: VirtualStore, leases: LeaseSize | 'off' | undefined): Engine {
   const now = () => Math.floor(store.nowMs)
   return new Engine({
     store,
@@ -26,9 +20,9 @@ export function createVirtualEngine(store: VirtualStore, isolate: Isolate | unde
     now,
     log() {},
     timeoutMs: Number.POSITIVE_INFINITY,
-    leases: isolate?.leases === undefined ? undefined : withLeases(isolate.leases, now),
+    leases: leases === undefined || leases === 'off' ? undefined : withLeases(leases, now),
     localShare: 1,
-    hasRefusalCache: isolate !== undefined,
+    hasRefusalCache: leases !== undefined,
     hasBreaker: false,
   })
 }

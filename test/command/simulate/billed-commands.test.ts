@@ -72,7 +72,7 @@ test('calls and commands of leased permits are those that Redis counts, or a few
     }
   }
   const store = new ReplayedStore()
-  const engine = createVirtualEngine(store, { leases: 'auto' })
+  const engine = createVirtualEngine(store, 'auto')
   const counts = await redis.billed(async () => {
     for (let i = 0; i < 1_000; i++) {
       store.advanceTo(START_MS + i * 7)
