@@ -5,14 +5,12 @@ import { CommandError } from '../command-error.ts'
 import { escapeControls } from '../terminal.ts'
 import type { Result } from './report.ts'
 
-/** What the page shows. */
-export interface Report {
-  /** What was replayed, and where that cannot be relied on. */
+interface Report {
   readonly lines: readonly string[]
   readonly results: readonly Result[]
 }
 
-/** @throws {CommandError} for a file that is no page, has no folder, or is there already */
+/** @throws {CommandError} unless the file may be created, or replaced */
 export function checkOutFile(file: string, cwd: string, isForced: boolean): void {
   if (!file.endsWith('.html')) {
     throw new CommandError(`--out: expected a name that ends in .html, got ${JSON.stringify(file)}`)
@@ -25,15 +23,21 @@ export function checkOutFile(file: string, cwd: string, isForced: boolean): void
 }
 
 /**
- * Writes the page about a report into a new file.
- * @param isForced another one of this name makes room, or a link, but not what that points to
+ * Writes the page into a new file.
+ * @param isForced replaces a file or a link of this name, but not the target of the link
  * @throws {CommandError}
  */
 export async function writeOutFile(file: string, cwd: string, isForced: boolean, report: Report): Promise<void> {
   const path = resolve(cwd, file)
   try {
     if (isForced) await rm(path, { force: true })
-    await writeFile(path, renderPage(report), { flag: 'wx' })
+    // Escaped, so that nothing in it ends the element that holds it.
+    const json = escapeControls(JSON.stringify(report)).replaceAll('<', String.raw`\u003c`)
+    await writeFile(
+      path,
+      PAGE.replace('{}', () => json),
+      { flag: 'wx' },
+    )
   } catch (error) {
     const { code, name } = error as NodeJS.ErrnoException
     throw code === 'EEXIST' ? alreadyThere(file) : new CommandError(`--out: ${file} cannot be written: ${code ?? name}`)
@@ -44,12 +48,7 @@ function alreadyThere(file: string): CommandError {
   return new CommandError(`--out: ${file} is there already`, { hint: 'Give another name, or --force to replace it.' })
 }
 
-function renderPage(report: Report): string {
-  // Nothing in it ends the element that holds it.
-  return PAGE.replace('{}', () => escapeControls(JSON.stringify(report)).replaceAll('<', String.raw`\u003c`))
-}
-
-/** Draws itself of the JSON in it, and needs nothing else. The colours differ enough for those who are colour-blind. */
+/** Draws itself from the JSON in it, and needs nothing else. The colours suit colour-blind readers, too. */
 const PAGE = String.raw`<!doctype html>
 <html lang="en">
 <head>
@@ -100,7 +99,7 @@ const add = (parent, name, text = '', attributes = {}) => {
   return element
 }
 
-/** Adds a table of objects with the same members: numbers, which may have a bar of this colour beneath, or text. */
+/** Adds a table of objects with the same members; numbers may have a bar of a colour beneath. */
 const addTable = (parent, title, rows, colours = {}) => {
   if (rows.length === 0) return
   const most = Math.max(1, ...rows.flatMap((row) => Object.keys(colours).map((name) => row[name] ?? 0)))
@@ -156,12 +155,12 @@ const addTimeline = (parent, { policies, buckets }) => {
   add(svg, 'text', buckets.at(-1).from, { x: 620, y: height - 4, 'text-anchor': 'end' })
 }
 
-const nameOf = ({ limits, algorithm, leases }) =>
+const formatVariant = ({ limits, algorithm, leases }) =>
   [limits, algorithm, leases && 'leases ' + leases].filter(Boolean).join(', ') || 'as configured'
 
 const BARS = { admitted: 'admitted', refused: 'refused', calls: 'admitted' }
 const summarize = (result) => ({
-  variant: nameOf(result),
+  variant: formatVariant(result),
   admitted: result.admitted,
   refused: result.refused,
   'not counted': result.rejected,
@@ -183,7 +182,7 @@ addTable(main, 'In numbers', results.map(summarize), BARS)
 for (const result of results) {
   const { policies, callers, buckets, bucketMs } = result
   const section = add(main, 'section')
-  add(section, 'h2', nameOf(result))
+  add(section, 'h2', formatVariant(result))
   if (buckets.length > 0) addTimeline(section, result)
   addTable(section, 'Policies', policies, BARS)
   addTable(section, 'Callers refused most', callers, BARS)
