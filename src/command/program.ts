@@ -31,7 +31,7 @@ const completion = defineCommand({
   },
 })
 
-/** In the order of `--help`. */
+/** Sorted as in `--help`. */
 export const SUBCOMMANDS: readonly Subcommand[] = [
   check,
   simulate,
@@ -51,7 +51,6 @@ const DESCRIPTION =
   'Looks after Sluice from a terminal. It reads variables from the shell, from .dev.vars and from wrangler.toml (or .json, .jsonc), in this ' +
   'order, so that keys and digests are the Worker’s own.'
 
-/** A subcommand with its arguments, ready to run. */
 export interface Task {
   readonly run: Run
   readonly isJson: boolean

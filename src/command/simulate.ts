@@ -153,19 +153,28 @@ export const simulate = defineCommand({
 
     const reading: Reading = { lines: 0, unreadable: 0, first: null }
     const startedAtMs = performance.now()
+    const progress = terminal.progress(traffic ? 'requests' : 'lines', 1)
     const batches = traffic
-      ? generateTraffic(traffic, seed, context)
-      : readLogs(files, fields ?? USUAL_FIELDS, context, reading)
+      ? generateTraffic(traffic, seed)
+      : readLogs(files, fields ?? USUAL_FIELDS, terminal, reading)
     const seen = { requests: 0, fromMs: Number.POSITIVE_INFINITY, toMs: 0, isWhole: true, late: 0 }
-    for await (const entries of batches) {
-      for (const entry of entries) {
-        seen.requests++
-        if (entry.timeMs < seen.toMs - LATE_MS) seen.late++
-        seen.fromMs = Math.min(seen.fromMs, entry.timeMs)
-        seen.toMs = Math.max(seen.toMs, entry.timeMs)
-        seen.isWhole &&= entry.timeMs % 1_000 === 0
-        for (const { simulation } of runs) await simulation.replay(entry)
+    try {
+      for await (const { entries, done, total } of batches) {
+        for (const entry of entries) {
+          seen.requests++
+          if (entry.timeMs < seen.toMs - LATE_MS) seen.late++
+          seen.fromMs = Math.min(seen.fromMs, entry.timeMs)
+          seen.toMs = Math.max(seen.toMs, entry.timeMs)
+          seen.isWhole &&= entry.timeMs % 1_000 === 0
+          for (const { simulation } of runs) await simulation.replay(entry)
+        }
+        if (total > 0) progress.set(done, total)
+        // Lets a Ctrl-C be heard.
+        await new Promise(setImmediate)
+        if (signal.aborted) break
       }
+    } finally {
+      progress.end()
     }
     const seconds = (performance.now() - startedAtMs) / 1_000
     if (seen.requests === 0 && reading.unreadable > 0) {

@@ -29,14 +29,13 @@ export interface DevVars {
   readonly values: Readonly<Record<string, string>>
 }
 
-/** The Worker's variables, and where they come from. */
 export interface Settings {
   readonly variables: Readonly<Record<string, unknown>>
   readonly sources: ReadonlyMap<string, Source>
   /** Undefined if there is none: all variables then come from the shell and `.dev.vars`. */
   readonly file: WranglerFile | undefined
   readonly devVars: DevVars | undefined
-  /** Where the environment's own keys stand in Wrangler's file: `[]`, or `['env', name]`. */
+  /** Path of the environment in Wrangler's file: `[]`, or `['env', name]`. */
   readonly root: readonly string[]
 }
 

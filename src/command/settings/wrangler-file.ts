@@ -23,7 +23,7 @@ type Table = Readonly<Record<string, unknown>>
 interface Entry {
   readonly key: number
   readonly value: number
-  /** Where the content of a string begins; undefined if it is written with escapes. */
+  /** Offset of the content of a string; undefined if it is written with escapes. */
   readonly content: number | undefined
 }
 

@@ -2,7 +2,7 @@ import { createReadStream, type ReadStream, statSync } from 'node:fs'
 import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { CommandError } from '../command-error.ts'
-import type { Context } from '../subcommand.ts'
+import type { Terminal } from '../terminal.ts'
 import { type FieldMap, type LogEntry, readLogLine } from './log-line.ts'
 
 /** The rest of a longer line is dropped, so that a file without line breaks fills no memory. */
@@ -16,50 +16,50 @@ export interface Reading {
   first: { readonly file: string; readonly line: number; readonly text: string } | null
 }
 
+/** Requests to replay at once, and how far the reader has come. */
+export interface Batch {
+  readonly entries: readonly LogEntry[]
+  readonly done: number
+  /** Estimated; 0 or NaN if it is not known. */
+  readonly total: number
+}
+
 /**
- * Reads the requests of some logs, one file after another, a piece at a time, until Ctrl-C. Files that end in `.gz` are
- * unpacked, and `-` is standard input.
+ * Reads the requests of some logs, one file after another, a chunk at a time. Files that end in `.gz` are unpacked, and
+ * `-` is standard input.
  * @param reading is kept up to date
  * @throws {CommandError} for a file that cannot be read
  */
 export async function* readLogs(
   files: readonly string[],
   fields: FieldMap,
-  { terminal, signal }: Pick<Context, 'terminal' | 'signal'>,
+  terminal: Pick<Terminal, 'input'>,
   reading: Reading,
-): AsyncGenerator<readonly LogEntry[]> {
+): AsyncGenerator<Batch> {
   // NaN if one is the standard input, whose size is unknown.
   const sizes = files.map((file) => (file === '-' ? Number.NaN : readSize(file)))
   const totalBytes = sizes.reduce((sum, size) => sum + size, 0)
-  const progress = terminal.progress('lines', 1)
   let bytesBefore = 0
-  try {
-    for (const [index, file] of files.entries()) {
-      const raw = file === '-' ? undefined : createReadStream(file, { highWaterMark: 262_144 })
-      let line = 0
-      for await (const texts of splitLines(file, raw ? unpack(file, raw) : terminal.input)) {
-        if (signal.aborted) return
-        const entries: LogEntry[] = []
-        for (const text of texts) {
-          line++
-          if (/^\s*$/.test(text)) continue
-          reading.lines++
-          const entry = readLogLine(text, fields)
-          if (entry) entries.push(entry)
-          else {
-            reading.unreadable++
-            reading.first ??= { file, line, text: text.slice(0, MAX_SHOWN_CHARACTERS) }
-          }
+  for (const [index, file] of files.entries()) {
+    const raw = file === '-' ? undefined : createReadStream(file, { highWaterMark: 262_144 })
+    let line = 0
+    for await (const texts of splitLines(file, raw ? unpack(file, raw) : terminal.input)) {
+      const entries: LogEntry[] = []
+      for (const text of texts) {
+        line++
+        if (/^\s*$/.test(text)) continue
+        reading.lines++
+        const entry = readLogLine(text, fields)
+        if (entry) entries.push(entry)
+        else {
+          reading.unreadable++
+          reading.first ??= { file, line, text: text.slice(0, MAX_SHOWN_CHARACTERS) }
         }
-        yield entries
-        // The number of lines to come is estimated by bytes.
-        const share = (bytesBefore + (raw?.bytesRead ?? 0)) / totalBytes
-        if (share > 0) progress.set(reading.lines, Math.round(reading.lines / share))
       }
-      bytesBefore += sizes[index] ?? 0
+      const share = (bytesBefore + (raw?.bytesRead ?? 0)) / totalBytes
+      yield { entries, done: reading.lines, total: Math.round(reading.lines / share) }
     }
-  } finally {
-    progress.end()
+    bytesBefore += sizes[index] ?? 0
   }
 }
 

@@ -12,7 +12,6 @@ export interface LogEntry {
   readonly token: string | undefined
   /** Other headers, by their names in lower case. */
   readonly headers: ReadonlyMap<string, string>
-  /** Of the response. */
   readonly status: number | undefined
 }
 
@@ -79,7 +78,7 @@ export function readLogLine(line: string, fields: FieldMap): LogEntry | undefine
   return line.startsWith('{') ? readJsonLine(line, fields) : readCommonLine(line)
 }
 
-/** Reads the formats of Apache and nginx. The user stands for a token. */
+/** Reads the formats of Apache and nginx, whose user stands for a token. */
 function readCommonLine(line: string): LogEntry | undefined {
   const [, ip, user, time, request = '', status, referer, agent] = COMMON_LINE.exec(line) ?? []
   const timeMs = readTime(time)

@@ -19,7 +19,7 @@ export type Fate = 'admitted' | 'refused' | 'rejected'
 
 interface PolicyCount {
   readonly policy: RequestPolicy
-  /** Index of its counts in the timeline. */
+  /** Index in the timeline. */
   readonly index: number
   /** Requests to which it applied. */
   requests: number
@@ -29,7 +29,6 @@ interface PolicyCount {
 
 interface RefusedCaller {
   readonly policy: string
-  /** As in the key in Redis. */
   readonly digest: string
   /** The caller as the log has it. */
   readonly shown: string
@@ -41,18 +40,15 @@ export class Simulation {
   readonly counts: Record<Fate, number> = { admitted: 0, refused: 0, rejected: 0 }
   readonly timeline: Timeline
   readonly store = new VirtualStore()
-  /** Where it cannot do what the Worker does. */
+  /** Differences from the Worker, for the operator. */
   readonly caveats: readonly string[]
-  /** Until a refused request would have been admitted. */
   longestWaitMs = 0
-  /** Holds all waits, in memory that does not grow. */
+  /** How long refused requests would wait, in memory that does not grow. */
   readonly #waits = createHistogram({ figures: 3 })
-  /** By their keys. */
-  readonly #refusedCallers = new Map<string, RefusedCaller>()
+  readonly #callersByKey = new Map<string, RefusedCaller>()
   readonly #limiter: Limiter
   readonly #readTarget: TargetReader
-  /** By their names. */
-  readonly #policies: ReadonlyMap<string, PolicyCount>
+  readonly #policiesByName: ReadonlyMap<string, PolicyCount>
   readonly #context: CallContext
   /** Work that goes on after a response. */
   #unfinished: Promise<unknown>[] = []
@@ -68,13 +64,15 @@ export class Simulation {
     this.#limiter = new Limiter({ ...config, policies, engine, health: undefined, log() {} })
     this.#readTarget = createTargetReader(createPathReader(config.literalInPaths))
     const limiting = policies.filter(({ tiers }) => tiers.length > 0)
-    this.#policies = new Map(limiting.map((policy, index) => [policy.name, { policy, index, requests: 0, refused: 0 }]))
+    this.#policiesByName = new Map(
+      limiting.map((policy, index) => [policy.name, { policy, index, requests: 0, refused: 0 }]),
+    )
     this.timeline = new Timeline(limiting.length)
     this.caveats = findCaveats(config, leases !== undefined)
   }
 
   get policies(): readonly Readonly<PolicyCount>[] {
-    return [...this.#policies.values()]
+    return [...this.#policiesByName.values()]
   }
 
   /** Milliseconds within which so many of 100 refused requests would have been admitted, within a thousandth. */
@@ -82,9 +80,8 @@ export class Simulation {
     return Math.min(this.longestWaitMs, this.#waits.percentile(percent))
   }
 
-  /** The callers that were refused most. */
   topRefused(count: number): readonly RefusedCaller[] {
-    return [...this.#refusedCallers.values()].toSorted((a, b) => b.refused - a.refused).slice(0, count)
+    return [...this.#callersByKey.values()].toSorted((a, b) => b.refused - a.refused).slice(0, count)
   }
 
   async replay(entry: LogEntry): Promise<Fate> {
@@ -126,17 +123,17 @@ export class Simulation {
   }
 
   #count({ key, digest, policy }: RequestCharge, isRefused: boolean, bucket: Bucket, request: LoggedRequest): void {
-    const count = this.#policies.get(policy.name) as PolicyCount
+    const count = this.#policiesByName.get(policy.name) as PolicyCount
     const counts = bucket.policies[count.index] as Bucket['total']
     count.requests++
     counts[isRefused ? 'refused' : 'admitted']++
     if (!isRefused) return
     count.refused++
-    const caller = this.#refusedCallers.get(key)
+    const caller = this.#callersByKey.get(key)
     if (caller) caller.refused++
     else {
       const shown = request.formatIdentity(policy.by)
-      this.#refusedCallers.set(key, { policy: policy.name, digest, shown, refused: 1 })
+      this.#callersByKey.set(key, { policy: policy.name, digest, shown, refused: 1 })
     }
   }
 }

@@ -31,7 +31,7 @@ export class Timeline {
     return WIDTHS_MS[this.#width] as number
   }
 
-  /** In order, without gaps. */
+  /** Sorted, without gaps. */
   get buckets(): readonly Bucket[] {
     return this.#buckets
   }

@@ -1,6 +1,6 @@
 import { parseDuration } from '../../model/limits.ts'
 import { CommandError } from '../command-error.ts'
-import type { Context } from '../subcommand.ts'
+import type { Batch } from './log-files.ts'
 import type { LogEntry } from './log-line.ts'
 
 export interface Traffic {
@@ -62,32 +62,20 @@ function parseSpan(text: string): number | undefined {
   return parseDuration(/^(?:second|minute|hour|day)$/.test(text) ? `1${text.charAt(0)}` : text)
 }
 
-/** Generates the requests of described traffic in order, until Ctrl-C. The same seed makes the same requests. */
-export async function* generateTraffic(
-  traffic: Traffic,
-  seed: number,
-  { terminal, signal }: Pick<Context, 'terminal' | 'signal'>,
-): AsyncGenerator<readonly LogEntry[]> {
+/** Generates the requests of described traffic in order. The same seed makes the same requests. */
+export function* generateTraffic(traffic: Traffic, seed: number): Generator<Batch> {
   const { callers, rate, burst, durationMs } = traffic
   const perCaller = (rate * durationMs) / 1_000 + (burst ? burst.size * (durationMs / burst.everyMs) : 0)
-  const progress = terminal.progress('requests', Math.round(callers * perCaller))
+  const total = Math.round(callers * perCaller)
   let done = 0
   let entries: LogEntry[] = []
-  try {
-    for (const entry of generateEntries(traffic, createRandom(seed))) {
-      if (entries.push(entry) < BATCH_SIZE) continue
-      yield entries
-      done += entries.length
-      entries = []
-      progress.set(done)
-      // Lets a Ctrl-C be heard.
-      await new Promise(setImmediate)
-      if (signal.aborted) return
-    }
-    yield entries
-  } finally {
-    progress.end()
+  for (const entry of generateEntries(traffic, createRandom(seed))) {
+    if (entries.push(entry) < BATCH_SIZE) continue
+    done += entries.length
+    yield { entries, done, total }
+    entries = []
   }
+  yield { entries, done: done + entries.length, total }
 }
 
 /** The requests of all callers together are a Poisson process; each caller's bursts come at its own point of the interval. */

@@ -31,9 +31,8 @@ export function createVirtualEngine(store: VirtualStore, leases: LeaseSize | 'of
 export class VirtualStore extends MemoryStore {
   /** Milliseconds since the Unix epoch; may have a fraction. */
   nowMs = 0
-  /** Decisions that were requested. */
   calls = 0
-  /** Commands that Upstash would have billed for them. */
+  /** Commands that Upstash would have billed for the calls. */
   commands = 0
   readonly #states: RecordedStates
 
@@ -48,7 +47,7 @@ export class VirtualStore extends MemoryStore {
     this.nowMs = Math.max(this.nowMs, timeMs)
   }
 
-  /** Whether there were more callers than are remembered, so that some began anew. */
+  /** True if the counts of some callers may have been evicted. */
   get isFull(): boolean {
     return this.size >= MAX_KEYS
   }
@@ -86,7 +85,7 @@ class RecordedStates extends ExpiringStates {
 }
 
 /**
- * Commands that Upstash bills for a decision, as `test/command/simulate/billed-commands.test.ts` counts them in Redis:
+ * Counts the commands that Upstash bills for a decision, as `test/command/simulate/billed-commands.test.ts` counts them in Redis:
  * the EVALSHA, one TIME, and those inside of the script. For costs above 1, and for refusals that lead to a block, a few
  * more or less; where permits were leased, a few less than returned here.
  */
