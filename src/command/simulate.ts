@@ -1,4 +1,4 @@
-import { Argument, Option } from '@commander-js/extra-typings'
+import { Option } from '@commander-js/extra-typings'
 import { CommandError } from './command-error.ts'
 import { formatCount, formatNumber } from './format.ts'
 import { readSettings } from './settings/settings.ts'
@@ -102,16 +102,10 @@ export const simulate = defineCommand({
   },
   declare: (command) =>
     command
-      .addArgument(new Argument('[log...]', 'files in order of time, unpacked if they end in .gz; - is standard input'))
-      .addOption(
-        new Option('-t, --traffic <words>', 'in place of a log, such as "50 callers, 3/s each"').argParser(
-          parseTraffic,
-        ),
-      )
-      .addOption(new Option('--seed <number>', 'other traffic of the same kind').argParser(readSeed).default(1))
-      .addOption(
-        new Option('-l, --limits <limits>', 'in place of RATE_LIMITS; repeated, side by side').argParser(collectLimits),
-      )
+      .argument('[log...]', 'files in order of time, unpacked if they end in .gz; - is standard input')
+      .option('-t, --traffic <words>', 'in place of a log, such as "50 callers, 3/s each"', parseTraffic)
+      .option('--seed <number>', 'other traffic of the same kind', readSeed, 1)
+      .option('-l, --limits <limits>', 'in place of RATE_LIMITS; repeated, side by side', collectLimits)
       .addOption(
         new Option(
           '-a, --algorithm <name>',
@@ -120,20 +114,15 @@ export const simulate = defineCommand({
           .choices(SIMULATED_ALGORITHMS)
           .argParser(collectAlgorithms),
       )
-      .addOption(
-        new Option(
-          '--leases <size>',
-          'off, auto or a number of permits, as one isolate would take them; repeated, side by side',
-        ).argParser(collectLeases),
+      .option(
+        '--leases <size>',
+        'off, auto or a number of permits, as one isolate would take them; repeated, side by side',
+        collectLeases,
       )
-      .addOption(
-        new Option('--fields <pairs>', 'where JSON has what, such as time=ts,ip=client.ip,header.x-key=key').argParser(
-          parseFields,
-        ),
-      )
-      .addOption(new Option('-o, --out <file>', 'draw it into a page, too, with tables: .html'))
-      .addOption(new Option('--force', 'replace the file that --out names'))
-      .addOption(new Option('--show-callers', 'what the log has of callers, in place of digests'))
+      .option('--fields <pairs>', 'where JSON has what, such as time=ts,ip=client.ip,header.x-key=key', parseFields)
+      .option('-o, --out <file>', 'draw it into a page, too, with tables: .html')
+      .option('--force', 'replace the file that --out names')
+      .option('--show-callers', 'what the log has of callers, in place of digests')
       .addOption(CONFIG)
       .addOption(ENV),
   async run(context, { traffic, seed, fields, out, force = false, showCallers, config, env, ...tried }, files) {

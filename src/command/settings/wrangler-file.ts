@@ -97,10 +97,8 @@ function parseJson(name: string, text: string) {
 
   function add(key: Node, { type, offset, length, value, children = [] }: Node, path: Path): void {
     const isPlain = type === 'string' && text.slice(offset + 1, offset + length - 1) === value
-    if (path.length > 0) {
-      const content = isPlain ? offset + 1 : undefined
-      entries.set(JSON.stringify(path), { key: key.offset, value: offset, content })
-    }
+    const content = isPlain ? offset + 1 : undefined
+    entries.set(JSON.stringify(path), { key: key.offset, value: offset, content })
     for (const [index, child] of children.entries()) {
       const [name, member] = child.children ?? []
       if (type === 'array') add(child, child, [...path, index])
@@ -139,7 +137,7 @@ function parseToml(name: string, text: string) {
   }
 
   function addPair(parent: Path, { key, value }: AST.TOMLKeyValue): void {
-    addValue([...parent, ...key.keys.map((part) => (part.type === 'TOMLBare' ? part.name : part.value))], key, value)
+    addValue([...parent, ...getStaticTOMLValue(key)], key, value)
   }
 
   function addValue(path: Path, key: AST.TOMLNode, value: AST.TOMLContentNode): void {

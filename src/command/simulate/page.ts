@@ -33,11 +33,8 @@ export async function writeOutFile(file: string, cwd: string, isForced: boolean,
     if (isForced) await rm(path, { force: true })
     // Escaped, so that nothing in it ends the element that holds it.
     const json = escapeControls(JSON.stringify(report)).replaceAll('<', String.raw`\u003c`)
-    await writeFile(
-      path,
-      PAGE.replace('{}', () => json),
-      { flag: 'wx' },
-    )
+    const page = PAGE.replace('{}', () => json)
+    await writeFile(path, page, { flag: 'wx' })
   } catch (error) {
     const { code, name } = error as NodeJS.ErrnoException
     throw code === 'EEXIST' ? alreadyThere(file) : new CommandError(`--out: ${file} cannot be written: ${code ?? name}`)
@@ -102,7 +99,7 @@ const add = (parent, name, text = '', attributes = {}) => {
 /** Adds a table of objects with the same members; numbers may have a bar of a colour beneath. */
 const addTable = (parent, title, rows, colours = {}) => {
   if (rows.length === 0) return
-  const most = Math.max(1, ...rows.flatMap((row) => Object.keys(colours).map((name) => row[name] ?? 0)))
+  const max = Math.max(1, ...rows.flatMap((row) => Object.keys(colours).map((name) => row[name] ?? 0)))
   // Tables that are too wide are scrolled, by keys as well.
   const frame = add(parent, 'div', '', { class: 'wide', tabindex: 0, role: 'group', 'aria-label': title })
   const table = add(frame, 'table')
@@ -115,7 +112,7 @@ const addTable = (parent, title, rows, colours = {}) => {
     add(head, 'th', name, { scope: 'col', class: side })
     rows.forEach(({ [name]: value }, at) => {
       const cell = add(lines[at], 'td', typeof value === 'number' ? number(value) : value, { class: side })
-      if (colours[name]) add(cell, 'i', '', { class: colours[name], style: 'width: ' + (6 * value) / most + 'rem' })
+      if (colours[name]) add(cell, 'i', '', { class: colours[name], style: 'width: ' + (6 * value) / max + 'rem' })
     })
   }
 }
@@ -132,18 +129,18 @@ const addTimeline = (parent, { policies, buckets }) => {
   add(figure, 'figcaption', 'Over time')
   const label = 'Admitted and refused requests over time, of ' + names
   const svg = add(figure, 'svg', '', { viewBox: '0 0 760 ' + height, role: 'img', 'aria-label': label })
-  const most = Math.max(1, ...strips.flatMap(({ of }) => buckets.map((each) => of(each).admitted + of(each).refused)))
+  const max = Math.max(1, ...strips.flatMap(({ of }) => buckets.map((each) => of(each).admitted + of(each).refused)))
   const width = 620 / buckets.length
   strips.forEach(({ policy, of }, at) => {
     const floor = 110 * (at + 1)
     add(svg, 'text', shorten(policy), { x: 0, y: floor - 95 })
-    add(svg, 'text', number(most) + ' requests', { x: 630, y: floor - 80 })
+    add(svg, 'text', number(max) + ' requests', { x: 630, y: floor - 80 })
     for (const y of [floor - 90, floor]) add(svg, 'line', '', { x1: 0, x2: 620, y1: y, y2: y })
     buckets.forEach((bucket, index) => {
       let y = floor
       for (const kind of KINDS) {
         const count = of(bucket)[kind]
-        const tall = (90 * count) / most
+        const tall = (90 * count) / max
         y -= tall
         if (count === 0) continue
         const bar = add(svg, 'rect', '', { class: kind, x: index * width, y, width, height: tall })

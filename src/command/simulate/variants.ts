@@ -18,10 +18,10 @@ export interface Variant {
   readonly leases: LeaseSize | 'off' | undefined
 }
 
-/** Values of the repeated options, to be combined. */
-export type Alternatives = { readonly [Key in keyof Variant]?: readonly NonNullable<Variant[Key]>[] | undefined }
+/** Values of the repeated options. */
+type Alternatives = { readonly [Key in keyof Variant]?: readonly NonNullable<Variant[Key]>[] | undefined }
 
-/** More would be slow, and nobody could compare them. */
+/** More would be slow, and too many to compare. */
 const MAX_VARIANTS = 24
 /** The policy that RATE_LIMITS makes. */
 const DEFAULT_POLICY = 'default'
