@@ -31,7 +31,6 @@ const completion = defineCommand({
   },
 })
 
-/** Sorted as in `--help`. */
 export const SUBCOMMANDS: readonly Subcommand[] = [
   check,
   simulate,

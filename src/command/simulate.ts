@@ -23,7 +23,6 @@ import { digestNote } from './worker-config.ts'
 /** Servers write a line when a response ends, so lines are a little out of order. */
 const LATE_MS = 1_000
 
-/** `sluice simulate` */
 export const simulate = defineCommand({
   name: 'simulate',
   summary: 'replay traffic through the policies, offline',
@@ -158,7 +157,7 @@ export const simulate = defineCommand({
           for (const { simulation } of runs) await simulation.replay(entry)
         }
         if (total > 0) progress.set(done, total)
-        // Lets a Ctrl-C be heard.
+        // Gives the handler of Ctrl-C a turn.
         await new Promise(setImmediate)
         if (signal.aborted) break
       }

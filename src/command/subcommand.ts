@@ -20,7 +20,6 @@ export const GATEWAY = new Option(
 )
 const JSON_OUTPUT = new Option('--json', 'print one JSON document in place of text')
 
-/** Everything that a subcommand needs from its process. */
 export interface Context {
   readonly terminal: Terminal
   readonly env: Readonly<Record<string, string | undefined>>
@@ -60,7 +59,6 @@ interface Definition<Declared extends AnyCommand> extends About {
   run(context: Context, options: ReturnType<Declared['opts']>, ...args: Declared['processedArgs']): Promise<Exit>
 }
 
-/** Each subcommand is one of these, in a file of its own. */
 export function defineCommand<Declared extends AnyCommand>(definition: Definition<Declared>): Subcommand {
   const { declare, run, ...about } = definition
   return {

@@ -11,7 +11,6 @@ export interface TerminalOptions {
   readonly stdin: NodeJS.ReadStream
   readonly stdout: NodeJS.WriteStream
   readonly stderr: NodeJS.WriteStream
-  /** Prints results as JSON. */
   readonly isJson: boolean
 }
 
@@ -28,7 +27,7 @@ const CONTROLS = String.raw`[^\P{Cc}\n\t]|[\p{Bidi_Control}\p{Zl}\p{Zp}]`
 const OWN_MARK = Array.from({ length: 3 }, () => randomInt(1_000, 10_000)).join(';')
 const OWN_STYLE_OR_CONTROL = new RegExp(String.raw`(\x1b\[[\d;]+);${OWN_MARK}m|${CONTROLS}`, 'gu')
 
-/** Writes results and messages; nothing else writes to the terminal. It uses colours only on a TTY, and not with NO_COLOR. */
+/** Writes results to stdout and messages to stderr; nothing else writes to the terminal. It uses colours only on a TTY, and not with NO_COLOR. */
 export class Terminal {
   readonly #options: TerminalOptions
 
@@ -59,12 +58,10 @@ export class Terminal {
     this.show(value, toText)
   }
 
-  /** Prints a one-line message to stderr. */
   note(text: string): void {
     this.#options.stderr.write(`${toLine(text)}\n`)
   }
 
-  /** Styles a text for `show()`. */
   style(format: Parameters<typeof styleText>[0], text: string): string {
     const styled = styleText(format, '|', { stream: this.#options.stdout })
     return styled.replace(/m/g, `;${OWN_MARK}m`).replace('|', () => text)
@@ -111,7 +108,6 @@ export class Terminal {
     }
   }
 
-  /** The standard input in chunks. */
   get input(): AsyncIterable<unknown> {
     return this.#options.stdin
   }

@@ -11,7 +11,6 @@ export interface SettingsOptions {
   readonly shell: Readonly<Record<string, string | undefined>>
   /** Path of Wrangler's file; by default, the one that Wrangler finds from `cwd` upwards. */
   readonly config?: string | undefined
-  /** Name of an environment of that file. */
   readonly env?: string | undefined
   /**
    * `deployed` reads the variables that `wrangler deploy` takes along, and the secrets that are known here. `development`
@@ -20,7 +19,6 @@ export interface SettingsOptions {
   readonly view: 'deployed' | 'development'
 }
 
-/** `wrangler` is Wrangler's file. */
 type Source = 'wrangler' | '.dev.vars' | 'shell'
 
 export interface DevVars {

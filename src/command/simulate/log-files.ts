@@ -12,7 +12,6 @@ const MAX_SHOWN_CHARACTERS = 100
 export interface Reading {
   lines: number
   unreadable: number
-  /** The first unreadable line. */
   first: { readonly file: string; readonly line: number; readonly text: string } | null
 }
 

@@ -1,6 +1,5 @@
 import { CommandError } from '../command-error.ts'
 
-/** One request of a log or of described traffic. */
 export interface LogEntry {
   /** Milliseconds since the Unix epoch; may have a fraction. */
   readonly timeMs: number
@@ -8,7 +7,6 @@ export interface LogEntry {
   /** A path with its query, or a whole URL. */
   readonly target: string
   readonly ip: string | undefined
-  /** Stands for the Authorization of the request. */
   readonly token: string | undefined
   /** Other headers, by their names in lower case. */
   readonly headers: ReadonlyMap<string, string>
@@ -54,7 +52,6 @@ const TIME_UNITS = [
   [1e17, 1e-3],
   [Number.POSITIVE_INFINITY, 1e-6],
 ] as const
-/** The year 5138. */
 const MAX_TIME_MS = 1e14
 
 /** Reads `time=…,ip=…,header.x-key=…`; the other names stay the usual ones. @throws {CommandError} */

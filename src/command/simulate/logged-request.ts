@@ -28,7 +28,6 @@ export class LoggedRequest implements ReceivedRequest {
     return { body: null }
   }
 
-  /** Shows the identity that a policy counts by, as far as the log has it. */
   formatIdentity(sources: readonly IdentitySource[]): string {
     const { ip = 'unknown', token, headers } = this.#entry
     const parts = sources.map((source) => {

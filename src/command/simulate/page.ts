@@ -88,7 +88,6 @@ const number = (value) => value.toLocaleString('en')
 const seconds = (ms) => (ms === null ? '–' : number(ms / 1000) + ' s')
 const shorten = (text) => (text.length > 40 ? text.slice(0, 39) + '…' : text)
 
-/** Adds an element to another, and returns it. */
 const add = (parent, name, text = '', attributes = {}) => {
   const element = parent.appendChild(document.createElementNS(name === 'svg' ? SVG : parent.namespaceURI, name))
   for (const [attribute, value] of Object.entries(attributes)) element.setAttribute(attribute, value)

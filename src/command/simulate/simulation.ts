@@ -5,13 +5,13 @@ import type { LeaseSize } from '../../engine/leases.ts'
 import { type DecisionTrace, Limiter } from '../../engine/limiter.ts'
 import type { RequestCharge } from '../../model/charge.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
-import type { ReportedLimit, Verdict } from '../../model/verdict.ts'
+import type { Verdict } from '../../model/verdict.ts'
 import { createPathReader, createTargetReader, type TargetReader } from '../../request/target.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import { Deadlines } from '../../runtime/deadlines.ts'
 import type { LogEntry } from './log-line.ts'
 import { isUnlogged, LoggedRequest } from './logged-request.ts'
-import { type Bucket, Timeline } from './timeline.ts'
+import { type Bucket, type Counts, Timeline } from './timeline.ts'
 import { createVirtualEngine, VirtualStore } from './virtual-store.ts'
 
 /** `rejected`: answered without counting, for its path, its caller or its cost, or by the gateway itself. */
@@ -19,9 +19,8 @@ export type Fate = 'admitted' | 'refused' | 'rejected'
 
 interface PolicyCount {
   readonly policy: RequestPolicy
-  /** Index in the timeline. */
+  /** Index of its counts in the timeline. */
   readonly index: number
-  /** Requests to which it applied. */
   requests: number
   /** Requests that it refused; in shadow mode, that it would have. */
   refused: number
@@ -30,7 +29,6 @@ interface PolicyCount {
 interface RefusedCaller {
   readonly policy: string
   readonly digest: string
-  /** The caller as the log has it. */
   readonly shown: string
   refused: number
 }
@@ -92,10 +90,15 @@ export class Simulation {
     let fate: Fate = 'rejected'
     if (verdict && 'tiers' in verdict) {
       fate = verdict.kind === 'admitted' ? 'admitted' : 'refused'
-      if (verdict.kind !== 'admitted') this.#recordWait(verdict.retryAfterMs)
+      if (verdict.kind !== 'admitted') {
+        this.longestWaitMs = Math.max(this.longestWaitMs, verdict.retryAfterMs)
+        this.#waits.record(verdict.retryAfterMs)
+      }
       const bucket = this.timeline.bucketAt(this.store.nowMs)
       bucket.total[fate]++
-      const refusing = new Set(verdict.tiers.filter(isRefusing).map(({ policy }) => policy.name))
+      const refusing = new Set(
+        verdict.tiers.filter(({ retryAfterMs }) => retryAfterMs > 0).map(({ policy }) => policy.name),
+      )
       // Exempt requests have no limits. A remembered refusal names only its policy: the others had room then.
       const charges = verdict.tiers.length > 0 ? trace.charges : []
       for (const charge of charges) this.#count(charge, refusing.has(charge.policy.name), bucket, request)
@@ -108,7 +111,6 @@ export class Simulation {
     return fate
   }
 
-  /** @returns undefined if the gateway answers by itself */
   async #decide(request: LoggedRequest, trace: DecisionTrace): Promise<Verdict | undefined> {
     const target = this.#readTarget(request.url)
     if (typeof target === 'string') return undefined
@@ -117,14 +119,9 @@ export class Simulation {
     return await this.#limiter.decide(request, target.path, this.#context, { trace })
   }
 
-  #recordWait(waitMs: number): void {
-    this.longestWaitMs = Math.max(this.longestWaitMs, waitMs)
-    this.#waits.record(waitMs)
-  }
-
   #count({ key, digest, policy }: RequestCharge, isRefused: boolean, bucket: Bucket, request: LoggedRequest): void {
     const count = this.#policiesByName.get(policy.name) as PolicyCount
-    const counts = bucket.policies[count.index] as Bucket['total']
+    const counts = bucket.policies[count.index] as Counts
     count.requests++
     counts[isRefused ? 'refused' : 'admitted']++
     if (!isRefused) return
@@ -136,10 +133,6 @@ export class Simulation {
       this.#callersByKey.set(key, { policy: policy.name, digest, shown, refused: 1 })
     }
   }
-}
-
-function isRefusing({ retryAfterMs }: ReportedLimit): boolean {
-  return retryAfterMs > 0
 }
 
 /** @returns the reason why a policy cannot be simulated; undefined if it can */

@@ -10,7 +10,6 @@ export interface Counts {
   refused: number
 }
 
-/** Counts of one span of time. */
 export interface Bucket {
   readonly startMs: number
   readonly total: Counts

@@ -30,7 +30,6 @@ const NO_HEADERS: LogEntry['headers'] = new Map()
 /** Whole windows of any length begin here. */
 const START_MS = Date.UTC(2026, 0, 1)
 
-/** @throws {CommandError} */
 export function parseTraffic(text: string): Traffic {
   let traffic: Partial<Traffic> = {}
   for (const part of text.split(',').map((each) => each.trim())) {

@@ -18,7 +18,6 @@ export interface Variant {
   readonly leases: LeaseSize | 'off' | undefined
 }
 
-/** Values of the repeated options. */
 type Alternatives = { readonly [Key in keyof Variant]?: readonly NonNullable<Variant[Key]>[] | undefined }
 
 /** More would be slow, and too many to compare. */
@@ -89,7 +88,6 @@ function createReader<Schema extends v.GenericSchema>(option: string, schema: Sc
   }
 }
 
-/** Lets an option be repeated. */
 function collect<Value>(read: (text: string) => Value) {
   return (text: string, before: readonly Value[] = []): readonly Value[] => [...before, read(text)]
 }

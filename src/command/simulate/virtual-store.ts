@@ -60,7 +60,6 @@ export class VirtualStore extends MemoryStore {
   }
 }
 
-/** Records what the last decision read and wrote. */
 class RecordedStates extends ExpiringStates {
   readonly readKeys: string[] = []
   /** The keys that were written, each with whether it got a new time to live. */
