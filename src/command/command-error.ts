@@ -10,11 +10,10 @@ export const EXIT_CODES = {
 
 export type Exit = keyof typeof EXIT_CODES
 
-/** The command cannot go on. Its message is one line for the operator, and holds no secret. */
+/** Ends the command. Its message is one line for the operator, and holds no secret. */
 export class CommandError extends Error {
   override readonly name = 'CommandError'
   readonly exit: Exit
-  /** What to do about it. */
   readonly hint: string | undefined
 
   constructor(message: string, { exit = 'misuse', hint }: { exit?: Exit; hint?: string } = {}) {

@@ -1,5 +1,3 @@
-/** Numbers, counts and durations as the command prints them. */
-
 export function formatNumber(value: number): string {
   return value.toLocaleString('en')
 }
@@ -16,7 +14,7 @@ const UNITS = [
   ['s', 1_000],
 ] as const
 
-/** A duration with three digits, such as `1.25s`; a dash for none. */
+/** Formats a duration with three digits, such as `1.25s`, and null as a dash. */
 export function formatDuration(ms: number | null): string {
   if (ms === null) return '–'
   const [unit, unitMs] = UNITS.find(([, each]) => ms >= each) ?? ['ms', 1]

@@ -1,4 +1,4 @@
-import { CommanderError, type CommandUnknownOpts } from '@commander-js/extra-typings'
+import { CommanderError } from '@commander-js/extra-typings'
 import { OptionError } from '../config/option-error.ts'
 import { StoreError } from '../model/store.ts'
 import { CallerError } from '../request/caller/caller-in-text.ts'
@@ -6,7 +6,6 @@ import { CommandError, EXIT_CODES, type Exit } from './command-error.ts'
 import { createCompleter, createProgram, type Task } from './program.ts'
 import { Terminal } from './terminal.ts'
 
-/** The parts of the process that the command uses. */
 export type World = Pick<NodeJS.Process, 'stdin' | 'stdout' | 'stderr' | 'env' | 'cwd' | 'exit'> & {
   on(event: 'SIGINT', listener: () => void): unknown
 }
@@ -15,7 +14,7 @@ export type World = Pick<NodeJS.Process, 'stdin' | 'stdout' | 'stderr' | 'env' |
 export async function main(args: readonly string[], process: World): Promise<number> {
   const { stdin, stdout, stderr, env } = process
   const exitCode = (exit: Exit) => EXIT_CODES[exit][0]
-  // The reader of a pipe has had enough.
+  // EPIPE: the reader of a pipe has closed it.
   stdout.on('error', ({ code }: NodeJS.ErrnoException) =>
     process.exit(exitCode(code === 'EPIPE' ? 'done' : 'unexpected')),
   )
@@ -28,7 +27,7 @@ export async function main(args: readonly string[], process: World): Promise<num
   const { signal } = interruption
   const streams = { stdin, stdout, stderr }
   try {
-    const task = await parse(args, streams)
+    const task = await parse(args, process)
     if (!task) return exitCode('done')
     const terminal = new Terminal({ ...streams, isJson: task.isJson })
     return exitCode(await task.run({ terminal, env, cwd: process.cwd(), signal }))
@@ -40,22 +39,17 @@ export async function main(args: readonly string[], process: World): Promise<num
   }
 }
 
-/** @returns undefined if nothing is left to be done @throws {CommanderError} */
-async function parse(
-  args: readonly string[],
-  { stdout, stderr }: Pick<World, 'stdout' | 'stderr'>,
-): Promise<Task | undefined> {
+/** @returns undefined if nothing is left to be done, e.g. after `--help` @throws {CommanderError} */
+async function parse(args: readonly string[], { stdout, stderr }: World): Promise<Task | undefined> {
   const tasks: Task[] = []
   // `complete` is called by the script that `sluice completion` prints.
   const program = args[0] === 'complete' ? createCompleter() : createProgram((task) => tasks.push(task))
   const writers = { writeOut: (text: string) => stdout.write(text), writeErr: (text: string) => stderr.write(text) }
-  const prepare = (command: CommandUnknownOpts) => command.exitOverride().configureOutput(writers)
-  for (const command of [program, ...program.commands]) prepare(command)
+  for (const command of [program, ...program.commands]) command.exitOverride().configureOutput(writers)
   await program.parseAsync(args, { from: 'user' })
   return tasks[0]
 }
 
-/** Prints what went wrong, and what to do. */
 function report(error: unknown, terminal: Terminal): Exit {
   const { message, hint, exit } = toCommandError(error)
   if (terminal.isJson) terminal.show({ error: message, ...(hint !== undefined && { hint }) }, () => '')
@@ -76,7 +70,7 @@ function toCommandError(error: unknown): CommandError {
   }
   if (error instanceof StoreError) return new CommandError(error.message, { exit: 'redis' })
   const { name = 'unknown', stack = '' } = error instanceof Error ? error : {}
-  // Not its message, which may hold anything.
+  // Its message may hold anything, secrets included.
   const place = /\n\s+at (.*)/.exec(stack)?.[1] ?? ''
   const hint = 'This is a bug of sluice: please report it.'
   return new CommandError(`unexpected ${name} ${place}`.trim(), { exit: 'unexpected', hint })

@@ -1,18 +1,35 @@
+import { script } from '@bomb.sh/tab'
 import completeFrom from '@bomb.sh/tab/commander'
-import { Command, type CommandUnknownOpts } from '@commander-js/extra-typings'
+import { Argument, Command, type CommandUnknownOpts } from '@commander-js/extra-typings'
 import manifest from '../../package.json' with { type: 'json' }
 import { check } from './check.ts'
 import { EXIT_CODES } from './command-error.ts'
-import { completion } from './completion.ts'
 import { reset, usage } from './counts.ts'
 import { policies } from './policies.ts'
 import { allow, block, override } from './rules.ts'
 import { simulate } from './simulate.ts'
-import type { Run, Subcommand } from './subcommand.ts'
+import { defineCommand, type Run, type Subcommand } from './subcommand.ts'
 import { top } from './top.ts'
 import { expire, forget } from './upkeep.ts'
 
-/** In the order of `--help`. */
+const completion = defineCommand({
+  name: 'completion',
+  summary: 'print a script for your shell that completes what you type',
+  description:
+    'Prints a script for your shell. Once it has read it, the Tab key completes subcommands, options and values of ' +
+    'sluice, which must be on your PATH.',
+  examples: [
+    { shows: 'for this bash; in ~/.bashrc for all', line: 'completion bash > ~/.sluice.bash && source ~/.sluice.bash' },
+    { shows: 'for zsh, where fpath has that directory', line: 'completion zsh > ~/.zsh/completions/_sluice' },
+    { shows: 'for fish', line: 'completion fish > ~/.config/fish/completions/sluice.fish' },
+  ],
+  declare: (command) => command.addArgument(new Argument('<shell>').choices(['bash', 'zsh', 'fish'] as const)),
+  async run(_context, _options, shell) {
+    script(shell, 'sluice', 'sluice')
+    return 'done'
+  },
+})
+
 export const SUBCOMMANDS: readonly Subcommand[] = [
   check,
   simulate,
@@ -32,13 +49,12 @@ const DESCRIPTION =
   'Looks after Sluice from a terminal. It reads variables from the shell, from .dev.vars and from wrangler.toml (or .json, .jsonc), in this ' +
   'order, so that keys and digests are the Worker’s own.'
 
-/** A subcommand with its arguments, ready to run. */
 export interface Task {
   readonly run: Run
   readonly isJson: boolean
 }
 
-/** The command `sluice` as the parser of arguments knows it. @param onTask receives what the command line asks for */
+/** Creates the parser of the whole command line. @param onTask receives the subcommand that it names */
 export function createProgram(
   onTask: (task: Task) => void,
   subcommands: readonly Subcommand[] = SUBCOMMANDS,
@@ -59,7 +75,7 @@ export function createProgram(
   return program
 }
 
-/** The program whose subcommand `complete` answers what may come next on a command line. */
+/** Creates the program whose subcommand `complete` lists the next words of a command line. */
 export function createCompleter(): CommandUnknownOpts {
   // It brings its own subcommand `completion`.
   const program = createProgram(

@@ -1,4 +1,4 @@
-import { Argument, Option } from '@commander-js/extra-typings'
+import { Option } from '@commander-js/extra-typings'
 import { CommandError } from './command-error.ts'
 import { formatCount, formatNumber } from './format.ts'
 import { readSettings } from './settings/settings.ts'
@@ -6,14 +6,15 @@ import { type Reading, readLogs } from './simulate/log-files.ts'
 import { parseFields, USUAL_FIELDS } from './simulate/log-line.ts'
 import { checkOutFile, writeOutFile } from './simulate/page.ts'
 import { createResult, formatResults } from './simulate/report.ts'
-import { findCaveats, Simulation } from './simulate/simulation.ts'
+import { Simulation } from './simulate/simulation.ts'
 import { generateTraffic, parseTraffic } from './simulate/traffic.ts'
 import {
+  collectAlgorithms,
+  collectLeases,
+  collectLimits,
   combine,
   loadVariant,
-  parseAlgorithm,
-  parseLeases,
-  parseLimitsOption,
+  readSeed,
   SIMULATED_ALGORITHMS,
 } from './simulate/variants.ts'
 import { CONFIG, defineCommand, ENV } from './subcommand.ts'
@@ -22,7 +23,6 @@ import { digestNote } from './worker-config.ts'
 /** Servers write a line when a response ends, so lines are a little out of order. */
 const LATE_MS = 1_000
 
-/** `sluice simulate` */
 export const simulate = defineCommand({
   name: 'simulate',
   summary: 'replay traffic through the policies, offline',
@@ -101,40 +101,27 @@ export const simulate = defineCommand({
   },
   declare: (command) =>
     command
-      .addArgument(new Argument('[log...]', 'files in order of time, unpacked if they end in .gz; - is standard input'))
-      .addOption(
-        new Option('-t, --traffic <words>', 'in place of a log, such as "50 callers, 3/s each"').argParser(
-          parseTraffic,
-        ),
-      )
-      .addOption(new Option('--seed <number>', 'other traffic of the same kind').argParser(parseSeed).default(1))
-      .addOption(
-        new Option('-l, --limits <limits>', 'in place of RATE_LIMITS; repeated, side by side').argParser(
-          collect(parseLimitsOption),
-        ),
-      )
+      .argument('[log...]', 'files in order of time, unpacked if they end in .gz; - is standard input')
+      .option('-t, --traffic <words>', 'in place of a log, such as "50 callers, 3/s each"', parseTraffic)
+      .option('--seed <number>', 'other traffic of the same kind', readSeed, 1)
+      .option('-l, --limits <limits>', 'in place of RATE_LIMITS; repeated, side by side', collectLimits)
       .addOption(
         new Option(
           '-a, --algorithm <name>',
           'of the policy that RATE_LIMITS makes, in place of sliding-window; repeated, side by side',
         )
           .choices(SIMULATED_ALGORITHMS)
-          .argParser(collect(parseAlgorithm)),
+          .argParser(collectAlgorithms),
       )
-      .addOption(
-        new Option(
-          '--leases <size>',
-          'off, auto or a number of permits, as one isolate would take them; repeated, side by side',
-        ).argParser(collect(parseLeases)),
+      .option(
+        '--leases <size>',
+        'off, auto or a number of permits, as one isolate would take them; repeated, side by side',
+        collectLeases,
       )
-      .addOption(
-        new Option('--fields <pairs>', 'where JSON has what, such as time=ts,ip=client.ip,header.x-key=key').argParser(
-          parseFields,
-        ),
-      )
-      .addOption(new Option('-o, --out <file>', 'draw it into a page, too, with tables: .html'))
-      .addOption(new Option('--force', 'replace the file that --out names'))
-      .addOption(new Option('--show-callers', 'what the log has of callers, in place of digests'))
+      .option('--fields <pairs>', 'where JSON has what, such as time=ts,ip=client.ip,header.x-key=key', parseFields)
+      .option('-o, --out <file>', 'draw it into a page, too, with tables: .html')
+      .option('--force', 'replace the file that --out names')
+      .option('--show-callers', 'what the log has of callers, in place of digests')
       .addOption(CONFIG)
       .addOption(ENV),
   async run(context, { traffic, seed, fields, out, force = false, showCallers, config, env, ...tried }, files) {
@@ -147,30 +134,35 @@ export const simulate = defineCommand({
     if (out !== undefined) checkOutFile(out, context.cwd, force)
     const settings = readSettings({ cwd: context.cwd, shell: context.env, config, env, view: 'development' })
     const runs = combine(tried).map((variant) => {
-      const variantConfig = loadVariant(settings, variant)
-      const { leases } = variant
-      const isolate = leases === undefined ? undefined : { leases: leases === 'off' ? undefined : leases }
-      const caveats = findCaveats(variantConfig, isolate)
-      return { variant, simulation: new Simulation(variantConfig, isolate), caveats }
+      return { variant, simulation: new Simulation(loadVariant(settings, variant), variant.leases) }
     })
     const note = showCallers ? undefined : digestNote(settings)
     if (note !== undefined) terminal.note(note)
 
     const reading: Reading = { lines: 0, unreadable: 0, first: null }
     const startedAtMs = performance.now()
+    const progress = terminal.progress(traffic ? 'requests' : 'lines', 1)
     const batches = traffic
-      ? generateTraffic(traffic, seed, context)
-      : readLogs(files, fields ?? USUAL_FIELDS, context, reading)
+      ? generateTraffic(traffic, seed)
+      : readLogs(files, fields ?? USUAL_FIELDS, terminal, reading)
     const seen = { requests: 0, fromMs: Number.POSITIVE_INFINITY, toMs: 0, isWhole: true, late: 0 }
-    for await (const entries of batches) {
-      for (const entry of entries) {
-        seen.requests++
-        if (entry.timeMs < seen.toMs - LATE_MS) seen.late++
-        seen.fromMs = Math.min(seen.fromMs, entry.timeMs)
-        seen.toMs = Math.max(seen.toMs, entry.timeMs)
-        seen.isWhole &&= entry.timeMs % 1_000 === 0
-        for (const { simulation } of runs) await simulation.replay(entry)
+    try {
+      for await (const { entries, done, total } of batches) {
+        for (const entry of entries) {
+          seen.requests++
+          if (entry.timeMs < seen.toMs - LATE_MS) seen.late++
+          seen.fromMs = Math.min(seen.fromMs, entry.timeMs)
+          seen.toMs = Math.max(seen.toMs, entry.timeMs)
+          seen.isWhole &&= entry.timeMs % 1_000 === 0
+          for (const { simulation } of runs) await simulation.replay(entry)
+        }
+        if (total > 0) progress.set(done, total)
+        // Gives the handler of Ctrl-C a turn.
+        await new Promise(setImmediate)
+        if (signal.aborted) break
       }
+    } finally {
+      progress.end()
     }
     const seconds = (performance.now() - startedAtMs) / 1_000
     if (seen.requests === 0 && reading.unreadable > 0) {
@@ -178,7 +170,7 @@ export const simulate = defineCommand({
         hint: 'It takes the Common and Combined Log Format, and JSON; --fields says where JSON has what.',
       })
     }
-    const notes = [...new Set(runs.flatMap(({ caveats }) => caveats))]
+    const notes = [...new Set(runs.flatMap(({ simulation }) => simulation.caveats))]
     if (seen.isWhole && seen.requests > 0)
       notes.push('all times are whole seconds: what happens within a second is not seen')
     if (seen.late > 0) {
@@ -222,19 +214,8 @@ export const simulate = defineCommand({
   },
 })
 
-/** Lets an option be repeated. */
-function collect<Value>(parse: (text: string) => Value) {
-  return (text: string, before: readonly Value[] = []): readonly Value[] => [...before, parse(text)]
-}
-
 function formatFirst({ first }: Reading): string {
   if (!first) return ''
   const file = first.file === '-' ? 'standard input' : first.file
   return `line ${first.line} of ${file}: ${JSON.stringify(first.text)}`
-}
-
-/** @throws {CommandError} */
-function parseSeed(text: string): number {
-  if (/^\d{1,9}$/.test(text)) return Number(text)
-  throw new CommandError(`--seed: expected an integer from 0 to 999999999, got ${JSON.stringify(text.slice(0, 100))}`)
 }

@@ -20,22 +20,19 @@ export const GATEWAY = new Option(
 )
 const JSON_OUTPUT = new Option('--json', 'print one JSON document in place of text')
 
-/** What a subcommand gets from outside. */
 export interface Context {
   readonly terminal: Terminal
-  /** Environment of the shell. */
   readonly env: Readonly<Record<string, string | undefined>>
   readonly cwd: string
   /** Aborted by Ctrl-C: stop where the work can be resumed, and report. */
   readonly signal: AbortSignal
 }
 
-/** Path of each field of the `--json` output, `[]` for each item of a list, and what it means. */
+/** Meaning of each field of the `--json` output, by its path, with `[]` for each item of a list. */
 export type Fields = Readonly<Record<string, string>>
 
 interface About {
   readonly name: string
-  /** A few words for the list of subcommands. */
   readonly summary: string
   readonly description: string
   /** `line` is what follows `sluice` in the shell. */
@@ -46,9 +43,8 @@ interface About {
   readonly json?: Fields
 }
 
-/** A subcommand, as `--help`, completion and docs/command.md see it. */
 export interface Subcommand extends About {
-  /** @param onRun is handed what the command line asks for, to be run with a context */
+  /** @param onRun receives the parsed command line, to be run with a context */
   build(onRun: (run: Run, options: { readonly json?: true }) => void): CommandUnknownOpts
 }
 
@@ -58,13 +54,11 @@ export type Run = (context: Context) => Promise<Exit>
 type AnyCommand = Command<any[], any>
 
 interface Definition<Declared extends AnyCommand> extends About {
-  /** Adds arguments and options. */
   readonly declare: (command: Command) => Declared
   /** @param options as declared @param args in the order of their declaration */
   run(context: Context, options: ReturnType<Declared['opts']>, ...args: Declared['processedArgs']): Promise<Exit>
 }
 
-/** Each subcommand is one of these, in a file of its own. */
 export function defineCommand<Declared extends AnyCommand>(definition: Definition<Declared>): Subcommand {
   const { declare, run, ...about } = definition
   return {
@@ -72,7 +66,7 @@ export function defineCommand<Declared extends AnyCommand>(definition: Definitio
     build(onRun) {
       const command = declare(new Command(about.name).summary(about.summary).description(about.description))
       if (about.json) command.addOption(JSON_OUTPUT)
-      if (!command.options.some(({ long }) => long === '--gateway')) command.addOption(noGateway(about.name))
+      if (!command.options.some(({ long }) => long === '--gateway')) command.addOption(createGatewayRefusal(about.name))
       command.action((...values: unknown[]) => {
         // The command itself comes last, its options before it.
         const args = values.slice(0, -2) as Declared['processedArgs']
@@ -84,8 +78,8 @@ export function defineCommand<Declared extends AnyCommand>(definition: Definitio
   }
 }
 
-/** Others have it, so that somebody may try. */
-function noGateway(name: string): Option {
+/** Explains itself to operators who know the option from other subcommands. */
+function createGatewayRefusal(name: string): Option {
   return new Option('--gateway <url>').hideHelp().argParser(() => {
     throw new CommandError(`sluice ${name}: --gateway is not for it: the admin API has no such operation`)
   })

@@ -11,24 +11,23 @@ export interface TerminalOptions {
   readonly stdin: NodeJS.ReadStream
   readonly stdout: NodeJS.WriteStream
   readonly stderr: NodeJS.WriteStream
-  /** Whether results are printed as JSON. */
   readonly isJson: boolean
 }
 
 export interface Progress {
-  /** @param done units done so far @param total if it has turned out to be another */
+  /** @param total if it has changed */
   set(done: number, total?: number): void
   end(): void
 }
 
-/** Controls, signs that reorder what stands beside them, and separators of lines: nobody else may write these to a terminal. */
+/** Controls, signs that reorder their neighbours, and line separators: text from outside must not write these to a terminal. */
 const CONTROLS = String.raw`[^\P{Cc}\n\t]|[\p{Bidi_Control}\p{Zl}\p{Zp}]`
 
-/** Marks styles as the command's own until they are written: nobody who writes a log or an answer can guess it. */
-const OWN = Array.from({ length: 3 }, () => randomInt(1_000, 10_000)).join(';')
-const OWN_STYLE_OR_CONTROL = new RegExp(String.raw`(\x1b\[[\d;]+);${OWN}m|${CONTROLS}`, 'gu')
+/** Marks the command's own styles until they are written. It is random, so that no log or answer can forge it. */
+const OWN_MARK = Array.from({ length: 3 }, () => randomInt(1_000, 10_000)).join(';')
+const OWN_STYLE_OR_CONTROL = new RegExp(String.raw`(\x1b\[[\d;]+);${OWN_MARK}m|${CONTROLS}`, 'gu')
 
-/** Where results and messages go: the only place that writes to the terminal. Colours are there only on a terminal, and not with NO_COLOR. */
+/** Writes results to stdout and messages to stderr; nothing else writes to the terminal. It uses colours only on a TTY, and not with NO_COLOR. */
 export class Terminal {
   readonly #options: TerminalOptions
 
@@ -40,37 +39,35 @@ export class Terminal {
     return this.#options.isJson
   }
 
-  /** Whether somebody is watching, so that what was printed may be replaced. */
+  /** True on a TTY, where output may be replaced. */
   get isLive(): boolean {
     return this.#options.stdout.isTTY === true && !this.isJson
   }
 
-  /** A result: one line of JSON if that was asked for, else text. */
+  /** Prints a result: one line of JSON with `--json`, else text. */
   show(value: object, toText: () => string): void {
     const text = this.isJson
       ? escapeControls(JSON.stringify(value))
-      : replaceControls(toText()).replaceAll(`;${OWN}m`, 'm')
+      : replaceControls(toText()).replaceAll(`;${OWN_MARK}m`, 'm')
     this.#options.stdout.write(`${text}\n`)
   }
 
-  /** The same, in place of what this has shown before if somebody is watching. */
+  /** Prints a result that replaces the one before it on a TTY. */
   showAgain(value: object, toText: () => string): void {
     if (this.isLive) this.#options.stdout.write('\x1b[H\x1b[2J')
     this.show(value, toText)
   }
 
-  /** A message to the operator, not a result: one line. */
   note(text: string): void {
     this.#options.stderr.write(`${toLine(text)}\n`)
   }
 
-  /** Text in this style, if it is handed on to `show()`. */
   style(format: Parameters<typeof styleText>[0], text: string): string {
-    const [before = '', after = ''] = styleText(format, '|', { stream: this.#options.stdout }).split('|')
-    return `${marked(before)}${text}${marked(after)}`
+    const styled = styleText(format, '|', { stream: this.#options.stdout })
+    return styled.replace(/m/g, `;${OWN_MARK}m`).replace('|', () => text)
   }
 
-  /** Columns side by side, without lines around them. Numbers stand to the right. */
+  /** Lays out columns without borders. Numbers are aligned to the right. */
   table(header: readonly string[], rows: readonly (readonly (string | number)[])[]): string {
     const isNumeric = header.map(
       (_, at) => rows.length > 0 && rows.every((row) => /^-?[\d.,]+[%a-z]*$|^$|^–$/.test(`${row[at] ?? ''}`)),
@@ -81,16 +78,12 @@ export class Terminal {
       colAligns: isNumeric.map((numeric) => (numeric ? 'right' : 'left')),
       style: { head: [], border: [], 'padding-left': 0, 'padding-right': 2 },
     })
-    // Before it measures them.
+    // Cells are cleaned before their widths are measured.
     table.push(...rows.map((row) => row.map((cell) => (typeof cell === 'string' ? toLine(cell) : cell))))
-    return table
-      .toString()
-      .split('\n')
-      .map((line) => line.trimEnd())
-      .join('\n')
+    return table.toString().replace(/[^\S\n]+$/gm, '')
   }
 
-  /** A bar on stderr with rate and estimate; nothing if nobody is watching. @param unit e.g. "keys" */
+  /** Shows a bar on stderr with rate and estimate, if that is a TTY. @param unit e.g. "keys" */
   progress(unit: string, total: number): Progress {
     const { stderr } = this.#options
     if (stderr.isTTY !== true || this.isJson) return { set() {}, end() {} }
@@ -115,27 +108,26 @@ export class Terminal {
     }
   }
 
-  /** The standard input, a piece at a time. */
   get input(): AsyncIterable<unknown> {
     return this.#options.stdin
   }
 
-  /** All of the standard input, without white space around it. */
+  /** Reads all of the standard input, and trims it. */
   async readInput(): Promise<string> {
     return (await text(this.#options.stdin)).trim()
   }
 
-  /** @returns undefined if there is nobody to ask */
+  /** @returns undefined without a TTY to ask on */
   async confirm(question: string, signal: AbortSignal): Promise<boolean | undefined> {
     const { stdin, stderr } = this.#options
     if (!stdin.isTTY || !stderr.isTTY) return undefined
     const prompt = createInterface({ input: stdin, output: stderr })
     // While it reads, Ctrl-C is a key like others, and Ctrl-D ends it without an answer.
-    const gone = new AbortController()
-    for (const event of ['SIGINT', 'close']) prompt.once(event, () => gone.abort())
+    const ended = new AbortController()
+    for (const event of ['SIGINT', 'close']) prompt.once(event, () => ended.abort())
     try {
       const answer = await prompt.question(`${toLine(question)} [y/N] `, {
-        signal: AbortSignal.any([signal, gone.signal]),
+        signal: AbortSignal.any([signal, ended.signal]),
       })
       return /^y(?:es)?$/i.test(answer.trim())
     } catch {
@@ -146,11 +138,7 @@ export class Terminal {
   }
 }
 
-function marked(style: string): string {
-  return style.replace(/m/g, `;${OWN}m`)
-}
-
-/** Leaves nothing in a text that a terminal obeys, but the command's own styles. */
+/** Replaces all that a terminal obeys, except for the command's own styles. */
 function replaceControls(text: string): string {
   return text.replace(OWN_STYLE_OR_CONTROL, (found, own) => (own === undefined ? '\ufffd' : found))
 }
@@ -159,7 +147,7 @@ function toLine(text: string): string {
   return replaceControls(text).replace(/[\n\t]/g, '\ufffd')
 }
 
-/** JSON that stays the same value. */
+/** Escapes controls in JSON, which keeps its value. */
 export function escapeControls(json: string): string {
   return json.replace(new RegExp(CONTROLS, 'gu'), (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }

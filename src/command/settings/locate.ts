@@ -3,9 +3,9 @@ import type { DevVars, Settings } from './settings.ts'
 import { formatJsonError, type Path, type Place, placeAt } from './wrangler-file.ts'
 
 /**
- * Finds where a variable, or something in it, comes from: a place in a file, or e.g. "the shell".
- * @param path below the variable; of a variable that holds JSON, below that
- * @param isName the name is meant at the end of the path, and not its value
+ * Finds the place in a file that a variable, or a value in it, comes from, or a text such as "X of the shell".
+ * @param path below the variable, or within its JSON
+ * @param isName locates the name at the end of the path, not its value
  */
 export function locate(
   { file, devVars, root, variables, sources }: Settings,
@@ -27,18 +27,18 @@ export function locate(
       return isName ? file?.placeOfKey(full) : file?.placeOf(full)
     }
     case undefined:
-      // If nothing is there, the table that it belongs in.
+      // Nothing sets the variable: this is the table that it belongs in.
       return file?.placeOfKey([...root, 'vars']) ?? file?.name
   }
 }
 
-/** Where a variable is set, the last time if there are several. */
+/** The last line that sets a variable counts. */
 function locateInDevVars({ file, text }: DevVars, name: string): Place | undefined {
   const last = [...text.matchAll(new RegExp(`^[ \\t]*(?:export[ \\t]+)?${name}(?![\\w.-])`, 'gm'))].at(-1)
   return last && placeAt(file, text, last.index + last[0].length - name.length)
 }
 
-/** What is wrong with the syntax of a JSON text, and the offset at which it is; undefined if nothing is. */
+/** @returns the first syntax error of a JSON text; undefined if there is none */
 export function jsonMistake(text: string): { readonly what: string; readonly offset: number } | undefined {
   const errors: ParseError[] = []
   parseTree(text, errors, { disallowComments: true, allowTrailingComma: false })
@@ -46,7 +46,7 @@ export function jsonMistake(text: string): { readonly what: string; readonly off
   return first && { what: formatJsonError(first), offset: first.offset }
 }
 
-/** Line and column within a JSON text, where it cannot be said where in a file that is. */
+/** Formats line and column within a JSON text that has no place in a file. */
 export function placeInJson(text: string, offset: number): string {
   const { line, column } = placeAt('', text, offset)
   return line === 1 ? `, character ${column} of the JSON` : `, line ${line}, column ${column} of the JSON`

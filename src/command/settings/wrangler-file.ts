@@ -2,16 +2,13 @@ import { getNodeValue, type Node, type ParseError, parseTree, printParseErrorCod
 import { type AST, getStaticTOMLValue, parseTOML, ParseError as TomlError } from 'toml-eslint-parser'
 import { CommandError } from '../command-error.ts'
 
-/** Where something stands in a file, to be shown. */
+/** A place in a file; lines and columns count from 1. */
 export interface Place {
   readonly file: string
-  /** From 1. */
   readonly line: number
-  /** From 1. */
   readonly column: number
 }
 
-/** The place of a character of a text. */
 export function placeAt(file: string, text: string, offset: number): Place {
   const before = text.slice(0, offset).split('\n')
   return { file, line: before.length, column: (before.at(-1) ?? '').length + 1 }
@@ -26,22 +23,21 @@ type Table = Readonly<Record<string, unknown>>
 interface Entry {
   readonly key: number
   readonly value: number
-  /** Where the content of a string begins; undefined if it is written with escapes. */
+  /** Offset of the content of a string; undefined if it is written with escapes. */
   readonly content: number | undefined
 }
 
-/** Where each value stands, by its path as JSON. */
+/** Entries by their paths as JSON. */
 type Entries = Map<string, Entry>
 
-/** A file that configures Wrangler, or one that is written alike, with the place of each value. */
+/** A file of TOML or JSON, such as Wrangler's, with the place of each value. */
 export class WranglerFile {
-  /** As it is to be shown. */
   readonly name: string
   readonly #text: string
   readonly #value: unknown
   readonly #entries: Entries
 
-  /** @param isJson TOML if not @throws {CommandError} with the place of a mistake */
+  /** @param name for messages @param isJson TOML if not @throws {CommandError} with the place of a mistake */
   constructor(name: string, text: string, isJson: boolean) {
     this.name = name
     this.#text = text
@@ -56,23 +52,23 @@ export class WranglerFile {
     return value
   }
 
-  /** A table; an empty one if there is none at this path. */
+  /** @returns an empty table if there is none at this path */
   table(...path: Path): Table {
     const value = this.get(...path)
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Table) : {}
   }
 
-  /** Place of the name at the end of the path, else of the nearest above it. */
+  /** Locates the name at the end of the path, else the nearest one above it. */
   placeOfKey(path: Path): Place | undefined {
-    return this.#placeAt(findNearest(this.#entries, path)?.key)
+    return this.#placeAt(this.#findNearest(path)?.key)
   }
 
-  /** Place of the value at the end of the path, else of the nearest above it. */
+  /** Locates the value at the end of the path, else the nearest one above it. */
   placeOf(path: Path): Place | undefined {
-    return this.#placeAt(findNearest(this.#entries, path)?.value)
+    return this.#placeAt(this.#findNearest(path)?.value)
   }
 
-  /** Place of a character of the string at a path; undefined if it is written with escapes. */
+  /** Locates a character of the string at a path. @returns undefined if the string is written with escapes */
   placeInString(path: Path, offset: number): Place | undefined {
     const content = this.#entries.get(JSON.stringify(path))?.content
     return content === undefined ? undefined : this.#placeAt(content + offset)
@@ -81,36 +77,28 @@ export class WranglerFile {
   #placeAt(offset: number | undefined): Place | undefined {
     return offset === undefined ? undefined : placeAt(this.name, this.#text, offset)
   }
-}
 
-function findNearest(entries: Entries, path: Path): Entry | undefined {
-  for (let length = path.length; length > 0; length--) {
-    const entry = entries.get(JSON.stringify(path.slice(0, length)))
-    if (entry) return entry
+  #findNearest(path: Path): Entry | undefined {
+    const paths = path.map((_, index) => path.slice(0, path.length - index))
+    return paths.map((each) => this.#entries.get(JSON.stringify(each))).find((entry) => entry !== undefined)
   }
-  return undefined
 }
 
-/** Reads wrangler.json or wrangler.jsonc: both may have comments, and commas at the end. @throws {CommandError} */
-function parseJson(name: string, text: string): { readonly value: unknown; readonly entries: Entries } {
+/** Both wrangler.json and wrangler.jsonc may have comments, and commas at the end. */
+function parseJson(name: string, text: string) {
   const errors: ParseError[] = []
   const tree = parseTree(text, errors, { allowTrailingComma: true })
   const [error] = errors
-  if (error) throw mistakeAt(placeAt(name, text, error.offset), formatJsonError(error))
-  if (tree?.type !== 'object') throw mistakeAt(placeAt(name, text, tree?.offset ?? 0), 'expected an object')
+  if (error) throw createError(placeAt(name, text, error.offset), formatJsonError(error))
+  if (tree?.type !== 'object') throw createError(placeAt(name, text, tree?.offset ?? 0), 'expected an object')
   const entries: Entries = new Map()
   add(tree, tree, [])
   return { value: getNodeValue(tree), entries }
 
   function add(key: Node, { type, offset, length, value, children = [] }: Node, path: Path): void {
     const isPlain = type === 'string' && text.slice(offset + 1, offset + length - 1) === value
-    if (path.length > 0) {
-      entries.set(JSON.stringify(path), {
-        key: key.offset,
-        value: offset,
-        content: isPlain ? offset + 1 : undefined,
-      })
-    }
+    const content = isPlain ? offset + 1 : undefined
+    entries.set(JSON.stringify(path), { key: key.offset, value: offset, content })
     for (const [index, child] of children.entries()) {
       const [name, member] = child.children ?? []
       if (type === 'array') add(child, child, [...path, index])
@@ -125,8 +113,7 @@ export function formatJsonError({ error }: ParseError): string {
     .toLowerCase()
 }
 
-/** Reads wrangler.toml. @throws {CommandError} */
-function parseToml(name: string, text: string): { readonly value: unknown; readonly entries: Entries } {
+function parseToml(name: string, text: string) {
   const entries: Entries = new Map()
   try {
     const program = parseTOML(text)
@@ -137,7 +124,7 @@ function parseToml(name: string, text: string): { readonly value: unknown; reado
     return { value: getStaticTOMLValue(program), entries }
   } catch (error) {
     if (!(error instanceof TomlError)) throw error
-    throw mistakeAt({ file: name, line: error.lineNumber, column: error.column + 1 }, error.message)
+    throw createError({ file: name, line: error.lineNumber, column: error.column + 1 }, error.message)
   }
 
   function addTable({ key, resolvedKey, body }: AST.TOMLTable): void {
@@ -150,7 +137,7 @@ function parseToml(name: string, text: string): { readonly value: unknown; reado
   }
 
   function addPair(parent: Path, { key, value }: AST.TOMLKeyValue): void {
-    addValue([...parent, ...key.keys.map((part) => (part.type === 'TOMLBare' ? part.name : part.value))], key, value)
+    addValue([...parent, ...getStaticTOMLValue(key)], key, value)
   }
 
   function addValue(path: Path, key: AST.TOMLNode, value: AST.TOMLContentNode): void {
@@ -168,6 +155,6 @@ function parseToml(name: string, text: string): { readonly value: unknown; reado
   }
 }
 
-function mistakeAt({ file, line, column }: Place, message: string): CommandError {
+function createError({ file, line, column }: Place, message: string): CommandError {
   return new CommandError(`${file}:${line}:${column}: ${message}`)
 }

@@ -2,72 +2,69 @@ import { createReadStream, type ReadStream, statSync } from 'node:fs'
 import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { CommandError } from '../command-error.ts'
-import type { Context } from '../subcommand.ts'
+import type { Terminal } from '../terminal.ts'
 import { type FieldMap, type LogEntry, readLogLine } from './log-line.ts'
 
-/** A longer line is no line of a log, and is not kept whole. */
+/** The rest of a longer line is dropped, so that a file without line breaks fills no memory. */
 const MAX_LINE_CHARACTERS = 1_048_576
 const MAX_SHOWN_CHARACTERS = 100
 
-/** How much of the logs was read. */
 export interface Reading {
   lines: number
   unreadable: number
-  /** The first unreadable line. */
   first: { readonly file: string; readonly line: number; readonly text: string } | null
 }
 
+/** Requests to replay at once, and how far the reader has come. */
+export interface Batch {
+  readonly entries: readonly LogEntry[]
+  readonly done: number
+  /** Estimated; 0 or NaN if it is not known. */
+  readonly total: number
+}
+
 /**
- * Reads the requests of some logs, one file after another, a piece at a time, until Ctrl-C. Files that end in `.gz` are
- * unpacked, and `-` is standard input.
+ * Reads the requests of some logs, one file after another, a chunk at a time. Files that end in `.gz` are unpacked, and
+ * `-` is standard input.
  * @param reading is kept up to date
  * @throws {CommandError} for a file that cannot be read
  */
 export async function* readLogs(
   files: readonly string[],
   fields: FieldMap,
-  { terminal, signal }: Pick<Context, 'terminal' | 'signal'>,
+  terminal: Pick<Terminal, 'input'>,
   reading: Reading,
-): AsyncGenerator<readonly LogEntry[]> {
-  // Not a number if the size of one is unknown.
+): AsyncGenerator<Batch> {
+  // NaN if one is the standard input, whose size is unknown.
   const sizes = files.map((file) => (file === '-' ? Number.NaN : readSize(file)))
   const totalBytes = sizes.reduce((sum, size) => sum + size, 0)
-  const progress = terminal.progress('lines', 1)
   let bytesBefore = 0
-  try {
-    for (const [index, file] of files.entries()) {
-      const raw = file === '-' ? undefined : createReadStream(file, { highWaterMark: 262_144 })
-      let line = 0
-      for await (const texts of splitLines(file, raw ? unpack(file, raw) : terminal.input)) {
-        if (signal.aborted) return
-        const entries: LogEntry[] = []
-        for (const text of texts) {
-          line++
-          if (/^\s*$/.test(text)) continue
-          reading.lines++
-          const entry = readLogLine(text, fields)
-          if (entry) entries.push(entry)
-          else {
-            reading.unreadable++
-            reading.first ??= { file, line, text: text.slice(0, MAX_SHOWN_CHARACTERS) }
-          }
+  for (const [index, file] of files.entries()) {
+    const raw = file === '-' ? undefined : createReadStream(file, { highWaterMark: 262_144 })
+    let line = 0
+    for await (const texts of splitLines(file, raw ? unpack(file, raw) : terminal.input)) {
+      const entries: LogEntry[] = []
+      for (const text of texts) {
+        line++
+        if (/^\s*$/.test(text)) continue
+        reading.lines++
+        const entry = readLogLine(text, fields)
+        if (entry) entries.push(entry)
+        else {
+          reading.unreadable++
+          reading.first ??= { file, line, text: text.slice(0, MAX_SHOWN_CHARACTERS) }
         }
-        yield entries
-        // The number of lines to come is estimated by bytes.
-        const share = (bytesBefore + (raw?.bytesRead ?? 0)) / totalBytes
-        if (share > 0) progress.set(reading.lines, Math.round(reading.lines / share))
       }
-      bytesBefore += sizes[index] ?? 0
+      const share = (bytesBefore + (raw?.bytesRead ?? 0)) / totalBytes
+      yield { entries, done: reading.lines, total: Math.round(reading.lines / share) }
     }
-  } finally {
-    progress.end()
+    bytesBefore += sizes[index] ?? 0
   }
 }
 
 function unpack(file: string, raw: ReadStream): AsyncIterable<unknown> {
-  if (!file.endsWith('.gz')) return raw
-  // Closes the file, too, if the reader stops before its end.
-  return pipeline(raw, createGunzip({ chunkSize: 262_144 }), () => {})
+  // A pipeline also closes the file if the reader stops before its end.
+  return file.endsWith('.gz') ? pipeline(raw, createGunzip({ chunkSize: 262_144 }), () => {}) : raw
 }
 
 /** @throws {CommandError} if the file cannot be read */
@@ -82,7 +79,7 @@ async function* splitLines(file: string, chunks: AsyncIterable<unknown>): AsyncG
       if (lines.length > 0) yield lines
     }
   } catch (error) {
-    throw unreadable(file, error)
+    throw toReadError(file, error)
   }
   rest += decoder.decode()
   if (rest !== '') yield [rest]
@@ -92,13 +89,12 @@ function readSize(file: string): number {
   try {
     return statSync(file).size
   } catch (error) {
-    throw unreadable(file, error)
+    throw toReadError(file, error)
   }
 }
 
-function unreadable(file: string, error: unknown): unknown {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : undefined
-  return code === undefined
-    ? error
-    : new CommandError(`${file === '-' ? 'standard input' : file}: cannot be read: ${code}`)
+/** Errors without a code are not about the file, and stay as they are. */
+function toReadError(file: string, error: unknown): unknown {
+  if (!(error instanceof Error && 'code' in error)) return error
+  return new CommandError(`${file === '-' ? 'standard input' : file}: cannot be read: ${error.code}`)
 }

@@ -1,32 +1,29 @@
 import { CommandError } from '../command-error.ts'
 
-/** One request, as a log or a description of traffic has it. */
 export interface LogEntry {
   /** Milliseconds since the Unix epoch; may have a fraction. */
   readonly timeMs: number
   readonly method: string
-  /** As in the request line: a path with its query, or a whole URL. */
+  /** A path with its query, or a whole URL. */
   readonly target: string
   readonly ip: string | undefined
-  /** The Authorization that the caller sends. */
   readonly token: string | undefined
   /** Other headers, by their names in lower case. */
   readonly headers: ReadonlyMap<string, string>
-  /** Status of the response; undefined if it is not known. */
   readonly status: number | undefined
 }
 
-/** Where a line of JSON holds what is read of it; the first name that it has counts. */
+/** Names of the members of a line of JSON; the first one that it has counts. */
 export interface FieldMap {
   readonly fields: Readonly<Record<Field, readonly string[]>>
-  /** By the names of headers of the request, in lower case. */
+  /** The member for each header of the request, by its name in lower case. */
   readonly headers: ReadonlyMap<string, string>
 }
 
 type Field = 'time' | 'ip' | 'method' | 'path' | 'request' | 'token' | 'status'
 type Row = Readonly<Record<string, unknown>>
 
-/** As nginx, Caddy's flat logs and Cloudflare's Logpush name them. */
+/** The names that nginx, Caddy's flat logs and Cloudflare's Logpush use. */
 export const USUAL_FIELDS: FieldMap = {
   fields: {
     time: ['time', 'timestamp', '@timestamp', 'time_iso8601', 'msec', 'time_local', 'ts', 'EdgeStartTimestamp'],
@@ -55,10 +52,9 @@ const TIME_UNITS = [
   [1e17, 1e-3],
   [Number.POSITIVE_INFINITY, 1e-6],
 ] as const
-/** In the year 5138. */
 const MAX_TIME_MS = 1e14
 
-/** Reads `time=…,ip=…,header.x-key=…`; what it does not name is as usual. @throws {CommandError} */
+/** Reads `time=…,ip=…,header.x-key=…`; the other names stay the usual ones. @throws {CommandError} */
 export function parseFields(text: string): FieldMap {
   const fields = { ...USUAL_FIELDS.fields }
   const headers = new Map<string, string>()
@@ -79,7 +75,7 @@ export function readLogLine(line: string, fields: FieldMap): LogEntry | undefine
   return line.startsWith('{') ? readJsonLine(line, fields) : readCommonLine(line)
 }
 
-/** Reads the formats of Apache and nginx. The user stands for a token. */
+/** Reads the formats of Apache and nginx, whose user stands for a token. */
 function readCommonLine(line: string): LogEntry | undefined {
   const [, ip, user, time, request = '', status, referer, agent] = COMMON_LINE.exec(line) ?? []
   const timeMs = readTime(time)
@@ -92,8 +88,12 @@ function readCommonLine(line: string): LogEntry | undefined {
 }
 
 function readJsonLine(line: string, { fields, headers }: FieldMap): LogEntry | undefined {
-  const row = parseRow(line)
-  if (!row) return undefined
+  let row: Row
+  try {
+    row = JSON.parse(line)
+  } catch {
+    return undefined
+  }
   const timeMs = readTime(findFirst(row, fields.time))
   const target = readTarget(row, fields)
   if (timeMs === undefined || !target) return undefined
@@ -111,19 +111,6 @@ function readJsonLine(line: string, { fields, headers }: FieldMap): LogEntry | u
     headers: sent,
     status: Number.isInteger(status) ? status : undefined,
   }
-}
-
-function parseRow(line: string): Row | undefined {
-  try {
-    const row: unknown = JSON.parse(line)
-    return isRow(row) ? row : undefined
-  } catch {
-    return undefined
-  }
-}
-
-function isRow(value: unknown): value is Row {
-  return typeof value === 'object' && value !== null
 }
 
 function readTarget(row: Row, fields: FieldMap['fields']): Pick<LogEntry, 'method' | 'target'> | undefined {
@@ -152,7 +139,7 @@ function findMember(row: Row, name: string): unknown {
   const value = row[name]
   if (value !== undefined || !name.includes('.')) return value
   let at: unknown = row
-  for (const part of name.split('.')) at = isRow(at) ? at[part] : undefined
+  for (const part of name.split('.')) at = typeof at === 'object' && at !== null ? (at as Row)[part] : undefined
   return at
 }
 

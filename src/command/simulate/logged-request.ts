@@ -2,7 +2,7 @@ import type { IdentitySource } from '../../model/policy.ts'
 import type { ReceivedRequest } from '../../request/received-request.ts'
 import type { LogEntry } from './log-line.ts'
 
-/** A request as a log has it: without a body. */
+/** A request from a log, which holds no body. */
 export class LoggedRequest implements ReceivedRequest {
   readonly method: string
   readonly url: string
@@ -28,7 +28,6 @@ export class LoggedRequest implements ReceivedRequest {
     return { body: null }
   }
 
-  /** The identity that a policy counts by, as far as the log has it. */
   formatIdentity(sources: readonly IdentitySource[]): string {
     const { ip = 'unknown', token, headers } = this.#entry
     const parts = sources.map((source) => {
@@ -40,7 +39,7 @@ export class LoggedRequest implements ReceivedRequest {
   }
 }
 
-/** Whether no log has this source of an identity. */
+/** @returns true if no log has this source of an identity */
 export function isUnlogged({ kind }: IdentitySource): boolean {
   return kind === 'form' || kind === 'json' || kind === 'cookie' || kind === 'claim'
 }

@@ -5,14 +5,12 @@ import { CommandError } from '../command-error.ts'
 import { escapeControls } from '../terminal.ts'
 import type { Result } from './report.ts'
 
-/** What the page shows. */
-export interface Report {
-  /** What was replayed, and where that cannot be relied on. */
+interface Report {
   readonly lines: readonly string[]
   readonly results: readonly Result[]
 }
 
-/** @throws {CommandError} for a file that is no page, has no folder, or is there already */
+/** @throws {CommandError} unless the file may be created, or replaced */
 export function checkOutFile(file: string, cwd: string, isForced: boolean): void {
   if (!file.endsWith('.html')) {
     throw new CommandError(`--out: expected a name that ends in .html, got ${JSON.stringify(file)}`)
@@ -25,15 +23,18 @@ export function checkOutFile(file: string, cwd: string, isForced: boolean): void
 }
 
 /**
- * Writes the page about a report into a new file.
- * @param isForced another one of this name makes room, or a link, but not what that points to
+ * Writes the page into a new file.
+ * @param isForced replaces a file or a link of this name, but not the target of the link
  * @throws {CommandError}
  */
 export async function writeOutFile(file: string, cwd: string, isForced: boolean, report: Report): Promise<void> {
   const path = resolve(cwd, file)
   try {
     if (isForced) await rm(path, { force: true })
-    await writeFile(path, renderPage(report), { flag: 'wx' })
+    // Escaped, so that nothing in it ends the element that holds it.
+    const json = escapeControls(JSON.stringify(report)).replaceAll('<', String.raw`\u003c`)
+    const page = PAGE.replace('{}', () => json)
+    await writeFile(path, page, { flag: 'wx' })
   } catch (error) {
     const { code, name } = error as NodeJS.ErrnoException
     throw code === 'EEXIST' ? alreadyThere(file) : new CommandError(`--out: ${file} cannot be written: ${code ?? name}`)
@@ -44,12 +45,7 @@ function alreadyThere(file: string): CommandError {
   return new CommandError(`--out: ${file} is there already`, { hint: 'Give another name, or --force to replace it.' })
 }
 
-function renderPage(report: Report): string {
-  // Nothing in it ends the element that holds it.
-  return PAGE.replace('{}', () => escapeControls(JSON.stringify(report)).replaceAll('<', String.raw`\u003c`))
-}
-
-/** Draws itself of the JSON in it, and needs nothing else. The colours differ enough for those who are colour-blind. */
+/** Draws itself from the JSON in it, and needs nothing else. The colours suit colour-blind readers, too. */
 const PAGE = String.raw`<!doctype html>
 <html lang="en">
 <head>
@@ -92,7 +88,6 @@ const number = (value) => value.toLocaleString('en')
 const seconds = (ms) => (ms === null ? '–' : number(ms / 1000) + ' s')
 const shorten = (text) => (text.length > 40 ? text.slice(0, 39) + '…' : text)
 
-/** Adds an element to another, and returns it. */
 const add = (parent, name, text = '', attributes = {}) => {
   const element = parent.appendChild(document.createElementNS(name === 'svg' ? SVG : parent.namespaceURI, name))
   for (const [attribute, value] of Object.entries(attributes)) element.setAttribute(attribute, value)
@@ -100,10 +95,10 @@ const add = (parent, name, text = '', attributes = {}) => {
   return element
 }
 
-/** Adds a table of objects with the same members: numbers, which may have a bar of this colour beneath, or text. */
+/** Adds a table of objects with the same members; numbers may have a bar of a colour beneath. */
 const addTable = (parent, title, rows, colours = {}) => {
   if (rows.length === 0) return
-  const most = Math.max(1, ...rows.flatMap((row) => Object.keys(colours).map((name) => row[name] ?? 0)))
+  const max = Math.max(1, ...rows.flatMap((row) => Object.keys(colours).map((name) => row[name] ?? 0)))
   // Tables that are too wide are scrolled, by keys as well.
   const frame = add(parent, 'div', '', { class: 'wide', tabindex: 0, role: 'group', 'aria-label': title })
   const table = add(frame, 'table')
@@ -116,7 +111,7 @@ const addTable = (parent, title, rows, colours = {}) => {
     add(head, 'th', name, { scope: 'col', class: side })
     rows.forEach(({ [name]: value }, at) => {
       const cell = add(lines[at], 'td', typeof value === 'number' ? number(value) : value, { class: side })
-      if (colours[name]) add(cell, 'i', '', { class: colours[name], style: 'width: ' + (6 * value) / most + 'rem' })
+      if (colours[name]) add(cell, 'i', '', { class: colours[name], style: 'width: ' + (6 * value) / max + 'rem' })
     })
   }
 }
@@ -133,18 +128,18 @@ const addTimeline = (parent, { policies, buckets }) => {
   add(figure, 'figcaption', 'Over time')
   const label = 'Admitted and refused requests over time, of ' + names
   const svg = add(figure, 'svg', '', { viewBox: '0 0 760 ' + height, role: 'img', 'aria-label': label })
-  const most = Math.max(1, ...strips.flatMap(({ of }) => buckets.map((each) => of(each).admitted + of(each).refused)))
+  const max = Math.max(1, ...strips.flatMap(({ of }) => buckets.map((each) => of(each).admitted + of(each).refused)))
   const width = 620 / buckets.length
   strips.forEach(({ policy, of }, at) => {
     const floor = 110 * (at + 1)
     add(svg, 'text', shorten(policy), { x: 0, y: floor - 95 })
-    add(svg, 'text', number(most) + ' requests', { x: 630, y: floor - 80 })
+    add(svg, 'text', number(max) + ' requests', { x: 630, y: floor - 80 })
     for (const y of [floor - 90, floor]) add(svg, 'line', '', { x1: 0, x2: 620, y1: y, y2: y })
     buckets.forEach((bucket, index) => {
       let y = floor
       for (const kind of KINDS) {
         const count = of(bucket)[kind]
-        const tall = (90 * count) / most
+        const tall = (90 * count) / max
         y -= tall
         if (count === 0) continue
         const bar = add(svg, 'rect', '', { class: kind, x: index * width, y, width, height: tall })
@@ -156,12 +151,12 @@ const addTimeline = (parent, { policies, buckets }) => {
   add(svg, 'text', buckets.at(-1).from, { x: 620, y: height - 4, 'text-anchor': 'end' })
 }
 
-const nameOf = ({ limits, algorithm, leases }) =>
+const formatVariant = ({ limits, algorithm, leases }) =>
   [limits, algorithm, leases && 'leases ' + leases].filter(Boolean).join(', ') || 'as configured'
 
 const BARS = { admitted: 'admitted', refused: 'refused', calls: 'admitted' }
 const summarize = (result) => ({
-  variant: nameOf(result),
+  variant: formatVariant(result),
   admitted: result.admitted,
   refused: result.refused,
   'not counted': result.rejected,
@@ -183,7 +178,7 @@ addTable(main, 'In numbers', results.map(summarize), BARS)
 for (const result of results) {
   const { policies, callers, buckets, bucketMs } = result
   const section = add(main, 'section')
-  add(section, 'h2', nameOf(result))
+  add(section, 'h2', formatVariant(result))
   if (buckets.length > 0) addTimeline(section, result)
   addTable(section, 'Policies', policies, BARS)
   addTable(section, 'Callers refused most', callers, BARS)

@@ -8,7 +8,7 @@ const DOLLARS_PER_COMMAND = 0.2 / 100_000
 const MAX_CALLERS = 10
 const BARS = '▁▂▃▄▅▆▇█'
 
-/** A simulation's result, as `--json` prints it. */
+/** One entry of `results` in the JSON. */
 export type Result = ReturnType<typeof createResult>
 
 export function createResult(simulation: Simulation, variant: Variant, showsCallers: boolean) {
@@ -42,26 +42,23 @@ export function createResult(simulation: Simulation, variant: Variant, showsCall
     commands: store.commands,
     dollars: Number((store.commands * DOLLARS_PER_COMMAND).toPrecision(6)),
     bucketMs: timeline.widthMs,
-    buckets: timeline.buckets.map(({ startMs, ...counts }) => ({ from: new Date(startMs).toISOString(), ...counts })),
+    buckets: timeline.buckets.map(({ startMs, total, policies }) => ({
+      from: new Date(startMs).toISOString(),
+      ...total,
+      policies,
+    })),
   }
 }
 
-/** The results side by side, if there are several, and then each in full. */
+/** Shows several results side by side, and then each in full. */
 export function formatResults(results: readonly Result[], terminal: Terminal): string {
-  const { header, rows } = compareResults(results)
-  const comparison = results.length > 1 ? [terminal.table(header, rows)] : []
-  return [...comparison, ...results.map((result) => formatResult(result, terminal))].join('\n\n')
-}
-
-/** The numbers of each result, after what was tried. */
-export function compareResults(results: readonly Result[]) {
   const tried = (['limits', 'algorithm', 'leases'] as const).filter((key) => results.some((each) => each[key] !== null))
   const numbers = ['admitted', 'refused', 'share', 'median wait', '95th of 100', 'longest']
-  return {
-    tried,
-    header: [...tried, ...numbers, 'calls', 'commands', 'dollars'],
-    rows: results.map((result) => [...tried.map((key) => `${result[key] ?? ''}`), ...formatNumbers(result)]),
-  }
+  const rows = results.map((result) => [...tried.map((key) => `${result[key] ?? ''}`), ...formatNumbers(result)])
+  const comparison = terminal.table([...tried, ...numbers, 'calls', 'commands', 'dollars'], rows)
+  return [...(results.length > 1 ? [comparison] : []), ...results.map((each) => formatResult(each, terminal))].join(
+    '\n\n',
+  )
 }
 
 function formatNumbers({ admitted, refused, wait, calls, commands, dollars }: Result): string[] {
@@ -74,19 +71,16 @@ function formatNumbers({ admitted, refused, wait, calls, commands, dollars }: Re
   ]
 }
 
-/** The variant, in a few words. */
-export function formatVariant({ limits, algorithm, leases }: Result): string {
-  const parts = [limits && `RATE_LIMITS ${limits}`, algorithm, leases && `leases ${leases}`].filter(Boolean)
-  return parts.length > 0 ? parts.join(', ') : 'as configured'
-}
-
 function formatResult(result: Result, terminal: Terminal): string {
-  const { leases, admitted, refused, rejected, policies, callers, wait, calls, commands, dollars } = result
+  const { limits, algorithm, leases, rejected, policies, callers, calls, commands, dollars } = result
+  const variant = [limits && `RATE_LIMITS ${limits}`, algorithm, leases && `leases ${leases}`]
+    .filter(Boolean)
+    .join(', ')
+  const [admitted, refused, , median, p95, longest] = formatNumbers(result)
   const rows = policies.map(({ policy, mode, requests, admitted, refused }) => [
     mode === 'shadow' ? `${policy} (shadow)` : policy,
     ...[requests, admitted, refused].map(formatNumber),
   ])
-  const [median, p95, longest] = [wait.medianMs, wait.p95Ms, wait.longestMs].map(formatDuration)
   const callerRows = callers.map(({ policy, digest, caller, refused }) => [
     policy,
     caller ?? digest,
@@ -95,9 +89,9 @@ function formatResult(result: Result, terminal: Terminal): string {
   const others = rejected > 0 ? `, ${formatNumber(rejected)} answered without counting` : ''
   const cost = `${formatCount(calls, 'call')}, ${formatCount(commands, 'command')}, $${dollars.toFixed(2)}`
   return [
-    `${terminal.style('bold', formatVariant(result))}: ${formatNumber(admitted)} admitted, ${formatNumber(refused)} refused${others}`,
+    `${terminal.style('bold', variant || 'as configured')}: ${admitted} admitted, ${refused} refused${others}`,
     ...(rows.length > 0 ? [terminal.table(['policy', 'requests', 'admitted', 'refused'], rows)] : []),
-    ...(refused > 0 ? [`waits: median ${median}, 95 of 100 within ${p95}, longest ${longest}`] : []),
+    ...(result.refused > 0 ? [`waits: median ${median}, 95 of 100 within ${p95}, longest ${longest}`] : []),
     ...(callerRows.length > 0 ? [terminal.table(['policy', 'refused most', 'refused'], callerRows)] : []),
     `Upstash: ${cost}${leases === null ? ', if every refusal is asked for' : ''}`,
     ...drawTimeline(result, terminal),

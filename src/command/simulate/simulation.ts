@@ -1,26 +1,26 @@
 import { createHistogram } from 'node:perf_hooks'
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import type { Config } from '../../config/load-config.ts'
-import { Limiter } from '../../engine/limiter.ts'
+import type { LeaseSize } from '../../engine/leases.ts'
+import { type DecisionTrace, Limiter } from '../../engine/limiter.ts'
+import type { RequestCharge } from '../../model/charge.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
-import type { ReportedLimit, Verdict } from '../../model/verdict.ts'
+import type { Verdict } from '../../model/verdict.ts'
 import { createPathReader, createTargetReader, type TargetReader } from '../../request/target.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import { Deadlines } from '../../runtime/deadlines.ts'
 import type { LogEntry } from './log-line.ts'
 import { isUnlogged, LoggedRequest } from './logged-request.ts'
-import { Timeline } from './timeline.ts'
-import { type Isolate, VirtualDecider } from './virtual-decider.ts'
-import { VirtualStore } from './virtual-store.ts'
+import { type Bucket, type Counts, Timeline } from './timeline.ts'
+import { createVirtualEngine, VirtualStore } from './virtual-store.ts'
 
 /** `rejected`: answered without counting, for its path, its caller or its cost, or by the gateway itself. */
 export type Fate = 'admitted' | 'refused' | 'rejected'
 
 interface PolicyCount {
   readonly policy: RequestPolicy
-  /** Of its counts in the timeline. */
+  /** Index of its counts in the timeline. */
   readonly index: number
-  /** Requests to which it applied. */
   requests: number
   /** Requests that it refused; in shadow mode, that it would have. */
   refused: number
@@ -28,9 +28,7 @@ interface PolicyCount {
 
 interface RefusedCaller {
   readonly policy: string
-  /** As in the key in Redis. */
   readonly digest: string
-  /** What the log has of the caller. */
   readonly shown: string
   refused: number
 }
@@ -40,40 +38,39 @@ export class Simulation {
   readonly counts: Record<Fate, number> = { admitted: 0, refused: 0, rejected: 0 }
   readonly timeline: Timeline
   readonly store = new VirtualStore()
-  /** Until a refused request would have been admitted. */
+  /** Differences from the Worker, for the operator. */
+  readonly caveats: readonly string[]
   longestWaitMs = 0
-  /** The same of all, in memory that does not grow. */
+  /** How long refused requests would wait, in memory that does not grow. */
   readonly #waits = createHistogram({ figures: 3 })
-  /** By their keys. */
-  readonly #refusedCallers = new Map<string, RefusedCaller>()
-  readonly #decider: VirtualDecider
+  readonly #callersByKey = new Map<string, RefusedCaller>()
   readonly #limiter: Limiter
   readonly #readTarget: TargetReader
-  /** By their names. */
-  readonly #policies: ReadonlyMap<string, PolicyCount>
-  readonly #prefixLength: number
+  readonly #policiesByName: ReadonlyMap<string, PolicyCount>
   readonly #context: CallContext
   /** Work that goes on after a response. */
   #unfinished: Promise<unknown>[] = []
 
-  /** @param isolate undefined: every request is asked for */
-  constructor(config: Config, isolate?: Isolate) {
-    this.#decider = new VirtualDecider(this.store, isolate)
+  /** @param leases of the one isolate; undefined: each request makes a call to the store */
+  constructor(config: Config, leases?: LeaseSize | 'off') {
     this.#context = { deadlines: Deadlines.ofOne(), waitUntil: (work) => void this.#unfinished.push(work) }
     // Policies that cannot be simulated limit nothing, but still give their class.
     const policies = config.policies.map((policy) =>
       findObstacle(policy) === undefined ? policy : { ...policy, tiers: [], plans: undefined },
     )
-    this.#limiter = new Limiter({ ...config, policies, engine: this.#decider, health: undefined, log() {} })
+    const engine = createVirtualEngine(this.store, leases)
+    this.#limiter = new Limiter({ ...config, policies, engine, health: undefined, log() {} })
     this.#readTarget = createTargetReader(createPathReader(config.literalInPaths))
     const limiting = policies.filter(({ tiers }) => tiers.length > 0)
-    this.#policies = new Map(limiting.map((policy, index) => [policy.name, { policy, index, requests: 0, refused: 0 }]))
-    this.#prefixLength = config.keyPrefix.length
+    this.#policiesByName = new Map(
+      limiting.map((policy, index) => [policy.name, { policy, index, requests: 0, refused: 0 }]),
+    )
     this.timeline = new Timeline(limiting.length)
+    this.caveats = findCaveats(config, leases !== undefined)
   }
 
   get policies(): readonly Readonly<PolicyCount>[] {
-    return [...this.#policies.values()]
+    return [...this.#policiesByName.values()]
   }
 
   /** Milliseconds within which so many of 100 refused requests would have been admitted, within a thousandth. */
@@ -81,19 +78,32 @@ export class Simulation {
     return Math.min(this.longestWaitMs, this.#waits.percentile(percent))
   }
 
-  /** The callers that were refused most. */
   topRefused(count: number): readonly RefusedCaller[] {
-    return [...this.#refusedCallers.values()].toSorted((a, b) => b.refused - a.refused).slice(0, count)
+    return [...this.#callersByKey.values()].toSorted((a, b) => b.refused - a.refused).slice(0, count)
   }
 
   async replay(entry: LogEntry): Promise<Fate> {
     this.store.advanceTo(entry.timeMs)
     const request = new LoggedRequest(entry)
-    const verdict = await this.#decide(request)
-    const fate = toFate(verdict)
+    const trace: DecisionTrace = { matches: [], charges: [] }
+    const verdict = await this.#decide(request, trace)
+    let fate: Fate = 'rejected'
+    if (verdict && 'tiers' in verdict) {
+      fate = verdict.kind === 'admitted' ? 'admitted' : 'refused'
+      if (verdict.kind !== 'admitted') {
+        this.longestWaitMs = Math.max(this.longestWaitMs, verdict.retryAfterMs)
+        this.#waits.record(verdict.retryAfterMs)
+      }
+      const bucket = this.timeline.bucketAt(this.store.nowMs)
+      bucket.total[fate]++
+      const refusing = new Set(
+        verdict.tiers.filter(({ retryAfterMs }) => retryAfterMs > 0).map(({ policy }) => policy.name),
+      )
+      // Exempt requests have no limits. A remembered refusal names only its policy: the others had room then.
+      const charges = verdict.tiers.length > 0 ? trace.charges : []
+      for (const charge of charges) this.#count(charge, refusing.has(charge.policy.name), bucket, request)
+    }
     this.counts[fate]++
-    if (fate !== 'rejected') this.timeline.add(this.store.nowMs, fate)
-    if (verdict && 'tiers' in verdict) this.#count(verdict, request)
     if (verdict?.kind === 'admitted' && entry.status !== undefined) {
       await verdict.failures?.of(entry.status)?.charge()
     }
@@ -101,72 +111,37 @@ export class Simulation {
     return fate
   }
 
-  /** @returns undefined if the gateway answers by itself */
-  async #decide(request: LoggedRequest): Promise<Verdict | undefined> {
+  async #decide(request: LoggedRequest, trace: DecisionTrace): Promise<Verdict | undefined> {
     const target = this.#readTarget(request.url)
     if (typeof target === 'string') return undefined
     const { canonical } = target.path
     if (canonical === '/_sluice' || canonical.startsWith('/_sluice/')) return undefined
-    return await this.#limiter.decide(request, target.path, this.#context)
+    return await this.#limiter.decide(request, target.path, this.#context, { trace })
   }
 
-  #count(verdict: Extract<Verdict, { readonly tiers: readonly ReportedLimit[] }>, request: LoggedRequest): void {
-    if (verdict.kind !== 'admitted') {
-      this.longestWaitMs = Math.max(this.longestWaitMs, verdict.retryAfterMs)
-      this.#waits.record(verdict.retryAfterMs)
+  #count({ key, digest, policy }: RequestCharge, isRefused: boolean, bucket: Bucket, request: LoggedRequest): void {
+    const count = this.#policiesByName.get(policy.name) as PolicyCount
+    const counts = bucket.policies[count.index] as Counts
+    count.requests++
+    counts[isRefused ? 'refused' : 'admitted']++
+    if (!isRefused) return
+    count.refused++
+    const caller = this.#callersByKey.get(key)
+    if (caller) caller.refused++
+    else {
+      const shown = request.formatIdentity(policy.by)
+      this.#callersByKey.set(key, { policy: policy.name, digest, shown, refused: 1 })
     }
-    // Exempt requests, and those that nothing limits.
-    if (verdict.tiers.length === 0) return
-    const refusing = new Set<string>()
-    for (const { policy, retryAfterMs } of verdict.tiers) if (retryAfterMs > 0) refusing.add(policy.name)
-    // A refusal that an isolate remembers tells nothing of the other policies, which had room then.
-    for (const { key } of this.#decider.lastRules) {
-      const count = this.#policies.get(this.#policyNameIn(key)) as PolicyCount
-      const isRefused = refusing.has(count.policy.name)
-      count.requests++
-      this.timeline.addToPolicy(count.index, isRefused ? 'refused' : 'admitted')
-      if (!isRefused) continue
-      count.refused++
-      this.#countRefusal(key, count.policy, request)
-    }
-  }
-
-  #countRefusal(key: string, { name, by }: RequestPolicy, request: LoggedRequest): void {
-    const caller = this.#refusedCallers.get(key)
-    if (caller) {
-      caller.refused++
-      return
-    }
-    const digest = key.slice(key.indexOf('{') + 1, -1)
-    this.#refusedCallers.set(key, { policy: name, digest, shown: request.formatIdentity(by), refused: 1 })
-  }
-
-  #policyNameIn(key: string): string {
-    const start = this.#prefixLength + 1
-    return key.slice(start, key.indexOf(':', start))
   }
 }
 
-function toFate(verdict: Verdict | undefined): Fate {
-  switch (verdict?.kind) {
-    case 'admitted':
-      return 'admitted'
-    case 'limited':
-    case 'reserved':
-      return 'refused'
-    default:
-      return 'rejected'
-  }
-}
-
-/** Why a policy cannot be simulated; undefined if it can. */
+/** @returns the reason why a policy cannot be simulated; undefined if it can */
 function findObstacle({ algorithm, tiers }: RequestPolicy): string | undefined {
   const isHeld = tiers.length > 0 && ALGORITHMS[algorithm].holdsSlots
   return isHeld ? `${algorithm} counts requests in flight, and nobody knows how long these took` : undefined
 }
 
-/** Where a simulation cannot do what the Worker does. @param isolate undefined: every request is asked for */
-export function findCaveats({ policies, isShedding, leases }: Config, isolate: Isolate | undefined): string[] {
+function findCaveats({ policies, isShedding, leases }: Config, isIsolate: boolean): string[] {
   const caveats: string[] = []
   for (const policy of policies) {
     const { name, by, settleHeader, tiers } = policy
@@ -178,8 +153,8 @@ export function findCaveats({ policies, isShedding, leases }: Config, isolate: I
     if (settleHeader !== undefined) caveats.push(`policy "${name}": costs that responses tell are not known here`)
   }
   if (isShedding) caveats.push('SHEDDING is left out: nobody knows how the API fared')
-  if (leases && !isolate) caveats.push(`LEASES are left out: --leases off --leases ${leases} shows what they change`)
-  if (isolate)
+  if (leases && !isIsolate) caveats.push(`LEASES are left out: --leases off --leases ${leases} shows what they change`)
+  if (isIsolate)
     caveats.push('calls are those of a single isolate that is answered at once: with several, there are more')
   return caveats
 }

@@ -10,43 +10,35 @@ export interface Counts {
   refused: number
 }
 
-/** Counts of one span of time. */
-export interface Bucket extends Counts {
+export interface Bucket {
   readonly startMs: number
-  /** Counts of each policy. */
+  readonly total: Counts
   readonly policies: readonly Counts[]
 }
 
 /** Counts over time, in at most a hundred buckets, which get wider as time goes on. */
 export class Timeline {
-  readonly #policies: number
+  readonly #policyCount: number
   #width = 0
   #buckets: Bucket[] = []
 
-  /** @param policies how many are counted apart */
-  constructor(policies: number) {
-    this.#policies = policies
+  constructor(policyCount: number) {
+    this.#policyCount = policyCount
   }
 
   get widthMs(): number {
     return WIDTHS_MS[this.#width] as number
   }
 
-  /** In order, without gaps. */
-  get buckets(): readonly Readonly<Bucket>[] {
+  /** Sorted, without gaps. */
+  get buckets(): readonly Bucket[] {
     return this.#buckets
   }
 
-  /** @param atMs not before that of the call before */
-  add(atMs: number, kind: keyof Counts): void {
+  /** @param atMs not before that of the call before @returns the bucket of that time, to be counted in */
+  bucketAt(atMs: number): Bucket {
     while (!this.#reaches(atMs)) this.#widen()
-    this.#extendTo(atMs)[kind]++
-  }
-
-  /** Counts for a policy the request that was added last. @param index of the policy */
-  addToPolicy(index: number, kind: keyof Counts): void {
-    const counts = this.#buckets.at(-1)?.policies[index]
-    if (counts) counts[kind]++
+    return this.#extendTo(atMs)
   }
 
   #reaches(atMs: number): boolean {
@@ -60,8 +52,8 @@ export class Timeline {
     let last = this.#buckets.at(-1)
     while (!last || last.startMs < untilMs) {
       const startMs: number = last ? last.startMs + this.widthMs : untilMs
-      const policies = Array.from({ length: this.#policies }, () => ({ admitted: 0, refused: 0 }))
-      last = { startMs, admitted: 0, refused: 0, policies }
+      const [total, ...policies] = Array.from({ length: 1 + this.#policyCount }, () => ({ admitted: 0, refused: 0 }))
+      last = { startMs, total: total as Counts, policies }
       this.#buckets.push(last)
     }
     return last
@@ -71,15 +63,14 @@ export class Timeline {
     this.#width++
     const narrow = this.#buckets
     this.#buckets = []
-    for (const { startMs, policies, ...counts } of narrow) {
+    for (const { startMs, total, policies } of narrow) {
       const bucket = this.#extendTo(startMs)
-      addUp(bucket, counts)
-      for (const [index, each] of policies.entries()) addUp(bucket.policies[index] as Counts, each)
+      const sums = [bucket.total, ...bucket.policies]
+      for (const [index, { admitted, refused }] of [total, ...policies].entries()) {
+        const sum = sums[index] as Counts
+        sum.admitted += admitted
+        sum.refused += refused
+      }
     }
   }
-}
-
-function addUp(sum: Counts, { admitted, refused }: Counts): void {
-  sum.admitted += admitted
-  sum.refused += refused
 }

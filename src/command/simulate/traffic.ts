@@ -1,9 +1,8 @@
 import { parseDuration } from '../../model/limits.ts'
 import { CommandError } from '../command-error.ts'
-import type { Context } from '../subcommand.ts'
+import type { Batch } from './log-files.ts'
 import type { LogEntry } from './log-line.ts'
 
-/** A description of traffic. */
 export interface Traffic {
   readonly callers: number
   /** Requests a second of each caller, at random times. */
@@ -17,42 +16,44 @@ export interface Traffic {
 
 const EXPECTED =
   'parts such as "50 callers, 3/s each, bursts of 20 every minute, for 10m, POST /login" (the first two always)'
-const DEFAULT_DURATION_MS = 300_000
+const PARTS = [
+  /^(?<callers>\d{1,7}) callers?$/,
+  /^(?<rate>\d{1,6}(?:\.\d{1,6})?)\/(?<unit>[smhd]) each$/,
+  /^bursts of (?<size>\d{1,6}) every (?<every>.+)$/,
+  /^for (?<span>\S+)$/,
+  /^(?<method>[A-Z]+) (?<target>\/\S*)$/,
+]
+const DEFAULTS = { burst: undefined, durationMs: 300_000, method: 'GET', target: '/' }
 const MAX_CALLERS = 1_000_000
 const BATCH_SIZE = 2_000
+const NO_HEADERS: LogEntry['headers'] = new Map()
 /** Whole windows of any length begin here. */
 const START_MS = Date.UTC(2026, 0, 1)
 
-/** @throws {CommandError} */
 export function parseTraffic(text: string): Traffic {
-  let callers: number | undefined
-  let rate: number | undefined
-  let traffic: Omit<Traffic, 'callers' | 'rate'> = {
-    burst: undefined,
-    durationMs: DEFAULT_DURATION_MS,
-    method: 'GET',
-    target: '/',
-  }
+  let traffic: Partial<Traffic> = {}
   for (const part of text.split(',').map((each) => each.trim())) {
-    const [, count] = /^(\d{1,7}) callers?$/.exec(part) ?? []
-    const [, each, unit] = /^(\d{1,6}(?:\.\d{1,6})?)\/([smhd]) each$/.exec(part) ?? []
-    const [, size, every = ''] = /^bursts of (\d{1,6}) every (.+)$/.exec(part) ?? []
-    const [, span = ''] = /^for (\S+)$/.exec(part) ?? []
-    const [, method, target] = /^([A-Z]+) (\/\S*)$/.exec(part) ?? []
-    const everyMs = parseSpan(every)
-    const durationMs = parseSpan(span)
-    if (count !== undefined) callers = Number(count)
-    else if (each !== undefined) rate = (Number(each) * 1_000) / (parseDuration(`1${unit}`) as number)
-    else if (size !== undefined && everyMs !== undefined)
-      traffic = { ...traffic, burst: { size: Number(size), everyMs } }
-    else if (durationMs !== undefined) traffic = { ...traffic, durationMs }
-    else if (method !== undefined && target !== undefined) traffic = { ...traffic, method, target }
-    else throw new CommandError(`--traffic: expected ${EXPECTED}, got ${JSON.stringify(part.slice(0, 100))}`)
+    const read = parsePart(part)
+    if (!read) throw new CommandError(`--traffic: expected ${EXPECTED}, got ${JSON.stringify(part.slice(0, 100))}`)
+    traffic = { ...traffic, ...read }
   }
+  const { callers, rate } = traffic
   if (!callers || rate === undefined || callers > MAX_CALLERS) {
     throw new CommandError(`--traffic: expected ${EXPECTED}, and from 1 to ${MAX_CALLERS} callers`)
   }
-  return { ...traffic, callers, rate }
+  return { ...DEFAULTS, ...traffic, callers, rate }
+}
+
+function parsePart(text: string): Partial<Traffic> | undefined {
+  const groups = PARTS.map((pattern) => pattern.exec(text)?.groups).find((found) => found !== undefined)
+  const { callers, rate, unit, size, every = '', span = '', method, target } = groups ?? {}
+  const everyMs = parseSpan(every)
+  const durationMs = parseSpan(span)
+  if (callers !== undefined) return { callers: Number(callers) }
+  if (rate !== undefined) return { rate: (Number(rate) * 1_000) / (parseDuration(`1${unit}`) as number) }
+  if (size !== undefined && everyMs !== undefined) return { burst: { size: Number(size), everyMs } }
+  if (durationMs !== undefined) return { durationMs }
+  return method !== undefined && target !== undefined ? { method, target } : undefined
 }
 
 /** @param text such as `90s` or `minute` */
@@ -60,39 +61,26 @@ function parseSpan(text: string): number | undefined {
   return parseDuration(/^(?:second|minute|hour|day)$/.test(text) ? `1${text.charAt(0)}` : text)
 }
 
-/** Generates the requests of described traffic in order, until Ctrl-C. The same seed makes the same requests. */
-export async function* generateTraffic(
-  traffic: Traffic,
-  seed: number,
-  { terminal, signal }: Pick<Context, 'terminal' | 'signal'>,
-): AsyncGenerator<readonly LogEntry[]> {
+/** Generates the requests of described traffic in order. The same seed makes the same requests. */
+export function* generateTraffic(traffic: Traffic, seed: number): Generator<Batch> {
   const { callers, rate, burst, durationMs } = traffic
   const perCaller = (rate * durationMs) / 1_000 + (burst ? burst.size * (durationMs / burst.everyMs) : 0)
-  const progress = terminal.progress('requests', Math.round(callers * perCaller))
+  const total = Math.round(callers * perCaller)
   let done = 0
   let entries: LogEntry[] = []
-  try {
-    for (const entry of generateEntries(traffic, createRandom(seed))) {
-      if (entries.push(entry) < BATCH_SIZE) continue
-      yield entries
-      done += entries.length
-      entries = []
-      progress.set(done)
-      // Lets a Ctrl-C be heard.
-      await new Promise(setImmediate)
-      if (signal.aborted) return
-    }
-    yield entries
-  } finally {
-    progress.end()
+  for (const entry of generateEntries(traffic, createRandom(seed))) {
+    if (entries.push(entry) < BATCH_SIZE) continue
+    done += entries.length
+    yield { entries, done, total }
+    entries = []
   }
+  yield { entries, done: done + entries.length, total }
 }
 
-/** Each caller's requests are a Poisson process; its bursts come at a point of the interval that is its own. */
+/** The requests of all callers together are a Poisson process; each caller's bursts come at its own point of the interval. */
 function* generateEntries(traffic: Traffic, random: () => number): Generator<LogEntry> {
   const { callers, rate, durationMs, burst } = traffic
   const gap = () => (rate > 0 ? (-Math.log(1 - random()) * 1_000) / (rate * callers) : Number.POSITIVE_INFINITY)
-  // All callers together are a Poisson process, too.
   let singleMs = gap()
   const bursts = burst && generateBursts(burst.everyMs, callers, random)
   let next = bursts?.next().value
@@ -109,19 +97,13 @@ function* generateEntries(traffic: Traffic, random: () => number): Generator<Log
   }
 }
 
-function* generateBursts(
-  everyMs: number,
-  callers: number,
-  random: () => number,
-): Generator<{ readonly caller: number; readonly atMs: number }, undefined> {
+function* generateBursts(everyMs: number, callers: number, random: () => number) {
   const phases = Array.from({ length: callers }, (_, caller) => ({ caller, atMs: random() * everyMs }))
   phases.sort((a, b) => a.atMs - b.atMs)
   for (let round = 0; ; round++) {
     for (const { caller, atMs } of phases) yield { caller, atMs: atMs + round * everyMs }
   }
 }
-
-const NO_HEADERS: LogEntry['headers'] = new Map()
 
 function createEntry({ method, target }: Traffic, caller: number, atMs: number): LogEntry {
   const ip = `10.${(caller >> 16) & 255}.${(caller >> 8) & 255}.${caller & 255}`

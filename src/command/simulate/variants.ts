@@ -1,7 +1,8 @@
+import * as v from 'valibot'
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
 import { formatLimitName, readLimits } from '../../algorithms/read-limits.ts'
 import type { Config } from '../../config/load-config.ts'
-import { LEASES_EXPECTED } from '../../config/values.ts'
+import { leases } from '../../config/values.ts'
 import type { LeaseSize } from '../../engine/leases.ts'
 import { ALGORITHM_NAMES, type AlgorithmName, formatWindow, parseLimits } from '../../model/limits.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
@@ -9,7 +10,7 @@ import { CommandError } from '../command-error.ts'
 import type { Settings } from '../settings/settings.ts'
 import { loadWorkerConfig } from '../worker-config.ts'
 
-/** What is tried in place of the configuration; undefined: as configured. */
+/** Values tried in place of the configuration; undefined: as configured. */
 export interface Variant {
   readonly limits: string | undefined
   readonly algorithm: AlgorithmName | undefined
@@ -17,17 +18,16 @@ export interface Variant {
   readonly leases: LeaseSize | 'off' | undefined
 }
 
-/** Several values of each, to be combined. */
-export type Alternatives = { readonly [Key in keyof Variant]?: readonly NonNullable<Variant[Key]>[] | undefined }
+type Alternatives = { readonly [Key in keyof Variant]?: readonly NonNullable<Variant[Key]>[] | undefined }
 
-/** More would be slow, and nobody could compare them. */
+/** More would be slow, and too many to compare. */
 const MAX_VARIANTS = 24
 /** The policy that RATE_LIMITS makes. */
 const DEFAULT_POLICY = 'default'
-/** Those that count requests over time. */
+/** Algorithms that count requests over time: a log does not say how long a slot was held. */
 export const SIMULATED_ALGORITHMS = ALGORITHM_NAMES.filter((name) => !ALGORITHMS[name].holdsSlots)
 
-/** Each of the limits with each of the algorithms and leases. @throws {CommandError} if these are too many */
+/** Combines each of the limits with each of the algorithms and leases. @throws {CommandError} if these are too many */
 export function combine({ limits, algorithm, leases }: Alternatives): readonly Variant[] {
   const variants = (limits ?? [undefined]).flatMap((limits) =>
     (algorithm ?? [undefined]).flatMap((algorithm) =>
@@ -54,7 +54,7 @@ export function loadVariant(settings: Settings, { limits, algorithm }: Variant):
   return { ...config, policies }
 }
 
-/** The same limits by another algorithm. A bucket has one limit: of several, each gets a bucket of its own. */
+/** Counts the same limits by another algorithm. A bucket has one limit, so each of several gets its own bucket. */
 function withAlgorithm(algorithm: AlgorithmName, policy: RequestPolicy): readonly RequestPolicy[] {
   const { hasBurst } = ALGORITHMS[algorithm]
   const parts = hasBurst ? policy.tiers.map((tier) => [tier]) : [policy.tiers]
@@ -68,27 +68,26 @@ function withAlgorithm(algorithm: AlgorithmName, policy: RequestPolicy): readonl
   })
 }
 
-/** @throws {CommandError} */
-export function parseLimitsOption(text: string): string {
-  if (parseLimits(text)) return text
-  throw unexpected('--limits', 'tiers such as "10/1s, 120/1m"', text)
+const limits = v.pipe(
+  v.string(),
+  v.check((text) => parseLimits(text) !== undefined, 'tiers such as "10/1s, 120/1m"'),
+)
+const algorithm = v.picklist(SIMULATED_ALGORITHMS, `one of ${SIMULATED_ALGORITHMS.join(', ')}`)
+const seed = v.pipe(v.string(), v.regex(/^\d{1,9}$/, 'an integer from 0 to 999999999'), v.transform(Number))
+
+export const collectLimits = collect(createReader('--limits', limits))
+export const collectAlgorithms = collect(createReader('--algorithm', algorithm))
+export const collectLeases = collect(createReader('--leases', leases))
+export const readSeed = createReader('--seed', seed)
+
+function createReader<Schema extends v.GenericSchema>(option: string, schema: Schema) {
+  return (text: string): v.InferOutput<Schema> => {
+    const { success, output, issues } = v.safeParse(schema, text)
+    if (success) return output
+    throw new CommandError(`${option}: expected ${issues[0].message}, got ${JSON.stringify(text.slice(0, 100))}`)
+  }
 }
 
-/** @throws {CommandError} */
-export function parseAlgorithm(text: string): AlgorithmName {
-  const algorithm = SIMULATED_ALGORITHMS.find((name) => name === text)
-  if (algorithm) return algorithm
-  throw unexpected('--algorithm', `one of ${SIMULATED_ALGORITHMS.join(', ')}`, text)
-}
-
-/** @throws {CommandError} */
-export function parseLeases(text: string): LeaseSize | 'off' {
-  if (text === 'off' || text === 'auto') return text
-  const size = /^\d{1,5}$/.test(text) ? Number(text) : 0
-  if (size >= 2 && size <= 10_000) return size
-  throw unexpected('--leases', LEASES_EXPECTED, text)
-}
-
-function unexpected(option: string, expected: string, text: string): CommandError {
-  return new CommandError(`${option}: expected ${expected}, got ${JSON.stringify(text.slice(0, 100))}`)
+function collect<Value>(read: (text: string) => Value) {
+  return (text: string, before: readonly Value[] = []): readonly Value[] => [...before, read(text)]
 }

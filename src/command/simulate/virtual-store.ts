@@ -1,60 +1,68 @@
 import { ALGORITHMS } from '../../algorithms/algorithm-table.ts'
-import { decide } from '../../algorithms/decide.ts'
+import { Engine } from '../../engine/engine.ts'
+import { type LeaseSize, withLeases } from '../../engine/leases.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../../model/charge.ts'
-import type { Store } from '../../model/store.ts'
 import { ExpiringStates, MAX_KEYS } from '../../store/memory/expiring-states.ts'
+import { MemoryStore } from '../../store/memory/memory-store.ts'
 
-/** Entries that `lua/sliding-window.lua` reads together with the newest: a tier that holds more costs a read of its own. */
+/** `lua/sliding-window.lua` reads so many entries together with the newest: a limit that holds more costs another read. */
 const READ_TOGETHER = 8
 
+/**
+ * Decides in virtual time.
+ * @param leases of the one isolate that remembers refusals and leases permits; undefined: each request makes a call
+ */
+export function createVirtualEngine(store: VirtualStore, leases: LeaseSize | 'off' | undefined): Engine {
+  const now = () => Math.floor(store.nowMs)
+  return new Engine({
+    store,
+    fallback: store,
+    now,
+    log() {},
+    timeoutMs: Number.POSITIVE_INFINITY,
+    leases: leases === undefined || leases === 'off' ? undefined : withLeases(leases, now),
+    localShare: 1,
+    hasRefusalCache: leases !== undefined,
+    hasBreaker: false,
+  })
+}
+
 /** Decides as the script in Redis does, by a clock that is set from outside. */
-export class VirtualStore implements Pick<Store, 'decide'> {
-  readonly #states = new RecordedStates()
-  #nowMs = 0
-  #calls = 0
-  #commands = 0
+export class VirtualStore extends MemoryStore {
+  /** Milliseconds since the Unix epoch; may have a fraction. */
+  nowMs = 0
+  calls = 0
+  /** Commands that Upstash would have billed for the calls. */
+  commands = 0
+  readonly #states: RecordedStates
 
-  get nowMs(): number {
-    return this.#nowMs
+  constructor() {
+    const states = new RecordedStates()
+    super(() => this.nowMs, states)
+    this.#states = states
   }
 
-  /** Lets time go by, never back. @param timeMs milliseconds since the Unix epoch; may have a fraction */
+  /** Lets time go by, never back. */
   advanceTo(timeMs: number): void {
-    this.#nowMs = Math.max(this.#nowMs, timeMs)
+    this.nowMs = Math.max(this.nowMs, timeMs)
   }
 
-  /** Decisions that were requested. */
-  get calls(): number {
-    return this.#calls
-  }
-
-  /** Commands that Upstash would have billed for them. */
-  get commands(): number {
-    return this.#commands
-  }
-
-  /** Whether there were more callers than are remembered, so that some began anew. */
+  /** True if the counts of some callers may have been evicted. */
   get isFull(): boolean {
-    return this.#states.size >= MAX_KEYS
+    return this.size >= MAX_KEYS
   }
 
-  async decide(request: DecisionRequest): Promise<Decision> {
-    return this.decideNow(request)
-  }
-
-  decideNow(request: DecisionRequest): Decision {
-    const nowUs = Math.round(this.#nowMs * 1_000)
-    const decision = decide(request, nowUs, this.#states.at(Math.floor(nowUs / 1_000)))
-    this.#calls++
-    this.#commands += countCommands(request, decision, this.#states)
+  override decideNow(request: DecisionRequest): Decision {
+    const decision = super.decideNow(request)
+    this.calls++
+    this.commands += countCommands(request, decision, this.#states)
     return decision
   }
 }
 
-/** The states, and what the last decision did to them. */
 class RecordedStates extends ExpiringStates {
   readonly readKeys: string[] = []
-  /** Keys that were written, and whether each got a new time to live. */
+  /** The keys that were written, each with whether it got a new time to live. */
   readonly written = new Map<string, boolean>()
 
   override at(nowMs: number): this {
@@ -76,7 +84,7 @@ class RecordedStates extends ExpiringStates {
 }
 
 /**
- * Commands that Upstash bills for a decision, as `test/command/simulate/billed-commands.test.ts` counts them in Redis:
+ * Counts the commands that Upstash bills for a decision, as `test/command/simulate/billed-commands.test.ts` counts them in Redis:
  * the EVALSHA, one TIME, and those inside of the script. For costs above 1, and for refusals that lead to a block, a few
  * more or less; where permits were leased, a few less than returned here.
  */
@@ -87,11 +95,11 @@ function countCommands({ rules }: DecisionRequest, { usage, granted }: Decision,
     const isWritten = states.written.has(rule.key)
     const isCharged = isWritten && granted > 0
     const charged = isCharged ? rule.cost * granted : 0
-    const tiers = (usage[index] ?? []).map(({ remaining, resetMs }, at) => {
+    const limits = (usage[index] ?? []).map(({ remaining, resetMs }, at) => {
       const { limit = 0, windowMs = 0 } = rule.tiers[at] ?? {}
       return { used: limit - remaining - charged, sinceFirstMs: windowMs - resetMs }
     })
-    commands += 1 + countTierReads(rule, tiers)
+    commands += 1 + countLimitReads(rule, limits)
     if (isCharged) commands += rule.algorithm === 'sorted-set' ? 3 : 1
     if (isCharged && rule.algorithm === 'sliding-window' && states.written.get(rule.key)) commands++
     // A refusal that counts towards a block: an entry and its time to live, or both in one.
@@ -100,18 +108,17 @@ function countCommands({ rules }: DecisionRequest, { usage, granted }: Decision,
   return commands
 }
 
-interface UsedTier {
-  /** Units, before the charge. */
-  readonly used: number
-  /** How long ago the first of them was admitted. */
-  readonly sinceFirstMs: number
-}
-
-/** Reads beside the first one of each state. */
-function countTierReads({ algorithm, cost }: StoreCharge, tiers: readonly UsedTier[]): number {
-  if (algorithm === 'sorted-set') return tiers.filter(({ used }) => used > 0).length
+/**
+ * Counts the reads that follow the first one of a state.
+ * @param limits units used of each before the charge, and the time since the first of them was admitted
+ */
+function countLimitReads(
+  { algorithm, cost }: StoreCharge,
+  limits: readonly { readonly used: number; readonly sinceFirstMs: number }[],
+): number {
+  if (algorithm === 'sorted-set') return limits.filter(({ used }) => used > 0).length
   if (algorithm !== 'sliding-window') return 0
-  // Tiers that begin with the same entry read it together.
-  const busy = tiers.filter(({ used }) => used >= READ_TOGETHER * cost)
+  // Limits that begin with the same entry read it together.
+  const busy = limits.filter(({ used }) => used >= READ_TOGETHER * cost)
   return new Set(busy.map(({ sinceFirstMs }) => sinceFirstMs)).size
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { VirtualDecider } from '../../../src/command/simulate/virtual-decider.ts'
-import { VirtualStore } from '../../../src/command/simulate/virtual-store.ts'
+import { createVirtualEngine, VirtualStore } from '../../../src/command/simulate/virtual-store.ts'
+import type { DecisionRequest } from '../../../src/model/charge.ts'
 import type { AlgorithmName } from '../../../src/model/limits.ts'
 import { Deadlines } from '../../../src/runtime/deadlines.ts'
 import { LUA } from '../../../src/store/redis/more-lua.ts'
@@ -61,20 +61,17 @@ test('calls and commands of leased permits are those that Redis counts, or a few
     { limit: 400, windowMs: 1_000 },
     { limit: 20_000, windowMs: 60_000 },
   ])
-  const store = new VirtualStore()
   let calls = 0
-  const asked: Pick<VirtualStore, 'nowMs' | 'decide'> = {
-    get nowMs() {
-      return store.nowMs
-    },
-    async decide(request) {
+  class ReplayedStore extends VirtualStore {
+    override async decide(request: DecisionRequest) {
       calls++
-      const args = [...scriptArguments(request), Math.round(store.nowMs * 1_000)].map(String)
+      const args = [...scriptArguments(request), Math.round(this.nowMs * 1_000)].map(String)
       await redis.client.eval(script, { keys: [rule.key], arguments: args })
-      return store.decide(request)
-    },
+      return super.decide(request)
+    }
   }
-  const decider = new VirtualDecider(asked, { leases: 'auto' })
+  const store = new ReplayedStore()
+  const engine = createVirtualEngine(store, 'auto')
   const counts = await redis.billed(async () => {
     for (let i = 0; i < 1_000; i++) {
       store.advanceTo(START_MS + i * 7)
@@ -83,7 +80,7 @@ test('calls and commands of leased permits are those that Redis counts, or a few
         deadlines: Deadlines.ofOne(),
         waitUntil: (work: Promise<unknown>) => void unfinished.push(work),
       }
-      expect((await decider.decide([chargeOf(rule)], context)).granted).toBe(1)
+      expect((await engine.decide([chargeOf(rule)], context)).granted).toBe(1)
       await Promise.all(unfinished)
     }
   })
