@@ -1,5 +1,5 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import { KEY_PREFIX, OptionError } from '../config/option-error.ts'
+import { KEY_PREFIX, MAX_COST, MAX_LEASE, MIN_LEASE, OptionError, SHARE_EXPECTED } from '../config/option-error.ts'
 import { Engine, type EngineDecision } from '../engine/engine.ts'
 import { type LeaseSize, withLeases } from '../engine/leases.ts'
 import type { DecisionRequest } from '../model/charge.ts'
@@ -11,7 +11,15 @@ import { consoleLog, type Log, throttle } from '../runtime/log.ts'
 import { sleep, waitAtMost } from '../runtime/sleep.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import { ChargeBuilder, type Identities } from './charge-builder.ts'
-import { checkFunction, checkInteger, checkNames, checkOneOf, checkSecret, checkText } from './check-options.ts'
+import {
+  type Check,
+  checkFunction,
+  checkInteger,
+  checkOneOf,
+  checkOptions,
+  checkSecret,
+  checkText,
+} from './check-options.ts'
 import { type Decision, holdSlot, type PartialDecision, refuseUnanswered, type Slot, toOutcome } from './decision.ts'
 import { checkLimits, findMaxCost, type PolicyOptions, readPolicies } from './policies.ts'
 import { checkStore, type LimiterStore, memoryStore } from './stores.ts'
@@ -32,9 +40,9 @@ export interface LimiterOptions {
    * `off`.
    */
   readonly leases?: LeaseSize | 'off'
-  /** Whether refusals are remembered until they end, so that they cost no calls. Default: if the store is remote. */
+  /** Refusals are remembered until they end, so that they cost no calls. Default: if the store is remote. */
   readonly denyCache?: boolean
-  /** Whether a store that keeps failing is left alone for a moment. Default: if the store is remote. */
+  /** A store that keeps failing is not called for about a second. Default: if the store is remote. */
   readonly breaker?: boolean
   /**
    * While the store gives no answer: exact limits of this process alone (`local`, the default), no limits (`open`), or
@@ -69,7 +77,7 @@ export interface Limiter {
   take(identity: Identities, options?: TakeOptions): Promise<Decision>
   /** Takes as many of `permits` as every policy has, each at `cost`. @param permits an integer from 1 */
   obtain(identity: Identities, permits: number, options?: TakeOptions): Promise<PartialDecision>
-  /** What `take` would answer, without taking anything. */
+  /** Answers as `take` would, without taking anything. */
   peek(identity: Identities, options?: TakeOptions): Promise<Decision>
   /**
    * Takes as soon as it is granted: sleeps as long as it is told to, then takes again. If it would have to wait beyond
@@ -90,24 +98,28 @@ export interface Limiter {
   reset(identity: Identities): Promise<void>
 }
 
-/** How long `waitFor` waits for the store at least: its answer may grant at once. */
-const ANSWER_MS = 100
+/** `waitFor` waits for the store at least this long: its answer may grant at once. */
+const MIN_ANSWER_MS = 100
 
-const NAMES: readonly (keyof LimiterOptions)[] = [
-  'limits',
-  'policies',
-  'store',
-  'prefix',
-  'secret',
-  'leases',
-  'denyCache',
-  'breaker',
-  'onStoreError',
-  'localShare',
-  'now',
-  'log',
-  'waitUntil',
-]
+const CHECKS: Readonly<Record<keyof LimiterOptions, Check>> = {
+  limits: (_, limits) => checkLimits('', { algorithm: 'sliding-window', limits: limits as string }),
+  policies: () => {},
+  store: checkStore,
+  prefix: (option, value) => checkText(option, value, KEY_PREFIX),
+  secret: checkSecret,
+  leases(option, value) {
+    if (value !== 'off' && value !== 'auto') checkInteger(option, value, MIN_LEASE, MAX_LEASE)
+  },
+  denyCache: checkBoolean,
+  breaker: checkBoolean,
+  onStoreError: (option, value) => checkOneOf(option, value, ON_STORE_ERROR),
+  localShare(option, value) {
+    if (!((value as number) > 0 && (value as number) <= 1)) throw new OptionError(option, SHARE_EXPECTED, value)
+  },
+  now: checkFunction,
+  log: checkFunction,
+  waitUntil: checkFunction,
+}
 
 /**
  * Makes a limiter.
@@ -128,7 +140,7 @@ class PolicyLimiter implements Limiter {
   readonly #now: () => number
 
   constructor(options: LimiterOptions) {
-    checkOptions(options)
+    checkOptions('createLimiter', options, CHECKS)
     const { now = () => Date.now(), store = memoryStore({ now }), onStoreError = 'local', leases = 'off' } = options
     const { prefix = 'sluice', secret, localShare = 1, denyCache = store.isRemote, breaker = store.isRemote } = options
     this.#now = now
@@ -159,7 +171,7 @@ class PolicyLimiter implements Limiter {
 
   async obtain(identity: Identities, permits: number, { cost = 1 }: TakeOptions = {}): Promise<PartialDecision> {
     this.#refuseSlots('obtain')
-    checkInteger('permits', permits, 1, 1_000_000_000)
+    checkInteger('permits', permits, 1, MAX_COST)
     const decided = await this.#decide(identity, cost, 'partial', permits)
     const { granted } = decided
     return { granted, ...toOutcome(decided, granted * cost) }
@@ -189,17 +201,13 @@ class PolicyLimiter implements Limiter {
 
   async refund(identity: Identities, decision: Decision | PartialDecision, units = decision.charged): Promise<void> {
     if (this.#unsettled) {
-      const { name, algorithm } = this.#unsettled
-      throw new OptionError(
-        'refund',
-        'policies of tokenBucket(), fixedWindow() or quota() only',
-        `${name}: ${algorithm}`,
-      )
+      const policy = `${this.#unsettled.name}: ${this.#unsettled.algorithm}`
+      throw new OptionError('refund', 'policies of tokenBucket(), fixedWindow() or quota() only', policy)
     }
     const { charged } = decision
     if (charged === 0) return
     checkInteger('units', units, 1, charged)
-    await this.#giveBack(identity, decision, units)
+    await this.#refund(identity, decision, units)
   }
 
   async reset(identity: Identities): Promise<void> {
@@ -207,23 +215,23 @@ class PolicyLimiter implements Limiter {
   }
 
   /**
-   * Takes, and gives up when that takes too long. What is granted after that is given back.
+   * Takes, and gives up when that takes too long. Units that are granted later are refunded.
    * @throws the signal's reason, as soon as it is aborted
    */
   async #takeWithin(leftMs: number, identity: Identities, cost: number, signal: AbortSignal | undefined) {
     const taking = this.take(identity, { cost })
     let decision: Decision | undefined
     try {
-      decision = await waitAtMost(taking, Math.max(ANSWER_MS, leftMs), signal)
+      decision = await waitAtMost(taking, Math.max(MIN_ANSWER_MS, leftMs), signal)
       return decision ?? refuseUnanswered(this.#now())
     } finally {
-      const giveBack = (late: Decision) => this.#giveBack(identity, late, late.charged)
-      if (!decision) this.#context.waitUntil(taking.then(giveBack, () => {}))
+      const refund = (late: Decision) => this.#refund(identity, late, late.charged)
+      if (!decision) this.#context.waitUntil(taking.then(refund, () => {}))
     }
   }
 
-  /** Gives units back to the policies that can take them. */
-  async #giveBack(identity: Identities, decision: Decision | PartialDecision, units: number): Promise<void> {
+  /** Refunds units to the policies that can take them. */
+  async #refund(identity: Identities, decision: Decision | PartialDecision, units: number): Promise<void> {
     const differences = this.#charges
       .build(identity, 1)
       .filter((charge) => wasCharged(decision, charge.policy) && ALGORITHMS[charge.algorithm].implementation.settle)
@@ -235,7 +243,7 @@ class PolicyLimiter implements Limiter {
   #decide(
     identity: Identities,
     cost: number,
-    mode: Pick<DecisionRequest, 'mode' | 'permits'>['mode'] = 'all',
+    mode: DecisionRequest['mode'] = 'all',
     permits = 1,
   ): Promise<EngineDecision> {
     if (cost !== 1) checkInteger('cost', cost, 1, this.#maxCost)
@@ -284,27 +292,12 @@ function wasCharged({ tiers }: Decision | PartialDecision, { name }: Policy): bo
 }
 
 function listPolicies({ limits, policies }: LimiterOptions): readonly PolicyOptions[] {
+  if (limits === undefined && policies === undefined) throw new OptionError('limits', 'limits or policies', undefined)
   if (limits === undefined) return policies ?? []
   if (policies !== undefined) throw new OptionError('limits', 'either limits or policies', limits)
-  return [{ name: 'default', ...checkLimits(undefined, { algorithm: 'sliding-window', limits }) }]
+  return [{ name: 'default', algorithm: 'sliding-window', limits }]
 }
 
-/** @throws {OptionError} for what the types forbid, because JavaScript does not check them */
-function checkOptions(options: LimiterOptions): void {
-  checkNames('createLimiter', options, NAMES)
-  const { limits, policies, leases, denyCache, breaker, onStoreError, localShare } = options
-  if (limits === undefined && policies === undefined) throw new OptionError('limits', 'limits or policies', undefined)
-  if (options.store !== undefined) checkStore(options.store)
-  if (options.prefix !== undefined) checkText('prefix', options.prefix, KEY_PREFIX)
-  checkSecret(options.secret)
-  if (leases !== undefined && leases !== 'off' && leases !== 'auto') checkInteger('leases', leases, 2, 10_000)
-  checkFunction('now', options.now)
-  checkFunction('log', options.log)
-  checkFunction('waitUntil', options.waitUntil)
-  checkOneOf('denyCache', denyCache, [undefined, true, false])
-  checkOneOf('breaker', breaker, [undefined, true, false])
-  checkOneOf('onStoreError', onStoreError, [undefined, ...ON_STORE_ERROR])
-  if (localShare !== undefined && !(localShare > 0 && localShare <= 1)) {
-    throw new OptionError('localShare', 'a share above 0 and at most 1', localShare)
-  }
+function checkBoolean(option: string, value: unknown): void {
+  checkOneOf(option, value, [true, false])
 }
