@@ -14,7 +14,7 @@ import { MemoryStore } from '../store/memory/memory-store.ts'
 import type { Clock } from './clock.ts'
 import { FORGOTTEN_AFTER_MS, formatNote, type KnownLimit, KnownLimits, parseNote } from './known-limits.ts'
 import type { Notes, OutboundOptions } from './options.ts'
-import type { ServerLimit } from './server-limit.ts'
+import type { Answer, ServerLimit } from './server-limit.ts'
 
 export const LEARNED_ALGORITHMS = ['concurrency', 'sliding-window'] as const
 
@@ -57,7 +57,7 @@ export interface CallReservation {
   release(): Promise<void>
   sent(): void
   /** @param answer undefined if there was none */
-  ended(answer: { readonly isRefusal: boolean; readonly limits: readonly ServerLimit[] } | undefined): Promise<void>
+  ended(answer: Answer | undefined): Promise<void>
 }
 
 interface LimitCharge extends StoreCharge {
