@@ -1,4 +1,4 @@
-import { IDENTITY_SECRET, OptionError, type TextRule } from '../config/option-error.ts'
+import { IDENTITY_SECRET, KEY_PREFIX, OptionError, type TextRule } from '../config/option-error.ts'
 
 /** Throws `OptionError` for a wrong value. */
 export type Check = (option: string, value: unknown) => void
@@ -48,6 +48,15 @@ export function checkNames(option: string, value: unknown, names: readonly strin
 
 export function checkText(option: string, value: unknown, { pattern, expected }: TextRule): void {
   if (typeof value !== 'string' || !pattern.test(value)) throw new OptionError(option, expected, value)
+}
+
+export function checkStore(option: string, store: unknown): void {
+  if (typeof (store as { open?: unknown } | null)?.open === 'function') return
+  throw new OptionError(option, 'what memoryStore() or redisStore() makes', typeof store)
+}
+
+export function checkPrefix(option: string, value: unknown): void {
+  checkText(option, value, KEY_PREFIX)
 }
 
 /** Unlike `checkText`, it does not show the value. */

@@ -15,7 +15,7 @@ export interface AlgorithmOptions {
   readonly burst?: number
   /** `concurrency`: after this, e.g. `30s`, a slot that nobody renews is free again. Default: a minute. */
   readonly deadline?: string
-  /** `sliding-window`, `sorted-set`: whether a limit may exceed 100,000, at 16 (120) bytes an admission and caller. */
+  /** `sliding-window`, `sorted-set`: a limit may exceed 100,000, at 16 (120) bytes an admission and caller. */
   readonly exact?: boolean
 }
 
@@ -30,14 +30,14 @@ export interface PolicyOptions extends AlgorithmOptions {
   /** An identity that this policy refuses stays refused for so long, e.g. `10m`. Not with `concurrency`. */
   readonly block?: string
   /**
-   * With `block`: how many refusals lead to it, an integer from 1 to 1,000, within a time as long as the longest window
+   * Number of refusals that lead to `block`, an integer from 1 to 1,000, within a time as long as the longest window
    * that begins with the first of them. Default: 1.
    */
   readonly after?: number
 }
 
 /**
- * Exact: no window of that length ever holds more than its limit. Any number of tiers.
+ * Limits exactly: no window of that length ever holds more than its limit. Any number of tiers.
  * @throws {OptionError} for anything but tiers
  */
 export function slidingWindow(limits: string, { exact = false }: { readonly exact?: boolean } = {}): AlgorithmOptions {
@@ -78,7 +78,7 @@ export function quota(limits: string): AlgorithmOptions {
 }
 
 /**
- * This many at once: taken by `hold`, until they are given back.
+ * Admits this many at once: `hold` takes a slot, until it is released.
  * @param deadline time after which a slot that nobody renews is free, e.g. `30s`; a minute if left out
  * @throws {OptionError} for anything but an integer from 1 to 999,999
  */

@@ -1,16 +1,25 @@
-import { KEY_PREFIX, MAX_COST, NAME, OptionError } from '../config/option-error.ts'
+import { MAX_COST, NAME, OptionError } from '../config/option-error.ts'
 import type { StoreCharge } from '../model/charge.ts'
 import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
 import type { Store } from '../model/store.ts'
 import { ChargeBuilder, type Identity } from './charge-builder.ts'
-import { type Check, checkFunction, checkInteger, checkOptions, checkSecret, checkText } from './check-options.ts'
+import {
+  type Check,
+  checkFunction,
+  checkInteger,
+  checkOptions,
+  checkPrefix,
+  checkSecret,
+  checkStore,
+  checkText,
+} from './check-options.ts'
 import { readPolicy } from './policies.ts'
-import { checkStore, type LimiterStore, memoryStore } from './stores.ts'
+import { type LimiterStore, memoryStore } from './stores.ts'
 
 export interface SlidingWindowCounterOptions {
   /** Length of the window, such as `5s`: from 1 ms to 53 weeks. */
   readonly window: string
-  /** Where the count is stored; in this process's memory if left out. */
+  /** Stores the count; this process's memory does if left out. */
   readonly store?: LimiterStore
   /** Name of the count, up to 64 letters, digits, "-" or "_": part of the key. `count` if left out. */
   readonly name?: string
@@ -32,7 +41,7 @@ const CHECKS: Readonly<Record<keyof SlidingWindowCounterOptions, Check>> = {
   store: checkStore,
   name: (option, value) => checkText(option, value, NAME),
   identity: () => {},
-  prefix: (option, value) => checkText(option, value, KEY_PREFIX),
+  prefix: checkPrefix,
   secret: checkSecret,
   now: checkFunction,
 }

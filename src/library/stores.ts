@@ -11,7 +11,7 @@ import { LUA } from '../store/redis/more-lua.ts'
 import { RedisStore } from '../store/redis/redis-store.ts'
 import { type Check, checkFunction, checkInteger, checkNames, checkOptions } from './check-options.ts'
 
-/** Where a limiter keeps its counts. Limiters that are given the same one share them. */
+/** Stores the counts of limiters. Limiters that are given the same one share them. */
 export interface LimiterStore {
   /** It is called over a network, and may be unavailable. */
   readonly isRemote: boolean
@@ -21,17 +21,11 @@ export interface LimiterStore {
   open(algorithms: Iterable<AlgorithmName>): Store
 }
 
-/** @throws {OptionError} */
-export function checkStore(option: string, store: unknown): void {
-  if (typeof (store as LimiterStore | null)?.open === 'function') return
-  throw new OptionError(option, 'what memoryStore() or redisStore() makes', typeof store)
-}
-
 export interface MemoryStoreOptions {
   /** Milliseconds since the Unix epoch, by which the store decides; `Date.now` if left out. */
   readonly now?: () => number
   /**
-   * Identities remembered at most, an integer from 1; those that were charged longest ago are forgotten first. Default:
+   * Maximum number of identities, an integer from 1; those that were charged longest ago are deleted first. Default:
    * 100,000.
    */
   readonly maxKeys?: number
@@ -57,7 +51,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): LimiterStore {
 export type AnyRedis = UpstashRedis | NodeRedis | IoRedis | RedisClient
 
 export interface RedisStoreOptions {
-  /** How long a decision waits for Redis, resends included, in milliseconds: an integer from 1 to 60,000; 500 if left out. */
+  /** Deadline of a decision, resends included, in milliseconds: an integer from 1 to 60,000. Default: 500. */
   readonly timeoutMs?: number
 }
 
@@ -103,7 +97,7 @@ interface ClientInternals {
   readonly options?: { readonly autoResendUnfulfilledCommands?: unknown }
 }
 
-/** @throws {OptionError} if it may send a call twice, or several calls as one, as far as its internals show */
+/** @throws {OptionError} if the client may send a call twice, or several calls as one, as far as its internals show */
 function refuseUnsafe(redis: object): void {
   const refuse = (expected: string, value: unknown) => {
     throw new OptionError('redisStore', expected, value)

@@ -13,11 +13,11 @@ export interface RateLimit {
    * its path can be read in several ways; `unavailable`: the store gives no answer, and limits are then `closed`.
    */
   readonly kind: Verdict['kind']
-  /** Of all policies that apply; none if there is none, or if it was not asked. */
+  /** Status of the limits of all policies that apply; empty if none applies, or none was evaluated. */
   readonly tiers: readonly LimitStatus[]
-  /** For a refused request: milliseconds after which the same request will be admitted if nobody else spends. */
+  /** Milliseconds after which a refused request will be admitted if nothing else is charged. */
   readonly retryAfterMs?: number
-  /** How it was decided while the store gives no answer. */
+  /** The fallback that decided while the store gives no answer. */
   readonly degraded?: Verdict['degraded']
 }
 

@@ -8,7 +8,7 @@ interface QueuedCall {
 /** Waiting calls, ordered by priority, then by callers in turns, then by arrival. */
 export class CallQueue<Call extends QueuedCall> {
   readonly #maxSize: number
-  /** By priority, then by caller; the caller whose turn it is comes first. */
+  /** Calls by priority, then by caller; the caller whose turn it is comes first. */
   readonly #waiting = new Map(PRIORITIES.map((priority) => [priority, new Map<string, Set<Call>>()]))
   #size = 0
 

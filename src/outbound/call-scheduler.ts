@@ -17,7 +17,7 @@ const MAX_JITTER_MS = 1_000
 /** Expired reservations that are made again for a call: a slow store must not keep calls back forever. */
 const MAX_EXPIRED_IN_A_ROW = 3
 
-/** Beyond this many identities, the least recently used are deleted, unless they have calls or a pause. */
+/** The least recently used of more identities are deleted, unless they have calls or a pause. */
 const MAX_IDLE = 1_000
 
 /**
@@ -50,11 +50,11 @@ export interface SchedulerOptions
 
 export interface Call extends Pick<CallSettings, 'cost' | 'priority' | 'caller'> {
   readonly signal: AbortSignal | null | undefined
-  /** By the clock: after it, the call is not made any more. */
+  /** The call is not made after this time of the clock. */
   readonly dueMs: number
 }
 
-/** To be called once, when the call is over; without an answer if it failed. */
+/** Ends a call, once; without an answer if it failed. */
 type End = (answer: Answer | undefined) => Promise<void>
 
 interface WaitingCall extends Call {
@@ -66,7 +66,6 @@ interface WaitingCall extends Call {
 
 /** The wait of the call at the head of the queue. */
 interface HeadWait {
-  /** By the clock. */
   readonly untilMs: number
   /** Cost of the call, or 0 in a pause: a cheaper call at the head need not wait. */
   readonly cost: number
@@ -88,7 +87,7 @@ export class CallScheduler {
   #inFlight = 0
   #pausedUntilMs = 0
   #pausedAtMs = Number.NEGATIVE_INFINITY
-  /** Until the server has admitted a call after a pause, calls go one at a time. */
+  /** Calls go one at a time until the server has admitted one after a pause. */
   #refusalsInARow = 0
   #expiredInARow = 0
 

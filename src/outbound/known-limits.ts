@@ -44,14 +44,14 @@ export class KnownLimits extends Map<string, KnownLimit> {
   }
 }
 
-/** What processes share about a server. */
+/** Knowledge about a server that processes share. */
 export interface Note {
   readonly tiers: readonly KnownLimit[]
   /** No call is made before, by the clock of the store. */
   readonly pausedUntilMs: number
 }
 
-/** Keeps clients from reading the JSON themselves. */
+/** Keeps clients from parsing the JSON themselves. */
 const MARK = 'sluice-outbound '
 
 export function formatNote(note: Note): string {

@@ -29,8 +29,8 @@ const LATENESS_SHARE = 1 / 50
 const MIN_LATENESS_MS = 1_000
 
 /**
- * Keys in the memory of one identity: several times the known limits of a server. A server that names new limits in each
- * response pushes out its own counts only.
+ * Keys in the memory of one identity: several times the known limits of a server. A server that names new limits in
+ * each response pushes out its own counts only.
  */
 const MAX_LOCAL_KEYS = 100
 
@@ -53,7 +53,7 @@ export interface LearnedLimitsOptions
 export interface CallReservation {
   /** False if it may have expired: this process stood still, or the store took too long. */
   isCurrent(): boolean
-  /** To be called if the call is not sent after all. */
+  /** Gives up the units because the call is not sent. */
   release(): Promise<void>
   sent(): void
   /** @param answer undefined if there was none */
@@ -70,7 +70,7 @@ interface Charged {
   readonly rules: readonly LimitCharge[]
 }
 
-/** Learned of a server: nothing; a limit without the time that it holds for; all that it last reported. */
+/** `partial`: the server last reported a limit without a window or a reset. */
 type Knowledge = 'none' | 'partial' | 'complete'
 
 export class LearnedLimits {
@@ -81,7 +81,7 @@ export class LearnedLimits {
   readonly #local: MemoryStore
   readonly #limits = new KnownLimits()
   #knowledge: Knowledge = 'none'
-  /** By the clock of the store. */
+  /** Time of the store's clock. */
   #pausedUntilMs = 0
   /** Lead of the store's clock over this process's. */
   #aheadMs = 0

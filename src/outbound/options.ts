@@ -44,16 +44,16 @@ export interface QueueOptions<Arguments extends readonly unknown[]> {
   readonly atMostMs?: PerCall<number, Arguments>
   /** Calls of an identity that may wait at once, an integer from 1 to 1,000,000; 1,000 if left out. */
   readonly maxQueued?: number
-  /** For tests; the system's if left out. */
+  /** A clock for tests; the system's if left out. */
   readonly clock?: Clock
-  /** For tests: from 0 to below 1. `Math.random` if left out. */
+  /** Random numbers for tests, from 0 to below 1; `Math.random` if left out. */
   readonly random?: () => number
 }
 
 /** A call before it is made. */
 export interface OutboundCall {
   readonly url: URL
-  /** In capital letters. */
+  /** Uppercase. */
   readonly method: string
   readonly headers: Headers
 }
@@ -97,8 +97,8 @@ export interface OutboundOptions extends QueueOptions<[OutboundCall]> {
    */
   readonly countedWithinMs?: number
   /**
-   * How often a call is made again after a 429 or 503, an integer from 0 to 100, if its method is idempotent and its
-   * body can be sent again. 2 if left out.
+   * Number of times that a call is made again after a 429 or 503, an integer from 0 to 100, if its method is idempotent
+   * and its body can be sent again. 2 if left out.
    */
   readonly retries?: number
   /**
