@@ -4,4 +4,5 @@
  */
 export { OptionError as ConfigError } from './config/option-error.ts'
 export { type RateLimitVariables, type SluiceOptions, sluice } from './middleware/hono.ts'
-export type { RateLimit, RateLimitTier } from './middleware/rate-limit.ts'
+export type { RateLimit } from './middleware/middleware.ts'
+export type { LimitStatus as RateLimitTier } from './model/verdict.ts'

@@ -3,5 +3,6 @@
  * @module sluice/node
  */
 export { OptionError as ConfigError } from './config/option-error.ts'
+export type { RateLimit } from './middleware/middleware.ts'
 export { type NodeMiddleware, type RateLimited, type SluiceOptions, sluice } from './middleware/node.ts'
-export type { RateLimit, RateLimitTier } from './middleware/rate-limit.ts'
+export type { LimitStatus as RateLimitTier } from './model/verdict.ts'

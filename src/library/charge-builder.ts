@@ -6,7 +6,7 @@ import { createDigest, type Digest } from '../request/identity/digest.ts'
 import { Lru } from '../runtime/lru.ts'
 import { randomSlot } from '../runtime/random.ts'
 
-/** What tells one caller from others: a text, or several, as in the gateway (`['token', value]`). */
+/** Distinguishes callers: a text, or several, as in the gateway (`['token', value]`). */
 export type Identity = string | readonly string[]
 
 /** One for all policies, or one for each by its name. */
@@ -15,25 +15,25 @@ export type Identities = Identity | { readonly [policy: string]: Identity }
 export interface ChargeBuilderOptions {
   readonly policies: readonly Policy[]
   readonly keyPrefix: string
-  /** Key of the HMAC of identities; undefined: they are plainly hashed. */
+  /** Key of the HMAC of identities; without it, they are plainly hashed. */
   readonly secret: string | undefined
 }
 
-/** Identities whose charges are remembered, so that neither hashes nor charges are made again for each decision. */
-const MAX_REMEMBERED = 10_000
-const MAX_REMEMBERED_CHARACTERS = 500
+/** Identities whose charges are cached. */
+const MAX_CACHED = 10_000
+const MAX_CACHED_CHARACTERS = 500
 
 const IDENTITY_EXPECTED = 'a string or a list of strings'
 
-/** Builds what each policy counts for an identity. */
+/** Builds the charge of each policy for an identity. */
 export class ChargeBuilder {
   readonly #policies: readonly Policy[]
   readonly #digest: Digest
   readonly #keyPrefix: string
   readonly #hasSlots: boolean
   /** Charges of one unit, without slots. */
-  readonly #byText = new Lru<readonly Charge[]>(MAX_REMEMBERED)
-  readonly #byList = new Lru<readonly Charge[]>(MAX_REMEMBERED)
+  readonly #byText = new Lru<readonly Charge[]>(MAX_CACHED)
+  readonly #byList = new Lru<readonly Charge[]>(MAX_CACHED)
 
   constructor({ policies, keyPrefix, secret }: ChargeBuilderOptions) {
     this.#policies = policies
@@ -44,34 +44,39 @@ export class ChargeBuilder {
 
   /**
    * @param cost units of each policy
-   * @throws {OptionError} if that is no identity
+   * @throws {OptionError} for an invalid identity
    */
   build(identity: Identities, cost: number): readonly Charge[] {
     const charges = this.#buildUnits(identity)
     if (cost === 1 && !this.#hasSlots) return charges
-    return charges.map((charge) => {
-      return { ...charge, cost, ...(ALGORITHMS[charge.algorithm].holdsSlots && { slot: randomSlot() }) }
-    })
+    return charges.map((charge) => ({
+      ...charge,
+      cost,
+      ...(ALGORITHMS[charge.algorithm].holdsSlots && { slot: randomSlot() }),
+    }))
   }
 
   #buildUnits(identity: Identities): readonly Charge[] {
-    if (typeof identity === 'string') return this.#remember(this.#byText, identity, identity)
-    if (isList(identity)) return this.#remember(this.#byList, JSON.stringify(identity), identity)
+    if (typeof identity === 'string') return this.#cache(this.#byText, identity, identity)
+    if (Array.isArray(identity)) return this.#cache(this.#byList, JSON.stringify(identity), identity)
     if (typeof identity !== 'object' || identity === null) {
       throw new OptionError('identity', IDENTITY_EXPECTED, identity)
     }
+    const byPolicy = identity as Readonly<Record<string, Identity>>
     const names = this.#policies.map(({ name }) => name)
-    const stray = Object.keys(identity).find((name) => !names.includes(name))
+    const stray = Object.keys(byPolicy).find((name) => !names.includes(name))
     if (stray !== undefined) throw new OptionError('identity', `names of policies (${names.join(', ')})`, stray)
     return names.map((name, index) => {
-      const one = identity[name]
-      if (typeof one !== 'string' && !isList(one)) throw new OptionError(`identity.${name}`, IDENTITY_EXPECTED, one)
+      const one = byPolicy[name]
+      if (typeof one !== 'string' && !Array.isArray(one)) {
+        throw new OptionError(`identity.${name}`, IDENTITY_EXPECTED, one)
+      }
       return this.#buildUnits(one)[index] as Charge
     })
   }
 
-  #remember(memory: Lru<readonly Charge[]>, text: string, identity: Identity): readonly Charge[] {
-    const known = memory.get(text)
+  #cache(cache: Lru<readonly Charge[]>, text: string, identity: Identity): readonly Charge[] {
+    const known = cache.get(text)
     if (known) return known
     const parts = typeof identity === 'string' ? [identity] : identity
     if (parts.length === 0 || parts.some((part) => typeof part !== 'string')) {
@@ -79,7 +84,7 @@ export class ChargeBuilder {
     }
     const digest = this.#digest(parts)
     const charges = this.#policies.map((policy) => this.#buildUnit(policy, digest))
-    if (text.length <= MAX_REMEMBERED_CHARACTERS) memory.set(text, charges)
+    if (text.length <= MAX_CACHED_CHARACTERS) cache.set(text, charges)
     return charges
   }
 
@@ -98,8 +103,4 @@ export class ChargeBuilder {
       ...(block !== undefined && { block }),
     }
   }
-}
-
-function isList(identity: unknown): identity is readonly string[] {
-  return Array.isArray(identity)
 }

@@ -1,37 +1,66 @@
-import { IDENTITY_SECRET, OptionError, type TextRule } from '../config/option-error.ts'
+import { IDENTITY_SECRET, KEY_PREFIX, OptionError, type TextRule } from '../config/option-error.ts'
 
-/** @throws {OptionError} if there is a value that is not a function */
+/** Throws `OptionError` for a wrong value. */
+export type Check = (option: string, value: unknown) => void
+
+/**
+ * Checks options by a table, because JavaScript does not check what the types forbid.
+ * @param checks the check of each option; it is skipped if the option is undefined
+ * @param prefix precedes the name of an option in errors
+ * @throws {OptionError} if one is wrong, or has another name, e.g. a misspelt one
+ */
+export function checkOptions(
+  name: string,
+  options: object,
+  checks: Readonly<Record<string, Check>>,
+  prefix = '',
+): void {
+  checkNames(name, options, Object.keys(checks))
+  for (const [option, value] of Object.entries(options)) {
+    if (value !== undefined) checks[option]?.(`${prefix}${option}`, value)
+  }
+}
+
 export function checkFunction(option: string, value: unknown): void {
-  if (value !== undefined && typeof value !== 'function') throw new OptionError(option, 'a function', value)
+  if (typeof value !== 'function') throw new OptionError(option, 'a function', value)
 }
 
-/** @throws {OptionError} if the value is none of these */
-export function checkOneOf(option: string, value: unknown, options: readonly unknown[]): void {
-  if (options.includes(value)) return
-  const shown = options.filter((one) => one !== undefined).map((one) => JSON.stringify(one))
-  throw new OptionError(option, shown.join(' or '), value)
+export function checkString(option: string, value: unknown, expected = 'a string'): void {
+  if (typeof value !== 'string') throw new OptionError(option, expected, value)
 }
 
-/** @throws {OptionError} if the value is not an integer within these bounds */
-export function checkInteger(option: string, value: unknown, min: number, max: number): number {
-  if (Number.isInteger(value) && (value as number) >= min && (value as number) <= max) return value as number
+export function checkOneOf(option: string, value: unknown, values: readonly unknown[]): void {
+  if (!values.includes(value)) {
+    throw new OptionError(option, values.map((one) => JSON.stringify(one)).join(' or '), value)
+  }
+}
+
+export function checkInteger(option: string, value: unknown, min: number, max: number): void {
+  if (Number.isInteger(value) && (value as number) >= min && (value as number) <= max) return
   throw new OptionError(option, `an integer from ${min} to ${max}`, value)
 }
 
-/** @throws {OptionError} if an object has another key than these, e.g. a misspelt one */
 export function checkNames(option: string, value: unknown, names: readonly string[]): void {
   if (typeof value !== 'object' || value === null) throw new OptionError(option, 'an object', value)
   const stray = Object.keys(value).find((key) => !names.includes(key))
   if (stray !== undefined) throw new OptionError(option, `only the names ${names.join(', ')}`, stray, 'UNKNOWN_OPTION')
 }
 
-/** @throws {OptionError} if the value is not a text of that kind */
 export function checkText(option: string, value: unknown, { pattern, expected }: TextRule): void {
   if (typeof value !== 'string' || !pattern.test(value)) throw new OptionError(option, expected, value)
 }
 
-/** @throws {OptionError} if there is a secret that is too short to be one */
-export function checkSecret(secret: unknown): void {
-  if (secret === undefined || (typeof secret === 'string' && IDENTITY_SECRET.pattern.test(secret))) return
-  throw new OptionError('secret', IDENTITY_SECRET.expected, 'a value not shown here')
+export function checkStore(option: string, store: unknown): void {
+  if (typeof (store as { open?: unknown } | null)?.open === 'function') return
+  throw new OptionError(option, 'what memoryStore() or redisStore() makes', typeof store)
+}
+
+export function checkPrefix(option: string, value: unknown): void {
+  checkText(option, value, KEY_PREFIX)
+}
+
+/** Unlike `checkText`, it does not show the value. */
+export function checkSecret(option: string, secret: unknown): void {
+  if (typeof secret === 'string' && IDENTITY_SECRET.pattern.test(secret)) return
+  throw new OptionError(option, IDENTITY_SECRET.expected, 'a value not shown here')
 }

@@ -6,7 +6,7 @@ import type { Degradation, LimitStatus, SlotHold } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 
 interface Outcome {
-  /** Those of all policies, in order. While the store gives no answer, limits may be shares of theirs. */
+  /** The limits of all policies, in order; while the store gives no answer, maybe shares of them. */
   readonly tiers: readonly LimitStatus[]
   /**
    * Milliseconds after which the same will be granted if nobody else spends; 0 if anything was granted. For rates it is
@@ -18,8 +18,7 @@ interface Outcome {
   /** Units charged to each policy; 0 if nothing was granted, or for a `peek`. */
   readonly charged: number
   /**
-   * How it was decided while the store gave no answer: by limits of this process alone, without limits, or by a
-   * refusal.
+   * The fallback that decided while the store gave no answer: limits of this process alone, no limits, or a refusal.
    */
   readonly degraded?: Degradation
 }
@@ -35,13 +34,19 @@ export interface PartialDecision extends Outcome {
   readonly granted: number
 }
 
-/** How soon to ask again when the store is away and nothing is granted meanwhile: it is probed about once a second. */
+/** An unavailable store is probed about once a second. */
 const UNAVAILABLE_RETRY_MS = 1_000
 
-/** The refusal where the store takes too long to wait for it. @param nowMs milliseconds since the Unix epoch */
+/** Makes the refusal for a store that takes too long. @param nowMs milliseconds since the Unix epoch */
 export function refuseUnanswered(nowMs: number): Decision {
   const retryAfterMs = UNAVAILABLE_RETRY_MS
   return { granted: false, tiers: [], retryAfterMs, decidedAtMs: nowMs, charged: 0, degraded: 'closed' }
+}
+
+/** @param cost units that each policy is charged if the request is granted */
+export function toDecision(decision: EngineDecision, cost: number): Decision {
+  const granted = decision.granted > 0
+  return { granted, ...toOutcome(decision, granted ? cost : 0) }
 }
 
 /** @param charged units of each policy */
@@ -51,7 +56,7 @@ export function toOutcome(decision: EngineDecision, charged: number): Outcome {
   let retryAfterMs = degraded === 'closed' ? UNAVAILABLE_RETRY_MS : 0
   for (const [index, { policy, tiers: limits }] of charges.entries()) {
     for (const [at, reported] of (usage[index] ?? []).entries()) {
-      // While the store is away, limits may be shares of the policy's.
+      // While the store is unavailable, limits may be shares of the policy's.
       const { limit, windowMs } = limits[at] as Limit
       const { name } = policy.tiers[at] as PolicyLimit
       const { remaining, resetMs, retryAfterMs: waitMs, blockedMs } = toReported(reported)
@@ -69,11 +74,11 @@ export function toOutcome(decision: EngineDecision, charged: number): Outcome {
  * `await using` does at the end of the block.
  */
 export interface Slot extends Decision, AsyncDisposable {
-  /** Gives the slot back: once, however often it is called. It never fails, and does nothing if no slot was granted. */
+  /** Releases the slot: once, however often it is called. It never fails, and does nothing if no slot was granted. */
   release(): Promise<void>
 }
 
-/** How often a slot is renewed within the time that it would otherwise last. */
+/** A slot is renewed this often within the time that it would otherwise last. */
 const RENEWALS = 3
 
 export function holdSlot(decision: Decision, hold: SlotHold | undefined, context: CallContext): Slot {
@@ -81,7 +86,7 @@ export function holdSlot(decision: Decision, hold: SlotHold | undefined, context
   // On Node, a slot alone does not keep a process running.
   if (typeof renewal === 'object') renewal.unref()
   let released: Promise<void> | undefined
-  async function giveBack(): Promise<void> {
+  async function releaseOnce(): Promise<void> {
     clearInterval(renewal)
     if (!hold) return
     const work = hold.release()
@@ -89,7 +94,7 @@ export function holdSlot(decision: Decision, hold: SlotHold | undefined, context
     await work.catch(() => {})
   }
   const release = () => {
-    released ??= giveBack()
+    released ??= releaseOnce()
     return released
   }
   return { ...decision, release, [Symbol.asyncDispose]: release }

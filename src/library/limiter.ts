@@ -1,6 +1,6 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import { KEY_PREFIX, OptionError } from '../config/option-error.ts'
-import { Engine, type EngineDecision } from '../engine/engine.ts'
+import { MAX_COST, MAX_LEASE, MIN_LEASE, OptionError, SHARE_EXPECTED } from '../config/option-error.ts'
+import { Engine } from '../engine/engine.ts'
 import { type LeaseSize, withLeases } from '../engine/leases.ts'
 import type { DecisionRequest } from '../model/charge.ts'
 import { ON_STORE_ERROR, type OnStoreError, type Policy } from '../model/policy.ts'
@@ -11,30 +11,47 @@ import { consoleLog, type Log, throttle } from '../runtime/log.ts'
 import { sleep, waitAtMost } from '../runtime/sleep.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import { ChargeBuilder, type Identities } from './charge-builder.ts'
-import { checkFunction, checkInteger, checkNames, checkOneOf, checkSecret, checkText } from './check-options.ts'
-import { type Decision, holdSlot, type PartialDecision, refuseUnanswered, type Slot, toOutcome } from './decision.ts'
+import {
+  type Check,
+  checkFunction,
+  checkInteger,
+  checkOneOf,
+  checkOptions,
+  checkPrefix,
+  checkSecret,
+  checkStore,
+} from './check-options.ts'
+import {
+  type Decision,
+  holdSlot,
+  type PartialDecision,
+  refuseUnanswered,
+  type Slot,
+  toDecision,
+  toOutcome,
+} from './decision.ts'
 import { checkLimits, findMaxCost, type PolicyOptions, readPolicies } from './policies.ts'
-import { checkStore, type LimiterStore, memoryStore } from './stores.ts'
+import { type LimiterStore, memoryStore } from './stores.ts'
 
 export interface LimiterOptions {
   /** Tiers such as `10/1s, 100/1m` of one `sliding-window` policy named `default`. Either this or `policies`. */
   readonly limits?: string
   /** All of them must grant a request, or none is charged. */
   readonly policies?: readonly PolicyOptions[]
-  /** Where counts are kept; in this process's memory if left out. */
+  /** Stores the counts; this process's memory does if left out. */
   readonly store?: LimiterStore
   /** First part of every key in Redis, up to 64 letters, digits, "_", ".", ":" or "-"; `sluice` if left out. */
   readonly prefix?: string
-  /** At least 16 characters: identities are then hashed with it as a key, so that nobody can try out guesses. */
+  /** Key of the HMAC of identities, at least 16 characters; without it, guesses can be tested against their hashes. */
   readonly secret?: string
   /**
    * Permits that `take` takes in advance for busy callers: 2 to 10,000, or as many as they need (`auto`). Default:
    * `off`.
    */
   readonly leases?: LeaseSize | 'off'
-  /** Whether refusals are remembered until they end, so that they cost no calls. Default: if the store is remote. */
+  /** Refusals are remembered until they end, so that they cost no calls. Default: if the store is remote. */
   readonly denyCache?: boolean
-  /** Whether a store that keeps failing is left alone for a moment. Default: if the store is remote. */
+  /** A store that keeps failing is not called for about a second. Default: if the store is remote. */
   readonly breaker?: boolean
   /**
    * While the store gives no answer: exact limits of this process alone (`local`, the default), no limits (`open`), or
@@ -45,9 +62,9 @@ export interface LimiterOptions {
   readonly localShare?: number
   /** Milliseconds since the Unix epoch; the clock of the memory too, if no store is given. `Date.now` if left out. */
   readonly now?: () => number
-  /** Told what goes wrong. Default: JSON lines on the console, one a second for each event. */
+  /** Writes warnings and errors. Default: JSON lines on the console, one a second for each event. */
   readonly log?: Log
-  /** On Workers: keeps work going on after the response. `waitUntil` from `cloudflare:workers` does. */
+  /** Keeps work going on after the response on Workers: `waitUntil` from `cloudflare:workers` does. */
   readonly waitUntil?: (work: Promise<unknown>) => void
 }
 
@@ -69,45 +86,49 @@ export interface Limiter {
   take(identity: Identities, options?: TakeOptions): Promise<Decision>
   /** Takes as many of `permits` as every policy has, each at `cost`. @param permits an integer from 1 */
   obtain(identity: Identities, permits: number, options?: TakeOptions): Promise<PartialDecision>
-  /** What `take` would answer, without taking anything. */
+  /** Decides as `take` would, without taking anything. */
   peek(identity: Identities, options?: TakeOptions): Promise<Decision>
   /**
-   * Takes as soon as it is granted: sleeps as long as it is told to, then takes again. If it would have to wait beyond
-   * `atMostMs`, it answers the refusal at once. If the store takes too long, it answers a refusal with `degraded`. What
-   * is granted after that, or after the signal, is given back by policies that can (see `refund`).
+   * Takes as soon as it is granted: sleeps for `retryAfterMs`, then takes again. If it would have to wait beyond
+   * `atMostMs`, it returns the refusal at once. If the store takes too long, it returns a refusal with `degraded`.
+   * Units that are granted after that, or after the signal, are refunded by policies that can (see `refund`).
    */
   waitFor(identity: Identities, options?: WaitOptions): Promise<Decision>
   /** Takes a slot of every `concurrency` policy, and what it costs of the others. */
   hold(identity: Identities, options?: TakeOptions): Promise<Slot>
   /**
-   * Gives back units of a decision, if its window still runs. Only with policies that can: token buckets, fixed windows
+   * Returns units of a decision, if its window still runs. Only with policies that can: token buckets, fixed windows
    * and quotas.
    * @param units an integer from 1; all that was charged if left out
-   * @throws {StoreError} if the store gives no answer: they may have been given back nevertheless
+   * @throws {StoreError} if the store gives no answer: they may have been returned nevertheless
    */
   refund(identity: Identities, decision: Decision | PartialDecision, units?: number): Promise<void>
-  /** Forgets what an identity has used, at once. @throws {StoreError} if the store gives no answer */
+  /** Deletes the counts of an identity at once. @throws {StoreError} if the store gives no answer */
   reset(identity: Identities): Promise<void>
 }
 
-/** How long `waitFor` waits for the store at least: its answer may grant at once. */
-const ANSWER_MS = 100
+/** `waitFor` waits for the store at least this long: its answer may grant at once. */
+const MIN_ANSWER_MS = 100
 
-const NAMES: readonly (keyof LimiterOptions)[] = [
-  'limits',
-  'policies',
-  'store',
-  'prefix',
-  'secret',
-  'leases',
-  'denyCache',
-  'breaker',
-  'onStoreError',
-  'localShare',
-  'now',
-  'log',
-  'waitUntil',
-]
+const CHECKS: Readonly<Record<keyof LimiterOptions, Check>> = {
+  limits: (_, limits) => checkLimits('', { algorithm: 'sliding-window', limits: limits as string }),
+  policies: () => {},
+  store: checkStore,
+  prefix: checkPrefix,
+  secret: checkSecret,
+  leases(option, value) {
+    if (value !== 'off' && value !== 'auto') checkInteger(option, value, MIN_LEASE, MAX_LEASE)
+  },
+  denyCache: checkBoolean,
+  breaker: checkBoolean,
+  onStoreError: (option, value) => checkOneOf(option, value, ON_STORE_ERROR),
+  localShare(option, value) {
+    if (!((value as number) > 0 && (value as number) <= 1)) throw new OptionError(option, SHARE_EXPECTED, value)
+  },
+  now: checkFunction,
+  log: checkFunction,
+  waitUntil: checkFunction,
+}
 
 /**
  * Makes a limiter.
@@ -123,12 +144,11 @@ class PolicyLimiter implements Limiter {
   readonly #engine: Engine
   readonly #maxCost: number
   readonly #hasSlots: boolean
-  readonly #unsettled: Policy | undefined
   readonly #context: CallContext
   readonly #now: () => number
 
   constructor(options: LimiterOptions) {
-    checkOptions(options)
+    checkOptions('createLimiter', options, CHECKS)
     const { now = () => Date.now(), store = memoryStore({ now }), onStoreError = 'local', leases = 'off' } = options
     const { prefix = 'sluice', secret, localShare = 1, denyCache = store.isRemote, breaker = store.isRemote } = options
     this.#now = now
@@ -136,7 +156,6 @@ class PolicyLimiter implements Limiter {
     this.#charges = new ChargeBuilder({ policies: this.#policies, keyPrefix: prefix, secret })
     this.#maxCost = findMaxCost(this.#policies)
     this.#hasSlots = this.#policies.some(({ algorithm }) => ALGORITHMS[algorithm].holdsSlots)
-    this.#unsettled = this.#policies.find(({ algorithm }) => !ALGORITHMS[algorithm].implementation.settle)
     const log = throttle(options.log ?? consoleLog, now)
     this.#context = createContext(log, options.waitUntil)
     this.#engine = new Engine({
@@ -145,7 +164,7 @@ class PolicyLimiter implements Limiter {
       now,
       log,
       timeoutMs: store.timeoutMs,
-      leases: leases === undefined || leases === 'off' ? undefined : withLeases(leases, now),
+      leases: leases === 'off' ? undefined : withLeases(leases, now),
       localShare,
       hasRefusalCache: denyCache,
       hasBreaker: breaker,
@@ -154,20 +173,18 @@ class PolicyLimiter implements Limiter {
 
   async take(identity: Identities, { cost = 1 }: TakeOptions = {}): Promise<Decision> {
     this.#refuseSlots('take')
-    return this.#toDecision(await this.#decide(identity, cost), cost)
+    return toDecision(await this.#decide(identity, cost), cost)
   }
 
   async obtain(identity: Identities, permits: number, { cost = 1 }: TakeOptions = {}): Promise<PartialDecision> {
     this.#refuseSlots('obtain')
-    checkInteger('permits', permits, 1, 1_000_000_000)
+    checkInteger('permits', permits, 1, MAX_COST)
     const decided = await this.#decide(identity, cost, 'partial', permits)
-    const { granted } = decided
-    return { granted, ...toOutcome(decided, granted * cost) }
+    return { granted: decided.granted, ...toOutcome(decided, decided.granted * cost) }
   }
 
   async peek(identity: Identities, { cost = 1 }: TakeOptions = {}): Promise<Decision> {
-    const decided = await this.#decide(identity, cost, 'peek')
-    return { granted: decided.granted > 0, ...toOutcome(decided, 0) }
+    return toDecision(await this.#decide(identity, cost, 'peek'), 0)
   }
 
   async waitFor(identity: Identities, { cost = 1, signal, atMostMs = Infinity }: WaitOptions = {}): Promise<Decision> {
@@ -184,22 +201,19 @@ class PolicyLimiter implements Limiter {
   async hold(identity: Identities, { cost = 1 }: TakeOptions = {}): Promise<Slot> {
     if (!this.#hasSlots) throw new OptionError('hold', 'a limiter with a policy of concurrency()', this.#names())
     const decided = await this.#decide(identity, cost)
-    return holdSlot(this.#toDecision(decided, cost), decided.hold, this.#context)
+    return holdSlot(toDecision(decided, cost), decided.hold, this.#context)
   }
 
   async refund(identity: Identities, decision: Decision | PartialDecision, units = decision.charged): Promise<void> {
-    if (this.#unsettled) {
-      const { name, algorithm } = this.#unsettled
-      throw new OptionError(
-        'refund',
-        'policies of tokenBucket(), fixedWindow() or quota() only',
-        `${name}: ${algorithm}`,
-      )
+    const fixed = this.#policies.find(({ algorithm }) => !ALGORITHMS[algorithm].implementation.settle)
+    if (fixed) {
+      const expected = 'policies of tokenBucket(), fixedWindow() or quota() only'
+      throw new OptionError('refund', expected, `${fixed.name}: ${fixed.algorithm}`)
     }
     const { charged } = decision
     if (charged === 0) return
     checkInteger('units', units, 1, charged)
-    await this.#giveBack(identity, decision, units)
+    await this.#refund(identity, decision, units)
   }
 
   async reset(identity: Identities): Promise<void> {
@@ -207,23 +221,23 @@ class PolicyLimiter implements Limiter {
   }
 
   /**
-   * Takes, and gives up when that takes too long. What is granted after that is given back.
+   * Takes, and gives up when that takes too long. Units that are granted later are refunded.
    * @throws the signal's reason, as soon as it is aborted
    */
   async #takeWithin(leftMs: number, identity: Identities, cost: number, signal: AbortSignal | undefined) {
     const taking = this.take(identity, { cost })
     let decision: Decision | undefined
     try {
-      decision = await waitAtMost(taking, Math.max(ANSWER_MS, leftMs), signal)
+      decision = await waitAtMost(taking, Math.max(MIN_ANSWER_MS, leftMs), signal)
       return decision ?? refuseUnanswered(this.#now())
     } finally {
-      const giveBack = (late: Decision) => this.#giveBack(identity, late, late.charged)
-      if (!decision) this.#context.waitUntil(taking.then(giveBack, () => {}))
+      const refund = (late: Decision) => this.#refund(identity, late, late.charged)
+      if (!decision) this.#context.waitUntil(taking.then(refund, () => {}))
     }
   }
 
-  /** Gives units back to the policies that can take them. */
-  async #giveBack(identity: Identities, decision: Decision | PartialDecision, units: number): Promise<void> {
+  /** Refunds units to the policies that can take them. */
+  async #refund(identity: Identities, decision: Decision | PartialDecision, units: number): Promise<void> {
     const differences = this.#charges
       .build(identity, 1)
       .filter((charge) => wasCharged(decision, charge.policy) && ALGORITHMS[charge.algorithm].implementation.settle)
@@ -232,20 +246,10 @@ class PolicyLimiter implements Limiter {
     if (units > 0 && differences.length > 0) await this.#engine.settle(differences, decidedAtMs, degraded !== undefined)
   }
 
-  #decide(
-    identity: Identities,
-    cost: number,
-    mode: Pick<DecisionRequest, 'mode' | 'permits'>['mode'] = 'all',
-    permits = 1,
-  ): Promise<EngineDecision> {
+  #decide(identity: Identities, cost: number, mode: DecisionRequest['mode'] = 'all', permits = 1) {
     if (cost !== 1) checkInteger('cost', cost, 1, this.#maxCost)
     const charges = this.#charges.build(identity, cost)
     return this.#engine.decide(charges, this.#context, { mode, permits })
-  }
-
-  #toDecision(decided: EngineDecision, cost: number): Decision {
-    const granted = decided.granted > 0
-    return { granted, ...toOutcome(decided, granted ? cost : 0) }
   }
 
   #refuseSlots(method: string): void {
@@ -284,27 +288,12 @@ function wasCharged({ tiers }: Decision | PartialDecision, { name }: Policy): bo
 }
 
 function listPolicies({ limits, policies }: LimiterOptions): readonly PolicyOptions[] {
+  if (limits === undefined && policies === undefined) throw new OptionError('limits', 'limits or policies', undefined)
   if (limits === undefined) return policies ?? []
   if (policies !== undefined) throw new OptionError('limits', 'either limits or policies', limits)
-  return [{ name: 'default', ...checkLimits(undefined, { algorithm: 'sliding-window', limits }) }]
+  return [{ name: 'default', algorithm: 'sliding-window', limits }]
 }
 
-/** @throws {OptionError} for what the types forbid, because JavaScript does not check them */
-function checkOptions(options: LimiterOptions): void {
-  checkNames('createLimiter', options, NAMES)
-  const { limits, policies, leases, denyCache, breaker, onStoreError, localShare } = options
-  if (limits === undefined && policies === undefined) throw new OptionError('limits', 'limits or policies', undefined)
-  if (options.store !== undefined) checkStore(options.store)
-  if (options.prefix !== undefined) checkText('prefix', options.prefix, KEY_PREFIX)
-  checkSecret(options.secret)
-  if (leases !== undefined && leases !== 'off' && leases !== 'auto') checkInteger('leases', leases, 2, 10_000)
-  checkFunction('now', options.now)
-  checkFunction('log', options.log)
-  checkFunction('waitUntil', options.waitUntil)
-  checkOneOf('denyCache', denyCache, [undefined, true, false])
-  checkOneOf('breaker', breaker, [undefined, true, false])
-  checkOneOf('onStoreError', onStoreError, [undefined, ...ON_STORE_ERROR])
-  if (localShare !== undefined && !(localShare > 0 && localShare <= 1)) {
-    throw new OptionError('localShare', 'a share above 0 and at most 1', localShare)
-  }
+function checkBoolean(option: string, value: unknown): void {
+  checkOneOf(option, value, [true, false])
 }

@@ -1,19 +1,12 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { checkAlgorithmOptions, type Fail, formatLimitName, readLimits } from '../algorithms/read-limits.ts'
 import { MAX_AFTER, readPenalty } from '../algorithms/read-penalty.ts'
-import { OptionError } from '../config/option-error.ts'
-import {
-  ALGORITHM_NAMES,
-  type AlgorithmName,
-  DURATION_EXPECTED,
-  LIMITS_EXPECTED,
-  type Limit,
-  type PenaltySettings,
-} from '../model/limits.ts'
+import { MAX_COST, NAME, OptionError } from '../config/option-error.ts'
+import { ALGORITHM_NAMES, type AlgorithmName, DURATION_EXPECTED, LIMITS_EXPECTED, type Limit } from '../model/limits.ts'
 import { ON_STORE_ERROR, type OnStoreError, type Policy } from '../model/policy.ts'
-import { checkInteger, checkNames, checkOneOf } from './check-options.ts'
+import { checkInteger, checkNames, checkOneOf, checkString, checkText } from './check-options.ts'
 
-/** What a policy limits, and by which algorithm: made by `slidingWindow`, `quota` and the like. */
+/** The limits of a policy and their algorithm: made by `slidingWindow`, `quota` and the like. */
 export interface AlgorithmOptions {
   readonly algorithm: AlgorithmName
   /** Tiers such as `10/1s, 120/1m`; of `concurrency`, a number such as `20`. */
@@ -22,7 +15,7 @@ export interface AlgorithmOptions {
   readonly burst?: number
   /** `concurrency`: after this, e.g. `30s`, a slot that nobody renews is free again. Default: a minute. */
   readonly deadline?: string
-  /** `sliding-window`, `sorted-set`: whether a limit may exceed 100,000, at 16 (120) bytes an admission and caller. */
+  /** `sliding-window`, `sorted-set`: a limit may exceed 100,000, at 16 (120) bytes an admission and caller. */
   readonly exact?: boolean
 }
 
@@ -34,21 +27,21 @@ export interface PolicyOptions extends AlgorithmOptions {
   readonly mode?: 'enforce' | 'shadow'
   /** While the store gives no answer; what the limiter says if left out. */
   readonly onStoreError?: OnStoreError
-  /** For how long, e.g. `10m`, an identity that this policy refuses stays refused. Not with `concurrency`. */
+  /** An identity that this policy refuses stays refused for so long, e.g. `10m`. Not with `concurrency`. */
   readonly block?: string
   /**
-   * With `block`: how many refusals lead to it, an integer from 1 to 1,000, within a time as long as the longest window
+   * Number of refusals that lead to `block`, an integer from 1 to 1,000, within a time as long as the longest window
    * that begins with the first of them. Default: 1.
    */
   readonly after?: number
 }
 
 /**
- * Exact: no window of that length ever holds more than its limit. Any number of tiers.
+ * Limits exactly: no window of that length ever holds more than its limit. Any number of tiers.
  * @throws {OptionError} for anything but tiers
  */
 export function slidingWindow(limits: string, { exact = false }: { readonly exact?: boolean } = {}): AlgorithmOptions {
-  return checkLimits('slidingWindow', { algorithm: 'sliding-window', limits, ...(exact && { exact }) })
+  return checkLimits('slidingWindow.', { algorithm: 'sliding-window', limits, ...(exact && { exact }) })
 }
 
 /**
@@ -56,7 +49,7 @@ export function slidingWindow(limits: string, { exact = false }: { readonly exac
  * @throws {OptionError} for anything but tiers
  */
 export function sortedSet(limits: string, { exact = false }: { readonly exact?: boolean } = {}): AlgorithmOptions {
-  return checkLimits('sortedSet', { algorithm: 'sorted-set', limits, ...(exact && { exact }) })
+  return checkLimits('sortedSet.', { algorithm: 'sorted-set', limits, ...(exact && { exact }) })
 }
 
 /**
@@ -65,7 +58,7 @@ export function sortedSet(limits: string, { exact = false }: { readonly exact?: 
  * @throws {OptionError} for anything but one tier, or more units than its arithmetic is exact for
  */
 export function tokenBucket(limits: string, { burst }: { readonly burst?: number } = {}): AlgorithmOptions {
-  return checkLimits('tokenBucket', { algorithm: 'token-bucket', limits, ...(burst !== undefined && { burst }) })
+  return checkLimits('tokenBucket.', { algorithm: 'token-bucket', limits, ...(burst !== undefined && { burst }) })
 }
 
 /**
@@ -73,7 +66,7 @@ export function tokenBucket(limits: string, { burst }: { readonly burst?: number
  * @throws {OptionError} for anything but tiers
  */
 export function fixedWindow(limits: string): AlgorithmOptions {
-  return checkLimits('fixedWindow', { algorithm: 'fixed-window', limits })
+  return checkLimits('fixedWindow.', { algorithm: 'fixed-window', limits })
 }
 
 /**
@@ -81,25 +74,22 @@ export function fixedWindow(limits: string): AlgorithmOptions {
  * @throws {OptionError} for anything but tiers
  */
 export function quota(limits: string): AlgorithmOptions {
-  return checkLimits('quota', { algorithm: 'quota', limits })
+  return checkLimits('quota.', { algorithm: 'quota', limits })
 }
 
 /**
- * This many at once: taken by `hold`, until they are given back.
+ * Admits this many at once: `hold` takes a slot, until it is released.
  * @param deadline time after which a slot that nobody renews is free, e.g. `30s`; a minute if left out
  * @throws {OptionError} for anything but an integer from 1 to 999,999
  */
 export function concurrency(slots: number, { deadline }: { readonly deadline?: string } = {}): AlgorithmOptions {
   const limits = String(slots)
-  return checkLimits('concurrency', { algorithm: 'concurrency', limits, ...(deadline !== undefined && { deadline }) })
+  return checkLimits('concurrency.', { algorithm: 'concurrency', limits, ...(deadline !== undefined && { deadline }) })
 }
 
 const NAMES = ['name', 'algorithm', 'limits', 'burst', 'deadline', 'exact', 'mode', 'onStoreError', 'block', 'after']
 
-/**
- * Checks the policies of a limiter.
- * @throws {OptionError} naming the one to fix
- */
+/** @throws {OptionError} naming the option to fix */
 export function readPolicies(options: readonly PolicyOptions[], onStoreError: OnStoreError): readonly Policy[] {
   if (!Array.isArray(options) || options.length === 0) throw new OptionError('policies', 'a list of policies', options)
   const policies = options.map((policy, index) => readPolicy(policy, `policies[${index}]`, onStoreError))
@@ -111,23 +101,24 @@ export function readPolicies(options: readonly PolicyOptions[], onStoreError: On
   return policies
 }
 
-/** @throws {OptionError} naming the option to fix */
-export function readPolicy(options: PolicyOptions, path: string | undefined, onStoreErrorOfAll: OnStoreError): Policy {
-  checkNames(path ?? 'policy', options, NAMES)
-  const at = (key: string) => joinPath(path, key)
-  const { name, algorithm, burst, mode = 'enforce', onStoreError = onStoreErrorOfAll } = options
-  if (typeof name !== 'string' || !/^[\w-]{1,64}$/.test(name)) {
-    throw new OptionError(at('name'), 'up to 64 letters, digits, "-" or "_"', name)
-  }
-  checkOneOf(at('mode'), mode, ['enforce', 'shadow'])
-  checkOneOf(at('onStoreError'), onStoreError, ON_STORE_ERROR)
-  const tiers = readPolicyTiers(options, path)
+/** @throws {OptionError} naming the option to fix, below `path` */
+export function readPolicy(options: PolicyOptions, path: string, onStoreErrorOfAll: OnStoreError): Policy {
+  checkNames(path, options, NAMES)
+  const { name, algorithm, burst, mode = 'enforce', onStoreError = onStoreErrorOfAll, block, after } = options
+  checkText(`${path}.name`, name, NAME)
+  checkOneOf(`${path}.mode`, mode, ['enforce', 'shadow'])
+  checkOneOf(`${path}.onStoreError`, onStoreError, ON_STORE_ERROR)
+  if (block !== undefined) checkString(`${path}.block`, block, DURATION_EXPECTED)
+  if (after !== undefined) checkInteger(`${path}.after`, after, 1, MAX_AFTER)
+  const tiers = readTiers(`${path}.`, options)
   return {
     name,
     algorithm,
     tiers: tiers.map((tier) => ({ ...tier, name: formatLimitName(name, algorithm, tier) })),
     burst: ALGORITHMS[algorithm].hasBurst ? (burst ?? tiers[0]?.limit) : undefined,
-    block: readPolicyPenalty(options, path),
+    block: readPenalty(options, (key, expected) => {
+      throw new OptionError(`${path}.${key}`, expected, options[key])
+    }),
     enforced: mode === 'enforce',
     onStoreError,
   }
@@ -138,35 +129,23 @@ export function findMaxCost(policies: readonly Policy[]): number {
   return Math.min(...policies.flatMap(({ tiers, burst }) => [...tiers.map(({ limit }) => limit), burst ?? Infinity]))
 }
 
-function readPolicyPenalty(options: PolicyOptions, path: string | undefined): PenaltySettings | undefined {
-  const { block, after } = options
-  if (block !== undefined && typeof block !== 'string')
-    throw new OptionError(joinPath(path, 'block'), DURATION_EXPECTED, block)
-  if (after !== undefined) checkInteger(joinPath(path, 'after'), after, 1, MAX_AFTER)
-  return readPenalty(options, (key, expected) => {
-    throw new OptionError(joinPath(path, key), expected, options[key])
-  })
+/**
+ * @param prefix precedes the name of an option in errors
+ * @throws {OptionError} naming the option to fix
+ */
+export function checkLimits(prefix: string, options: AlgorithmOptions): AlgorithmOptions {
+  readTiers(prefix, options)
+  return options
 }
 
-/** @throws {OptionError} naming the option to fix, below `path` */
-export function checkLimits(path: string | undefined, limits: AlgorithmOptions): AlgorithmOptions {
-  readPolicyTiers(limits, path)
-  return limits
-}
-
-function readPolicyTiers(options: AlgorithmOptions, path: string | undefined): readonly Limit[] {
+function readTiers(prefix: string, options: AlgorithmOptions): readonly Limit[] {
   const { algorithm, limits, burst } = options
-  const at = (key: string) => joinPath(path, key)
-  checkOneOf(at('algorithm'), algorithm, ALGORITHM_NAMES)
-  if (typeof limits !== 'string') throw new OptionError(at('limits'), LIMITS_EXPECTED, limits)
-  if (burst !== undefined) checkInteger(at('burst'), burst, 1, 1_000_000_000)
+  checkOneOf(`${prefix}algorithm`, algorithm, ALGORITHM_NAMES)
+  checkString(`${prefix}limits`, limits, LIMITS_EXPECTED)
+  if (burst !== undefined) checkInteger(`${prefix}burst`, burst, 1, MAX_COST)
   const fail: Fail = (key, expected) => {
-    throw new OptionError(at(key), expected, options[key])
+    throw new OptionError(`${prefix}${key}`, expected, options[key])
   }
   checkAlgorithmOptions(options, fail)
   return readLimits(options, fail)
-}
-
-function joinPath(path: string | undefined, key: string): string {
-  return path === undefined ? key : `${path}.${key}`
 }

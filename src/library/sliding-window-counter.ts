@@ -1,24 +1,33 @@
-import { KEY_PREFIX, OptionError } from '../config/option-error.ts'
+import { MAX_COST, NAME, OptionError } from '../config/option-error.ts'
 import type { StoreCharge } from '../model/charge.ts'
 import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
 import type { Store } from '../model/store.ts'
 import { ChargeBuilder, type Identity } from './charge-builder.ts'
-import { checkFunction, checkInteger, checkNames, checkSecret, checkText } from './check-options.ts'
+import {
+  type Check,
+  checkFunction,
+  checkInteger,
+  checkOptions,
+  checkPrefix,
+  checkSecret,
+  checkStore,
+  checkText,
+} from './check-options.ts'
 import { readPolicy } from './policies.ts'
-import { checkStore, type LimiterStore, memoryStore } from './stores.ts'
+import { type LimiterStore, memoryStore } from './stores.ts'
 
 export interface SlidingWindowCounterOptions {
   /** Length of the window, such as `5s`: from 1 ms to 53 weeks. */
   readonly window: string
-  /** Where the count is kept; in this process's memory if left out. */
+  /** Stores the count; this process's memory does if left out. */
   readonly store?: LimiterStore
-  /** What is counted, up to 64 letters, digits, "-" or "_": part of the key. `count` if left out. */
+  /** Name of the count, up to 64 letters, digits, "-" or "_": part of the key. `count` if left out. */
   readonly name?: string
-  /** Of whom, if it is counted for each of several. */
+  /** Distinguishes several counts of one name. */
   readonly identity?: Identity
-  /** First part of the key, as that of a limiter; `sluice` if left out. */
+  /** First part of the key, like a limiter's; `sluice` if left out. */
   readonly prefix?: string
-  /** As that of a limiter. */
+  /** Key of the HMAC of the identity, like a limiter's. */
   readonly secret?: string
   /** Milliseconds since the Unix epoch: the clock of the memory, if no store is given. `Date.now` if left out. */
   readonly now?: () => number
@@ -26,7 +35,16 @@ export interface SlidingWindowCounterOptions {
 
 /** No count reaches it, so nothing is ever refused; and every client of Redis reads it exactly. */
 const NO_LIMIT = 2 ** 52
-const NAMES = ['window', 'store', 'name', 'identity', 'prefix', 'secret', 'now']
+
+const CHECKS: Readonly<Record<keyof SlidingWindowCounterOptions, Check>> = {
+  window: () => {},
+  store: checkStore,
+  name: (option, value) => checkText(option, value, NAME),
+  identity: () => {},
+  prefix: checkPrefix,
+  secret: checkSecret,
+  now: checkFunction,
+}
 
 /**
  * Counts what was added in the last seconds, or whatever the window is: exactly, to the millisecond. What was added
@@ -41,16 +59,12 @@ export class SlidingWindowCounter {
 
   /** @throws {OptionError} for a wrong option */
   constructor(options: SlidingWindowCounterOptions) {
-    checkNames('SlidingWindowCounter', options, NAMES)
+    checkOptions('SlidingWindowCounter', options, CHECKS)
     const { window, name = 'count', identity = '', prefix = 'sluice', secret, now } = options
     const windowMs = typeof window === 'string' ? parseDuration(window) : undefined
     if (windowMs === undefined) throw new OptionError('window', DURATION_EXPECTED, window)
-    checkFunction('now', now)
-    checkText('prefix', prefix, KEY_PREFIX)
-    checkSecret(secret)
     const store = options.store ?? memoryStore(now && { now })
-    checkStore(store)
-    const policy = readPolicy({ name, algorithm: 'sliding-window', limits: `1/${windowMs}ms` }, undefined, 'local')
+    const policy = readPolicy({ name, algorithm: 'sliding-window', limits: `1/${windowMs}ms` }, 'policy', 'local')
     const [charge] = new ChargeBuilder({ policies: [policy], keyPrefix: prefix, secret }).build(identity, 1)
     this.#rule = { ...(charge as StoreCharge), tiers: [{ limit: NO_LIMIT, windowMs }] }
     this.#store = store.open(['sliding-window'])
@@ -63,11 +77,11 @@ export class SlidingWindowCounter {
    * @throws {OptionError} for another count. @throws {StoreError} if the store gives no answer: it may have counted
    */
   async add(count = 1): Promise<number> {
-    checkInteger('count', count, 1, 1_000_000_000)
+    checkInteger('count', count, 1, MAX_COST)
     return this.#decide('all', count)
   }
 
-  /** What the window holds now. @throws {StoreError} if the store gives no answer */
+  /** Reads what the window holds now. @throws {StoreError} if the store gives no answer */
   get(): Promise<number> {
     return this.#decide('peek', 1)
   }

@@ -8,32 +8,31 @@ import { type UpstashRedis, upstashClient } from '../store/redis/client.ts'
 import { LUA } from '../store/redis/more-lua.ts'
 import { RedisStore } from '../store/redis/redis-store.ts'
 import { type IoRedis, ioRedisClient, type NodeRedis, nodeRedisClient } from '../store/redis/tcp-clients.ts'
-import { checkFunction, checkInteger, checkNames } from './check-options.ts'
+import { type Check, checkFunction, checkInteger, checkNames, checkOptions } from './check-options.ts'
 
-/** Where a limiter keeps its counts. Limiters that are given the same one share them. */
+/** Stores the counts of limiters. Limiters that are given the same one share them. */
 export interface LimiterStore {
-  /** Whether it is asked over a network, and may be away. */
+  /** It is called over a network, and may be unavailable. */
   readonly isRemote: boolean
   /** Deadline of a decision, in milliseconds. */
   readonly timeoutMs: number
-  /** The store, for rules of these algorithms. */
+  /** Opens the store for these algorithms. */
   open(algorithms: Iterable<AlgorithmName>): Store
-}
-
-/** @throws {OptionError} if that is no store */
-export function checkStore(store: LimiterStore): void {
-  if (typeof store?.open === 'function') return
-  throw new OptionError('store', 'what memoryStore() or redisStore() makes', typeof store)
 }
 
 export interface MemoryStoreOptions {
   /** Milliseconds since the Unix epoch, by which the store decides; `Date.now` if left out. */
   readonly now?: () => number
   /**
-   * Identities remembered at most, an integer from 1; those that were charged longest ago are forgotten first. Default:
+   * Maximum number of identities, an integer from 1; those that were charged longest ago are deleted first. Default:
    * 100,000.
    */
   readonly maxKeys?: number
+}
+
+const MEMORY_CHECKS: Readonly<Record<keyof MemoryStoreOptions, Check>> = {
+  now: checkFunction,
+  maxKeys: (option, value) => checkInteger(option, value, 1, 2 ** 24),
 }
 
 /**
@@ -41,19 +40,17 @@ export interface MemoryStoreOptions {
  * @throws {OptionError} for a wrong option
  */
 export function memoryStore(options: MemoryStoreOptions = {}): LimiterStore {
-  checkNames('memoryStore', options, ['now', 'maxKeys'])
+  checkOptions('memoryStore', options, MEMORY_CHECKS, 'memoryStore.')
   const { now = () => Date.now(), maxKeys } = options
-  checkFunction('memoryStore.now', now)
-  if (maxKeys !== undefined) checkInteger('memoryStore.maxKeys', maxKeys, 1, 2 ** 24)
   const store = new MemoryStore(now, new ExpiringStates(maxKeys))
   return { isRemote: false, timeoutMs: Number.POSITIVE_INFINITY, open: () => store }
 }
 
-/** What `redisStore` takes: a client of `@upstash/redis`, `@redis/client` (or `redis`) or `ioredis`, or an adapter. */
+/** A client that `redisStore` takes: `@upstash/redis`, `@redis/client` (or `redis`) or `ioredis`, or an adapter. */
 export type AnyRedis = UpstashRedis | NodeRedis | IoRedis | RedisClient
 
 export interface RedisStoreOptions {
-  /** How long a decision waits for Redis, resends included, in milliseconds: an integer from 1 to 60,000; 500 if left out. */
+  /** Deadline of a decision, resends included, in milliseconds: an integer from 1 to 60,000. Default: 500. */
   readonly timeoutMs?: number
 }
 
@@ -73,10 +70,7 @@ export function redisStore(client: AnyRedis, options: RedisStoreOptions = {}): L
   }
 }
 
-/**
- * Tells the clients apart: each has a function that the others lack.
- * @throws {OptionError} if it is none of them, or would send a call twice
- */
+/** Distinguishes the clients: each has a function that the others lack. */
 function adaptRedis(client: AnyRedis): RedisClient {
   if (typeof client === 'object' && client !== null) {
     if ('serverWords' in client) return client
@@ -88,7 +82,7 @@ function adaptRedis(client: AnyRedis): RedisClient {
   throw new OptionError('redisStore', 'a client of @upstash/redis, @redis/client or ioredis', typeof client)
 }
 
-/** Internals of the clients that tell how they send calls. */
+/** Internals of the clients that show how they send calls. */
 interface ClientInternals {
   readonly isCluster?: unknown
   /** `@upstash/redis` */
@@ -102,7 +96,7 @@ interface ClientInternals {
   readonly options?: { readonly autoResendUnfulfilledCommands?: unknown }
 }
 
-/** @throws {OptionError} if it may send a call twice, or several calls as one, as far as can be seen from outside */
+/** @throws {OptionError} if the client may send a call twice, or several calls as one, as far as its internals show */
 function refuseUnsafe(redis: object): void {
   const refuse = (expected: string, value: unknown) => {
     throw new OptionError('redisStore', expected, value)

@@ -5,13 +5,20 @@ import { type AbortableRequest, createProtect } from '../http/protect.ts'
 import { createRefusal } from '../http/refusal.ts'
 import { requestContext } from '../http/request-context.ts'
 import type { Log } from '../runtime/log.ts'
-import { composeMiddleware, createAddressReader, isOverLimits, refusalFields } from './middleware.ts'
+import {
+  composeMiddleware,
+  createAddressReader,
+  isOverLimits,
+  type RateLimit,
+  refusalFields,
+  toRateLimit,
+  UNLIMITED,
+} from './middleware.ts'
 import type { SharedOptions } from './options.ts'
-import { type RateLimit, toRateLimit, UNLIMITED } from './rate-limit.ts'
 
 /** Variables of the context that the middleware sets: `new Hono<{ Variables: RateLimitVariables }>()`. */
 export interface RateLimitVariables {
-  /** What was decided about the request, by the middleware that saw it last. */
+  /** The decision about the request, by the middleware that saw it last. */
   rateLimit: RateLimit
 }
 
@@ -23,7 +30,7 @@ export interface SluiceOptions<E extends Env = Env> extends SharedOptions<Contex
   readonly onLimited?: ((context: Context<E>, rateLimit: RateLimit) => Response | Promise<Response>) | undefined
 }
 
-/** Elsewhere, a client sends any `CF-Connecting-IP` that it likes. */
+// Elsewhere, a client sends any `CF-Connecting-IP` that it likes.
 const { navigator } = globalThis as { navigator?: { readonly userAgent?: string } }
 const isCloudflare = navigator?.userAgent === 'Cloudflare-Workers'
 
@@ -64,13 +71,13 @@ export function sluice<E extends Env = Env>(
           const rateLimit = toRateLimit(verdict)
           context.set('rateLimit', rateLimit)
           return onLimited && isOverLimits(verdict)
-            ? complete(await onLimited(c, rateLimit), refusalFields(verdict))
+            ? addMissingHeaders(await onLimited(c, rateLimit), refusalFields(verdict))
             : createRefusal(verdict)
         },
       })
       if (!isAdmitted) return response
       if (response !== c.res) {
-        // Setting it over another response would add that one's fields again.
+        // Setting it over another response would add that one's headers again.
         c.res = undefined
         c.res = response
       }
@@ -81,24 +88,21 @@ export function sluice<E extends Env = Env>(
   }
 }
 
-/** A request as Hono hands it over. What is expensive to read is read only when asked for. */
+/** A request of Hono. Its signal, body and address are expensive to read, and read only when needed. */
 class HonoRequest<E extends Env> implements AbortableRequest {
   readonly context: Context<E>
+  readonly method: string
+  readonly url: string
   readonly headers: Headers
   readonly #readAddress: (context: Context<E>) => string | null
 
   constructor(context: Context<E>, readAddress: (context: Context<E>) => string | null) {
+    const { method, url, headers } = context.req.raw
     this.context = context
-    this.headers = context.req.raw.headers
+    this.method = method
+    this.url = url
+    this.headers = headers
     this.#readAddress = readAddress
-  }
-
-  get method(): string {
-    return this.context.req.raw.method
-  }
-
-  get url(): string {
-    return this.context.req.raw.url
   }
 
   get body(): unknown {
@@ -126,7 +130,7 @@ class HonoRequest<E extends Env> implements AbortableRequest {
   }
 }
 
-/** `@hono/node-server` hands these over with a request. */
+/** `@hono/node-server` adds these to a request. */
 interface NodeBindings {
   readonly incoming?: { readonly socket?: { readonly remoteAddress?: string } }
 }
@@ -146,19 +150,18 @@ function createPeerReader<E extends Env>(log: Log) {
   }
 }
 
-/** If nothing ends the process after a response, there is nothing to ask for. */
 function keepAlive<E extends Env>(c: Context<E>, work: Promise<unknown>): void {
   try {
     c.executionCtx.waitUntil(work)
   } catch {
-    // Hono throws where the platform has none.
+    // Hono throws where the platform has none: there, nothing ends the process after a response.
   }
 }
 
-/** Fields cannot be added to a response of `fetch`, only to a copy. */
+/** Copies a response of `fetch`, to which no headers can be added. */
 function withOpenFields(response: Response): Response {
   try {
-    // No response has this field.
+    // No response has this header.
     response.headers.delete('Sluice-Probe')
     return response
   } catch {
@@ -167,8 +170,7 @@ function withOpenFields(response: Response): Response {
   }
 }
 
-/** Adds the fields that a response lacks. */
-function complete(answer: Response, fields: ReturnType<typeof refusalFields>): Response {
+function addMissingHeaders(answer: Response, fields: ReturnType<typeof refusalFields>): Response {
   const response = withOpenFields(answer)
   for (const [name, value] of fields) if (!response.headers.has(name)) response.headers.set(name, value)
   return response

@@ -1,12 +1,48 @@
-/** The parts that the middleware of all frameworks have in common. */
+/** The parts that the middlewares of all frameworks share. */
 import { composeLimiter } from '../engine/compose-limiter.ts'
 import { retryAfter } from '../http/problem.ts'
-import type { Refused } from '../model/verdict.ts'
+import type { LimitStatus, Refused, ReportedLimit, Verdict } from '../model/verdict.ts'
 import { createPathReader, createTargetReader } from '../request/target.ts'
 import { readOptions, type SharedOptions } from './options.ts'
 
+/** The decision about a request. */
+export interface RateLimit {
+  /**
+   * `admitted`; `limited` by a tier; `reserved`: what is left is for more important requests; `shed`: the application
+   * is overloaded; `unidentified`: it lacks what it is counted by; `bad-cost`: it names an invalid cost; `ambiguous`:
+   * its path can be read in several ways; `unavailable`: the store gives no answer, and limits are then `closed`.
+   */
+  readonly kind: Verdict['kind']
+  /** Status of the limits of all policies that apply; empty if none applies, or none was evaluated. */
+  readonly tiers: readonly LimitStatus[]
+  /** Milliseconds after which a refused request will be admitted if nothing else is charged. */
+  readonly retryAfterMs?: number
+  /** The fallback that decided while the store gives no answer. */
+  readonly degraded?: Verdict['degraded']
+}
+
+/** No policy applies to the request. */
+export const UNLIMITED: RateLimit = { kind: 'admitted', tiers: [] }
+
+/** Copies what an application may see of a verdict. */
+export function toRateLimit(verdict: Verdict): RateLimit {
+  const { kind, degraded } = verdict
+  return {
+    kind,
+    tiers: 'tiers' in verdict ? verdict.tiers.map(toStatus) : [],
+    ...('retryAfterMs' in verdict && { retryAfterMs: verdict.retryAfterMs }),
+    ...(degraded !== undefined && { degraded }),
+  }
+}
+
+function toStatus(report: ReportedLimit): LimitStatus {
+  const { policy, name, limit, windowMs, remaining, resetMs, retryAfterMs, blockedMs } = report
+  const status = { policy: policy.name, name, limit, windowMs, remaining, resetMs, retryAfterMs }
+  return blockedMs === undefined ? status : { ...status, blockedMs }
+}
+
 /**
- * Puts together what decides requests.
+ * Puts together the limiter of a middleware and its checked options.
  * @throws {ConfigError} for a wrong option
  */
 export function composeMiddleware<C>(options: SharedOptions<C>) {
@@ -32,13 +68,13 @@ export function createAddressReader<C>(
 }
 
 /**
- * The caller's address as seen by the farthest of this many proxies: each appends the address that it was asked from to
- * `X-Forwarded-For`, and what stands before that is only what the client says.
+ * Finds the address that the farthest of this many proxies saw. Each appends the address of its peer to
+ * `X-Forwarded-For`; anything before that is only a claim of the client.
  * @param peer address of the connection, which is the last proxy's
- * @returns the first address that there is, if there are fewer
+ * @returns the first address if there are fewer
  */
-function findAddress(field: string | null, proxies: number, peer: string | null): string | null {
-  const hops = (field ?? '')
+function findAddress(header: string | null, proxies: number, peer: string | null): string | null {
+  const hops = (header ?? '')
     .split(',')
     .map((hop) => hop.trim())
     .filter(Boolean)
@@ -50,12 +86,12 @@ function findAddress(field: string | null, proxies: number, peer: string | null)
 
 type OverLimits = Extract<Refused, { kind: 'limited' | 'reserved' }>
 
-/** The application may answer such a refusal by itself. */
+/** Picks the refusals that the application may answer by itself. */
 export function isOverLimits(verdict: Refused): verdict is OverLimits {
   return verdict.kind === 'limited' || verdict.kind === 'reserved'
 }
 
-/** Header fields of an application's own refusal, which no cache may keep either (RFC 6585 §4). */
+/** Headers of an application's own refusal, which no cache may keep either (RFC 6585 §4). */
 export function refusalFields({ retryAfterMs }: OverLimits): readonly (readonly [name: string, value: string])[] {
   return Object.entries({ ...retryAfter(retryAfterMs), 'Cache-Control': 'no-store' })
 }

@@ -1,20 +1,19 @@
 import { Buffer } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
-import type { ReceivedRequest } from '../request/received-request.ts'
-import { MAX_BODY_BYTES } from '../request/received-request.ts'
+import { MAX_BODY_BYTES, type ReceivedRequest } from '../request/received-request.ts'
 
-/** Express and parsers of bodies add these to a request. */
+/** Express and body parsers add these to a request. */
 interface Added {
-  /** The part of the path by which the application is mounted. */
+  /** Prefix of the path under which the application is mounted. */
   readonly baseUrl?: string
   readonly body?: unknown
 }
 
-/** A request as Node hands it over. What is expensive to read is read only when asked for. */
+/** A request of Node. Its body and address are expensive to read, and read only when needed. */
 export class NodeRequest<Req extends IncomingMessage> implements ReceivedRequest {
   readonly context: Req
   readonly headers: ReceivedRequest['headers']
-  /** With an arbitrary origin: what the client claims in `Host` is of no use here. */
+  /** Its origin is arbitrary: the client's `Host` is of no use here. */
   readonly url: string
   readonly #readAddress: (request: Req) => string | null
 
@@ -35,7 +34,6 @@ export class NodeRequest<Req extends IncomingMessage> implements ReceivedRequest
     return this.#readAddress(this.context)
   }
 
-  /** Null if there is none. */
   get body(): unknown {
     const { 'content-length': length, 'transfer-encoding': coding } = this.context.headers
     return coding === undefined && (length === undefined || /^0+$/.test(length)) ? null : this.context
@@ -44,14 +42,14 @@ export class NodeRequest<Req extends IncomingMessage> implements ReceivedRequest
   get parsedBody(): unknown {
     const { body } = this.context as Added
     if (body !== undefined) return body
-    return this.context.readableDidRead && !wasPeeked(this.context) ? null : undefined
+    return this.context.readableDidRead && !PEEKED.has(this.context) ? null : undefined
   }
 
   clone(): { readonly body: ReadableStream<Uint8Array> } {
     const { context } = this
     const body = new ReadableStream<Uint8Array>({
       async pull(controller) {
-        // One more than is read of any body tells that it is too long.
+        // One byte more than the maximum shows that a body is too long.
         const bytes = await peek(context, MAX_BODY_BYTES + 1)
         if (bytes.length > 0) controller.enqueue(bytes)
         controller.close()
@@ -61,7 +59,7 @@ export class NodeRequest<Req extends IncomingMessage> implements ReceivedRequest
   }
 }
 
-/** Path and query as the framework routes them, without the prefix at which a part is mounted. */
+/** Reads path and query as the framework routes them, without the prefix at which a part is mounted. */
 function readTarget({ url = '', baseUrl = '' }: IncomingMessage & Added): string {
   if (url.startsWith('/')) return baseUrl + url
   if (!URL.canParse(url)) return `/${url}`
@@ -70,8 +68,8 @@ function readTarget({ url = '', baseUrl = '' }: IncomingMessage & Added): string
 }
 
 /**
- * What a URL parser changes or cuts off in a path, while routers on Node may not, or do so differently: dot segments,
- * backslashes, fragments, what is not ASCII, and what comes before a path.
+ * A URL parser changes or cuts off these in a path, while routers on Node may not, or do so differently: dot segments,
+ * backslashes, fragments, characters beyond ASCII, and anything before a path.
  */
 const CHANGED = /^[^/]|(?:\/|^)(?:\.|%2e){1,2}(?:\/|$)|[\\#]|[^!-~]/i
 
@@ -81,24 +79,20 @@ export function isChanged({ url = '' }: IncomingMessage): boolean {
   return CHANGED.test(query < 0 ? url : url.slice(0, query))
 }
 
+/** The start of each body that was read and put back. */
 const PEEKED = new WeakMap<IncomingMessage, Promise<Buffer>>()
 
-/** Checks whether the start of a body was read and put back. */
-function wasPeeked(request: IncomingMessage): boolean {
-  return PEEKED.has(request)
-}
-
 /**
- * The first bytes of a body, which stay in it for whoever reads it next; fewer if there are no more, or the client has gone.
- * @param bytes the same for all who ask about a request; a few more may come
+ * Reads the first bytes of a body, which stay in it for its next reader; fewer if there are no more, or the client has
+ * gone, or a few more.
  */
 function peek(request: IncomingMessage, bytes: number): Promise<Buffer> {
-  const peeked = PEEKED.get(request) ?? read(request, bytes)
+  const peeked = PEEKED.get(request) ?? readStart(request, bytes)
   PEEKED.set(request, peeked)
   return peeked
 }
 
-function read(request: IncomingMessage, bytes: number): Promise<Buffer> {
+function readStart(request: IncomingMessage, bytes: number): Promise<Buffer> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = []
     let length = 0

@@ -1,21 +1,27 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import onHeaders from 'on-headers'
 import { type ResponseFields, setRateLimitHeaders, trackResponse } from '../http/exchange.ts'
-
 import { invalidTarget } from '../http/no-target.ts'
 import { createRefusal } from '../http/refusal.ts'
 import { requestContext } from '../http/request-context.ts'
 import type { Admitted, Refused } from '../model/verdict.ts'
 import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
-import { composeMiddleware, createAddressReader, isOverLimits, refusalFields } from './middleware.ts'
+import {
+  composeMiddleware,
+  createAddressReader,
+  isOverLimits,
+  type RateLimit,
+  refusalFields,
+  toRateLimit,
+  UNLIMITED,
+} from './middleware.ts'
 import { isChanged, NodeRequest } from './node-request.ts'
 import type { SharedOptions } from './options.ts'
-import { type RateLimit, toRateLimit, UNLIMITED } from './rate-limit.ts'
 
-/** What the middleware adds to a request. */
+/** The middleware adds this to a request. */
 export interface RateLimited {
-  /** What was decided about the request, by the middleware that saw it last. */
+  /** The decision about the request, by the middleware that saw it last. */
   rateLimit: RateLimit
 }
 
@@ -29,7 +35,7 @@ export interface SluiceOptions<Req extends IncomingMessage = IncomingMessage> ex
     | undefined
 }
 
-/** As Express, Connect and `@fastify/middie` take it. */
+/** Middleware of Express, Connect and `@fastify/middie`. */
 export type NodeMiddleware<Req extends IncomingMessage> = (
   request: Req,
   response: ServerResponse,
@@ -54,11 +60,8 @@ export function sluice<Req extends IncomingMessage = IncomingMessage>(
   }
 }
 
-/**
- * Decides requests of any framework on Node. Its middleware only has to hand over the request and the response that Node
- * made, and to go on if they are admitted.
- */
-export class NodeLimiter<Req extends IncomingMessage> {
+/** Decides requests of any framework on Node, from the request and the response that Node made. */
+class NodeLimiter<Req extends IncomingMessage> {
   readonly #parts: ReturnType<typeof composeMiddleware<Req>>
   readonly #onLimited: SluiceOptions<Req>['onLimited']
   readonly #readAddress: (request: Req) => string | null
@@ -74,7 +77,7 @@ export class NodeLimiter<Req extends IncomingMessage> {
     )
   }
 
-  /** @returns whether the request goes on; otherwise it is answered */
+  /** @returns true if the request goes on; otherwise it is answered */
   async admit(req: Req & Partial<RateLimited>, res: ServerResponse): Promise<boolean> {
     const { limiter, readTarget, skip, log } = this.#parts
     if (skip && (await skip(req))) {
@@ -114,7 +117,6 @@ export class NodeLimiter<Req extends IncomingMessage> {
     res.end(body)
   }
 
-  /** Sees an admitted request through to its end. */
   #follow(
     request: NodeRequest<Req>,
     res: ServerResponse,
@@ -130,7 +132,7 @@ export class NodeLimiter<Req extends IncomingMessage> {
       this.#reportLimits(res, final)
     })
     onClose(() => {
-      // A client that goes away must not keep what it has asked for from being a failure: handlers go on, and tell.
+      // A client that goes away must not keep its request from counting as a failure: handlers go on, and report it.
       if (!verdict.failures) final ??= onHead()
       const { hold } = final ?? verdict
       if (hold) context.waitUntil(hold.release())
@@ -143,8 +145,8 @@ export class NodeLimiter<Req extends IncomingMessage> {
 }
 
 /**
- * Watches for the end of a response, whether it was sent or its client has gone.
- * @returns a function that sets what is then done; at once, if it has come already
+ * Watches for the end of a response: it was sent, or its client has gone.
+ * @returns a function that runs its argument at the end, or at once if that has come already
  */
 function watchClose(res: ServerResponse): (then: () => void) => void {
   let isClosed = false
@@ -159,13 +161,13 @@ function watchClose(res: ServerResponse): (then: () => void) => void {
   }
 }
 
-/** A path that a router may take for any other. */
+/** Marks a path that a router may take for any other. */
 function markAmbiguous(path: RequestPath): RequestPath {
   const decoded = path.ambiguity?.decoded ?? path.canonical
   return { ...path, ambiguity: { prefix: '/', mayGoUp: true, decoded } }
 }
 
-/** The fields of a response that has no `Headers` of its own. */
+/** Adapts a response of Node to the interface of `Headers`. */
 function toFields(res: ServerResponse): ResponseFields {
   const get = (name: string) => {
     const value = res.getHeader(name)

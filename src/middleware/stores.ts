@@ -5,7 +5,7 @@ import type { RequestPolicy } from '../model/policy.ts'
 import { isRefusedForLong } from '../request/policy/refused-for-long.ts'
 import type { Log } from '../runtime/log.ts'
 
-interface Use {
+interface StoreContext {
   readonly policies: readonly RequestPolicy[]
   readonly prefix: string
   readonly log: Log
@@ -13,13 +13,13 @@ interface Use {
   readonly now: () => number
 }
 
-/** The limits of each policy that counts in a store, by prefix and name. */
+/** Limits of the policies that count in each store, by prefix and name. */
 const LIMITS = new WeakMap<LimiterStore, Map<string, string>>()
 
 let isWarned = false
 
 /** @throws {OptionError} if two middlewares would count different limits under one name */
-export function openStore(given: LimiterStore | undefined, { policies, prefix, log, now }: Use) {
+export function openStore(given: LimiterStore | undefined, { policies, prefix, log, now }: StoreContext) {
   if (!given && !isWarned) {
     isWarned = true
     log('warn', { event: 'in_memory_store', message: 'no store is given: limits hold per process only' })
@@ -29,8 +29,7 @@ export function openStore(given: LimiterStore | undefined, { policies, prefix, l
   LIMITS.set(limiterStore, known)
   for (const { name, algorithm, tiers, burst } of policies) {
     const limits = JSON.stringify([algorithm, tiers, burst])
-    const before = known.get(`${prefix}:${name}`)
-    if (before !== undefined && before !== limits) {
+    if ((known.get(`${prefix}:${name}`) ?? limits) !== limits) {
       throw new OptionError('name', 'a name of its own for each set of limits in one store', name)
     }
     known.set(`${prefix}:${name}`, limits)

@@ -1,19 +1,14 @@
 import { PRIORITIES, type Priority } from '../model/policy.ts'
 
-/** The place of a call among the others. */
-export interface Place {
+interface QueuedCall {
   readonly priority: Priority
-  /** On whose behalf it is made: callers of the same priority take turns. */
   readonly caller: string
 }
 
-/**
- * Calls that wait for their turn: the more important first, then callers in turns, then in the order in which they
- * came.
- */
-export class CallQueue<Call extends Place> {
+/** Waiting calls, ordered by priority, then by callers in turns, then by arrival. */
+export class CallQueue<Call extends QueuedCall> {
   readonly #maxSize: number
-  /** By priority, then by caller; the caller whose turn it is comes first. */
+  /** Calls by priority, then by caller; the caller whose turn it is comes first. */
   readonly #waiting = new Map(PRIORITIES.map((priority) => [priority, new Map<string, Set<Call>>()]))
   #size = 0
 
@@ -26,15 +21,14 @@ export class CallQueue<Call extends Place> {
     return this.#size
   }
 
-  /** The call whose turn it is. */
   get head(): Call | undefined {
     for (const call of this) return call
     return undefined
   }
 
   /**
-   * @returns the call for which there is no room now: the latest of the least important, from the caller that has the
-   * most of them. That may be this one; undefined if there is room for all.
+   * @returns the call for which there is no room, which may be this one: the latest of the least important, from the
+   * caller that has the most of them; undefined if there is room for all.
    */
   add(call: Call): Call | undefined {
     const callers = this.#findCallers(call)
@@ -52,7 +46,7 @@ export class CallQueue<Call extends Place> {
     return this.#findCallers(call).get(call.caller)?.has(call) ?? false
   }
 
-  /** @returns false if it does not wait */
+  /** @returns false if it is not queued */
   remove(call: Call): boolean {
     const callers = this.#findCallers(call)
     const calls = callers.get(call.caller)
@@ -62,7 +56,7 @@ export class CallQueue<Call extends Place> {
     return true
   }
 
-  /** Takes out a call that has had its turn; then it is the next caller's. */
+  /** Removes a call in its turn; the next turn is another caller's. */
   take(call: Call): void {
     if (!this.remove(call)) return
     const callers = this.#findCallers(call)
@@ -78,7 +72,7 @@ export class CallQueue<Call extends Place> {
     }
   }
 
-  #findCallers({ priority }: Place): Map<string, Set<Call>> {
+  #findCallers({ priority }: QueuedCall): Map<string, Set<Call>> {
     return this.#waiting.get(priority) as Map<string, Set<Call>>
   }
 

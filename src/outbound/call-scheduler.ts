@@ -1,27 +1,23 @@
-/**
- * The calls of one identity, which share its limits: they wait in one queue, are admitted one by one, and all of them
- * stop when the server says so.
- */
 import { CallQueue } from './call-queue.ts'
 import type { Clock } from './clock.ts'
 import type { CallReservation, LearnedLimits } from './learned-limits.ts'
 import type { CallSettings, OutboundLimiter, OutboundOptions } from './options.ts'
 import { Pace } from './pace.ts'
-import type { ServerLimit } from './server-limit.ts'
+import type { Answer } from './server-limit.ts'
 
-/** Pauses where a server refuses without saying for how long: doubled by each refusal in a row. */
+/** Pauses if a server refuses without `Retry-After` or a reset: doubled by each refusal in a row. */
 const FIRST_PAUSE_MS = 1_000
 const MAX_GUESSED_PAUSE_MS = 60_000
 
-/** After a pause, clients do not all come back at once: up to a tenth of it later, within these bounds. */
+/** A pause is longer by up to a tenth, at random and within these bounds, so that clients do not return at once. */
 const JITTER_SHARE = 0.1
 const MIN_JITTER_MS = 100
 const MAX_JITTER_MS = 1_000
 
-/** How often what was granted is asked for anew because it came too late: a slow store must not keep calls forever. */
+/** Expired reservations that are made again for a call: a slow store must not keep calls back forever. */
 const MAX_EXPIRED_IN_A_ROW = 3
 
-/** Beyond this many identities, those that were not used for the longest time are forgotten, unless calls wait there. */
+/** The least recently used of more identities are deleted, unless they have calls or a pause. */
 const MAX_IDLE = 1_000
 
 /**
@@ -30,7 +26,7 @@ const MAX_IDLE = 1_000
  */
 export type OutboundErrorCode = 'WAIT_TOO_LONG' | 'QUEUE_FULL'
 
-/** A call that was not made. Nothing was sent for it since it was last allowed to be. */
+/** The call was not made: nothing was sent for it since its last refusal, if any. */
 export class OutboundError extends Error {
   override readonly name = 'OutboundError'
   readonly code: OutboundErrorCode
@@ -54,52 +50,44 @@ export interface SchedulerOptions
 
 export interface Call extends Pick<CallSettings, 'cost' | 'priority' | 'caller'> {
   readonly signal: AbortSignal | null | undefined
-  /** By the clock: after it, the call is not made any more. */
+  /** The call is not made after this time of the clock. */
   readonly dueMs: number
 }
 
-/** The answer of a server to a call. */
-export interface Answer {
-  /** The server has refused it for now, with 429 or 503. */
-  readonly isRefusal: boolean
-  /** Milliseconds for which it asked to wait, if it did. */
-  readonly retryAfterMs: number | undefined
-  readonly limits: readonly ServerLimit[]
-}
-
-/** To be called once, when the call is over: without an answer, if there was none. */
+/** Ends a call, once; without an answer if it failed. */
 type End = (answer: Answer | undefined) => Promise<void>
 
 interface WaitingCall extends Call {
   readonly resolve: (end: End) => void
   readonly reject: (reason: unknown) => void
-  /** Ends its deadline and its signal. */
+  /** Stops its deadline and its signal. */
   readonly leave: () => void
 }
 
-/** Why no call is admitted: until when (by the clock), and the cost that was asked for; 0 for a pause. */
+/** The wait of the call at the head of the queue. */
 interface HeadWait {
   readonly untilMs: number
+  /** Cost of the call, or 0 in a pause: a cheaper call at the head need not wait. */
   readonly cost: number
 }
 
+/** Admits the calls of one identity, which share its limits, one by one. All of them stop if the server says so. */
 export class CallScheduler {
   readonly #options: SchedulerOptions
   readonly #clock: Clock
   readonly #queue: CallQueue<WaitingCall>
   #pace: Pace
   #isRunning = false
-  /** Ends the wait for the moment at which a call may go. */
+  /** Ends the wait of the head. */
   #wake = () => {}
   #isWaitingForAnswer = false
   #wait: HeadWait | undefined
-  /** The call that the limits are asked about right now. */
+  /** The limits are being charged for this call. */
   #requested: WaitingCall | undefined
   #inFlight = 0
-  /** After a pause: one call at a time, until the server has answered one without refusing it. */
-  #isResuming = false
   #pausedUntilMs = 0
   #pausedAtMs = Number.NEGATIVE_INFINITY
+  /** Calls go one at a time until the server has admitted one after a pause. */
   #refusalsInARow = 0
   #expiredInARow = 0
 
@@ -110,21 +98,19 @@ export class CallScheduler {
     this.#pace = new Pace(options.maxPauseMs)
   }
 
-  /** Nothing waits, nothing is under way. */
   get isIdle(): boolean {
     return this.#queue.size === 0 && this.#inFlight === 0
   }
 
-  /** Milliseconds for which the server has asked everybody to wait; 0 if it has not. */
+  /** Milliseconds until the end of the pause; 0 if there is none. */
   get pausedMs(): number {
     return this.#leftMs(Math.max(this.#pausedUntilMs, this.#options.learned?.pausedUntilMs ?? 0))
   }
 
-  /** Ends a pause, and forgets what the server has said. */
+  /** Ends the pause, and deletes what was learned. */
   async resume(): Promise<void> {
     this.#pausedUntilMs = 0
     this.#refusalsInARow = 0
-    this.#isResuming = false
     this.#pace = new Pace(this.#options.maxPauseMs)
     await this.#options.learned?.forget()
     this.#wait = undefined
@@ -133,9 +119,9 @@ export class CallScheduler {
 
   /**
    * Makes a call as soon as it may be made.
-   * @param readAnswer reads the server's answer in the result
+   * @param readAnswer reads the server's answer from the result
    * @throws {OutboundError} if it cannot be made in time, or too many wait already
-   * @throws the reason of the signal, if that is aborted before; what the limiter or the call throws
+   * @throws the reason of the signal if that is aborted before; the errors of the limiter and of the call
    */
   async run<T>(call: Call, make: () => T | Promise<T>, readAnswer?: (result: T) => Answer): Promise<T> {
     const end = await this.#enter(call)
@@ -183,7 +169,7 @@ export class CallScheduler {
     this.#isRunning = false
   }
 
-  /** @returns milliseconds after which to try again; infinity to wait until an answer has come */
+  /** @returns milliseconds after which to try again; infinity: when an answer has come */
   async #admit(head: WaitingCall): Promise<number> {
     const { limiter, learned, identity } = this.#options
     if (this.pausedMs > 0) return this.pausedMs
@@ -198,7 +184,7 @@ export class CallScheduler {
       // A pause may have begun meanwhile, here or elsewhere.
       const decision = this.pausedMs > 0 ? undefined : await limiter?.take(identity, { cost: head.cost })
       const waitMs = decision?.granted === false ? Math.max(1, decision.retryAfterMs) : this.pausedMs
-      // If the call has gone, another one for which the same has been granted.
+      // If the call has left, its permit is for another one of the same cost.
       const next = this.#queue.has(head) ? head : this.#queue.head
       const isExpired = reservation?.isCurrent() === false && ++this.#expiredInARow <= MAX_EXPIRED_IN_A_ROW
       if (waitMs > 0 || next?.cost !== head.cost || isExpired) {
@@ -216,7 +202,7 @@ export class CallScheduler {
 
   #maxInFlight(): number {
     const { learned } = this.#options
-    if (this.#isResuming || learned?.isOnTrial) return 1
+    if (this.#refusalsInARow > 0 || learned?.isOnTrial) return 1
     return learned && !learned.hasLimits ? this.#pace.maxInFlight : Number.POSITIVE_INFINITY
   }
 
@@ -236,10 +222,7 @@ export class CallScheduler {
       else if (answer) this.#pace.admitted(sentAtMs)
       await reservation?.ended(answer)
       if (answer?.isRefusal) await this.#options.learned?.pauseUntil(this.#pausedUntilMs)
-      else if (answer && sentAtMs >= this.#pausedUntilMs) {
-        this.#isResuming = false
-        this.#refusalsInARow = 0
-      }
+      else if (answer && sentAtMs >= this.#pausedUntilMs) this.#refusalsInARow = 0
     } finally {
       this.#inFlight--
       if (this.#isWaitingForAnswer) this.#wake()
@@ -249,22 +232,21 @@ export class CallScheduler {
   #pause(sentAtMs: number, { retryAfterMs, limits }: Answer): void {
     const nowMs = this.#clock.now()
     const { random, maxPauseMs } = this.#options
-    // Refusals of calls that were under way when the pause began say nothing new about it.
-    if (sentAtMs > this.#pausedAtMs) this.#refusalsInARow++
+    // Refusals of calls that were under way when the pause began do not prolong it.
+    if (sentAtMs > this.#pausedAtMs || this.#refusalsInARow === 0) this.#refusalsInARow++
     this.#pausedAtMs = nowMs
     const resetsMs = limits.flatMap(({ remaining, resetMs }) => (remaining === 0 && resetMs ? [resetMs] : []))
     const guessedMs = Math.min(MAX_GUESSED_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (this.#refusalsInARow - 1))
-    const saidMs = retryAfterMs ?? (resetsMs.length > 0 ? Math.max(...resetsMs) : guessedMs)
-    const pauseMs = Math.min(saidMs, maxPauseMs)
+    const requestedMs = retryAfterMs ?? (resetsMs.length > 0 ? Math.max(...resetsMs) : guessedMs)
+    const pauseMs = Math.min(requestedMs, maxPauseMs)
     if (limits.length === 0) this.#pace.refused(sentAtMs, pauseMs, nowMs)
     const jitterMs = random() * Math.min(MAX_JITTER_MS, Math.max(MIN_JITTER_MS, pauseMs * JITTER_SHARE))
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + pauseMs + jitterMs)
-    this.#isResuming = true
     this.#wait = { untilMs: this.#pausedUntilMs, cost: 0 }
     this.#refuseLate(this.#queue)
   }
 
-  /** Waits, but only until there is a call that needs less. */
+  /** Waits for the time to pass, or until a cheaper call is at the head. */
   async #waitAsHead(ms: number, { cost }: WaitingCall): Promise<void> {
     this.#isWaitingForAnswer = ms === Number.POSITIVE_INFINITY
     if (!this.#isWaitingForAnswer) {
@@ -272,7 +254,7 @@ export class CallScheduler {
       this.#refuseLate(this.#queue)
     }
     const { head } = this.#queue
-    // The event that would wake it may have come while the wait was being found out.
+    // The event that would wake it may have come while the wait was determined.
     if (head && !this.#canGoBefore(head) && !(this.#isWaitingForAnswer && this.#inFlight === 0)) {
       await new Promise<void>((resolve) => {
         const stop = this.#isWaitingForAnswer ? () => {} : this.#clock.after(ms, resolve)
@@ -294,19 +276,19 @@ export class CallScheduler {
     if (!head || this.#canGoBefore(head)) this.#wake()
   }
 
-  /** Refuses at once those whose deadline comes before any call may go. */
+  /** Refuses calls whose deadline ends before any call may go. */
   #refuseLate(calls: Iterable<WaitingCall>): void {
     const untilMs = this.#wait?.untilMs ?? 0
     for (const call of calls) if (call.dueMs < untilMs) this.#refuse(call, tooLong(this.#leftMs(untilMs)))
   }
 
-  /** Checks whether the call may yet be admitted at this very moment; if not, it is refused right after. */
+  /** Checks if the call may still be admitted at this timestamp; if it is not, it is refused right after. */
   #isRequestedNow(call: WaitingCall): boolean {
     const isHead = call === this.#queue.head
     return call === this.#requested || (isHead && this.#wait !== undefined && this.#wait.untilMs <= this.#clock.now())
   }
 
-  /** Checks whether it is the call's turn, and it needs less than the call that the wait is for. */
+  /** Checks if the call is at the head, and cheaper than the call that the wait is for. */
   #canGoBefore(call: WaitingCall): boolean {
     return this.#wait !== undefined && call === this.#queue.head && call.cost < this.#wait.cost
   }
@@ -317,11 +299,11 @@ export class CallScheduler {
 }
 
 function tooLong(retryAfterMs?: number): OutboundError {
-  const known = retryAfterMs === undefined ? '' : `: not for another ${Math.ceil(retryAfterMs)} ms`
-  return new OutboundError('WAIT_TOO_LONG', `the call cannot be made in time${known}`, retryAfterMs)
+  const wait = retryAfterMs === undefined ? '' : `: not for another ${Math.ceil(retryAfterMs)} ms`
+  return new OutboundError('WAIT_TOO_LONG', `the call cannot be made in time${wait}`, retryAfterMs)
 }
 
-/** The scheduler of each identity, the one that was used last at the end. */
+/** The schedulers of all identities; the most recently used is the last. */
 export class CallSchedulers {
   readonly #create: (identity: string) => CallScheduler
   readonly #schedulers = new Map<string, CallScheduler>()
@@ -334,17 +316,16 @@ export class CallSchedulers {
     const scheduler = this.#schedulers.get(identity) ?? this.#create(identity)
     this.#schedulers.delete(identity)
     this.#schedulers.set(identity, scheduler)
-    if (this.#schedulers.size > MAX_IDLE) this.#forgetOne()
+    if (this.#schedulers.size > MAX_IDLE) this.#deleteOne()
     return scheduler
   }
 
-  /** Resumes all, or that of one identity. */
   async resume(identity: string | undefined): Promise<void> {
     const schedulers = [...this.#schedulers].filter(([one]) => identity === undefined || one === identity)
     await Promise.all(schedulers.map(([, scheduler]) => scheduler.resume()))
   }
 
-  #forgetOne(): void {
+  #deleteOne(): void {
     for (const [identity, scheduler] of this.#schedulers) {
       if (scheduler.isIdle && scheduler.pausedMs === 0) return void this.#schedulers.delete(identity)
     }

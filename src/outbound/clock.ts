@@ -1,4 +1,4 @@
-/** Time as the calling side sees it. */
+/** The time of `outbound()` and `throttle()`. */
 export interface Clock {
   /** Milliseconds since the Unix epoch. Never goes back; may have a fraction. */
   now(): number
@@ -9,8 +9,8 @@ export interface Clock {
   after(ms: number, wake: () => void): () => void
 }
 
-/** Longer ones fire at once. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1
+/** Longer timers fire at once. */
+const MAX_TIMER_MS = 2 ** 31 - 1
 
 export const systemClock: Clock = {
   now: () => performance.timeOrigin + performance.now(),
@@ -22,7 +22,7 @@ export const systemClock: Clock = {
       timer = setTimeout(
         // A timer may fire a fraction of a millisecond early.
         () => (performance.now() < dueMs ? arm() : wake()),
-        Math.min(Math.ceil(dueMs - performance.now()), LONGEST_TIMER_MS),
+        Math.min(Math.ceil(dueMs - performance.now()), MAX_TIMER_MS),
       )
     }
     arm()

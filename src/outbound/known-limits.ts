@@ -1,6 +1,6 @@
 import type { ServerLimit } from './server-limit.ts'
 
-/** A limit that was not mentioned for this long, and for two of its windows, is forgotten. */
+/** A limit is deleted when the server has not mentioned it for this long, and for two of its windows. */
 export const FORGOTTEN_AFTER_MS = 3_600_000
 
 const MAX_LIMITS = 16
@@ -8,34 +8,32 @@ const MAX_LIMITS = 16
 /** The longest window that policies may have: 53 weeks. */
 const MAX_WINDOW_MS = 53 * 7 * 86_400_000
 
-/** A limit that the server has reported. */
 export interface KnownLimit {
   readonly name: string
   readonly limit: number
   readonly windowMs: number
-  /** When it was last mentioned. */
+  /** When the server last mentioned it. */
   readonly saidAtMs?: number
 }
 
-/** The limits that are known of a server, by their names, in the order in which it last mentioned them. */
+/** Limits of a server by name, in the order in which it last mentioned them. */
 export class KnownLimits extends Map<string, KnownLimit> {
   /**
-   * Takes in what a response says of a limit.
-   * @param cost units of the call that it answers
-   * @returns whether it is new
+   * @param cost units of the call that was answered
+   * @returns true if the limit is new or has changed
    */
-  update(said: ServerLimit, cost: number, nowMs: number): boolean {
-    const known = this.get(said.name)
-    // A window that is not reported is at least as long as any reset that was.
-    const seenMs = Math.max(known?.windowMs ?? 0, said.resetMs ?? 0)
-    const windowMs = Math.min(said.windowMs ?? seenMs, MAX_WINDOW_MS)
-    const limit = said.limit ?? Math.max(known?.limit ?? 0, (said.remaining ?? 0) + cost)
+  update(report: ServerLimit, cost: number, nowMs: number): boolean {
+    const known = this.get(report.name)
+    // An unreported window is at least as long as any reset that was reported.
+    const seenMs = Math.max(known?.windowMs ?? 0, report.resetMs ?? 0)
+    const windowMs = Math.min(report.windowMs ?? seenMs, MAX_WINDOW_MS)
+    const limit = report.limit ?? Math.max(known?.limit ?? 0, (report.remaining ?? 0) + cost)
     if (windowMs < 1 || limit < 1) return false
-    this.put({ name: said.name, limit, windowMs }, nowMs)
+    this.put({ name: report.name, limit, windowMs }, nowMs)
     return known?.limit !== limit || known.windowMs !== windowMs
   }
 
-  /** Replaces what was known before: the server's last word wins. */
+  /** The server's last word replaces what was known before. */
   put({ name, limit, windowMs }: KnownLimit, nowMs: number): void {
     this.delete(name)
     this.set(name, { name, limit, windowMs, saidAtMs: nowMs })
@@ -46,14 +44,14 @@ export class KnownLimits extends Map<string, KnownLimit> {
   }
 }
 
-/** The knowledge of one process about a server. */
+/** Knowledge about a server that processes share. */
 export interface Note {
   readonly tiers: readonly KnownLimit[]
   /** No call is made before, by the clock of the store. */
   readonly pausedUntilMs: number
 }
 
-/** Keeps clients from reading the JSON themselves. */
+/** Keeps clients from parsing the JSON themselves. */
 const MARK = 'sluice-outbound '
 
 export function formatNote(note: Note): string {

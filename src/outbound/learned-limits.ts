@@ -1,13 +1,11 @@
 /**
- * The limits that a server has reported, held so that it never counts more than it allows, however long calls are on
- * their way.
+ * The limits that a server has reported, held so that it never counts more than it allows, however long calls travel.
  *
  * The server counts a call at some moment between its sending and its answer. So a call holds a unit from before it is
- * sent until a whole window after its answer. Of all calls that a window of the server's holds, wherever that begins,
- * the one that was admitted last found all the others still held: they are no more than the limit. Such units are slots
- * of a limit on concurrency whose deadline is the window, and which are renewed by the answer, never released.
+ * sent until a whole window after its answer. Of all calls in one of the server's windows, wherever that begins, the
+ * one that was admitted last found all the others still held: they are no more than the limit. Such units are slots of
+ * a concurrency limit whose deadline is the window. The answer renews them, and nothing releases them.
  */
-
 import type { Decision, StoreCharge } from '../model/charge.ts'
 import type { Store } from '../model/store.ts'
 import { randomSlot } from '../runtime/random.ts'
@@ -16,40 +14,38 @@ import { MemoryStore } from '../store/memory/memory-store.ts'
 import type { Clock } from './clock.ts'
 import { FORGOTTEN_AFTER_MS, formatNote, type KnownLimit, KnownLimits, parseNote } from './known-limits.ts'
 import type { Notes, OutboundOptions } from './options.ts'
-import type { ServerLimit } from './server-limit.ts'
+import type { Answer, ServerLimit } from './server-limit.ts'
 
-/** Algorithms that rules of learned limits name. */
 export const LEARNED_ALGORITHMS = ['concurrency', 'sliding-window'] as const
 
-/** Above this, a limit is a log of admissions: a slot takes more memory, and time among many. */
+/** A larger limit is a log of admissions: a slot takes more memory, and time among many. */
 const MAX_SLOTS = 2_000
 
-/** Clocks of two machines run this much apart at most: NTP slews by 1 in 2,000. */
+/** Clocks of two machines drift apart by this share at most: NTP slews by 1 in 2,000. */
 const CLOCK_RATE_SHARE = 1 / 1_000
 
-/** A log counts a call from its admission, so its window is longer by what calls may be late. */
+/** A log counts a call from its admission, so its window is longer by the lateness that calls may have. */
 const LATENESS_SHARE = 1 / 50
 const MIN_LATENESS_MS = 1_000
 
 /**
- * Keys that the memory of one identity holds: several times the limits known of a server. One that names new limits in
- * each response pushes out its own counts, and nobody else's.
+ * Keys in the memory of one identity: several times the known limits of a server. A server that names new limits in
+ * each response pushes out its own counts only.
  */
 const MAX_LOCAL_KEYS = 100
 
-/** How long others wait at most, once the first call of all has been answered. */
+/** Other processes wait no longer than this once the first call of all has been answered. */
 const TRIAL_MS = 500
 
-/** How long a process believes what it last read of the shared note. */
+/** A process reads the shared note again after this. */
 const SHARED_NOTE_TTL_MS = 1_000
 
 export interface LearnedLimitsOptions
   extends Pick<Required<OutboundOptions>, 'countedWithinMs' | 'maxPauseMs' | 'clock'> {
-  /** Where calls of all processes are counted; undefined: in this process's memory. */
+  /** Counts the calls of all processes; undefined: this process's memory does. */
   readonly store: Store | undefined
-  /** Undefined: what is learned stays in this process. */
+  /** Undefined: this process learns by itself. */
   readonly notes: Notes | undefined
-  /** Makes the key of the state that goes by a name. */
   readonly toKey: (name: string, letter: 'c' | 'w' | 'n') => string
 }
 
@@ -57,46 +53,44 @@ export interface LearnedLimitsOptions
 export interface CallReservation {
   /** False if it may have expired: this process stood still, or the store took too long. */
   isCurrent(): boolean
-  /** The call was not sent after all. */
+  /** Gives up the units because the call is not sent. */
   release(): Promise<void>
-  /** The call is sent now. */
   sent(): void
   /** @param answer undefined if there was none */
-  ended(answer: { readonly isRefusal: boolean; readonly limits: readonly ServerLimit[] } | undefined): Promise<void>
+  ended(answer: Answer | undefined): Promise<void>
 }
 
-/** The charge of a call for one limit. */
-interface LimitRule extends StoreCharge {
+interface LimitCharge extends StoreCharge {
   readonly name: string
 }
 
 interface Charged {
   readonly store: Store
   readonly decision: Decision
-  readonly rules: readonly LimitRule[]
+  readonly rules: readonly LimitCharge[]
 }
+
+/** `partial`: the server last reported a limit without a window or a reset. */
+type Knowledge = 'none' | 'partial' | 'complete'
 
 export class LearnedLimits {
   readonly #options: LearnedLimitsOptions
   readonly #clock: Clock
   readonly #store: Store
-  /** For the time when the store gives no answer. */
+  /** Decides while the store gives no answer. */
   readonly #local: MemoryStore
   readonly #limits = new KnownLimits()
-  /** Neither has the server answered, nor have other processes noted anything. */
-  #isUnknown = true
-  /** The server last reported a limit, but not how long it holds. */
-  #isVague = false
-  /** By the clock of the store. */
+  #knowledge: Knowledge = 'none'
+  /** Time of the store's clock. */
   #pausedUntilMs = 0
-  /** How far the store's clock is ahead of ours. */
+  /** Lead of the store's clock over this process's. */
   #aheadMs = 0
-  /** The shared note, as it was last read or written. */
+  /** Text of the shared note, as it was last read or written. */
   #note: unknown
   #readAtMs: number | undefined
-  /** Since when no call was admitted, if one has been kept back. */
+  /** Start of the time in which calls were kept back and none was admitted. */
   #waitingSinceMs: number | undefined
-  /** One response after the other, so that no two make up for the same difference. */
+  /** Responses are processed one by one, so that no two make up for the same difference. */
   #learning: Promise<void> = Promise.resolve()
 
   constructor(options: LearnedLimitsOptions) {
@@ -108,50 +102,48 @@ export class LearnedLimits {
 
   /** Too little is known to make more than one call at a time. */
   get isOnTrial(): boolean {
-    return this.#isUnknown || this.#isVague
+    return this.#knowledge !== 'complete'
   }
 
-  /** The server is known to have limits. */
   get hasLimits(): boolean {
     return this.#limits.size > 0
   }
 
-  /** Until when no call of any process may be made, by this process's clock; in the past if there is no pause. */
+  /** End of the pause of all processes, by this process's clock; in the past if there is none. */
   get pausedUntilMs(): number {
     return this.#pausedUntilMs - this.#aheadMs
   }
 
-  /** Lets no process call before a moment of this process's clock. */
+  /** Pauses all processes. @param ms end of the pause, by this process's clock */
   async pauseUntil(ms: number): Promise<void> {
     if (ms <= this.pausedUntilMs) return
     this.#pausedUntilMs = ms + this.#aheadMs
     await this.#writeNote()
   }
 
-  /** Forgets all that was learned, also where others find it. */
+  /** Deletes all that was learned, in the shared note too. */
   async forget(): Promise<void> {
     const limits = [...this.#limits.values()]
     this.#limits.clear()
-    this.#isUnknown = true
-    this.#isVague = false
+    this.#knowledge = 'none'
     this.#pausedUntilMs = 0
-    await this.#forgetCounts(limits)
+    await this.#deleteCounts(limits)
     await this.#writeNote()
   }
 
-  /** @returns what the call holds, or the milliseconds after which to ask again, at least 1 */
+  /** @returns the reservation, or the milliseconds after which to try again, at least 1 */
   async acquire(cost: number): Promise<CallReservation | number> {
     await this.#readNote()
-    if (this.#isUnknown && this.#options.notes) return this.#acquireTrial(cost)
+    if (this.#knowledge === 'none' && this.#options.notes) return this.#acquireTrial(cost)
     const fromMs = this.#clock.now()
     const limits = [...this.#limits.values()]
     const charged = await this.#charge(limits, cost)
-    if (!charged || charged.decision.granted > 0) return this.#reserve(cost, charged, fromMs)
+    if (charged.decision.granted > 0) return this.#reserve(cost, charged, fromMs)
     this.#waitingSinceMs ??= fromMs
     const { maxPauseMs } = this.#options
     const waitMs = retryAfterMs(charged.decision)
     const probeMs = this.#waitingSinceMs + maxPauseMs - fromMs
-    // Limits that may keep calls back beyond the longest pause: by their windows, or by those that they once had.
+    // These may keep calls back beyond the longest pause: by their windows, or by windows that they once had.
     const stalled = limits.filter(({ windowMs }, index) => {
       const heldMs = charged.rules[index]?.tiers[0]?.windowMs ?? 0
       return windowMs > maxPauseMs || (charged.decision.usage[index]?.[0]?.retryAfterMs ?? 0) > heldMs
@@ -160,23 +152,23 @@ export class LearnedLimits {
     if (probeMs > 0) return probeMs
     const flowing = limits.filter((limit) => !stalled.includes(limit))
     const others = await this.#charge(flowing, cost)
-    if (others?.decision.granted === 0) return retryAfterMs(others.decision)
+    if (others.decision.granted === 0) return retryAfterMs(others.decision)
     return this.#reserve(cost, others, fromMs, stalled)
   }
 
-  /** Lets one process make one call while nothing is known; the others wait for what it learns. */
+  /** Lets one process make one call while nothing is known; the others wait for its answer. */
   async #acquireTrial(cost: number): Promise<CallReservation | number> {
     const tier = { limit: 1, windowMs: TRIAL_MS }
-    const trial = await this.#decide('all', 1, [{ ...this.#toRule({ ...tier, name: '' }, 1), tiers: [tier] }])
+    const trial = await this.#decide('all', 1, [{ ...this.#toCharge({ ...tier, name: '' }, 1), tiers: [tier] }])
     if (trial.decision.granted === 0) return retryAfterMs(trial.decision)
     this.#readAtMs = undefined
-    // Again, because the process before has noted what it learned before giving way.
+    // The process before wrote the note before it released its slot.
     await this.#readNote()
-    if (!this.#isUnknown) {
+    if (this.#knowledge !== 'none') {
       await this.#release(trial)
       return this.acquire(cost)
     }
-    const reservation = this.#reserve(cost, undefined, this.#clock.now())
+    const reservation = this.#reserve(cost, { ...trial, rules: [] }, this.#clock.now())
     const stop = repeat(this.#clock, TRIAL_MS / 3, () => this.#renew(trial))
     const release = () => {
       stop()
@@ -185,22 +177,17 @@ export class LearnedLimits {
     return { ...reservation, release, ended: (answer) => reservation.ended(answer).then(release) }
   }
 
-  /** @param probed limits that had kept calls back for too long, so that this one goes without their units */
-  #reserve(
-    cost: number,
-    charged: Charged | undefined,
-    fromMs: number,
-    probed: readonly KnownLimit[] = [],
-  ): CallReservation {
+  /** @param probed limits that kept calls back for too long: this one goes without their units */
+  #reserve(cost: number, charged: Charged, fromMs: number, probed: readonly KnownLimit[] = []): CallReservation {
     const waitingSinceMs = this.#waitingSinceMs
     this.#waitingSinceMs = undefined
-    const slots = charged?.rules.filter(hasSlot) ?? []
+    const slots = charged.rules.filter(hasSlot)
     const lastsMs = Math.min(...slots.map(({ tiers }) => tiers[0]?.windowMs ?? 0))
     let heldFromMs = fromMs
     let isCounted = false
     const renew = async () => {
       const nowMs = this.#clock.now()
-      if (charged && (await this.#renew(charged))) heldFromMs = nowMs
+      if (await this.#renew(charged)) heldFromMs = nowMs
     }
     const stopKeeping = slots.length > 0 ? repeat(this.#clock, lastsMs / 3, renew) : () => {}
     let stopCounting = () => {}
@@ -213,7 +200,7 @@ export class LearnedLimits {
       release: async () => {
         stop()
         this.#waitingSinceMs ??= waitingSinceMs
-        if (charged) await this.#release(charged)
+        await this.#release(charged)
       },
       sent: () => {
         const { countedWithinMs } = this.#options
@@ -225,7 +212,7 @@ export class LearnedLimits {
         })
       },
       ended: async (answer) => {
-        if (answer && !answer.isRefusal) await this.#forgetCounts(probed)
+        if (answer && !answer.isRefusal) await this.#deleteCounts(probed)
         const limits = answer?.limits
         const nowMs = this.#clock.now()
         const isNews = limits?.map((limit) => this.#limits.update(limit, cost, nowMs)).includes(true) ?? false
@@ -237,54 +224,48 @@ export class LearnedLimits {
     }
   }
 
-  /** Charges what a response shows to have been used, and notes what is new. */
-  async #learn(
-    reported: readonly ServerLimit[],
-    cost: number,
-    charged: Charged | undefined,
-    isNews: boolean,
-  ): Promise<void> {
+  /** Charges the units that a response shows to have been used, and writes the note if anything is new. */
+  async #learn(reported: readonly ServerLimit[], cost: number, charged: Charged, isNews: boolean): Promise<void> {
     for (const report of reported) {
       const limit = this.#limits.get(report.name)
       if (!limit) continue
-      const index = charged?.rules.findIndex(({ name }) => name === limit.name) ?? -1
-      // It was sent before this limit was known.
+      const index = charged.rules.findIndex(({ name }) => name === limit.name)
+      // The call was sent before this limit was known.
       if (index < 0) await this.#chargeLate(limit, cost, limit.windowMs)
-      const before = charged?.decision.usage[index]?.[0]?.remaining ?? limit.limit
+      const before = charged.decision.usage[index]?.[0]?.remaining ?? limit.limit
       await this.#makeUp(limit, report, before)
     }
-    const isFirst = this.#isUnknown
-    this.#isUnknown = false
-    this.#isVague = reported.some(({ name }) => !this.#limits.get(name))
+    const isFirst = this.#knowledge === 'none'
+    this.#knowledge = reported.every(({ name }) => this.#limits.has(name)) ? 'complete' : 'partial'
     if (isNews || isFirst) await this.#writeNote()
   }
 
   /**
-   * If the server has less left than is thought here, others use it too: the difference is held until its reset.
+   * Holds the difference until the reset, if the server has fewer units left than are left here: others use it too.
    * @param before units that were left here when the call was charged
    */
   async #makeUp(limit: KnownLimit, { remaining, resetMs }: ServerLimit, before: number): Promise<void> {
     if (remaining === undefined || remaining >= before) return
-    // All that the server had counted by then was held here before, so with no others the server has more left.
-    const { decision } = await this.#decide('peek', 1, [this.#toRule(limit, 1)])
+    // All calls that the server had counted were held here before, so without others it would have more left.
+    const { decision } = await this.#decide('peek', 1, [this.#toCharge(limit, 1)])
     const left = decision.usage[0]?.[0]?.remaining ?? 0
     const lastsMs = Math.min(resetMs ?? limit.windowMs, Math.max(limit.windowMs, this.#options.maxPauseMs))
     if (remaining < left) await this.#chargeLate(limit, left - remaining, lastsMs)
   }
 
   async #chargeLate(limit: KnownLimit, units: number, lastsMs: number): Promise<void> {
-    if (lastsMs >= 1) await this.#decide('partial', units, [this.#toRule(limit, 1, lastsMs)])
+    if (lastsMs >= 1) await this.#decide('partial', units, [this.#toCharge(limit, 1, lastsMs)])
   }
 
-  async #charge(limits: readonly KnownLimit[], cost: number): Promise<Charged | undefined> {
-    if (limits.length === 0) return undefined
-    const rules = limits.map((limit) => this.#toRule(limit, cost))
-    return this.#decide('all', 1, rules)
+  #charge(limits: readonly KnownLimit[], cost: number): Promise<Charged> {
+    const charges = limits.map((limit) => this.#toCharge(limit, cost))
+    return this.#decide('all', 1, charges)
   }
 
-  async #decide(mode: 'all' | 'partial' | 'peek', permits: number, rules: readonly LimitRule[]): Promise<Charged> {
+  async #decide(mode: 'all' | 'partial' | 'peek', permits: number, rules: readonly LimitCharge[]): Promise<Charged> {
     const request = { mode, permits, rules }
     try {
+      if (rules.length === 0) return { store: this.#local, decision: await this.#local.decide(request), rules }
       const decision = await this.#store.decide(request)
       this.#aheadMs = decision.nowMs - this.#clock.now()
       return { store: this.#store, decision, rules }
@@ -294,26 +275,26 @@ export class LearnedLimits {
     }
   }
 
-  /** @param lastsMs how long the units are held from their last renewal */
-  #toRule({ name, limit, windowMs }: KnownLimit, cost: number, lastsMs = windowMs): LimitRule {
+  /** @param lastsMs time for which the units are held after their last renewal */
+  #toCharge({ name, limit, windowMs }: KnownLimit, cost: number, lastsMs = windowMs): LimitCharge {
     const { toKey } = this.#options
-    const rule = { name, cost: Math.min(cost, limit), enforced: true, reserved: 0 }
+    const charge = { name, cost: Math.min(cost, limit), enforced: true, reserved: 0 }
     if (limit <= MAX_SLOTS) {
       const tiers = [{ limit, windowMs: Math.ceil(lastsMs * (1 + CLOCK_RATE_SHARE)) + 1 }]
-      return { ...rule, key: toKey(name, 'c'), algorithm: 'concurrency', tiers, slot: randomSlot() }
+      return { ...charge, key: toKey(name, 'c'), algorithm: 'concurrency', tiers, slot: randomSlot() }
     }
     const tiers = [{ limit, windowMs: windowMs + Math.ceil(Math.max(MIN_LATENESS_MS, windowMs * LATENESS_SHARE)) }]
-    return { ...rule, key: toKey(name, 'w'), algorithm: 'sliding-window', tiers }
+    return { ...charge, key: toKey(name, 'w'), algorithm: 'sliding-window', tiers }
   }
 
   /**
-   * Holds slots for whole windows from now on, of the length that is known by now.
+   * Holds slots for whole windows from now on, of the length that the limit has now.
    * @returns false if the store gave no answer: they last until their old deadline
    */
   async #renew({ store, rules }: Charged): Promise<boolean> {
     const slots = rules.filter(hasSlot).map((rule) => {
       const limit = this.#limits.get(rule.name)
-      return limit ? { ...rule, tiers: this.#toRule(limit, 1).tiers } : rule
+      return limit ? { ...rule, tiers: this.#toCharge(limit, 1).tiers } : rule
     })
     if (slots.length === 0) return true
     return store.renew(slots).then(
@@ -327,7 +308,7 @@ export class LearnedLimits {
     if (slots.length > 0) await store.release(slots).catch(() => {})
   }
 
-  async #forgetCounts(limits: readonly KnownLimit[]): Promise<void> {
+  async #deleteCounts(limits: readonly KnownLimit[]): Promise<void> {
     const { toKey } = this.#options
     const keys = limits.flatMap(({ name }) => [toKey(name, 'c'), toKey(name, 'w')])
     if (keys.length === 0) return
@@ -336,7 +317,7 @@ export class LearnedLimits {
     await this.#store.forget(keys).catch(() => {})
   }
 
-  /** Reads what others have learned: waits for it the first time, and goes on meanwhile from then on. */
+  /** Reads the shared note. Only the first time, it waits for it. */
   async #readNote(): Promise<void> {
     const { notes, toKey } = this.#options
     const isFirst = this.#readAtMs === undefined
@@ -347,14 +328,14 @@ export class LearnedLimits {
     if (isFirst) await reading
   }
 
-  /** The last note holds the server's last word, so it replaces what is known, unless this process knows the note. */
+  /** A new note holds the server's last word, so it replaces what is known. */
   async #mergeNote(notes: Notes, key: string): Promise<void> {
     const before = this.#note
     const text = await notes.read(key)
     const note = parseNote(text)
     if (!note || text === before || this.#note !== before) return
     this.#note = text
-    this.#isUnknown = false
+    if (this.#knowledge === 'none') this.#knowledge = 'complete'
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, note.pausedUntilMs)
     for (const limit of note.tiers) this.#limits.put(limit, this.#clock.now())
   }
@@ -371,7 +352,7 @@ export class LearnedLimits {
     try {
       await notes.write(toKey('', 'n'), text, ttlMs)
     } catch {
-      // Other processes that miss it learn by themselves. What stands there still is no news here.
+      // Other processes that miss it learn by themselves. The old note is no news here.
       this.#note = before
     }
   }

@@ -1,10 +1,17 @@
-import { OptionError } from '../config/option-error.ts'
-import { checkFunction, checkInteger, checkNames, checkOneOf } from '../library/check-options.ts'
+import { MAX_COST, OptionError } from '../config/option-error.ts'
+import {
+  type Check,
+  checkFunction,
+  checkInteger,
+  checkNames,
+  checkOneOf,
+  checkString,
+} from '../library/check-options.ts'
 import type { LimiterStore } from '../library/stores.ts'
 import { PRIORITIES, type Priority } from '../model/policy.ts'
 import type { Clock } from './clock.ts'
 
-/** What the calling side needs of a limiter: `createLimiter()` makes one. */
+/** The part of a limiter that outbound calls need: `createLimiter()` makes one. */
 export interface OutboundLimiter {
   /**
    * Charges `cost` units, or nothing.
@@ -19,16 +26,16 @@ export interface OutboundDecision {
   readonly retryAfterMs: number
 }
 
-/** A value, or how to tell it of each call. */
+/** A value, or a function that returns it for each call. */
 export type PerCall<T, Arguments extends readonly unknown[]> = T | ((...call: Arguments) => T)
 
-/** How calls wait for their turn. */
+/** Options of the queue in which calls wait. */
 export interface QueueOptions<Arguments extends readonly unknown[]> {
   /** Units of a call, an integer from 1; 1 if left out. */
   readonly cost?: PerCall<number, Arguments>
   /** The more important go first; if too many wait, the least important are rejected. `default` if left out. */
   readonly priority?: PerCall<Priority, Arguments>
-  /** On whose behalf a call is made: of the same priority, callers take turns. All are one if left out. */
+  /** The tenant on whose behalf a call is made: of the same priority, callers take turns. All are one if left out. */
   readonly caller?: PerCall<string, Arguments>
   /**
    * Milliseconds that a call may wait in all, repetitions included, 0 or more; `Infinity` for no bound. As soon as it is
@@ -37,22 +44,22 @@ export interface QueueOptions<Arguments extends readonly unknown[]> {
   readonly atMostMs?: PerCall<number, Arguments>
   /** Calls of an identity that may wait at once, an integer from 1 to 1,000,000; 1,000 if left out. */
   readonly maxQueued?: number
-  /** For tests; the system's if left out. */
+  /** A clock for tests; the system's if left out. */
   readonly clock?: Clock
-  /** For tests: from 0 to below 1. `Math.random` if left out. */
+  /** Random numbers for tests, from 0 to below 1; `Math.random` if left out. */
   readonly random?: () => number
 }
 
-/** What is known of a call before it is made. */
+/** A call before it is made. */
 export interface OutboundCall {
   readonly url: URL
-  /** In capital letters. */
+  /** Uppercase. */
   readonly method: string
   readonly headers: Headers
 }
 
 /**
- * Where processes tell each other what a server said. Any Redis client will do, e.g. with `@redis/client`:
+ * Shares what a server reported between processes. Any Redis client will do, e.g. with `@redis/client`:
  *
  *     { read: (key) => redis.get(key), write: (key, text, ttlMs) => redis.set(key, text, { PX: ttlMs }) }
  */
@@ -63,35 +70,35 @@ export interface Notes {
   write(key: string, text: string, ttlMs: number): Promise<unknown>
 }
 
-/** Where what servers say is kept, so that several processes obey it together. */
+/** Shared memory of what servers report, so that several processes obey it together. */
 export interface Learned {
-  /** What `redisStore()` makes: where the calls of all processes are counted. */
+  /** Counts the calls of all processes; made by `redisStore()`. */
   readonly store: LimiterStore
-  /** Where processes tell each other what a server said. */
+  /** Shares what a server reported. */
   readonly notes: Notes
   /** First part of every key; `sluice` if left out. */
   readonly prefix?: string
 }
 
-/** How `outbound()` waits, what for, and what it learns. */
+/** Options of `outbound()`. */
 export interface OutboundOptions extends QueueOptions<[OutboundCall]> {
   /** Limits to keep whatever the server says. Default: only those that the server reports. */
   readonly limiter?: OutboundLimiter
   /**
-   * Whose limits a call is charged to: the same for all calls that share a budget at the server. The URL's origin if
+   * The identity that a call is charged to: the same for all calls that share limits at the server. The URL's origin if
    * left out.
    */
   readonly identity?: PerCall<string, [OutboundCall]>
-  /** Where what the server says is kept; this process's memory if left out. */
+  /** Shares what the server reports with other processes; this process's memory if left out. */
   readonly learned?: Learned
   /**
-   * How many milliseconds after its sending the server has counted a call at the latest, 0 or more. If left out, that may be
-   * as late as its answer, which makes calls to a server that takes long to answer fewer than it allows.
+   * Milliseconds after its sending within which the server counts a call, 0 or more. If left out, it may count as late
+   * as it answers, so that a server that takes long to answer gets fewer calls than it allows.
    */
   readonly countedWithinMs?: number
   /**
-   * How often a call is made again after a 429 or 503, an integer from 0 to 100, if its method is idempotent and its
-   * body can be sent again. 2 if left out.
+   * Number of times that a call is made again after a 429 or 503, an integer from 0 to 100, if its method is idempotent
+   * and its body can be sent again. 2 if left out.
    */
   readonly retries?: number
   /**
@@ -101,17 +108,17 @@ export interface OutboundOptions extends QueueOptions<[OutboundCall]> {
   readonly maxPauseMs?: number
 }
 
-/** How `throttle()` waits, and what for. */
+/** Options of `throttle()`. */
 export interface ThrottleOptions<Arguments extends readonly unknown[]> extends QueueOptions<Arguments> {
   /** Decides when a call may be made. */
   readonly limiter: OutboundLimiter
-  /** Whose limits a call is charged to. */
+  /** The identity that a call is charged to. */
   readonly identity: PerCall<string, Arguments>
   /** Ends a call's wait, which is then rejected with the signal's reason. What has begun is the function's own to end. */
   readonly signal?: PerCall<AbortSignal | undefined, Arguments>
 }
 
-/** The options of one call. */
+/** The resolved options of one call. */
 export interface CallSettings {
   readonly identity: string
   readonly cost: number
@@ -120,12 +127,8 @@ export interface CallSettings {
   readonly atMostMs: number
 }
 
-/** More than any limit allows in a window. */
-const MAX_COST = 1_000_000_000
 const MAX_QUEUED = 1_000_000
-
-/** Throws `OptionError` for a wrong value. */
-type Check = (option: string, value: unknown) => void
+const MAX_RETRIES = 100
 
 const CALL_CHECKS: Readonly<Record<keyof CallSettings, Check>> = {
   identity: checkString,
@@ -135,30 +138,30 @@ const CALL_CHECKS: Readonly<Record<keyof CallSettings, Check>> = {
   atMostMs: checkDuration,
 }
 
-/** Checks of the options that `outbound()` and `throttle()` share, by name. */
-export const QUEUE_CHECKS = {
-  cost: perCall(CALL_CHECKS.cost),
-  priority: perCall(CALL_CHECKS.priority),
-  caller: perCall(CALL_CHECKS.caller),
-  atMostMs: perCall(CALL_CHECKS.atMostMs),
-  maxQueued: (option, value) => checkInteger(option, value, 1, MAX_QUEUED),
+/** A function in place of a value is checked at each call instead, by its result. */
+const QUEUE_CHECKS = {
+  cost: orFunction(CALL_CHECKS.cost),
+  priority: orFunction(CALL_CHECKS.priority),
+  caller: orFunction(CALL_CHECKS.caller),
+  atMostMs: orFunction(CALL_CHECKS.atMostMs),
+  maxQueued: (option: string, value: unknown) => checkInteger(option, value, 1, MAX_QUEUED),
   clock: () => {},
   random: checkFunction,
   limiter: checkLimiter,
-  identity: perCall(CALL_CHECKS.identity),
-} satisfies Readonly<Record<keyof QueueOptions<[]> | 'limiter' | 'identity', Check>>
-
-/**
- * Checks what does not depend on the call, so that a mistake is not found by the first one.
- * @param checks the check of each option
- * @throws {OptionError}
- */
-export function checkOptions(name: string, options: object, checks: Readonly<Record<string, Check>>): void {
-  checkNames(name, options, Object.keys(checks))
-  for (const [option, value] of Object.entries(options)) if (value !== undefined) checks[option]?.(option, value)
+  identity: orFunction(CALL_CHECKS.identity),
 }
 
-/** @throws {OptionError} if one of them is not as described */
+export const THROTTLE_CHECKS: Readonly<Record<keyof ThrottleOptions<[]>, Check>> = { ...QUEUE_CHECKS, signal: () => {} }
+
+export const OUTBOUND_CHECKS: Readonly<Record<keyof OutboundOptions, Check>> = {
+  ...QUEUE_CHECKS,
+  learned: checkLearned,
+  countedWithinMs: checkDuration,
+  retries: (option, value) => checkInteger(option, value, 0, MAX_RETRIES),
+  maxPauseMs: checkDuration,
+}
+
+/** @throws {OptionError} */
 export function resolveCallSettings<Arguments extends readonly unknown[]>(
   options: QueueOptions<Arguments>,
   identity: PerCall<string, Arguments>,
@@ -175,28 +178,28 @@ export function resolveCallSettings<Arguments extends readonly unknown[]>(
   return settings
 }
 
-/** @returns the value for this call */
 export function resolve<T, Arguments extends readonly unknown[]>(value: PerCall<T, Arguments>, call: Arguments): T {
   return typeof value === 'function' ? (value as (...call: Arguments) => T)(...call) : value
 }
 
-/** The result of a function is checked at each call instead. */
-function perCall(check: Check): Check {
+function orFunction(check: Check): Check {
   return (option, value) => typeof value === 'function' || check(option, value)
 }
 
-/** @throws {OptionError} */
 export function checkLimiter(option: string, limiter: unknown): void {
-  if (typeof (limiter as OutboundLimiter | null | undefined)?.take !== 'function') {
-    throw new OptionError(option, 'what createLimiter() makes', typeof limiter)
+  if (typeof (limiter as OutboundLimiter | null | undefined)?.take === 'function') return
+  throw new OptionError(option, 'what createLimiter() makes', typeof limiter)
+}
+
+function checkLearned(option: string, learned: unknown): void {
+  checkNames(option, learned, ['store', 'notes', 'prefix'])
+  const { store, notes } = learned as Partial<Learned>
+  if (typeof store?.open !== 'function') throw new OptionError('learned.store', 'what redisStore() makes', typeof store)
+  if (typeof notes?.read !== 'function' || typeof notes.write !== 'function') {
+    throw new OptionError('learned.notes', 'functions read and write', typeof notes)
   }
 }
 
-/** @throws {OptionError} */
-export function checkDuration(option: string, value: unknown): void {
+function checkDuration(option: string, value: unknown): void {
   if (!(typeof value === 'number' && value >= 0)) throw new OptionError(option, 'milliseconds from 0', value)
-}
-
-function checkString(option: string, value: unknown): void {
-  if (typeof value !== 'string') throw new OptionError(option, 'a string', value)
 }

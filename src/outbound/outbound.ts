@@ -1,45 +1,33 @@
-import { OptionError } from '../config/option-error.ts'
-import { checkInteger, checkNames } from '../library/check-options.ts'
+import { checkOptions } from '../library/check-options.ts'
 import { formatKey } from '../model/charge.ts'
 import { createDigest } from '../request/identity/digest.ts'
-import { type Answer, CallScheduler, CallSchedulers } from './call-scheduler.ts'
+import { CallScheduler, CallSchedulers } from './call-scheduler.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { LEARNED_ALGORITHMS, LearnedLimits } from './learned-limits.ts'
 import {
-  checkDuration,
   checkLimiter,
-  checkOptions,
   type Learned,
+  OUTBOUND_CHECKS,
   type OutboundCall,
   type OutboundOptions,
-  QUEUE_CHECKS,
   resolve,
   resolveCallSettings,
+  THROTTLE_CHECKS,
   type ThrottleOptions,
 } from './options.ts'
-import { readRetryAfter, readServerLimits } from './server-limit.ts'
+import { type Answer, readRetryAfter, readServerLimits } from './server-limit.ts'
 
 /** A `fetch` that keeps limits. */
 export interface OutboundFetch {
   (...call: Parameters<typeof globalThis.fetch>): ReturnType<typeof globalThis.fetch>
   /**
-   * Ends pauses at once, and forgets what servers have said.
-   * @param identity whose; of all identities if left out
+   * Ends pauses at once, and deletes what was learned from servers.
+   * @param identity the one to resume; all if left out
    */
   resume(identity?: string): Promise<void>
 }
 
-const MAX_RETRIES = 100
-
-const CHECKS = {
-  ...QUEUE_CHECKS,
-  learned: checkLearned,
-  countedWithinMs: checkDuration,
-  retries: (option: string, value: unknown) => checkInteger(option, value, 0, MAX_RETRIES),
-  maxPauseMs: checkDuration,
-} satisfies Record<keyof OutboundOptions, unknown>
-
-/** Methods of which a repetition does what one call does (RFC 9110, §9.2.2). */
+/** RFC 9110, §9.2.2. */
 const IDEMPOTENT = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
 
 /**
@@ -52,22 +40,22 @@ const IDEMPOTENT = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
  * @throws {OptionError} for a wrong option
  */
 export function outbound(fetch: typeof globalThis.fetch, options: OutboundOptions = {}): OutboundFetch {
-  checkOptions('outbound', options, CHECKS)
+  checkOptions('outbound', options, OUTBOUND_CHECKS)
   const { retries = 2, clock = systemClock, identity = ({ url }) => url.origin } = options
   const schedulers = createSchedulers(options, clock)
 
   async function limitedFetch(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
-    const call = describe(input, init)
+    const call = describeCall(input, init)
     const settings = resolveCallSettings(options, identity, [call])
     const scheduler = schedulers.get(settings.identity)
     const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined)
     const dueMs = clock.now() + settings.atMostMs
-    const readAnswer = (response: Response) => read(response, clock.now())
+    const readResponse = (response: Response) => readAnswer(response, clock.now())
     for (let repetitions = 0; ; repetitions++) {
-      const response = await scheduler.run({ ...settings, signal, dueMs }, () => fetch(input, init), readAnswer)
+      const response = await scheduler.run({ ...settings, signal, dueMs }, () => fetch(input, init), readResponse)
       const isRepeated = isRefusal(response) && repetitions < retries && isReplayable(call.method, input, init)
       if (!isRepeated || clock.now() + scheduler.pausedMs > dueMs) return response
-      // Its connection is needed for what comes.
+      // The next call needs its connection.
       await response.body?.cancel()
     }
   }
@@ -85,7 +73,7 @@ export function throttle<Arguments extends readonly unknown[], Result>(
   work: (...call: Arguments) => Result | Promise<Result>,
   options: ThrottleOptions<Arguments>,
 ): (...call: Arguments) => Promise<Result> {
-  checkOptions('throttle', options, { ...QUEUE_CHECKS, signal: () => {} })
+  checkOptions('throttle', options, THROTTLE_CHECKS)
   checkLimiter('limiter', options.limiter)
   const { limiter, maxQueued = 1_000, clock = systemClock, random = Math.random } = options
   const schedulers = new CallSchedulers(
@@ -114,17 +102,8 @@ function createSchedulers(options: OutboundOptions, clock: Clock): CallScheduler
   })
 }
 
-function checkLearned(option: string, learned: unknown): void {
-  checkNames(option, learned, ['store', 'notes', 'prefix'])
-  const { store, notes } = learned as Partial<Learned>
-  if (typeof store?.open !== 'function') throw new OptionError('learned.store', 'what redisStore() makes', typeof store)
-  if (typeof notes?.read !== 'function' || typeof notes.write !== 'function') {
-    throw new OptionError('learned.notes', 'functions read and write', typeof notes)
-  }
-}
-
-/** The call as `fetch` would make it of its arguments. @throws {TypeError} if the URL cannot be parsed */
-function describe(input: RequestInfo | URL, init: RequestInit | undefined): OutboundCall {
+/** Describes a call as `fetch` would make it. @throws {TypeError} if the URL cannot be parsed */
+function describeCall(input: RequestInfo | URL, init: RequestInit | undefined): OutboundCall {
   const request = input instanceof Request ? input : undefined
   return {
     url: new URL(request ? request.url : String(input)),
@@ -133,7 +112,7 @@ function describe(input: RequestInfo | URL, init: RequestInit | undefined): Outb
   }
 }
 
-function read(response: Response, nowMs: number): Answer {
+function readAnswer(response: Response, nowMs: number): Answer {
   const { headers } = response
   const limits = readServerLimits(headers, nowMs)
   return { isRefusal: isRefusal(response), retryAfterMs: readRetryAfter(headers, nowMs), limits }
@@ -143,11 +122,11 @@ function isRefusal({ status }: Response): boolean {
   return status === 429 || status === 503
 }
 
-/** A call can be made again if its method is idempotent, and its body is not used up once it was sent. */
+/** A call can be made again if its method is idempotent, and its body can be read again. */
 function isReplayable(method: string, input: RequestInfo | URL, init: RequestInit | undefined): boolean {
   if (!IDEMPOTENT.has(method)) return false
   const body: unknown = init?.body ?? (input instanceof Request ? input.body : undefined)
   if (body === undefined || body === null || typeof body === 'string' || ArrayBuffer.isView(body)) return true
-  // These can be read again each time. Streams and iterables cannot.
+  // Streams and iterables can be read only once.
   return [ArrayBuffer, Blob, FormData, URLSearchParams].some((type) => body instanceof type)
 }

@@ -1,17 +1,12 @@
-/**
- * How fast calls go to a server that refuses without telling its limits. Calls are spaced evenly, which keeps any
- * window; the pace grows while nothing is refused, and a refusal cuts it back.
- */
-
-/** Calls that may be under way at first. Four that are admitted make room for one more. */
+/** Maximum of calls under way at first. Four that are admitted make room for one more. */
 const FIRST_IN_FLIGHT = 5
 const MORE_IN_FLIGHT = 0.25
 
-/** A refusal leaves this share of a pace, at most and at least: a bad guess may be far off, a bad moment says little. */
+/** A refusal leaves this share of a pace: a bad guess may be far off, a single refusal may mean little. */
 const MAX_REST = 0.8
 const MIN_REST = 0.5
 
-/** Shares of the refused pace that are added in one step, below it and well beyond it. */
+/** Shares of the refused pace that one step of growth adds, below it and well beyond it. */
 const INCREASE = 0.02
 const FAST_INCREASE = 0.1
 const WELL_BEYOND = 1.25
@@ -19,17 +14,17 @@ const WELL_BEYOND = 1.25
 /** A step of growth takes as many admitted calls as a pause would have held, and this many at least. */
 const MIN_STEP_CALLS = 10
 
-/** `Retry-After` is in whole seconds: shorter pauses say nothing about a window. */
+/** `Retry-After` is in whole seconds: shorter pauses are no measure of a window. */
 const MIN_PAUSE_MS = 1_000
 
-/** Calls sent before so long a silence say nothing about a refusal. */
+/** Calls sent before such a silence have no share in a refusal. */
 const SILENCE_MS = 1_000
 
-/** A pace is forgotten when nothing was refused for this long, and for ten pauses. */
+/** A pace is deleted when nothing was refused for this long, and for ten pauses. */
 const FORGOTTEN_AFTER_MS = 3_600_000
 const FORGOTTEN_AFTER_PAUSES = 10
 
-/** Calls from the first one after a pause to the end of the next pause. */
+/** The time from the first call after a pause to the end of the next pause. */
 interface Span {
   readonly fromMs: number
   admitted: number
@@ -37,16 +32,20 @@ interface Span {
   untilMs: number | undefined
 }
 
+/**
+ * The pace of calls to a server that refuses without reporting limits. Calls are spaced evenly, which keeps to any
+ * window; the pace grows while nothing is refused, and a refusal reduces it.
+ */
 export class Pace {
-  /** Calls in a millisecond; undefined while nothing is known that bounds them. */
+  /** Calls in a millisecond; undefined while no bound is known. */
   #perMs: number | undefined
-  /** The pace at which the server last refused, or twice that where it was exceeded. */
+  /** The pace at which the server last refused, or twice that once it was exceeded. */
   #refusedPerMs = 0
   #pauseMs = MIN_PAUSE_MS
   #refusedAtMs = 0
   #sentAtMs = Number.NEGATIVE_INFINITY
   #span: Span = { fromMs: Number.NEGATIVE_INFINITY, admitted: 0, untilMs: undefined }
-  /** Calls came as fast as the pace allowed. */
+  /** The last calls came as fast as the pace allowed. */
   #isUsed = false
   #maxInFlight = FIRST_IN_FLIGHT
   readonly #maxSpacingMs: number
@@ -55,7 +54,6 @@ export class Pace {
     this.#maxSpacingMs = maxSpacingMs
   }
 
-  /** Calls that may be under way at once. */
   get maxInFlight(): number {
     return Math.floor(this.#maxInFlight)
   }
@@ -64,7 +62,7 @@ export class Pace {
   waitMs(nowMs: number): number {
     const lastsMs = Math.max(FORGOTTEN_AFTER_MS, FORGOTTEN_AFTER_PAUSES * this.#pauseMs)
     if (nowMs - this.#refusedAtMs > lastsMs) this.#perMs = undefined
-    // The first call after a pause.
+    // The first call after a pause does not wait.
     if (this.#perMs === undefined || this.#span.untilMs !== undefined) return 0
     return Math.max(0, this.#sentAtMs + Math.min(1 / this.#perMs, this.#maxSpacingMs) - nowMs)
   }
@@ -99,9 +97,9 @@ export class Pace {
     this.#maxInFlight = FIRST_IN_FLIGHT
   }
 
-  /** A server allows from one pause to the next as much as it has admitted in that time. */
+  /** A server's limit from one pause to the next is what it has admitted in that time. */
   #learn({ fromMs, admitted }: Span, untilMs: number): void {
-    // It refuses all calls: that says nothing about how many it allows.
+    // A server that refuses all calls shows no limit.
     if (admitted === 0) return
     const measured = admitted / (untilMs - fromMs)
     const before = this.#perMs

@@ -1,13 +1,13 @@
 /**
- * Reads what a server says about its limits: draft-ietf-httpapi-ratelimit-headers in its versions 6 to 11, and
- * `X-RateLimit-*`. Where a response speaks several dialects, the one that says most is read. Nothing is guessed: what
- * cannot be read is as if it were not there.
+ * Reads the limits that a server reports: draft-ietf-httpapi-ratelimit-headers in its versions 6 to 11, and
+ * `X-RateLimit-*`. Of several formats in a response, the most informative is read. Nothing is guessed: a header that
+ * cannot be read counts as missing.
  */
 import { type Parameters, parseDictionary, parseList, Token } from 'structured-headers'
 
 /** One limit, as a response reports it. */
 export interface ServerLimit {
-  /** The server's own name for it, or its window in dialects without names. */
+  /** The server's own name for it, or its window in formats without names. */
   readonly name: string
   /** Units in a window, an integer from 1. */
   readonly limit?: number | undefined
@@ -18,22 +18,30 @@ export interface ServerLimit {
   readonly resetMs?: number | undefined
 }
 
-/** More than any server has, so that one that lists thousands costs nothing. */
+/** No server has more; one that lists thousands costs nothing. */
 const MAX_LIMITS = 16
 
-/** Fields longer than this are not read. */
+/** Longer headers are not read. */
 const MAX_CHARACTERS = 4_000
 
-/** No window is this long (31 years), and no moment in seconds since 1970 is this early (2001). */
-const EARLIEST_EPOCH_S = 1e9
-/** The same in milliseconds. */
-const EARLIEST_EPOCH_MS = 1e12
+/** No window is this long (31 years), and no timestamp is this early (2001). */
+const MIN_EPOCH_S = 1e9
+const MIN_EPOCH_MS = 1e12
+
+/** The answer of a server to a call. */
+export interface Answer {
+  /** It refuses the call for now, with 429 or 503. */
+  readonly isRefusal: boolean
+  /** Milliseconds by `Retry-After`. */
+  readonly retryAfterMs: number | undefined
+  readonly limits: readonly ServerLimit[]
+}
 
 /** @param nowMs milliseconds since the Unix epoch */
 export function readServerLimits(headers: Headers, nowMs: number): ServerLimit[] {
   const policies = parseField(headers.get('RateLimit-Policy'), parseList)
-  const standings = parseField(headers.get('RateLimit'), parseList)
-  const limits = readNamed(policies, standings) ??
+  const states = parseField(headers.get('RateLimit'), parseList)
+  const limits = readNamed(policies, states) ??
     readUnnamed(headers, nowMs, policies) ?? [readPrefixed(headers, nowMs, 'X-RateLimit')]
   return limits.filter((limit) => limit !== undefined).slice(0, MAX_LIMITS)
 }
@@ -41,7 +49,7 @@ export function readServerLimits(headers: Headers, nowMs: number): ServerLimit[]
 type Members = readonly [unknown, Parameters][]
 
 /** Draft 8 and later: items with names, `"burst";q=10;w=1` and `"burst";r=3;t=1`. */
-function readNamed(policies: Members | undefined, standings: Members | undefined): ServerLimit[] | undefined {
+function readNamed(policies: Members | undefined, states: Members | undefined): ServerLimit[] | undefined {
   const limits = new Map<string, ServerLimit>()
   const otherUnits = new Set<string>()
   for (const [item, parameters] of policies ?? []) {
@@ -51,7 +59,7 @@ function readNamed(policies: Members | undefined, standings: Members | undefined
     if ((parameters.get('qu') ?? 'requests').toString() !== 'requests') otherUnits.add(name)
     else if (limit) limits.set(name, { name, limit, windowMs: toWindow(parameters) })
   }
-  for (const [item, parameters] of standings ?? []) {
+  for (const [item, parameters] of states ?? []) {
     const name = readName(item)
     const remaining = toCount(parameters.get('r'))
     if (name === undefined || otherUnits.has(name) || remaining === undefined) continue
@@ -60,13 +68,13 @@ function readNamed(policies: Members | undefined, standings: Members | undefined
   return limits.size + otherUnits.size > 0 ? [...limits.values()] : undefined
 }
 
-/** Drafts 6 and 7: policies are `10;w=1`; how one of them stands is in one field (7) or three (6). */
+/** Drafts 6 and 7: policies are `10;w=1`; the state of one of them is in one header (7) or three (6). */
 function readUnnamed(headers: Headers, nowMs: number, policies: Members | undefined): ServerLimit[] | undefined {
-  const standing = readDraft7(headers) ?? readPrefixed(headers, nowMs, 'RateLimit')
-  // Before draft 6, policies followed the limit in its own field.
-  const listed = [...(policies ?? []), ...(parseField(headers.get('RateLimit-Limit'), parseList)?.slice(1) ?? [])]
+  const state = readDraft7(headers) ?? readPrefixed(headers, nowMs, 'RateLimit')
+  // Before draft 6, policies followed the limit in its own header.
+  const items = [...(policies ?? []), ...(parseField(headers.get('RateLimit-Limit'), parseList)?.slice(1) ?? [])]
   const byWindow = new Map<string, ServerLimit>()
-  for (const [item, parameters] of listed) {
+  for (const [item, parameters] of items) {
     const limit = toCount(item)
     const windowMs = toWindow(parameters)
     if (!limit || !windowMs) continue
@@ -74,40 +82,40 @@ function readUnnamed(headers: Headers, nowMs: number, policies: Members | undefi
     byWindow.set(name, { name, limit: Math.min(limit, byWindow.get(name)?.limit ?? limit), windowMs })
   }
   const limits = [...byWindow.values()]
-  if (!standing) return limits.length > 0 ? limits : undefined
-  const { limit, remaining, resetMs } = standing
+  if (!state) return limits.length > 0 ? limits : undefined
+  const { limit, remaining, resetMs } = state
   const at = limits.findIndex((policy) => policy.limit === limit && (policy.windowMs ?? 0) >= (resetMs ?? 0))
   const policy = limits[at]
-  return policy ? limits.with(at, { ...policy, remaining, resetMs }) : [...limits, standing]
+  return policy ? limits.with(at, { ...policy, remaining, resetMs }) : [...limits, state]
 }
 
 function readDraft7(headers: Headers): ServerLimit | undefined {
   const members = parseField(headers.get('RateLimit'), parseDictionary)
   const limit = toCount(members?.get('limit')?.[0])
   const remaining = toCount(members?.get('remaining')?.[0])
-  return toStanding(limit, remaining, toMs(members?.get('reset')?.[0]))
+  return toState(limit, remaining, toMs(members?.get('reset')?.[0]))
 }
 
-/** Three fields: `-Limit`, `-Remaining`, `-Reset`. */
+/** Three headers: `-Limit`, `-Remaining`, `-Reset`. */
 function readPrefixed(headers: Headers, nowMs: number, prefix: string): ServerLimit | undefined {
   const number = (field: string) => /^\s*(\d{1,15})\b/.exec(headers.get(`${prefix}-${field}`) ?? '')?.[1]
   const [limit, remaining] = [toCount(Number(number('Limit'))), toCount(Number(number('Remaining')))]
-  return toStanding(limit, remaining, readReset(headers, nowMs, headers.get(`${prefix}-Reset`)))
+  return toState(limit, remaining, readReset(headers, nowMs, headers.get(`${prefix}-Reset`)))
 }
 
-function toStanding(limit: number | undefined, remaining: number | undefined, resetMs: number | undefined) {
+function toState(limit: number | undefined, remaining: number | undefined, resetMs: number | undefined) {
   if (limit === undefined && remaining === undefined) return undefined
   return { name: 'default', limit: limit || undefined, remaining, resetMs }
 }
 
-/** A reset is a number of seconds, or a moment: in seconds or milliseconds since 1970, or an HTTP date. */
+/** A reset is a number of seconds, or a timestamp: in seconds or milliseconds since 1970, or an HTTP date. */
 function readReset(headers: Headers, nowMs: number, field: string | null): number | undefined {
   const text = field?.trim() ?? ''
   const dateMs = readHttpDate(text)
   const number = /^\d{1,15}(?:\.\d{1,9})?$/.test(text) ? Number(text) : undefined
   if (dateMs === undefined && number === undefined) return undefined
-  if (number !== undefined && number < EARLIEST_EPOCH_S) return Math.ceil(number * 1000)
-  const atMs = dateMs ?? (number as number) * ((number as number) < EARLIEST_EPOCH_MS ? 1000 : 1)
+  if (number !== undefined && number < MIN_EPOCH_S) return Math.ceil(number * 1000)
+  const atMs = dateMs ?? (number as number) * ((number as number) < MIN_EPOCH_MS ? 1000 : 1)
   return Math.max(0, Math.ceil(atMs - readServerTime(headers, nowMs)))
 }
 
@@ -116,7 +124,7 @@ function parseField<T>(field: string | null, parse: (text: string) => T): T | un
   try {
     return parse(field)
   } catch {
-    // In another dialect, or invalid: a field that does not parse is ignored as a whole (RFC 9651, §4.2).
+    // In another format, or invalid: a header that does not parse is ignored as a whole (RFC 9651, §4.2).
     return undefined
   }
 }
@@ -132,7 +140,7 @@ function toCount(value: unknown): number | undefined {
 }
 
 function toMs(value: unknown): number | undefined {
-  return typeof value === 'number' && value >= 0 && value < EARLIEST_EPOCH_S ? Math.ceil(value * 1000) : undefined
+  return typeof value === 'number' && value >= 0 && value < MIN_EPOCH_S ? Math.ceil(value * 1000) : undefined
 }
 
 function toWindow(parameters: Parameters): number | undefined {
@@ -145,7 +153,7 @@ const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? /
 /**
  * Reads `Retry-After` (RFC 9110, §10.2.3), in seconds or as a date.
  * @param nowMs milliseconds since the Unix epoch
- * @returns milliseconds from now, at least 0; undefined if the field is missing or says nothing
+ * @returns milliseconds from now, at least 0; undefined if the header is missing or invalid
  */
 export function readRetryAfter(headers: Headers, nowMs: number): number | undefined {
   const text = headers.get('Retry-After')?.trim() ?? ''
@@ -155,8 +163,8 @@ export function readRetryAfter(headers: Headers, nowMs: number): number | undefi
 }
 
 /**
- * Reads the server's clock when it answered, by its `Date` field where there is one: a moment that it names is one of
- * this clock. Since the field is cut to whole seconds, what is left until such a moment is never taken for too short.
+ * Reads the server's clock from its `Date` header, if there is one: the timestamps that it names are of this clock. The
+ * header is cut to whole seconds, so the time until a timestamp is never taken for too short.
  */
 function readServerTime(headers: Headers, nowMs: number): number {
   return readHttpDate(headers.get('Date')?.trim() ?? '') ?? nowMs
@@ -165,7 +173,7 @@ function readServerTime(headers: Headers, nowMs: number): number {
 /** @returns milliseconds since the Unix epoch; undefined for anything but an HTTP date */
 function readHttpDate(text: string): number | undefined {
   if (!HTTP_DATE.test(text)) return undefined
-  // The oldest form, that of asctime(), names no zone, but means UTC.
+  // The oldest form, of asctime(), has no zone, but means UTC.
   const ms = Date.parse(text.endsWith('GMT') ? text : `${text} GMT`)
   return Number.isNaN(ms) ? undefined : ms
 }

@@ -96,6 +96,23 @@ test('sluice() lets through what fits, for each caller, and tells of the limits'
   expect((await app.request('/', X)).status).toBe(200)
 })
 
+test('sluice() gives an app the documented fields of a decision, and nothing else', async () => {
+  const app: App = new Hono()
+  const policies = [{ name: 'api', limits: '1/1s', block: '1m' }]
+  app.use(sluice(steered({ policies, onLimited: (c, rateLimit) => c.json(rateLimit) })))
+  app.all('*', (c) => c.json(c.get('rateLimit')))
+  const limit = { policy: 'api', name: 'api-1s', limit: 1, windowMs: 1_000, remaining: 0 }
+  expect(await (await app.request('/', X)).json()).toEqual({
+    kind: 'admitted',
+    tiers: [{ ...limit, resetMs: 1_000, retryAfterMs: 0 }],
+  })
+  expect(await (await app.request('/', X)).json()).toEqual({
+    kind: 'limited',
+    tiers: [{ ...limit, resetMs: 60_000, retryAfterMs: 60_000, blockedMs: 60_000 }],
+    retryAfterMs: 60_000,
+  })
+})
+
 test('sluice() limits an app, a route or a handler, and each adds its fields', async () => {
   const app = new Hono()
   app.use('/api/*', sluice(steered({ limits: '3/1m', name: 'api' })))
