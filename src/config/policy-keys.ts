@@ -169,7 +169,8 @@ function repeatedName(json: string): readonly [number, string] | undefined {
   return undefined
 }
 
-function parseJson(text: string): unknown {
+/** @returns the text itself if it is no JSON */
+export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
