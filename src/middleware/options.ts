@@ -1,9 +1,9 @@
 import * as v from 'valibot'
-import { type JwtNames, readJwtSettings } from '../config/load-config.ts'
+import { readJwtSettings } from '../config/load-config.ts'
 import { NAME, OptionError } from '../config/option-error.ts'
 import { DENY, FOLD_EXPECTED, makePolicies, type Names } from '../config/policies.ts'
 import { by, fold, missing, type PolicyInput } from '../config/policy-keys.ts'
-import { boolean, integer, limits, textLike } from '../config/values.ts'
+import { boolean, integer, limits, strictTable, textLike } from '../config/values.ts'
 import { toOptionError, variables } from '../config/variables.ts'
 import type { LimiterConfig } from '../engine/compose-limiter.ts'
 import { withLeases } from '../engine/leases.ts'
@@ -109,13 +109,11 @@ export interface JwtOptions {
   readonly audience?: string | undefined
 }
 
-/** Options that were checked. */
 export interface Settings<C> {
   readonly config: LimiterConfig
   readonly store: Store
-  /** Undefined: no permits are taken in advance. */
   readonly leases: Stage | undefined
-  /** Undefined: no policy asks for claims. */
+  /** Undefined: no policy reads claims. */
   readonly readClaim: ClaimReader | undefined
   readonly health: UpstreamHealth | undefined
   readonly dialect: HeaderFormat
@@ -126,23 +124,18 @@ export interface Settings<C> {
   readonly now: () => number
 }
 
-const NAMES: Names = { limits: 'limits', policies: 'policies', shedding: 'shedding: true' }
-const JWT_NAMES: JwtNames = {
-  jwksUrl: ['jwt', 'jwksUrl'],
-  secret: ['jwt', 'secret'],
-  issuer: ['jwt', 'issuer'],
-  audience: ['jwt', 'audience'],
+const NAMES: Names = {
+  limits: 'limits',
+  policies: 'policies',
+  shedding: 'shedding: true',
+  by: 'by',
+  jwksUrl: 'jwt.jwksUrl',
+  secret: 'jwt.secret',
+  issuer: 'jwt.issuer',
+  audience: 'jwt.audience',
 }
 
 const aFunction = v.optional(v.function('a function'))
-const jwt = {
-  jwksUrl: variables.JWKS_URL,
-  secret: variables.JWT_SECRET,
-  issuer: variables.JWT_ISSUER,
-  audience: variables.JWT_AUDIENCE,
-}
-
-/** What the gateway has, too, is checked as its variables are. */
 const entries = {
   limits: v.optional(limits),
   name: v.optional(textLike(NAME), 'default'),
@@ -154,7 +147,18 @@ const entries = {
   cost: aFunction,
   skip: aFunction,
   missing: v.optional(missing),
-  jwt: v.optional(strictTable(jwt)),
+  jwt: v.optional(
+    strictTable(
+      'option',
+      {
+        jwksUrl: variables.JWKS_URL,
+        secret: variables.JWT_SECRET,
+        issuer: variables.JWT_ISSUER,
+        audience: variables.JWT_AUDIENCE,
+      },
+      () => 'a table of options',
+    ),
+  ),
   store: v.optional(
     v.custom<LimiterStore>(
       (value) => typeof value === 'object' && value !== null && 'open' in value,
@@ -177,15 +181,9 @@ const entries = {
   now: aFunction,
 }
 
-const schema = strictTable(entries)
+const schema = strictTable('option', entries, () => 'a table of options')
 
-function strictTable<const Entries extends v.ObjectEntries>(entries: Entries) {
-  return v.strictObject(entries, ({ expected }) =>
-    expected === 'never' ? `no such option (but ${Object.keys(entries).join(', ')})` : 'a table of options',
-  )
-}
-
-/** Of `jwt`, whatever is not known to be public. */
+/** All of `jwt` that is not known to be public is hidden. */
 function isHidden([option, key]: readonly (string | number)[]): boolean {
   return option === 'secret' || (option === 'jwt' && !/^(?:jwksUrl|issuer|audience)$/.test(`${key}`))
 }
@@ -226,8 +224,7 @@ export function readOptions<C>(options: SharedOptions<C>): Settings<C> {
     },
     values.shedding,
   )
-  const claimants = { policies, tables: values.policies, name: 'policies', by: 'by' }
-  const jwt = readJwtSettings(values.jwt ?? {}, JWT_NAMES, claimants)
+  const jwt = readJwtSettings(values.jwt ?? {}, NAMES, { policies, tables: values.policies })
   const log = throttle(options.log ?? consoleLog, now)
   const { store, timeoutMs } = openStore(values.store, { policies, prefix: values.prefix, log, now })
   return {
