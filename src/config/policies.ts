@@ -148,7 +148,8 @@ function makePolicy(table: PolicyTable, index: number, defaults: PolicyDefaults)
     fail('reserve', `shares that leave room for a request of cost ${highestCost}`)
   if (table.fold !== undefined && !by.some(isFoldable)) fail('fold', FOLD_EXPECTED)
   if (table.settle !== undefined && !ALGORITHMS[algorithm].implementation.settle) {
-    fail('settle', 'algorithm = "token-bucket", "fixed-window" or "quota" with it: a log cannot be rewritten')
+    const expected = 'algorithm = "token-bucket", "fixed-window" or "quota" with it: a log cannot be rewritten'
+    fail('settle', expected, `header:${table.settle}`)
   }
   const { cost: tell } = defaults
   const isCustomCost = table.cost === undefined && counts !== 'identities' && !ALGORITHMS[algorithm].holdsSlots

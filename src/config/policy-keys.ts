@@ -82,7 +82,7 @@ export const policyKeys = {
   priority: v.optional(oneOf(...PRIORITIES)),
   /** shares of the limit kept for a class and those above it, e.g. `{ critical = 0.2 }` */
   reserve: v.optional(
-    strictTable('class', { critical: v.optional(part), default: v.optional(part) }, () => 'a table of shares'),
+    strictTable('class', { critical: v.optional(part), default: v.optional(part) }, 'a table of shares'),
   ),
   /** `header:<name>`: response header in which the API tells the actual cost; the difference is made up afterwards */
   settle: v.optional(headerSource),
@@ -109,7 +109,7 @@ export const policyKeys = {
   mode: v.optional(oneOf('enforce', 'shadow')),
 }
 
-export const policyTable = strictTable('name', policyKeys, (input) => (input === undefined ? 'a value' : 'a table'))
+export const policyTable = strictTable('name', policyKeys, 'a table', 'a value')
 
 const LIST_EXPECTED = 'a list of tables, or JSON of one'
 

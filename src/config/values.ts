@@ -25,8 +25,8 @@ const parsedList = <T>(expected: (refused: string) => string, parse: (text: stri
   v.pipe(
     v.unknown(),
     v.rawTransform<unknown, T[]>(({ dataset: { value }, addIssue, NEVER }) => {
-      const items: readonly unknown[] = Array.isArray(value) ? value : String(value).split(',')
-      const texts = items.map((item) => (typeof item === 'object' ? '' : String(item)))
+      const items: readonly unknown[] = Array.isArray(value) ? value : toText(value).split(',')
+      const texts = items.map(toText)
       const values = texts.map(parse)
       if (values.length > 0 && values.every((each) => each !== undefined)) return values
       addIssue({ message: expected(texts[values.indexOf(undefined)] ?? '') })
@@ -34,15 +34,21 @@ const parsedList = <T>(expected: (refused: string) => string, parse: (text: stri
     }),
   )
 
-/** Refuses keys that it does not know. @param expected takes a value that is no table */
+function toText(value: unknown): string {
+  return typeof value === 'string' || typeof value === 'number' ? String(value) : ''
+}
+
+/** Refuses keys that it does not know. @param ifMissing what is expected in place of nothing */
 export const strictTable = <const Entries extends v.ObjectEntries>(
   noun: string,
   entries: Entries,
-  expected: (input: unknown) => string,
+  expected: string,
+  ifMissing = expected,
 ) =>
-  v.strictObject(entries, (issue) =>
-    issue.expected === 'never' ? `no such ${noun} (but ${Object.keys(entries).join(', ')})` : expected(issue.input),
-  )
+  v.strictObject(entries, (issue) => {
+    if (issue.expected === 'never') return `no such ${noun} (but ${Object.keys(entries).join(', ')})`
+    return issue.input === undefined ? ifMissing : expected
+  })
 
 export const matching = (pattern: RegExp, expected: string) => v.pipe(v.string(expected), v.regex(pattern, expected))
 
