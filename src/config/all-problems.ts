@@ -6,7 +6,7 @@ import { environment, toOptionError } from './variables.ts'
 
 /** All problems of a configuration, and the configuration without them. */
 export interface Problems {
-  /** In the order of the schema, and then of the checks of variables that depend on each other. */
+  /** Issues of single values come first, each group in the order of the variables. */
   readonly problems: readonly OptionError[]
   /** Holds something harmless in place of each invalid value; undefined if that is not enough. */
   readonly config: Config | undefined
