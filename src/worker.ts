@@ -11,7 +11,7 @@ import { createApp } from './gateway/app.ts'
 import { createHealthReader } from './gateway/health.ts'
 import { openBackend } from './gateway/open-backend.ts'
 import { problemResponse } from './http/problem.ts'
-import { isRefusedForLong } from './request/policy/refused-for-long.ts'
+import { isRefusedForLong } from './request/charge-builder.ts'
 import { consoleLog, throttle } from './runtime/log.ts'
 import type { AnalyticsDataset } from './statistics/observers.ts'
 

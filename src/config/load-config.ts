@@ -8,82 +8,77 @@ import type { JwtSettings } from '../request/identity/claims.ts'
 import type { PathLiteral } from '../request/target.ts'
 import type { LabelSource } from '../statistics/label.ts'
 import { HIDDEN, OptionError } from './option-error.ts'
-import { DENY, makePolicies, type Names, type PolicyDefaults } from './policies.ts'
+import { DENY, type JwtValues, makePolicies, type Names, type PolicyDefaults } from './policies.ts'
 import type { PolicyTable } from './policy-keys.ts'
 import { environment, meantVariable, SECRETS, type StoreKind, toOptionError, VARIABLES } from './variables.ts'
 
-/** Variables and bindings, as Workers hand them over. */
+/** Variables and bindings of a Worker. */
 export type Environment = Readonly<Record<string, unknown>>
 
-/** How a gateway behaves. */
 export interface GatewayConfig extends LimiterConfig {
-  /** Where requests go, without a trailing slash; undefined if the service binding is used. */
+  /** Has no trailing slash; undefined if the service binding is used. */
   readonly upstreamUrl: string | undefined
-  /** Time for the upstream to begin its answer. */
+  /** Applies to the beginning of a response. */
   readonly upstreamTimeoutMs: number
-  /** Added to requests that go to the upstream; undefined: nothing is. */
+  /** Added to forwarded requests. */
   readonly upstreamSecret: string | undefined
-  /** Names of headers that go on to the upstream although they claim an address, a user or a URL; in lower case. */
+  /** Headers that are forwarded although they claim an address, a user or a URL; in lower case. */
   readonly forwardHeaders: readonly string[]
-  /** What the upstream is known to keep as data in a path. */
   readonly literalInPaths: readonly PathLiteral[]
   readonly dialect: HeaderFormat
 }
 
 export interface StatisticsConfig {
-  /** Whether requests are counted. */
   readonly isOn: boolean
-  /** Of the refusals that are logged, 0 to 1. */
+  /** Share of the refusals that are logged, 0 to 1. */
   readonly logShare: number
-  /** Where the name stands by which people know a caller; undefined: nowhere. */
+  /** Reads the name by which operators know a caller. */
   readonly label: LabelSource | undefined
 }
 
 export interface RulesConfig {
-  /** How long they hold before they are read again. */
   readonly refreshMs: number
-  /** Whether blocks refuse nobody. */
+  /** Blocks then refuse nothing. */
   readonly isShadow: boolean
 }
 
 export interface AdminConfig {
   readonly token: string
-  /** The only host where they are served, with its port if it has one; undefined: any. */
+  /** The only host of the admin API, with its port if it has one; undefined: any. */
   readonly host: string | undefined
 }
 
 /** The whole configuration, checked, complete and frozen. */
 export interface Config extends GatewayConfig {
-  /** Where counts are kept. */
   readonly store: StoreKind
-  /** Where they are counted beside, because that is to take its place; undefined: nowhere. */
+  /** The mirror, which receives every charge before a migration. */
   readonly storeShadow: StoreKind | undefined
-  /** Undefined if it is not named. */
   readonly redis: { readonly url: string; readonly token: string } | undefined
-  /** Rules that change without a deploy; undefined: there are none. */
+  /** Undefined: no runtime rules are read. */
   readonly rules: RulesConfig | undefined
   readonly statistics: StatisticsConfig
-  /** Permits taken in advance; undefined: none. */
   readonly leases: LeaseSize | undefined
-  /** Whether requests are shed while the API is overloaded. */
   readonly isShedding: boolean
-  /** Undefined: nothing is served to operators. */
+  /** Undefined: there is no admin API. */
   readonly admin: AdminConfig | undefined
-  /** Undefined: nothing answers at `/_sluice/metrics`. */
+  /** Undefined: there is no `/_sluice/metrics`. */
   readonly metrics: { readonly token: string } | undefined
-  /** Undefined: no policy asks for claims. */
+  /** Undefined: no policy reads claims. */
   readonly jwt: JwtSettings | undefined
 }
 
-const NAMES: Names = { limits: 'RATE_LIMITS', policies: 'POLICIES', shedding: 'SHEDDING="on"' }
-const JWT_NAMES: JwtNames = {
-  jwksUrl: ['JWKS_URL'],
-  secret: ['JWT_SECRET'],
-  issuer: ['JWT_ISSUER'],
-  audience: ['JWT_AUDIENCE'],
+const NAMES: Names = {
+  limits: 'RATE_LIMITS',
+  policies: 'POLICIES',
+  shedding: 'SHEDDING="on"',
+  by: 'POLICIES',
+  jwksUrl: 'JWKS_URL',
+  secret: 'JWT_SECRET',
+  issuer: 'JWT_ISSUER',
+  audience: 'JWT_AUDIENCE',
 }
 
-/** The tiers that hold if neither RATE_LIMITS nor POLICIES is set. */
+/** Apply if neither RATE_LIMITS nor POLICIES is set. */
 const DEFAULT_LIMITS = '60/1m'
 
 /**
@@ -143,12 +138,11 @@ export function loadConfig(given: Environment): Config {
     metrics: values.METRICS_TOKEN === undefined ? undefined : { token: values.METRICS_TOKEN },
     admin: values.ADMIN_TOKEN === undefined ? undefined : { token: values.ADMIN_TOKEN, host: values.ADMIN_HOST },
     policies,
-    // Rules, and policies among them, may ask for claims.
-    jwt: readJwtSettings({ jwksUrl, secret, issuer, audience }, JWT_NAMES, {
+    // Runtime rules may read claims, and bring policies that do.
+    jwt: readJwtSettings({ jwksUrl, secret, issuer, audience }, NAMES, {
       policies,
       tables,
-      name: NAMES.policies,
-      areOpen: values.RULES === 'on',
+      hasRules: values.RULES === 'on',
       label: values.CALLER_LABEL,
     }),
     ipv6Prefix: values.IPV6_PREFIX,
@@ -165,30 +159,28 @@ export function loadConfig(given: Environment): Config {
   })
 }
 
-/** Without these, others are let in, or keys change: one that was lost on the way is not taken for none. */
+/** Without these, others are admitted, or keys change: an empty one is refused. */
 export const NEVER_EMPTY: ReadonlySet<string> = new Set(['IDENTITY_SECRET', 'JWT_ISSUER', 'JWT_AUDIENCE', 'ADMIN_HOST'])
 
-/** Forms of deploys leave a variable empty that nobody has filled in: it is not set. */
+/** Deploy forms leave a variable empty that was not filled in: it counts as unset. */
 export function withoutEmpty(env: Environment): Environment {
   const isUnset = (name: string) => env[name] === '' && !NEVER_EMPTY.has(name)
   if (!VARIABLES.some(isUnset)) return env
   return Object.fromEntries(Object.entries(env).filter(([name]) => !isUnset(name)))
 }
 
-/** Whether a binding is a service to fetch from. */
 export function isFetcher(binding: unknown): binding is { fetch: typeof fetch } {
   return typeof binding === 'object' && binding !== null && 'fetch' in binding
 }
 
-/** Name of the binding of the objects that count. */
+/** Name of the binding of Durable Objects. */
 export const OBJECTS = 'LIMITS'
 
-/** Whether a binding is one of Durable Objects. */
 export function isNamespace(binding: unknown): binding is DurableObjectNamespace {
   return typeof binding === 'object' && binding !== null && 'idFromName' in binding
 }
 
-/** @throws {OptionError} if what a store needs is not there */
+/** @throws {OptionError} if a store lacks its credentials or binding */
 function refuseMissing(
   name: 'STORE' | 'STORE_SHADOW',
   kind: StoreKind | undefined,
@@ -203,28 +195,21 @@ function refuseMissing(
 function refuseMisspelt(env: Environment): void {
   for (const [name, value] of Object.entries(env)) {
     const meant = typeof value === 'string' || Array.isArray(value) ? meantVariable(name) : undefined
-    if (!meant) continue
-    throw new OptionError(
-      name,
-      `no such variable (but ${meant})`,
-      SECRETS.has(meant) ? HIDDEN : value,
-      'UNKNOWN_VARIABLE',
-    )
+    const shown = meant && SECRETS.has(meant) ? HIDDEN : value
+    if (meant) throw new OptionError(name, `no such variable (but ${meant})`, shown, 'UNKNOWN_VARIABLE')
   }
 }
 
 function readRedis(url: string | undefined, token: string | undefined): Config['redis'] {
-  if (url !== undefined && token !== undefined) return { url, token }
-  if (url !== undefined) {
-    throw new OptionError('UPSTASH_REDIS_REST_TOKEN', 'the token for UPSTASH_REDIS_REST_URL', undefined)
-  }
-  if (token !== undefined) {
+  if (url === undefined && token === undefined) return undefined
+  if (url === undefined) {
     throw new OptionError('UPSTASH_REDIS_REST_URL', 'the URL for UPSTASH_REDIS_REST_TOKEN', undefined)
   }
-  return undefined
+  if (token !== undefined) return { url, token }
+  throw new OptionError('UPSTASH_REDIS_REST_TOKEN', 'the token for UPSTASH_REDIS_REST_URL', undefined)
 }
 
-/** @throws {OptionError} if there is to be no policy at all */
+/** @throws {OptionError} if there would be no policy at all */
 function readLimits(limits: string | undefined, tables: readonly PolicyTable[] | undefined): string {
   if (limits === 'off' && !tables) throw new OptionError('RATE_LIMITS', 'POLICIES beside "off"', limits)
   return limits ?? (tables ? 'off' : DEFAULT_LIMITS)
@@ -235,61 +220,43 @@ function deepFreeze<T>(value: T): T {
   return value
 }
 
-export interface JwtValues {
-  readonly jwksUrl?: string | undefined
-  readonly secret?: string | undefined
-  readonly issuer?: string | undefined
-  readonly audience?: string | undefined
-}
-
-/** What settings are called: a variable, or an option and what is below it. */
-export type JwtNames = Readonly<Record<keyof JwtValues, readonly string[]>>
-
-/** Policies, and where they are written. */
-export interface Claimants {
+/** Policies that may read claims. */
+interface Claimants {
   readonly policies: readonly RequestPolicy[]
   readonly tables: readonly PolicyTable[] | undefined
-  /** The variable, or option, of the tables. */
-  readonly name: string
-  /** The option that holds for policies without a `by` of their own. */
-  readonly by?: string
-  /** Whether others may come later that ask for claims. */
-  readonly areOpen?: boolean
-  /** Where the name stands by which people know callers. */
+  /** Runtime rules may read claims as well. */
+  readonly hasRules?: boolean
   readonly label?: IdentitySource | undefined
 }
 
 /**
- * How tokens are verified; undefined if nobody asks for claims.
- * @throws {OptionError} if policies ask for claims and there are no keys, or two kinds of them, or nobody asks for them
+ * Reads how tokens are verified; undefined if no claims are read.
+ * @throws {OptionError} if claims are read and there are no keys, or two kinds of them, or there are keys and no claims
  */
-export function readJwtSettings(values: JwtValues, names: JwtNames, claimants: Claimants): JwtSettings | undefined {
+export function readJwtSettings(values: JwtValues, names: Names, claimants: Claimants): JwtSettings | undefined {
   const { jwksUrl: url, secret, issuer, audience } = values
-  const fail = (key: keyof JwtValues, expected: string): never => {
-    throw new OptionError(names[key], expected, key === 'secret' ? HIDDEN : values[key])
-  }
-  const claim = firstClaim(claimants)
-  const [urlName, secretName] = [names.jwksUrl.join('.'), names.secret.join('.')]
-  if (claim || claimants.areOpen) {
-    if (url !== undefined && secret !== undefined) fail('secret', `none beside ${urlName}`)
+  const claim = findFirstClaim(names, claimants)
+  if (claim || claimants.hasRules) {
+    if (url !== undefined && secret !== undefined) {
+      throw new OptionError(names.secret, `none beside ${names.jwksUrl}`, HIDDEN)
+    }
     if (url !== undefined) return { keys: { kind: 'jwks', url }, issuer, audience }
     if (secret !== undefined) return { keys: { kind: 'secret', secret }, issuer, audience }
   }
-  if (claim) throw new OptionError(claim.where, `${urlName} or ${secretName} beside a claim`, claim.text)
-  for (const key of Object.keys(names) as (keyof JwtValues)[]) {
-    if (values[key] !== undefined) fail(key, 'a policy with by or plan = "claim:<name>" beside it')
-  }
-  return undefined
+  if (claim) throw new OptionError(claim.where, `${names.jwksUrl} or ${names.secret} beside a claim`, claim.text)
+  const unused = (['jwksUrl', 'secret', 'issuer', 'audience'] as const).find((key) => values[key] !== undefined)
+  if (unused === undefined) return undefined
+  const shown = unused === 'secret' ? HIDDEN : values[unused]
+  throw new OptionError(names[unused], 'a policy with by or plan = "claim:<name>" beside it', shown)
 }
 
-/** The first use of a claim, and where it is written. */
-function firstClaim({ policies, tables = [], name: variable, by = variable, label }: Claimants) {
-  for (const { name, by: sources, plans } of policies) {
-    const claim = [...sources, plans?.source].find((source) => source?.kind === 'claim')
+function findFirstClaim(names: Names, { policies, tables = [], label }: Claimants) {
+  for (const { name, by, plans } of policies) {
+    const claim = [...by, plans?.source].find((source) => source?.kind === 'claim')
     if (claim?.kind !== 'claim') continue
     const index = tables.findIndex((table) => table.name === name)
     const key = plans?.source === claim ? 'plan' : 'by'
-    return { where: tables[index]?.[key] ? [variable, index, key] : [by], text: `claim:${claim.name}` }
+    return { where: tables[index]?.[key] ? [names.policies, index, key] : names.by, text: `claim:${claim.name}` }
   }
-  return label?.kind === 'claim' ? { where: ['CALLER_LABEL'], text: `claim:${label.name}` } : undefined
+  return label?.kind === 'claim' ? { where: 'CALLER_LABEL', text: `claim:${label.name}` } : undefined
 }

@@ -3,11 +3,10 @@ export const HIDDEN = Symbol('hidden')
 
 export type OptionErrorCode =
   | 'INVALID_OPTION'
-  /** It is needed, and not there. */
   | 'MISSING_OPTION'
   | 'UNKNOWN_OPTION'
   | 'UNKNOWN_VARIABLE'
-  /** `take` of a limiter whose slots are taken by `hold`. */
+  /** `take` was called on a limiter whose slots are taken by `hold`. */
   | 'NEEDS_HOLD'
 
 /**

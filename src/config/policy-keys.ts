@@ -19,6 +19,7 @@ import {
   parsed,
   patternList,
   statuses,
+  strictTable,
   textLike,
 } from './values.ts'
 
@@ -81,12 +82,10 @@ export const policyKeys = {
   priority: v.optional(oneOf(...PRIORITIES)),
   /** shares of the limit kept for a class and those above it, e.g. `{ critical = 0.2 }` */
   reserve: v.optional(
-    v.strictObject({ critical: v.optional(part), default: v.optional(part) }, ({ expected }) =>
-      expected === 'never' ? 'no such class (but critical, default)' : 'a table of shares',
-    ),
+    strictTable('class', { critical: v.optional(part), default: v.optional(part) }, 'a table of shares'),
   ),
   /** `header:<name>`: response header in which the API tells the actual cost; the difference is made up afterwards */
-  settle: v.optional(v.string(HEADER_EXPECTED)),
+  settle: v.optional(headerSource),
   /** `local`, `open` or `closed` for this policy @default `ON_STORE_ERROR` */
   on_store_error: v.optional(oneOf(...ON_STORE_ERROR)),
   /**
@@ -110,33 +109,33 @@ export const policyKeys = {
   mode: v.optional(oneOf('enforce', 'shadow')),
 }
 
-const table = v.strictObject(policyKeys, ({ expected, input }) => {
-  if (expected === 'never') return `no such name (but ${Object.keys(policyKeys).join(', ')})`
-  return input === undefined ? 'a value' : 'a table'
-})
+export const policyTable = strictTable('name', policyKeys, 'a table', 'a value')
 
 const LIST_EXPECTED = 'a list of tables, or JSON of one'
 
-/** The variable POLICIES: a list, or a string that holds one as JSON. */
+/** Reads the variable POLICIES: a list, or a string that holds one as JSON. */
 export const policyList = v.pipe(
   v.unknown(),
   v.rawTransform<unknown, unknown>(({ dataset: { value }, addIssue }) => {
     if (typeof value !== 'string') return value
     const list = parseJson(value)
-    const repeated = list === value ? undefined : repeatedName(value)
     // JSON.parse would silently keep the last one.
-    if (repeated)
-      addIssue({ message: `each name once in a table, but "${repeated[1]}" is there twice in [${repeated[0]}]` })
+    const [index, name] = (list !== value && findRepeatedName(value)) || []
+    if (name !== undefined) {
+      addIssue({ message: `each name once in a table, but "${name}" is there twice in [${index}]` })
+    }
     return list
   }),
-  v.pipe(v.array(table, LIST_EXPECTED), v.minLength(1, LIST_EXPECTED)),
+  v.pipe(v.array(policyTable, LIST_EXPECTED), v.minLength(1, LIST_EXPECTED)),
 )
 
-/** A table as it is written. */
-export type PolicyInput = Omit<v.InferInput<typeof table>, 'match'> & { readonly match?: string | readonly string[] }
+/** A table as operators write it. */
+export type PolicyInput = Omit<v.InferInput<typeof policyTable>, 'match'> & {
+  readonly match?: string | readonly string[]
+}
 
-/** A table of POLICIES, each of its values checked by itself. */
-export type PolicyTable = v.InferOutput<typeof table>
+/** A table whose values are valid each by itself, though they may contradict each other. */
+export type PolicyTable = v.InferOutput<typeof policyTable>
 
 function parsePlan(text: string): IdentitySource | undefined {
   const [source, ...others] = parseBy(text) ?? []
@@ -149,11 +148,8 @@ function parseMissing(text: string): MissingIdentity | undefined {
   return denied ? { kind: 'deny', status: Number(denied[1] ?? 401) } : undefined
 }
 
-/**
- * The first name that occurs twice in one object, and the index of the table that it is in.
- * @param json a text that JSON.parse accepts
- */
-function repeatedName(json: string): readonly [number, string] | undefined {
+/** Finds the first name that occurs twice in one object of a valid JSON text, and the index of its table. */
+function findRepeatedName(json: string): readonly [number, string] | undefined {
   const objects: Set<string>[] = []
   let tables = 0
   for (const [token, colon] of json.matchAll(/"(?:[^"\\]|\\.)*"(\s*:)?|[{}]/g)) {
@@ -169,7 +165,8 @@ function repeatedName(json: string): readonly [number, string] | undefined {
   return undefined
 }
 
-function parseJson(text: string): unknown {
+/** @returns the text itself if it is no JSON */
+export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {

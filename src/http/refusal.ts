@@ -2,6 +2,7 @@ import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { formatWindow } from '../model/limits.ts'
 import type { IdentitySource } from '../model/policy.ts'
 import type { Refused, ReportedLimit } from '../model/verdict.ts'
+import { describeSource } from '../request/identity/source.ts'
 import { ambiguousTarget, problemResponse, QUOTA_EXCEEDED, retryAfter, TEMPORARY_REDUCED_CAPACITY } from './problem.ts'
 
 /** How soon to come back while the store is away. */
@@ -44,7 +45,7 @@ export function createRefusal(verdict: Refused): Response {
       return problemResponse({
         status: verdict.status,
         title: verdict.status === 401 ? 'Unauthorized' : 'Caller Unknown',
-        detail: `This API counts requests by ${verdict.policy.by.map(sourceInWords).join(' and ')}, and this one lacks it.`,
+        detail: `This API counts requests by ${verdict.policy.by.map(describeSource).join(' and ')}, and this one lacks it.`,
         ...(verdict.status === 401 && { headers: { 'WWW-Authenticate': challenge(verdict.policy.by) } }),
       })
     case 'bad-cost':
@@ -94,27 +95,6 @@ function limitInWords({ policy, limit, windowMs }: ReportedLimit): string {
 
 /** RFC 9110 §15.5.2: a 401 must name a way to authenticate. No scheme is registered for keys in other fields. */
 function challenge(by: readonly IdentitySource[]): string {
-  const isToken = (source: IdentitySource) => /^(?:the field )?authorization$|^claim$/i.test(sourceInWords(source))
+  const isToken = (source: IdentitySource) => /^(?:the field )?authorization$|^claim$/i.test(describeSource(source))
   return by.some(isToken) ? 'Bearer' : 'APIKey'
-}
-
-function sourceInWords(source: IdentitySource): string {
-  switch (source.kind) {
-    case 'token':
-      return 'Authorization'
-    case 'header':
-      return `the field ${source.name}`
-    case 'query':
-      return `the query parameter ${source.name}`
-    case 'form':
-      return `the form field ${source.name}`
-    case 'cookie':
-      return `the cookie ${source.name}`
-    case 'json':
-      return `${source.name} in a JSON body`
-    case 'application':
-      return 'who sends them'
-    default:
-      return source.kind
-  }
 }

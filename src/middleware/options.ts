@@ -1,9 +1,9 @@
 import * as v from 'valibot'
-import { type JwtNames, readJwtSettings } from '../config/load-config.ts'
+import { readJwtSettings } from '../config/load-config.ts'
 import { NAME, OptionError } from '../config/option-error.ts'
 import { DENY, FOLD_EXPECTED, makePolicies, type Names } from '../config/policies.ts'
 import { by, fold, missing, type PolicyInput } from '../config/policy-keys.ts'
-import { boolean, integer, limits, textLike } from '../config/values.ts'
+import { boolean, integer, limits, strictTable, textLike } from '../config/values.ts'
 import { toOptionError, variables } from '../config/variables.ts'
 import type { LimiterConfig } from '../engine/compose-limiter.ts'
 import { withLeases } from '../engine/leases.ts'
@@ -12,7 +12,7 @@ import type { Stage } from '../engine/stage.ts'
 import type { HeaderFormat } from '../http/rate-limit-headers.ts'
 import type { LimiterStore } from '../library/stores.ts'
 import { LIMITS_EXPECTED } from '../model/limits.ts'
-import type { IdentitySource, OnStoreError, Reading } from '../model/policy.ts'
+import type { OnStoreError, Reading } from '../model/policy.ts'
 import type { Store } from '../model/store.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import { lazyVerifier } from '../request/identity/jwt/lazy-verifier.ts'
@@ -23,48 +23,48 @@ import { consoleLog, type Log, throttle } from '../runtime/log.ts'
 import { openStore } from './stores.ts'
 
 /**
- * How a middleware limits. `C` is what the application's functions are asked about: Hono's context, or Node's request.
- * At least one of `limits`, `policies` and `shedding` is there.
+ * Options of a middleware, of which `limits`, `policies` or `shedding` is required. `C` is the argument of the
+ * application's functions: Hono's context, or Node's request.
  */
 export interface SharedOptions<C> {
-  /** Tiers of a policy by itself, e.g. `10/1s, 100/1m`: each holds at every moment, for each caller. */
+  /** Limits of one policy, e.g. `10/1s, 100/1m`: each applies at every moment, for each caller. */
   readonly limits?: string | undefined
   /**
-   * Name of that policy: part of Redis keys and of response fields; `default` if left out. Middlewares that share a store
+   * Name of that policy: part of Redis keys and of response headers; `default` if left out. Middlewares that share a store
    * and a name share their counts, and so must have the same limits.
    */
   readonly name?: string | undefined
-  /** What makes two requests the same caller's, e.g. `token`, `ip`, `header:x-api-key`, `token+route`; `token` if left out. */
+  /** Identity that callers are counted by, e.g. `token`, `ip`, `header:x-api-key`, `token+route`; `token` if left out. */
   readonly by?: string | undefined
   /**
-   * Which spellings of what people type are one caller: `lower`, `trim` or `lower trim`, for the limits here and for policies
+   * Spellings of an identity that are one caller: `lower`, `trim` or `lower trim`, for the limits here and for policies
    * without a `by` of their own; none if left out.
    */
   readonly fold?: string | undefined
-  /** Policies as in the gateway, with the same keys: https://github.com/sluice/sluice/blob/main/docs/configuration.md#policies */
+  /** Policies with the same keys as in the gateway: https://github.com/sluice/sluice/blob/main/docs/configuration.md#policies */
   readonly policies?: readonly PolicyInput[] | string | undefined
-  /** Requests that pass unlimited, e.g. `OPTIONS *, GET /healthz`. */
+  /** Requests that no policy evaluates, e.g. `OPTIONS *, GET /healthz`. */
   readonly exempt?: string | readonly string[] | undefined
   /**
-   * Says who calls, instead of `by`, for the limits here and for policies without a `by` of their own. Undefined or the
-   * empty string means no identity, and `missing` says what follows.
+   * Returns the identity, instead of `by`, for the limits here and for policies without a `by` of their own. Undefined or
+   * the empty string means no identity, for which `missing` applies.
    */
   readonly identify?: ((context: C) => string | undefined | Promise<string | undefined>) | undefined
   /**
-   * Says what a request costs, for the limits here and for policies without a `cost` of their own: an integer from 1 to
-   * the smallest limit. Anything else throws.
+   * Returns the cost of a request, for the limits here and for policies without a `cost` of their own: an integer from 1
+   * to the smallest limit. Anything else throws.
    */
   readonly cost?: ((context: C) => number | Promise<number>) | undefined
-  /** Lets a request pass unlimited. */
+  /** Returns true for a request that no policy evaluates. */
   readonly skip?: ((context: C) => boolean | Promise<boolean>) | undefined
   /**
-   * For a caller without identity: `ip` counts by address, `skip` does not count, `deny` answers 401. If left out, `deny`
-   * where `form:` or `json:` is counted by, else `ip`.
+   * Treatment of a caller without identity: `ip` counts by address, `skip` does not count, `deny` answers 401. If left out,
+   * `deny` for `form:` and `json:`, else `ip`.
    */
   readonly missing?: string | undefined
-  /** How tokens are verified; needed where a policy counts by a claim, or a claim says the plan. */
+  /** Keys that verify tokens; required if a policy counts by a claim, or reads the plan from one. */
   readonly jwt?: JwtOptions | undefined
-  /** Where counts are kept: `memoryStore()` (the default), for this process alone, or `redisStore(client)`. */
+  /** Store of the counts: `memoryStore()` (the default), for this process alone, or `redisStore(client)`. */
   readonly store?: LimiterStore | undefined
   /** First part of every key in the store; `sluice` if left out. */
   readonly prefix?: string | undefined
@@ -72,23 +72,23 @@ export interface SharedOptions<C> {
   readonly secret?: string | undefined
   /** `shadow` decides and reports, and never refuses; `enforce` if left out. */
   readonly mode?: 'enforce' | 'shadow' | undefined
-  /** Whether the less important requests are refused while the application is overloaded. */
+  /** True refuses requests of lower priority while the application is overloaded. */
   readonly shedding?: boolean | undefined
-  /** Which response fields report the limits; `draft-11` if left out. */
+  /** Format of the response headers that report the limits; `draft-11` if left out. */
   readonly dialect?: HeaderFormat | undefined
   /** Leading bits of an IPv6 address that make one caller, 16 to 128; 64 if left out. */
   readonly ipv6Prefix?: number | undefined
   /** Permits of a busy caller taken in one call: `auto`, or how many at most, 2 to 10,000; none if left out. */
   readonly leases?: 'off' | 'auto' | number | undefined
-  /** While the store gives no answer: limits of this process alone, no limits, or 503; `local` if left out. */
+  /** While the store is unavailable: limits of this process alone, no limits, or 503; `local` if left out. */
   readonly onStoreError?: OnStoreError | undefined
-  /** Share of each limit that a process allows by itself meanwhile, above 0 and at most 1; 1 if left out. */
+  /** Share of each limit that a process then allows by itself, above 0 and at most 1; 1 if left out. */
   readonly localShare?: number | undefined
-  /** What the application keeps as data in a path, some of `%2F %5C %25 %3F %23 ;`, with spaces between. */
+  /** Characters that the application keeps as data in a path, some of `%2F %5C %25 %3F %23 ;`, with spaces between. */
   readonly literalInPaths?: string | undefined
   /**
-   * Whose address counts behind proxies: the number of proxies in front of this server that add to `X-Forwarded-For`,
-   * or a function that returns the address. By default, no field of a request is believed.
+   * Source of the address behind proxies: the number of proxies in front of this server that add to `X-Forwarded-For`, or
+   * a function that returns the address. By default, no header of a request is believed.
    */
   readonly trustProxy?: number | ((context: C) => string | undefined) | undefined
   /** Writes one line; by default as JSON to the console. */
@@ -97,41 +97,40 @@ export interface SharedOptions<C> {
   readonly now?: (() => number) | undefined
 }
 
-/** How JSON Web Tokens are verified, by the package `jose`. Either `jwksUrl` or `secret` is there. */
+/** Keys that verify JSON Web Tokens, by the package `jose`: either `jwksUrl` or `secret` is required. */
 export interface JwtOptions {
-  /** Where the keys of who signs the tokens are (RFC 7517), e.g. `https://id.example.com/.well-known/jwks.json`. */
+  /** URL of the issuer's key set (RFC 7517), e.g. `https://id.example.com/.well-known/jwks.json`. */
   readonly jwksUrl?: string | undefined
-  /** What is shared with who signs them by HS256, HS384 or HS512: at least 32 characters. */
+  /** Secret shared with an issuer that signs by HS256, HS384 or HS512: at least 32 characters. */
   readonly secret?: string | undefined
-  /** What `iss` must be; anything if left out. */
+  /** Required value of `iss`; anything if left out. */
   readonly issuer?: string | undefined
-  /** What `aud` must be or hold; anything if left out. */
+  /** Required value of `aud`, or one of its values; anything if left out. */
   readonly audience?: string | undefined
 }
 
-/** Options that were checked. */
-export interface Settings<C> {
+export interface Settings<C> extends Pick<SharedOptions<C>, 'skip' | 'trustProxy'> {
   readonly config: LimiterConfig
   readonly store: Store
-  /** Undefined: no permits are taken in advance. */
   readonly leases: Stage | undefined
-  /** Undefined: no policy asks for claims. */
+  /** Undefined: no policy reads claims. */
   readonly readClaim: ClaimReader | undefined
   readonly health: UpstreamHealth | undefined
   readonly dialect: HeaderFormat
   readonly literalInPaths: readonly PathLiteral[]
-  readonly skip: SharedOptions<C>['skip']
-  readonly trustProxy: SharedOptions<C>['trustProxy']
   readonly log: Log
   readonly now: () => number
 }
 
-const NAMES: Names = { limits: 'limits', policies: 'policies', shedding: 'shedding: true' }
-const JWT_NAMES: JwtNames = {
-  jwksUrl: ['jwt', 'jwksUrl'],
-  secret: ['jwt', 'secret'],
-  issuer: ['jwt', 'issuer'],
-  audience: ['jwt', 'audience'],
+const NAMES: Names = {
+  limits: 'limits',
+  policies: 'policies',
+  shedding: 'shedding: true',
+  by: 'by',
+  jwksUrl: 'jwt.jwksUrl',
+  secret: 'jwt.secret',
+  issuer: 'jwt.issuer',
+  audience: 'jwt.audience',
 }
 
 const aFunction = v.optional(v.function('a function'))
@@ -142,7 +141,6 @@ const jwt = {
   audience: variables.JWT_AUDIENCE,
 }
 
-/** What the gateway has, too, is checked as its variables are. */
 const entries = {
   limits: v.optional(limits),
   name: v.optional(textLike(NAME), 'default'),
@@ -154,7 +152,7 @@ const entries = {
   cost: aFunction,
   skip: aFunction,
   missing: v.optional(missing),
-  jwt: v.optional(strictTable(jwt)),
+  jwt: v.optional(strictTable('option', jwt, 'a table of options')),
   store: v.optional(
     v.custom<LimiterStore>(
       (value) => typeof value === 'object' && value !== null && 'open' in value,
@@ -177,23 +175,14 @@ const entries = {
   now: aFunction,
 }
 
-const schema = strictTable(entries)
+const schema = strictTable('option', entries, 'a table of options')
 
-function strictTable<const Entries extends v.ObjectEntries>(entries: Entries) {
-  return v.strictObject(entries, ({ expected }) =>
-    expected === 'never' ? `no such option (but ${Object.keys(entries).join(', ')})` : 'a table of options',
-  )
-}
-
-/** Of `jwt`, whatever is not known to be public. */
+/** All of `jwt` that is not known to be public is hidden. */
 function isHidden([option, key]: readonly (string | number)[]): boolean {
   return option === 'secret' || (option === 'jwt' && !/^(?:jwksUrl|issuer|audience)$/.test(`${key}`))
 }
 
-/**
- * Checks the options of a middleware.
- * @throws {OptionError} on the first that is not as expected
- */
+/** @throws {OptionError} on the first invalid option */
 export function readOptions<C>(options: SharedOptions<C>): Settings<C> {
   const result = v.safeParse(schema, options, { abortEarly: true })
   if (!result.success) {
@@ -203,11 +192,14 @@ export function readOptions<C>(options: SharedOptions<C>): Settings<C> {
   const values = result.output
   const { identify, cost, skip, trustProxy, now = () => Date.now() } = options
   if (identify && values.by) throw new OptionError('by', 'no "by" beside the function "identify"', options.by)
-  const by = identify ? [{ kind: 'application' as const, tell: createIdentify(identify) }] : (values.by ?? BY_TOKEN)
+  const by = identify
+    ? [{ kind: 'application' as const, tell: createIdentify(identify) }]
+    : (values.by ?? [{ kind: 'token' as const }])
   if (values.fold && !by.some(isFoldable)) throw new OptionError('fold', FOLD_EXPECTED, values.fold)
   const isShadow = values.mode === 'shadow'
-  if (!values.limits && !values.policies && !values.shedding)
+  if (!values.limits && !values.policies && !values.shedding) {
     throw new OptionError('limits', LIMITS_EXPECTED, undefined)
+  }
   const policies = makePolicies(
     values.limits ?? 'off',
     values.policies,
@@ -226,8 +218,7 @@ export function readOptions<C>(options: SharedOptions<C>): Settings<C> {
     },
     values.shedding,
   )
-  const claimants = { policies, tables: values.policies, name: 'policies', by: 'by' }
-  const jwt = readJwtSettings(values.jwt ?? {}, JWT_NAMES, claimants)
+  const jwt = readJwtSettings(values.jwt ?? {}, NAMES, { policies, tables: values.policies })
   const log = throttle(options.log ?? consoleLog, now)
   const { store, timeoutMs } = openStore(values.store, { policies, prefix: values.prefix, log, now })
   return {
@@ -253,21 +244,18 @@ export function readOptions<C>(options: SharedOptions<C>): Settings<C> {
   }
 }
 
-const BY_TOKEN: readonly IdentitySource[] = [{ kind: 'token' }]
-
-/** @throws {TypeError} for a mistake of the application, which must not let anybody pass as a caller without an identity */
+/** @throws {TypeError} for a mistake of the application, by which no caller must pass as one without an identity */
 function createIdentify<C>(identify: (context: C) => unknown): (context: C) => Promise<Reading> {
   return async (context) => {
     const value = await identify(context)
     if (value === undefined || value === '') return NONE
     if (typeof value === 'string') return { kind: 'value', value }
-    throw new TypeError(
-      `identify: expected a string or undefined, got ${value === null ? 'null' : `a ${typeof value}`}`,
-    )
+    const got = value === null ? 'null' : `a ${typeof value}`
+    throw new TypeError(`identify: expected a string or undefined, got ${got}`)
   }
 }
 
-/** @throws {RangeError} for a mistake of the application: if it were charged as something else, nobody would notice */
+/** @throws {RangeError} for a mistake of the application, which another cost in its place would hide */
 function createCost<C>(cost: (context: C) => unknown): (context: C, max: number) => Promise<number> {
   return async (context, max) => {
     const units = await cost(context)

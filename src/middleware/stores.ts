@@ -2,7 +2,7 @@ import { OptionError } from '../config/option-error.ts'
 import { withRefusalLimit } from '../engine/refusal-limit.ts'
 import { type LimiterStore, memoryStore } from '../library/stores.ts'
 import type { RequestPolicy } from '../model/policy.ts'
-import { isRefusedForLong } from '../request/policy/refused-for-long.ts'
+import { isRefusedForLong } from '../request/charge-builder.ts'
 import type { Log } from '../runtime/log.ts'
 
 interface StoreContext {

@@ -14,7 +14,7 @@ import { foldCase } from './policy/canonical-path.ts'
 import type { Match } from './policy/policy-finder.ts'
 import type { ReceivedRequest } from './received-request.ts'
 
-/** What a policy charges for a request, or why nothing. */
+/** A charge, or the reason why there is none. */
 export type ChargeResult = RequestCharge | Uncharged | 'skip'
 
 export interface ChargeBuilderOptions {
@@ -23,50 +23,45 @@ export interface ChargeBuilderOptions {
   readonly keyPrefix: string
   /** Leading bits of an IPv6 address that make one caller. */
   readonly ipv6Prefix: number
-  /** Key of the HMAC of identities; undefined: they are plainly hashed. */
+  /** Key of the HMAC of identities; undefined: plain hashes. */
   readonly identitySecret: string | undefined
-  /** Reads claims of tokens; left out: no token can be verified. */
   readonly readClaim?: ClaimReader | undefined
-  /** Digests by what callers send as Authorization, for policies that count by it alone; left out, none is known before. */
+  /** Cached digests by Authorization header, for policies that count by token alone. */
   readonly digestsOfTokens?: TextLru<string>
-  /** Tells these policies from others that had the same names before; left out, there were none. */
+  /** Version of the policies, if earlier ones had the same names. */
   readonly edition?: string
 }
 
-/** What is the same in all rules of a policy. */
+/** The parts that all charges of a policy share. */
 interface Prepared {
-  readonly keyPrefix: string
   readonly isByTokenOnly: boolean
-  /** Shadow mode refuses nobody, not even anonymous callers. */
+  /** Shadow mode refuses nothing, not even anonymous callers. */
   readonly missing: MissingIdentity
-  readonly rule: PolicyTerms
-  readonly rulesByPlan: ReadonlyMap<string, PolicyTerms>
+  readonly terms: PolicyTerms
+  readonly termsByPlan: ReadonlyMap<string, PolicyTerms>
 }
 
 type PolicyTerms = Omit<RequestCharge, 'route' | 'digest' | 'key' | 'cost' | 'reserved'>
 
-/** Builds the charges of requests: who is calling, at what cost. */
+/** Builds the charges of requests: their identity and cost. */
 export class ChargeBuilder {
-  readonly #ipv6Prefix: number
+  readonly #options: ChargeBuilderOptions
   readonly #digest: Digest
   readonly #digestsOfTokens: TextLru<string>
-  /** By all that other policies count by, as JSON. */
+  /** Digests by the identities of all other policies, as JSON. */
   readonly #digestsOfOthers = new TextLru<string>()
-  readonly #readClaim: ClaimReader | undefined
   readonly #prepared: ReadonlyMap<RequestPolicy, Prepared>
 
-  constructor({ keyPrefix, ipv6Prefix, identitySecret, readClaim, policies, ...options }: ChargeBuilderOptions) {
-    const { digestsOfTokens = new TextLru<string>(), edition } = options
-    this.#digestsOfTokens = digestsOfTokens
-    this.#ipv6Prefix = ipv6Prefix
-    this.#readClaim = readClaim
-    this.#digest = createDigest(identitySecret)
-    this.#prepared = new Map(policies.map((policy) => [policy, prepare(policy, keyPrefix, edition)]))
+  constructor(options: ChargeBuilderOptions) {
+    this.#options = options
+    this.#digestsOfTokens = options.digestsOfTokens ?? new TextLru<string>()
+    this.#digest = createDigest(options.identitySecret)
+    this.#prepared = new Map(options.policies.map((policy) => [policy, prepare(policy, options.edition)]))
   }
 
   /**
-   * @param path canonical: what `route` stands for in a policy without patterns
-   * @param context the request's, the same for all of its policies
+   * @param path the canonical path, which is the route in a policy without patterns
+   * @param context the same for all policies of a request
    */
   build(
     match: Match,
@@ -77,10 +72,10 @@ export class ChargeBuilder {
   ): ChargeResult | Promise<ChargeResult> {
     const { policy } = match
     const prepared = this.#prepared.get(policy) as Prepared
-    const digest = this.#digestOfToken(prepared, request)
-    // Nothing is to be waited for.
+    const digest = this.#readTokenDigest(prepared, request)
+    // Most requests need no promise.
     if (digest !== undefined && policy.cost.kind === 'fixed' && !policy.plans) {
-      return createCharge(match, prepared, prepared.rule, digest, policy.cost.units, priority)
+      return this.#createCharge(match, prepared.terms, digest, policy.cost.units, priority)
     }
     return this.#build(match, prepared, digest, request, path, priority, context)
   }
@@ -88,34 +83,35 @@ export class ChargeBuilder {
   async #build(
     match: Match,
     prepared: Prepared,
-    digestOfToken: string | undefined,
+    tokenDigest: string | undefined,
     request: ReceivedRequest,
     path: string,
     priority: Priority,
     context: Pick<CallContext, 'waitUntil'>,
   ): Promise<ChargeResult> {
     const { policy, route } = match
-    const subject = (): IdentityInput => ({
+    const { ipv6Prefix, readClaim } = this.#options
+    const createInput = (): IdentityInput => ({
       request,
       route: route ?? `${normalizeMethod(request)} ${policy.ignoresCase ? foldCase(path) : path}`,
-      ipv6Prefix: this.#ipv6Prefix,
-      readClaim: (claim) => this.#readClaim?.(claim, request.headers.get('Authorization'), context) ?? AMBIGUOUS,
+      ipv6Prefix,
+      readClaim: (claim) => readClaim?.(claim, request.headers.get('Authorization'), context) ?? AMBIGUOUS,
     })
-    const digest = digestOfToken ?? (await this.#readDigest(policy, prepared, subject()))
+    const digest = tokenDigest ?? (await this.#readDigest(policy, prepared, createInput()))
     if (digest === undefined) return 'skip'
     if (typeof digest !== 'string') return digest
-    const told = readCost(policy.cost, request, policy.enforced)
-    const cost = told instanceof Promise ? await told : told
+    const reading = readCost(policy.cost, request, policy.enforced)
+    const cost = reading instanceof Promise ? await reading : reading
     if (typeof cost !== 'number') return cost
-    const limits = policy.plans ? await findPlanTerms(policy.plans, prepared, subject()) : prepared.rule
-    return createCharge(match, prepared, limits, digest, cost, priority)
+    const terms = policy.plans ? await findPlanTerms(policy.plans, prepared, createInput()) : prepared.terms
+    return this.#createCharge(match, terms, digest, cost, priority)
   }
 
   /**
-   * Of a caller that is known by its token alone. If it was here before, the token is neither read nor hashed again.
-   * @returns undefined if it is to be known by something else, such as its address because the token is unreadable
+   * Reads the digest where the identity is the token alone. A known token is neither read nor hashed again.
+   * @returns undefined for any other identity, such as the address in place of an unreadable token
    */
-  #digestOfToken({ isByTokenOnly }: Prepared, { headers }: ReceivedRequest): string | undefined {
+  #readTokenDigest({ isByTokenOnly }: Prepared, { headers }: ReceivedRequest): string | undefined {
     const field = isByTokenOnly ? headers.get('Authorization') : null
     if (field === null) return undefined
     const known = this.#digestsOfTokens.get(field)
@@ -128,9 +124,9 @@ export class ChargeBuilder {
   async #readDigest(
     policy: RequestPolicy,
     { missing }: Prepared,
-    subject: IdentityInput,
+    input: IdentityInput,
   ): Promise<string | Uncharged | undefined> {
-    const identity = await readIdentity(policy.by, subject, missing, policy.fold)
+    const identity = await readIdentity(policy.by, input, missing, policy.fold)
     if ('kind' in identity) {
       return identity.kind === 'skip' ? undefined : { kind: 'unidentified', status: identity.status, policy }
     }
@@ -138,29 +134,42 @@ export class ChargeBuilder {
     return this.#digestsOfOthers.get(text) ?? this.#hash(identity, this.#digestsOfOthers, text)
   }
 
-  #hash(identity: readonly string[], memory: TextLru<string>, text: string): string {
+  #hash(identity: readonly string[], cache: TextLru<string>, text: string): string {
     const digest = this.#digest(identity)
-    memory.set(text, digest)
+    cache.set(text, digest)
     return digest
+  }
+
+  #createCharge(
+    { policy, route }: Match,
+    terms: PolicyTerms,
+    digest: string,
+    cost: number,
+    priority: Priority,
+  ): RequestCharge {
+    const { letter, holdsSlots } = ALGORITHMS[policy.algorithm]
+    const key = formatKey(this.#options.keyPrefix, policy.name, letter, digest)
+    const charge = { ...terms, route, digest, key, cost, reserved: policy.reserved[priority] }
+    return holdsSlots ? { ...charge, slot: randomSlot() } : charge
   }
 }
 
-/** Those of the plan that the caller is on; of the default plan, if that cannot be told. */
+/** Falls back to the default plan. */
 async function findPlanTerms(
   { source }: Plans,
-  { rule, rulesByPlan }: Prepared,
-  subject: IdentityInput,
+  { terms, termsByPlan }: Prepared,
+  input: IdentityInput,
 ): Promise<PolicyTerms> {
-  const reading = await readIdentitySource(source, subject)
-  if (reading.kind !== 'value') return rule
+  const reading = await readIdentitySource(source, input)
+  if (reading.kind !== 'value') return terms
   // Claims are read as JSON.
   const plan = source.kind === 'claim' ? String(JSON.parse(reading.value)) : reading.value
-  return rulesByPlan.get(plan) ?? rule
+  return termsByPlan.get(plan) ?? terms
 }
 
-function prepare(policy: RequestPolicy, keyPrefix: string, edition: string | undefined): Prepared {
+function prepare(policy: RequestPolicy, edition: string | undefined): Prepared {
   const { by, algorithm, plans, enforced, missing, counts, block, settleHeader } = policy
-  const ruleOf = ({ tiers, burst }: Pick<RequestPolicy, 'tiers' | 'burst'>, plan?: string): PolicyTerms => ({
+  const createTerms = ({ tiers, burst }: Pick<RequestPolicy, 'tiers' | 'burst'>, plan?: string): PolicyTerms => ({
     policy,
     algorithm,
     tiers,
@@ -172,28 +181,14 @@ function prepare(policy: RequestPolicy, keyPrefix: string, edition: string | und
     ...((plan ?? edition) !== undefined && { plan: [edition, plan].join(' ').trim() }),
   })
   return {
-    keyPrefix,
     isByTokenOnly: by.length === 1 && by[0]?.kind === 'token',
     missing: !enforced && missing.kind === 'deny' ? { kind: 'ip' } : missing,
-    rule: ruleOf(policy, plans?.byDefault),
-    rulesByPlan: new Map(Object.entries(plans?.limits ?? {}).map(([plan, limits]) => [plan, ruleOf(limits, plan)])),
+    terms: createTerms(policy, plans?.byDefault),
+    termsByPlan: new Map(Object.entries(plans?.limits ?? {}).map(([plan, of]) => [plan, createTerms(of, plan)])),
   }
 }
 
-function createCharge(
-  { policy, route }: Match,
-  { keyPrefix }: Prepared,
-  limits: PolicyTerms,
-  digest: string,
-  cost: number,
-  priority: Priority,
-): RequestCharge {
-  const key = formatKey(keyPrefix, policy.name, ALGORITHMS[policy.algorithm].letter, digest)
-  const charge = { ...limits, route, digest, key, cost, reserved: policy.reserved[priority] }
-  return ALGORITHMS[policy.algorithm].holdsSlots ? { ...charge, slot: randomSlot() } : charge
-}
-
-/** HEAD counts as GET, which it is to an API. */
+/** To an API, HEAD is a GET. */
 function normalizeMethod({ method }: ReceivedRequest): string {
   return method === 'HEAD' ? 'GET' : method
 }
@@ -206,4 +201,13 @@ function readCost(cost: Cost, request: ReceivedRequest, enforced: boolean): numb
   const units = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN
   if (units >= 1 && units <= cost.max) return units
   return enforced ? { kind: 'bad-cost', header: cost.name, max: cost.max } : 1
+}
+
+/**
+ * Tests that each refusal by a policy lasts as long as it says, whatever is requested. Slots, reserved units and settled
+ * costs may become available at any moment; each cost, and each new identity, is refused by itself.
+ */
+export function isRefusedForLong({ algorithm, counts, cost, reserved, settleHeader }: RequestPolicy): boolean {
+  const isUniform = counts === 'requests' && cost.kind === 'fixed' && !settleHeader
+  return isUniform && !reserved.sheddable && !ALGORITHMS[algorithm].holdsSlots
 }

@@ -1,49 +1,46 @@
 import { TextLru } from '../runtime/lru.ts'
 import { canonicalPath } from './policy/canonical-path.ts'
 
-/** The target of a request (RFC 9112 §3.2), taken apart. */
+/** The parts of a request's target (RFC 9112 §3.2). */
 export interface RequestTarget {
-  /** With the port, unless it is the scheme's default. */
+  /** Includes the port, unless it is the scheme's default. */
   readonly host: string
   /** `http` or `https`. */
   readonly scheme: string
-  /** As the client wrote them, dot segments resolved. */
+  /** Unchanged but for resolved dot segments. */
   readonly pathAndQuery: string
   readonly path: RequestPath
 }
 
-/** Why a request has no target: its URL cannot be parsed, e.g. for a malformed Host, or is too long to be read or passed on. */
+/** The URL cannot be parsed, e.g. for a malformed Host, or is too long to be read or forwarded. */
 export type NoTarget = 'malformed' | 'too-long'
 
 export type TargetReader = (url: string) => RequestTarget | NoTarget
 
-/**
- * As long a request line as Apache takes, and about as long as nginx does: the runtime copies and parses a URL several
- * times.
- */
+/** Apache takes as long a request line, and nginx about that: the runtime copies and parses a URL several times. */
 const MAX_CHARACTERS = 8_190
-/** As long as a host and a path on Linux may be: it is read whole, a query only if a policy needs it. */
+/** A host and a path on Linux may be as long. Paths are always read, queries only if a policy needs them. */
 const MAX_PATH_CHARACTERS = 4_500
-/** As many as PHP, Tomcat, Django and `qs` take: the runtime takes a URL apart to send it, and each costs time. */
+/** PHP, Tomcat, Django and `qs` take as many: each costs time when the runtime sends the URL. */
 const MAX_PARAMETERS = 1_000
 
 export function createTargetReader(readPath: PathReader): TargetReader {
-  const remembered = new TextLru<RequestTarget>()
-  return function targetOf(url) {
-    const known = remembered.get(url)
+  const cache = new TextLru<RequestTarget>()
+  return function readTarget(url) {
+    const known = cache.get(url)
     if (known) return known
     if (isTooLong(url)) return 'too-long'
     // Node 20 has no URL.parse.
     if (!URL.canParse(url)) return 'malformed'
     const { host, protocol, pathname, search } = new URL(url)
     const target = { host, scheme: protocol.slice(0, -1), pathAndQuery: pathname + search, path: readPath(pathname) }
-    remembered.set(url, target)
+    cache.set(url, target)
     return target
   }
 }
 
 function isTooLong(url: string): boolean {
-  // Then it has no room for so many parameters either.
+  // A short URL has no room for so many parameters either.
   if (url.length <= MAX_PARAMETERS) return false
   const query = url.indexOf('?')
   return (
@@ -53,7 +50,7 @@ function isTooLong(url: string): boolean {
   )
 }
 
-/** Whether a text has a character more than `times` times after a position. */
+/** Tests that a text has a character more than `times` times after a position. */
 function hasMore(text: string, sign: string, times: number, from: number): boolean {
   let at = from
   for (let i = 0; i <= times; i++) {
@@ -63,30 +60,30 @@ function hasMore(text: string, sign: string, times: number, from: number): boole
   return true
 }
 
-/** What the path of a request means to the API behind. */
+/** The meaning of a path to the upstream. */
 export interface RequestPath {
-  /** In its one spelling: what policies, exemptions and Sluice's own paths go by. */
+  /** The one spelling that policies, exemptions and Sluice's own paths are matched against. */
   readonly canonical: string
-  /** The same with a slash at its end, if it had one: to some APIs, the last parameter is then empty. */
+  /** Keeps a slash at the end: to some APIs, the last parameter is then empty. */
   readonly withSlash: string
-  /** What APIs may differ about; undefined if nothing. */
+  /** Undefined if all APIs read the path alike. */
   readonly ambiguity: Ambiguity | undefined
 }
 
 export interface Ambiguity {
-  /** What the path begins with for every API, canonical: whole segments, and after the last slash a part of one. */
+  /** The canonical beginning that all APIs read: whole segments, and after the last slash a part of one. */
   readonly prefix: string
-  /** Whether some API may find a `..` in it, and so leave a base path. */
+  /** Some API may find a `..` in it, and so leave a base path. */
   readonly mayGoUp: boolean
-  /** Decoded as often as any API might. */
+  /** The path, decoded as often as any API might. */
   readonly decoded: string
 }
 
-/** What some APIs act upon and others keep as data, as `canonicalPath` spells it. */
+/** Characters that some APIs act upon and others keep as data, as `canonicalPath` spells them. */
 export const PATH_LITERALS = ['%2F', '%5C', '%25', '%3F', '%23', ';'] as const
 export type PathLiteral = (typeof PATH_LITERALS)[number]
 
-/** @param pathname as the URL parser leaves it: with dot segments resolved */
+/** @param pathname comes from the URL parser, which has resolved dot segments */
 export type PathReader = (pathname: string) => RequestPath
 
 const CONTROL = '%(?:[01][\\dA-F]|7F)'
@@ -95,15 +92,15 @@ const BEYOND_ASCII = /%[89A-F]/
 /** Letters in more bytes than they need: `%C0%AE` was a dot to old servers. */
 const OVERLONG = /%(?:C[01]|E0%[89]|F0%8|F[89A-F])/
 const ESCAPE = /%(?:[\da-f]{2}|u[\da-f]{4})/i
-const MOST_DECODINGS = 3
+const MAX_DECODINGS = 3
 /** `..` between separators, with the control characters and spaces that some API may drop. */
 const UP = /[/\\][\0-\x20\x7f]*\.[\0-\x20\x7f]*\.(?:$|[\0-\x20\x7f/\\;?#])/
 
 /**
- * Makes a reader that tells what APIs may differ about: whether to decode a path before it is split, twice, or not at
- * all; what ends it, or a segment; what an empty segment is. Only the API knows which is right, and there are too many
- * readings to try each: the reader tells what all of them have in common.
- * @param literals what this API is known to keep as data
+ * Makes a reader that reports ambiguity. APIs decode a path before it is split, twice, or not at all, and differ about
+ * the end of a path or segment, and about empty segments. There are too many readings to try each: the reader finds what
+ * all of them have in common.
+ * @param literals the characters that this API keeps as data
  */
 export function createPathReader(literals: readonly PathLiteral[] = []): PathReader {
   const signs = [...PATH_LITERALS.filter((sign) => !literals.includes(sign)), CONTROL].join('|')
@@ -115,42 +112,42 @@ export function createPathReader(literals: readonly PathLiteral[] = []): PathRea
     const withSlash = canonical !== '/' && pathname.endsWith('/') ? `${canonical}/` : canonical
     if (!/[;%]|\/\//.test(pathname)) return { canonical, withSlash, ambiguity: undefined }
     const isText = isUtf8(canonical)
-    const decoded = fullyDecoded(canonical)
+    const decoded = decodeFully(canonical)
     const mayGoUp = UP.test(decoded) || ESCAPE.test(decoded) || (!isText && OVERLONG.test(canonical))
     if (mayGoUp) return { canonical, withSlash, ambiguity: { prefix: '/', mayGoUp, decoded } }
 
     const prefixes = [
-      beforeEmptySegment(pathname),
-      before(sign, canonical),
-      isText ? undefined : before(BEYOND_ASCII, canonical),
+      cutAtEmptySegment(pathname),
+      cutAt(sign, canonical),
+      isText ? undefined : cutAt(BEYOND_ASCII, canonical),
     ]
     const [prefix] = prefixes.filter((prefix) => prefix !== undefined).toSorted((a, b) => a.length - b.length)
     return { canonical, withSlash, ambiguity: prefix === undefined ? undefined : { prefix, mayGoUp, decoded } }
   }
 }
 
-function beforeEmptySegment(pathname: string): string | undefined {
+function cutAtEmptySegment(pathname: string): string | undefined {
   const at = pathname.indexOf('//')
   if (at < 0) return undefined
   return at === 0 ? '/' : `${canonicalPath(pathname.slice(0, at))}/`
 }
 
-function before(sign: RegExp, canonical: string): string | undefined {
+function cutAt(sign: RegExp, canonical: string): string | undefined {
   const at = canonical.search(sign)
   // A lone dot is a segment of its own to APIs that end it here.
   return at < 0 ? undefined : canonical.slice(0, at).replace(/\/\.$/, '/')
 }
 
-function fullyDecoded(path: string): string {
+function decodeFully(path: string): string {
   let decoded = path
-  // Deprecated for what it is good for here: it decodes each byte by itself, and `%u002E` as well.
-  for (let i = 0; i < MOST_DECODINGS && decoded.includes('%'); i++) decoded = unescape(decoded)
+  // The deprecated `unescape` decodes each byte by itself, and `%u002E` as well.
+  for (let i = 0; i < MAX_DECODINGS && decoded.includes('%'); i++) decoded = unescape(decoded)
   return decoded
 }
 
 function isUtf8(path: string): boolean {
   try {
-    // The result is used: a call whose result is not, some bundlers leave out, and what it throws with it.
+    // Some bundlers remove a call whose result is unused, and what it throws with it.
     return decodeURIComponent(path).length > 0
   } catch {
     return false

@@ -11,19 +11,16 @@ import { createPathReader, type PathLiteral } from '../target.ts'
 import { type Caller, createClaimReader, createRequest, NO_RESPONSE } from './caller.ts'
 import { CallerError } from './caller-in-text.ts'
 
-/** What says under which keys callers are counted. */
+/** The parts of the configuration that determine keys. */
 export interface CountingConfig extends ChargeBuilderOptions {
-  /** Requests that pass unlimited. */
   readonly exempt: readonly Pattern[]
-  /** What the upstream is known to keep as data in a path. */
   readonly literalInPaths: readonly PathLiteral[]
 }
 
-/** A policy that says nothing of a caller, and why. */
 export interface SkippedPolicy {
   readonly policy: RequestPolicy
   readonly why: string
-  /** What of the caller would have to be said. */
+  /** The attribute of the caller that is missing. */
   readonly needs?: CallerKind | 'route'
 }
 
@@ -32,7 +29,7 @@ export interface CallerCharges {
   readonly leftOut: readonly SkippedPolicy[]
 }
 
-/** Under which key each policy counts a caller. @throws {CallerError} if `caller` is none */
+/** Finds the charge of each policy for a caller. @throws {CallerError} if the caller is impossible */
 export async function findCallerCharges(config: CountingConfig, caller: Caller): Promise<CallerCharges> {
   const request = createRequest(caller)
   const path = createPathReader(config.literalInPaths)(new URL(request.url).pathname)
@@ -43,7 +40,7 @@ export async function findCallerCharges(config: CountingConfig, caller: Caller):
     const { policy, route = '' } = match
     const why = await findSkipReason(config, match, caller, request.clone() as Request)
     if (why !== undefined) {
-      // By route, a policy is asked for each of its patterns.
+      // By route, a policy has a match for each of its patterns.
       if (!leftOut.some((each) => each.policy === policy)) leftOut.push({ policy, ...why })
       continue
     }
@@ -54,38 +51,28 @@ export async function findCallerCharges(config: CountingConfig, caller: Caller):
   return { charges, leftOut }
 }
 
-/** The same of an identity of which only the digest is known. @throws {CallerError} if it is no digest */
+/** Finds the charge of each policy for an identity of which only the digest is known. @throws {CallerError} if it is none */
 export async function findDigestCharges(config: CountingConfig, digest: string): Promise<CallerCharges> {
   if (!/^[\w-]{22}$/.test(digest)) {
     throw new CallerError('expected 22 letters, digits, "-" or "_", as in braces at the end of a key', 'digest')
   }
-  // Whoever is counted by address has an identity in every policy.
+  // A caller that is counted by address has an identity in every policy.
   const policies = config.policies.map((policy): RequestPolicy => ({ ...policy, missing: { kind: 'ip' } }))
   const builder = new ChargeBuilder({ ...config, policies })
   const charges: RequestCharge[] = []
   for (const [index, policy] of policies.entries()) {
     if (policy.tiers.length === 0) continue
-    const charge = await builder.build(
-      { policy, route: '', isCertain: true },
-      createRequest({}),
-      '/',
-      'default',
-      NO_RESPONSE,
-    )
+    const match = { policy, route: '', isCertain: true }
+    const charge = await builder.build(match, createRequest({}), '/', 'default', NO_RESPONSE)
     if (charge === 'skip' || 'kind' in charge) continue
     const key = formatKey(config.keyPrefix, policy.name, ALGORITHMS[policy.algorithm].letter, digest)
-    charges.push({
-      ...withoutReserve(charge),
-      policy: config.policies[index] as RequestPolicy,
-      route: undefined,
-      digest,
-      key,
-    })
+    const own = { policy: config.policies[index] as RequestPolicy, route: undefined, digest, key }
+    charges.push({ ...withoutReserve(charge), ...own })
   }
   return { charges, leftOut: [] }
 }
 
-/** One for each policy and, of those by route, for each of their patterns; or only what applies to the caller's request. */
+/** Finds the policies that apply to the caller's request; without one, all of them, those by route once for each pattern. */
 function findMatches(
   { policies, exempt, literalInPaths }: CountingConfig,
   caller: Caller,
@@ -114,39 +101,38 @@ async function findSkipReason(
 ): Promise<Omit<SkippedPolicy, 'policy'> | undefined> {
   if (isByRoute(policy) && route === undefined && caller.route === undefined)
     return { why: 'it counts by path', needs: 'route' }
-  const unsaid = policy.by.find((source) => isCallerKind(source.kind) && !isSaid(caller, source))
-  const namesUnsaid = unsaid && { why: `it counts by ${formatSource(unsaid)}`, needs: unsaid.kind as CallerKind }
-  if (namesUnsaid && caller.ip === undefined) {
-    if (unsaid.kind === 'claim' && policy.missing.kind !== 'ip') return namesUnsaid
-    if (unsaid.kind !== 'ip' && policy.missing.kind === 'ip')
-      return { ...namesUnsaid, why: `${namesUnsaid.why}, or by address without it` }
+  const unknown = policy.by.find((source) => isCallerKind(source.kind) && !isKnown(caller, source))
+  const reason = unknown && { why: `it counts by ${formatSource(unknown)}`, needs: unknown.kind as CallerKind }
+  if (reason && caller.ip === undefined) {
+    if (unknown.kind === 'claim' && policy.missing.kind !== 'ip') return reason
+    if (unknown.kind !== 'ip' && policy.missing.kind === 'ip')
+      return { ...reason, why: `${reason.why}, or by address without it` }
   }
   const readClaim = (path: readonly string[]) => createClaimReader(caller.claim)(path, null, NO_RESPONSE)
   const subject = { request, route: route ?? '', ipv6Prefix, readClaim }
   const identity = await readIdentity(policy.by, subject, policy.missing)
   if ('kind' in identity)
-    return namesUnsaid ?? { why: `the caller lacks what it counts by, and missing = "${identity.kind}"` }
+    return reason ?? { why: `the caller lacks what it counts by, and missing = "${identity.kind}"` }
   const isByAddress = identity.some((part, index) => index % 2 === 0 && part === 'ip')
   return isByAddress && caller.ip === undefined ? { why: 'it counts this caller by address', needs: 'ip' } : undefined
 }
 
-/** Whether something is said of what a policy counts by, whatever it may be. */
-function isSaid(caller: Caller, source: IdentitySource): boolean {
-  const said = caller[source.kind as CallerKind]
-  if (!Array.isArray(said) || !('name' in source)) return said !== undefined
-  return said.some(([name]) => (source.kind === 'header' ? name.toLowerCase() : name) === source.name)
+function isKnown(caller: Caller, source: IdentitySource): boolean {
+  const value = caller[source.kind as CallerKind]
+  if (!Array.isArray(value) || !('name' in source)) return value !== undefined
+  return value.some(([name]) => (source.kind === 'header' ? name.toLowerCase() : name) === source.name)
 }
 
 function isByRoute({ by }: RequestPolicy): boolean {
   return by.some(({ kind }) => kind === 'route')
 }
 
-/** As it stands for everybody: without what is reserved for some, and if the identity is not new, too. */
-function withoutReserve({ counts: _, ...rule }: RequestCharge): RequestCharge {
-  return { ...rule, reserved: 0 }
+/** Usage is that of all priorities, also where only new identities are counted. */
+function withoutReserve({ counts: _, ...charge }: RequestCharge): RequestCharge {
+  return { ...charge, reserved: 0 }
 }
 
-/** How one tier of one policy stands for a caller. */
+/** The usage of one limit of one policy by a caller. */
 export interface TierState {
   readonly policy: string
   readonly tier: string
@@ -158,7 +144,7 @@ export interface TierState {
   readonly left: number
   readonly resetMs: number
   readonly retryAfterMs: number
-  /** Until when its policy refuses this caller, whatever is left: milliseconds since the Unix epoch; null if it does not. */
+  /** End of a penalty, in milliseconds since the Unix epoch; null without one. */
   readonly blockedUntilMs: number | null
 }
 
@@ -167,13 +153,13 @@ export interface Usage {
   readonly tiers: readonly TierState[]
 }
 
-/** Asks what every policy has counted, in one call that charges nothing. @throws {StoreError} */
+/** Peeks at the counts of all policies in one call. @throws {StoreError} */
 export async function readUsage(store: Pick<Store, 'decide'>, charges: readonly RequestCharge[]): Promise<Usage> {
   if (charges.length === 0) return { nowMs: Date.now(), tiers: [] }
   const { nowMs, usage } = await store.decide({ mode: 'peek', permits: 1, rules: charges })
   const tiers = charges.flatMap((charge, index) =>
     charge.policy.tiers.map(({ name, windowMs, limit: byDefault }, at): TierState => {
-      // By plan, a caller has limits of its own.
+      // A plan has its own limits.
       const limit = charge.burst ?? charge.tiers[at]?.limit ?? byDefault
       const { remaining = limit, resetMs = 0, retryAfterMs = 0, blockedMs } = usage[index]?.[at] ?? {}
       const used = limit - remaining

@@ -1,11 +1,11 @@
-/** Parts of a caller as people write them, in options of the command and on the dashboard. */
+/** Reads attributes of a caller from options of the command and fields of the dashboard. */
 import type { Claims } from '../identity/claims.ts'
 import { type CallerKind, parseClaimSource } from '../identity/source.ts'
 
-/** What is said of a caller cannot be so. The message is one line, and repeats nothing that may be secret. */
+/** An impossible caller. The message is one line, and repeats nothing that may be secret. */
 export class CallerError extends Error {
   override readonly name = 'CallerError'
-  /** The wrong part; undefined: how its parts go together. */
+  /** The wrong attribute; undefined: their combination. */
   readonly part: CallerKind | 'route' | 'digest' | undefined
 
   constructor(message: string, part?: CallerError['part']) {
@@ -13,8 +13,6 @@ export class CallerError extends Error {
     this.part = part
   }
 }
-
-type Claimed = { [name: string]: unknown }
 
 /**
  * Adds a claim: `sub=alice` is a string, `id:=42` a number and `staff:=true` a boolean; `/account/plan=pro` is within
@@ -26,15 +24,11 @@ export function collectClaims(text: string, before: Claims = {}): Claims {
   return withClaim(before, path, value)
 }
 
-/** One claim. @throws {CallerError} */
-export function readClaim(text: string): {
-  readonly name: string
-  readonly path: readonly string[]
-  readonly value: unknown
-} {
+/** @throws {CallerError} */
+export function readClaim(text: string) {
   const [, name = '', sign, rest = ''] = /^([^=\s]+?)(:?=)(.*)$/s.exec(text) ?? []
   const path = parseClaimSource(name)?.path
-  // Not the text, which says who somebody is.
+  // The text identifies a caller: no message repeats it.
   if (!path) throw new CallerError('expected name=value or /pointer=value, or name:=value for no string', 'claim')
   return { name, path, value: sign === '=' ? rest : parseScalar(rest) }
 }
@@ -45,9 +39,8 @@ function withClaim(claims: Claims, [name = '', ...path]: readonly string[], valu
     throw new CallerError('expected each claim once', 'claim')
   }
   // Without a prototype, so that `__proto__` is a name as any other.
-  const made: Claimed = Object.assign(Object.create(null), claims)
-  made[name] = path.length === 0 ? value : withClaim((inner ?? {}) as Claims, path, value)
-  return made
+  const added = { [name]: path.length === 0 ? value : withClaim((inner ?? {}) as Claims, path, value) }
+  return Object.assign(Object.create(null), claims, added)
 }
 
 /** @throws {CallerError} */
@@ -59,7 +52,7 @@ function parseScalar(text: string): unknown {
 /** `name=value`, or `Name: value` as curl has it. @throws {CallerError} */
 export function readPair(text: string): readonly [name: string, value: string] {
   const [, name, value] = /^([^=:\s]+)(?:=|:\s*)(.*)$/s.exec(text) ?? []
-  // Not the text, in which a secret may stand.
+  // The text may hold a secret: no message repeats it.
   if (name === undefined || value === undefined) {
     throw new CallerError('expected name=value, got something without "="')
   }

@@ -1,47 +1,37 @@
 import { isIP } from 'node:net'
 import { type ClaimReader, type Claims, claimIn } from '../identity/claims.ts'
 import { NONE } from '../identity/reading.ts'
-import type { CallerKind } from '../identity/source.ts'
-import { parsePointer } from '../identity/source.ts'
+import { type CallerKind, parsePointer } from '../identity/source.ts'
 import { CallerError } from './caller-in-text.ts'
 
 export type Pairs = readonly (readonly [name: string, value: string])[]
 
-/** What is known of a caller, of each kind. */
-interface Parts extends Record<CallerKind, unknown> {
-  readonly token: string
-  readonly ip: string
-  readonly header: Pairs
-  readonly query: Pairs
-  readonly cookie: Pairs
-  readonly form: Pairs
+/** The known attributes of a caller, by kind. */
+export interface Caller extends Partial<Readonly<Record<CallerKind, unknown>>> {
+  readonly token?: string | undefined
+  readonly ip?: string | undefined
+  readonly header?: Pairs | undefined
+  readonly query?: Pairs | undefined
+  readonly cookie?: Pairs | undefined
+  readonly form?: Pairs | undefined
   /** Members of a JSON body, by their pointers, such as `/user/id`. */
-  readonly json: Pairs
-  /** What its token says. */
-  readonly claim: Claims
-}
-
-/** What is known of a caller. */
-export interface Caller extends Partial<{ readonly [Kind in CallerKind]: Parts[Kind] | undefined }> {
-  /** `METHOD /path` of a request; policies that do not apply to it are left out. */
+  readonly json?: Pairs | undefined
+  readonly claim?: Claims | undefined
+  /** `METHOD /path` of a request; policies that do not apply to it are skipped. */
   readonly route?: string | undefined
 }
 
-/** Reads what is known, whatever the token is: it is not verified here. */
+/** The reader takes the known claims, whatever the token is: it is not verified. */
 export function createClaimReader(claims: Claims | undefined): ClaimReader {
   return (path) => (claims ? claimIn(claims, path) : NONE)
 }
 
-/** For what goes on after a response: here, there is none. */
 export const NO_RESPONSE = { waitUntil() {} }
 
-/** The address that is not known: of no network, and no caller's. */
+/** Stands for an unknown address: it belongs to no network and no caller. */
 const NO_ADDRESS = '0.0.0.0'
 
-/**
- * A request of this caller.
- * @throws {CallerError} if it cannot be one
- */
+/** @throws {CallerError} if the caller can send no such request */
 export function createRequest({
   token,
   ip = NO_ADDRESS,
@@ -54,7 +44,7 @@ export function createRequest({
 }: Caller): Request {
   if (form.length > 0 && json.length > 0) throw new CallerError('expected a form or a JSON body, not both', 'json')
   const { method, path } = readRoute(route, form.length + json.length > 0 ? 'POST' : 'GET')
-  const body = json.length > 0 ? bodyWith(json) : undefined
+  const body = json.length > 0 ? createJsonBody(json) : undefined
   if (isIP(ip) === 0) throw new CallerError('expected an IPv4 or IPv6 address', 'ip')
   try {
     const url = new URL(`https://gateway.invalid${path}`)
@@ -70,20 +60,20 @@ export function createRequest({
     if (form.length > 0) return new Request(url, { method, headers, body: new URLSearchParams(fields) })
     return new Request(url, { method, headers, ...(body !== undefined && { body }) })
   } catch {
-    // Not the message of the error, which repeats values of fields.
+    // The message of the error would repeat values of headers.
     throw new CallerError('that cannot be a request: its method, a field or its form is not what HTTP allows')
   }
 }
 
-/** @param byDefault the method, if none is named @throws {CallerError} */
-function readRoute(route: string, byDefault: string): { readonly method: string; readonly path: string } {
-  const [, method = byDefault, path] = /^\s*(?:([A-Za-z]+)\s+)?(?:https?:\/\/[^/\s]+)?(\/\S*)\s*$/.exec(route) ?? []
+/** @throws {CallerError} */
+function readRoute(route: string, defaultMethod: string): { readonly method: string; readonly path: string } {
+  const [, method = defaultMethod, path] = /^\s*(?:([A-Za-z]+)\s+)?(?:https?:\/\/[^/\s]+)?(\/\S*)\s*$/.exec(route) ?? []
   if (path !== undefined) return { method: method.toUpperCase(), path }
   throw new CallerError(`expected a request such as "POST /login", got ${JSON.stringify(route.slice(0, 100))}`, 'route')
 }
 
-/** A JSON body with these members. @throws {CallerError} */
-function bodyWith(members: Pairs): string {
+/** @throws {CallerError} */
+function createJsonBody(members: Pairs): string {
   const body: Record<string, unknown> = Object.create(null)
   for (const [pointer, value] of members) {
     const path = parsePointer(pointer)?.slice()

@@ -2,14 +2,14 @@ import { Buffer } from 'node:buffer'
 import type { Reading } from '../../model/policy.ts'
 import { AMBIGUOUS, MAX_CHARACTERS, NONE } from './reading.ts'
 
-/** Of a request, the rules read it and then the policies. */
+/** The header of one request is read by rules and then by policies. */
 let latest: { readonly field: string | null; readonly reading: Reading } | undefined
 
 /**
- * The credential of an Authorization field, whatever its scheme: many APIs look only at the second word. Spellings that
- * decode to the same credential, even with a lenient decoder, are one credential or none.
- * @returns spoilt for a field that is too long, and for anything but one visible word, alone or after a scheme: of several
- * words some APIs take the first, and a comma may separate two fields (the runtime joins them with it)
+ * Reads the credential of an Authorization header, whatever its scheme: many APIs look only at the second word. Spellings
+ * that decode to the same credential, even with a lenient decoder, are one credential or none.
+ * @returns ambiguous for anything but one visible word, alone or after a scheme: of several words some APIs take the
+ * first, and a comma may separate two headers, which the runtime joins with it
  */
 export function readAuthorization(field: string | null): Reading {
   if (latest?.field !== field) latest = { field, reading: readField(field) }
@@ -34,8 +34,8 @@ function readField(field: string | null): Reading {
 }
 
 /**
- * A credential as Rails writes it, `token="secret"`, or bare, in visible ASCII. Rails ends it at ";" and ",", and does
- * without the name and the quotes; at other characters, some APIs split or trim.
+ * Matches a credential in visible ASCII, bare or in Rails's spelling, `token="secret"`. Rails ends it at ";" and ",", and
+ * needs neither the name nor the quotes; at other characters, some APIs split or trim.
  */
 const PARAMETER = /^(?:token=)?("?)(?!token=|=)([!#-+\--:<-~]+)\1$/i
 
@@ -54,26 +54,26 @@ export function canonicalCredential(word: string, isBasic: boolean): string | un
   return word
 }
 
-/** Longer than any list of names and values with "=" between that is in use. */
+/** No list of names and values with "=" between that is in use is longer. */
 const MAX_DIVIDED_CHARACTERS = 2_000
 const MAX_PARTS = 10
 
-/** Whether a decoder may stop at more places than are checked. */
+/** Tests that a decoder may stop at more places than are checked. */
 function isTooDivided(unpadded: string): boolean {
   const parts = unpadded.split('=', MAX_PARTS + 1).length
   return parts > MAX_PARTS || (parts > 1 && unpadded.length > MAX_DIVIDED_CHARACTERS)
 }
 
 /**
- * Whether base64 decodes to a text with a colon, as in Basic (RFC 7617), which many APIs decode whatever the scheme. At
- * padding, some decoders stop and some go on.
+ * Tests that base64 decodes to a text with a colon, as in Basic (RFC 7617), which many APIs decode whatever the scheme.
+ * At padding, some decoders stop and some continue.
  */
 function isUserAndPassword(unpadded: string): boolean {
   const parts = unpadded.split('=')
   return parts.some((_, index) => hasColon(parts.slice(0, index + 1).join('')))
 }
 
-/** The byte of a colon in base64, as the first, the second or the third of three. */
+/** Matches the byte of a colon in base64, as the first, the second or the third of three. */
 const COLON = /^(?:.{4})*?(?:O[g-v]|.[DTjz][o-r]|..[AEIMQUYcgkosw048]6)/
 
 /** Lenient decoders skip what is not in the alphabet, and bits that make no byte. */
@@ -86,8 +86,8 @@ function hasColon(base64: string): boolean {
 }
 
 /**
- * A JWS or JWE in compact form (RFC 7515, RFC 7516), without padding and spare bits. Only the beginning of a signature
- * counts: nobody can guess it, and the rest of an ECDSA signature is a number whose sign can be changed.
+ * Normalizes a JWS or JWE in compact form (RFC 7515, RFC 7516), without padding and spare bits. Only the beginning of a
+ * signature counts: it cannot be guessed, and the rest of an ECDSA signature is a number whose sign can be changed.
  */
 function canonicalToken(word: string): string | undefined {
   const parts = word.split('.', 6).map((part) => {
@@ -101,7 +101,7 @@ function canonicalToken(word: string): string | undefined {
   return others.length === 2 && atob(header).includes('"enc"') ? parts.join('.') : undefined
 }
 
-/** 240 bits. */
+/** Equals 240 bits. */
 const SIGNATURE_CHARACTERS = 40
 
 /** @returns undefined for what a strict decoder refuses, except spare bits, which are cleared */
@@ -110,7 +110,7 @@ function canonicalBase64(unpadded: string): string | undefined {
   return isBase64 ? withoutPadding(btoa(atob(unpadded))) : undefined
 }
 
-/** Without a pattern: those that end with `=+$` start again at each "=". */
+/** A pattern that ends with `=+$` would start again at each "=". */
 function withoutPadding(text: string): string {
   let end = text.length
   while (text[end - 1] === '=') end -= 1

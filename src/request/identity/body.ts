@@ -3,10 +3,10 @@ import { foldCase } from '../policy/canonical-path.ts'
 import { MAX_BODY_BYTES, type ReceivedRequest } from '../received-request.ts'
 import { AMBIGUOUS, NONE, readParameter, readText } from './reading.ts'
 
-/** Compressed, or in UTF-7, it would say something else to an API that takes it. */
+/** A form in UTF-7 would mean something else to an API that decodes it. */
 const FORM = /^\s*application\/x-www-form-urlencoded\s*(?:;\s*(?:charset="?utf-8"?\s*)?)*$/i
 
-/** What no API is known to take for a form by its type. */
+/** No API is known to take these types for a form. */
 const OTHER = new RegExp(
   '^\\s*(?:(?:audio|font|image|text|video)/[\\w.+-]+|application/(?:(?:[\\w.-]+\\+)?(?:json|xml|cbor)|octet-stream|pdf' +
     '|zip|gzip|graphql|x-ndjson|(?:x-)?protobuf|grpc(?:[+-][\\w+-]+)?))\\s*(?:;|$)',
@@ -16,10 +16,10 @@ const OTHER = new RegExp(
 const SIGNS_OF_FORM = /multipart|boundary|form|url|,/i
 
 /**
- * A field of an urlencoded body of at most 8 KiB; the body can still be proxied.
- * @returns spoilt for a form that cannot be read: a larger one, one in another charset or coding than UTF-8; for every type
- * that is not plainly something else, such as multipart or none; and where the body has such a field all the same, or is
- * too long to tell, since some APIs (Bottle) ask for no type
+ * Reads a field of an urlencoded body of at most 8 KiB; the body can still be forwarded.
+ * @returns ambiguous for a larger form, and one in another charset or coding than UTF-8; for every type that is not plainly
+ * something else, such as multipart or none; and for a body of another type that has such a field all the same, or is too
+ * long to read, since some APIs (Bottle) require no type
  */
 export async function readFormField(request: ReceivedRequest, name: string): Promise<Reading> {
   const { headers, body, parsedBody } = request
@@ -39,10 +39,10 @@ function readFormValue(value: unknown): Reading {
 }
 
 /**
- * A string or an integer in a JSON body of at most 8 KiB, whatever its type: many APIs ask for none. The body can still be
- * proxied.
- * @returns spoilt for what APIs may read in different ways: a body that is no JSON, a name that is repeated or differs only
- * in case and signs, or a value of another kind
+ * Reads a string or an integer in a JSON body of at most 8 KiB, whatever its type: many APIs require none. The body can
+ * still be forwarded.
+ * @returns ambiguous where APIs may differ: for a body that is no JSON, a name that is repeated or differs only in case
+ * and signs, and a value of another kind
  */
 export async function readMember(request: ReceivedRequest, path: readonly string[]): Promise<Reading> {
   const { headers, body, parsedBody } = request
@@ -52,7 +52,7 @@ export async function readMember(request: ReceivedRequest, path: readonly string
   const [, ...charsets] = (headers.get('Content-Type') ?? '').toLowerCase().split('charset')
   if (charsets.length > 1 || charsets.some((charset) => !/^="?utf-8"?\s*(?:;|$)/.test(charset))) return AMBIGUOUS
   const text = await readBody(request)
-  // What is no UTF-8 has been replaced by U+FFFD.
+  // Invalid UTF-8 has been replaced by U+FFFD.
   if (text === undefined || text.includes('\ufffd')) return AMBIGUOUS
   if (text === '') return NONE
   try {
@@ -63,7 +63,7 @@ export async function readMember(request: ReceivedRequest, path: readonly string
   return findMember(text, path)
 }
 
-/** The application has parsed the body: what it sees is what counts, whatever was sent. */
+/** A body that the application has parsed means what the application sees, whatever was sent. */
 function readParsed(parsedBody: unknown, path: readonly string[], readValue: (value: unknown) => Reading): Reading {
   if (typeof parsedBody !== 'object' || parsedBody === null) return AMBIGUOUS
   let value: unknown = parsedBody
@@ -74,22 +74,21 @@ function readParsed(parsedBody: unknown, path: readonly string[], readValue: (va
   return readValue(value)
 }
 
-/** An object or array that is being read. */
 interface Container {
   readonly isArray: boolean
-  /** Tokens of the pointer that lead to it; undefined if they do not. */
+  /** Number of the pointer's tokens that lead to it; undefined if they do not. */
   readonly depth: number | undefined
   index: number
   hasFound: boolean
 }
 
-/** A string, with the colon that makes a name of it; a bracket or comma; or a word. */
+/** Matches a string, with the colon that makes a name of it; a bracket or comma; or a word. */
 const LEXEME = /"(?:[^"\\]|\\.)*"(\s*:)?|[{}[\],]|[^\s"{}[\],]+/g
 
-/** Not by what `JSON.parse` makes of it: of two members of one name, that keeps the last without a word. */
+/** Does not use the result of `JSON.parse`, which silently keeps the last of two members of one name. */
 function findMember(json: string, path: readonly string[]): Reading {
   const containers: Container[] = []
-  // Tokens of the pointer that lead to the next value, if they do.
+  // Number of the pointer's tokens that lead to the next value.
   let depth: number | undefined = 0
   let found: Reading = NONE
   const isElement = ({ isArray, depth, index }: Container) =>
@@ -118,7 +117,7 @@ function findMember(json: string, path: readonly string[]): Reading {
   return found
 }
 
-/** Whether a scalar is written in the one way that all read alike: 1, not 1.0 or 1e0. */
+/** Tests that all APIs read a scalar alike: 1, not 1.0 or 1e0. */
 function isExact(lexeme: string): boolean {
   return /^(?:"|null$|(?:0|-?[1-9]\d{0,14})$)/.test(lexeme)
 }
@@ -135,19 +134,16 @@ function fold(name: string): string {
   return foldCase(name).replace(/[^\p{L}\p{N}]/gu, '')
 }
 
-/**
- * A body of at most 8 KiB as text, with its byte order mark if it has one. It can still be proxied.
- * @returns undefined for a larger one, and for one in a coding that only the API can decode
- */
-export async function readBody(request: ReceivedRequest): Promise<string | undefined> {
+/** @returns undefined for a body over 8 KiB, and for one in a coding that only the API can decode */
+async function readBody(request: ReceivedRequest): Promise<string | undefined> {
   const { headers } = request
   if (headers.has('Content-Encoding') || Number(headers.get('Content-Length') ?? 0) > MAX_BODY_BYTES) return undefined
   return readUpTo(MAX_BODY_BYTES, request.clone().body)
 }
 
-/** @returns undefined if the body is longer; the rest of it is then left to the other reader, if there is one */
+/** @returns undefined if the body is longer; another reader can then still read the rest */
 export async function readUpTo(maxBytes: number, body: ReadableStream<Uint8Array> | null): Promise<string | undefined> {
-  // Keeps a byte order mark: an API takes it for part of what follows.
+  // A byte order mark stays: an API takes it for part of the text.
   const decoder = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true })
   let bytes = 0
   let text = ''

@@ -2,15 +2,11 @@ import type { Reading } from '../../model/policy.ts'
 import type { CallContext } from '../../runtime/call-context.ts'
 import { NONE } from './reading.ts'
 
-/** What a verified token says. */
 export type Claims = Readonly<Record<string, unknown>>
 
 /**
- * Reads a claim of a token, once it has verified the token: `none` without a token or without the claim, `spoilt` if the
- * token cannot be verified.
- * @param path names of members, from the outermost
- * @param authorization the field of that name
- * @param context the request's: however many claims are read for it, its token is verified once
+ * Verifies a token and reads a claim: `none` without a token or without the claim, ambiguous if the token cannot be
+ * verified. For each context, a token is verified once.
  */
 export type ClaimReader = (
   path: readonly string[],
@@ -19,8 +15,8 @@ export type ClaimReader = (
 ) => Reading | Promise<Reading>
 
 /**
- * A string, number or boolean among claims, as JSON: the string "1", the number 1 and true are three identities. Anything
- * else counts as missing: objects, lists, the empty string, and integers so large that two of them may be read as one.
+ * Reads a string, number or boolean as JSON: the string "1", the number 1 and true are three identities. Anything else
+ * counts as missing: objects, lists, the empty string, and integers so large that two of them may be read as one.
  */
 export function claimIn(claims: Claims, path: readonly string[]): Reading {
   let value: unknown = claims
@@ -40,20 +36,18 @@ function isIdentity(value: unknown): boolean {
   return typeof value === 'boolean' || (typeof value === 'string' && value !== '')
 }
 
-/** How tokens are verified (RFC 7519). */
+/** Requirements for tokens (RFC 7519): their keys, `iss` and `aud`. */
 export interface JwtSettings {
   readonly keys: JwtKeys
-  /** What `iss` must be; undefined: anything. */
   readonly issuer: string | undefined
-  /** What `aud` must be or hold; undefined: anything. */
   readonly audience: string | undefined
 }
 
 export type JwtKeys =
-  /** A key set (RFC 7517), published by who signs the tokens. */
+  /** A key set (RFC 7517), published by the issuer. */
   | { readonly kind: 'jwks'; readonly url: string }
-  /** A secret shared with who signs them. */
+  /** A secret shared with the issuer. */
   | { readonly kind: 'secret'; readonly secret: string }
 
-/** As long as the output of SHA-256 (RFC 7518 §3.2). */
+/** RFC 7518 §3.2 requires the length of the output of SHA-256. */
 export const MIN_SECRET_CHARACTERS = 32

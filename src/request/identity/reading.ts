@@ -3,12 +3,12 @@ import type { Reading } from '../../model/policy.ts'
 export const NONE = { kind: 'none' } as const satisfies Reading
 export const AMBIGUOUS = { kind: 'spoilt' } as const satisfies Reading
 
-/** As long a field as nginx and Apache take. A longer text is not read. */
+/** nginx and Apache take headers of this length. A longer text is not read. */
 export const MAX_CHARACTERS = 8_190
 
 /**
- * Text that occurs once. What some APIs trim is trimmed, and what they might cut it off at spoils it, as does what is no
- * UTF-8, which has been replaced by U+FFFD.
+ * Reads text that occurs once. Characters that some APIs trim are trimmed. Those at which some cut the text off make it
+ * ambiguous, and so does U+FFFD, which stands for invalid UTF-8.
  */
 export function readText(text: string): Reading {
   if (text.length > MAX_CHARACTERS) return AMBIGUOUS
@@ -17,7 +17,7 @@ export function readText(text: string): Reading {
   return /[\p{Cc}\ufffd]/u.test(value) ? AMBIGUOUS : { kind: 'value', value }
 }
 
-/** With a comma it may be several fields that the runtime has joined, of which APIs take the first or the last. */
+/** A comma may join several headers, of which APIs take the first or the last. */
 export function readField(field: string | null): Reading {
   if (field === null) return NONE
   return field.includes(',') ? AMBIGUOUS : readText(field)
@@ -27,9 +27,9 @@ export function readField(field: string | null): Reading {
 const MAX_PARAMETERS = 1_000
 
 /**
- * A parameter of a query or an urlencoded form. APIs differ about which of several counts, and a caller must not be
+ * Reads a parameter of a query or an urlencoded form. APIs differ about which of several counts, and a caller must not be
  * able to add one that counts only here, or only there.
- * @returns spoilt if it is repeated, or if some API may find it under another name: PHP, Rack and `qs` take `api.key`,
+ * @returns ambiguous if it is repeated, or if some API may find it under another name: PHP, Rack and `qs` take `api.key`,
  * `api key`, `api[key`, `[api_key]` or `api_key[]` for `api_key`, ASP.NET ignores case; or where `;` separates parameters
  */
 export function readParameter(text: string, name: string): Reading {
@@ -47,7 +47,7 @@ export function decodeU(text: string): string {
   return text.replace(/%u00/gi, '%')
 }
 
-/** The parameters that some API may take for this one; undefined if that cannot be told. */
+/** Finds the parameters that some API may take for this one; undefined if there are too many to read. */
 export function findSpellings(parts: readonly string[], name: string): readonly string[] | undefined {
   if (parts.length > MAX_PARAMETERS) return undefined
   const given = parts.filter((part) => part !== '')
@@ -59,10 +59,10 @@ export function findSpellings(parts: readonly string[], name: string): readonly 
   return given.filter((_, index) => folded[index] === own || folded2[index] === own)
 }
 
-/** As in `key[0]` and `[key][0]`, which make a list of one, which some languages take for its element. */
+/** `key[0]` and `[key][0]` make a list of one, which some languages take for its element. */
 const INDEXES = /(?<![^\n])([[\]]*[^[\n]*)\[[^\n]*/g
 
-/** Letters and digits of each line in one case; what follows a NUL is cut off by PHP. */
+/** Keeps letters and digits of each line, in one case. PHP cuts a name off at a NUL. */
 function fold(names: string): readonly string[] {
   // The second does the same for ASCII, and takes a third of the time.
   const others = /[\x80-\uffff]/.test(names) ? /[^\p{L}\p{N}\n]+/gu : /[^a-z\d\n]+/g

@@ -1,18 +1,18 @@
 import type { IdentitySource } from '../../model/policy.ts'
 
-/** A kind that tells one caller from others. The rest is the same for all callers, or only the application can tell it. */
+/** A kind that distinguishes callers. The others are the same for all callers, or known to the application alone. */
 export type CallerKind = Exclude<IdentitySource['kind'], 'route' | 'global' | 'application'>
 
 interface SourceKind {
   /** Reads the name in `<kind>:<name>`; left out for a kind that has no name. */
   readonly parse?: (name: string) => IdentitySource | undefined
-  /** Words for it in answers to clients. */
-  readonly describe: (name: string) => string
+  /** Names it in answers to clients; left out where the kind says it all. */
+  readonly describe?: (name: string) => string
   readonly isCaller?: true
-  /** People may type it, each time in another case. */
+  /** It may be typed by hand, in any case. */
   readonly isFoldable?: true
   /**
-   * A client can write a body so that nobody reads it for certain. Rules are looked up before it is read: they know it by
+   * A client can write a body that every parser reads differently. Rules are matched before it is read: they know it by
    * its digest only, where a policy counts by it.
    */
   readonly isInBody?: true
@@ -23,10 +23,10 @@ interface SourceKind {
 /** RFC 9110 §5.6.2. */
 const TOKEN = /^[!#$%&'*.^_`|~0-9A-Za-z-]+$/
 
-/** Everything that policies can count by. What must know all kinds is made from this table, or has an entry for each. */
+/** Everything that policies can count by. Code that must know all kinds is derived from this table. */
 export const SOURCE_KINDS: Readonly<Record<IdentitySource['kind'], SourceKind>> = {
   token: { describe: () => 'Authorization', isCaller: true },
-  ip: { describe: () => 'ip', isCaller: true },
+  ip: { isCaller: true },
   header: {
     parse: (name) => (TOKEN.test(name) ? { kind: 'header', name: name.toLowerCase() } : undefined),
     describe: (name) => `the field ${name}`,
@@ -63,9 +63,9 @@ export const SOURCE_KINDS: Readonly<Record<IdentitySource['kind'], SourceKind>> 
     isFoldable: true,
     isInBody: true,
   },
-  claim: { parse: parseClaimSource, describe: () => 'claim', isCaller: true, isFoldable: true, isNamedInPart: true },
-  route: { describe: () => 'route' },
-  global: { describe: () => 'global' },
+  claim: { parse: parseClaimSource, isCaller: true, isFoldable: true, isNamedInPart: true },
+  route: {},
+  global: {},
   application: { parse: () => undefined, describe: () => 'who sends them', isFoldable: true },
 }
 
@@ -87,33 +87,29 @@ export function isFoldable({ kind }: IdentitySource): boolean {
   return SOURCE_KINDS[kind].isFoldable === true
 }
 
-/** Whether these tell no caller from another: what is counted by them is counted for everyone. */
+/** Tests that the sources distinguish no callers: the counts are then those of everyone. */
 export function isShared(sources: readonly IdentitySource[]): boolean {
   return sources.every(({ kind }) => kind === 'global' || kind === 'route')
 }
 
-/** In one way only: names of fields in lower case. */
 export function formatSource(source: IdentitySource): string {
   return 'name' in source ? `${source.kind}:${source.name}` : source.kind
 }
 
 export function describeSource(source: IdentitySource): string {
-  return SOURCE_KINDS[source.kind].describe('name' in source ? source.name : '')
+  return SOURCE_KINDS[source.kind].describe?.('name' in source ? source.name : '') ?? source.kind
 }
 
 export const BY_EXPECTED =
   '"token", "ip", "route", "global", "header:<name>", "query:<name>", "form:<name>", "cookie:<name>", "json:</pointer>" or "claim:<name or /pointer>", joined with "+"'
 
-/**
- * Reads what a policy counts by, e.g. `token+route`.
- * @returns undefined for anything but what `BY_EXPECTED` says
- */
+/** Reads what a policy counts by, e.g. `token+route`; undefined for anything else. */
 export function parseBy(text: string): readonly IdentitySource[] | undefined {
   const sources = text.split('+').map((part) => parseSource(part.trim()))
   return sources.every((source) => source !== undefined) ? sources : undefined
 }
 
-/** One of them, e.g. `header:x-tenant`; undefined for anything else. */
+/** Reads one source, e.g. `header:x-tenant`; undefined for anything else. */
 export function parseSource(text: string): IdentitySource | undefined {
   const [, kind = '', name] = /^(\w+)(?::(\S+))?$/.exec(text) ?? []
   if (!isKind(kind)) return undefined
@@ -122,30 +118,23 @@ export function parseSource(text: string): IdentitySource | undefined {
   return parse ? undefined : ({ kind } as IdentitySource)
 }
 
-/** The name in `header:<name>`, in lower case; undefined for anything else. */
+/** Reads the name in `header:<name>`, in lower case; undefined for anything else. */
 export function parseHeaderSource(text: string): string | undefined {
   const source = parseSource(text)
   return source?.kind === 'header' ? source.name : undefined
 }
 
-/** Without dots, except in the URLs that some issuers take for names: others would be read as claims within claims. */
+/** Dots are only allowed in the URLs that some issuers use as names: others would be read as nested claims. */
 const CLAIM_NAME = /^(?:[\w:-]+|https?:\/\/\S+)$/
 
-/**
- * A claim by its name, or by a JSON Pointer (RFC 6901) such as `/account/plan`. Both ways to write the name of one are the
- * same source.
- * @returns undefined for anything else
- */
+/** Reads a claim's name or JSON Pointer (RFC 6901), such as `/account/plan`. Two spellings of one claim are the same source. */
 export function parseClaimSource(text: string): Extract<IdentitySource, { readonly kind: 'claim' }> | undefined {
   const path = CLAIM_NAME.test(text) ? [text] : parsePointer(text)
   const [name = '', ...others] = path ?? []
   return path && { kind: 'claim', name: others.length === 0 && CLAIM_NAME.test(name) ? name : text, path }
 }
 
-/**
- * Reads a JSON Pointer (RFC 6901) to a member, e.g. `/user/id`.
- * @returns undefined for anything else, and for the pointer to the whole
- */
+/** Reads a JSON Pointer (RFC 6901) to a member, e.g. `/user/id`; undefined for anything else, also for the whole document. */
 export function parsePointer(text: string): readonly string[] | undefined {
   if (!/^(?:\/(?:[^~/]|~[01])*)+$/.test(text)) return undefined
   const tokens = text.slice(1).split('/')

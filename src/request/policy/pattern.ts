@@ -4,7 +4,7 @@ import { canonicalPattern, foldCase } from './canonical-path.ts'
 const PATTERN_EXPECTED =
   'patterns such as "GET /users/:id, POST /upload/*, OPTIONS *" (a method of HTTP, "*" or nothing for all of them)'
 
-/** Those that Workers know: a request with any other is answered 501 before it gets here. */
+/** Workers answer 501 to any other method. */
 const METHODS: ReadonlySet<string> = new Set(
   (
     'GET HEAD POST PUT DELETE PATCH PURGE OPTIONS TRACE COPY LOCK MKCOL MOVE PROPFIND PROPPATCH SEARCH UNLOCK ACL ' +
@@ -12,7 +12,7 @@ const METHODS: ReadonlySet<string> = new Set(
   ).split(' '),
 )
 
-/** What other routers take for a parameter or an expression; here it would be a name that no request has. */
+/** Syntax of other routers for parameters and expressions, which no path would ever match here. */
 const FOREIGN: readonly (readonly [RegExp, string])[] = [
   [/\/(?:<[^/]*>|\[[^/]*\]|\{[^/]*\}|\$\w+)/, '":name" for one segment, "*" at the end for any number'],
   [/\/[+#](?:\/|$)/, '"*" for one segment, or at the end for any number'],
@@ -39,13 +39,13 @@ export function parsePattern(text: string): Pattern | undefined {
   return { method, path: canonicalPattern(path) }
 }
 
-/** What to write instead of a text that `parsePattern` refuses. */
+/** Explains what to write instead of a text that `parsePattern` refuses. */
 export function patternExpected(text: string): string {
   const [, instead] = FOREIGN.find(([sign]) => sign.test(text)) ?? []
   return instead ? `${instead} (a sign that is meant as it stands is escaped, such as "%24" for "$")` : PATTERN_EXPECTED
 }
 
-/** Whether some request may match both, whatever the case of its letters. If in doubt, true. */
+/** Tests that a request may match both, whatever the case of its letters. If in doubt, true. */
 export function mayOverlap(one: Pattern, other: Pattern): boolean {
   const methods = new Set([one, other].map(({ method }) => (method === 'HEAD' ? 'GET' : method)))
   if (methods.size > 1 && !methods.has('*')) return false
@@ -69,9 +69,9 @@ function maySegmentsOverlap(one: string, other: string): boolean {
 interface Route<T> {
   readonly method: string
   readonly path: RegExp
-  /** What a path must have in each segment; undefined: anything. */
+  /** Undefined: any segment. */
   readonly segments: readonly (Segment | undefined)[]
-  /** Whether more may follow. */
+  /** More segments may follow. */
   readonly isOpen: boolean
   readonly ignoresCase: boolean
   readonly value: T
@@ -79,14 +79,11 @@ interface Route<T> {
 
 interface Segment {
   readonly text: string
-  /** Whether a suffix, such as ".json", may follow. */
+  /** A suffix, such as ".json", may follow. */
   readonly hasSuffix: boolean
 }
 
-/**
- * Finds everything whose pattern matches a request. Routers of web frameworks look for one handler, and differ where
- * patterns overlap; here, no policy may hide another one.
- */
+/** Finds all values whose pattern matches a request. Routers of web frameworks find only one, and differ about which. */
 export class PatternRouter<T> {
   readonly #routes: Route<T>[] = []
   #ignoresCase = false
@@ -95,35 +92,32 @@ export class PatternRouter<T> {
     const route = { method, ...compile(ignoresCase ? foldCase(path) : path), ignoresCase, value }
     this.#ignoresCase ||= ignoresCase
     this.#routes.push(route)
-    // HEAD does all that GET does except send the body (RFC 9110 §9.3.2), so what holds for GET holds for it.
+    // HEAD does all that GET does except send the body (RFC 9110 §9.3.2), so patterns of GET match it.
     if (method === 'GET') this.#routes.push({ ...route, method: 'HEAD' })
   }
 
-  /** The values in the order in which they were added. @param path a canonical path, with or without a slash at its end */
+  /** Keeps the order in which values were added. @param path a canonical path, with or without a slash at its end */
   match(method: string, path: string): T[] {
     const folded = this.#ignoresCase ? foldCase(path) : path
     const values: T[] = []
     for (const route of this.#routes) {
-      if (isAbout(route, method) && route.path.test(route.ignoresCase ? folded : path)) values.push(route.value)
+      if (matchesMethod(route, method) && route.path.test(route.ignoresCase ? folded : path)) values.push(route.value)
     }
     return values
   }
 
-  /**
-   * The values of the patterns that match some path with this beginning. @param prefix whole segments, and a part of
-   * one
-   */
+  /** Finds values whose pattern matches some path with this beginning. @param prefix whole segments, and a part of one */
   matchSomeOf(method: string, prefix: string): T[] {
     const segments = prefix.split('/').slice(1)
     const folded = this.#ignoresCase ? foldCase(prefix).split('/').slice(1) : segments
     return this.#routes
-      .filter((route) => isAbout(route, method) && canBegin(route, route.ignoresCase ? folded : segments))
+      .filter((route) => matchesMethod(route, method) && canBegin(route, route.ignoresCase ? folded : segments))
       .map(({ value }) => value)
   }
 }
 
-function isAbout({ method }: Route<unknown>, asked: string): boolean {
-  return method === '*' || method === asked
+function matchesMethod({ method }: Route<unknown>, given: string): boolean {
+  return method === '*' || method === given
 }
 
 function compile(path: string): Pick<Route<unknown>, 'path' | 'segments' | 'isOpen'> {
@@ -131,7 +125,7 @@ function compile(path: string): Pick<Route<unknown>, 'path' | 'segments' | 'isOp
   const isOpen = texts.at(-1) === '*'
   const segments = (isOpen ? texts.slice(0, -1) : texts).map(toSegment)
   const source = segments.map((segment) => `/${segment ? toSource(segment) : '[^/]+'}`).join('')
-  // Some routers take the nothing after a trailing slash for a parameter.
+  // To some routers, a trailing slash begins an empty parameter.
   const end = isOpen ? '(?:/.*)?' : '/?'
   return { path: new RegExp(`^${source.replace(/(?<=.)\/\[\^\/\]\+$/, '/[^/]*')}${end}$`, 's'), segments, isOpen }
 }
@@ -148,7 +142,7 @@ function toSource({ text, hasSuffix }: Segment): string {
   return text.replace(/[$()*+.?[\]^{|}\\-]/g, '\\$&') + (hasSuffix ? '(?:\\.[^/]*)?' : '')
 }
 
-/** Whether it matches some path that begins with these segments, the last of which may be a part of one. */
+/** Tests that a route matches some path that begins with these segments, the last of which may be a part of one. */
 function canBegin({ segments, isOpen }: Route<unknown>, given: readonly string[]): boolean {
   const part = given.at(-1) ?? ''
   const whole = given.length - 1

@@ -3,27 +3,25 @@ import type { RequestMethods } from '../received-request.ts'
 import type { RequestPath } from '../target.ts'
 import { PatternRouter } from './pattern.ts'
 
-/** A policy that applies to a request. */
 export interface Match {
   readonly policy: RequestPolicy
   /** The pattern that matched, as `METHOD /path`; undefined if the policy applies everywhere. */
   readonly route: string | undefined
   /**
-   * False if it matches only where the API takes what follows a slash at the end for an empty parameter or, of a policy
-   * that gives a class, does not mind the case.
+   * False for a match that needs an API that reads an empty parameter after a trailing slash or, in a policy with a
+   * priority, ignores case.
    */
   readonly isCertain: boolean
 }
 
-/** Finds the policies that apply to a request. */
 export class PolicyFinder {
-  /** The methods that patterns name. Among all others, it makes no difference which one a request has. */
+  /** The methods that patterns name; all others are equivalent. */
   readonly methods: readonly string[]
-  /** What is found of every request; undefined if that depends on it. */
+  /** The matches of every request; undefined if they depend on it. */
   readonly #always: readonly Match[] | undefined
   readonly #policies = new PatternRouter<Match>()
-  /** Those that give a class, in the case in which their patterns are written. */
-  readonly #classes = new PatternRouter<RequestPolicy>()
+  /** The policies with a priority, by patterns in their original case. */
+  readonly #prioritized = new PatternRouter<RequestPolicy>()
   readonly #exempt = new PatternRouter<true>()
 
   constructor(policies: readonly RequestPolicy[], exempt: readonly Pattern[]) {
@@ -34,9 +32,9 @@ export class PolicyFinder {
     this.methods = [...named]
     for (const pattern of exempt) this.#exempt.add(pattern, true)
     for (const policy of policies) {
-      if (!policy.match) this.#policies.add({ method: '*', path: '/*' }, everywhere(policy))
+      if (!policy.match) this.#policies.add({ method: '*', path: '/*' }, matchEverything(policy))
       for (const pattern of policy.match ?? []) {
-        if (policy.priority) this.#classes.add(pattern, policy)
+        if (policy.priority) this.#prioritized.add(pattern, policy)
         this.#policies.add(
           pattern,
           { policy, route: `${pattern.method} ${pattern.path}`, isCertain: true },
@@ -44,7 +42,7 @@ export class PolicyFinder {
         )
       }
     }
-    this.#always = patterns.length === 0 ? policies.filter(({ match }) => !match).map(everywhere) : undefined
+    this.#always = patterns.length === 0 ? policies.filter(({ match }) => !match).map(matchEverything) : undefined
   }
 
   /**
@@ -55,7 +53,7 @@ export class PolicyFinder {
     const { canonical, withSlash, ambiguity } = path
     if (this.#always && !ambiguity) return this.#always
     const [method = ''] = meant
-    // A policy holds for every method that a request may mean, an exemption only if there is just one.
+    // A policy applies to every method that a request may mean, an exemption only if there is just one.
     if (isCertain && !ambiguity && this.#isExempt(method, path)) return 'exempt'
     const found = new Map<RequestPolicy, Match>()
     for (const method of meant) {
@@ -65,12 +63,12 @@ export class PolicyFinder {
         if (found.has(match.policy)) continue
         const isCertain =
           (certain === matches || certain.some(({ policy }) => policy === match.policy)) &&
-          (!match.policy.priority || !match.route || this.#classes.match(method, canonical).includes(match.policy))
+          (!match.policy.priority || !match.route || this.#prioritized.match(method, canonical).includes(match.policy))
         found.set(match.policy, isCertain ? match : { ...match, isCertain })
       }
     }
-    const isLost = (match: Match) => !isCharged(match, found.get(match.policy))
-    if (ambiguity && meant.some((method) => this.#policies.matchSomeOf(method, ambiguity.prefix).some(isLost))) {
+    const isEvaded = (match: Match) => !isCharged(match, found.get(match.policy))
+    if (ambiguity && meant.some((method) => this.#policies.matchSomeOf(method, ambiguity.prefix).some(isEvaded))) {
       return 'ambiguous'
     }
     return [...found.values()]
@@ -79,39 +77,34 @@ export class PolicyFinder {
   #isExempt(method: string, { canonical, withSlash }: RequestPath): boolean {
     if (this.#exempt.match(method, canonical).length === 0) return false
     if (withSlash === canonical) return true
-    // What APIs may take for an empty parameter is exempt if all parameters are, or if no policy is about it.
+    // A possible empty parameter is exempt if all parameters are, or if no policy matches it.
     const isParameterExempt = this.#exempt.match(method, `${withSlash}\0`).length > 0
-    const [those, these] = [canonical, withSlash].map((path) => this.#policies.match(method, path).length)
-    return isParameterExempt || those === these
+    const countPolicies = (path: string) => this.#policies.match(method, path).length
+    return isParameterExempt || countPolicies(canonical) === countPolicies(withSlash)
   }
 }
 
-function everywhere(policy: RequestPolicy): Match {
+function matchEverything(policy: RequestPolicy): Match {
   return { policy, route: undefined, isCertain: true }
 }
 
 export type Found = readonly Match[] | 'exempt' | 'ambiguous'
 
-/** Whether a request that may also mean `match` is charged for it by what was found of its policy, or need not be. */
+/** Tests that a request that may also mean `match` is charged for it by the match found of its policy, or need not be. */
 function isCharged({ policy, route }: Match, found: Match | undefined): boolean {
-  // It is no loss to miss a policy that refuses nothing, or only raises the class.
+  // A policy that refuses nothing, or only raises the priority, need not match.
   if (!policy.enforced || (policy.tiers.length === 0 && policy.priority !== 'sheddable')) return true
   if (!found) return false
-  // By route, each pattern has a budget of its own; without patterns, each path.
+  // By route, each pattern has its own limits; without patterns, each path.
   return !policy.by.some(({ kind }) => kind === 'route') || (route !== undefined && route === found.route)
 }
 
-/** The class that its policies give a request. With a path that may mean another, no request rises above others. */
+/** Finds the highest priority that policies give a request. An ambiguous path raises none. */
 export function findPriority(matches: readonly Match[], { ambiguity }: RequestPath): Priority {
   const priorities: (Priority | undefined)[] = []
   for (const { policy, isCertain } of matches) {
     if (isCertain || policy.priority === 'sheddable') priorities.push(policy.priority)
   }
-  if (!ambiguity) return highestPriority(priorities)
-  return priorities.includes('sheddable') ? 'sheddable' : 'default'
-}
-
-/** The most important class that a request's policies give it; `default` if none does. */
-function highestPriority(priorities: readonly (Priority | undefined)[]): Priority {
+  if (ambiguity) return priorities.includes('sheddable') ? 'sheddable' : 'default'
   return PRIORITIES.find((priority) => priorities.includes(priority)) ?? 'default'
 }

@@ -1,10 +1,7 @@
 import type { ClaimReader, JwtSettings } from '../claims.ts'
 import type { VerifierParts } from './verify-tokens.ts'
 
-/**
- * A reader of claims whose code, `jose` among it, is loaded when the first token comes.
- * @returns a reader that throws if `jose` is not installed
- */
+/** Makes a reader that loads `jose` for the first token, and throws if it is not installed. */
 export function lazyVerifier(settings: JwtSettings, parts: VerifierParts): ClaimReader {
   let loaded: ClaimReader | undefined
 
@@ -12,11 +9,11 @@ export function lazyVerifier(settings: JwtSettings, parts: VerifierParts): Claim
     return loaded ? loaded(path, authorization, context) : load().then((read) => read(path, authorization, context))
   }
 
-  // Each request that finds nothing loads it: on Workers, they must not wait for a promise of each other.
+  // On Workers, no request may wait for a promise of another one: each loads the code if it must.
   async function load(): Promise<ClaimReader> {
     const { loadTokenVerifier } = await import('./verify-tokens.ts')
-    const made = await loadTokenVerifier(settings, parts)
-    loaded ??= made
+    const verifier = await loadTokenVerifier(settings, parts)
+    loaded ??= verifier
     return loaded
   }
 }

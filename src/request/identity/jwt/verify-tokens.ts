@@ -1,9 +1,8 @@
-/** Loaded only where policies ask for claims. */
+/** Loaded only if policies or rules read claims. */
 import type { JWTPayload, JWTVerifyOptions } from 'jose'
 import type { CallContext } from '../../../runtime/call-context.ts'
 import { Lru } from '../../../runtime/lru.ts'
-import type { JwtKeys, JwtSettings } from '../claims.ts'
-import { type ClaimReader, type Claims, claimIn } from '../claims.ts'
+import { type ClaimReader, type Claims, claimIn, type JwtKeys, type JwtSettings } from '../claims.ts'
 import { AMBIGUOUS, MAX_CHARACTERS, NONE } from '../reading.ts'
 import { type Jose, KeySet, type KeySetOptions, loadJose } from './key-set.ts'
 
@@ -15,13 +14,13 @@ const ALGORITHMS: Readonly<Record<JwtKeys['kind'], readonly string[]>> = {
   secret: ['HS256', 'HS384', 'HS512'],
 }
 
-/** Clocks of who signs and who verifies differ a little. */
+/** The clocks of issuer and verifier differ a little. */
 const TOLERANCE_MS = 30_000
-/** A token is verified again after this: the key that has signed it may have been withdrawn. */
-const REMEMBERED_MS = 10 * 60_000
-/** About 2,500 tokens of a thousand characters. */
+/** A token is then verified again: its key may have been withdrawn. */
+const CACHED_MS = 10 * 60_000
+/** Fits about 2,500 tokens of a thousand characters. */
 const MAX_BYTES = 8 * 1024 * 1024
-/** What an entry takes besides its token; its claims take about twice as much as the token. */
+/** Overhead of a cache entry; its claims take about twice as much as its token. */
 const ENTRY_BYTES = 300
 
 interface Verified {
@@ -29,14 +28,14 @@ interface Verified {
   readonly untilMs: number
 }
 
-/** Makes a reader of claims as `createTokenVerifier` does, by the package `jose`. @throws {Error} if it is not installed */
+/** @throws {Error} if the package `jose` is not installed */
 export async function loadTokenVerifier(settings: JwtSettings, parts: VerifierParts): Promise<ClaimReader> {
   return createTokenVerifier(await loadJose(), settings, parts)
 }
 
 /**
- * Makes a reader of claims: the signature, `exp` and `nbf` of a token are checked, and `iss` and `aud` as the settings
- * say. What was verified is remembered until it expires, at most 10 minutes; of a token that is refused, nothing is.
+ * Makes a reader of claims that checks the signature, `exp` and `nbf` of a token, and `iss` and `aud` as the settings
+ * require. A valid token is cached until it expires, at most 10 minutes; an invalid one is not cached.
  */
 export function createTokenVerifier(
   jose: Jose,
@@ -46,37 +45,37 @@ export function createTokenVerifier(
   const { now } = parts
   const algorithms = ALGORITHMS[keys.kind]
   const { decodeProtectedHeader, jwtVerify } = jose
-  const keyOf = createKeyFinder(jose, keys, parts)
+  const findKey = createKeyFinder(jose, keys, parts)
   const options: JWTVerifyOptions = {
     algorithms: [...algorithms],
     clockTolerance: TOLERANCE_MS / 1_000,
     ...(issuer !== undefined && { issuer }),
     ...(audience !== undefined && { audience }),
   }
-  const remembered = new Lru<Verified>(MAX_BYTES, (token) => ENTRY_BYTES + 3 * token.length)
-  // One request's promises concern nobody else.
-  const asked = new WeakMap<object, Promise<Claims | undefined>>()
+  const cache = new Lru<Verified>(MAX_BYTES, (token) => ENTRY_BYTES + 3 * token.length)
+  // Requests do not share promises.
+  const pending = new WeakMap<object, Promise<Claims | undefined>>()
 
   return function readClaim(path, authorization, context) {
-    const token = tokenIn(authorization)
+    const token = readToken(authorization)
     if (typeof token !== 'string') return token
-    const known = remembered.get(token)
+    const known = cache.get(token)
     if (known && known.untilMs > now()) return claimIn(known.claims, path)
-    const verified = asked.get(context) ?? verify(token, context)
-    asked.set(context, verified)
+    const verified = pending.get(context) ?? verify(token, context)
+    pending.set(context, verified)
     return verified.then((claims) => (claims ? claimIn(claims, path) : AMBIGUOUS))
   }
 
   async function verify(token: string, context: Pick<CallContext, 'waitUntil'>): Promise<Claims | undefined> {
     try {
-      // Before keys are asked for.
+      // No keys are fetched for other algorithms.
       if (!algorithms.includes(`${decodeProtectedHeader(token).alg}`)) return undefined
       const currentDate = new Date(now())
-      const { payload } = await jwtVerify(token, (header) => keyOf(header, context), { ...options, currentDate })
-      remembered.set(token, { claims: payload, untilMs: rememberedUntilMs(payload, now()) })
+      const { payload } = await jwtVerify(token, (header) => findKey(header, context), { ...options, currentDate })
+      cache.set(token, { claims: payload, untilMs: computeCacheEndMs(payload, now()) })
       return payload
     } catch {
-      // Whatever is wrong with it: a token comes from strangers.
+      // Tokens come from strangers: every error means an invalid one.
       return undefined
     }
   }
@@ -91,15 +90,15 @@ function createKeyFinder(jose: Jose, keys: JwtKeys, parts: VerifierParts): KeySe
   return () => secret
 }
 
-function rememberedUntilMs({ exp = Number.POSITIVE_INFINITY }: JWTPayload, nowMs: number): number {
-  return Math.min(exp * 1_000 + TOLERANCE_MS, nowMs + REMEMBERED_MS)
+function computeCacheEndMs({ exp = Number.POSITIVE_INFINITY }: JWTPayload, nowMs: number): number {
+  return Math.min(exp * 1_000 + TOLERANCE_MS, nowMs + CACHED_MS)
 }
 
 /**
- * The token of an Authorization field, whatever its scheme, as APIs read it that look only at the second word.
- * @returns spoilt for anything else that stands there, also for two of them: the runtime joins fields with a comma
+ * Reads the token of an Authorization header, whatever its scheme: some APIs look only at the second word.
+ * @returns ambiguous for anything else, also for two headers, which the runtime joins with a comma
  */
-function tokenIn(authorization: string | null): string | typeof NONE | typeof AMBIGUOUS {
+function readToken(authorization: string | null): string | typeof NONE | typeof AMBIGUOUS {
   if (authorization === null) return NONE
   if (authorization.length > MAX_CHARACTERS) return AMBIGUOUS
   const words = authorization.trim().split(/\s+/, 3)
