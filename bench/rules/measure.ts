@@ -93,7 +93,7 @@ export async function measureRules({ entries, rounds }: { entries: number; round
 
   async function askAll(limiter: Limiter, rulebook: RuleIndex | undefined, requests: readonly ReceivedRequest[]) {
     for (const request of requests) {
-      const found = rulebook?.ordersFor(request, NOW_MS, CONTEXT)
+      const found = rulebook?.match(request, NOW_MS, CONTEXT)
       const orders = found instanceof Promise ? await found : found
       if (orders && 'kind' in orders) throw new Error('nobody is to be blocked')
       await limiter.findCharges(request, path, CONTEXT, { rules: orders })

@@ -4,7 +4,6 @@ import { policyList } from '../config/policy-keys.ts'
 import { integer, matching, parsed } from '../config/values.ts'
 import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
 import { formatSource } from '../request/identity/source.ts'
-import { WILDCARD, WILDCARD_EXPECTED } from './identity-index.ts'
 import { NETWORK_EXPECTED, parseNetwork } from './networks.ts'
 import {
   BY_EXPECTED,
@@ -15,6 +14,7 @@ import {
   parseKnownBy,
   type RuleTarget,
 } from './target.ts'
+import { WILDCARD, WILDCARD_EXPECTED } from './wildcards.ts'
 
 interface Expiring {
   /** Why, for operators. */
