@@ -3,7 +3,7 @@ import { OptionError } from '../config/option-error.ts'
 import type { RequestPolicy } from '../model/policy.ts'
 import { isShared } from '../request/identity/source.ts'
 import { NO_RULES, type Rules } from '../rules/document.ts'
-import { currentRules, type Edited, editRules, type UnknownVersion } from '../rules/edit-rules.ts'
+import { currentRules, type Edited, editRules } from '../rules/edit-rules.ts'
 import { checkRules, readPolicies } from '../rules/rule-policies.ts'
 import { describe } from '../statistics/schema.ts'
 import type * as answers from './answers.ts'
@@ -102,7 +102,7 @@ export function toRulesError(error: unknown): unknown {
 }
 
 /** @throws {OperationError} if the edit was refused */
-export function requireChanged(result: Exclude<Edited, UnknownVersion>): Changed {
+export function requireChanged(result: Edited): Changed {
   switch (result.kind) {
     case 'written':
     case 'unchanged':

@@ -59,7 +59,7 @@ export const rollback = defineOperation({
     const what = { section, nowMs: context.now() }
     try {
       const edited = await rollBackRules(documents, version, what, { by, why: words }, { ...expected, check })
-      if (edited.kind === 'unknown-version') throw createNotKept(version)
+      if (!edited) throw createNotKept(version)
       return toResponse(requireChanged(edited))
     } catch (error) {
       if (!(error instanceof OptionError)) throw error
