@@ -36,7 +36,7 @@ const country = v.optional(v.pipe(matching(/^[A-Za-z][A-Za-z\d]$/, COUNTRY_EXPEC
 const asn = v.optional(integer(1, 4_294_967_295))
 
 const expiring = {
-  /** For operators; a blocked caller is told it. */
+  /** Operators read it, and a blocked caller is told it. */
   reason: v.optional(matching(/^[^\p{Cc}]{1,200}$/u, 'up to 200 characters')),
   /** When the rule ends, e.g. `2026-12-24T00:00:00Z`; left out, it does not. */
   until: v.optional(parsed(UNTIL_EXPECTED, parseMoment)),
@@ -66,7 +66,7 @@ const allow = table({ ...callers, cidr, ...expiring })
 /** Exactly one of `limits`, `times` and `unlimited` is given. */
 const override = table({
   ...{ ...callers, ...expiring },
-  /** By the name of a policy, whose windows stay. */
+  /** Keyed by the name of a policy, whose windows stay. */
   limits: v.optional(v.record(policyName, v.string('limits, such as "600/1m"'), 'a table of limits by policy')),
   times: v.optional(v.pipe(v.number(TIMES_EXPECTED), v.gtValue(0, TIMES_EXPECTED), v.maxValue(1e6, TIMES_EXPECTED))),
   unlimited: v.optional(v.literal(true, 'true')),
@@ -100,7 +100,7 @@ export interface Rules {
   readonly blocks: readonly Block[]
   readonly allows: readonly Allow[]
   readonly overrides: readonly Override[]
-  /** In place of POLICIES. */
+  /** Replace POLICIES. */
   readonly policies?: readonly PolicyTable[] | undefined
   /** Candidate policies, which refuse nothing. */
   readonly shadow?: readonly PolicyTable[] | undefined

@@ -24,7 +24,7 @@ export class IdentityIndex {
   readonly #digest: Digest
   readonly #byDigest = new Map<string, RuleEntry[]>()
   readonly #wildcards = new Wildcards<RuleEntry>()
-  /** By value, so that each is digested once. */
+  /** Rules by value, so that each is digested once. */
   readonly #digested = new TextLru<readonly RuleEntry[]>()
 
   constructor(source: IdentitySource, digest: Digest) {

@@ -28,7 +28,7 @@ export interface LiveRulesEngineOptions extends Pick<RulesEngine, 'documents' | 
   readonly rules: RulesConfig
   /** The deployed configuration, which applies where the rules say nothing. */
   readonly config: LimiterConfig
-  /** What the configuration was read from. */
+  /** The configuration was read from these variables. */
   readonly env: Environment
   readonly composed: ComposedLimiter
   readonly store: Pick<Store, 'learn'>

@@ -71,7 +71,7 @@ export function resolveOverride(
   return 'expected' in raised ? raised : checkFit(raised.tiers, policy, tiers)
 }
 
-/** What was counted so far counts for the other limits too. */
+/** Units that are counted already count for the other limits too. */
 export function withLimits<R extends StoreCharge>(rule: R, tiers: readonly Limit[]): R {
   const factor = (tiers[0]?.limit ?? 1) / (rule.tiers[0]?.limit ?? 1)
   const { burst, reserved, plan } = rule
@@ -80,7 +80,7 @@ export function withLimits<R extends StoreCharge>(rule: R, tiers: readonly Limit
     tiers,
     reserved: Math.ceil(reserved * factor),
     ...(burst !== undefined && { burst: scaleBurst(burst, factor) }),
-    // What is remembered under the limits that it had says nothing about these.
+    // Memories of the limits that it had say nothing about these.
     plan: `${plan ?? ''} =${tiers.map(({ limit }) => limit)}`,
   }
 }

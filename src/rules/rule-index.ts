@@ -55,7 +55,7 @@ export class RuleIndex {
   /** Indexes by source, but for the address. */
   readonly #identities: readonly IdentityIndex[]
   readonly #addresses: IdentityIndex | undefined
-  /** What is found by an address of IPv6, which takes long to be parsed. */
+  /** Rules by address of IPv6, which takes long to be parsed. */
   readonly #knownIpv6 = new TextLru<Entries>()
   /** Rules that say nothing of what their digest is made of: they apply where a policy counts by it. */
   readonly #byDigest = new Map<string, RuleEntry[]>()
@@ -276,7 +276,6 @@ function toBlocked({ block: { status = 403, reason }, untilMs }: Extract<RuleEnt
   }
 }
 
-/** What the rules say of a caller. */
 export interface CallerRules {
   /** Undefined: it is not blocked, as far as it is known. */
   readonly blocked: Blocked | undefined

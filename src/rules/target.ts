@@ -6,7 +6,7 @@ import type { ReceivedRequest } from '../request/received-request.ts'
 
 /** Exactly one of: `digest`, alone or with `by`; `by` and `value`; `cidr`; `country`; `asn`. */
 export interface RuleTarget {
-  /** Such as `token`, `ip` or `header:x-tenant`. */
+  /** E.g. `token`, `ip` or `header:x-tenant`. */
   readonly by?: string | undefined
   /** The caller's digest; without `by`, the one that keys and logs name it by. */
   readonly digest?: string | undefined
