@@ -19,10 +19,8 @@ import { WILDCARD, WILDCARD_EXPECTED } from './wildcards.ts'
 /** Messages call the rule set this. */
 export const RULES = 'rules'
 
-const UNTIL_EXPECTED = 'a moment in UTC, such as "2026-12-24T00:00:00Z"'
 const STATUS_EXPECTED = 'a status from 400 to 599, but not 401 or 407'
 const LIST_EXPECTED = 'a list of tables'
-const POLICIES_EXPECTED = 'a list of tables, as in POLICIES'
 
 const by = parsed(BY_EXPECTED, (text) => {
   const source = parseKnownBy(text)
@@ -39,7 +37,7 @@ const expiring = {
   /** Operators read it, and a blocked caller is told it. */
   reason: v.optional(matching(/^[^\p{Cc}]{1,200}$/u, 'up to 200 characters')),
   /** When the rule ends, e.g. `2026-12-24T00:00:00Z`; left out, it does not. */
-  until: v.optional(parsed(UNTIL_EXPECTED, parseMoment)),
+  until: v.optional(parsed('a moment in UTC, such as "2026-12-24T00:00:00Z"', parseMoment)),
 }
 /** Older documents have a mark beside a digest, which nothing reads any more. */
 const mark = v.optional(
@@ -76,7 +74,8 @@ const override = table({
   ),
 })
 
-const policies = v.optional(v.array(v.record(v.string(), v.unknown(), 'a table, as in POLICIES'), POLICIES_EXPECTED))
+const policyTable = v.record(v.string(), v.unknown(), 'a table, as in POLICIES')
+const policies = v.optional(v.array(policyTable, 'a list of tables, as in POLICIES'))
 
 const document = table({
   blocks: v.optional(v.array(block, LIST_EXPECTED), []),
@@ -147,10 +146,6 @@ export function parseRules(text: string): Rules {
 /** Reads a target as a rule set has it, e.g. with its country in capitals. @throws {OptionError} */
 export function readTarget(target: RuleTarget): RuleTarget {
   return readRules({ blocks: [target] }).blocks[0] as RuleTarget
-}
-
-export function writeRules(rules: Rules): string {
-  return JSON.stringify(rules)
 }
 
 export function isOver({ until }: Pick<Block, 'until'>, nowMs: number): boolean {

@@ -6,17 +6,7 @@ import {
   updateDocument,
   type VersionId,
 } from '../store/documents.ts'
-import {
-  type Allow,
-  type Block,
-  isOver,
-  NO_RULES,
-  type Override,
-  parseRules,
-  type Rules,
-  readRules,
-  writeRules,
-} from './document.ts'
+import { isOver, NO_RULES, parseRules, type Rules, readRules } from './document.ts'
 import { formatTargetKey, type RuleTarget } from './target.ts'
 
 /** Says who changes the rules, and why. */
@@ -70,8 +60,8 @@ export async function editRules(
     edited = { version, id, rules: hasConflict ? old : readRules(change(old)) }
     if (hasConflict) return undefined
     check?.(edited.rules)
-    const text = writeRules(edited.rules)
-    return text === writeRules(old) ? undefined : { text, ...note }
+    const text = JSON.stringify(edited.rules)
+    return text === JSON.stringify(old) ? undefined : { text, ...note }
   })
   const { version, id, rules } = edited as VersionedRules
   if (!written) return hasConflict ? { kind: 'conflict', version } : { kind: 'unchanged', version, id, rules }
@@ -97,14 +87,8 @@ export async function rollBackRules(
   return editRules(documents, (rules) => withSection(rules, old, section, nowMs), note, options)
 }
 
-/** The rules about targets, by the name of their list. */
-export interface Entries {
-  readonly blocks: Block
-  readonly allows: Allow
-  readonly overrides: Override
-}
-
-export type EntryList = keyof Entries
+export type EntryList = 'blocks' | 'allows' | 'overrides'
+export type Entries = { readonly [List in EntryList]: Rules[List][number] }
 
 /** Replaces the entry of the list that is about the same target. */
 export function withEntry<List extends EntryList>(

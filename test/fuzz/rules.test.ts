@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import ipaddr from 'ipaddr.js'
 import { expect } from 'vitest'
 import { OptionError } from '../../src/config/option-error.ts'
-import { parseRules, type Rules, readRules, writeRules } from '../../src/rules/document.ts'
+import { parseRules, type Rules, readRules } from '../../src/rules/document.ts'
 import { Networks, parseNetwork } from '../../src/rules/networks.ts'
 import { RuleIndex } from '../../src/rules/rule-index.ts'
 import { WILDCARD, Wildcards } from '../../src/rules/wildcards.ts'
@@ -48,7 +48,7 @@ fuzz(
   fc.asyncProperty(input, fc.record({ value: field, cf: fc.anything() }), async (given, { value, cf }) => {
     const rules = rulesOf(given)
     if (!rules) return
-    expect(parseRules(writeRules(rules))).toEqual(rules)
+    expect(parseRules(JSON.stringify(rules))).toEqual(rules)
     const book = new RuleIndex(rules, { ipv6Prefix: 64, identitySecret: undefined })
     const headers = { get: () => value, has: () => true }
     const request = {

@@ -12,6 +12,7 @@ import {
 import { currentRules, type Entries, type EntryList, withEntry, withoutEntry } from '../../rules/edit-rules.ts'
 import { formatTarget, type RuleTarget } from '../../rules/target.ts'
 import { describe } from '../../statistics/schema.ts'
+import type { Revision } from '../../store/documents.ts'
 import * as answers from '../answers.ts'
 import { changeRules, type Note, note, requireRules, toResponse, until } from '../change-rules.ts'
 import { type AdminContext, defineOperation, InputError } from '../operation.ts'
@@ -23,6 +24,11 @@ export function toDocument({ blocks, allows, overrides, policies, shadow }: Rule
   return { blocks, allows, overrides, policies: policies ?? null, shadow: shadow ?? null }
 }
 
+/** Leaves out all but the revision. */
+export function toRevision({ version, id, atMs, by, why }: Revision) {
+  return { version, id, atMs, by, why }
+}
+
 export const rules = defineOperation({
   method: 'GET',
   path: '/rules',
@@ -30,11 +36,11 @@ export const rules = defineOperation({
   answer: answers.rules,
   async run(context) {
     const { documents, state } = requireRules(context)
-    const { rules, version, id, atMs, by, why } = await currentRules(documents)
+    const current = await currentRules(documents)
     const { readAtMs, problem, shadow, ...own } = state()
     return {
-      ...{ version, id, atMs, by, why },
-      rules: toDocument(rules),
+      ...toRevision(current),
+      rules: toDocument(current.rules),
       isolate: { ...own, readAtMs: readAtMs ?? null, problem: problem ?? null, shadow: shadow ?? null },
     }
   },

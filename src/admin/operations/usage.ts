@@ -47,7 +47,6 @@ function findConfiguredLimit({ key, windowMs, limit }: TierState, charges: reado
   return before?.burst ?? before?.tiers.find((tier) => tier.windowMs === windowMs)?.limit ?? limit
 }
 
-/** Why a reset leaves a policy as it is that was not asked for by its name. */
 export const LEFT_FOR_EVERYONE = 'it counts for everyone, and is reset only by its name'
 
 /**
