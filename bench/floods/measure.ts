@@ -161,7 +161,7 @@ async function run(
     const request = new Request('https://api.test/login', { headers })
     const background: Promise<unknown>[] = []
     const context = { deadlines: Deadlines.ofOne(), waitUntil: (work: Promise<unknown>) => void background.push(work) }
-    const orders = await rulebook?.ordersFor(request, now(), context)
+    const orders = await rulebook?.match(request, now(), context)
     const verdict =
       orders && 'kind' in orders
         ? orders

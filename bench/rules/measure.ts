@@ -4,7 +4,7 @@ import { Limiter } from '../../src/engine/limiter.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import type { ReceivedRequest } from '../../src/request/received-request.ts'
 import { createPathReader } from '../../src/request/target.ts'
-import { parseRules, type Rules, readRules, writeRules } from '../../src/rules/document.ts'
+import { parseRules, type Rules, readRules } from '../../src/rules/document.ts'
 import { RuleIndex } from '../../src/rules/rule-index.ts'
 import { TextLru } from '../../src/runtime/lru.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
@@ -40,7 +40,7 @@ export interface RulesBench {
 
 /** @param rounds each with other requests than those before */
 export async function measureRules({ entries, rounds }: { entries: number; rounds: number }): Promise<RulesBench> {
-  const text = writeRules(manyRules(entries))
+  const text = JSON.stringify(manyRules(entries))
   const config = loadConfig({ UPSTREAM_URL: 'https://api.test', IDENTITY_SECRET: SECRET })
   const path = createPathReader()('/')
   const random = seededRandom(1)
@@ -93,7 +93,7 @@ export async function measureRules({ entries, rounds }: { entries: number; round
 
   async function askAll(limiter: Limiter, rulebook: RuleIndex | undefined, requests: readonly ReceivedRequest[]) {
     for (const request of requests) {
-      const found = rulebook?.ordersFor(request, NOW_MS, CONTEXT)
+      const found = rulebook?.match(request, NOW_MS, CONTEXT)
       const orders = found instanceof Promise ? await found : found
       if (orders && 'kind' in orders) throw new Error('nobody is to be blocked')
       await limiter.findCharges(request, path, CONTEXT, { rules: orders })

@@ -1,11 +1,11 @@
-/** What operators talk to, below `/_sluice/`. Loaded only where there is a token for it. */
+/** The admin API and the dashboard, below `/_sluice/`. Loaded only if there is an ADMIN_TOKEN. */
 import type { AdminConfig, Config } from '../config/load-config.ts'
 import type { AdminHandler, GatewayContext } from '../gateway/app.ts'
-import { type Problem, problemResponse } from '../http/problem.ts'
+import { problemResponse } from '../http/problem.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import { AdminAuth } from './auth.ts'
 import { serve } from './dashboard/serve.ts'
-import { type AdminContext, createNotFound, type Operation, OperationError, toProblem } from './operation.ts'
+import { type AdminContext, createNotFound, HEADERS, type Operation, OperationError, toProblem } from './operation.ts'
 import { OPERATIONS } from './operations.ts'
 import { readInput, readJson } from './read-input.ts'
 
@@ -15,24 +15,20 @@ const API = `${ROOT}/admin`
 /** No stream stays open for ever; browsers ask for another one by themselves. */
 const MAX_EVENTS = 150
 
-const HEADERS = { 'Cache-Control': 'no-store', 'X-Content-Type-Options': 'nosniff' }
-
 export interface AdminOptions extends Pick<AdminContext, 'env' | 'counters'> {
   readonly admin: AdminConfig
   readonly config: Config
 }
 
-/** Makes what answers operators. */
 export function createAdmin({ admin, config, env, counters }: AdminOptions, gateway: GatewayContext): AdminHandler {
-  const { token, host } = admin
   const { store, engine, health: upstream, governed, readHealth, now, log } = gateway
   const { ipv6Prefix, identitySecret } = config
-  const auth = new AdminAuth({ token, ipv6Prefix, digest: createDigest(identitySecret), now, log })
+  const auth = new AdminAuth({ token: admin.token, ipv6Prefix, digest: createDigest(identitySecret), now, log })
   const context: AdminContext = { config, env, store, engine, upstream, governed, readHealth, counters, now }
   let document: string | undefined
 
   return async function operate(request, target) {
-    if (host !== undefined && target.host !== host) return undefined
+    if (admin.host !== undefined && target.host !== admin.host) return undefined
     const { canonical } = target.path
     try {
       if (canonical !== API && !canonical.startsWith(`${API}/`)) {
@@ -60,8 +56,7 @@ function findOperation(path: string, method: string): Operation {
   const operation = found.find((each) => each.method === method)
   if (operation) return operation
   const Allow = found.map((each) => each.method).join(', ')
-  const detail = `This is asked with ${Allow}.`
-  throw new OperationError({ status: 405, title: 'Method Not Allowed', detail, headers: { Allow } })
+  throw new OperationError(405, `This is asked with ${Allow}.`, { headers: { Allow } })
 }
 
 async function answer(operation: Operation, request: Request, context: AdminContext): Promise<Response> {
@@ -88,11 +83,11 @@ function streamEvents(read: () => Promise<unknown>, everyMs: number): ReadableSt
           timer = setTimeout(resolve, everyMs)
         })
       }
-      const [name, data] = await read().then(
-        (answer) => ['message', answer] as const,
-        (error): ['problem', Problem] => ['problem', toProblem(error)],
+      const event = await read().then(
+        (answer) => formatEvent('message', answer),
+        (error) => formatEvent('problem', toProblem(error)),
       )
-      controller.enqueue(encoder.encode(`event: ${name}\ndata: ${JSON.stringify(data)}\n\n`))
+      controller.enqueue(encoder.encode(event))
       sent++
       if (sent === MAX_EVENTS) controller.close()
     },
@@ -100,4 +95,8 @@ function streamEvents(read: () => Promise<unknown>, everyMs: number): ReadableSt
       clearTimeout(timer)
     },
   })
+}
+
+function formatEvent(name: string, data: unknown): string {
+  return `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`
 }

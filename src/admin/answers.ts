@@ -1,4 +1,4 @@
-/** What operations answer. The dashboard takes its types from here, so nothing is imported that runs on the Worker alone. */
+/** The answers of operations. The dashboard imports these types, so nothing here may need the Worker. */
 import * as v from 'valibot'
 import { CALLER_KIND_NAMES } from '../request/identity/source.ts'
 import type { Allow, Block, Override } from '../rules/document.ts'
@@ -26,7 +26,6 @@ export const status = v.strictObject({
   ),
 })
 
-/** Policies that say nothing of a caller. */
 export const leftOut = v.array(
   v.strictObject({
     policy: v.string(),
@@ -90,7 +89,7 @@ export const history = v.strictObject({
   ),
 })
 
-/** The schema does not look into them: what was written was checked then. */
+/** The schema does not look into items, which were checked when they were written. */
 function describeList<Item>() {
   return v.array(v.looseObject({})) as unknown as v.GenericSchema<readonly Item[]>
 }
@@ -99,7 +98,6 @@ const tables = describeList<Readonly<Record<string, unknown>>>()
 
 const tiersSchema = v.array(v.strictObject({ name: v.string(), limit: v.number(), windowMs: v.number() }))
 
-/** A policy, as it is understood. */
 const policySchema = v.strictObject({
   name: v.string(),
   algorithm: v.string(),
@@ -166,7 +164,6 @@ const revision = {
   why: v.string(),
 }
 
-/** The document, as far as it is data for all to read. */
 const document = v.strictObject({
   blocks: describeList<Block>(),
   allows: describeList<Allow>(),

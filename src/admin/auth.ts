@@ -5,21 +5,19 @@ import type { Digest } from '../request/identity/digest.ts'
 import { callerAddress } from '../request/identity/identify.ts'
 import type { Log } from '../runtime/log.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
+import { createProblem } from './operation.ts'
 
-/** Attempts with what is not the token, for each address and isolate. */
+/** Wrong tokens that each isolate accepts from an address. */
 const ATTEMPTS = { limit: 10, windowMs: 60_000 }
 
 const COOKIE = 'sluice_session'
-/** How long an operator stays logged in. */
 const SESSION_MS = 3_600_000
 
 type SessionState = 'valid' | 'forged' | 'over' | 'none'
 
 export interface AdminAuthOptions {
   readonly token: string
-  /** Leading bits of an IPv6 address that make one caller. */
   readonly ipv6Prefix: number
-  /** Names callers in the log. */
   readonly digest: Digest
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
@@ -27,8 +25,8 @@ export interface AdminAuthOptions {
 }
 
 /**
- * Tells operators from everybody else: by the token, or by a session that lives in a signed cookie alone, so that every
- * isolate knows it. The key of the signature is the token itself: when it is changed, all sessions end.
+ * Recognizes operators by the token, or by a session that is a signed cookie and nothing else, so that every isolate
+ * knows it. The key of the signature is the token itself: when it is changed, all sessions end.
  */
 export class AdminAuth {
   readonly #options: AdminAuthOptions
@@ -129,33 +127,23 @@ export function readBearerToken({ headers }: Request): string | undefined {
 }
 
 /**
- * Whether a page of the gateway's own has made this request. A browser sends `Origin` with whatever can change
+ * Checks that a page of the gateway itself has made this request. A browser sends `Origin` with all that can change
  * something, and no page can forge it.
  */
 export function isSameOrigin(request: Request): boolean {
   return /^(?:GET|HEAD)$/.test(request.method) || request.headers.get('Origin') === new URL(request.url).origin
 }
 
-export const CROSS_ORIGIN: Problem = {
-  status: 403,
-  title: 'Forbidden',
-  detail: 'A browser sent this for a page of another origin.',
-}
+export const CROSS_ORIGIN = createProblem(403, 'A browser sent this for a page of another origin.')
 
-const UNAUTHORIZED: Problem = {
-  status: 401,
-  title: 'Unauthorized',
-  detail: 'This needs the token of the operators, as Authorization: Bearer.',
+const UNAUTHORIZED = createProblem(401, 'This needs the token of the operators, as Authorization: Bearer.', {
   headers: { 'WWW-Authenticate': 'Bearer realm="sluice"' },
-}
+})
 
 function createTooMany(retryAfterMs: number): Problem {
-  return {
+  return createProblem(429, 'Too many attempts with what is not the token.', {
     type: QUOTA_EXCEEDED,
-    status: 429,
-    title: 'Too Many Requests',
-    detail: 'Too many attempts with what is not the token.',
     extensions: { retry_after_ms: retryAfterMs },
     headers: retryAfter(retryAfterMs),
-  }
+  })
 }

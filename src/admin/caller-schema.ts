@@ -16,7 +16,6 @@ import { type AdminContext, InputError } from './operation.ts'
 
 const fields = v.record(v.string(), v.string())
 
-/** What a caller is named by. */
 export const callerParts = {
   token: v.optional(describe(v.string(), 'What it sends as `Authorization`, with or without its scheme.')),
   ip: v.optional(describe(v.string(), 'Its address.')),
@@ -33,7 +32,7 @@ export const callerParts = {
   ),
 } as const satisfies Readonly<Record<CallerKind, unknown>>
 
-/** Who a caller is. It stands in a body, because what is in a URL is easily kept in logs and histories. */
+/** A caller is named in a body, because URLs are easily kept in logs and histories. */
 export const caller = describe(
   v.strictObject({
     ...callerParts,
@@ -47,7 +46,6 @@ export const caller = describe(
 
 export type CallerInput = v.InferOutput<typeof caller>
 
-/** A caller, and which policies are asked about it. */
 export const callerQuery = v.strictObject({
   caller,
   policies: v.optional(describe(v.array(v.string()), 'Only these.')),
@@ -55,7 +53,6 @@ export const callerQuery = v.strictObject({
 
 type CallerQuery = v.InferOutput<typeof callerQuery>
 
-/** How the active policies count a caller. */
 export interface CallerCharges {
   readonly active: ActiveRules
   readonly charges: readonly RequestCharge[]
@@ -83,7 +80,6 @@ export function toSkipped(skipped: readonly SkippedPolicy[]): v.InferOutput<type
   return skipped.map(({ policy, why, needs = null }) => ({ policy: policy.name, why, needs }))
 }
 
-/** Without its digest, if it has one. */
 export function toCaller({ token, ip, route, claim, header, query, cookie, form, json }: CallerInput): Caller {
   const pairs = (named: typeof header) => named && Object.entries(named)
   return {

@@ -3,13 +3,13 @@ import { OptionError } from '../config/option-error.ts'
 import type { RequestPolicy } from '../model/policy.ts'
 import { isShared } from '../request/identity/source.ts'
 import { NO_RULES, type Rules } from '../rules/document.ts'
-import { currentRules, type Edited, editRules, type UnknownVersion } from '../rules/edit-rules.ts'
+import { currentRules, type Edited, editRules } from '../rules/edit-rules.ts'
 import { checkRules, readPolicies } from '../rules/rule-policies.ts'
 import { describe } from '../statistics/schema.ts'
 import type * as answers from './answers.ts'
 import { type AdminContext, createNotFound, OperationError } from './operation.ts'
 
-/** Who changes the rules, why, and which version of them they have seen. */
+/** An operator says who changes the rules, why, and which version of them they have seen. */
 export const note = {
   by: v.optional(describe(v.string(), 'Who does it. The token is everybody’s, so it is what they say.'), 'operator'),
   why: v.optional(describe(v.string(), 'For the history.'), ''),
@@ -21,7 +21,6 @@ export const note = {
   ),
 }
 
-/** When an entry ends. */
 export const until = {
   until: v.optional(describe(v.string(), 'A moment, such as `2026-12-24T00:00:00Z`; left out, no end.')),
   for: v.optional(describe(v.string(), 'In place of it, a duration such as `1h`.')),
@@ -29,7 +28,6 @@ export const until = {
 
 export type Note = v.InferOutput<v.StrictObjectSchema<typeof note, undefined>>
 
-/** A change of the rules that was made, or was not needed. */
 type Changed = Extract<Edited, { readonly kind: 'written' | 'unchanged' }>
 
 /** The newest rules, and the policies that apply with them. */
@@ -63,7 +61,7 @@ export function findShared(policies: readonly RequestPolicy[]): ReadonlySet<stri
   return new Set(policies.filter(({ by }) => isShared(by)).map(({ name }) => name))
 }
 
-/** @throws {OperationError} if no rules are followed */
+/** @throws {OperationError} if rules are disabled */
 export function requireRules({ governed }: AdminContext): NonNullable<AdminContext['governed']> {
   if (governed) return governed
   throw createNotFound('No rules are followed: RULES = "on" turns that on.')
@@ -71,7 +69,7 @@ export function requireRules({ governed }: AdminContext): NonNullable<AdminConte
 
 /**
  * Writes what a change makes of the rules.
- * @param mustFit whether policies and overrides have to fit together then. A block does not wait for that.
+ * @param mustFit policies and overrides have to fit together; a block does not wait for that
  * @throws {OperationError} @throws {StoreError}
  */
 export async function changeRules(
@@ -93,30 +91,25 @@ export function toResponse({ version, kind }: Changed): v.InferOutput<typeof ans
   return { version, isChanged: kind === 'written' }
 }
 
-/** Turns what is wrong with rules into what an operator is told. Callers stand in them by their digests only. */
+/** Describes invalid rules to an operator. They name callers by their digests only. */
 export function toRulesError(error: unknown): unknown {
   if (!(error instanceof OptionError)) return error
   const { message, path } = error
-  const extensions = { place: path.join('.') }
-  return new OperationError({ status: 400, title: 'Bad Request', detail: `${message}.`, extensions })
+  return new OperationError(400, `${message}.`, { extensions: { place: path.join('.') } })
 }
 
 /** @throws {OperationError} if the edit was refused */
-export function requireChanged(result: Exclude<Edited, UnknownVersion>): Changed {
+export function requireChanged(result: Edited): Changed {
   switch (result.kind) {
     case 'written':
     case 'unchanged':
       return result
-    case 'conflict':
-      throw new OperationError({
-        status: 409,
-        title: 'Conflict',
-        detail: `Somebody else has changed the rules: the newest version is ${result.version}.`,
-        extensions: { version: result.version },
-      })
-    case 'too-large': {
-      const detail = `The rules would have more than ${result.maxBytes} bytes.`
-      throw new OperationError({ status: 413, title: 'Content Too Large', detail })
+    case 'conflict': {
+      const { version } = result
+      const detail = `Somebody else has changed the rules: the newest version is ${version}.`
+      throw new OperationError(409, detail, { extensions: { version } })
     }
+    case 'too-large':
+      throw new OperationError(413, `The rules would have more than ${result.maxBytes} bytes.`)
   }
 }

@@ -10,20 +10,22 @@ import { type Store, StoreError } from '../model/store.ts'
 import { CallerError } from '../request/caller/caller-in-text.ts'
 import type { StatisticsStore } from '../store/counters.ts'
 
-/** What operations work on. */
+/** Protects answers from caches and from being read as something else. */
+export const HEADERS = { 'Cache-Control': 'no-store', 'X-Content-Type-Options': 'nosniff' }
+
 export interface AdminContext {
   readonly config: Config
-  /** What the configuration was read from. */
+  /** The configuration was read from these variables. */
   readonly env: Environment
-  /** Undefined: no rules are followed. */
+  /** Undefined: rules are disabled. */
   readonly governed: Pick<RulesEngine, 'documents' | 'journal' | 'state'> | undefined
-  /** Asked directly: an operator is to see what it holds, and not what stands in for it. */
+  /** The store itself: an operator is to see what it holds, and not what stands in for it. */
   readonly store: Pick<Store, 'decide' | 'learn'>
   readonly engine: Pick<Engine, 'forget'>
   readonly readHealth: () => Promise<Health>
-  /** Undefined: what answers is not watched. */
+  /** Undefined: the upstream is not watched. */
   readonly upstream: Pick<UpstreamHealth, 'level'> | undefined
-  /** Undefined: nothing is counted. */
+  /** Undefined: statistics are disabled. */
   readonly counters: StatisticsStore | undefined
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
@@ -32,7 +34,6 @@ export interface AdminContext {
 // biome-ignore lint/suspicious/noExplicitAny: whatever it takes and makes
 export type Schema<Output = unknown> = v.GenericSchema<any, Output>
 
-/** One thing that operators can ask for, as the document of the API has it. */
 export interface Operation<Body = unknown, Answer = unknown, Query = unknown> {
   readonly method: 'GET' | 'POST'
   /** Below `/_sluice/admin`. */
@@ -44,30 +45,52 @@ export interface Operation<Body = unknown, Answer = unknown, Query = unknown> {
   /** An object of the parameters in the URL, which name no caller; left out: there are none. */
   readonly query?: Schema<Query>
   readonly answer: Schema<Answer>
-  /** It is done again and again, with so many milliseconds between, and each answer is an event of a stream. */
+  /** The operation runs again and again, at this interval, and each answer is an event of a stream. */
   readonly everyMs?: number
   run(context: AdminContext, input: OperationInput<Body, Query>): Promise<Answer>
 }
 
-/** What was sent, as the schemas have read it. */
 export interface OperationInput<Body = unknown, Query = unknown> {
   readonly body: Body
   readonly query: Query
 }
 
-/** Leaves it as it is, with the types of what it takes and answers. */
+/** Infers the types of an operation from its schemas. */
 export function defineOperation<Body, Answer, Query>(
   operation: Operation<Body, Answer, Query>,
 ): Operation<Body, Answer, Query> {
   return operation
 }
 
-/** The operation cannot be done as it was asked for. */
+const TITLES = {
+  400: 'Bad Request',
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  404: 'Not Found',
+  405: 'Method Not Allowed',
+  409: 'Conflict',
+  413: 'Content Too Large',
+  415: 'Unsupported Media Type',
+  429: 'Too Many Requests',
+  503: 'Service Unavailable',
+} as const
+
+type ProblemParts = readonly [
+  status: keyof typeof TITLES,
+  detail: string,
+  more?: Pick<Problem, 'type' | 'extensions' | 'headers'>,
+]
+
+export function createProblem(...[status, detail, more]: ProblemParts): Problem {
+  return { status, title: TITLES[status], detail, ...more }
+}
+
 export class OperationError extends Error {
   override readonly name = 'OperationError'
   readonly problem: Problem
 
-  constructor(problem: Problem) {
+  constructor(...parts: ProblemParts) {
+    const problem = createProblem(...parts)
     super(problem.title)
     this.problem = problem
   }
@@ -77,22 +100,20 @@ export class OperationError extends Error {
 export class InputError extends OperationError {
   /** @param place names in the body, with dots between @param expected holds nothing that was sent */
   constructor(place: string, expected: string) {
-    const detail = `${place || 'The body'}: expected ${expected}.`
-    super({ status: 400, title: 'Bad Request', detail, extensions: { place } })
+    super(400, `${place || 'The body'}: expected ${expected}.`, { extensions: { place } })
   }
 }
 
 export function createNotFound(detail: string): OperationError {
-  return new OperationError({ status: 404, title: 'Not Found', detail })
+  return new OperationError(404, detail)
 }
 
-/** What an operator is told of an error. @throws what is a mistake of the program */
+/** Describes an error to an operator. @throws the error if it is a mistake of the program */
 export function toProblem(error: unknown): Problem {
   if (error instanceof OperationError) return error.problem
   if (error instanceof CallerError) {
-    // It says what was expected, or what cannot be.
     const place = error.part === undefined ? 'caller' : `caller.${error.part}`
-    return { status: 400, title: 'Bad Request', detail: `${place}: ${error.message}.`, extensions: { place } }
+    return createProblem(400, `${place}: ${error.message}.`, { extensions: { place } })
   }
   if (error instanceof OptionError) {
     const detail = `The rules that are stored make no sense: ${error.message}.`
@@ -103,11 +124,6 @@ export function toProblem(error: unknown): Problem {
 }
 
 export function createStoreProblem({ message }: StoreError): Problem {
-  return {
-    type: TEMPORARY_REDUCED_CAPACITY,
-    status: 503,
-    title: 'Service Unavailable',
-    detail: `The store gave no answer: ${message}.`,
-    headers: retryAfter(1_000),
-  }
+  const more = { type: TEMPORARY_REDUCED_CAPACITY, headers: retryAfter(1_000) }
+  return createProblem(503, `The store gave no answer: ${message}.`, more)
 }

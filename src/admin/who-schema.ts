@@ -20,7 +20,7 @@ import { callerParts, toCaller } from './caller-schema.ts'
 import { readActiveRules } from './change-rules.ts'
 import { type AdminContext, InputError } from './operation.ts'
 
-/** Who is meant by a block, an allow or an override: exactly one way to say it. */
+/** The target of a block, an allow or an override, named in exactly one way. */
 export const who = describe(
   v.strictObject({
     ...callerParts,
@@ -36,22 +36,22 @@ export const who = describe(
 
 type Who = v.InferOutput<typeof who>
 
-const WAYS = Object.keys(who.entries).join(', ')
+const TARGET_FIELDS = Object.keys(who.entries).join(', ')
 
 /** @throws {OperationError | CallerError} if that is nobody @throws {StoreError} */
 export async function resolveTarget(who: Who, context: AdminContext): Promise<RuleTarget> {
   const { token, ip, header, query, cookie, form, json, claim, ...target } = who
-  const said = { token, ip, header, query, cookie, form, json, claim } satisfies Readonly<Record<CallerKind, unknown>>
-  const [kind, ...others] = CALLER_KIND_NAMES.filter((each) => said[each] !== undefined)
+  const parts = { token, ip, header, query, cookie, form, json, claim } satisfies Readonly<Record<CallerKind, unknown>>
+  const [kind, ...others] = CALLER_KIND_NAMES.filter((each) => parts[each] !== undefined)
   const isTarget = Object.values(target).some((value) => value !== undefined)
   if (!kind) {
     if (isTarget) return target
-    throw new InputError('who', `one of ${WAYS}`)
+    throw new InputError('who', `one of ${TARGET_FIELDS}`)
   }
   if (others.length > 0 || isTarget) throw new InputError('who', 'one way to say who is meant')
   const by = readBy(kind, who)
-  const request = createRequest(toCaller(said))
-  // Whichever claim is asked for, it is the one that was named.
+  const request = createRequest(toCaller(parts))
+  // The only claim is the one that was named.
   const readClaim = () => claimIn(claim ?? {}, Object.keys(claim ?? {}))
   const found = SOURCE_KINDS[kind].isInBody
     ? await findTargetInBody(kind, by, request, context)
@@ -60,7 +60,7 @@ export async function resolveTarget(who: Who, context: AdminContext): Promise<Ru
   throw new InputError(`who.${kind}`, 'what a caller can be known by, in one way only')
 }
 
-/** By the digest that a policy makes of it, wherever that applies. @throws {OperationError} if none does */
+/** Names the caller by the digest that a policy makes of it. @throws {OperationError} if none does */
 async function findTargetInBody(
   kind: CallerKind,
   by: string,
@@ -80,15 +80,15 @@ async function findTargetInBody(
 }
 
 /** @throws {OperationError} if there is more than one field */
-function readBy(kind: CallerKind, said: Who): string {
+function readBy(kind: CallerKind, who: Who): string {
   if (kind === 'token' || kind === 'ip') return kind
-  const [name, ...others] = Object.keys(said[kind] ?? {})
+  const [name, ...others] = Object.keys(who[kind] ?? {})
   if (name === undefined || others.length > 0) throw new InputError(`who.${kind}`, 'one name')
   return `${kind}:${name}`
 }
 
 /**
- * Whether this is the digest of a policy that counts for everyone, or for all who use a route: it is no caller's, and no rule
+ * Checks for the digest of a policy that counts for everyone, or for all who use a route: it is no caller's, and no rule
  * about a caller may name it.
  * @throws {StoreError} @throws {ConfigError} if what is stored are no rules
  */
@@ -98,7 +98,7 @@ export async function isEveryone(digest: string, context: AdminContext): Promise
   const { policies } = await readActiveRules(context)
   const shared = [...policies, ...config.policies].filter(({ by }) => isShared(by))
   if (shared.some((policy) => listIdentities(policy).some((identity) => digestOf(identity) === digest))) return true
-  // Of what counts by path, there is no list: only those that have refused somebody are known.
+  // Policies that count by path have no list of digests: only those that have refused somebody are known.
   const names = new Set(shared.filter(isByPath).map(({ name }) => name))
   if (!counters || names.size === 0) return false
   const periods = await counters.read('hour', now() - KEPT_MS.hour, now() + 1)

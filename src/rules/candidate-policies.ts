@@ -6,46 +6,42 @@ import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 
-const NONE: CandidateCounts = { requests: 0, refusedByBoth: 0, refusedByShadowOnly: 0, refusedByForceOnly: 0 }
+const NO_COUNTS: CandidateCounts = { requests: 0, refusedByBoth: 0, refusedByShadowOnly: 0, refusedByForceOnly: 0 }
 const LOG_INTERVAL_MS = 60_000
 
 export interface CandidateTools {
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly log: Log
-  /** Left out: what differs is only logged. */
-  readonly watch: WatchCandidates | undefined
+  /** Is told how candidate policies decide; left out, only the log is. */
+  readonly watchShadow?: WatchCandidates | undefined
 }
 
-/** Policies that decide beside those in force, under keys of their own. They refuse nothing: what differs is counted. */
+/** Policies that are evaluated for comparison, under keys of their own. They refuse nothing. */
 export class CandidatePolicies {
   readonly #limiter: Limiter
+  /** The version of the rules that brought the policies. */
   readonly #version: number
-  readonly #now: () => number
-  readonly #log: Log
-  readonly #watch: WatchCandidates | undefined
-  #counts = NONE
-  #untold = NONE
-  #toldMs: number
+  readonly #tools: CandidateTools
+  #counts = NO_COUNTS
+  #unlogged = NO_COUNTS
+  #loggedAtMs: number
 
-  /** @param version of the rules that brought the policies */
-  constructor(limiter: Limiter, version: number, { now, log, watch }: CandidateTools) {
+  constructor(limiter: Limiter, version: number, tools: CandidateTools) {
     this.#limiter = limiter
     this.#version = version
-    this.#now = now
-    this.#log = log
-    this.#watch = watch
-    this.#toldMs = now()
+    this.#tools = tools
+    this.#loggedAtMs = tools.now()
   }
 
-  /** Since this isolate has read them. */
+  /** Counts since this isolate has read them. */
   get counts(): CandidateCounts {
     return this.#counts
   }
 
-  /** @param inForce decides by the policies in force: it is not asked later for the shadow, but for reading the request */
-  async decideBeside(
-    inForce: () => Promise<Verdict>,
+  /** @param decideActive decides by the active policies, which wait until the candidates have read the request */
+  async compare(
+    decideActive: () => Promise<Verdict>,
     request: ReceivedRequest,
     path: RequestPath,
     context: CallContext,
@@ -53,45 +49,40 @@ export class CandidatePolicies {
   ): Promise<Verdict> {
     // Before the request is passed on, whose body can then no longer be read.
     const charges = await this.#limiter.findCharges(request, path, context, { rules })
-    const beside = 'kind' in charges ? Promise.resolve(charges) : this.#limiter.charge(charges, context)
-    // Should the policies in force fail, nobody else handles it.
-    beside.catch(() => {})
-    const verdict = await inForce()
-    context.waitUntil(beside.then((shadow) => this.#count(verdict, shadow, context)))
+    const candidate = 'kind' in charges ? Promise.resolve(charges) : this.#limiter.charge(charges, context)
+    // If the active policies fail, nobody else handles its failure.
+    candidate.catch(() => {})
+    const verdict = await decideActive()
+    context.waitUntil(candidate.then((other) => this.#count(verdict, other, context)))
     return verdict
   }
 
-  #count(verdict: Verdict, shadow: Verdict, context: CallContext): void {
+  #count(active: Verdict, candidate: Verdict, context: CallContext): void {
     // Without the store, both decide by what one isolate knows.
-    if (verdict.degraded !== undefined || shadow.degraded !== undefined) return
-    const differs = compareRefusals(verdict.kind !== 'admitted', shadow.kind !== 'admitted')
-    this.#watch?.(differs, context)
-    const one: CandidateCounts = {
-      requests: 1,
-      refusedByBoth: Number(differs === 'both'),
-      refusedByShadowOnly: Number(differs === 'shadowOnly'),
-      refusedByForceOnly: Number(differs === 'forceOnly'),
-    }
-    this.#counts = sum(this.#counts, one)
-    this.#untold = sum(this.#untold, one)
-    const nowMs = this.#now()
-    if (nowMs - this.#toldMs < LOG_INTERVAL_MS) return
-    this.#log('info', { event: 'shadow_policies', version: this.#version, ...this.#untold })
-    this.#untold = NONE
-    this.#toldMs = nowMs
+    if (active.degraded !== undefined || candidate.degraded !== undefined) return
+    const { now, log, watchShadow } = this.#tools
+    const comparison = compareRefusals(active.kind !== 'admitted', candidate.kind !== 'admitted')
+    watchShadow?.(comparison, context)
+    this.#counts = addTo(this.#counts, comparison)
+    this.#unlogged = addTo(this.#unlogged, comparison)
+    const nowMs = now()
+    if (nowMs - this.#loggedAtMs < LOG_INTERVAL_MS) return
+    log('info', { event: 'shadow_policies', version: this.#version, ...this.#unlogged })
+    this.#unlogged = NO_COUNTS
+    this.#loggedAtMs = nowMs
   }
 }
 
-function compareRefusals(isRefused: boolean, isRefusedBeside: boolean): Comparison {
-  if (isRefused) return isRefusedBeside ? 'both' : 'forceOnly'
-  return isRefusedBeside ? 'shadowOnly' : 'neither'
+function compareRefusals(isRefused: boolean, isRefusedByCandidate: boolean): Comparison {
+  if (isRefused) return isRefusedByCandidate ? 'both' : 'forceOnly'
+  return isRefusedByCandidate ? 'shadowOnly' : 'neither'
 }
 
-function sum(one: CandidateCounts, other: CandidateCounts): CandidateCounts {
+function addTo(counts: CandidateCounts, comparison: Comparison): CandidateCounts {
   return {
-    requests: one.requests + other.requests,
-    refusedByBoth: one.refusedByBoth + other.refusedByBoth,
-    refusedByShadowOnly: one.refusedByShadowOnly + other.refusedByShadowOnly,
-    refusedByForceOnly: one.refusedByForceOnly + other.refusedByForceOnly,
+    requests: counts.requests + 1,
+    refusedByBoth: counts.refusedByBoth + Number(comparison === 'both'),
+    refusedByShadowOnly: counts.refusedByShadowOnly + Number(comparison === 'shadowOnly'),
+    refusedByForceOnly: counts.refusedByForceOnly + Number(comparison === 'forceOnly'),
   }
 }

@@ -13,9 +13,9 @@ import {
 } from '../store/documents.ts'
 
 /**
- * A document, and beside it a copy of its newest version in another place, which has version numbers of its own. Whoever
- * writes waits for the copy. Others' writes are copied after a reading. That the copy fails changes nothing: it is tried
- * again after the next one. Of many who copy at once, none puts an older version in place of a newer one.
+ * A document whose newest version is copied to another store, which has version numbers of its own. A writer waits for
+ * the copy; the writes of others are copied after a reading. A copy that fails is tried again after the next reading. If
+ * many copy at once, none replaces a newer version by an older one.
  */
 export class CopiedDocuments implements DocumentStore {
   readonly #documents: DocumentStore
@@ -59,15 +59,15 @@ export class CopiedDocuments implements DocumentStore {
   }
 
   async #copyNewest(kept?: number): Promise<void> {
-    // Where nothing was ever written, the copy may be all there is.
+    // If nothing was ever written here, the copy may be all there is.
     if (!this.#newest?.version) return
     try {
       let newest: StoredDocument | undefined
       // What the copy holds is no newer than what is read after it.
-      const written = await updateDocument(this.#copy, async (there) => {
+      const written = await updateDocument(this.#copy, async (copy) => {
         newest = (await this.#documents.read()) ?? NO_DOCUMENT
         const { text, by, why } = newest
-        return newest.version === 0 || there.text === text ? undefined : { text, by, why, kept }
+        return newest.version === 0 || copy.text === text ? undefined : { text, by, why, kept }
       })
       if (!newest?.version || written?.kind === 'conflict') return
       this.#newest = { version: newest.version, id: newest.id }

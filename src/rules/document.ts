@@ -4,7 +4,6 @@ import { policyList } from '../config/policy-keys.ts'
 import { integer, matching, parsed } from '../config/values.ts'
 import { DURATION_EXPECTED, parseDuration } from '../model/limits.ts'
 import { formatSource } from '../request/identity/source.ts'
-import { WILDCARD, WILDCARD_EXPECTED } from './identity-index.ts'
 import { NETWORK_EXPECTED, parseNetwork } from './networks.ts'
 import {
   BY_EXPECTED,
@@ -15,55 +14,13 @@ import {
   parseKnownBy,
   type RuleTarget,
 } from './target.ts'
+import { WILDCARD, WILDCARD_EXPECTED } from './wildcards.ts'
 
-interface Expiring {
-  /** Why, for operators. */
-  readonly reason?: string | undefined
-  /** When it ends, e.g. `2026-12-24T00:00:00Z`; left out, it does not. */
-  readonly until?: string | undefined
-}
-
-/** Who is not let in. */
-export interface Block extends RuleTarget, Expiring {
-  /** Of the refusal, 403 if left out. The caller is told the reason. */
-  readonly status?: number | undefined
-}
-
-/** Who is never limited, but counted all the same. */
-export interface Allow extends RuleTarget, Expiring {}
-
-/** For whom other limits hold: exactly one of `limits`, `times` and `unlimited`. */
-export interface Override extends RuleTarget, Expiring {
-  /** By the name of a policy. Windows are those of the policy. */
-  readonly limits?: Readonly<Record<string, string>> | undefined
-  /** A multiple of the limits. */
-  readonly times?: number | undefined
-  /** Counted, but never refused. */
-  readonly unlimited?: true | undefined
-  /** With `times` and `unlimited`: the policies that it is about; left out, all. */
-  readonly policies?: readonly string[] | undefined
-}
-
-/** What operators rule without a deploy. */
-export interface Rules {
-  readonly blocks: readonly Block[]
-  readonly allows: readonly Allow[]
-  readonly overrides: readonly Override[]
-  /** In place of POLICIES. */
-  readonly policies?: readonly Readonly<Record<string, unknown>>[] | undefined
-  /** Policies that decide beside those that are in force, and refuse nothing. */
-  readonly shadow?: readonly Readonly<Record<string, unknown>>[] | undefined
-}
-
-export const NO_RULES: Rules = { blocks: [], allows: [], overrides: [] }
-
-/** What messages call the document. */
+/** Messages call the rule set this. */
 export const RULES = 'rules'
 
-const UNTIL_EXPECTED = 'a moment in UTC, such as "2026-12-24T00:00:00Z"'
 const STATUS_EXPECTED = 'a status from 400 to 599, but not 401 or 407'
 const LIST_EXPECTED = 'a list of tables'
-const POLICIES_EXPECTED = 'a list of tables, as in POLICIES'
 
 const by = parsed(BY_EXPECTED, (text) => {
   const source = parseKnownBy(text)
@@ -76,11 +33,13 @@ const COUNTRY_EXPECTED = 'a country by its two characters, such as "DE", or "T1"
 const country = v.optional(v.pipe(matching(/^[A-Za-z][A-Za-z\d]$/, COUNTRY_EXPECTED), v.toUpperCase()))
 const asn = v.optional(integer(1, 4_294_967_295))
 
-const lasting = {
+const expiring = {
+  /** Operators read it, and a blocked caller is told it. */
   reason: v.optional(matching(/^[^\p{Cc}]{1,200}$/u, 'up to 200 characters')),
-  until: v.optional(parsed(UNTIL_EXPECTED, parseMoment)),
+  /** When the rule ends, e.g. `2026-12-24T00:00:00Z`; left out, it does not. */
+  until: v.optional(parsed('a moment in UTC, such as "2026-12-24T00:00:00Z"', parseMoment)),
 }
-/** Older documents have a mark beside a digest, which nobody reads any more. */
+/** Older documents have a mark beside a digest, which nothing reads any more. */
 const mark = v.optional(
   v.pipe(
     v.number(),
@@ -92,27 +51,31 @@ const policyName = matching(/^[\w-]{1,64}$/, 'the name of a policy')
 const TIMES_EXPECTED = 'a number above 0 and at most 1000000'
 
 const block = table({
-  ...{ ...callers, cidr, country, asn, ...lasting },
+  ...{ ...callers, cidr, country, asn, ...expiring },
   status: v.optional(
     v.pipe(
       integer(400, 599, STATUS_EXPECTED),
-      // They ask for credentials, in fields of their own.
+      // These ask for credentials, in headers of their own.
       v.check((status) => status !== 401 && status !== 407, STATUS_EXPECTED),
     ),
   ),
 })
-const allow = table({ ...callers, cidr, ...lasting })
+const allow = table({ ...callers, cidr, ...expiring })
+/** Exactly one of `limits`, `times` and `unlimited` is given. */
 const override = table({
-  ...{ ...callers, ...lasting },
+  ...{ ...callers, ...expiring },
+  /** Keyed by the name of a policy, whose windows stay. */
   limits: v.optional(v.record(policyName, v.string('limits, such as "600/1m"'), 'a table of limits by policy')),
   times: v.optional(v.pipe(v.number(TIMES_EXPECTED), v.gtValue(0, TIMES_EXPECTED), v.maxValue(1e6, TIMES_EXPECTED))),
   unlimited: v.optional(v.literal(true, 'true')),
+  /** The policies that `times` and `unlimited` are about; left out, all. */
   policies: v.optional(
-    v.pipe(v.array(policyName, 'a list of names of policies'), v.minLength(1, 'the name of a policy')),
+    v.pipe(v.array(policyName, 'a list of names of policies'), v.minLength(1, 'the name of a policy'), v.readonly()),
   ),
 })
 
-const policies = v.optional(v.array(v.record(v.string(), v.unknown(), 'a table, as in POLICIES'), POLICIES_EXPECTED))
+const policyTable = v.record(v.string(), v.unknown(), 'a table, as in POLICIES')
+const policies = v.optional(v.array(policyTable, 'a list of tables, as in POLICIES'))
 
 const document = table({
   blocks: v.optional(v.array(block, LIST_EXPECTED), []),
@@ -122,9 +85,31 @@ const document = table({
   shadow: policies,
 })
 
+/** A target that is refused; with status 403 if it is left out. */
+export type Block = RuleTarget & Readonly<v.InferOutput<typeof block>>
+/** A target that is never limited, but counted. */
+export type Allow = RuleTarget & Readonly<v.InferOutput<typeof allow>>
+/** A target that has other limits. */
+export type Override = RuleTarget & Readonly<v.InferOutput<typeof override>>
+
+type PolicyTable = Readonly<Record<string, unknown>>
+
+/** The rule set that operators change without a deploy. */
+export interface Rules {
+  readonly blocks: readonly Block[]
+  readonly allows: readonly Allow[]
+  readonly overrides: readonly Override[]
+  /** Replace POLICIES. */
+  readonly policies?: readonly PolicyTable[] | undefined
+  /** Candidate policies, which refuse nothing. */
+  readonly shadow?: readonly PolicyTable[] | undefined
+}
+
+export const NO_RULES: Rules = { blocks: [], allows: [], overrides: [] }
+
 /**
- * Reads a document, as it is stored or as somebody has made it. Whether its policies make sense together, and whether its
- * overrides fit them, is not looked at: that takes the Worker's other variables.
+ * Reads a rule set. It does not check whether the policies make sense together, or whether overrides fit them: that takes
+ * the Worker's other variables.
  * @throws {ConfigError} naming the first place that is wrong, its value and what was expected
  */
 export function readRules(input: unknown): Rules {
@@ -146,7 +131,7 @@ export function readRules(input: unknown): Rules {
   return rules
 }
 
-/** Reads the text of a stored document; an empty one is that of no document. @throws {OptionError} */
+/** Reads a stored rule set; the text is empty if there is none. @throws {OptionError} */
 export function parseRules(text: string): Rules {
   if (text === '') return NO_RULES
   let input: unknown
@@ -158,17 +143,12 @@ export function parseRules(text: string): Rules {
   return readRules(input)
 }
 
-/** A target as a document has it, e.g. with its country in capitals. @throws {OptionError} if it is none */
+/** Reads a target as a rule set has it, e.g. with its country in capitals. @throws {OptionError} */
 export function readTarget(target: RuleTarget): RuleTarget {
   return readRules({ blocks: [target] }).blocks[0] as RuleTarget
 }
 
-/** The text of a document, as it is stored. */
-export function writeRules(rules: Rules): string {
-  return JSON.stringify(rules)
-}
-
-export function isOver({ until }: Expiring, nowMs: number): boolean {
+export function isOver({ until }: Pick<Block, 'until'>, nowMs: number): boolean {
   return until !== undefined && Date.parse(until) <= nowMs
 }
 
@@ -199,9 +179,9 @@ const TARGET_EXPECTED = {
 
 function checkOverride({ limits, times, unlimited, policies }: Override, index: number): void {
   const path = ['overrides', index]
-  const said = { limits, times, unlimited }
-  if (Object.values(said).filter((part) => part !== undefined).length !== 1) {
-    throw new OptionError([RULES, ...path], 'one of limits, times, unlimited', said)
+  const effects = { limits, times, unlimited }
+  if (Object.values(effects).filter((part) => part !== undefined).length !== 1) {
+    throw new OptionError([RULES, ...path], 'one of limits, times, unlimited', effects)
   }
   if (limits === undefined) return
   if (Object.keys(limits).length === 0) throw new OptionError([RULES, ...path, 'limits'], 'limits of a policy', limits)
@@ -221,15 +201,13 @@ function parseMoment(text: string): string | undefined {
   return moment.toISOString().replace('.000Z', 'Z')
 }
 
-/** How somebody says how long something holds. */
+/** How long a rule is to apply: for a duration such as `1h`, or until a moment, which is checked with the document. */
 export interface ExpiryInput {
-  /** A duration, such as `1h`. */
   readonly for?: string | undefined
-  /** A moment; whether it can be read as one is looked at with the document. */
   readonly until?: string | undefined
 }
 
-/** When it ends, in RFC 3339; undefined: never. Or which of the two is wrong, and what was expected. */
+/** The end in RFC 3339, undefined for none; or which of the two is wrong. */
 export type End =
   | { readonly until: string | undefined }
   | { readonly wrong: 'for' | 'until'; readonly expected: string }
@@ -241,18 +219,16 @@ export function resolveExpiry({ for: duration, until }: ExpiryInput, nowMs: numb
     return { wrong: 'until', expected: 'a moment that is yet to come' }
   }
   if (duration === undefined) return { until }
-  const lastsMs = parseDuration(duration)
-  return lastsMs === undefined
+  const durationMs = parseDuration(duration)
+  return durationMs === undefined
     ? { wrong: 'for', expected: DURATION_EXPECTED }
-    : { until: new Date(nowMs + lastsMs).toISOString() }
+    : { until: new Date(nowMs + durationMs).toISOString() }
 }
 
-/** What a block answers. */
 export function formatBlock({ status = 403 }: Block): string {
   return `answered ${status}`
 }
 
-/** Which limits an override gives. */
 export function formatOverride({ limits, times, policies }: Override): string {
   if (limits) {
     return Object.entries(limits)

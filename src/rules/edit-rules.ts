@@ -6,48 +6,31 @@ import {
   updateDocument,
   type VersionId,
 } from '../store/documents.ts'
-import {
-  type Allow,
-  type Block,
-  isOver,
-  NO_RULES,
-  type Override,
-  parseRules,
-  type Rules,
-  readRules,
-  writeRules,
-} from './document.ts'
+import { isOver, NO_RULES, parseRules, type Rules, readRules } from './document.ts'
 import { formatTargetKey, type RuleTarget } from './target.ts'
 
-/** Who changes the rules, and why. */
+/** Says who changes the rules, and why. */
 export type Note = Pick<Revision, 'by' | 'why'>
 
-/** Rules, and the version that they are. */
 export interface VersionedRules extends VersionId {
   readonly rules: Rules
 }
 
-/** What an edit led to. A refused one leaves all as it was. */
+/** A refused edit leaves all as it was. */
 export type Edited =
   | ({ readonly kind: 'written'; readonly atMs: number } & VersionedRules)
   /** Nothing is different. */
   | ({ readonly kind: 'unchanged' } & VersionedRules)
-  /** Others were faster each time, or than the version that was to be changed. */
+  /** The version that was to be changed is not the newest, or others were faster each time. */
   | { readonly kind: 'conflict'; readonly version: number }
   | { readonly kind: 'too-large'; readonly maxBytes: number }
-  | UnknownVersion
-
-/** The version to go back to is not kept. */
-export interface UnknownVersion {
-  readonly kind: 'unknown-version'
-}
 
 export interface EditOptions {
-  /** Only if this is the newest version; left out, whichever is. */
+  /** The edit applies only to this version; left out, to whichever is the newest. */
   readonly expectedVersion?: number | undefined
-  /** Its id: others may have been written with the number of one that was lost. */
+  /** The version's id: others may have been written with the number of one that was lost. */
   readonly expectedId?: string | undefined
-  /** Throws a `OptionError` if the rules do not fit what the Worker is configured for. */
+  /** Throws an `OptionError` if the rules do not fit the Worker's configuration. */
   readonly check?: ((rules: Rules) => void) | undefined
 }
 
@@ -68,7 +51,7 @@ export async function editRules(
   change: (rules: Rules) => Rules,
   note: Note,
   { expectedVersion, expectedId, check }: EditOptions = {},
-): Promise<Exclude<Edited, UnknownVersion>> {
+): Promise<Edited> {
   let edited: VersionedRules | undefined
   let hasConflict = false
   const written = await updateDocument(documents, ({ text: before, version, id }) => {
@@ -77,8 +60,8 @@ export async function editRules(
     edited = { version, id, rules: hasConflict ? old : readRules(change(old)) }
     if (hasConflict) return undefined
     check?.(edited.rules)
-    const text = writeRules(edited.rules)
-    return text === writeRules(old) ? undefined : { text, ...note }
+    const text = JSON.stringify(edited.rules)
+    return text === JSON.stringify(old) ? undefined : { text, ...note }
   })
   const { version, id, rules } = edited as VersionedRules
   if (!written) return hasConflict ? { kind: 'conflict', version } : { kind: 'unchanged', version, id, rules }
@@ -87,75 +70,70 @@ export async function editRules(
   return { kind: 'conflict', version: written.version }
 }
 
-/** Writes a section of an older version that is still kept, or all of it, as it was. @throws {OptionError} @throws {StoreError} */
+/**
+ * Writes a section of an older version that is still stored, or all of it, as it was.
+ * @returns undefined if that version is not stored @throws {OptionError} @throws {StoreError}
+ */
 export async function rollBackRules(
   documents: DocumentStore,
   version: number,
   { section, nowMs }: { readonly section: Section; readonly nowMs: number },
   note: Note,
   options?: EditOptions,
-): Promise<Edited> {
+): Promise<Edited | undefined> {
   const stored = await documents.readVersion(version)
-  if (!stored) return { kind: 'unknown-version' }
+  if (!stored) return undefined
   const old = parseRules(stored.text)
   return editRules(documents, (rules) => withSection(rules, old, section, nowMs), note, options)
 }
 
-/** What is ruled for somebody, by the name of its list. */
-export interface Entries {
-  readonly blocks: Block
-  readonly allows: Allow
-  readonly overrides: Override
-}
+export type EntryList = 'blocks' | 'allows' | 'overrides'
+export type Entries = { readonly [List in EntryList]: Rules[List][number] }
 
-/** A list of the document. */
-export type EntryList = keyof Entries
-
-/** In place of another entry of the same list that is about the same target. */
+/** Replaces the entry of the list that is about the same target. */
 export function withEntry<List extends EntryList>(
   list: List,
   rules: Rules,
   entry: Entries[List],
   nowMs: number,
 ): Rules {
-  return current({ ...rules, [list]: [...others(rules[list], entry), entry] }, nowMs)
+  return dropEnded({ ...rules, [list]: [...dropTarget(rules[list], entry), entry] }, nowMs)
 }
 
-/** Without what the list has about a target. */
 export function withoutEntry(list: EntryList, rules: Rules, target: RuleTarget, nowMs: number): Rules {
-  return current({ ...rules, [list]: others(rules[list], target) }, nowMs)
+  return dropEnded({ ...rules, [list]: dropTarget(rules[list], target) }, nowMs)
 }
 
 /**
- * @param policies in place of POLICIES; undefined: POLICIES again
- * @param isShadow whether they are only to decide beside those in force; else a shadow of them ends
+ * @param policies take the place of POLICIES; undefined: POLICIES again
+ * @param isShadow they become candidate policies; else the candidate policies end
  */
 export function withPolicies(rules: Rules, policies: Rules['policies'], isShadow: boolean, nowMs: number): Rules {
-  const { shadow: _, policies: inForce, ...others } = rules
-  const next = isShadow ? { policies: inForce, shadow: policies } : { policies }
+  const { shadow: _, policies: active, ...others } = rules
+  const next = isShadow ? { policies: active, shadow: policies } : { policies }
   const set = Object.fromEntries(Object.entries(next).filter(([, list]) => list !== undefined))
-  return current({ ...others, ...set }, nowMs)
+  return dropEnded({ ...others, ...set }, nowMs)
 }
 
-/** What can be rolled back alone. */
+/** Each section can be rolled back alone. */
 export const SECTIONS = ['policies', 'shadow', 'blocks', 'allows', 'overrides'] as const
 export type Section = (typeof SECTIONS)[number] | 'all'
 
-/** With a section as it was in older rules, or all of them. */
+/** Takes a section, or all, from older rules. */
 export function withSection(rules: Rules, old: Rules, section: Section, nowMs: number): Rules {
-  if (section === 'all') return current(old, nowMs)
+  if (section === 'all') return dropEnded(old, nowMs)
   const { [section]: _, ...others } = rules
   // A list of entries is always there.
   const before = old[section]
-  return current({ ...NO_RULES, ...others, ...(before !== undefined && { [section]: before }) }, nowMs)
+  return dropEnded({ ...NO_RULES, ...others, ...(before !== undefined && { [section]: before }) }, nowMs)
 }
 
-function others(entries: readonly RuleTarget[], target: RuleTarget): readonly RuleTarget[] {
+function dropTarget(entries: readonly RuleTarget[], target: RuleTarget): readonly RuleTarget[] {
   const name = formatTargetKey(target)
   return entries.filter((entry) => formatTargetKey(entry) !== name)
 }
 
-function current(rules: Rules, nowMs: number): Rules {
+function dropEnded(rules: Rules, nowMs: number): Rules {
   const lasts = (entry: { until?: string | undefined }) => !isOver(entry, nowMs)
   return {
     ...rules,

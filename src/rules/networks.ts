@@ -1,75 +1,48 @@
 import ipaddr from 'ipaddr.js'
+import { EntryGroups } from './wildcards.ts'
 
-/** Networks, each with what is known of the addresses in it. To look one up takes a step for each length of a prefix. */
-export class Networks<T> {
-  readonly #ofIpv4 = new Family<T>()
-  readonly #ofIpv6 = new Family<T>()
-
-  /** @param network as `parseNetwork` writes it */
-  add(network: string, known: T): void {
-    const [address = '', prefix] = network.split('/')
-    const words = parseWords(address)
-    if (words) this.#familyOf(words).add(words, Number(prefix), known)
-  }
-
-  get isEmpty(): boolean {
-    return this.#ofIpv4.isEmpty && this.#ofIpv6.isEmpty
-  }
-
-  /** Of all networks that hold an address, the smallest first. */
-  of(address: string): readonly T[] {
-    const words = parseWords(address)
-    return words ? this.#familyOf(words).of(words) : []
-  }
-
-  #familyOf({ length }: Words): Family<T> {
-    return length === 1 ? this.#ofIpv4 : this.#ofIpv6
-  }
-}
-
-/** An address by 32 bits each: one of IPv4, four of IPv6. */
+/** An address by 32 bits each: one word for IPv4, four for IPv6. */
 type Words = readonly number[]
 
-class Family<T> {
-  /** By the length of a prefix, longest first: what is known by the leading bits, to which a number is given for each word. */
-  #lengths: readonly { readonly prefix: number; readonly known: Map<number | string, T[]> }[] = []
+/** Networks by the lengths of their prefixes. */
+export class Networks<T> {
+  readonly #ipv4 = new EntryGroups<Words, T>()
+  readonly #ipv6 = new EntryGroups<Words, T>()
+
+  /** @param network as `parseNetwork` writes it */
+  add(network: string, entry: T): void {
+    const [address = '', prefix] = network.split('/')
+    const words = parseWords(address)
+    const width = Number(prefix)
+    const readKey = (words: Words) => readLeadingBits(words, width)
+    if (words) this.#selectFamily(words).add(words, entry, { name: width, width, readKey })
+  }
 
   get isEmpty(): boolean {
-    return this.#lengths.length === 0
+    return this.#ipv4.isEmpty && this.#ipv6.isEmpty
   }
 
-  add(words: Words, prefix: number, entry: T): void {
-    let length = this.#lengths.find((other) => other.prefix === prefix)
-    if (!length) {
-      length = { prefix, known: new Map() }
-      this.#lengths = [...this.#lengths, length].sort((a, b) => b.prefix - a.prefix)
-    }
-    const bits = leading(words, prefix)
-    const others = length.known.get(bits)
-    if (others) others.push(entry)
-    else length.known.set(bits, [entry])
+  /** Finds the entries of all networks that hold an address, the smallest first. */
+  find(address: string): readonly T[] {
+    const words = parseWords(address)
+    return words ? this.#selectFamily(words).find(words) : []
   }
 
-  of(words: Words): readonly T[] {
-    const found: T[] = []
-    for (const { prefix, known } of this.#lengths) {
-      const entries = known.get(leading(words, prefix))
-      if (entries) found.push(...entries)
-    }
-    return found
+  #selectFamily({ length }: Words): EntryGroups<Words, T> {
+    return length === 1 ? this.#ipv4 : this.#ipv6
   }
 }
 
-/** A number if they are in the first word, as most are; else a text. */
-function leading(words: Words, prefix: number): number | string {
-  const first = masked(words[0] as number, prefix)
+/** A number if the bits are in the first word, as most are; else a text. */
+function readLeadingBits(words: Words, prefix: number): number | string {
+  const first = maskWord(words[0] as number, prefix)
   if (prefix <= 32) return first
   let bits = `${first}`
-  for (let index = 1; index * 32 < prefix; index++) bits += ` ${masked(words[index] as number, prefix - index * 32)}`
+  for (let index = 1; index * 32 < prefix; index++) bits += ` ${maskWord(words[index] as number, prefix - index * 32)}`
   return bits
 }
 
-function masked(word: number, bits: number): number {
+function maskWord(word: number, bits: number): number {
   return bits >= 32 ? word : word & (-1 << (32 - bits))
 }
 
@@ -87,7 +60,7 @@ export function parseNetwork(text: string): string | undefined {
   return prefix >= 1 && !isMapped && `${address}` === `${network}` ? `${address}/${prefix}` : undefined
 }
 
-/** Undefined for what is no address. An IPv4-mapped one is of IPv4. */
+/** Reads an IPv4-mapped address as one of IPv4. */
 function parseWords(text: string): Words | undefined {
   if (!text.includes(':')) return parseIpv4Words(text)
   const groups = parseGroups(text)
@@ -98,22 +71,22 @@ function parseWords(text: string): Words | undefined {
   return isMapped ? words.slice(3) : words
 }
 
-/** Eight of 16 bits. The library takes ten times as long for what Cloudflare sends. */
+/** Eight groups of 16 bits. The library takes ten times as long for what Cloudflare sends. */
 function parseGroups(text: string): readonly number[] | undefined {
   if (!USUAL_IPV6.test(text)) return ipaddr.IPv6.isValid(text) ? ipaddr.IPv6.parse(text).parts : undefined
   const gap = text.indexOf('::')
-  const before = numbersIn(gap < 0 ? text : text.slice(0, gap))
+  const before = parseHex(gap < 0 ? text : text.slice(0, gap))
   if (gap < 0) return before.length === 8 ? before : undefined
-  const after = numbersIn(text.slice(gap + 2))
+  const after = parseHex(text.slice(gap + 2))
   while (before.length + after.length < 8) before.push(0)
   return [...before, ...after]
 }
 
-/** At most seven groups if some are left out. */
+/** With `::`, there are at most seven groups. */
 const USUAL_IPV6 =
   /^(?:(?:[\da-f]{1,4}:){7}[\da-f]{1,4}|(?=(?:[^:]*:){2,7}[^:]*$)(?:[\da-f]{1,4}:)+(?::[\da-f]{1,4})+)$/
 
-function numbersIn(groups: string): number[] {
+function parseHex(groups: string): number[] {
   return groups.split(':').map((group) => Number.parseInt(group, 16))
 }
 

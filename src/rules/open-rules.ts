@@ -1,36 +1,17 @@
-import type { Config, Environment, RulesConfig } from '../config/load-config.ts'
-import type { ComposedLimiter } from '../engine/compose-limiter.ts'
-import type { RulesEngine, WatchCandidates } from '../engine/rules-engine.ts'
-import type { Store } from '../model/store.ts'
-import type { ClaimReader } from '../request/identity/claims.ts'
-import type { Log } from '../runtime/log.ts'
+import type { RulesEngine } from '../engine/rules-engine.ts'
 import type { Backend } from '../store/backend.ts'
 import type { DocumentStore } from '../store/documents.ts'
 import { CopiedDocuments } from './copied-documents.ts'
-import { LiveRulesEngine } from './live-rules-engine.ts'
-import { readPolicies } from './rule-policies.ts'
+import { LiveRulesEngine, type LiveRulesEngineOptions } from './live-rules-engine.ts'
 
-export interface RulesOptions {
-  readonly config: Config
-  readonly rules: RulesConfig
-  /** What the configuration was read from. */
-  readonly env: Environment
-  readonly store: Pick<Store, 'learn'>
-  /** Where the rules live: with the counts. */
+export interface RulesOptions extends Omit<LiveRulesEngineOptions, 'documents' | 'journal'> {
+  /** The rules live with the counts. */
   readonly backend: Pick<Backend, 'documents'>
-  /** They are copied to where the counts will be; undefined: nowhere. */
+  /** The rules are copied to where the counts will be; undefined: nowhere. */
   readonly mirror: Pick<Backend, 'documents'> | undefined
-  readonly composed: ComposedLimiter
-  /** Left out: no token can be verified. */
-  readonly readClaim?: ClaimReader | undefined
-  /** Is told how policies in shadow decide; left out, only the log is. */
-  readonly watchShadow?: WatchCandidates | undefined
-  /** Milliseconds since the Unix epoch. */
-  readonly now: () => number
-  readonly log: Log
 }
 
-/** Where the rules of a deployment are. */
+/** Where the rule set of a deployment is stored. */
 export function rulesKey(keyPrefix: string): string {
   return `${keyPrefix}:rules`
 }
@@ -40,17 +21,11 @@ export function journalKey(keyPrefix: string): string {
   return `${keyPrefix}:journal`
 }
 
-/** Makes the gateway follow the rules of its deployment. */
 export async function openRules(options: RulesOptions): Promise<RulesEngine> {
-  const { config, rules, env, store } = options
-  return new LiveRulesEngine({
-    ...options,
-    ...rules,
-    documents: await openDocuments(rulesKey(config.keyPrefix), options),
-    journal: await openDocuments(journalKey(config.keyPrefix), options),
-    policiesOf: (tables, list) => readPolicies(env, tables, list),
-    prepareFor: (policies) => store.learn?.(new Set(policies.map(({ algorithm }) => algorithm))),
-  })
+  const { keyPrefix } = options.config
+  const documents = await openDocuments(rulesKey(keyPrefix), options)
+  const journal = await openDocuments(journalKey(keyPrefix), options)
+  return new LiveRulesEngine({ ...options, documents, journal })
 }
 
 async function openDocuments(key: string, { backend, mirror, log }: RulesOptions): Promise<DocumentStore> {

@@ -1,15 +1,61 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { MAX_LOG_ENTRIES, readLimits } from '../algorithms/read-limits.ts'
-import type { StoreCharge } from '../model/charge.ts'
+import type { RequestCharge, StoreCharge } from '../model/charge.ts'
 import type { Limit } from '../model/limits.ts'
 import type { RequestPolicy } from '../model/policy.ts'
 import type { Override } from './document.ts'
+import type { RuleEntry } from './identity-index.ts'
 
-/** Other limits for what a policy asks, or why they are none. */
+export type OverrideEntry = Extract<RuleEntry, { kind: 'override' }>
+
+/** Applies to each charge the first override that is about its policy. */
+export function applyOverrides(
+  charges: readonly RequestCharge[],
+  isAllowed: boolean,
+  overrides: readonly OverrideEntry[],
+): readonly RequestCharge[] {
+  if (isAllowed) return charges.map(withoutLimit)
+  if (overrides.length === 0) return charges
+  return charges.map((charge) => {
+    for (const { override } of overrides) {
+      if (override.unlimited) {
+        if (override.policies?.includes(charge.policy.name) ?? true) return withoutLimit(charge)
+        continue
+      }
+      const tiers = findOverriddenLimits(override, charge.policy, charge.tiers)
+      if (tiers) return withLimits(charge, tiers)
+    }
+    return charge
+  })
+}
+
+/** Penalties end, too, even those that began before. */
+function withoutLimit({ block: _, ...charge }: RequestCharge): RequestCharge {
+  return { ...charge, enforced: false, isUnlimited: true }
+}
+
+type LimitsByBase = Map<readonly Limit[], readonly Limit[] | undefined>
+const OVERRIDDEN = new WeakMap<Override, LimitsByBase>()
+
+/** Resolves an override once for each list of limits that it replaces. */
+function findOverriddenLimits(
+  override: Override,
+  policy: RequestPolicy,
+  tiers: readonly Limit[],
+): readonly Limit[] | undefined {
+  const known: LimitsByBase = OVERRIDDEN.get(override) ?? new Map()
+  if (!known.has(tiers)) {
+    const resolved = resolveOverride(override, policy, tiers)
+    OVERRIDDEN.set(override, known.set(tiers, resolved && 'tiers' in resolved ? resolved.tiers : undefined))
+  }
+  return known.get(tiers)
+}
+
+/** The limits that take the place of a policy's, or what was expected. */
 export type ResolvedOverride = { readonly tiers: readonly Limit[] } | { readonly expected: string }
 
 /**
- * What an override makes of tiers of a policy: its own, or those of a plan.
+ * Resolves an override for limits of a policy: its own, or those of a plan.
  * @returns undefined if it is not about this policy
  */
 export function resolveOverride(
@@ -21,11 +67,11 @@ export function resolveOverride(
   const text = limits && (Object.hasOwn(limits, policy.name) ? limits[policy.name] : undefined)
   const isAbout = limits ? text !== undefined : (policies?.includes(policy.name) ?? true)
   if (!isAbout || tiers.length === 0) return undefined
-  const raised = text === undefined ? multiply(tiers, times ?? 1) : read(text, policy, tiers)
-  return 'expected' in raised ? raised : whereItFits(raised.tiers, policy, tiers)
+  const raised = text === undefined ? multiply(tiers, times ?? 1) : readOverride(text, policy, tiers)
+  return 'expected' in raised ? raised : checkFit(raised.tiers, policy, tiers)
 }
 
-/** The same rule under other limits. What was counted so far counts for them too. */
+/** Units that are counted already count for the other limits too. */
 export function withLimits<R extends StoreCharge>(rule: R, tiers: readonly Limit[]): R {
   const factor = (tiers[0]?.limit ?? 1) / (rule.tiers[0]?.limit ?? 1)
   const { burst, reserved, plan } = rule
@@ -34,7 +80,7 @@ export function withLimits<R extends StoreCharge>(rule: R, tiers: readonly Limit
     tiers,
     reserved: Math.ceil(reserved * factor),
     ...(burst !== undefined && { burst: scaleBurst(burst, factor) }),
-    // What is remembered under the limits that it had says nothing about these.
+    // Memories of the limits that it had say nothing about these.
     plan: `${plan ?? ''} =${tiers.map(({ limit }) => limit)}`,
   }
 }
@@ -47,25 +93,23 @@ function multiply(tiers: readonly Limit[], times: number): { readonly tiers: rea
   return { tiers: tiers.map(({ limit, windowMs }) => ({ limit: Math.max(1, Math.floor(limit * times)), windowMs })) }
 }
 
-function read(limits: string, { algorithm }: RequestPolicy, tiers: readonly Limit[]): ResolvedOverride {
+function readOverride(limits: string, { algorithm }: RequestPolicy, tiers: readonly Limit[]): ResolvedOverride {
   let wrong: string | undefined
-  const said = ((): readonly Limit[] => {
-    try {
-      return readLimits({ algorithm, limits, exact: true }, (_, expected) => {
-        wrong = expected
-        throw new RangeError(expected)
-      })
-    } catch (error) {
-      if (wrong === undefined) throw error
-      return []
-    }
-  })()
+  let read: readonly Limit[] = []
+  try {
+    read = readLimits({ algorithm, limits, exact: true }, (_, expected) => {
+      wrong = expected
+      throw new RangeError(expected)
+    })
+  } catch (error) {
+    if (wrong === undefined) throw error
+  }
   if (wrong !== undefined) return { expected: wrong }
   // A slot has no window, but a deadline.
-  if (ALGORITHMS[algorithm].holdsSlots) return { tiers: [{ ...(tiers[0] as Limit), limit: said[0]?.limit ?? 1 }] }
-  const windowsOf = (all: readonly Limit[]) => all.map(({ windowMs }) => windowMs).join()
-  return windowsOf(said) === windowsOf(tiers)
-    ? { tiers: said }
+  if (ALGORITHMS[algorithm].holdsSlots) return { tiers: [{ ...(tiers[0] as Limit), limit: read[0]?.limit ?? 1 }] }
+  const formatWindows = (all: readonly Limit[]) => all.map(({ windowMs }) => windowMs).join()
+  return formatWindows(read) === formatWindows(tiers)
+    ? { tiers: read }
     : { expected: 'the same windows as those of the policy' }
 }
 
@@ -74,7 +118,7 @@ const MAX_BUCKET = 2 ** 52
 const MAX_LIMIT = 1_000_000_000_000
 
 /** A cost that can never fit would be refused for ever. */
-function whereItFits(raised: readonly Limit[], policy: RequestPolicy, tiers: readonly Limit[]): ResolvedOverride {
+function checkFit(raised: readonly Limit[], policy: RequestPolicy, tiers: readonly Limit[]): ResolvedOverride {
   const { algorithm, cost, reserved, burst } = policy
   const { isLog, hasBurst } = ALGORITHMS[algorithm]
   const factor = (raised[0]?.limit ?? 1) / (tiers[0]?.limit ?? 1)
@@ -84,9 +128,9 @@ function whereItFits(raised: readonly Limit[], policy: RequestPolicy, tiers: rea
     return { expected: `limits up to ${Math.max(MAX_LOG_ENTRIES, before)}` }
   }
   const bucket = burst === undefined ? largest : scaleBurst(burst, factor)
-  const most = hasBurst ? Math.floor(MAX_BUCKET / ((raised[0]?.windowMs ?? 1) * 1000)) : MAX_LIMIT
-  if (Math.max(largest, bucket) > most) return { expected: `limits up to ${most}` }
-  const dearest = (cost.kind === 'fixed' ? cost.units : cost.max) + Math.ceil(reserved.sheddable * factor)
+  const max = hasBurst ? Math.floor(MAX_BUCKET / ((raised[0]?.windowMs ?? 1) * 1000)) : MAX_LIMIT
+  if (Math.max(largest, bucket) > max) return { expected: `limits up to ${max}` }
+  const maxCost = (cost.kind === 'fixed' ? cost.units : cost.max) + Math.ceil(reserved.sheddable * factor)
   const smallest = Math.min(...raised.map(({ limit }) => limit), hasBurst ? bucket : Number.POSITIVE_INFINITY)
-  return smallest < dearest ? { expected: `limits from ${dearest}, the highest cost of a request` } : { tiers: raised }
+  return smallest < maxCost ? { expected: `limits from ${maxCost}, the highest cost of a request` } : { tiers: raised }
 }

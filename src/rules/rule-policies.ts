@@ -4,16 +4,16 @@ import type { RequestPolicy } from '../model/policy.ts'
 import { RULES, type Rules } from './document.ts'
 import { resolveOverride } from './override.ts'
 
-/** Where a document holds policies. */
+/** The places of a rule set that hold policies. */
 export type PolicyList = 'policies' | 'shadow'
 
 /**
- * The policies that tables make in place of POLICIES, with the Worker's other variables.
+ * Reads policies in place of POLICIES, with the Worker's other variables.
  * @throws {OptionError} naming the place in the document
  */
 export function readPolicies(env: Environment, tables: unknown, list: PolicyList): readonly RequestPolicy[] {
   try {
-    // In shadow, they are to tell what they would refuse.
+    // Candidate policies are to tell what they would refuse.
     const mode = list === 'shadow' ? { MODE: 'enforce' } : {}
     return loadConfig({ ...env, ...mode, POLICIES: tables }).policies
   } catch (error) {
@@ -22,8 +22,8 @@ export function readPolicies(env: Environment, tables: unknown, list: PolicyList
 }
 
 /**
- * Checks that a document makes sense with the Worker's variables: its policies with each other, and its overrides with
- * the policies that are then in force.
+ * Checks that a rule set makes sense with the Worker's variables: its policies with each other, and its overrides with
+ * the policies that are then active.
  * @throws {OptionError} naming the first place that is wrong, its value and what was expected
  */
 export function checkRules(rules: Rules, env: Environment): void {
@@ -34,7 +34,7 @@ export function checkRules(rules: Rules, env: Environment): void {
   if (misfit) throw misfit
 }
 
-/** What keeps overrides from having an effect on policies. */
+/** Finds what keeps overrides from having an effect on policies. */
 export function findMisfits({ overrides }: Rules, policies: readonly RequestPolicy[]): readonly OptionError[] {
   const names = policies.map(({ name }) => name)
   const misfits: OptionError[] = []
@@ -52,9 +52,9 @@ export function findMisfits({ overrides }: Rules, policies: readonly RequestPoli
     }
     if (limits === undefined && times === undefined) continue
     for (const policy of policies) {
-      const said = JSON.stringify([policy.name, limits?.[policy.name], times, about])
-      const expected = known.has(said) ? known.get(said) : findProblem(override, policy)
-      known.set(said, expected)
+      const key = JSON.stringify([policy.name, limits?.[policy.name], times, about])
+      const expected = known.has(key) ? known.get(key) : findProblem(override, policy)
+      known.set(key, expected)
       if (expected === undefined) continue
       if (limits) add(index, ['limits', policy.name], limits[policy.name], expected)
       else add(index, ['times'], times, `a multiple that makes of "${policy.name}" ${expected}`)
@@ -66,8 +66,8 @@ export function findMisfits({ overrides }: Rules, policies: readonly RequestPoli
 function findProblem(override: Rules['overrides'][number], policy: RequestPolicy): string | undefined {
   const all = policy.plans ? Object.values(policy.plans.limits).map(({ tiers }) => tiers) : [policy.tiers]
   for (const tiers of all) {
-    const made = resolveOverride(override, policy, tiers)
-    if (made && 'expected' in made) return made.expected
+    const resolved = resolveOverride(override, policy, tiers)
+    if (resolved && 'expected' in resolved) return resolved.expected
   }
   return undefined
 }
@@ -75,25 +75,23 @@ function findProblem(override: Rules['overrides'][number], policy: RequestPolicy
 /** Policies as they are written, in POLICIES and in the document. */
 export type PolicyTables = readonly Readonly<Record<string, unknown>>[]
 
-/** How a policy differs. */
 export interface PolicyChange {
   readonly policy: string
   readonly change: 'added' | 'removed' | 'changed'
-  /** Of its table. */
   readonly keys: readonly {
     readonly key: string
-    /** As JSON; null: it is not there. */
+    /** JSON; null: the key is not there. */
     readonly before: string | null
     readonly after: string | null
   }[]
 }
 
-/** What becomes different, policy by policy, in the order in which they stand before, and then those that are new. */
+/** Compares policy by policy, in the order in which they stand before; new ones come last. */
 export function diffPolicies(before: PolicyTables, after: PolicyTables): readonly PolicyChange[] {
-  const [old, made] = [byName(before), byName(after)]
+  const [old, next] = [indexByName(before), indexByName(after)]
   const changes: PolicyChange[] = []
-  for (const name of new Set([...old.keys(), ...made.keys()])) {
-    const [was, is] = [old.get(name), made.get(name)]
+  for (const name of new Set([...old.keys(), ...next.keys()])) {
+    const [was, is] = [old.get(name), next.get(name)]
     const keys = [...new Set([...Object.keys(was ?? {}), ...Object.keys(is ?? {})])]
       .map((key) => ({ key, before: toJson(was?.[key]), after: toJson(is?.[key]) }))
       .filter(({ key, before, after }) => key !== 'name' && before !== after)
@@ -103,7 +101,7 @@ export function diffPolicies(before: PolicyTables, after: PolicyTables): readonl
   return changes
 }
 
-function byName(tables: PolicyTables): ReadonlyMap<string, Readonly<Record<string, unknown>>> {
+function indexByName(tables: PolicyTables): ReadonlyMap<string, Readonly<Record<string, unknown>>> {
   return new Map(tables.map((table) => [`${table.name}`, table]))
 }
 
@@ -111,12 +109,11 @@ function toJson(value: unknown): string | null {
   return value === undefined ? null : JSON.stringify(value)
 }
 
-/** The tables of POLICIES, as they were deployed. */
 export function deployedTables({ POLICIES: tables }: Environment): PolicyTables {
   return (typeof tables === 'string' && tables !== '' ? JSON.parse(tables) : tables || []) as PolicyTables
 }
 
-/** Those that hold by the rules, or of a shadow. @param deployed what holds without rules */
+/** @param deployed apply without rules */
 export function selectTables({ policies, shadow }: Rules, list: PolicyList, deployed: PolicyTables): PolicyTables {
   return list === 'shadow' ? (shadow ?? []) : (policies ?? deployed)
 }

@@ -4,9 +4,9 @@ import { type IdentityInput, readIdentity } from '../request/identity/identify.t
 import { type CallerKind, isCallerKind, parseBy, SOURCE_KINDS } from '../request/identity/source.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 
-/** Who is meant by an entry. Exactly one of: `digest`, alone or with `by`; `by` and `value`; `cidr`; `country`; `asn`. */
+/** Exactly one of: `digest`, alone or with `by`; `by` and `value`; `cidr`; `country`; `asn`. */
 export interface RuleTarget {
-  /** What the caller is known by, such as `token`, `ip` or `header:x-tenant`. */
+  /** E.g. `token`, `ip` or `header:x-tenant`. */
   readonly by?: string | undefined
   /** The caller's digest; without `by`, the one that keys and logs name it by. */
   readonly digest?: string | undefined
@@ -31,27 +31,25 @@ export function isNamedInPart({ kind }: Pick<IdentitySource, 'kind'>): boolean {
   return isCallerKind(kind) && SOURCE_KINDS[kind].isNamedInPart === true
 }
 
-/** As digests are written: 128 bits in base64url. */
+/** 128 bits in base64url. */
 export const DIGEST = /^[\w-]{21}[AQgw]$/
 export const DIGEST_EXPECTED = 'the digest of a caller, 22 characters, as keys and logs have it'
 
-/** The same text for the same target. */
 export function formatTargetKey({ by, digest, value, cidr, country, asn }: RuleTarget): string {
   return JSON.stringify([by, digest, value, cidr, country, asn])
 }
 
 export interface DigestOptions {
   readonly ipv6Prefix: number
-  /** The Worker's own: with another one, digests are others. */
+  /** The Worker's own secret: with another one, digests differ. */
   readonly identitySecret: string | undefined
   /** Reads a claim of the request's token; left out: no token can be verified. */
   readonly readClaim?: IdentityInput['readClaim']
 }
 
 /**
- * The target that a caller is, so that what it sends does not stand in the document.
- * @param by what `BY_EXPECTED` says
- * @param request of this caller
+ * Names a caller by its digest, so that what it sends does not stand in the rule set.
+ * @param by as `BY_EXPECTED` says
  * @returns undefined if the request does not say it, or not in one way only
  */
 export async function createRuleTarget(
@@ -67,20 +65,15 @@ export async function createRuleTarget(
   return { by: identity[0], digest: createDigest(identitySecret)(identity) }
 }
 
-/** What callers are named by that has a name itself. */
 export type NamedKind = Exclude<CallerKind, 'token' | 'ip'>
 
-/**
- * Who is meant by a name and a value that somebody wrote, as the body of a block, an allow or an override has it: one
- * caller; or all whose value is like one with a `*`, of what may be named in part.
- */
+/** Makes the body of a block, an allow or an override: about one caller, or about all whose value matches a `*`. */
 export function createTargetInput(kind: NamedKind, name: string, value: unknown): object {
   const isPattern = SOURCE_KINDS[kind].isNamedInPart && typeof value === 'string' && value.includes('*')
   if (!isPattern) return { [kind]: { [name]: value } }
   return { by: `${kind}:${kind === 'header' ? name.toLowerCase() : name}`, value }
 }
 
-/** Whom an entry is about. */
 export function formatTarget({ by, digest, value, cidr, country, asn }: RuleTarget): string {
   if (cidr !== undefined) return cidr
   if (country !== undefined) return `country ${country}`

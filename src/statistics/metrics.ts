@@ -93,7 +93,7 @@ const METRICS = {
       counter(
         'sluice_upstream_errors',
         'Admitted requests that were answered with 500 or above, by the API or because it could not be reached.',
-        [[{}, upstream5xx]],
+        upstream5xx,
       ),
     ],
   }),
@@ -127,7 +127,7 @@ const METRICS = {
       [...counts]
         .filter(([name]) => name.startsWith(COUNT_NAMES.tier('')))
         .map(([name, limited]) => ({ tier: name.slice(COUNT_NAMES.tier('').length), limited }))
-        .sort((a, b) => b.limited - a.limited || compare(a.tier, b.tier)),
+        .sort((a, b) => b.limited - a.limited || compareText(a.tier, b.tier)),
     toFamilies: (tiers) => [
       counter(
         'sluice_tier_refusals',
@@ -171,16 +171,15 @@ const METRICS = {
     read: (count) => ({
       calls: count(COUNT_NAMES.storeCalls),
       failures: count(COUNT_NAMES.storeFailures),
-      latency: {
-        counts: LATENCY_NAMES.map(count),
-        sumMs: count(COUNT_NAMES.latencyMs),
-      },
+      latency: { counts: LATENCY_NAMES.map(count), sumMs: count(COUNT_NAMES.latencyMs) },
     }),
     toFamilies: ({ calls, failures, latency }) => [
-      counter('sluice_store_calls', 'Decisions that the store was asked for.', [[{}, calls]]),
-      counter('sluice_store_failures', 'Decisions that the store was asked for and gave no usable answer to.', [
-        [{}, failures],
-      ]),
+      counter('sluice_store_calls', 'Decisions that the store was asked for.', calls),
+      counter(
+        'sluice_store_failures',
+        'Decisions that the store was asked for and gave no usable answer to.',
+        failures,
+      ),
       histogramOfSeconds(
         'sluice_store_latency_seconds',
         'How long decisions took that the store has answered.',
@@ -211,9 +210,7 @@ const METRICS = {
       return { permits, lapsed: Math.max(0, permits - count(COUNT_NAMES.savedByLeases)) }
     },
     toFamilies: ({ permits }) => [
-      counter('sluice_leased_permits', 'Permits taken in advance; those spent are calls saved by leases.', [
-        [{}, permits],
-      ]),
+      counter('sluice_leased_permits', 'Permits taken in advance; those spent are calls saved by leases.', permits),
     ],
   }),
   shadowStore: defineMetric({
@@ -229,9 +226,11 @@ const METRICS = {
           by_store_only: refusedByStoreOnly,
         }),
       ),
-      counter('sluice_shadow_store_failures', 'Calls to the store that is charged beside that got no usable answer.', [
-        [{}, failures],
-      ]),
+      counter(
+        'sluice_shadow_store_failures',
+        'Calls to the store that is charged beside that got no usable answer.',
+        failures,
+      ),
     ],
   }),
 }
@@ -239,7 +238,6 @@ const METRICS = {
 type Metrics = typeof METRICS
 type MetricName = keyof Metrics
 
-/** What was counted in some time. */
 export type StatisticsSummary = { [Name in MetricName]: v.InferOutput<Metrics[Name]['schema']> }
 
 /** The schemas of a summary. */
@@ -278,7 +276,7 @@ function readPolicies(counts: Counts) {
     row.requests[outcome] += count
     rows.set(key, row)
   }
-  return [...rows.values()].sort((a, b) => compare(a.policy, b.policy) || compare(a.route, b.route))
+  return [...rows.values()].sort((a, b) => compareText(a.policy, b.policy) || compareText(a.route, b.route))
 }
 
 function isPolicyOutcome(text: string | undefined): text is PolicyOutcome {
@@ -289,6 +287,6 @@ function labelled(label: string, counts: Readonly<Record<string, number>>) {
   return Object.entries(counts).map(([value, count]) => [{ [label]: value }, count] as const)
 }
 
-function compare(a: string, b: string): number {
+function compareText(a: string, b: string): number {
   return a < b ? -1 : Number(a > b)
 }

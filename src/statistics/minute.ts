@@ -14,10 +14,10 @@ import {
 import { mapNames } from './schema.ts'
 import { SpaceSaving } from './space-saving.ts'
 
-/** An isolate counts more callers than are stored, so that those that are stored are counted well. */
+/** An isolate counts more callers than are stored, so that the stored ones are counted well. */
 const MAX_CALLERS = 2 * SKETCH_CAPACITY
 
-/** What one isolate counts in a minute, or in a part of it. */
+/** The counts of one isolate in a minute, or in a part of it. */
 export class Minute {
   /** Milliseconds since the Unix epoch. */
   readonly startMs: number
@@ -58,7 +58,6 @@ export class Minute {
     this.add(COUNT_NAMES.latencyMs, Math.round(ms))
   }
 
-  /** Picks the names that have no label yet. */
   unlabelled(names: readonly string[]): readonly string[] {
     return names.filter((name) => !this.#refused?.hasLabel(name))
   }

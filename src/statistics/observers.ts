@@ -6,7 +6,6 @@ import type { LabelReader } from './label.ts'
 import { EVERYWHERE } from './metrics.ts'
 import { findRefusedCallers, findRefusingTiers, toOutcome } from './outcomes.ts'
 
-/** Tells each of several observers. */
 export class AllObservers implements Observer {
   readonly #observers: readonly Observer[]
 
@@ -28,9 +27,9 @@ export class AllObservers implements Observer {
 }
 
 export interface RefusalLogOptions {
-  /** Of the refusals that are logged, above 0 and at most 1. */
+  /** The share of refusals that is logged, above 0 and at most 1. */
   readonly share: number
-  /** Left out: callers have no names that people know. */
+  /** Left out: callers have no labels. */
   readonly readLabel?: LabelReader | undefined
   readonly log: Log
   /** From 0 to below 1. */
@@ -77,7 +76,7 @@ export class RefusalLog implements Observer {
   undecided(): void {}
 }
 
-/** What is used of a binding of Workers Analytics Engine. Writing returns at once, and nothing waits for it. */
+/** A binding of Workers Analytics Engine. Writing returns at once, and nothing waits for it. */
 export interface AnalyticsDataset {
   writeDataPoint(point: DataPoint): void
 }
@@ -88,9 +87,9 @@ interface DataPoint {
   readonly doubles: readonly number[]
 }
 
-/** Longer ones would not fit into the 16 KB that all blobs of a data point may have together. */
+/** All blobs of a data point may have 16 KB together. */
 const MAX_BLOB_CHARACTERS = 500
-/** Of UTF-8, which an index may have. */
+/** An index may have as many bytes of UTF-8. */
 const MAX_INDEX_BYTES = 96
 
 /**
@@ -134,7 +133,7 @@ export class AnalyticsWriter implements Observer {
       caller?.digest,
     ].map((blob) => blob?.slice(0, MAX_BLOB_CHARACTERS) ?? null)
     const retryAfterMs = 'retryAfterMs' in verdict ? verdict.retryAfterMs : 0
-    // Sampled by this: callers who are refused are kept apart from each other, all else goes by its outcome.
+    // The platform samples by index: refused callers are kept apart, all else goes by its outcome.
     const index = (caller?.digest ?? toOutcome(verdict)).slice(0, MAX_INDEX_BYTES)
     this.#send({ indexes: [index], blobs, doubles: [1, status, retryAfterMs] })
   }

@@ -3,7 +3,7 @@
  * https://github.com/prometheus/OpenMetrics/blob/v1.0.0/specification/OpenMetrics.md
  */
 
-/** The media type that §"Content Type" asks for. */
+/** §"Content Type" */
 export const OPEN_METRICS_TYPE = 'application/openmetrics-text; version=1.0.0; charset=utf-8'
 
 type Labels = Readonly<Record<string, string>>
@@ -22,7 +22,9 @@ export function formatOpenMetrics(families: readonly Family[]): string {
   return `${families.map(formatFamily).join('')}# EOF\n`
 }
 
-export function counter(name: string, help: string, samples: readonly (readonly [Labels, number])[]): Family {
+/** @param counts one without labels, or each with its labels */
+export function counter(name: string, help: string, counts: number | readonly (readonly [Labels, number])[]): Family {
+  const samples = typeof counts === 'number' ? [[{}, counts] as const] : counts
   return { name, help, kind: 'counter', samples: samples.map(([labels, value]) => ['_total', labels, value]) }
 }
 

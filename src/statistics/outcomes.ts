@@ -3,7 +3,7 @@ import type { RequestPolicy } from '../model/policy.ts'
 import type { ReportedLimit, Verdict } from '../model/verdict.ts'
 
 /**
- * What becomes of a request; of each but those that ask the gateway itself, one of these.
+ * Each request has one outcome, except those to the gateway itself.
  *
  * - `limited` (429): over a limit; `reserved` (503): what is left is for more important requests; `shed` (503): the API is
  *   overloaded; `blocked`: the operator has said so.
@@ -25,7 +25,7 @@ export const OUTCOMES = [
 export type Outcome = (typeof OUTCOMES)[number]
 
 /**
- * What becomes of a request, seen by one of the policies that apply to it: the same, but `limited`, `reserved` and
+ * The outcome of a request, seen by one of the policies that apply to it: the same, but `limited`, `reserved` and
  * `unidentified` only if this policy has refused it, else `refused_by_another`, which may be a block. `shadow_limited`: this
  * policy, which is in shadow mode, would have refused it.
  */
@@ -42,7 +42,7 @@ export const POLICY_OUTCOMES = [
 ] as const
 export type PolicyOutcome = (typeof POLICY_OUTCOMES)[number]
 
-/** How requests are decided while the store gives no answer. Those of `closed` have the outcome `unavailable`. */
+/** Requests without an answer of the store; those of `closed` have the outcome `unavailable`. */
 export const DEGRADATIONS = ['local', 'open', 'local, open', 'closed'] as const
 export type Degradation = (typeof DEGRADATIONS)[number]
 
@@ -52,7 +52,7 @@ export function toOutcome({ kind }: Verdict): Exclude<Outcome, 'failed'> {
 
 const NONE: readonly ReportedLimit[] = []
 
-/** The tiers that have refused a request, or would have, were they not in shadow mode. */
+/** Finds the limits that have refused a request, or would have, but for shadow mode. */
 export function findRefusingTiers(verdict: Verdict): readonly ReportedLimit[] {
   if (!('tiers' in verdict)) return NONE
   const { tiers } = verdict
@@ -89,10 +89,8 @@ export function toPolicyOutcome(
   }
 }
 
-/** A caller, and a policy that has refused it. */
 export interface RefusedCaller {
   readonly policy: string
-  /** As in Redis keys. */
   readonly digest: string
 }
 
@@ -100,8 +98,6 @@ export interface RefusedCaller {
 export function findRefusedCallers({ verdict, trace }: Pick<Observed, 'verdict' | 'trace'>): readonly RefusedCaller[] {
   if (verdict.kind !== 'limited' && verdict.kind !== 'reserved') return []
   return trace.charges
-    .filter(({ policy }) => {
-      return policy.enforced && verdict.tiers.some((tier) => tier.policy === policy && tier.retryAfterMs > 0)
-    })
+    .filter(({ policy }) => policy.enforced && verdict.tiers.some((tier) => tier.policy === policy && isRefusing(tier)))
     .map(({ policy, digest }) => ({ policy: policy.name, digest }))
 }

@@ -16,7 +16,7 @@ import { REFUSED_CALLERS, type StatisticsSummary, summarize, summaryEntries } fr
 import { describe, units } from './schema.ts'
 
 export interface StatisticsQuery {
-  /** By minute for the last two hours, or by hour for the last 30 days. */
+  /** Minutes reach back two hours, hours 30 days. */
   readonly resolution: Resolution
   /** Milliseconds since the Unix epoch; periods that have a part from here … */
   readonly fromMs: number
@@ -41,7 +41,6 @@ const refusedCallers = v.strictObject({
   othersAtMost: describe(units, 'How often any other caller may have been refused.'),
 })
 
-/** What all isolates have counted. */
 export const statisticsSchema = v.strictObject({
   resolution: v.picklist(['minute', 'hour']),
   periodMs: units,
@@ -89,7 +88,7 @@ export const refusalsSchema = v.strictObject({
 export async function readStatistics(
   counters: Pick<StatisticsStore, 'read'>,
   query: StatisticsQuery,
-  shared: ReadonlySet<string> = new Set(),
+  shared?: ReadonlySet<string>,
 ): Promise<Statistics> {
   const periods = await counters.read(query.resolution, query.fromMs, query.toMs)
   const sums = new Map<string, number>()
@@ -138,7 +137,7 @@ export async function readRefusals(
 
 /** Reads who was refused most in a period. */
 export function readRefusedCallers(period: Period): RefusedCallers {
-  return readSketch(findSketch(period), new Set())
+  return readSketch(findSketch(period))
 }
 
 /** The whole periods that hold what is queried. */
@@ -155,7 +154,7 @@ function findSketch({ sketches }: Period): Sketch {
   return sketches.get(REFUSED_CALLERS) ?? NO_SKETCH
 }
 
-function readSketch({ items, floor }: Sketch, shared: ReadonlySet<string>): RefusedCallers {
+function readSketch({ items, floor }: Sketch, shared?: ReadonlySet<string>): RefusedCallers {
   const callers = items.map(({ name, count, over, label }) => {
     const at = name.indexOf(':')
     const policy = name.slice(0, at)
@@ -164,7 +163,7 @@ function readSketch({ items, floor }: Sketch, shared: ReadonlySet<string>): Refu
       digest: name.slice(at + 1),
       atMost: count,
       atLeast: count - over,
-      isEveryone: shared.has(policy),
+      isEveryone: shared?.has(policy) ?? false,
       ...(label !== undefined && { label }),
     }
   })

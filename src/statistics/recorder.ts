@@ -10,13 +10,14 @@ import type { LabelReader } from './label.ts'
 import { COUNT_NAMES, SHADOW_STORE_COUNTS } from './metrics.ts'
 import { Minute } from './minute.ts'
 
+type Context = Pick<CallContext, 'waitUntil'>
+
 export interface RecorderOptions {
   readonly counters: Pick<StatisticsStore, 'add'>
-  /** Tells what has been saved so far. */
   readonly readSavings: () => AvoidedCalls
-  /** Tells what was heard so far of the store that is charged beside; left out, there is none. */
+  /** Left out: there is no mirror. */
   readonly readShadow?: (() => MirrorCounts) | undefined
-  /** Left out: callers have no names that people know. */
+  /** Left out: callers have no labels. */
   readonly readLabel?: LabelReader | undefined
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
@@ -30,7 +31,7 @@ export const FLUSH_INTERVAL_MS = 10_000
 const RETRY_AFTER_MS = 5_000
 /** A request that was to send, and has not done so for so long after it should have, was ended before. */
 const LOST_AFTER_MS = 20_000
-/** For so long after it was first sent, the store knows a flush that it has added. */
+/** The store knows a flush that it has added for this time after it was first sent. */
 const KNOWN_FOR_MS = 3_600_000
 
 /**
@@ -40,17 +41,17 @@ const KNOWN_FOR_MS = 3_600_000
  */
 export class Recorder implements Observer {
   readonly #options: RecorderOptions
-  readonly #source = randomName()
+  readonly #source = createName()
   #number = 0
   #minute: Minute | undefined
-  /** Minutes that are over, but not sent. */
+  /** Minutes that have ended, but are not sent. */
   #past: Period[] = []
-  /** As they were when the last minute ended. */
+  /** The totals at the end of the last minute. */
   #totals: ReadonlyMap<string, number>
   #unsent: { readonly flush: Flush; readonly sinceMs: number } | undefined
-  /** Some request will send before. */
+  /** Some request sends before this. */
   #scheduledUntilMs = Number.NEGATIVE_INFINITY
-  /** Some request is sending until then; after that, another may take its turn. */
+  /** Some request is sending until this; then another may take its turn. */
   #sendingUntilMs = Number.NEGATIVE_INFINITY
   #turn = 0
 
@@ -59,18 +60,13 @@ export class Recorder implements Observer {
     this.#totals = this.#readTotals()
   }
 
-  decided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void {
+  decided(observed: Observed, context: Context): void {
     const minute = this.#minuteSentBy(context)
     this.#label(minute, minute.addDecided(observed), observed, context)
   }
 
   /** A caller's token is verified for it once a minute at most, so that its flood does not pay for that. */
-  #label(
-    minute: Minute,
-    names: readonly string[],
-    { request }: Observed,
-    context: Pick<CallContext, 'waitUntil'>,
-  ): void {
+  #label(minute: Minute, names: readonly string[], { request }: Observed, context: Context): void {
     const { readLabel } = this.#options
     if (!readLabel) return
     const unlabelled = minute.unlabelled(names)
@@ -82,21 +78,19 @@ export class Recorder implements Observer {
     } else if (label !== undefined) minute.label(unlabelled, label)
   }
 
-  answered(_observed: Observed, status: number, context: Pick<CallContext, 'waitUntil'>): void {
+  answered(_observed: Observed, status: number, context: Context): void {
     // Scheduled again: what was counted of the request before may have been sent meanwhile.
     if (status >= 500) this.#minuteSentBy(context).add(COUNT_NAMES.upstream5xx)
   }
 
-  undecided(outcome: 'bad_request' | 'failed', context: Pick<CallContext, 'waitUntil'>): void {
+  undecided(outcome: 'bad_request' | 'failed', context: Context): void {
     this.#minuteSentBy(context).add(COUNT_NAMES.requests[outcome])
   }
 
-  /** Policies in shadow have decided a request, after those in force. */
-  shadowCompared(differs: Comparison, context: Pick<CallContext, 'waitUntil'>): void {
+  shadowCompared(differs: Comparison, context: Context): void {
     this.#minuteSentBy(context).add(COUNT_NAMES.shadow(differs))
   }
 
-  /** The store has answered. */
   storeAnswered(ms: number): void {
     this.#minuteAt(this.#options.now()).addStoreAnswer(ms)
   }
@@ -107,8 +101,8 @@ export class Recorder implements Observer {
     minute.add(COUNT_NAMES.storeFailures)
   }
 
-  /** The minute to count in; the request sees to it that what is counted is sent. */
-  #minuteSentBy(context: Pick<CallContext, 'waitUntil'>): Minute {
+  /** The request sees to it that the minute is sent. */
+  #minuteSentBy(context: Context): Minute {
     const nowMs = this.#options.now()
     this.#schedule(nowMs, context)
     return this.#minuteAt(nowMs)
@@ -132,20 +126,20 @@ export class Recorder implements Observer {
     this.#minute = undefined
   }
 
-  /** Reads what is counted elsewhere, since this isolate began. */
+  /** Reads the counts of other parts, since this isolate began. */
   #readTotals(): ReadonlyMap<string, number> {
     const { readSavings, readShadow } = this.#options
     const { byRefusalCache, byLeases, permitsLeased } = readSavings()
-    const shadow = readShadow?.()
+    const mirror = readShadow?.()
     return new Map([
       [COUNT_NAMES.savedByDenyCache, byRefusalCache],
       [COUNT_NAMES.savedByLeases, byLeases],
       [COUNT_NAMES.permitsLeased, permitsLeased],
-      ...(shadow ? SHADOW_STORE_COUNTS.map((name) => [COUNT_NAMES.shadowStore(name), shadow[name]] as const) : []),
+      ...(mirror ? SHADOW_STORE_COUNTS.map((name) => [COUNT_NAMES.shadowStore(name), mirror[name]] as const) : []),
     ])
   }
 
-  #schedule(nowMs: number, context: Pick<CallContext, 'waitUntil'>): void {
+  #schedule(nowMs: number, context: Context): void {
     const leftMs = this.#scheduledUntilMs - nowMs
     // More than there can be: the clock has stepped back.
     if (leftMs > 0 && leftMs <= FLUSH_INTERVAL_MS + LOST_AFTER_MS) return
@@ -168,8 +162,7 @@ export class Recorder implements Observer {
     this.#scheduledUntilMs = Number.NEGATIVE_INFINITY
     if (nowMs < this.#sendingUntilMs && this.#sendingUntilMs <= nowMs + LOST_AFTER_MS) return false
     this.#sendingUntilMs = nowMs + LOST_AFTER_MS
-    this.#turn++
-    const turn = this.#turn
+    const turn = ++this.#turn
     try {
       // First what had failed before, then what is new.
       await this.#send()
@@ -180,7 +173,8 @@ export class Recorder implements Observer {
       return true
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
-      this.#options.log('warn', { event: 'statistics_unsent', message: error.message, requests: this.#unsentRequests })
+      const requests = this.#unsent ? countRequests(this.#unsent.flush) : 0
+      this.#options.log('warn', { event: 'statistics_unsent', message: error.message, requests })
       return false
     } finally {
       if (turn === this.#turn) this.#sendingUntilMs = Number.NEGATIVE_INFINITY
@@ -202,17 +196,13 @@ export class Recorder implements Observer {
     const ageMs = this.#options.now() - sinceMs
     if (ageMs < KNOWN_FOR_MS) await this.#options.counters.add(flush)
     // It may have been added when it was sent first, and would then be added twice.
-    else this.#options.log('error', { event: 'statistics_lost', requests: requestsIn(flush) })
+    else this.#options.log('error', { event: 'statistics_lost', requests: countRequests(flush) })
     // Meanwhile another request may have sent it, and the next one.
     if (this.#unsent?.flush === flush) this.#unsent = undefined
   }
-
-  get #unsentRequests(): number {
-    return this.#unsent ? requestsIn(this.#unsent.flush) : 0
-  }
 }
 
-function requestsIn({ minutes }: Flush): number {
+function countRequests({ minutes }: Flush): number {
   let sum = 0
   for (const { counts } of minutes) {
     for (const name of Object.values(COUNT_NAMES.requests)) sum += counts.get(name) ?? 0
@@ -220,6 +210,6 @@ function requestsIn({ minutes }: Flush): number {
   return sum
 }
 
-function randomName(): string {
+function createName(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, '0')).join('')
 }

@@ -1,4 +1,12 @@
-import { type Sketch, type SketchItem, truncated } from '../store/counters.ts'
+import { type Sketch, truncated } from '../store/counters.ts'
+
+interface Item {
+  readonly name: string
+  count: number
+  /** The count may be too high by this. */
+  readonly over: number
+  label: string | undefined
+}
 
 /**
  * Counts the most frequent of any number of names in bounded space (Metwally et al. 2005): a new name takes the place of
@@ -6,65 +14,48 @@ import { type Sketch, type SketchItem, truncated } from '../store/counters.ts'
  */
 export class SpaceSaving {
   readonly #capacity: number
-  /** Where a name's numbers are. */
-  readonly #places = new Map<string, number>()
-  readonly #names: string[] = []
-  readonly #labels: (string | undefined)[] = []
-  readonly #counts: Float64Array
-  readonly #over: Float64Array
+  readonly #items = new Map<string, Item>()
 
-  /** @param capacity names kept at most */
+  /** @param capacity the number of names that are kept */
   constructor(capacity: number) {
     this.#capacity = capacity
-    this.#counts = new Float64Array(capacity)
-    this.#over = new Float64Array(capacity)
   }
 
   see(name: string): void {
-    const place = this.#places.get(name) ?? this.#placeFor(name)
-    this.#counts[place] = (this.#counts[place] as number) + 1
+    const item = this.#items.get(name) ?? this.#add(name)
+    item.count++
   }
 
   hasLabel(name: string): boolean {
-    const place = this.#places.get(name)
-    return place !== undefined && this.#labels[place] !== undefined
+    return this.#items.get(name)?.label !== undefined
   }
 
-  /** Of a name that was seen, unless others have taken its place since. */
+  /** Labels a name that was seen, unless others have taken its place since. */
   label(name: string, label: string): void {
-    const place = this.#places.get(name)
-    if (place !== undefined) this.#labels[place] = label
+    const item = this.#items.get(name)
+    if (item) item.label = label
   }
 
-  /** @param most names that the sketch has at most */
-  sketch(most: number): Sketch {
-    const items = this.#names.map((name, place): SketchItem => {
-      const label = this.#labels[place]
-      const count = this.#counts[place] as number
-      return { name, count, over: this.#over[place] as number, ...(label && { label }) }
-    })
-    const isFull = items.length === this.#capacity
-    return truncated(items, isFull ? (this.#counts[this.#least()] as number) : 0, most)
+  sketch(maxItems: number): Sketch {
+    const items = Array.from(this.#items.values(), ({ label, ...item }) => ({ ...item, ...(label && { label }) }))
+    return truncated(items, items.length === this.#capacity ? this.#findLeast().count : 0, maxItems)
   }
 
-  #placeFor(name: string): number {
-    let place = this.#names.length
-    if (place === this.#capacity) {
-      place = this.#least()
-      this.#places.delete(this.#names[place] as string)
-      this.#over[place] = this.#counts[place] as number
+  #add(name: string): Item {
+    let over = 0
+    if (this.#items.size === this.#capacity) {
+      const least = this.#findLeast()
+      this.#items.delete(least.name)
+      over = least.count
     }
-    this.#places.set(name, place)
-    this.#names[place] = name
-    this.#labels[place] = undefined
-    return place
+    const item = { name, count: over, over, label: undefined }
+    this.#items.set(name, item)
+    return item
   }
 
-  #least(): number {
-    let place = 0
-    for (let other = 1; other < this.#capacity; other++) {
-      if ((this.#counts[other] as number) < (this.#counts[place] as number)) place = other
-    }
-    return place
+  #findLeast(): Item {
+    let least: Item | undefined
+    for (const item of this.#items.values()) if (!least || item.count < least.count) least = item
+    return least as Item
   }
 }

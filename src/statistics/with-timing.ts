@@ -1,6 +1,5 @@
 import { decorate, type Stage } from '../engine/stage.ts'
 
-/** Is told how long decisions of a store take. */
 export interface StoreWatch {
   storeAnswered(ms: number): void
   storeFailed(): void

@@ -302,7 +302,7 @@ fuzz(
       const request = requestOf(type, body)
       const made = await makeRule(COUNTED_MAKER, policy, request, 'POST /')
       if (made === 'skip' || 'kind' in made) throw new Error(`${policy.name} (${index}) is not asked`)
-      const orders = await BLOCKED_BOOK.ordersFor(request, 0, callContext())
+      const orders = await BLOCKED_BOOK.match(request, 0, callContext())
       if (!orders || 'kind' in orders) throw new Error('expected orders')
       const what = `${policy.name}: ${body.slice(0, 100)} of type "${type}"`
       expect(await orders.apply([made]), what).toMatchObject({ kind: 'blocked', status: 403 })

@@ -46,7 +46,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'override-ignored',
-    file: 'src/rules/rule-index.ts',
+    file: 'src/rules/override.ts',
     find: 'if (tiers) return withLimits(charge, tiers)',
     replace: 'if (tiers) return charge',
   },

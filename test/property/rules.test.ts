@@ -212,6 +212,6 @@ function redisDocuments(key: string): DocumentStore {
 }
 
 /** What a place has in common with others. */
-function withoutTime(edited: object): Record<string, unknown> {
+function withoutTime(edited: object | undefined): Record<string, unknown> {
   return { ...edited, atMs: undefined, id: undefined }
 }

@@ -148,7 +148,7 @@ async function createJudge(kind: Kind, value: string): Promise<(request: Receive
     const digest = charge?.digest
     const outcome = digest === caller ? 'the same caller' : digest === nobody ? 'no identity' : 'another caller'
     const isBlockedBy = async (rulebook: RuleIndex) => {
-      const orders = await rulebook.ordersFor(request, 0, callContext())
+      const orders = await rulebook.match(request, 0, callContext())
       if (!orders || 'kind' in orders) return orders !== undefined
       return charge !== undefined && 'kind' in (await orders.apply([charge]))
     }

@@ -8,7 +8,6 @@ import { createPathReader } from '../../src/request/target.ts'
 import type { Rules } from '../../src/rules/document.ts'
 import { editRules, withEntry, withoutEntry, withPolicies } from '../../src/rules/edit-rules.ts'
 import { LiveRulesEngine } from '../../src/rules/live-rules-engine.ts'
-import { readPolicies } from '../../src/rules/rule-policies.ts'
 import type { Log } from '../../src/runtime/log.ts'
 import type { DocumentStore } from '../../src/store/documents.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
@@ -57,9 +56,8 @@ class Site {
     this.limiter = new LiveRulesEngine({
       watchShadow: (differs) => this.differs.push(differs),
       journal: new MemoryDocuments(now),
-      ...{ documents, refreshMs: REFRESH_MS, isShadow: config.rules?.isShadow ?? false, config, composed, now, log },
-      policiesOf: (tables, list) => readPolicies(env, tables, list),
-      prepareFor: () => {},
+      rules: { refreshMs: REFRESH_MS, isShadow: config.rules?.isShadow ?? false },
+      ...{ documents, config, env, store: {}, composed, now, log },
     })
   }
 

@@ -31,7 +31,7 @@ function requestOf({ token, ip, tenant, cf }: Caller) {
 }
 
 function ordersFor(rules: object, caller: Caller, nowMs = NOW_MS) {
-  const found = new RuleIndex(readRules(rules), OPTIONS).ordersFor(requestOf(caller), nowMs, { waitUntil() {} })
+  const found = new RuleIndex(readRules(rules), OPTIONS).match(requestOf(caller), nowMs, { waitUntil() {} })
   if (found instanceof Promise) throw new Error('no source takes time')
   return found
 }
@@ -108,7 +108,7 @@ describe('blocks', () => {
       const { method, url, body } = request
       // A Request would drop some of these.
       const received = { method, url, headers: new Headers(fields), body, clone: () => request.clone() }
-      const found = (rules: object) => new RuleIndex(readRules(rules), OPTIONS).ordersFor(received, NOW_MS, NO_CONTEXT)
+      const found = (rules: object) => new RuleIndex(readRules(rules), OPTIONS).match(received, NOW_MS, NO_CONTEXT)
       expect(found({ blocks: [who] })).toEqual(block)
       expect(found({ allows: [who] })).toBeUndefined()
     })

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { OptionError } from '../../src/config/option-error.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
-import { NO_RULES, parseRules, readRules, writeRules } from '../../src/rules/document.ts'
+import { NO_RULES, parseRules, readRules } from '../../src/rules/document.ts'
 import { createRuleTarget } from '../../src/rules/target.ts'
 
 const DIGEST = createDigest(undefined)(['token', 'abc'])
@@ -44,7 +44,7 @@ test('readRules() reads all that a document can say, and writes it in one way', 
     64500,
   ])
   expect(rules.overrides[0]).toEqual({ by: 'header:x-tenant', value: 'acme-*', times: 2, policies: ['default'] })
-  expect(parseRules(writeRules(rules))).toEqual(rules)
+  expect(parseRules(JSON.stringify(rules))).toEqual(rules)
   expect(parseRules('')).toEqual(NO_RULES)
 })
 
@@ -151,7 +151,7 @@ describe('targetOf()', () => {
 
 test('a document of before, whose entries have marks, is read without them', () => {
   const block = { by: 'token', digest: DIGEST }
-  expect(writeRules(readRules({ blocks: [{ ...block, mark: 4_711 }] }))).toBe(
-    writeRules(readRules({ blocks: [block] })),
+  expect(JSON.stringify(readRules({ blocks: [{ ...block, mark: 4_711 }] }))).toBe(
+    JSON.stringify(readRules({ blocks: [block] })),
   )
 })

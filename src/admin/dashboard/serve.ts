@@ -1,12 +1,13 @@
 import * as v from 'valibot'
 import { problemResponse } from '../../http/problem.ts'
 import { type AdminAuth, CROSS_ORIGIN, END_OF_SESSION, isSameOrigin } from '../auth.ts'
+import { HEADERS } from '../operation.ts'
 import { readInput, readJson } from '../read-input.ts'
 
 const login = v.strictObject({ token: v.string() })
 
-/** Nothing but its own script, style and API: whatever a caller has written somewhere, none of it can run. */
-const POLICY = [
+/** Allows only its own script, style and API: nothing that a caller has written somewhere can run. */
+const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self'",
@@ -31,12 +32,7 @@ export async function serve(name: string, request: Request, auth: AdminAuth): Pr
     const { token } = readInput(login, await readJson(request))
     const refused = auth.checkToken(request, token)
     if (refused) return problemResponse(refused)
-    const headers = {
-      'Set-Cookie': auth.createSession(),
-      'Cache-Control': 'no-store',
-      'X-Content-Type-Options': 'nosniff',
-    }
-    return new Response(null, { status: 204, headers })
+    return new Response(null, { status: 204, headers: { 'Set-Cookie': auth.createSession(), ...HEADERS } })
   }
   if (!/^(?:GET|HEAD)$/.test(request.method)) return undefined
   const { FILES } = await import('./files.ts')
@@ -45,7 +41,7 @@ export async function serve(name: string, request: Request, auth: AdminAuth): Pr
   const { type, etag, text } = file
   const headers = {
     'Content-Type': type,
-    'Content-Security-Policy': POLICY,
+    'Content-Security-Policy': CONTENT_SECURITY_POLICY,
     'Cross-Origin-Opener-Policy': 'same-origin',
     'Cross-Origin-Resource-Policy': 'same-origin',
     'Referrer-Policy': 'no-referrer',

@@ -10,9 +10,9 @@ import {
   resolveExpiry,
 } from '../../rules/document.ts'
 import { currentRules, type Entries, type EntryList, withEntry, withoutEntry } from '../../rules/edit-rules.ts'
-import type { RuleTarget } from '../../rules/target.ts'
-import { formatTarget } from '../../rules/target.ts'
+import { formatTarget, type RuleTarget } from '../../rules/target.ts'
 import { describe } from '../../statistics/schema.ts'
+import type { Revision } from '../../store/documents.ts'
 import * as answers from '../answers.ts'
 import { changeRules, type Note, note, requireRules, toResponse, until } from '../change-rules.ts'
 import { type AdminContext, defineOperation, InputError } from '../operation.ts'
@@ -20,9 +20,13 @@ import { isEveryone, resolveTarget, who } from '../who-schema.ts'
 
 type RulesAnswer = v.InferOutput<typeof answers.rules>
 
-/** The document, as far as it is data for all to read. */
 export function toDocument({ blocks, allows, overrides, policies, shadow }: Rules): RulesAnswer['rules'] {
   return { blocks, allows, overrides, policies: policies ?? null, shadow: shadow ?? null }
+}
+
+/** Leaves out all but the revision. */
+export function toRevision({ version, id, atMs, by, why }: Revision) {
+  return { version, id, atMs, by, why }
 }
 
 export const rules = defineOperation({
@@ -32,17 +36,12 @@ export const rules = defineOperation({
   answer: answers.rules,
   async run(context) {
     const { documents, state } = requireRules(context)
-    const { rules, version, id, atMs, by, why } = await currentRules(documents)
+    const current = await currentRules(documents)
     const { readAtMs, problem, shadow, ...own } = state()
     return {
-      ...{ version, id, atMs, by, why },
-      rules: toDocument(rules),
-      isolate: {
-        ...own,
-        readAtMs: readAtMs ?? null,
-        problem: problem ?? null,
-        shadow: shadow ?? null,
-      },
+      ...toRevision(current),
+      rules: toDocument(current.rules),
+      isolate: { ...own, readAtMs: readAtMs ?? null, problem: problem ?? null, shadow: shadow ?? null },
     }
   },
 })
@@ -95,18 +94,18 @@ export const override = defineOperation({
 
 /**
  * Writes an entry, or takes it back.
- * @param said what an entry of this list says, beside whom it is about
+ * @param effect fields of this list, besides the target
  * @throws {OperationError | CallerError} @throws {StoreError}
  */
 async function editRule<List extends EntryList>(
   context: AdminContext,
   list: List,
   { who, reason, remove, until, for: duration, ...note }: Order,
-  said: Partial<Entries[List]>,
+  effect: Partial<Entries[List]>,
 ): Promise<Ordered> {
   const nowMs = context.now()
   const target = await resolveTarget(who, context)
-  if (remove && Object.values({ ...said, reason, until, duration }).some((value) => value !== undefined)) {
+  if (remove && Object.values({ ...effect, reason, until, duration }).some((value) => value !== undefined)) {
     throw new InputError('remove', 'nothing beside it but whom it is about')
   }
   const isByDigestAlone = target.digest !== undefined && target.by === undefined
@@ -116,7 +115,7 @@ async function editRule<List extends EntryList>(
   const name = list.slice(0, -1)
   const end = resolveExpiry({ until, for: duration }, nowMs)
   if ('wrong' in end) throw new InputError(end.wrong, end.expected)
-  const entry = { ...target, ...said, reason, until: end.until } as Entries[List]
+  const entry = { ...target, ...effect, reason, until: end.until } as Entries[List]
   const change = (rules: Rules) =>
     remove
       ? withoutEntry(list, rules, readTarget(target), nowMs)
@@ -126,7 +125,7 @@ async function editRule<List extends EntryList>(
   const changed = await changeRules(context, change, { ...note, why }, list === 'overrides' && !remove)
   const written: object | undefined = remove ? undefined : changed.rules[list].at(-1)
   if (changed.kind === 'written') {
-    await noteEdit(context, written ?? target, remove ? `no ${name} any more` : name, note)
+    await recordEdit(context, written ?? target, remove ? `no ${name} any more` : name, note)
   }
   return {
     ...toResponse(changed),
@@ -136,17 +135,17 @@ async function editRule<List extends EntryList>(
   }
 }
 
-/** For the history of the caller, if the entry is about one. */
-async function noteEdit(
+/** Records the edit for the history of the caller, if the entry is about one. */
+async function recordEdit(
   context: AdminContext,
-  { digest, until, reason = '', ...said }: RuleTarget & Partial<Block & Override>,
-  done: string,
+  { digest, until, reason = '', ...effect }: RuleTarget & Partial<Block & Override>,
+  action: string,
   { by, why }: Note,
 ): Promise<void> {
   if (digest === undefined) return
-  const isOverride = said.limits !== undefined || said.times !== undefined || said.unlimited !== undefined
-  const how = isOverride ? formatOverride(said) : said.status === undefined ? undefined : formatBlock(said)
-  const what = [done, how, until && `until ${until}`].filter((part) => part !== undefined).join(', ')
+  const isOverride = effect.limits !== undefined || effect.times !== undefined || effect.unlimited !== undefined
+  const how = isOverride ? formatOverride(effect) : effect.status === undefined ? undefined : formatBlock(effect)
+  const what = [action, how, until && `until ${until}`].filter((part) => part !== undefined).join(', ')
   const { journal } = requireRules(context)
   await appendAudit(journal, { atMs: context.now(), by, what, why: why || reason, digests: [digest] })
 }

@@ -29,7 +29,7 @@ export const statistics = defineOperation({
     const { counters, now, config } = context
     if (!counters) throw createNotFound('Nothing is counted: STATISTICS = "on" turns that on.')
     const { policies } = await readActiveRules(context).catch((error: unknown) => {
-      // What was counted can be told, whatever stands in the rules.
+      // Statistics do not depend on the stored rules.
       if (error instanceof OptionError) return config
       throw error
     })
@@ -73,7 +73,7 @@ async function findDigests(caller: CallerInput, context: AdminContext): Promise<
   // What is counted for everyone is not about this caller.
   const own = charges.filter(({ policy: { by } }) => !isShared(by))
   const digests = own.map(({ digest }) => digest)
-  for (const by of listNames(caller)) {
+  for (const by of listSources(caller)) {
     const readClaim = (path: readonly string[]) => claimIn(caller.claim ?? {}, path)
     const target = await createRuleTarget(by, createRequest(toCaller(caller)), { ...context.config, readClaim })
     if (target?.digest !== undefined) digests.push(target.digest)
@@ -81,11 +81,11 @@ async function findDigests(caller: CallerInput, context: AdminContext): Promise<
   return new Set(digests)
 }
 
-/** Lists what rules can name it by. They know what is in a body by the digest that a policy makes of it. */
-function listNames(caller: CallerInput): readonly string[] {
+/** Lists the sources by which rules can name a caller: in a body there are none, but for the digest of a policy. */
+function listSources(caller: CallerInput): readonly string[] {
   return CALLER_KIND_NAMES.flatMap((kind) => {
-    const said = caller[kind]
-    if (said === undefined || SOURCE_KINDS[kind].isInBody) return []
-    return typeof said === 'string' ? [kind] : Object.keys(said).map((name) => `${kind}:${name}`)
+    const part = caller[kind]
+    if (part === undefined || SOURCE_KINDS[kind].isInBody) return []
+    return typeof part === 'string' ? [kind] : Object.keys(part).map((name) => `${kind}:${name}`)
   })
 }

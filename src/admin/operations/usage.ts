@@ -1,8 +1,7 @@
 import * as v from 'valibot'
 import type { RequestCharge } from '../../model/charge.ts'
 import type { RequestPolicy } from '../../model/policy.ts'
-import type { SkippedPolicy } from '../../request/caller/caller-charges.ts'
-import { readUsage, type TierState } from '../../request/caller/caller-charges.ts'
+import { readUsage, type SkippedPolicy, type TierState } from '../../request/caller/caller-charges.ts'
 import { isShared } from '../../request/identity/source.ts'
 import { appendAudit } from '../../rules/audit-log.ts'
 import { applyRulesToCaller } from '../../rules/rule-index.ts'
@@ -48,12 +47,11 @@ function findConfiguredLimit({ key, windowMs, limit }: TierState, charges: reado
   return before?.burst ?? before?.tiers.find((tier) => tier.windowMs === windowMs)?.limit ?? limit
 }
 
-/** Why a reset leaves a policy as it is that was not asked for by its name. */
 export const LEFT_FOR_EVERYONE = 'it counts for everyone, and is reset only by its name'
 
 /**
- * Whether a reset leaves what is counted for all callers together: forgetting it would free all of them. A digest names
- * nothing else, and a policy that is named is meant.
+ * A reset spares what is counted for all callers together: to delete it would free all of them. A digest names nothing
+ * else, and a policy that is named is meant.
  */
 export function isSpared(
   policy: string,

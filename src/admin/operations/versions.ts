@@ -7,7 +7,7 @@ import { describe } from '../../statistics/schema.ts'
 import * as answers from '../answers.ts'
 import { note, requireChanged, requireRules, toResponse } from '../change-rules.ts'
 import { createNotFound, defineOperation, InputError, type OperationError } from '../operation.ts'
-import { toDocument } from './rules.ts'
+import { toDocument, toRevision } from './rules.ts'
 
 export const versions = defineOperation({
   method: 'GET',
@@ -16,7 +16,7 @@ export const versions = defineOperation({
   answer: answers.versions,
   async run(context) {
     const history = await requireRules(context).documents.history()
-    return { versions: history.map(({ version, id, atMs, by, why }) => ({ version, id, atMs, by, why })) }
+    return { versions: history.map(toRevision) }
   },
 })
 
@@ -31,8 +31,7 @@ export const version = defineOperation({
   async run(context, { query }) {
     const found = await requireRules(context).documents.readVersion(query.version)
     if (!found) throw createNotKept(query.version)
-    const { text, version, id, atMs, by, why } = found
-    return { version, id, atMs, by, why, rules: toDocument(parseRules(text)) }
+    return { ...toRevision(found), rules: toDocument(parseRules(found.text)) }
   },
 })
 
@@ -59,7 +58,7 @@ export const rollback = defineOperation({
     const what = { section, nowMs: context.now() }
     try {
       const edited = await rollBackRules(documents, version, what, { by, why: words }, { ...expected, check })
-      if (edited.kind === 'unknown-version') throw createNotKept(version)
+      if (!edited) throw createNotKept(version)
       return toResponse(requireChanged(edited))
     } catch (error) {
       if (!(error instanceof OptionError)) throw error
