@@ -63,3 +63,8 @@ export async function describeMachine(redis: RedisClient): Promise<Machine> {
 function readJson(file: string) {
   return JSON.parse(readFileSync(fileURLToPath(import.meta.resolve(file)), 'utf8'))
 }
+
+/** Rounds what JSON.stringify() writes to six digits, which is more than any figure is known to. */
+export function roundNumber(_: string, value: unknown): unknown {
+  return typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(6)) : value
+}

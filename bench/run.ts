@@ -3,8 +3,9 @@
  *
  *     npm run bench -- [--quick] [--only redis|gateway|stores|operate|accuracy|worst|library|rules|flood]
  *
- * Prints tables and what the run must show, and writes figures and plots to bench/results/. It fails only if something
- * could not be measured: a figure that is not what it should be is a result.
+ * Prints tables and what the run must show, and writes plots, what the run must show (claims.json) and all figures
+ * (results.json, which the repository does not keep) to bench/results/. It fails only if something could not be
+ * measured: a figure that is not what it should be is a result.
  */
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -27,7 +28,7 @@ import { measureInRedis } from './redis/measure.ts'
 import { checkClaims } from './report/claims.ts'
 import { drawPlots } from './report/plots.ts'
 import { printClaims, printTables } from './report/tables.ts'
-import { describeMachine, type Results } from './results.ts'
+import { describeMachine, type Results, roundNumber } from './results.ts'
 import { measureRules } from './rules/measure.ts'
 import { type Service, startApi, startFront } from './services.ts'
 import { measureStores } from './stores/measure.ts'
@@ -182,7 +183,9 @@ async function report(results: Results): Promise<void> {
   const isWhole = !isQuick && values.only === undefined
   const into = isWhole ? RESULTS : join(RESULTS, 'trial')
   await mkdir(into, { recursive: true })
-  await writeFile(join(into, 'results.json'), `${JSON.stringify({ ...results, claims }, null, 2)}\n`)
+  const { machine } = results
+  await writeFile(join(into, 'results.json'), `${JSON.stringify(results, null, 2)}\n`)
+  await writeFile(join(into, 'claims.json'), `${JSON.stringify({ machine, claims }, roundNumber, 2)}\n`)
   for (const [name, svg] of drawPlots(results)) await writeFile(join(into, name), svg)
   const missed = claims.filter(({ isMet }) => !isMet).length
   console.log(`\n${claims.length - missed} of ${claims.length} met. Figures and plots: ${into}`)
