@@ -144,7 +144,7 @@ async function run(
   const isSure = !config.rules && config.policies.every(isRefusedForLong)
   const limited = isSure ? store : withRefusalLimit(now)(store)
   const { limiter, digestsOfTokens } = composeLimiter(config, { store: limited, now, log() {} })
-  const rulebook =
+  const ruleIndex =
     flood.rules &&
     new RuleIndex(readRules(flood.rules(createDigest(config.identitySecret)(['token', 'one']))), {
       ...config,
@@ -162,7 +162,7 @@ async function run(
     const request = new Request('https://api.test/login', { headers })
     const background: Promise<unknown>[] = []
     const context = { deadlines: Deadlines.ofOne(), waitUntil: (work: Promise<unknown>) => void background.push(work) }
-    const orders = await rulebook?.ordersFor(request, now(), context)
+    const orders = await ruleIndex?.ordersFor(request, now(), context)
     const verdict =
       orders && 'kind' in orders
         ? orders

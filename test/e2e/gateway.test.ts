@@ -75,7 +75,7 @@ function rateLimitFields({ headers }: Answer): Readonly<Record<string, unknown>>
 
 describe('fields', () => {
   const ITEM = '"default-1m";r=0;t=60'
-  // All that is written in a dialect is stated in test/unit/rate-limit-fields.
+  // All that is written in a dialect is stated in test/unit/rate-limit-headers.
   test.each([
     [
       'draft-11',

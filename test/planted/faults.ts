@@ -48,7 +48,7 @@ export const FAULTS: readonly Fault[] = [
     name: 'override-ignored',
     file: 'src/rules/rule-index.ts',
     find: 'if (tiers) return withLimits(charge, tiers)',
-    replace: 'if (tiers) return { rule }',
+    replace: 'if (tiers) return charge',
   },
   {
     name: 'slot-kept',
