@@ -6,9 +6,9 @@ import { findPeriodStart } from '../../src/store/counters.ts'
 import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
 import { RedisCounters } from '../../src/store/redis/counters/redis-counters.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
+import type { DirectGateway } from './direct-gateway.ts'
 import { startGateway } from './gateway.ts'
 import { ADMIN_TOKEN } from './operator.ts'
-import type { PointOfPresence } from './point-of-presence.ts'
 import { startUpstream } from './upstream.ts'
 
 export const METRICS_TOKEN = `${PLANTED}-of-metrics-0123456789abcdef`
@@ -33,7 +33,7 @@ const COUNTS = new Map([
 ])
 
 /** A gateway with statistics, whose isolates have counted this already. */
-export async function startCountedGateway(): Promise<Pick<PointOfPresence, 'url' | 'stop'>> {
+export async function startCountedGateway(): Promise<Pick<DirectGateway, 'url' | 'stop'>> {
   const keyPrefix = `metrics-${randomUUID()}`
   const redis = await createClient({ url: `redis://127.0.0.1:${inject('redisPort')}` }).connect()
   const counters = new RedisCounters({ client: nodeRedisClient(redis), keyPrefix, timeoutMs: 60_000 })

@@ -147,8 +147,8 @@ async function createJudge(kind: Kind, value: string): Promise<(request: Receive
     const charge = asked === 'skip' || 'kind' in asked ? undefined : asked
     const digest = charge?.digest
     const outcome = digest === caller ? 'the same caller' : digest === nobody ? 'no identity' : 'another caller'
-    const isBlockedBy = async (index: RuleIndex) => {
-      const orders = await index.ordersFor(request, 0, callContext())
+    const isBlockedBy = async (rules: RuleIndex) => {
+      const orders = await rules.ordersFor(request, 0, callContext())
       if (!orders || 'kind' in orders) return orders !== undefined
       return charge !== undefined && 'kind' in (await orders.apply([charge]))
     }
