@@ -12,12 +12,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { type Bundle, buildBundle } from '../test/support/build-bundle.ts'
 import { startRedisServer } from '../tools/redis-server.ts'
 import { type AccuracyBenchOptions, measureAttacks, measureLeases, measureService } from './accuracy/measure.ts'
 import { ALL_TARGETS, MAIN_TARGETS } from './accuracy/targets.ts'
 import { connectRedis } from './command-counts.ts'
 import { measureFloods } from './floods/measure.ts'
-import { type Bundle, bundle } from './gateway/bundle.ts'
 import { HOT, measureGateways } from './gateway/measure.ts'
 import { measureSideBySide } from './gateway/side-by-side.ts'
 import { BARE, HONO_RATE_LIMITER, SLUICE, UPSTASH } from './gateway/variants.ts'
@@ -102,8 +102,9 @@ try {
   const bundles = new Map<string, Bundle>()
   if (['gateway', 'stores', 'operate', 'accuracy', 'worst'].some(isAsked)) {
     tell('bundles')
-    for (const source of [BARE, UPSTASH, HONO_RATE_LIMITER, SLUICE]) bundles.set(source, await bundle(source, folder))
-    const sizes = [...bundles].map(([source, { gzipBytes }]) => [source, gzipBytes / 1024])
+    for (const source of [BARE, UPSTASH, HONO_RATE_LIMITER, SLUICE])
+      bundles.set(source, await buildBundle({ source, into: folder }))
+    const sizes = [...bundles].map(([source, { scriptBytes }]) => [source, scriptBytes / 1024])
     results = { ...results, bundles: Object.fromEntries(sizes) }
   }
   if (isAsked('gateway')) {
@@ -120,7 +121,7 @@ try {
     const options = { upstream, fronts, token: TOKEN, bundles, ...settings.stores }
     results = { ...results, stores: await measureStores(options) }
     tell('objects, evicted')
-    bundles.set(OBJECT_WORKER, await bundle(OBJECT_WORKER, folder))
+    bundles.set(OBJECT_WORKER, await buildBundle({ source: OBJECT_WORKER, into: folder }))
     results = { ...results, loads: await measureLoads(options) }
   }
   if (isAsked('operate')) {
@@ -140,7 +141,7 @@ try {
   }
   if (isAsked('worst')) {
     tell('the worst request')
-    bundles.set(SILENT, await bundle(SILENT, folder))
+    bundles.set(SILENT, await buildBundle({ source: SILENT, into: folder }))
     const worst: WorstFigures[] = []
     for (const source of [BARE, SLUICE])
       worst.push(...(await measureWorst(source, { upstream, bundles, ...settings.worst })))

@@ -1,7 +1,7 @@
+import type { Bundle } from '../../test/support/build-bundle.ts'
+import { type DirectGateway, startDirectGateway } from '../../test/support/direct-gateway.ts'
 import { type Admission, checkWindows } from '../../test/support/windows.ts'
 import type { RedisClient } from '../command-counts.ts'
-import type { Bundle } from '../gateway/bundle.ts'
-import { type Gateway, startGateway } from '../gateway/workerd.ts'
 import type { Contender } from '../peers.ts'
 import { type Service, serviceBindings } from '../services.ts'
 import { median } from '../statistics.ts'
@@ -104,7 +104,7 @@ async function measureGroup(
   traffic: Readonly<Record<string, Pattern>>,
   options: AccuracyBenchOptions,
 ): Promise<AccuracyFigures[]> {
-  const gateways = new Map<Target, Gateway[]>()
+  const gateways = new Map<Target, DirectGateway[]>()
   try {
     for (const target of targets) gateways.set(target, await startGateways(target, limit, options))
     await runGroup(gateways, libraries, limit, WARM_UP, options)
@@ -129,7 +129,7 @@ interface Run extends Attacked {
 }
 
 async function runGroup(
-  gateways: ReadonlyMap<Target, readonly Gateway[]>,
+  gateways: ReadonlyMap<Target, readonly DirectGateway[]>,
   libraries: readonly Contender[],
   limit: Limit,
   schedule: Schedule,
@@ -142,7 +142,7 @@ async function runGroup(
   const byGateways = [...gateways].map(async ([target, pair]) => {
     const caller = callerOf(target.name)
     const send = throughGateways(
-      pair.map(({ url }) => url),
+      pair.map(({ url }) => url.origin),
       caller,
     )
     return { target, caller, attacked: await attack(schedule, windowMs, send) }
@@ -179,9 +179,13 @@ function summarize(traffic: string, { limit, windowMs }: Limit, runs: readonly R
   })
 }
 
-function startGateways({ source, bindings }: Target, limit: Limit, options: AccuracyBenchOptions): Promise<Gateway[]> {
+function startGateways(
+  { source, bindings }: Target,
+  limit: Limit,
+  options: AccuracyBenchOptions,
+): Promise<DirectGateway[]> {
   const bundle = options.bundles.get(source)
   if (!bundle) throw new Error(`no bundle of ${source}`)
-  const start = () => startGateway(bundle, { bindings: { ...serviceBindings(options), ...bindings(limit) } })
+  const start = () => startDirectGateway({ bundle, bindings: { ...serviceBindings(options), ...bindings(limit) } })
   return Promise.all(Array.from({ length: POINTS_OF_PRESENCE }, start))
 }

@@ -16,11 +16,11 @@ import { type ObjectNamespace, openObjects } from '../../src/store/durable-objec
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { UPSTASH_OPTIONS, upstashClient } from '../../src/store/redis/clients/upstash.ts'
 import { RedisStore } from '../../src/store/redis/redis-store.ts'
+import { buildBundle } from '../../test/support/build-bundle.ts'
+import { startDirectGateway } from '../../test/support/direct-gateway.ts'
 import { startRedisServer } from '../../tools/redis-server.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
 import { connectRedis, readCounts, resetCounts } from '../command-counts.ts'
-import { bundle } from '../gateway/bundle.ts'
-import { startGateway } from '../gateway/workerd.ts'
 import { startFront } from '../services.ts'
 import { metroNamed } from './map.ts'
 import { ObjectSite } from './object-site.ts'
@@ -117,7 +117,8 @@ async function playOverRedis(schedule: readonly Sent[], compared: Compared): Pro
 
 async function playOverObjects(schedule: readonly Sent[], compared: Compared): Promise<CrossCheckCounts> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-scale-'))
-  const host = await startGateway(await bundle('bench/scale/counting-worker.ts', folder), {
+  const host = await startDirectGateway({
+    bundle: await buildBundle({ source: 'bench/scale/counting-worker.ts', into: folder }),
     bindings: {},
     objects: 'disk',
   })

@@ -68,7 +68,7 @@ beforeAll(async () => {
     STATISTICS: 'on',
     ADMIN_TOKEN,
   }
-  gateway = await startDirectGateway({ bundle: inject('bundle'), bindings, hasObjects: true })
+  gateway = await startDirectGateway({ bundle: inject('bundle'), bindings, objects: 'disk' })
   page = await openPage()
 })
 afterAll(async () => {
