@@ -1,5 +1,6 @@
 import type { Bundle } from '../../test/support/build-bundle.ts'
 import { type DirectGateway, startDirectGateway } from '../../test/support/direct-gateway.ts'
+import { idealAdmissions } from '../../test/support/history.ts'
 import { type Admission, checkWindows } from '../../test/support/windows.ts'
 import type { RedisClient } from '../command-counts.ts'
 import type { Contender } from '../peers.ts'
@@ -9,7 +10,6 @@ import { type Attacked, attack, atUpstream, byLibrary, throughGateways, watchRed
 import { BUSY, type NamedScenario, NEAR_THE_LIMIT, ROUND_TRIPS_MS, serve } from './places.ts'
 import { LEASED_TARGET, PLAIN_TARGET, prefixOf, type Target } from './targets.ts'
 import { ATTACKS, CALLERS, type Limit, type Schedule, WARM_UP } from './traffic.ts'
-import { idealAdmissions } from './windows.ts'
 
 export interface AccuracyFigures {
   readonly target: string
@@ -171,7 +171,13 @@ function summarize(traffic: string, { limit, windowMs }: Limit, runs: readonly R
       traffic,
       worst: worstOf(lists),
       ofIdeal: median(
-        own.map(({ sentMs, admissions }) => admissions.size / idealAdmissions(sentMs, [{ limit, windowMs }])),
+        own.map(
+          ({ sentMs, admissions }) =>
+            admissions.size /
+            idealAdmissions(
+              sentMs.map((ms) => ({ ms, charges: [{ key: target, tiers: [{ limit, windowMs }], cost: 1 }] })),
+            ),
+        ),
       ),
       uncertainMs: median(lists.flat().map(({ ms, latestMs = ms }) => latestMs - ms)),
       ...(byRedis.length > 0 && { worstByRedis: worstOf(byRedis) }),
