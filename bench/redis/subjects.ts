@@ -8,7 +8,7 @@ import { LUA } from '../../src/store/redis/more-lua.ts'
 import { LongStreams } from '../../src/store/redis/redis-store.ts'
 import { Scripts } from '../../src/store/redis/script.ts'
 import { readDecision, scriptArguments } from '../../src/store/redis/script-call.ts'
-import type { RedisClient } from '../command-counts.ts'
+import type { RedisClient } from '../../test/support/redis-client.ts'
 import type { Contender } from '../peers.ts'
 
 /** @param name of a file beside this one */

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, inject } from 'vitest'
 import { PLANTED } from '../setup/secret-watch.ts'
 import type { DirectGateway } from '../support/direct-gateway.ts'
 import { startGateway } from '../support/gateway.ts'
-import { connectRedis, type RedisClient } from '../support/script-store.ts'
+import { connectRedis, type RedisClient } from '../support/redis-client.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 import { type Outcome, type RunOptions, runInside } from './run-command.ts'
 

@@ -6,7 +6,7 @@ import { startRestFront } from '../../tools/rest-front.ts'
 import { type DirectGateway, startDirectGateway } from '../support/direct-gateway.ts'
 import { redisBindings } from '../support/gateway.ts'
 import { type Answer, json, send, sendInTurn } from '../support/http-client.ts'
-import { connectRedis } from '../support/script-store.ts'
+import { connectRedis } from '../support/redis-client.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 
 const { version } = manifest

@@ -9,7 +9,7 @@ import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
 import { type RestFront, startRestFront } from '../../tools/rest-front.ts'
 import { type DirectGateway, startDirectGateway } from '../support/direct-gateway.ts'
 import { untilConclusive } from '../support/inconclusive.ts'
-import { connectRedis, type RedisClient } from '../support/script-store.ts'
+import { connectRedis, type RedisClient } from '../support/redis-client.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 
 const SECRET = 'a secret for tests only'

@@ -7,8 +7,8 @@ import { ioRedisClient } from '../../src/store/redis/clients/ioredis.ts'
 import { nodeRedisClient } from '../../src/store/redis/clients/node-redis.ts'
 import { RedisCounters } from '../../src/store/redis/counters/redis-counters.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
+import { connectRedis } from './redis-client.ts'
 import { EVERY_ALGORITHM } from './rules.ts'
-import { connectRedis } from './script-store.ts'
 import { realTimeSubject, type Subject } from './subject.ts'
 
 const nodeRedis = await connectRedis(inject('redisPort'))

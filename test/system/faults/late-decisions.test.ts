@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { expect, inject, onTestFinished, test } from 'vitest'
 import { startFaultyFront } from '../../../tools/faulty-front.ts'
 import { startDirectGateway } from '../../support/direct-gateway.ts'
-import { connectRedis } from '../../support/script-store.ts'
+import { connectRedis } from '../../support/redis-client.ts'
 import { startUpstream } from '../../support/upstream.ts'
 
 // What is exact is the decision. How old it may be when its request leaves is STORE_TIMEOUT_MS.

@@ -10,7 +10,7 @@ import { PLANTED } from '../../setup/secret-watch.ts'
 import type { Bundle } from '../../support/build-bundle.ts'
 import { startObjectSite } from '../../support/object-site.ts'
 import { type Adding, type Part, startParts } from '../../support/parts.ts'
-import { connectRedis } from '../../support/script-store.ts'
+import { connectRedis } from '../../support/redis-client.ts'
 import { startSite as startRedisSite } from '../../support/site.ts'
 
 export const IDENTITY_SECRET = `${PLANTED}-of-identities`
