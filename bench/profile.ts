@@ -7,14 +7,14 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { type Bundle, buildBundle } from '../test/support/build-bundle.ts'
+import { startDirectGateway } from '../test/support/direct-gateway.ts'
+import { connectRedis } from '../test/support/redis-client.ts'
 import { freePort } from '../tools/free-port.ts'
 import { startRedisServer } from '../tools/redis-server.ts'
-import { connectRedis } from './command-counts.ts'
-import { type Bundle, bundle } from './gateway/bundle.ts'
 import { HOT } from './gateway/measure.ts'
 import { profile } from './gateway/profiler.ts'
 import { NAMES, ONE_TIER } from './gateway/variants.ts'
-import { startGateway } from './gateway/workerd.ts'
 import { load } from './gateway/wrk.ts'
 import { describeMachine } from './results.ts'
 import { serviceBindings, startApi, startFront } from './services.ts'
@@ -59,12 +59,13 @@ async function measure(name: string): Promise<ReadonlyMap<string, number>> {
   const variant = ONE_TIER.find((each) => each.name === name)
   if (!variant) throw new Error(`no variant ${name}`)
   const port = await freePort()
-  const gateway = await startGateway(await bundleOf(variant.source), {
+  const gateway = await startDirectGateway({
+    bundle: await bundleOf(variant.source),
     bindings: { ...serviceBindings({ upstream, front, token: TOKEN }), ...variant.bindings },
     args: [`--inspector-addr=127.0.0.1:${port}`],
   })
   try {
-    const target = { url: gateway.url, name: 'profile', callers: HOT }
+    const target = { url: gateway.url.origin, name: 'profile', callers: HOT }
     await load({ ...target, seconds: WARM_UP_S })
     // Begins and ends within the load.
     const durationMs = (SECONDS - 1) * 1_000
@@ -80,7 +81,7 @@ async function measure(name: string): Promise<ReadonlyMap<string, number>> {
 }
 
 async function bundleOf(source: string): Promise<Bundle> {
-  const made = bundles.get(source) ?? (await bundle(source, folder, { minify: false }))
+  const made = bundles.get(source) ?? (await buildBundle({ source, into: folder, minify: false }))
   bundles.set(source, made)
   return made
 }

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { fileURLToPath } from 'node:url'
+import type { RedisClient } from '../test/support/redis-client.ts'
 import type { AccuracyFigures, LeaseFigures } from './accuracy/measure.ts'
-import type { RedisClient } from './command-counts.ts'
 import type { FloodFigures } from './floods/measure.ts'
 import type { GatewayFigures } from './gateway/measure.ts'
 import type { PairFigures } from './gateway/side-by-side.ts'
@@ -62,4 +62,9 @@ export async function describeMachine(redis: RedisClient): Promise<Machine> {
 
 function readJson(file: string) {
   return JSON.parse(readFileSync(fileURLToPath(import.meta.resolve(file)), 'utf8'))
+}
+
+/** Rounds what JSON.stringify() writes to six digits, which is more than any figure is known to. */
+export function roundNumber(_: string, value: unknown): unknown {
+  return typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(6)) : value
 }

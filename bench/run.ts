@@ -3,20 +3,21 @@
  *
  *     npm run bench -- [--quick] [--only redis|gateway|stores|operate|accuracy|worst|library|rules|flood]
  *
- * Prints tables and what the run must show, and writes figures and plots to bench/results/. It fails only if something
- * could not be measured: a figure that is not what it should be is a result.
+ * Prints tables and what the run must show, and writes plots, what the run must show (claims.json) and all figures
+ * (results.json, which the repository does not keep) to bench/results/. It fails only if something could not be
+ * measured: a figure that is not what it should be is a result.
  */
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { type Bundle, buildBundle } from '../test/support/build-bundle.ts'
+import { connectRedis } from '../test/support/redis-client.ts'
 import { startRedisServer } from '../tools/redis-server.ts'
 import { type AccuracyBenchOptions, measureAttacks, measureLeases, measureService } from './accuracy/measure.ts'
 import { ALL_TARGETS, MAIN_TARGETS } from './accuracy/targets.ts'
-import { connectRedis } from './command-counts.ts'
 import { measureFloods } from './floods/measure.ts'
-import { type Bundle, bundle } from './gateway/bundle.ts'
 import { HOT, measureGateways } from './gateway/measure.ts'
 import { measureSideBySide } from './gateway/side-by-side.ts'
 import { BARE, HONO_RATE_LIMITER, SLUICE, UPSTASH } from './gateway/variants.ts'
@@ -27,7 +28,7 @@ import { measureInRedis } from './redis/measure.ts'
 import { checkClaims } from './report/claims.ts'
 import { drawPlots } from './report/plots.ts'
 import { printClaims, printTables } from './report/tables.ts'
-import { describeMachine, type Results } from './results.ts'
+import { describeMachine, type Results, roundNumber } from './results.ts'
 import { measureRules } from './rules/measure.ts'
 import { type Service, startApi, startFront } from './services.ts'
 import { measureStores } from './stores/measure.ts'
@@ -101,8 +102,9 @@ try {
   const bundles = new Map<string, Bundle>()
   if (['gateway', 'stores', 'operate', 'accuracy', 'worst'].some(isAsked)) {
     tell('bundles')
-    for (const source of [BARE, UPSTASH, HONO_RATE_LIMITER, SLUICE]) bundles.set(source, await bundle(source, folder))
-    const sizes = [...bundles].map(([source, { gzipBytes }]) => [source, gzipBytes / 1024])
+    for (const source of [BARE, UPSTASH, HONO_RATE_LIMITER, SLUICE])
+      bundles.set(source, await buildBundle({ source, into: folder }))
+    const sizes = [...bundles].map(([source, { scriptBytes }]) => [source, scriptBytes / 1024])
     results = { ...results, bundles: Object.fromEntries(sizes) }
   }
   if (isAsked('gateway')) {
@@ -119,7 +121,7 @@ try {
     const options = { upstream, fronts, token: TOKEN, bundles, ...settings.stores }
     results = { ...results, stores: await measureStores(options) }
     tell('objects, evicted')
-    bundles.set(OBJECT_WORKER, await bundle(OBJECT_WORKER, folder))
+    bundles.set(OBJECT_WORKER, await buildBundle({ source: OBJECT_WORKER, into: folder }))
     results = { ...results, loads: await measureLoads(options) }
   }
   if (isAsked('operate')) {
@@ -139,7 +141,7 @@ try {
   }
   if (isAsked('worst')) {
     tell('the worst request')
-    bundles.set(SILENT, await bundle(SILENT, folder))
+    bundles.set(SILENT, await buildBundle({ source: SILENT, into: folder }))
     const worst: WorstFigures[] = []
     for (const source of [BARE, SLUICE])
       worst.push(...(await measureWorst(source, { upstream, bundles, ...settings.worst })))
@@ -182,7 +184,9 @@ async function report(results: Results): Promise<void> {
   const isWhole = !isQuick && values.only === undefined
   const into = isWhole ? RESULTS : join(RESULTS, 'trial')
   await mkdir(into, { recursive: true })
-  await writeFile(join(into, 'results.json'), `${JSON.stringify({ ...results, claims }, null, 2)}\n`)
+  const { machine } = results
+  await writeFile(join(into, 'results.json'), `${JSON.stringify(results, null, 2)}\n`)
+  await writeFile(join(into, 'claims.json'), `${JSON.stringify({ machine, claims }, roundNumber, 2)}\n`)
   for (const [name, svg] of drawPlots(results)) await writeFile(join(into, name), svg)
   const missed = claims.filter(({ isMet }) => !isMet).length
   console.log(`\n${claims.length - missed} of ${claims.length} met. Figures and plots: ${into}`)

@@ -4,16 +4,16 @@
  *
  *     npm run bench:scale -- [--quick] [--seed 1] [--cross-check]
  *
- * Prints tables, and writes figures and plots to bench/results/ and the tables of docs/scale.md, with --quick figures and
- * plots to bench/results/trial/. With --cross-check, only what runs in real time is run again, for which the machine should be
- * quiet; the other figures stay as they are kept. Fails if any true window of any key held more than its limit.
+ * Prints a line for each scenario, and writes the tables of docs/scale.md and its plots; with --quick, the plots go to
+ * bench/results/trial/. With --cross-check, only what runs in real time is run again, for which the machine should be
+ * quiet; the other figures of the page stay. Fails if any true window of any key held more than its limit.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { crossCheck } from './scale/cross-check.ts'
-import { renewPage } from './scale/page.ts'
+import { formatCrossCheck, formatFigures, renewPage } from './scale/page.ts'
 import { drawScalePlots } from './scale/plots.ts'
 import { dollarsOf } from './scale/prices.ts'
 import type { ScaleResults, ScaleRow } from './scale/results.ts'
@@ -35,10 +35,14 @@ const { values } = parseArgs({
 const seed = Number(values.seed)
 const startedUs = process.cpuUsage()
 
-const results = values['cross-check'] ? { ...(await readKept()), crossCheck: await crossCheck(seed) } : await runAll()
-await keep(results)
-const over = results.rows.filter(({ fullest }) => fullest > 1)
-if (over.length > 0) throw new Error(`${over.length} scenarios held more than a limit in a true window`)
+if (values['cross-check']) {
+  await writePage(formatCrossCheck(await crossCheck(seed)))
+} else {
+  const results = await runAll()
+  await writeFigures(results)
+  const over = results.rows.filter(({ fullest }) => fullest > 1)
+  if (over.length > 0) throw new Error(`${over.length} scenarios held more than a limit in a true window`)
+}
 
 async function runAll(): Promise<ScaleResults> {
   const rows: ScaleRow[] = []
@@ -62,10 +66,6 @@ async function runAll(): Promise<ScaleResults> {
     seconds: secondsSince(startedUs),
   }
   return { machine, seed, rows, ...others }
-}
-
-async function readKept(): Promise<ScaleResults> {
-  return JSON.parse(await readFile(join(RESULTS, 'scale.json'), 'utf8'))
 }
 
 async function rowOf(scenario: Scenario): Promise<ScaleRow> {
@@ -96,21 +96,16 @@ async function rowsOf(scenarios: readonly Scenario[]): Promise<ScaleRow[]> {
   return all
 }
 
-async function keep(results: ScaleResults): Promise<void> {
+async function writeFigures(results: ScaleResults): Promise<void> {
   const into = values.quick ? join(RESULTS, 'trial') : RESULTS
   await mkdir(into, { recursive: true })
-  const text = JSON.stringify(results, rounded, 2)
-  await writeFile(join(into, 'scale.json'), `${text}\n`)
-  // What is kept is what is shown.
-  const kept: ScaleResults = JSON.parse(text)
-  for (const [name, svg] of drawScalePlots(kept)) await writeFile(join(into, name), svg)
-  if (!values.quick) await writeFile(PAGE, renewPage(await readFile(PAGE, 'utf8'), kept))
-  console.log(`${results.machine.seconds.toFixed(0)} s of processor time. Figures and plots: ${into}`)
+  for (const [name, svg] of drawScalePlots(results)) await writeFile(join(into, name), svg)
+  if (!values.quick) await writePage(formatFigures(results))
+  console.log(`${results.machine.seconds.toFixed(0)} s of processor time. Plots: ${into}`)
 }
 
-/** Six digits of each figure are more than it is known to. */
-function rounded(_: string, value: unknown): unknown {
-  return typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(6)) : value
+async function writePage(parts: ReadonlyMap<string, string>): Promise<void> {
+  await writeFile(PAGE, renewPage(await readFile(PAGE, 'utf8'), parts))
 }
 
 function secondsSince(before: NodeJS.CpuUsage): number {

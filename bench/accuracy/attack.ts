@@ -1,7 +1,7 @@
 import { Agent, request } from 'node:http'
 import { setTimeout } from 'node:timers/promises'
+import type { RedisClient } from '../../test/support/redis-client.ts'
 import type { Admission } from '../../test/support/windows.ts'
-import type { RedisClient } from '../command-counts.ts'
 import type { TryTake as Ask } from '../peers.ts'
 import { monotonicMs } from '../services.ts'
 import type { Schedule } from './traffic.ts'

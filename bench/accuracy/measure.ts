@@ -1,7 +1,8 @@
+import type { Bundle } from '../../test/support/build-bundle.ts'
+import { type DirectGateway, startDirectGateway } from '../../test/support/direct-gateway.ts'
+import { idealAdmissions } from '../../test/support/history.ts'
+import type { RedisClient } from '../../test/support/redis-client.ts'
 import { type Admission, checkWindows } from '../../test/support/windows.ts'
-import type { RedisClient } from '../command-counts.ts'
-import type { Bundle } from '../gateway/bundle.ts'
-import { type Gateway, startGateway } from '../gateway/workerd.ts'
 import type { Contender } from '../peers.ts'
 import { type Service, serviceBindings } from '../services.ts'
 import { median } from '../statistics.ts'
@@ -9,7 +10,6 @@ import { type Attacked, attack, atUpstream, byLibrary, throughGateways, watchRed
 import { BUSY, type NamedScenario, NEAR_THE_LIMIT, ROUND_TRIPS_MS, serve } from './places.ts'
 import { LEASED_TARGET, PLAIN_TARGET, prefixOf, type Target } from './targets.ts'
 import { ATTACKS, CALLERS, type Limit, type Schedule, WARM_UP } from './traffic.ts'
-import { idealAdmissions } from './windows.ts'
 
 export interface AccuracyFigures {
   readonly target: string
@@ -104,7 +104,7 @@ async function measureGroup(
   traffic: Readonly<Record<string, Pattern>>,
   options: AccuracyBenchOptions,
 ): Promise<AccuracyFigures[]> {
-  const gateways = new Map<Target, Gateway[]>()
+  const gateways = new Map<Target, DirectGateway[]>()
   try {
     for (const target of targets) gateways.set(target, await startGateways(target, limit, options))
     await runGroup(gateways, libraries, limit, WARM_UP, options)
@@ -129,7 +129,7 @@ interface Run extends Attacked {
 }
 
 async function runGroup(
-  gateways: ReadonlyMap<Target, readonly Gateway[]>,
+  gateways: ReadonlyMap<Target, readonly DirectGateway[]>,
   libraries: readonly Contender[],
   limit: Limit,
   schedule: Schedule,
@@ -142,7 +142,7 @@ async function runGroup(
   const byGateways = [...gateways].map(async ([target, pair]) => {
     const caller = callerOf(target.name)
     const send = throughGateways(
-      pair.map(({ url }) => url),
+      pair.map(({ url }) => url.origin),
       caller,
     )
     return { target, caller, attacked: await attack(schedule, windowMs, send) }
@@ -171,7 +171,13 @@ function summarize(traffic: string, { limit, windowMs }: Limit, runs: readonly R
       traffic,
       worst: worstOf(lists),
       ofIdeal: median(
-        own.map(({ sentMs, admissions }) => admissions.size / idealAdmissions(sentMs, [{ limit, windowMs }])),
+        own.map(
+          ({ sentMs, admissions }) =>
+            admissions.size /
+            idealAdmissions(
+              sentMs.map((ms) => ({ ms, charges: [{ key: target, tiers: [{ limit, windowMs }], cost: 1 }] })),
+            ),
+        ),
       ),
       uncertainMs: median(lists.flat().map(({ ms, latestMs = ms }) => latestMs - ms)),
       ...(byRedis.length > 0 && { worstByRedis: worstOf(byRedis) }),
@@ -179,9 +185,13 @@ function summarize(traffic: string, { limit, windowMs }: Limit, runs: readonly R
   })
 }
 
-function startGateways({ source, bindings }: Target, limit: Limit, options: AccuracyBenchOptions): Promise<Gateway[]> {
+function startGateways(
+  { source, bindings }: Target,
+  limit: Limit,
+  options: AccuracyBenchOptions,
+): Promise<DirectGateway[]> {
   const bundle = options.bundles.get(source)
   if (!bundle) throw new Error(`no bundle of ${source}`)
-  const start = () => startGateway(bundle, { bindings: { ...serviceBindings(options), ...bindings(limit) } })
+  const start = () => startDirectGateway({ bundle, bindings: { ...serviceBindings(options), ...bindings(limit) } })
   return Promise.all(Array.from({ length: POINTS_OF_PRESENCE }, start))
 }

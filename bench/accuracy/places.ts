@@ -11,9 +11,10 @@ import type { Store } from '../../src/model/store.ts'
 import type { CallContext } from '../../src/runtime/call-context.ts'
 import { Deadlines } from '../../src/runtime/deadlines.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { idealAdmissions } from '../../test/support/history.ts'
 import { type Admission, checkWindows } from '../../test/support/windows.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
-import { idealAdmissions } from './windows.ts'
+import { START_MS, VirtualTime } from '../scale/virtual-time.ts'
 
 export interface Scenario {
   readonly tiers: readonly Limit[]
@@ -81,13 +82,12 @@ export const BUSY: readonly Omit<NamedScenario, 'roundTripMs'>[] = [
 ]
 
 const PLACES = 4
-/** Of the queue of promises, for one event: twice as many as a decision takes. */
-const TURNS = 40
-const START_MS = 1_700_000_000_000
+/** More than a decision takes. */
+const MAX_ROUND_TRIPS = 10
 
 /** One caller, each of its requests through a place at random. */
 export async function serve(scenario: Scenario): Promise<Service> {
-  const { tiers, roundTripMs, leases } = scenario
+  const { tiers, roundTripMs, leases, durationMs } = scenario
   const time = new VirtualTime()
   const store = new MemoryStore(() => time.nowMs)
   let calls = 0
@@ -120,13 +120,13 @@ export async function serve(scenario: Scenario): Promise<Service> {
       })
     })
   }
-  await time.run()
+  await time.runUntil(START_MS + durationMs + MAX_ROUND_TRIPS * roundTripMs)
 
   const fullest = tiers.map((tier) => checkWindows(tier, admissions).fullest)
   return {
     requests: arrivals.length,
     admitted: admissions.length,
-    ideal: idealAdmissions(arrivals, tiers),
+    ideal: idealAdmissions(arrivals.map((ms) => ({ ms, charges: [{ key: 'caller', tiers, cost: 1 }] }))),
     calls,
     fullest: Math.max(...fullest),
   }
@@ -139,37 +139,4 @@ function arrivalsOf({ tiers, load, durationMs, isRandom = false }: Scenario, ran
     arrivals.push(START_MS + Math.floor(ms))
   }
   return arrivals
-}
-
-/** Runs what is due in order of time; what is due at once, in the order in which it was asked for. */
-class VirtualTime {
-  nowMs = START_MS
-  readonly #due: { readonly ms: number; readonly order: number; readonly run: () => void }[] = []
-  #order = 0
-
-  at(ms: number, run: () => void): void {
-    const event = { ms, order: this.#order++, run }
-    let [low, high] = [0, this.#due.length]
-    // Latest first, so that the next is taken from the end.
-    while (low < high) {
-      const middle = (low + high) >>> 1
-      const other = this.#due[middle] as typeof event
-      if (other.ms > ms || (other.ms === ms && other.order > event.order)) low = middle + 1
-      else high = middle
-    }
-    this.#due.splice(low, 0, event)
-  }
-
-  wait(ms: number): Promise<void> {
-    return new Promise((resolve) => this.at(this.nowMs + ms, resolve))
-  }
-
-  async run(): Promise<void> {
-    for (let next = this.#due.pop(); next; next = this.#due.pop()) {
-      this.nowMs = next.ms
-      next.run()
-      // Until all promises that this has settled have been heard; a turn of the event loop would take far longer.
-      for (let turn = 0; turn < TURNS; turn++) await undefined
-    }
-  }
 }

@@ -18,8 +18,9 @@ import { DurableObjectStore } from '../../src/store/durable-object/durable-objec
 import { openObjects } from '../../src/store/durable-object/objects.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { readDecision, Scripts, scriptArguments } from '../../src/store/redis/script.ts'
+import type { RedisClient } from '../../test/support/redis-client.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
-import { type RedisClient, readCounts, resetCounts } from '../command-counts.ts'
+import { readCounts, resetCounts } from '../command-counts.ts'
 import { metroNamed } from '../scale/map.ts'
 import { ObjectSite } from '../scale/object-site.ts'
 import { NOT_SIMULATED } from '../scale/redis-site.ts'
@@ -143,7 +144,7 @@ async function run(
   const isSure = !config.rules && config.policies.every(isRefusedForLong)
   const limited = isSure ? store : withRefusalLimit(now)(store)
   const { limiter, digestsOfTokens } = composeLimiter(config, { store: limited, now, log() {} })
-  const rulebook =
+  const ruleIndex =
     flood.rules &&
     new RuleIndex(readRules(flood.rules(createDigest(config.identitySecret)(['token', 'one']))), {
       ...config,
@@ -161,7 +162,7 @@ async function run(
     const request = new Request('https://api.test/login', { headers })
     const background: Promise<unknown>[] = []
     const context = { deadlines: Deadlines.ofOne(), waitUntil: (work: Promise<unknown>) => void background.push(work) }
-    const orders = await rulebook?.match(request, now(), context)
+    const orders = await ruleIndex?.match(request, now(), context)
     const verdict =
       orders && 'kind' in orders
         ? orders

@@ -1,8 +1,8 @@
+import type { Bundle } from '../../test/support/build-bundle.ts'
+import { type DirectGateway, startDirectGateway } from '../../test/support/direct-gateway.ts'
 import { runUs } from '../processor-time.ts'
 import { median, quartiles } from '../statistics.ts'
-import type { Bundle } from './bundle.ts'
 import type { Variant } from './variants.ts'
-import { type Gateway, startGateway } from './workerd.ts'
 import { load } from './wrk.ts'
 
 /** Before anything is counted: what is hot is still being compiled. */
@@ -82,17 +82,17 @@ async function loadBoth(first: Compared, second: Compared, options: CompareOptio
 async function start(
   { source, bindings: own }: Compared,
   { bundles, bindings }: CompareOptions,
-): Promise<Gateway & AsyncDisposable> {
+): Promise<DirectGateway & AsyncDisposable> {
   const bundle = bundles.get(source)
   if (!bundle) throw new Error(`no bundle of ${source}`)
-  const gateway = await startGateway(bundle, { bindings: { ...bindings, ...own } })
+  const gateway = await startDirectGateway({ bundle, bindings: { ...bindings, ...own } })
   return { ...gateway, [Symbol.asyncDispose]: gateway.stop }
 }
 
-async function paceOf({ url, pid }: Gateway, callers: number, seconds: number): Promise<Pace> {
+async function paceOf({ url, pid }: DirectGateway, callers: number, seconds: number): Promise<Pace> {
   const beforeUs = runUs(pid)
   // Callers of its own, so that no gateway reads what the other has written.
-  const { requestsPerSecond, sent, failed } = await load({ url, name: `compared-${pid}`, callers, seconds })
+  const { requestsPerSecond, sent, failed } = await load({ url: url.origin, name: `compared-${pid}`, callers, seconds })
   if (failed > 0) throw new Error(`${failed} requests failed`)
   return { perSecond: requestsPerSecond, us: (runUs(pid) - beforeUs) / sent }
 }

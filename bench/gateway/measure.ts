@@ -1,10 +1,12 @@
 import { setTimeout } from 'node:timers/promises'
-import { type RedisClient, readCounts, resetCounts } from '../command-counts.ts'
+import type { Bundle } from '../../test/support/build-bundle.ts'
+import { type DirectGateway, startDirectGateway } from '../../test/support/direct-gateway.ts'
+import type { RedisClient } from '../../test/support/redis-client.ts'
+import { readCounts, resetCounts } from '../command-counts.ts'
+import { runUs } from '../processor-time.ts'
 import { type Service, serviceBindings } from '../services.ts'
 import { medians } from '../statistics.ts'
-import type { Bundle } from './bundle.ts'
 import { ONE_TIER, THREE_TIERS, type Variant } from './variants.ts'
-import { type Gateway, startGateway } from './workerd.ts'
 import { load } from './wrk.ts'
 
 export const HOT = 1
@@ -79,30 +81,35 @@ async function run(cell: Cell, options: GatewayBenchOptions): Promise<Cell['runs
   }
 }
 
-function start(variant: Variant, front: Service, { upstream, token, bundles }: GatewayBenchOptions): Promise<Gateway> {
+function start(
+  variant: Variant,
+  front: Service,
+  { upstream, token, bundles }: GatewayBenchOptions,
+): Promise<DirectGateway> {
   const bundle = bundles.get(variant.source)
   if (!bundle) throw new Error(`no bundle of ${variant.source}`)
-  return startGateway(bundle, {
+  return startDirectGateway({
+    bundle,
     bindings: { ...serviceBindings({ upstream, front, token }), ...variant.bindings },
   })
 }
 
 async function measure(
   { variant, callers, runs }: Cell,
-  gateway: Gateway,
+  gateway: DirectGateway,
   front: Service,
   { redis, seconds }: GatewayBenchOptions,
 ): Promise<Cell['runs'][number]> {
   const name = `${crypto.randomUUID().slice(0, 8)}-${runs.length}`
-  const target = { url: gateway.url, name, callers }
+  const target = { url: gateway.url.origin, name, callers }
   await redis.flushAll()
   // Compiles what is hot, and brings a flood's callers to their limits.
   await load({ ...target, seconds: WARM_UP_S })
   const callsBefore = await settledCalls(front)
   await resetCounts(redis)
-  const processorBeforeUs = gateway.processorUs()
+  const processorBeforeUs = runUs(gateway.pid)
   const result = await load({ ...target, seconds })
-  const processor = gateway.processorUs() - processorBeforeUs
+  const processor = runUs(gateway.pid) - processorBeforeUs
   const restCalls = (await settledCalls(front)) - callsBefore
   const { billed } = await readCounts(redis)
   const { requests, sent, requestsPerSecond, p50Ms, p99Ms, refused, failed } = result

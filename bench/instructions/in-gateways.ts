@@ -2,10 +2,10 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { Agent, get } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { type Bundle, buildBundle } from '../../test/support/build-bundle.ts'
+import { startDirectGateway, WORKERD } from '../../test/support/direct-gateway.ts'
 import { startRedisServer } from '../../tools/redis-server.ts'
-import { type Bundle, bundle } from '../gateway/bundle.ts'
 import { BARE_PROXY, LEASED, PLAIN, UNLIMITED, UPSTASH_PLAIN, type Variant } from '../gateway/variants.ts'
-import { startGateway, WORKERD } from '../gateway/workerd.ts'
 import { serviceBindings, startApi, startFront } from '../services.ts'
 import type { Counted } from './callgrind.ts'
 
@@ -35,7 +35,7 @@ export async function countInGateways(
   try {
     const counts: { readonly gateway: string; readonly instructions: number }[] = []
     for (const variant of [UNLIMITED, LEASED, PLAIN, BARE_PROXY, UPSTASH_PLAIN]) {
-      const built = bundles.get(variant.source) ?? (await bundle(variant.source, folder))
+      const built = bundles.get(variant.source) ?? (await buildBundle({ source: variant.source, into: folder }))
       bundles.set(variant.source, built)
       const instructions = await countRequest(variant, built, bindings, underCallgrind)
       counts.push({ gateway: variant.name, instructions: Math.round(instructions) })
@@ -56,11 +56,15 @@ async function countRequest(
   underCallgrind: (executable: string) => Promise<Counted>,
 ): Promise<number> {
   await using counted = await underCallgrind(WORKERD)
-  const gateway = await startGateway(built, { bindings: { ...services, ...variant.bindings }, program: counted.file })
+  const gateway = await startDirectGateway({
+    bundle: built,
+    bindings: { ...services, ...variant.bindings },
+    program: counted.file,
+  })
   try {
-    await request(gateway.url, WARM_UPS)
-    const poke = () => request(gateway.url, 1)
-    return (await counted.count(gateway.pid, poke, () => request(gateway.url, REQUESTS))) / REQUESTS
+    await request(gateway.url.origin, WARM_UPS)
+    const poke = () => request(gateway.url.origin, 1)
+    return (await counted.count(gateway.pid, poke, () => request(gateway.url.origin, REQUESTS))) / REQUESTS
   } finally {
     await gateway.stop()
   }

@@ -1,5 +1,6 @@
 import type { Limit } from '../../src/model/limits.ts'
-import { type CommandCounts, type RedisClient, readCounts, resetCounts } from '../command-counts.ts'
+import type { RedisClient } from '../../test/support/redis-client.ts'
+import { type CommandCounts, readCounts, resetCounts } from '../command-counts.ts'
 import type { Contender } from '../peers.ts'
 import { medians } from '../statistics.ts'
 import { makeSubjects, type Subject } from './subjects.ts'

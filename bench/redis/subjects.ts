@@ -7,7 +7,7 @@ import { ALGORITHM_NAMES, type AlgorithmName } from '../../src/model/limits.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { LongStreams } from '../../src/store/redis/redis-store.ts'
 import { readDecision, Scripts, scriptArguments } from '../../src/store/redis/script.ts'
-import type { RedisClient } from '../command-counts.ts'
+import type { RedisClient } from '../../test/support/redis-client.ts'
 import type { Contender } from '../peers.ts'
 
 /** @param name of a file beside this one */

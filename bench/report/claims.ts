@@ -172,7 +172,7 @@ function accuracyClaims({ accuracy }: Results): Claim[] {
   const worst = (target: string, key: 'worst' | 'worstByRedis') =>
     Math.max(...accuracy.filter((row) => row.target === target).map((row) => row[key] ?? Number.NaN))
   return [
-    atMost(1, 'worst window ÷ limit, sliding-window (the deny cache is always on)', worst(SLIDING, 'worst')),
+    atMost(1, 'worst window ÷ limit, sliding-window (the refusal cache is always on)', worst(SLIDING, 'worst')),
     atMost(1, 'the same, by the times that Redis holds', worst(SLIDING, 'worstByRedis')),
     atMost(1, 'worst window ÷ limit, sliding-window, leases', worst(LEASED, 'worst')),
   ]

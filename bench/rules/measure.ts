@@ -55,12 +55,12 @@ export async function measureRules({ entries, rounds }: { entries: number; round
       }),
     )
     // Neither is always the first.
-    const gateways = [undefined, book].map((rulebook) => ({
-      rulebook,
-      limiter: limiterOf(rulebook ? digestsOfTokens : new TextLru<string>()),
+    const gateways = [undefined, book].map((ruleIndex) => ({
+      ruleIndex,
+      limiter: limiterOf(ruleIndex ? digestsOfTokens : new TextLru<string>()),
       us: new Map<Callers, number>(),
     }))
-    for (const { rulebook, limiter, us } of round % 2 === 0 ? gateways : gateways.toReversed()) {
+    for (const { ruleIndex, limiter, us } of round % 2 === 0 ? gateways : gateways.toReversed()) {
       const first = Math.floor(random() * 1_000_000_000)
       const requests = Array.from({ length: REQUESTS }, (_, index) => requestOf(first + index))
       const seen = requests.slice(0, SEEN.callers)
@@ -69,7 +69,7 @@ export async function measureRules({ entries, rounds }: { entries: number; round
         ['never seen', requests],
         ['seen before', again],
       ] as const) {
-        us.set(callers, (await microseconds(() => askAll(limiter, rulebook, all))) / REQUESTS)
+        us.set(callers, (await microseconds(() => askAll(limiter, ruleIndex, all))) / REQUESTS)
       }
     }
     // Of the first rounds, much is for the compiler.
@@ -91,9 +91,9 @@ export async function measureRules({ entries, rounds }: { entries: number; round
     }),
   }
 
-  async function askAll(limiter: Limiter, rulebook: RuleIndex | undefined, requests: readonly ReceivedRequest[]) {
+  async function askAll(limiter: Limiter, ruleIndex: RuleIndex | undefined, requests: readonly ReceivedRequest[]) {
     for (const request of requests) {
-      const found = rulebook?.match(request, NOW_MS, CONTEXT)
+      const found = ruleIndex?.match(request, NOW_MS, CONTEXT)
       const orders = found instanceof Promise ? await found : found
       if (orders && 'kind' in orders) throw new Error('nobody is to be blocked')
       await limiter.findCharges(request, path, CONTEXT, { rules: orders })

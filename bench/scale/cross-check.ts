@@ -1,5 +1,5 @@
 /**
- * How far the simulation is off: the same requests at the same times through four deciders, once in real time over a real
+ * How far the simulation is off: the same requests at the same times through four engines, once in real time over a real
  * Redis by REST, or over objects in workerd, and once over what is simulated of them.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -16,11 +16,12 @@ import { type ObjectNamespace, openObjects } from '../../src/store/durable-objec
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { UPSTASH_OPTIONS, upstashClient } from '../../src/store/redis/client.ts'
 import { RedisStore } from '../../src/store/redis/redis-store.ts'
+import { buildBundle } from '../../test/support/build-bundle.ts'
+import { startDirectGateway } from '../../test/support/direct-gateway.ts'
+import { connectRedis } from '../../test/support/redis-client.ts'
 import { startRedisServer } from '../../tools/redis-server.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
-import { connectRedis, readCounts, resetCounts } from '../command-counts.ts'
-import { bundle } from '../gateway/bundle.ts'
-import { startGateway } from '../gateway/workerd.ts'
+import { readCounts, resetCounts } from '../command-counts.ts'
 import { startFront } from '../services.ts'
 import { metroNamed } from './map.ts'
 import { ObjectSite } from './object-site.ts'
@@ -117,7 +118,8 @@ async function playOverRedis(schedule: readonly Sent[], compared: Compared): Pro
 
 async function playOverObjects(schedule: readonly Sent[], compared: Compared): Promise<CrossCheckCounts> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-scale-'))
-  const host = await startGateway(await bundle('bench/scale/counting-worker.ts', folder), {
+  const host = await startDirectGateway({
+    bundle: await buildBundle({ source: 'bench/scale/counting-worker.ts', into: folder }),
     bindings: {},
     objects: 'disk',
   })
@@ -148,13 +150,13 @@ async function playOverObjects(schedule: readonly Sent[], compared: Compared): P
 }
 
 async function playReally(schedule: readonly Sent[], compared: Compared, storeOf: () => Store): Promise<Fates> {
-  const deciders = decidersOver(storeOf, compared)
+  const engines = openEngines(storeOf, compared)
   const startMs = performance.now()
   const all: Promise<Fate>[] = []
   for (const sent of schedule) {
     const waitMs = startMs + sent.ms - performance.now()
     if (waitMs > 0) await sleep(waitMs)
-    all.push(fateOf(deciders, sent, compared))
+    all.push(fateOf(engines, sent, compared))
   }
   return countFates(await Promise.all(all))
 }
@@ -168,13 +170,13 @@ function playSimulated(schedule: readonly Sent[], compared: Compared, seed: numb
     const objects = new ObjectSite({ time, random, lookMs: 0, othersOf: () => 0 })
     const namespace = objects.namespaceAt({ ...metro, metro }, ROUND_TRIP_MS)
     const isRedis = compared.store === 'redis'
-    const deciders = decidersOver(() => {
+    const engines = openEngines(() => {
       if (isRedis) return redis.storeAt(ROUND_TRIP_MS)
       return new DurableObjectStore({ objects: openObjects(namespace), timeoutMs: TIMEOUT_MS })
     }, compared)
     const fates: Fate[] = []
     for (const sent of schedule) {
-      time.at(START_MS + sent.ms, () => void fateOf(deciders, sent, compared).then((fate) => fates.push(fate)))
+      time.at(START_MS + sent.ms, () => void fateOf(engines, sent, compared).then((fate) => fates.push(fate)))
     }
     await time.runUntil(START_MS + DURATION_MS + 2 * TIMEOUT_MS)
     const { requests, rowsWritten } = objects.billed()
@@ -184,7 +186,7 @@ function playSimulated(schedule: readonly Sent[], compared: Compared, seed: numb
   })
 }
 
-function decidersOver(storeOf: () => Store, { leases }: Compared): Engine[] {
+function openEngines(storeOf: () => Store, { leases }: Compared): Engine[] {
   const now = () => Date.now()
   return Array.from({ length: ISOLATES }, () => {
     return new Engine({
@@ -194,11 +196,11 @@ function decidersOver(storeOf: () => Store, { leases }: Compared): Engine[] {
   })
 }
 
-async function fateOf(deciders: readonly Engine[], { caller, isolate }: Sent, { limits }: Compared): Promise<Fate> {
+async function fateOf(engines: readonly Engine[], { caller, isolate }: Sent, { limits }: Compared): Promise<Fate> {
   const deadlines = new Deadlines()
   const context = { deadlines, waitUntil: (work: Promise<unknown>) => void work.catch(() => {}) }
   const charges = rulesOf(limits, caller, 1).map((rule) => toCharge(rule))
-  const { granted, degraded } = await (deciders[isolate] as Engine).decide(charges, context)
+  const { granted, degraded } = await (engines[isolate] as Engine).decide(charges, context)
   deadlines.end()
   if (degraded) return 'undecided'
   return granted > 0 ? 'admitted' : 'refused'

@@ -204,6 +204,12 @@ class HostedObject implements Owner {
         return [...this.#rows.values()]
           .toSorted((a, b) => a[0] - b[0] || a[1] - b[1])
           .map(([kind, n, body]) => ({ kind, n, body }))
+      case 'SELECT body': {
+        const row = this.#rows.get(`${kind} ${n}`)
+        if (!row) return []
+        bill.rowsRead++
+        return [{ body: row[2] }]
+      }
       case 'CREATE TABLE':
         this.#isTableMade = true
         // As workerd counts them: a table is a row, and so is its key.

@@ -1,4 +1,4 @@
-/** The parts of docs/scale.md that are figures: made from those that are kept, so that none can be older. */
+/** The figures of docs/scale.md, which is where the repository keeps them. */
 import { markdownTable, type Row } from '../report/markdown.ts'
 import { PRICES } from './prices.ts'
 import { type CrossCheckCounts, type CrossCheckRow, decidesWell, type ScaleResults, type ScaleRow } from './results.ts'
@@ -7,21 +7,25 @@ import { type CrossCheckCounts, type CrossCheckRow, decidesWell, type ScaleResul
 const REDIS_COMMANDS = 10_000
 const OBJECT_REQUESTS = 1_000
 
-/** @throws Error if the page lacks the place of a part, or has one for none */
-export function renewPage(page: string, results: ScaleResults): string {
-  const parts = partsOf(results)
+/**
+ * Writes parts of the page anew, and leaves the others as they are.
+ * @param parts Markdown by name
+ * @throws Error if the page lacks the place of a part
+ */
+export function renewPage(page: string, parts: ReadonlyMap<string, string>): string {
   const placed = new Set<string>()
-  const renewed = page.replace(/(<!-- figures: (.*?) -->\n).*?(\n<!-- end of figures -->)/gs, (_, begin, name, end) => {
-    const part = parts.get(name)
-    if (part === undefined) throw new Error(`no figures are called "${name}"`)
+  const renewed = page.replace(/(<!-- figures: (.*?) -->\n)(.*?)(\n<!-- end of figures -->)/gs, (_, ...groups) => {
+    const [begin, name, kept, end] = groups as [string, string, string, string]
     placed.add(name)
-    return `${begin}\n${part}\n${end}`
+    const part = parts.get(name)
+    return `${begin}${part === undefined ? kept : `\n${part}\n`}${end}`
   })
   for (const name of parts.keys()) if (!placed.has(name)) throw new Error(`the page has no place for "${name}"`)
   return renewed
 }
 
-function partsOf(results: ScaleResults): Map<string, string> {
+/** Formats all figures of a run. */
+export function formatFigures(results: ScaleResults): Map<string, string> {
   const { rows, lookingAround, besideRedis, scaledDown, crossCheck } = results
   const tables = new Map([
     ['ends', ends(rows)],
@@ -29,7 +33,6 @@ function partsOf(results: ScaleResults): Map<string, string> {
     ['beside Redis', besideRedis.map((row) => ({ ...loadCell(row), ...figureCells(row) }))],
     ['looking around', lookingAround.map((row) => latencyRow(row, rows))],
     ['scaled down', scaledDown.map(figureCells)],
-    ['cross-check', crossCheck.map(comparedRow)],
   ])
   for (const [name, own] of Map.groupBy(rows, ({ policies }) => policies)) {
     tables.set(
@@ -39,8 +42,15 @@ function partsOf(results: ScaleResults): Map<string, string> {
   }
   const parts = new Map([...tables].map(([name, table]) => [name, markdownTable(table)]))
   parts.set('run', runLine(results))
-  parts.set('off by', offLine(crossCheck))
-  return parts
+  return new Map([...parts, ...formatCrossCheck(crossCheck)])
+}
+
+/** Formats what runs in real time. */
+export function formatCrossCheck(rows: readonly CrossCheckRow[]): Map<string, string> {
+  return new Map([
+    ['cross-check', markdownTable(rows.map(comparedRow))],
+    ['off by', offLine(rows)],
+  ])
 }
 
 function runLine({ machine, seed, rows }: ScaleResults): string {

@@ -1,6 +1,6 @@
 /**
  * A call that finds more work than this before it gets an error. Assumed: neither Upstash nor Cloudflare tells how long a
- * call may wait. If it were longer than deciders wait, a server with too much to do would decide next to nothing in time.
+ * call may wait. If it were longer than an engine waits, a server with too much to do would decide next to nothing in time.
  */
 const LONGEST_QUEUE_MS = 250
 /** Over how long the rate of calls is averaged, and how long each of them takes. */

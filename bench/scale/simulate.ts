@@ -1,5 +1,5 @@
 /**
- * Requests from all over the world through the code that decides in production: `Engine` with its deny cache, leases and
+ * Requests from all over the world through the code that decides in production: `Engine` with its refusal cache, leases and
  * circuit breaker, over the script's twin or over Durable Objects. Network, clock and chance are virtual: the same seed
  * gives the same figures.
  */

@@ -43,6 +43,10 @@ export class VirtualTime {
     this.#push({ ms: Math.max(ms, this.nowMs), order: this.#order++, run, owner: undefined, isQuiet: true })
   }
 
+  wait(ms: number): Promise<void> {
+    return new Promise((resolve) => this.at(this.nowMs + ms, resolve))
+  }
+
   /** @throws whatever an event throws */
   async runUntil(endMs: number): Promise<void> {
     for (let next = this.#heap[0]; next && next.ms <= endMs; next = this.#heap[0]) {

@@ -1,5 +1,5 @@
-import type { Bundle } from '../gateway/bundle.ts'
-import { startGateway } from '../gateway/workerd.ts'
+import type { Bundle } from '../../test/support/build-bundle.ts'
+import { startDirectGateway } from '../../test/support/direct-gateway.ts'
 import { runUs } from '../processor-time.ts'
 import { medians } from '../statistics.ts'
 import type { Peeked } from './object-worker.ts'
@@ -29,9 +29,9 @@ export async function measureLoads({ bundles, loads }: LoadBenchOptions): Promis
   if (!bundle) throw new Error(`no bundle of ${OBJECT_WORKER}`)
   const figures: LoadFigures[] = []
   for (const entries of ENTRIES) {
-    const host = await startGateway(bundle, { bindings: {}, objects: 'disk' })
+    const host = await startDirectGateway({ bundle, bindings: {}, objects: 'disk' })
     try {
-      const ask = async (path: string) => (await fetch(host.url + path)).json()
+      const ask = async (path: string) => (await fetch(new URL(path, host.url))).json()
       const charged = await ask(`/fill?entries=${entries}`)
       if (charged !== entries) throw new Error(`${charged} of ${entries} entries were charged`)
       const peek = async () => {
@@ -47,7 +47,7 @@ export async function measureLoads({ bundles, loads }: LoadBenchOptions): Promis
       const runs: Omit<LoadFigures, 'entries'>[] = []
       // The first compiles what is hot.
       for (let load = 0; load <= loads; load++) {
-        await fetch(`${host.url}/evict`)
+        await fetch(new URL('/evict', host.url))
         const evicted = await peek()
         const awake = await peek()
         if (load === 0) continue

@@ -1,7 +1,7 @@
-import type { Bundle } from '../gateway/bundle.ts'
+import type { Bundle } from '../../test/support/build-bundle.ts'
+import { startDirectGateway } from '../../test/support/direct-gateway.ts'
 import { HOT } from '../gateway/measure.ts'
 import { LEASED, PLAIN, SLUICE, type Variant } from '../gateway/variants.ts'
-import { startGateway } from '../gateway/workerd.ts'
 import { load } from '../gateway/wrk.ts'
 import { runUs } from '../processor-time.ts'
 import { type Service, serviceBindings } from '../services.ts'
@@ -72,9 +72,9 @@ async function run({ variant, front, callers }: Cell, options: StoreBenchOptions
     : { STORE: 'durable-object', UPSTREAM_URL: upstream.url }
   // Redis keeps nothing on disk here, either.
   const objects = front ? {} : ({ objects: 'memory' } as const)
-  const gateway = await startGateway(bundle, { bindings: { ...bindings, ...variant.bindings }, ...objects })
+  const gateway = await startDirectGateway({ bundle, bindings: { ...bindings, ...variant.bindings }, ...objects })
   try {
-    const target = { url: gateway.url, name: crypto.randomUUID().slice(0, 8), callers }
+    const target = { url: gateway.url.origin, name: crypto.randomUUID().slice(0, 8), callers }
     // Compiles what is hot.
     await load({ ...target, seconds: 1 })
     const beforeUs = runUs(gateway.pid)

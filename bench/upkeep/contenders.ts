@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { Redis } from '@upstash/redis'
-import type { RedisClient } from '../command-counts.ts'
+import type { RedisClient } from '../../test/support/redis-client.ts'
 import type { Service } from '../services.ts'
 import { runCommand } from './command.ts'
 import type { Keys } from './keys.ts'

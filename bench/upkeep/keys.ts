@@ -1,4 +1,4 @@
-import type { RedisClient } from '../command-counts.ts'
+import type { RedisClient } from '../../test/support/redis-client.ts'
 
 /** Keys without a time to live, and keys with one, all different. */
 export interface Keys {

@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
-import { connectRedis } from '../command-counts.ts'
+import { connectRedis } from '../../test/support/redis-client.ts'
 
 const EVERY_MS = 2
 

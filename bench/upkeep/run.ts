@@ -1,20 +1,18 @@
 /**
  * `sluice expire` beside other ways to give a million keys a time to live, on one Redis. Some ten minutes.
  *
- *     npm run bench:upkeep -- [--bare 1000000] [--kept 100000] [--repetitions 3] [--trial]
+ *     npm run bench:upkeep -- [--bare 1000000] [--kept 100000] [--repetitions 3]
  *
- * Prints a table and what the run must show, and writes figures to bench/results/upkeep.json, or with --trial to
- * bench/results/trial/. The server runs before all other processes where that is allowed, so that its slow log tells how
- * long a script takes, and not how long it waited for a processor.
+ * Prints a table and what the run must show. The server runs before all other processes where that is allowed, so that
+ * its slow log tells how long a script takes, and not how long it waited for a processor.
  */
 import { execFileSync } from 'node:child_process'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { connectRedis } from '../../test/support/redis-client.ts'
 import { startRedisServer } from '../../tools/redis-server.ts'
-import { connectRedis } from '../command-counts.ts'
 import { startFront } from '../services.ts'
 import { median } from '../statistics.ts'
 import { AWAY_MS, CONTENDERS, type Contender, SLUICE, SLUICE_REST, type World } from './contenders.ts'
@@ -23,7 +21,6 @@ import { killAndResume } from './kill-and-resume.ts'
 import { watchLatency } from './latency.ts'
 import { LONGEST_US, readScriptTimes, type ScriptTimes } from './script-times.ts'
 
-const RESULTS = fileURLToPath(import.meta.resolve('../results'))
 const TOKEN = 'bench-token'
 /** No single command of these scripts takes so long unless the machine does something else meanwhile. */
 const LOGGED_FROM_US = 250
@@ -49,7 +46,6 @@ const { values } = parseArgs({
     bare: { type: 'string', default: '1000000' },
     kept: { type: 'string', default: '100000' },
     repetitions: { type: 'string', default: '3' },
-    trial: { type: 'boolean', default: false },
   },
 })
 const keys = { bare: Number(values.bare), kept: Number(values.kept) }
@@ -130,15 +126,11 @@ async function report(
   resumed: Awaited<ReturnType<typeof killAndResume>> & { left: number; touched: number },
 ): Promise<void> {
   const redisVersion = /redis_version:(\S+)/.exec(await redis.info('server'))?.[1]
-  const machine = {
-    date: new Date().toISOString().slice(0, 10),
-    processors: `${cpus().length} × ${cpus()[0]?.model.trim()}`,
-    versions: { node: process.versions.node, redis: redisVersion },
-    serverHasPriority: hasPriority,
-  }
   const sluice = figures.find(({ name }) => name === SLUICE) as Figures
   const rest = figures.find(({ name }) => name === SLUICE_REST) as Figures
-  console.log(`${machine.date}, ${machine.processors}; node ${machine.versions.node}, redis ${redisVersion}`)
+  const date = new Date().toISOString().slice(0, 10)
+  const processors = `${cpus().length} × ${cpus()[0]?.model.trim()}`
+  console.log(`${date}, ${processors}; node ${process.versions.node}, redis ${redisVersion}`)
   console.log(
     `${keys.bare} keys without a time to live, ${keys.kept} with one; the server ${hasPriority ? 'runs before all other processes' : 'has no priority'}`,
   )
@@ -180,12 +172,6 @@ async function report(
     ],
   ] as const
   for (const [claim, isMet] of claims) console.log(`${isMet ? 'met   ' : 'MISSED'}  ${claim}`)
-  const into = values.trial ? join(RESULTS, 'trial') : RESULTS
-  await mkdir(into, { recursive: true })
-  await writeFile(
-    join(into, 'upkeep.json'),
-    `${JSON.stringify({ machine, keys, figures, resumed, claims }, null, 2)}\n`,
-  )
 }
 
 function differences(before: readonly number[], after: readonly number[]): number {

@@ -1,4 +1,4 @@
-import type { RedisClient } from '../command-counts.ts'
+import type { RedisClient } from '../../test/support/redis-client.ts'
 
 export const LONGEST_US = 5_000
 

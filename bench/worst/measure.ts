@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { Agent, request } from 'node:http'
+import type { Bundle } from '../../test/support/build-bundle.ts'
+import { startDirectGateway } from '../../test/support/direct-gateway.ts'
 import { seededRandom } from '../../tools/seeded-random.ts'
-import type { Bundle } from '../gateway/bundle.ts'
-import { startGateway } from '../gateway/workerd.ts'
 import { runUs } from '../processor-time.ts'
 import type { Service } from '../services.ts'
 import { changed, describe, randomShape, type Shape } from './grammar.ts'
@@ -76,8 +76,8 @@ export async function measureWorst(
   if (!bundle || !silentBundle) throw new Error(`no bundle of ${source}, or of ${SILENT}`)
   const random = seededRandom(seed)
   const bindings = { UPSTREAM_URL: upstream.url, POLICIES: JSON.stringify(POLICIES) }
-  const gateway = await startGateway(bundle, { bindings })
-  const silent = await startGateway(silentBundle, { bindings: {} })
+  const gateway = await startDirectGateway({ bundle, bindings })
+  const silent = await startDirectGateway({ bundle: silentBundle, bindings: {} })
   try {
     const cost = (shape: Shape, times: number) => costOf(gateway, shape, times)
     // Compiles what is hot.
@@ -115,7 +115,7 @@ function middle(figures: readonly WorstFigures[]): WorstFigures {
 
 /** @returns undefined if workerd does not let it in */
 async function costOf(
-  { url, pid }: { readonly url: string; readonly pid: number },
+  { url, pid }: { readonly url: URL; readonly pid: number },
   shape: Shape,
   times: number,
 ): Promise<Pick<WorstFigures, 'status' | 'processorUs'> | undefined> {
@@ -133,8 +133,8 @@ async function costOf(
 }
 
 /** @returns the status; undefined if the connection was closed, or workerd itself refused */
-async function send(url: string, { method, target, headers }: Shape, agent: Agent): Promise<number | undefined> {
-  const { hostname, port } = new URL(url)
+async function send(url: URL, { method, target, headers }: Shape, agent: Agent): Promise<number | undefined> {
+  const { hostname, port } = url
   try {
     const client = request({ hostname, port, method, path: target, headers: headers as Record<string, string>, agent })
     client.end()

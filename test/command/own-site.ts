@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, inject } from 'vitest'
 import { PLANTED } from '../setup/secret-watch.ts'
+import type { DirectGateway } from '../support/direct-gateway.ts'
 import { startGateway } from '../support/gateway.ts'
-import type { PointOfPresence } from '../support/point-of-presence.ts'
-import { connectRedis, type RedisClient } from '../support/script-store.ts'
+import { connectRedis, type RedisClient } from '../support/redis-client.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 import { type Outcome, type RunOptions, runInside } from './run-command.ts'
 
@@ -15,7 +15,7 @@ export interface OwnSite {
   /** What the gateway and the command have in common. */
   readonly variables: Readonly<Record<string, unknown>>
   readonly upstream: Upstream
-  readonly gateway: PointOfPresence
+  readonly gateway: DirectGateway
   /** The database of both. */
   readonly redis: RedisClient
   /** The folder of the project, where the command finds all of this. */
@@ -35,7 +35,7 @@ export function ownSite(
   const keyPrefix = `command-${randomUUID()}`
   const variables = { ...own, KEY_PREFIX: keyPrefix }
   const IDENTITY_SECRET = `${PLANTED}-of-identities`
-  const parts = {} as { upstream: Upstream; gateway: PointOfPresence; redis: RedisClient; cwd: string }
+  const parts = {} as { upstream: Upstream; gateway: DirectGateway; redis: RedisClient; cwd: string }
   beforeAll(async () => {
     parts.redis = await connectRedis(inject('redisPort'))
     parts.upstream = await startUpstream((_request, response) => response.end())

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Sketch } from '../../src/store/counters.ts'
 import { type Flush, findPeriodStart, type Period, SKETCH_CAPACITY } from '../../src/store/counters.ts'
-import { COUNTERS } from '../support/counters.ts'
+import { COUNTERS } from '../support/stores.ts'
 
 const MINUTE = 60_000
 const HOUR = 3_600_000

@@ -6,7 +6,7 @@ import {
   MAX_NOTE_CHARACTERS,
   NO_DOCUMENT,
 } from '../../src/store/documents.ts'
-import { DOCUMENTS } from '../support/documents.ts'
+import { DOCUMENTS } from '../support/stores.ts'
 
 const NOTE = { by: 'Zoë', why: 'a “test”\nof 2 lines' }
 const WRITTEN = { id: expect.any(String), atMs: expect.any(Number) }

@@ -7,7 +7,7 @@ import { nodeRedisClient } from '../../src/store/redis/tcp-clients.ts'
 import { startGateway } from '../support/gateway.ts'
 import { type KeySite, startKeySite } from '../support/key-site.ts'
 import { type RecordingUpstream, startRecordingUpstream } from '../support/recording-upstream.ts'
-import { connectRedis } from '../support/script-store.ts'
+import { connectRedis } from '../support/redis-client.ts'
 import { makeKey, type SigningKey, signToken } from '../support/tokens.ts'
 
 const POLICIES = [

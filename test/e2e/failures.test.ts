@@ -3,15 +3,15 @@ import { once } from 'node:events'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { startEchoUpstream } from '../../tools/echo-upstream.ts'
+import type { DirectGateway } from '../support/direct-gateway.ts'
 import { startGateway } from '../support/gateway.ts'
 import { send } from '../support/http-client.ts'
-import type { PointOfPresence } from '../support/point-of-presence.ts'
 import { type SteeredUpstream, startSteeredUpstream } from '../support/steered-upstream.ts'
 
 let upstream: SteeredUpstream
-let gateway: PointOfPresence
+let gateway: DirectGateway
 /** Another one, on the same keys. */
-let other: PointOfPresence
+let other: DirectGateway
 
 const LIMIT = 5
 const POLICIES = [
@@ -33,7 +33,7 @@ let accounts = 0
 const newAccount = () => ({ 'X-Account': `account-${accounts++}` })
 
 /** Asks, and has the upstream answer, if it is asked, with this status. */
-async function ask(at: PointOfPresence, path: string, headers: Record<string, string>, status: number) {
+async function ask(at: DirectGateway, path: string, headers: Record<string, string>, status: number) {
   const before = upstream.requests
   const answered = send(at.url, { path, headers })
   const isRefused = answered.then(() => upstream.requests === before)

@@ -6,7 +6,7 @@ import { startRestFront } from '../../tools/rest-front.ts'
 import { type DirectGateway, startDirectGateway } from '../support/direct-gateway.ts'
 import { redisBindings } from '../support/gateway.ts'
 import { type Answer, json, send, sendInTurn } from '../support/http-client.ts'
-import { connectRedis } from '../support/script-store.ts'
+import { connectRedis } from '../support/redis-client.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 
 const { version } = manifest
@@ -75,7 +75,7 @@ function rateLimitFields({ headers }: Answer): Readonly<Record<string, unknown>>
 
 describe('fields', () => {
   const ITEM = '"default-1m";r=0;t=60'
-  // All that is written in a dialect is stated in test/unit/rate-limit-fields.
+  // All that is written in a dialect is stated in test/unit/rate-limit-headers.
   test.each([
     [
       'draft-11',

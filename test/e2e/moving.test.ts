@@ -3,22 +3,15 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { PLANTED } from '../setup/secret-watch.ts'
 import { redisBindings } from '../support/gateway.ts'
 import { type ObjectSite, startObjectSite } from '../support/object-site.ts'
-import { startUpstream, type Upstream } from '../support/upstream.ts'
 
 const ADMIN_TOKEN = `${PLANTED}-for-operators-who-move`
 /** The gateway that has not moved yet counts in Redis, the one that has, in objects. */
 const [BEFORE, AFTER] = [0, 1]
 
-let upstream: Upstream
 let site: ObjectSite
 
 beforeAll(async () => {
-  upstream = await startUpstream((request, response) => {
-    if (request.url === '/slots') setTimeout(() => response.end('hello'), 100)
-    else response.setHeader('X-Units', '7').end('hello')
-  })
   const shared = {
-    UPSTREAM_URL: upstream.url,
     ...redisBindings(),
     RATE_LIMITS: '5/1h',
     POLICIES: [
@@ -40,16 +33,19 @@ beforeAll(async () => {
     ADMIN_TOKEN,
     STATISTICS: 'on',
   }
-  const bindings = [
+  const variables = [
     { ...shared, STORE: 'redis', STORE_SHADOW: 'durable-object' },
     { ...shared, STORE: 'durable-object', STORE_SHADOW: 'redis' },
   ]
-  site = await startObjectSite(inject('bundle'), bindings, 2)
+  site = await startObjectSite({
+    ...{ bundle: inject('bundle'), variables, points: 2 },
+    api(request, response) {
+      if (request.url === '/slots') setTimeout(() => response.end('hello'), 100)
+      else response.setHeader('X-Units', '7').end('hello')
+    },
+  })
 })
-afterAll(async () => {
-  await site?.stop()
-  await upstream?.stop()
-})
+afterAll(() => site?.stop())
 
 async function ask(at: number, token: string, fields: Record<string, string> = {}, path = '/'): Promise<Response> {
   const response = await fetch(new URL(path, site.urls[at]), {

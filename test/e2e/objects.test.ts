@@ -4,19 +4,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { PLANTED } from '../setup/secret-watch.ts'
 import { type ObjectSite, startObjectSite } from '../support/object-site.ts'
-import { PATIENT } from '../support/site.ts'
-import { startUpstream, type Upstream } from '../support/upstream.ts'
 
 const METRICS_TOKEN = `${PLANTED}-for-metrics-of-objects`
 const ADMIN_TOKEN = `${PLANTED}-for-operators-of-objects`
 
-let upstream: Upstream
 let site: ObjectSite
 
 beforeAll(async () => {
-  upstream = await startUpstream((_, response) => response.setHeader('X-Units', '7').end('hello'))
   const variables = {
-    UPSTREAM_URL: upstream.url,
     RATE_LIMITS: '5/1h',
     POLICIES: [
       { name: 'team', by: 'header:x-team', limits: '3/1h' },
@@ -32,19 +27,18 @@ beforeAll(async () => {
       },
       { name: 'slots', by: 'token', algorithm: 'concurrency', limits: '1', match: '/slots' },
     ],
-    ...PATIENT,
     RULES: 'on',
     RULES_REFRESH_MS: 100,
     ADMIN_TOKEN,
     STATISTICS: 'on',
     METRICS_TOKEN,
   }
-  site = await startObjectSite(inject('bundle'), variables, 2)
+  site = await startObjectSite({
+    ...{ bundle: inject('bundle'), variables, points: 2 },
+    api: (_, response) => response.setHeader('X-Units', '7').end('hello'),
+  })
 })
-afterAll(async () => {
-  await site?.stop()
-  await upstream?.stop()
-})
+afterAll(() => site?.stop())
 
 let asked = 0
 /** Asks the gateways in turn. */
@@ -148,19 +142,17 @@ describe('gateways that share Durable Objects, and no Redis', () => {
 })
 
 test('requests that are broken off before they are decided are given back, in one message to each object', async () => {
-  const own = await startObjectSite(
-    inject('bundle'),
-    {
-      UPSTREAM_URL: upstream.url,
+  const own = await startObjectSite({
+    bundle: inject('bundle'),
+    variables: {
       POLICIES: [
         { name: 'caller', by: 'token', limits: '1000/1h' },
         { name: 'all', by: 'global', algorithm: 'quota', limits: '1000/1h' },
       ],
-      ...PATIENT,
     },
-    1,
-    true,
-  )
+    points: 1,
+    records: true,
+  })
   onTestFinished(() => own.stop())
   const url = own.urls[0] as URL
   await (await fetch(url, { headers: { Authorization: 'Bearer warm' } })).text()

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { connectRedis } from '../support/script-store.ts'
+import { connectRedis } from '../support/redis-client.ts'
 import { type Site, startSite } from '../support/site.ts'
 
 const POINTS = 4

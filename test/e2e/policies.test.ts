@@ -3,8 +3,8 @@ import type { ServerResponse } from 'node:http'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { startEchoUpstream } from '../../tools/echo-upstream.ts'
+import type { DirectGateway } from '../support/direct-gateway.ts'
 import { startGateway } from '../support/gateway.ts'
-import type { PointOfPresence } from '../support/point-of-presence.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 
 let upstream: Upstream
@@ -22,7 +22,7 @@ afterAll(() => upstream.stop())
 
 type Init = RequestInit & { headers?: Record<string, string> }
 
-const gateways: PointOfPresence[] = []
+const gateways: DirectGateway[] = []
 afterEach(async () => {
   await Promise.all(gateways.splice(0).map((gateway) => gateway.stop()))
 })
@@ -33,7 +33,7 @@ beforeEach(() => {
 
 /** Policies of the tests that share a gateway, each for paths of its own. */
 const SHARED: object[] = []
-let shared: PointOfPresence | undefined
+let shared: DirectGateway | undefined
 afterAll(() => shared?.stop())
 
 /** Asks the gateway that has all policies of SHARED. */
@@ -448,7 +448,7 @@ test('concurrency: a WebSocket holds its slot until it is closed, beyond the dea
   const echo = await startEchoUpstream()
   const policies = [{ name: 'open', limits: '1', algorithm: 'concurrency', deadline: '3s' }]
   const call = await gatewayWith(policies, { UPSTREAM_URL: echo.url })
-  const gateway = gateways.at(-1) as PointOfPresence
+  const gateway = gateways.at(-1) as DirectGateway
   const socket = new WebSocket(gateway.url.href.replace('http', 'ws'))
   await once(socket, 'open')
   const exchange = async (text: string) => {

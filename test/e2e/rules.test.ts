@@ -7,9 +7,9 @@ import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.
 import { nodeRedisClient } from '../../src/store/redis/tcp-clients.ts'
 import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
 import { type RestFront, startRestFront } from '../../tools/rest-front.ts'
+import { type DirectGateway, startDirectGateway } from '../support/direct-gateway.ts'
 import { untilConclusive } from '../support/inconclusive.ts'
-import { type PointOfPresence, startPointOfPresence } from '../support/point-of-presence.ts'
-import { connectRedis, type RedisClient } from '../support/script-store.ts'
+import { connectRedis, type RedisClient } from '../support/redis-client.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 
 const SECRET = 'a secret for tests only'
@@ -24,7 +24,7 @@ let server: RedisServer
 let redis: RedisClient
 let front: RestFront
 let prefix: string
-const points: PointOfPresence[] = []
+const points: DirectGateway[] = []
 
 beforeAll(async () => {
   upstream = await startUpstream((request, response) => {
@@ -61,7 +61,7 @@ async function startPoints(count: number, bindings: Record<string, unknown>): Pr
     RULES: 'on',
     ...bindings,
   }
-  const start = () => startPointOfPresence(inject('bundle'), all)
+  const start = () => startDirectGateway({ bundle: inject('bundle'), bindings: all })
   points.push(...(await Promise.all(Array.from({ length: count }, start))))
 }
 
@@ -100,7 +100,7 @@ test(
       const seen = { victim: new Set<number>(), other: new Set<number>() }
 
       /** One client beside the others, until a request sent in good time after the block is refused. */
-      const visit = async (point: PointOfPresence) => {
+      const visit = async (point: DirectGateway) => {
         for (;;) {
           const sentMs = Date.now()
           const [status = 0, otherStatus = 0] = (await Promise.all([call(victim, point), call(other, point)])).map(

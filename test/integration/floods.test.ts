@@ -6,7 +6,7 @@ import { ownRedis } from '../support/own-redis.ts'
 
 const redis = ownRedis()
 
-test.each(FLOOD_CASES)('RefusalLimiter: a flood costs at most 0.05 calls a request: $name', async (flood) => {
+test.each(FLOOD_CASES)('a flood costs at most 0.05 calls a request: $name', async (flood) => {
   const figures = await measureFlood(flood, { redis: redis.client, perSecond: 200, seconds: 5 })
   for (const { calls, commands, rowsWritten } of figures) {
     expect(calls).toBeLessThanOrEqual(0.05)

@@ -14,7 +14,7 @@ import {
   UPSTASH_OPTIONS,
 } from '../../src/index.ts'
 import { freePort } from '../../tools/free-port.ts'
-import { connectRedis, type RedisClient } from '../support/script-store.ts'
+import { connectRedis, type RedisClient } from '../support/redis-client.ts'
 
 let nodeRedis: RedisClient
 let ioRedis: IoRedis

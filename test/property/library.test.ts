@@ -18,7 +18,8 @@ import {
 import type { Store } from '../../src/model/store.ts'
 import { START_MS } from '../support/arbitraries.ts'
 import { expectProperty } from '../support/property.ts'
-import { connectRedis, type RedisClient, ScriptStore } from '../support/script-store.ts'
+import { connectRedis, type RedisClient } from '../support/redis-client.ts'
+import { ScriptStore } from '../support/script-store.ts'
 import { type Admission, expectNoWindowOver } from '../support/windows.ts'
 
 let redis: RedisClient

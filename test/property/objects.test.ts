@@ -3,7 +3,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { StoreCharge } from '../../src/model/charge.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
-import type { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
+import { LimitMachine } from '../../src/store/durable-object/limit-machine.ts'
 import { Negotiation, type To } from '../../src/store/durable-object/negotiation.ts'
 import type { CommitOrAbort, ObjectVote, PreparedCharge } from '../../src/store/durable-object/objects.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
@@ -21,7 +21,7 @@ import {
   START_MS,
 } from '../support/arbitraries.ts'
 import { callContext } from '../support/call-context.ts'
-import { MemoryRows, machineOver, ObjectNetwork, ObjectScript } from '../support/object-network.ts'
+import { MemoryRows, ObjectNetwork, ObjectScript } from '../support/object-network.ts'
 import { expectProperty } from '../support/property.ts'
 import { EVERY_ALGORITHM, EXACT_ALGORITHMS, ruleOf, take } from '../support/rules.ts'
 
@@ -122,7 +122,7 @@ test('a decision that is given up leaves nothing, whatever of its ends has arriv
       fc.boolean(),
       async (rules, asked, used, arrivals, isGivenUp) => {
         const nowUs = Math.ceil(START_MS) * 1000
-        const machines = rules.map(() => machineOver(new MemoryRows()))
+        const machines = rules.map(() => new LimitMachine(new MemoryRows()))
         const peek = () => machines.map((machine, index) => usageOf(machine, rules[index] as StoreCharge, nowUs))
         const close = ({ index, message }: To<CommitOrAbort>) => machines[index]?.close(message, nowUs)
         const own = rules.map((rule, slot) => ({ ...rule, slot }))
@@ -291,7 +291,7 @@ class Contended {
   constructor(rule: StoreCharge, mostOpen?: number) {
     this.#rule = rule
     this.#mostOpen = mostOpen
-    this.#machine = machineOver(this.#rows, mostOpen)
+    this.#machine = new LimitMachine(this.#rows, undefined, mostOpen)
   }
 
   get nowUs(): number {
@@ -328,7 +328,7 @@ class Contended {
   }
 
   restart(): void {
-    this.#machine = machineOver(this.#rows, this.#mostOpen)
+    this.#machine = new LimitMachine(this.#rows, undefined, this.#mostOpen)
   }
 
   get usage(): ObjectVote['usage'] | undefined {

@@ -171,7 +171,7 @@ const told = { true: 0, false: 0, site: 0 }
 
 describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
   test.each([false, true])(
-    'DenyCache: what is told from memory is true when it is told, whatever the isolate has admitted since (leases: %s)',
+    'withRefusalCache(): what is told from memory is true when it is told, whatever the isolate has admitted since (leases: %s)',
     async (isLeased) => {
       await expectProperty(
         fc.asyncProperty(
@@ -191,7 +191,7 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
   )
 
   test.each([1, 2])(
-    'DenyCache of %i isolates: what is told is true, but for what was admitted since and is not heard of yet',
+    'withRefusalCache() in %i isolates: what is told is true, but for what was admitted since and is not heard of yet',
     async (isolates) => {
       await expectProperty(
         fc.asyncProperty(
@@ -210,6 +210,6 @@ describe.each(TIMED_STORES)('%s', (_name, { open, expectProperty }) => {
   )
 })
 
-test('DenyCache: the laws were tried on refusals that were told from memory', () => {
+test('withRefusalCache(): the laws were tried on refusals that were told from memory', () => {
   expect(Math.min(told.true, told.false, told.site)).toBeGreaterThan(5)
 })

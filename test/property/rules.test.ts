@@ -16,7 +16,7 @@ import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
 import { nodeRedisClient } from '../../src/store/redis/tcp-clients.ts'
 import { expectProperty } from '../support/property.ts'
-import { connectRedis } from '../support/script-store.ts'
+import { connectRedis } from '../support/redis-client.ts'
 
 const redis = await connectRedis(inject('redisPort'))
 redis.unref()

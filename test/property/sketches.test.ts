@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { SpaceSaving } from '../../src/statistics/space-saving.ts'
 import { mergeSketches, NO_SKETCH, readSketch, type Sketch, truncated, writeSketch } from '../../src/store/counters.ts'
 import { LUA } from '../../src/store/redis/counters/lua.ts'
-import { connectRedis, type RedisClient } from '../support/script-store.ts'
+import { connectRedis, type RedisClient } from '../support/redis-client.ts'
 
 let redis: RedisClient
 

@@ -13,13 +13,22 @@ export interface Bundle {
   readonly compatibilityFlags: readonly string[]
 }
 
-/** Builds the production bundle into a folder of its own, which is the caller's to remove. */
-export async function buildBundle(): Promise<Bundle> {
+export interface BundleOptions {
+  /** Of a Worker, relative to the root; default: the gateway. */
+  readonly source?: string
+  /** Below which it gets a folder; default: that of temporary files. */
+  readonly into?: string
+  readonly minify?: boolean
+}
+
+/** Builds a bundle into a folder of its own, which is the caller's to remove. */
+export async function buildBundle(options: BundleOptions = {}): Promise<Bundle> {
+  const { source = 'src/worker.ts', into = tmpdir(), minify = true } = options
   // Most tests are given what was built once for all of them: they load neither the bundler nor Wrangler.
   const { buildWorker, gzippedBytes } = await import('../../tools/build-worker.ts')
   const { unstable_readConfig: readConfig } = await import('wrangler')
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-bundle-'))
-  const { script, lazy } = await buildWorker('src/worker.ts', folder)
+  const folder = await mkdtemp(join(into, 'sluice-bundle-'))
+  const { script, lazy } = await buildWorker(source, folder, { minify })
   const { compatibility_date = '', compatibility_flags } = readConfig(
     { config: 'wrangler.toml' },
     { hideWarnings: true },

@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto'
-import { createClient } from '@redis/client'
 import { inject } from 'vitest'
 import { COUNT_NAMES } from '../../src/statistics/metrics.ts'
 import { findPeriodStart } from '../../src/store/counters.ts'
 import { RedisCounters } from '../../src/store/redis/counters/redis-counters.ts'
 import { nodeRedisClient } from '../../src/store/redis/tcp-clients.ts'
 import { PLANTED } from '../setup/secret-watch.ts'
+import type { DirectGateway } from './direct-gateway.ts'
 import { startGateway } from './gateway.ts'
 import { ADMIN_TOKEN } from './operator.ts'
-import type { PointOfPresence } from './point-of-presence.ts'
+import { connectRedis } from './redis-client.ts'
 import { startUpstream } from './upstream.ts'
 
 export const METRICS_TOKEN = `${PLANTED}-of-metrics-0123456789abcdef`
@@ -33,9 +33,9 @@ const COUNTS = new Map([
 ])
 
 /** A gateway with statistics, whose isolates have counted this already. */
-export async function startCountedGateway(): Promise<Pick<PointOfPresence, 'url' | 'stop'>> {
+export async function startCountedGateway(): Promise<Pick<DirectGateway, 'url' | 'stop'>> {
   const keyPrefix = `metrics-${randomUUID()}`
-  const redis = await createClient({ url: `redis://127.0.0.1:${inject('redisPort')}` }).connect()
+  const redis = await connectRedis(inject('redisPort'))
   const counters = new RedisCounters({ client: nodeRedisClient(redis), keyPrefix, timeoutMs: 60_000 })
   const minute = { startMs: findPeriodStart('minute', Date.now()), counts: COUNTS, sketches: new Map() }
   await counters.add({ source: 'test', number: 1, minutes: [minute] })

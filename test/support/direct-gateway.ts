@@ -11,15 +11,15 @@ import { keepWorkerLog } from '../setup/secret-watch.ts'
 import type { Bundle } from './build-bundle.ts'
 
 const fromMiniflare = createRequire(import.meta.resolve('miniflare'))
-const { default: WORKERD } = fromMiniflare('workerd') as { default: string }
+export const { default: WORKERD } = fromMiniflare('workerd') as { default: string }
 
-/** workerd says nothing of a promise that nobody handles. */
-const ENTRY = `
-import worker from './worker.js'
+/** workerd says nothing of a promise that nobody handles. @param worker module of the bundle */
+const entryOf = (worker: string) => `
+import worker from './${worker}'
 addEventListener('unhandledrejection', ({ reason }) => {
   console.error(JSON.stringify({ event: 'unhandled_rejection', error: String(reason?.stack ?? reason) }))
 })
-export * from './worker.js'
+export * from './${worker}'
 export default worker`
 
 export interface DirectGatewayOptions {
@@ -28,10 +28,14 @@ export interface DirectGatewayOptions {
   readonly bindings: Readonly<Record<string, unknown>>
   /** `host:port` of what the service binding `UPSTREAM` leads to, if there is to be one. */
   readonly upstreamService?: string
-  /** Whether it is bound to objects of its own, which live as long as it does. */
-  readonly hasObjects?: boolean
+  /** Where the Durable Objects that it is bound to keep their rows, as long as it lives; left out, it has none. */
+  readonly objects?: 'memory' | 'disk'
   /** Of V8, e.g. `--max-heap-size=64`. */
   readonly v8Flags?: readonly string[]
+  /** Started in place of workerd, with its arguments. */
+  readonly program?: string
+  /** More options of `workerd serve`. */
+  readonly args?: readonly string[]
 }
 
 export interface DirectGateway {
@@ -43,16 +47,17 @@ export interface DirectGateway {
 }
 
 /**
- * Runs the production bundle in a workerd of its own, as one of Cloudflare's points of presence does. Miniflare would do
+ * Runs a bundle in a workerd of its own, as one of Cloudflare's points of presence does. Miniflare would do
  * so at five times the processor time, with Workers of its own before the gateway: they parse each URL anew and set
  * `Accept-Encoding`, `CF-Connecting-IP` and more. Here the gateway sees what was sent, and what it sends leaves as it is.
  */
 export async function startDirectGateway(options: DirectGatewayOptions): Promise<DirectGateway> {
   const config = join(options.bundle.folder, `${randomUUID()}.capnp`)
   const disk = join(options.bundle.folder, randomUUID())
-  if (options.hasObjects) await mkdir(disk)
+  if (options.objects === 'disk') await mkdir(disk)
   await writeFile(config, configOf(disk, options))
-  const child = spawn(WORKERD, ['serve', config, '--control-fd=3'], {
+  const { program = WORKERD, args = [] } = options
+  const child = spawn(program, ['serve', config, '--control-fd=3', ...args], {
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
     env: { ...process.env, TZ: 'UTC' },
   })
@@ -82,7 +87,7 @@ export async function startDirectGateway(options: DirectGatewayOptions): Promise
 
 function configOf(
   disk: string,
-  { bundle, bindings, upstreamService, hasObjects = false, v8Flags = [] }: DirectGatewayOptions,
+  { bundle, bindings, upstreamService, objects, v8Flags = [] }: DirectGatewayOptions,
 ): string {
   const modules = bundle.modules.map((name) => `(name = ${quoted(name)}, esModule = embed ${quoted(name)})`)
   const bound = Object.entries(bindings).map(([name, value]) =>
@@ -98,12 +103,11 @@ function configOf(
     services.push(`(name = "upstream", external = (address = ${quoted(upstreamService)}, http = ()))`)
     bound.push('(name = "UPSTREAM", service = "upstream")')
   }
-  if (hasObjects) {
-    // In memory, objects have no alarms.
-    services.push(`(name = "disk", disk = (path = ${quoted(disk)}, writable = true))`)
-    bound.push('(name = "LIMITS", durableObjectNamespace = "LimitObject")')
-  }
-  const namespaces = hasObjects ? '(className = "LimitObject", uniqueKey = "limits", enableSql = true)' : ''
+  // In memory, objects have no alarms.
+  if (objects === 'disk') services.push(`(name = "disk", disk = (path = ${quoted(disk)}, writable = true))`)
+  if (objects) bound.push('(name = "LIMITS", durableObjectNamespace = "LimitObject")')
+  const storage = { memory: 'inMemory = void', disk: 'localDisk = "disk"', none: 'none = void' }[objects ?? 'none']
+  const namespaces = objects ? '(className = "LimitObject", uniqueKey = "limits", enableSql = true)' : ''
   return `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
   services = [${services.join(', ')}],
@@ -112,12 +116,12 @@ const config :Workerd.Config = (
   v8Flags = [${v8Flags.map(quoted).join(', ')}],
 );
 const gateway :Workerd.Worker = (
-  modules = [(name = "entry.js", esModule = ${quoted(ENTRY)}), ${modules.join(', ')}],
+  modules = [(name = "entry.js", esModule = ${quoted(entryOf(bundle.modules[0] as string))}), ${modules.join(', ')}],
   compatibilityDate = ${quoted(bundle.compatibilityDate)},
   compatibilityFlags = [${bundle.compatibilityFlags.map(quoted).join(', ')}],
   bindings = [${bound.join(', ')}],
   durableObjectNamespaces = [${namespaces}],
-  durableObjectStorage = (${hasObjects ? 'localDisk = "disk"' : 'none = void'}),
+  durableObjectStorage = (${storage}),
 );`
 }
 

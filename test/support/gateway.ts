@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { inject } from 'vitest'
-import { type PointOfPresence, startPointOfPresence } from './point-of-presence.ts'
+import { type DirectGateway, startDirectGateway } from './direct-gateway.ts'
 import { PATIENT } from './site.ts'
 
 /** The tests' Redis, with keys of its own. */
@@ -14,6 +14,6 @@ export function redisBindings(): Readonly<Record<string, unknown>> {
 }
 
 /** One point of presence of the production bundle, on the tests' Redis, with keys of its own. */
-export function startGateway(bindings: Readonly<Record<string, unknown>>): Promise<PointOfPresence> {
-  return startPointOfPresence(inject('bundle'), { ...redisBindings(), ...bindings })
+export function startGateway(bindings: Readonly<Record<string, unknown>>): Promise<DirectGateway> {
+  return startDirectGateway({ bundle: inject('bundle'), bindings: { ...redisBindings(), ...bindings } })
 }

@@ -136,7 +136,7 @@ async function createJudge(kind: Kind, value: string): Promise<(request: Receive
       })
     : undefined
   const blocks = (entry: object) => new RuleIndex(readRules({ blocks: [entry] }), options)
-  const rulebooks = [
+  const indexes = [
     ...(target ? [blocks(target)] : []),
     ...(BLOCKED_BY_DIGEST.has(kind) ? [blocks({ digest: caller })] : []),
   ]
@@ -147,13 +147,13 @@ async function createJudge(kind: Kind, value: string): Promise<(request: Receive
     const charge = asked === 'skip' || 'kind' in asked ? undefined : asked
     const digest = charge?.digest
     const outcome = digest === caller ? 'the same caller' : digest === nobody ? 'no identity' : 'another caller'
-    const isBlockedBy = async (rulebook: RuleIndex) => {
-      const orders = await rulebook.match(request, 0, callContext())
+    const isBlockedBy = async (rules: RuleIndex) => {
+      const orders = await rules.match(request, 0, callContext())
       if (!orders || 'kind' in orders) return orders !== undefined
       return charge !== undefined && 'kind' in (await orders.apply([charge]))
     }
     // Whichever way it is blocked.
-    const isBlocked = (await Promise.all(rulebooks.map(isBlockedBy))).every(Boolean)
+    const isBlocked = (await Promise.all(indexes.map(isBlockedBy))).every(Boolean)
     return { outcome, isBlocked }
   }
 }

@@ -11,7 +11,7 @@ export interface ServerTier {
 
 export type Dialect = 'draft-11' | 'draft-7' | 'draft-6' | 'x-ratelimit' | 'x-ratelimit-epoch' | 'retry-after'
 
-interface Standing extends ServerTier {
+interface ServerStatus extends ServerTier {
   readonly remaining: number
   readonly resetMs: number
 }
@@ -29,19 +29,19 @@ export class LimitedServer {
 
   /** Counts a call. @param nowMs when it arrives, milliseconds since the Unix epoch */
   answer(nowMs: number): { readonly status: number; readonly headers: Record<string, string> } {
-    const isAdmitted = this.#standings(nowMs).every(({ remaining }) => remaining > 0)
+    const isAdmitted = this.#statuses(nowMs).every(({ remaining }) => remaining > 0)
     if (isAdmitted) this.admittedMs.push(nowMs)
     else this.refused++
-    const standings = this.#standings(nowMs)
-    const headers = this.#fields(standings, nowMs)
+    const statuses = this.#statuses(nowMs)
+    const headers = this.#fields(statuses, nowMs)
     if (!isAdmitted) {
-      const full = standings.filter(({ remaining }) => remaining === 0)
+      const full = statuses.filter(({ remaining }) => remaining === 0)
       headers['retry-after'] = String(seconds(Math.max(...full.map(({ resetMs }) => resetMs))))
     }
     return { status: isAdmitted ? 200 : 429, headers }
   }
 
-  #standings(nowMs: number): Standing[] {
+  #statuses(nowMs: number): ServerStatus[] {
     return this.#tiers.map((tier) => {
       const { kind, windowMs, offsetMs = 0, limit } = tier
       const beganMs = nowMs - ((nowMs - offsetMs) % windowMs)
@@ -51,28 +51,28 @@ export class LimitedServer {
     })
   }
 
-  #fields(standings: readonly Standing[], nowMs: number): Record<string, string> {
-    const [first, ...others] = standings.toSorted((a, b) => a.remaining - b.remaining)
+  #fields(statuses: readonly ServerStatus[], nowMs: number): Record<string, string> {
+    const [first, ...others] = statuses.toSorted((a, b) => a.remaining - b.remaining)
     if (!first) return {}
     const { limit, remaining, resetMs } = first
     switch (this.#dialect) {
       case 'draft-11':
         return {
-          'ratelimit-policy': standings
+          'ratelimit-policy': statuses
             .map(({ name, limit, windowMs }) => `"${name}";q=${limit};w=${seconds(windowMs)}`)
             .join(', '),
-          ratelimit: standings
+          ratelimit: statuses
             .map(({ name, remaining, resetMs }) => `"${name}";r=${remaining};t=${seconds(resetMs)}`)
             .join(', '),
         }
       case 'draft-7':
         return {
-          'ratelimit-policy': standings.map(({ limit, windowMs }) => `${limit};w=${seconds(windowMs)}`).join(', '),
+          'ratelimit-policy': statuses.map(({ limit, windowMs }) => `${limit};w=${seconds(windowMs)}`).join(', '),
           ratelimit: `limit=${limit}, remaining=${remaining}, reset=${seconds(resetMs)}`,
         }
       case 'draft-6':
         return {
-          'ratelimit-policy': standings.map(({ limit, windowMs }) => `${limit};w=${seconds(windowMs)}`).join(', '),
+          'ratelimit-policy': statuses.map(({ limit, windowMs }) => `${limit};w=${seconds(windowMs)}`).join(', '),
           'ratelimit-limit': String(limit),
           'ratelimit-remaining': String(remaining),
           'ratelimit-reset': String(seconds(resetMs)),

@@ -11,7 +11,11 @@ import { take } from './rules.ts'
 /** Rows in memory, and how often they were written. */
 export class MemoryRows implements Rows {
   written = 0
-  readonly #rows = new Map<string, Row>()
+  readonly #rows: Map<string, Row>
+
+  constructor(rows: readonly Row[] = []) {
+    this.#rows = new Map(rows.map((row) => [`${row.kind} ${row.n}`, row]))
+  }
 
   all(): Row[] {
     return [...this.#rows.values()].toSorted((a, b) => a.kind - b.kind || a.n - b.n)
@@ -34,11 +38,6 @@ export class MemoryRows implements Rows {
   get size(): number {
     return this.#rows.size
   }
-}
-
-/** @param mostOpen charges that are open at most */
-export function machineOver(rows: Rows, mostOpen?: number): LimitMachine {
-  return new LimitMachine(rows, undefined, mostOpen)
 }
 
 /** Objects in this process, at a time of the test's choosing. */
@@ -95,7 +94,7 @@ export class ObjectNetwork implements RemoteObjects {
   machine(key: string): LimitMachine {
     let machine = this.#machines.get(key)
     if (!machine) {
-      machine = machineOver(this.rows(key), this.#mostOpen)
+      machine = new LimitMachine(this.rows(key), undefined, this.#mostOpen)
       this.#machines.set(key, machine)
     }
     return machine

@@ -7,7 +7,10 @@ import type {
   PreparedCharge,
 } from '../../src/store/durable-object/objects.ts'
 import { keepWorkerLog } from '../setup/secret-watch.ts'
-import { type Bundle, miniflareModules } from './build-bundle.ts'
+import { miniflareModules } from './build-bundle.ts'
+import { startParts } from './parts.ts'
+import { answerArrival, PATIENT, type SiteOptions } from './site.ts'
+import { startUpstream } from './upstream.ts'
 
 /** A call that an object has carried out, in the order in which all of them did. */
 export type Recorded = { readonly key: string } & (
@@ -16,7 +19,12 @@ export type Recorded = { readonly key: string } & (
   | { readonly call: readonly ['inquire' | 'correct', unknown]; readonly answer: unknown }
 )
 
-export type Bindings = Readonly<Record<string, unknown>>
+export interface ObjectSiteOptions extends Omit<SiteOptions, 'variables'> {
+  /** Of all gateways, or a list with those of each. */
+  readonly variables: SiteOptions['variables'] | readonly SiteOptions['variables'][]
+  /** Whether `record()` answers what the objects do. */
+  readonly records?: boolean
+}
 
 export interface ObjectSite {
   /** Of the gateways. */
@@ -89,16 +97,20 @@ export default {
 }`
 
 /**
- * Runs several gateways of the production bundle, each a Worker of its own as at a point of presence, which share one set
- * of Durable Objects.
- * @param bindings variables, tables among them as objects; a list has those of each gateway
- * @param records whether `record()` is to tell what the objects do
+ * Runs several gateways of the production bundle before an API, each a Worker of its own as at a point of presence, which
+ * share one set of Durable Objects.
  */
-export async function startObjectSite(
-  bundle: Bundle,
-  bindings: Bindings | readonly Bindings[],
-  points: number,
-  records = false,
+export function startObjectSite(options: ObjectSiteOptions): Promise<ObjectSite> {
+  return startParts(async (add) => {
+    const upstream = await add(startUpstream(options.api ?? answerArrival))
+    // A copy: both are stopped by another function of the same name.
+    return { ...(await add(startWorkers(options, upstream.url))) }
+  })
+}
+
+async function startWorkers(
+  { bundle, variables, points, records = false }: ObjectSiteOptions,
+  upstreamUrl: string,
 ): Promise<ObjectSite> {
   const { folder, compatibilityDate, compatibilityFlags } = bundle
   const modules = miniflareModules(bundle)
@@ -106,6 +118,7 @@ export async function startObjectSite(
   const worker = { modulesRoot: folder, compatibilityDate, compatibilityFlags: [...compatibilityFlags] }
   const names = Array.from({ length: points }, (_, index) => `gateway-${index}`)
   const ofHost = { className: 'LimitObject', scriptName: 'objects' }
+  const bindingsOf = (index: number) => (Array.isArray(variables) ? variables[index] : variables)
   const socket = { unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }] }
   const options = convertV4MiniflareOptions({
     host: '127.0.0.1',
@@ -119,7 +132,7 @@ export async function startObjectSite(
         ...socket,
         name,
         modules,
-        bindings: (isList(bindings) ? bindings[index] : bindings) as Record<string, never>,
+        bindings: { UPSTREAM_URL: upstreamUrl, ...PATIENT, ...bindingsOf(index) } as Record<string, never>,
         durableObjects: { LIMITS: ofHost },
         stripCfConnectingIp: false,
       })),
@@ -160,8 +173,4 @@ export async function startObjectSite(
     abort: async () => (await ask('/abort')) as number,
     stop: () => miniflare.dispose(),
   }
-}
-
-function isList(bindings: Bindings | readonly Bindings[]): bindings is readonly Bindings[] {
-  return Array.isArray(bindings)
 }

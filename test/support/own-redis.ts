@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, inject } from 'vitest'
 import { type RedisServer, startRedisServer } from '../../tools/redis-server.ts'
-import { connectRedis, type RedisClient } from './script-store.ts'
+import { connectRedis, type RedisClient, readCommandStats } from './redis-client.ts'
 
 export interface OwnRedis {
   readonly client: RedisClient
@@ -30,11 +30,9 @@ export function ownRedis(): OwnRedis {
     async billed(work) {
       await client.sendCommand(['CONFIG', 'RESETSTAT'])
       await work()
-      const stats = await client.info('commandstats')
-      const counts = [...stats.matchAll(/^cmdstat_(\S+?):calls=(\d+)/gm)]
-        .filter(([, command]) => command !== 'config|resetstat')
-        .map(([, command, calls]) => [command, Number(calls)] as const)
-      return Object.fromEntries(counts)
+      const stats = await readCommandStats(client)
+      const own = stats.filter(({ name }) => name !== 'config|resetstat')
+      return Object.fromEntries(own.map(({ name, calls }) => [name, calls]))
     },
   }
 }

@@ -1,4 +1,3 @@
-import { createClient } from '@redis/client'
 import type { Decision, DecisionRequest, StoreCharge } from '../../src/model/charge.ts'
 import type { Release } from '../../src/model/store.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
@@ -10,6 +9,7 @@ import {
   Scripts,
   scriptArguments,
 } from '../../src/store/redis/script.ts'
+import type { RedisClient } from './redis-client.ts'
 import { EVERY_ALGORITHM } from './rules.ts'
 
 /** A clock that is told the time, as the last argument of the script. */
@@ -64,13 +64,6 @@ const RENEW = toScript(recording(SCRIPTS.renew()))
 
 /** Longer than a test takes. */
 const MOST_DELAY_MS = 600_000
-
-export type RedisClient = Awaited<ReturnType<typeof connectRedis>>
-
-export function connectRedis(port: number) {
-  // A busy machine may well take longer than the client's default.
-  return createClient({ socket: { host: '127.0.0.1', port }, commandOptions: { timeout: 0 } }).connect()
-}
 
 /** The script itself in a real Redis, at a time of the test's choosing. */
 export class ScriptStore {

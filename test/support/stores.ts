@@ -1,7 +1,6 @@
-import type { Subject } from './subject.ts'
-
-/** Every store that the contract suites run over, by name: those that need TCP run on Node, the others on workerd. */
-export const STORES: Record<string, () => Subject> =
-  navigator.userAgent === 'Cloudflare-Workers'
-    ? (await import('./worker-stores.ts')).WORKER_STORES
-    : (await import('./tcp-stores.ts')).TCP_STORES
+/**
+ * Everything that the contract suites run over, by name: what needs TCP runs on Node, the rest on workerd. Two document
+ * stores of one key, or two statistics stores of one prefix, share what they store.
+ */
+export const { STORES, COUNTERS, DOCUMENTS } =
+  navigator.userAgent === 'Cloudflare-Workers' ? await import('./worker-stores.ts') : await import('./tcp-stores.ts')

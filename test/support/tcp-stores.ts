@@ -1,11 +1,13 @@
 import { Redis } from 'ioredis'
 import { inject } from 'vitest'
 import { redisStore } from '../../src/library/stores.ts'
+import type { StatisticsStore } from '../../src/store/counters.ts'
 import type { DocumentStore } from '../../src/store/documents.ts'
+import { RedisCounters } from '../../src/store/redis/counters/redis-counters.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
 import { ioRedisClient, nodeRedisClient } from '../../src/store/redis/tcp-clients.ts'
+import { connectRedis } from './redis-client.ts'
 import { EVERY_ALGORITHM } from './rules.ts'
-import { connectRedis } from './script-store.ts'
 import { realTimeSubject, type Subject } from './subject.ts'
 
 const nodeRedis = await connectRedis(inject('redisPort'))
@@ -15,12 +17,18 @@ const ioRedis = new Redis(inject('redisPort'), '127.0.0.1', { autoResendUnfulfil
 nodeRedis.unref()
 ioRedis.on('connect', () => ioRedis.stream.unref())
 
-export const TCP_STORES: Record<string, () => Subject> = {
+export const STORES: Record<string, () => Subject> = {
   '@redis/client': () => realTimeSubject(redisStore(nodeRedis, { timeoutMs: 60_000 }).open(EVERY_ALGORITHM)),
   ioredis: () => realTimeSubject(redisStore(ioRedis, { timeoutMs: 60_000 }).open(EVERY_ALGORITHM)),
 }
 
-export const TCP_DOCUMENTS: Record<string, (key: string) => DocumentStore> = {
+export const DOCUMENTS: Record<string, (key: string) => DocumentStore> = {
   '@redis/client': (key) => new RedisDocuments({ client: nodeRedisClient(nodeRedis), key, timeoutMs: 60_000 }),
   ioredis: (key) => new RedisDocuments({ client: ioRedisClient(ioRedis), key, timeoutMs: 60_000 }),
+}
+
+export const COUNTERS: Record<string, (keyPrefix: string) => StatisticsStore> = {
+  '@redis/client': (keyPrefix) =>
+    new RedisCounters({ client: nodeRedisClient(nodeRedis), keyPrefix, timeoutMs: 60_000 }),
+  ioredis: (keyPrefix) => new RedisCounters({ client: ioRedisClient(ioRedis), keyPrefix, timeoutMs: 60_000 }),
 }

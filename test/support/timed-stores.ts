@@ -8,7 +8,8 @@ import { backAndForthUs, type Configured, forwardUs } from './arbitraries.ts'
 import { MemoryScript } from './memory-script.ts'
 import { ObjectScript } from './object-network.ts'
 import { expectProperty } from './property.ts'
-import { connectRedis, ScriptStore } from './script-store.ts'
+import { connectRedis } from './redis-client.ts'
+import { ScriptStore } from './script-store.ts'
 
 /** A store at a time of the test's choosing: `nowUs` is in microseconds since the Unix epoch. */
 export interface TimedStore {

@@ -1,11 +1,13 @@
 import { env } from 'cloudflare:workers'
 import { inject } from 'vitest'
+import type { StatisticsStore } from '../../src/store/counters.ts'
 import type { DocumentStore } from '../../src/store/documents.ts'
 import { DurableObjectStore } from '../../src/store/durable-object/durable-object-store.ts'
 import { openObjects } from '../../src/store/durable-object/objects.ts'
-import { openObjectDocuments } from '../../src/store/durable-object/table-clients.ts'
+import { openObjectCounters, openObjectDocuments } from '../../src/store/durable-object/table-clients.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
+import { MemoryCounters, MemoryDocuments } from '../../src/store/memory/memory-tables.ts'
+import { RedisCounters } from '../../src/store/redis/counters/redis-counters.ts'
 import { RedisDocuments } from '../../src/store/redis/documents/redis-documents.ts'
 import { LUA } from '../../src/store/redis/more-lua.ts'
 import { connectUpstash, openUpstashBackend } from '../../src/store/redis/upstash-backend.ts'
@@ -14,7 +16,7 @@ import { realTimeSubject, type Subject } from './subject.ts'
 
 const objects = openObjects(env.LIMITS)
 
-export const WORKER_STORES: Record<string, () => Subject> = {
+export const STORES: Record<string, () => Subject> = {
   MemoryStore() {
     let now = 1_700_000_000_000
     return {
@@ -36,9 +38,9 @@ function upstashSubject(url: string): Subject {
   )
 }
 
-export const WORKER_DOCUMENTS: Record<string, (key: string) => DocumentStore> = {
-  MemoryDocuments: memoryDocuments(),
-  openObjectDocuments: (key) => openObjectDocuments({ namespace: env.LIMITS, key, timeoutMs: 60_000 }),
+export const DOCUMENTS: Record<string, (key: string) => DocumentStore> = {
+  MemoryDocuments: sharedByKey(() => new MemoryDocuments(() => Date.now())),
+  ObjectDocuments: (key) => openObjectDocuments({ namespace: env.LIMITS, key, timeoutMs: 60_000 }),
   'RedisDocuments with key locking': (key) => upstashDocumentsAt(inject('redisRestUrl'), key),
   'RedisDocuments on plain Redis': (key) => upstashDocumentsAt(inject('plainRestUrl'), key),
 }
@@ -48,12 +50,24 @@ function upstashDocumentsAt(url: string, key: string): DocumentStore {
   return new RedisDocuments({ client, key, timeoutMs: 60_000 })
 }
 
-/** The same document for the same key, as in Redis. */
-function memoryDocuments(): (key: string) => DocumentStore {
-  const all = new Map<string, DocumentStore>()
+export const COUNTERS: Record<string, (keyPrefix: string) => StatisticsStore> = {
+  MemoryCounters: sharedByKey(() => new MemoryCounters(() => Date.now())),
+  ObjectCounters: (keyPrefix) => openObjectCounters({ namespace: env.LIMITS, keyPrefix, timeoutMs: 60_000 }),
+  'RedisCounters with key locking': (keyPrefix) => upstashCountersAt(inject('redisRestUrl'), keyPrefix),
+  'RedisCounters on plain Redis': (keyPrefix) => upstashCountersAt(inject('plainRestUrl'), keyPrefix),
+}
+
+function upstashCountersAt(url: string, keyPrefix: string) {
+  const client = connectUpstash({ url, token: inject('redisRestToken') }, 60_000)
+  return new RedisCounters({ client, keyPrefix, timeoutMs: 60_000 })
+}
+
+/** Answers the same table for the same key, as Redis does. */
+function sharedByKey<T>(open: () => T): (key: string) => T {
+  const all = new Map<string, T>()
   return (key) => {
-    const documents = all.get(key) ?? new MemoryDocuments(() => Date.now())
-    all.set(key, documents)
-    return documents
+    const table = all.get(key) ?? open()
+    all.set(key, table)
+    return table
   }
 }

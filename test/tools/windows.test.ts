@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { idealAdmissions } from '../../bench/accuracy/windows.ts'
+import { idealAdmissions } from '../support/history.ts'
 import { type Admission, checkWindows } from '../support/windows.ts'
 
 const TIER = { limit: 10, windowMs: 1_000 }
@@ -54,9 +54,32 @@ describe('checkWindows()', () => {
   })
 })
 
-test('idealAdmissions() admits what an exact log admits', () => {
-  // 0 and 10 fill the window; 60 and 99 find no room; 100 takes the place of 0, and 110 that of 10.
-  expect(idealAdmissions([0, 10, 60, 99, 100, 105, 110], [{ limit: 2, windowMs: 100 }])).toBe(4)
-  expect(idealAdmissions([110, 105, 100, 99, 60, 10, 0], [{ limit: 2, windowMs: 100 }])).toBe(4)
-  expect(idealAdmissions([0, 1, 2], [{ limit: 5, windowMs: 100 }])).toBe(3)
+describe('idealAdmissions()', () => {
+  const TEAM = { limit: 12, windowMs: 2_000 }
+  const sent = (ms: number, cost: number, caller = 'one') => ({
+    ms,
+    charges: [
+      { key: caller, tiers: [TIER], cost },
+      { key: 'team', tiers: [TEAM], cost: 1 },
+    ],
+  })
+
+  test('admits what an exact log admits, in whatever order it is told', () => {
+    const admitted = (times: readonly number[], limit: number) =>
+      idealAdmissions(times.map((ms) => ({ ms, charges: [{ key: '', tiers: [{ limit, windowMs: 100 }], cost: 1 }] })))
+    // 0 and 10 fill the window; 60 and 99 find no room; 100 takes the place of 0, and 110 that of 10.
+    expect(admitted([0, 10, 60, 99, 100, 105, 110], 2)).toBe(4)
+    expect(admitted([110, 105, 100, 99, 60, 10, 0], 2)).toBe(4)
+    expect(admitted([0, 1, 2], 5)).toBe(3)
+  })
+
+  test('goes by the cost under each key', () => {
+    // The one at 0 uses its limit up; those until its window ends are refused.
+    expect(idealAdmissions([sent(1_000, 9), sent(1, 1), sent(999, 1), sent(0, 10), sent(1_000, 2, 'other')])).toBe(3)
+  })
+
+  test('admits nothing that one of several keys has no room for', () => {
+    const callers = Array.from({ length: 20 }, (_, index) => sent(index, 1, `caller ${index}`))
+    expect(idealAdmissions(callers)).toBe(12)
+  })
 })

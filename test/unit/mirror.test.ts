@@ -33,7 +33,7 @@ function broken(answer: () => Promise<never>): Store {
 test.each([
   ['fails', () => Promise.reject(new StoreError('it is away'))],
   ['never answers', () => new Promise<never>(() => {})],
-] as const)('ShadowedStore decides the same, at once, while its shadow %s', async (_name, answer) => {
+] as const)('withMirror() decides the same, at once, while the mirror %s', async (_name, answer) => {
   const { beside } = subject(broken(answer))
   const [quota, slots] = [ruleOf('quota', HOUR, { isSettled: true }), ruleOf('concurrency', HOUR)]
   const granted: number[] = []
@@ -51,7 +51,7 @@ test.each([
   expect(granted).toEqual([1, 1, 0])
 })
 
-test('ShadowedStore counts what its shadow would do otherwise, and its failures', async () => {
+test('withMirror() counts what the mirror would do otherwise, and its failures', async () => {
   const { beside, mirror, shadow, clock, lines } = subject()
   const rule = ruleOf('sliding-window', HOUR)
   const background: Promise<unknown>[] = []
@@ -73,7 +73,7 @@ test('ShadowedStore counts what its shadow would do otherwise, and its failures'
   expect(failing.lines).toEqual([{ level: 'warn', event: 'shadow_store_error', message: 'it is away' }])
 })
 
-test('ShadowedStore charges a rule for newcomers beside for those who are new to the store', async () => {
+test('withMirror() charges the mirror for new identities that are new to the store', async () => {
   const { beside, shadow } = subject()
   const known = ruleOf('sliding-window', HOUR)
   const newcomers = ruleOf('sliding-window', [{ limit: 9, windowMs: 3_600_000 }], { counts: 'identities' })
@@ -87,7 +87,7 @@ test('ShadowedStore charges a rule for newcomers beside for those who are new to
   expect((await shadow.decide(take([rule], { mode: 'peek' }))).usage[0]?.[0]?.remaining).toBe(8)
 })
 
-test('ShadowedStore tells of a block when its shadow is slow or away for a moment, and takes off the time lost', async () => {
+test('withMirror() reports a penalty when the mirror is slow or away for a moment, less the time lost', async () => {
   const clock = { now: 1_800_000_000_000 }
   const memory = new MemoryStore(() => clock.now)
   const slow: Store = Object.assign(Object.create(memory), {
@@ -106,7 +106,7 @@ test('ShadowedStore tells of a block when its shadow is slow or away for a momen
   expect(mirror.counts).toMatchObject({ failures: 1 })
 })
 
-test('a slot is free in the shadow store, too, if its charge arrives there after its release', async () => {
+test('a slot is free in the mirror, too, if its charge arrives there after its release', async () => {
   let arrive = () => {}
   const arrived = new Promise<void>((resolve) => {
     arrive = resolve

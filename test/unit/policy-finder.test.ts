@@ -166,7 +166,7 @@ test('PolicyFinder#find() does not mind the case of a path, unless a policy does
   expect(found(finder, 'GET', '/LOGIN/%C3%89').map(([name]) => name)).toEqual(['anyhow'])
 })
 
-test('priorityOf() lets no request rise by a path that some API may read otherwise', () => {
+test('findPriority() lets no request rise by a path that some API may read otherwise', () => {
   const finder = finderFor(
     [
       { name: 'payments', priority: 'critical', match: '/pay' },

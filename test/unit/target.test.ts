@@ -52,7 +52,7 @@ test.each([
   expect(targetOf(urlOf(more))).toBe('too-long')
 })
 
-test('ReceivedFields.of() are a hundred fields at most', () => {
+test('RequestHeaders.of() are a hundred fields at most', () => {
   const names = (count: number) => Array.from({ length: count }, (_, i) => `x-${1_000 + i}`)
   const fields = (count: number) => new Headers(names(count).map((name) => [name, '1']))
   for (const count of [0, 1, 100]) expect([...(RequestHeaders.of(fields(count))?.names ?? [])]).toEqual(names(count))

@@ -7,18 +7,18 @@ const answer = (status: number, retryAfter = false) =>
   new Response(null, { status, ...(retryAfter && { headers: { 'Retry-After': '1' } }) })
 
 test.each([502, 504])(
-  'tellsOverload() holds %d against the upstream, but not where a client may be to blame',
+  'signalsOverload() holds %d against the upstream, but not where a client may be to blame',
   (status) => {
     expect([signalsOverload(answer(status), GET), signalsOverload(answer(status), POST)]).toEqual([true, false])
   },
 )
 
-test('tellsOverload() takes 503 with Retry-After for what it says, and without for nothing', () => {
+test('signalsOverload() takes 503 with Retry-After for what it says, and without for nothing', () => {
   for (const request of [GET, POST]) {
     expect([signalsOverload(answer(503, true), request), signalsOverload(answer(503), request)]).toEqual([true, false])
   }
 })
 
-test('tellsOverload() takes 429 for what it says: that one caller asks too much', () => {
+test('signalsOverload() takes 429 for what it says: that one caller asks too much', () => {
   expect([signalsOverload(answer(429, true), GET), signalsOverload(answer(429), GET)]).toEqual([false, false])
 })

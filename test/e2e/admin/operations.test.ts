@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto'
-import { createClient } from '@redis/client'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import manifest from '../../../package.json' with { type: 'json' }
+import type { DirectGateway } from '../../support/direct-gateway.ts'
 import { startGateway } from '../../support/gateway.ts'
 import { json, send } from '../../support/http-client.ts'
 import { ADMIN_TOKEN, type OperatorRequest, operate } from '../../support/operator.ts'
-import type { PointOfPresence } from '../../support/point-of-presence.ts'
+import { connectRedis } from '../../support/redis-client.ts'
 import { startUpstream, type Upstream } from '../../support/upstream.ts'
 
 const { version } = manifest
@@ -25,7 +25,7 @@ interface OpenApi {
 type Responses = { readonly 200: { readonly content: Record<string, { readonly schema: object }> } }
 
 let upstream: Upstream
-let gateway: PointOfPresence
+let gateway: DirectGateway
 let document: OpenApi
 /** Operations that were called, as `METHOD /path`. */
 const called = new Set<string>()
@@ -73,7 +73,7 @@ async function call(path: string, request: OperatorRequest = {}, status = 200) {
 
 /** All that is noted of what was done about callers. */
 async function redisJournal(): Promise<object> {
-  const redis = await createClient({ url: `redis://127.0.0.1:${inject('redisPort')}` }).connect()
+  const redis = await connectRedis(inject('redisPort'))
   const journal = await redis.hGetAll(`${KEY_PREFIX}:journal`)
   redis.destroy()
   return journal

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, expect, inject, onTestFinished, test }
 import { redisBindings } from '../../support/gateway.ts'
 import { type Sent, send, sendInTurn } from '../../support/http-client.ts'
 import { exchange, statusesOf } from '../../support/raw-http.ts'
-import { connectRedis } from '../../support/script-store.ts'
+import { connectRedis } from '../../support/redis-client.ts'
 import {
   startOwnThreatenedGateway,
   startThreatenedGateway,

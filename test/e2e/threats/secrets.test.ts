@@ -3,7 +3,7 @@ import { afterEach, expect, inject, test, vi } from 'vitest'
 import { PLANTED } from '../../setup/secret-watch.ts'
 import { redisBindings } from '../../support/gateway.ts'
 import { type Answer, json, send } from '../../support/http-client.ts'
-import { connectRedis } from '../../support/script-store.ts'
+import { connectRedis } from '../../support/redis-client.ts'
 import { startOwnThreatenedGateway, type ThreatenedGateway } from '../../support/threatened-gateway.ts'
 import { startUpstream } from '../../support/upstream.ts'
 

@@ -5,10 +5,10 @@ import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { type RestFront, startRestFront } from '../../../tools/rest-front.ts'
 import { PLANTED } from '../../setup/secret-watch.ts'
 import { seriousViolations, startBrowser } from '../../support/browser.ts'
+import type { DirectGateway } from '../../support/direct-gateway.ts'
 import { startDirectGateway } from '../../support/direct-gateway.ts'
 import { send } from '../../support/http-client.ts'
 import { ADMIN_TOKEN, operate } from '../../support/operator.ts'
-import type { PointOfPresence } from '../../support/point-of-presence.ts'
 import { signToken } from '../../support/tokens.ts'
 import { startUpstream, type Upstream } from '../../support/upstream.ts'
 
@@ -21,7 +21,7 @@ const OF_COLOURS = ['color-contrast', 'link-in-text-block']
 let browser: Browser
 let upstream: Upstream
 let front: RestFront
-let gateway: PointOfPresence
+let gateway: DirectGateway
 let page: Page
 /** What was asked of anybody else, and what a page complained about. */
 const wrong: string[] = []
@@ -68,7 +68,7 @@ beforeAll(async () => {
     STATISTICS: 'on',
     ADMIN_TOKEN,
   }
-  gateway = await startDirectGateway({ bundle: inject('bundle'), bindings, hasObjects: true })
+  gateway = await startDirectGateway({ bundle: inject('bundle'), bindings, objects: 'disk' })
   page = await openPage()
 })
 afterAll(async () => {

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { type Environment, loadConfig } from '../../../src/config/load-config.ts'
 import { type Example, examples } from '../../../tools/dev-examples.ts'
 import { PLANTED } from '../../setup/secret-watch.ts'
-import { startPointOfPresence } from '../../support/point-of-presence.ts'
+import { startDirectGateway } from '../../support/direct-gateway.ts'
 import { startUpstream, type Upstream } from '../../support/upstream.ts'
 
 const run = promisify(execFile)
@@ -47,7 +47,7 @@ test.for<[string, Environment]>([
   ['a limit on concurrency beside', { POLICIES: [policy({}), { name: 'c', limits: '1', algorithm: 'concurrency' }] }],
 ])('examples() are admitted, limited and admitted again, with %s', async ([, env]) => {
   const bindings = { ...env, UPSTREAM_URL: upstream.url }
-  const point = await startPointOfPresence(inject('bundle'), bindings)
+  const point = await startDirectGateway({ bundle: inject('bundle'), bindings })
   try {
     const [admit, limit, recovery] = await examples(point.url.origin, loadConfig(bindings))
     if (!admit || !limit || !recovery) return expect.unreachable()

@@ -1,10 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import type { Tier } from '../../support/windows.ts'
+import { History } from '../../support/history.ts'
 import { audit } from './audit.ts'
-import { History } from './history.ts'
-import { admittedByOne } from './ideal.ts'
 import { Ledger } from './ledger.ts'
-import { POLICIES } from './policies.ts'
 import { type Decision, RecordReader } from './redis-record.ts'
 import { judgeBetween, judgeInOrder } from './refusals.ts'
 import type { Outcome } from './traffic.ts'
@@ -172,25 +169,6 @@ describe('audit()', () => {
   test('finds what Redis decided and no client was told', () => {
     expect(audit(answers.slice(1), ledgerOf(...kept), false).faults).toHaveLength(1)
     expect(audit(answers.slice(0, 2), ledgerOf(...kept), false).faults).toHaveLength(1)
-  })
-})
-
-describe('admittedByOne()', () => {
-  const sent = (sentMs: number, cost: number, caller = 0): Outcome => {
-    return { caller, team: 0, cost, status: 0, sentMs, decidedByMs: sentMs, degraded: undefined }
-  }
-
-  test('admits in the order of sending what there is room for', () => {
-    const [{ limit, windowMs }] = POLICIES.caller as [Tier, ...Tier[]]
-    const outcomes = [
-      sent(windowMs, limit - 1),
-      sent(1, 1),
-      sent(windowMs - 1, 1),
-      sent(0, limit),
-      sent(windowMs, 2, 1),
-    ]
-    // The one at 0 uses it up; those until its window ends are refused.
-    expect(admittedByOne(outcomes, POLICIES)).toBe(3)
   })
 })
 

@@ -1,5 +1,5 @@
+import { History } from '../../support/history.ts'
 import type { Admission, Tier } from '../../support/windows.ts'
-import { History } from './history.ts'
 import type { Charge, Decision, Entry } from './redis-record.ts'
 import { type Demand, judgeInOrder } from './refusals.ts'
 

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import type { Limit } from '../../../src/model/limits.ts'
 import { LimitedServer } from '../../support/limited-server.ts'
 import type { Outcome, ProcessOptions } from '../../support/outbound-process.ts'
-import { connectRedis, type RedisClient } from '../../support/script-store.ts'
+import { connectRedis, type RedisClient } from '../../support/redis-client.ts'
 import { startUpstream } from '../../support/upstream.ts'
 import { type Admission, expectNoWindowOver } from '../../support/windows.ts'
 

@@ -1,5 +1,5 @@
+import type { History } from '../../support/history.ts'
 import type { Tier } from '../../support/windows.ts'
-import type { History } from './history.ts'
 
 /** What a request would have cost under one key, and what was admitted there. */
 export interface Demand {

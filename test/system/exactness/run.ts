@@ -1,9 +1,18 @@
 import type { Bundle } from '../../support/build-bundle.ts'
+import { type IdealRequest, idealAdmissions } from '../../support/history.ts'
 import { startSite } from '../../support/site.ts'
 import { type Audit, audit } from './audit.ts'
-import { admittedByOne } from './ideal.ts'
 import { Ledger } from './ledger.ts'
-import { LEASED_POLICIES, MAX_COST, POLICIES, policyTables, stretched, teamsOf, tiersOf } from './policies.ts'
+import {
+  LEASED_POLICIES,
+  MAX_COST,
+  POLICIES,
+  type Policies,
+  policyTables,
+  stretched,
+  teamsOf,
+  tiersOf,
+} from './policies.ts'
 import { record } from './redis-record.ts'
 import { checkTiers, type TierCheck } from './tiers.ts'
 import { type Outcome, sendTraffic } from './traffic.ts'
@@ -55,11 +64,16 @@ export async function run({
       ledger,
       audit: audit(outcomes, ledger, isLeased),
       tiers: checkTiers(policies, ledger, outcomes),
-      ideal: admittedByOne(outcomes, policies),
+      ideal: idealAdmissions(outcomes.map((outcome) => toIdealRequest(outcome, policies))),
     }
   } finally {
     await site.stop()
   }
+}
+
+function toIdealRequest({ caller, team, cost, sentMs }: Outcome, policies: Policies): IdealRequest {
+  const own = { key: `caller ${caller}`, tiers: policies.caller, cost }
+  return { ms: sentMs, charges: [own, { key: `team ${team}`, tiers: policies.team, cost: 1 }] }
 }
 
 /** Whether a run has come to test something, with room for a record that lags behind the answers. */

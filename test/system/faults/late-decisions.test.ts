@@ -1,8 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { expect, inject, onTestFinished, test } from 'vitest'
-import { startGateway } from '../../../bench/gateway/workerd.ts'
 import { startFaultyFront } from '../../../tools/faulty-front.ts'
-import { connectRedis } from '../../support/script-store.ts'
+import { startDirectGateway } from '../../support/direct-gateway.ts'
+import { connectRedis } from '../../support/redis-client.ts'
 import { startUpstream } from '../../support/upstream.ts'
 
 // What is exact is the decision. How old it may be when its request leaves is STORE_TIMEOUT_MS.
@@ -28,7 +28,7 @@ async function startSite(storeTimeoutMs: number) {
     ON_STORE_ERROR: 'closed',
     KEY_PREFIX: keyPrefix,
   }
-  const gateway = await startGateway(inject('bundle'), { bindings })
+  const gateway = await startDirectGateway({ bundle: inject('bundle'), bindings })
   onTestFinished(async () => {
     await gateway.stop()
     await Promise.all([front.stop(), api.stop(), redis.close()])

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { findRedisServer } from '../../../tools/find-redis-server.ts'
 import { type RedisServer, type RedisServerOptions, startRedisServer } from '../../../tools/redis-server.ts'
-import { connectRedis, type RedisClient } from '../../support/script-store.ts'
+import { connectRedis, type RedisClient } from '../../support/redis-client.ts'
 
 /** A Redis that is killed, stopped and replaced: anew at the same port, or by a replica at another. */
 export class FaultyRedis {

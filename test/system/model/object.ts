@@ -6,6 +6,7 @@ import { LimitMachine } from '../../../src/store/durable-object/limit-machine.ts
 import type { MachineState } from '../../../src/store/durable-object/machine-state.ts'
 import type { ObjectVote, PreparedCharge } from '../../../src/store/durable-object/objects.ts'
 import type { Row, Rows } from '../../../src/store/durable-object/rows.ts'
+import { MemoryRows } from '../../support/object-network.ts'
 import { Numbered } from './numbered.ts'
 
 /** What an object can be told, each about one decider. `overdue` and `crash` are about none: its number is then 0. */
@@ -123,8 +124,8 @@ export class ObjectCode {
 
   /** @returns the number of one that was never asked */
   fresh(mayCrash: boolean): number {
-    const rows = new PlainRows([])
-    return this.#numberOf(rows, machineOf(rows), mayCrash)
+    const rows = new MemoryRows()
+    return this.#numberOf(rows, new LimitMachine(rows), mayCrash)
   }
 
   /** Tells what is sent in a call. */
@@ -161,7 +162,7 @@ export class ObjectCode {
       if (origin) number = this.renamed(this.withoutRows(origin.state), origin.way)
       else {
         const { memory, waiting }: Stored = deserialize(this.#stored[state] as Buffer)
-        const rows = new PlainRows([])
+        const rows = new MemoryRows()
         number = this.#numberOf(rows, this.#machine(rows, memory, waiting), false)
       }
       this.#unwritten[state] = number
@@ -209,11 +210,11 @@ export class ObjectCode {
 
   #runStored(stored: Buffer, kind: CallKind, decider: number, tick: number): Outcome {
     const { rows: written, memory, waiting, mayCrash }: Stored = deserialize(stored)
-    const rows = new PlainRows(written)
+    const rows = new MemoryRows(written)
     const nowUs = this.#ticksUs[tick] as number
     if (kind === 'crash') {
       const released = waiting.map((reservation) => ({ decider: deciderOf(reservation) }))
-      return { state: this.#numberOf(rows, machineOf(rows), mayCrash), released }
+      return { state: this.#numberOf(rows, new LimitMachine(rows), mayCrash), released }
     }
     const machine = this.#machine(rows, memory, waiting)
     const told = this.#tell(machine, kind, decider, nowUs)
@@ -274,7 +275,7 @@ export class ObjectCode {
   }
 
   #machine(rows: Rows, memory: MachineState, waiting: readonly PreparedCharge[]): LimitMachine {
-    const machine = machineOf(rows, memory)
+    const machine = new LimitMachine(rows, memory)
     // They find what they found before: nothing has happened since.
     for (const reservation of waiting) machine.reserve(reservation, Math.max(this.#startUs, memory.clockUs))
     return machine
@@ -299,11 +300,11 @@ export class ObjectCode {
     return number
   }
 
-  #numberOf(rows: PlainRows, machine: LimitMachine, mayCrash: boolean): number {
+  #numberOf(rows: MemoryRows, machine: LimitMachine, mayCrash: boolean): number {
     const { state: memory, waiting } = machine
     const normal = {
       memory: this.#knowledge(memory),
-      ...(mayCrash && { written: this.#knowledge(machineOf(rows).state) }),
+      ...(mayCrash && { written: this.#knowledge(new LimitMachine(rows).state) }),
       waiting: waiting.map((reservation) => [deciderOf(reservation), this.#askingOf(reservation)] as const),
     }
     const number = this.#normals.numberOf(normal)
@@ -316,7 +317,7 @@ export class ObjectCode {
   #knowledge(memory: MachineState): Knowledge {
     const tickOf = (ms: number) => this.#ticksUs.indexOf(ms * 1000)
     // A copy, because a look may change how a state is kept.
-    const machine = machineOf(new PlainRows([]), structuredClone(memory))
+    const machine = new LimitMachine(new MemoryRows(), structuredClone(memory))
     const vote = machine.reserve({ mode: 'peek', permits: 1, rule: this.#rule }, this.#startUs) as ObjectVote
     const open = [...memory.open].map(([id, { atMs, permits, isNew, grants }]) => {
       return [id - 1, tickOf(atMs), permits, (isNew ? 1 : 0) + 2 * grants] as const
@@ -335,34 +336,6 @@ export class ObjectCode {
   #askingOf({ mode }: PreparedCharge): Asking {
     return mode === 'peek' ? 'look' : this.#rule.counts === 'identities' ? 'second' : 'first'
   }
-}
-
-class PlainRows implements Rows {
-  readonly rows: Map<string, Row>
-
-  constructor(rows: readonly Row[]) {
-    this.rows = new Map(rows.map((row) => [`${row.kind} ${row.n}`, row]))
-  }
-
-  all(): Row[] {
-    return [...this.rows.values()]
-  }
-
-  get(kind: number, n: number): string | undefined {
-    return this.rows.get(`${kind} ${n}`)?.body
-  }
-
-  put(kind: number, n: number, body: string): void {
-    this.rows.set(`${kind} ${n}`, { kind, n, body })
-  }
-
-  delete(kind: number, n: number): void {
-    this.rows.delete(`${kind} ${n}`)
-  }
-}
-
-function machineOf(rows: Rows, state?: MachineState): LimitMachine {
-  return new LimitMachine(rows, state)
 }
 
 function plain({ fitting, chargeable, charged, isNew, isVoid }: ObjectVote): PlainVote {

@@ -10,9 +10,8 @@ import { PLANTED } from '../../setup/secret-watch.ts'
 import type { Bundle } from '../../support/build-bundle.ts'
 import { startObjectSite } from '../../support/object-site.ts'
 import { type Adding, type Part, startParts } from '../../support/parts.ts'
-import { connectRedis } from '../../support/script-store.ts'
+import { connectRedis } from '../../support/redis-client.ts'
 import { startSite as startRedisSite } from '../../support/site.ts'
-import { startUpstream } from '../../support/upstream.ts'
 
 export const IDENTITY_SECRET = `${PLANTED}-of-identities`
 export const KEY_PREFIX = 'numbers'
@@ -98,8 +97,7 @@ const startOverRedis: Start = async (bundle, add) => {
 }
 
 const startOverObjects: Start = async (bundle, add) => {
-  const upstream = await add(startUpstream(api))
-  const site = await add(startObjectSite(bundle, { ...VARIABLES, UPSTREAM_URL: upstream.url }, 2))
+  const site = await add(startObjectSite({ bundle, variables: VARIABLES, points: 2, api }))
   const { namespace, urls, log } = site
   const options = { namespace, timeoutMs: 10_000 }
   await writeRules(openObjectDocuments({ ...options, key: rulesKey(KEY_PREFIX) }))

@@ -1,7 +1,5 @@
 import type { Bundle } from '../../../support/build-bundle.ts'
 import { startObjectSite } from '../../../support/object-site.ts'
-import { answerArrival, PATIENT } from '../../../support/site.ts'
-import { startUpstream } from '../../../support/upstream.ts'
 import { MAX_COST, POLICIES, type Policies, policyOf, policyTables, stretched, teamsOf, tiersOf } from '../policies.ts'
 import { checkTiers, sum, type TierCheck } from '../tiers.ts'
 import { type Outcome, sendTraffic } from '../traffic.ts'
@@ -47,14 +45,8 @@ export async function runOverObjects({
   stretch = 1,
 }: ObjectRunOptions): Promise<ObjectFindings> {
   const policies = stretched(POLICIES, stretch)
-  const upstream = await startUpstream(answerArrival)
-  const variables = {
-    UPSTREAM_URL: upstream.url,
-    STORE: 'durable-object',
-    POLICIES: policyTables(policies),
-    ...PATIENT,
-  }
-  const site = await startObjectSite(bundle, variables, POINTS, true)
+  const variables = { STORE: 'durable-object', POLICIES: policyTables(policies) }
+  const site = await startObjectSite({ bundle, variables, points: POINTS, records: true })
   try {
     const record = new ObjectRecord()
     let [readings, aborted, isOver] = [0, 0, false]
@@ -74,7 +66,6 @@ export async function runOverObjects({
     return { outcomes, record, policies, aborted, ...examine(outcomes, record, policies) }
   } finally {
     await site.stop()
-    await upstream.stop()
   }
 }
 

@@ -1,4 +1,6 @@
-/** What was admitted under one key by Redis's own record, oldest first, for sums over any span. */
+import type { Tier } from './windows.ts'
+
+/** What was admitted under one key, oldest first, for sums over any span. */
 export class History {
   readonly #ms: number[] = []
   readonly #madeMs: number[] = []
@@ -37,4 +39,27 @@ function countUntil(inOrder: readonly number[], ms: number): number {
     else high = middle
   }
   return low
+}
+
+export interface IdealRequest {
+  readonly ms: number
+  /** Under each key, what the request costs there. */
+  readonly charges: readonly { readonly key: string; readonly tiers: readonly Tier[]; readonly cost: number }[]
+}
+
+/** Counts the requests that one exact limiter for all admits, which decides each as it is sent. */
+export function idealAdmissions(requests: readonly IdealRequest[]): number {
+  const histories = new Map<string, History>()
+  let admitted = 0
+  for (const { ms, charges } of requests.toSorted((a, b) => a.ms - b.ms)) {
+    for (const { key } of charges) if (!histories.has(key)) histories.set(key, new History())
+    const historyOf = (key: string) => histories.get(key) as History
+    const hasRoom = charges.every(({ key, tiers, cost }) =>
+      tiers.every(({ limit, windowMs }) => historyOf(key).used(ms - windowMs, ms) + cost <= limit),
+    )
+    if (!hasRoom) continue
+    for (const { key, cost } of charges) historyOf(key).add(ms, cost)
+    admitted++
+  }
+  return admitted
 }

@@ -9,7 +9,7 @@ const deed = (at: number, more: Partial<AuditEntry> = {}): AuditEntry => ({
   ...more,
 })
 
-test('deedsAbout() tells those about a caller, the latest first, by any digest that it goes by', async () => {
+test('readAudit() answers what was done about a caller, the latest first, by any digest that it goes by', async () => {
   const journal = new MemoryDocuments(() => 0)
   expect(await readAudit(journal, new Set(['A']))).toEqual([])
   const [first, other, both] = [deed(1), deed(2, { digests: ['B'] }), deed(3, { digests: ['C', 'B'] })]
@@ -19,7 +19,7 @@ test('deedsAbout() tells those about a caller, the latest first, by any digest t
   expect(await journal.history()).toHaveLength(1)
 })
 
-test('noteDeed() loses nothing of those who write at once', async () => {
+test('appendAudit() loses nothing of those who write at once', async () => {
   const journal = new MemoryDocuments(() => 0)
   await Promise.all(Array.from({ length: 8 }, (_, at) => appendAudit(journal, deed(at))))
   expect(await readAudit(journal, new Set(['A']))).toHaveLength(8)
@@ -30,7 +30,7 @@ test.each([
   // Three bytes each in UTF-8, and six in JSON.
   ['界', 444],
   ['\u0001', 250],
-])('noteDeed() drops the oldest of 500, or of as many as fit into a document (%j)', async (sign, most) => {
+])('appendAudit() drops the oldest of 500, or of as many as fit into a document (%j)', async (sign, most) => {
   const journal = new MemoryDocuments(() => 0)
   const long = sign.repeat(200)
   const digests = ['A', ...Array.from({ length: 19 }, () => 'B'.repeat(22))]
@@ -47,14 +47,14 @@ test.each([
   expect(new TextEncoder().encode(text).length).toBeLessThanOrEqual(MAX_DOCUMENT_BYTES)
 })
 
-test('noteDeed() cuts a note between two characters', async () => {
+test('appendAudit() cuts a note between two characters', async () => {
   const journal = new MemoryDocuments(() => 0)
   await appendAudit(journal, deed(1, { why: `x${'🙂'.repeat(200)}` }))
   const [noted] = await readAudit(journal, new Set(['A']))
   expect(noted?.why).toBe(`x${'🙂'.repeat(99)}\ufffd`)
 })
 
-test('noteDeed() leaves what was done as it is if the store does not answer', async () => {
+test('appendAudit() leaves what was done as it is if the store does not answer', async () => {
   const journal = new MemoryDocuments(() => 0)
   journal.read = () => Promise.reject(new StoreError('away'))
   await expect(appendAudit(journal, deed(1))).resolves.toBeUndefined()

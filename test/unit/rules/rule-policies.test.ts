@@ -4,7 +4,7 @@ import { deployedTables, diffPolicies, selectTables } from '../../../src/rules/r
 
 const LOGIN = { name: 'login', limits: '5/1m', by: 'ip' }
 
-test('policyChanges() tells of each policy what is different, key by key', () => {
+test('diffPolicies() tells of each policy what is different, key by key', () => {
   const before = [LOGIN, { name: 'old', limits: '1/1s' }]
   const after = [
     { name: 'new', limits: '2/1s' },
@@ -30,7 +30,7 @@ test('deployedTables() takes POLICIES as Wrangler passes it, as JSON, and left o
   expect(deployedTables({})).toEqual([])
 })
 
-test('tablesOf() tells those that were deployed where the rules have none', () => {
+test('selectTables() tells those that were deployed where the rules have none', () => {
   const [deployed, pushed] = [[LOGIN], [{ name: 'pushed', limits: '1/1s' }]]
   expect(selectTables(NO_RULES, 'policies', deployed)).toBe(deployed)
   expect(selectTables({ ...NO_RULES, policies: pushed }, 'policies', deployed)).toBe(pushed)

@@ -44,7 +44,7 @@ const hourly = (limit: number, overrides: Partial<StoreCharge> = {}) =>
 const newcomers = (limit: number, overrides: Partial<StoreCharge> = {}) =>
   hourly(limit, { counts: 'identities', ...overrides })
 
-test('RefusalLimiter asks for three refusals of a key a second', async () => {
+test('withRefusalLimit() asks for three refusals of a key a second', async () => {
   const { clock, decide, flood } = subject()
   const rule = slots(1)
   await decide(rule)
@@ -53,7 +53,7 @@ test('RefusalLimiter asks for three refusals of a key a second', async () => {
   expect(await flood(100, () => [rule])).toBe(3)
 })
 
-test('RefusalLimiter repeats no refusal of a cost beyond the moment at which units come back', async () => {
+test('withRefusalLimit() repeats no refusal of a cost beyond the moment at which units come back', async () => {
   const { clock, decide, flood } = subject()
   const rule = (cost: number) => ({ ...anyCost, cost })
   const anyCost = ruleOf('sliding-window', [{ limit: 10, windowMs: 1_000 }])
@@ -67,7 +67,7 @@ test('RefusalLimiter repeats no refusal of a cost beyond the moment at which uni
   expect((await decide(rule(2))).granted).toBe(1)
 })
 
-test('RefusalLimiter asks again as soon as a slot is given back here, and whatever was on its way by then', async () => {
+test('withRefusalLimit() asks again as soon as a slot is given back here, and whatever was on its way by then', async () => {
   const { limiter, decide, flood } = subject()
   const rule = slots(1)
   const { rules } = take([rule])
@@ -82,7 +82,7 @@ test('RefusalLimiter asks again as soon as a slot is given back here, and whatev
   expect((await decide(rule)).granted).toBe(1)
 })
 
-test('RefusalLimiter sees a slot that was given back elsewhere within a second', async () => {
+test('withRefusalLimit() sees a slot that was given back elsewhere within a second', async () => {
   const { clock, store, decide, flood } = subject()
   const { rules } = take([slots(1)])
   const [rule] = rules as [StoreCharge]
@@ -93,7 +93,7 @@ test('RefusalLimiter sees a slot that was given back elsewhere within a second',
   expect((await decide(rule)).granted).toBe(1)
 })
 
-test('RefusalLimiter lets no cheaper request wait that may fit', async () => {
+test('withRefusalLimit() lets no cheaper request wait that may fit', async () => {
   const { decide, flood } = subject()
   const rule = hourly(10)
   await decide({ ...rule, cost: 7 })
@@ -101,7 +101,7 @@ test('RefusalLimiter lets no cheaper request wait that may fit', async () => {
   expect((await decide({ ...rule, cost: 3 })).granted).toBe(1)
 })
 
-test('RefusalLimiter tells of a reserve what is left by now', async () => {
+test('withRefusalLimit() tells of a reserve what is left by now', async () => {
   const { decide, flood } = subject()
   const rule = hourly(10)
   const reserving = { ...rule, reserved: 2 }
@@ -113,7 +113,7 @@ test('RefusalLimiter tells of a reserve what is left by now', async () => {
   expect((await decide(reserving)).usage[0]?.[0]?.remaining).toBe(0)
 })
 
-test('RefusalLimiter tells no shorter a time to wait than the store, whatever the cost', async () => {
+test('withRefusalLimit() tells no shorter a time to wait than the store, whatever the cost', async () => {
   const { clock, store, decide } = subject()
   const rule = hourly(50)
   for (let i = 0; i < 50; i++) {
@@ -129,7 +129,7 @@ test('RefusalLimiter tells no shorter a time to wait than the store, whatever th
   }
 })
 
-test('RefusalLimiter asks only whether an identity is known, and writes nothing, once its address brings too many', async () => {
+test('withRefusalLimit() asks only whether an identity is known, and writes nothing, once its address brings too many', async () => {
   const { decide, flood, asked } = subject()
   const cap = newcomers(2)
   await decide(hourly(5), cap)
@@ -138,7 +138,7 @@ test('RefusalLimiter asks only whether an identity is known, and writes nothing,
   expect(asked.slice(3).map(({ mode }) => mode)).toEqual(['peek', 'peek'])
 })
 
-test('RefusalLimiter never refuses an identity that was admitted here, and one that is known elsewhere after a second', async () => {
+test('withRefusalLimit() never refuses an identity that was admitted here, and one that is known elsewhere after a second', async () => {
   const { clock, store, decide, flood } = subject()
   const cap = newcomers(2)
   const [here, elsewhere] = [hourly(500), hourly(500)]
@@ -152,7 +152,7 @@ test('RefusalLimiter never refuses an identity that was admitted here, and one t
   }
 })
 
-test('RefusalLimiter lets the store hear of each refusal that leads to a block, and of none that a block makes', async () => {
+test('withRefusalLimit() lets the store hear of each refusal that leads to a block, and of none that a block makes', async () => {
   const { flood, decide } = subject()
   const rule = hourly(1, { block: { blockMs: 60_000, after: 50 } })
   const slot = slots(1)
@@ -161,7 +161,7 @@ test('RefusalLimiter lets the store hear of each refusal that leads to a block, 
   expect(await flood(50, () => [rule, slot])).toBe(0)
 })
 
-test('RefusalLimiter does not answer for another plan, in shadow, nor for a peek or a charge', async () => {
+test('withRefusalLimit() does not answer for another plan, in shadow, nor for a peek or a charge', async () => {
   const { decide, flood, limiter } = subject()
   const rule = hourly(1, { plan: 'free' })
   await decide(rule)

@@ -90,7 +90,7 @@ class Site {
 
 const block = (rules: Rules) => withEntry('blocks', rules, TOKEN, START_MS)
 
-describe('LiveLimiter reads the rules', () => {
+describe('LiveRulesEngine reads the rules', () => {
   test('before the first request is decided', async () => {
     const site = new Site()
     await site.edit(block)
@@ -263,7 +263,7 @@ describe('LiveLimiter reads the rules', () => {
   })
 })
 
-test('LiveLimiter blocks exempt requests too, and asks no store for it', async () => {
+test('LiveRulesEngine blocks exempt requests too, and asks no store for it', async () => {
   const site = new Site({ EXEMPT: 'GET /healthz' })
   await site.edit(block)
   expect([await site.kind('abc', '/healthz'), await site.kind('other', '/healthz')]).toEqual(['blocked', 'admitted'])

@@ -9,7 +9,7 @@ test.each([
   [{ cidr: '203.0.113.0/24' }, '203.0.113.0/24'],
   [{ country: 'DE' }, 'country DE'],
   [{ asn: 64500 }, 'AS64500'],
-])('whoInWords() of %j', (target, words) => {
+])('formatTarget() of %j', (target, words) => {
   expect(formatTarget(target)).toBe(words)
 })
 
@@ -23,6 +23,6 @@ test.each([
   expect(formatOverride(override)).toBe(words)
 })
 
-test('blockInWords() says what is answered', () => {
+test('formatBlock() says what is answered', () => {
   expect([formatBlock({}), formatBlock({ status: 404 })]).toEqual(['answered 403', 'answered 404'])
 })

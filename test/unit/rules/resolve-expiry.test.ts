@@ -9,7 +9,7 @@ test.each([
   [{ until: '2026-12-24T00:00:00Z' }, '2026-12-24T00:00:00Z'],
   // Whether it is a moment, the document says.
   [{ until: 'soon' }, 'soon'],
-])('endOf() reads %j', (lasts, until) => {
+])('resolveExpiry() reads %j', (lasts, until) => {
   expect(resolveExpiry(lasts, NOW_MS)).toEqual({ until })
 })
 
@@ -17,6 +17,6 @@ test.each([
   [{ for: 'ever' }, 'for', /^a duration/],
   [{ for: '1h', until: '2026-12-24T00:00:00Z' }, 'for', /not both/],
   [{ until: '2026-11-22T10:00:00Z' }, 'until', /yet to come/],
-])('endOf() refuses %j, and says which of them is wrong', (lasts, wrong, expected) => {
+])('resolveExpiry() refuses %j, and says which of them is wrong', (lasts, wrong, expected) => {
   expect(resolveExpiry(lasts, NOW_MS)).toEqual({ wrong, expected: expect.stringMatching(expected) })
 })

@@ -35,7 +35,7 @@ const TWO = reportsOf('10/1s, 120/1m', [
   { remaining: 100, resetMs: 59_001 },
 ])
 
-test('addRateLimitFields() writes draft-11: an item a tier, in lists', () => {
+test('addRateLimitHeaders() writes draft-11: an item a tier, in lists', () => {
   expect(fieldsOf('draft-11', TWO)).toEqual({
     'ratelimit-policy': '"default-1s";q=10;w=1, "default-1m";q=120;w=60',
     ratelimit: '"default-1s";r=3;t=1, "default-1m";r=100;t=60',
@@ -47,14 +47,14 @@ function ofFailures(tiers: readonly ReportedLimit[]): readonly ReportedLimit[] {
   return tiers.map((tier) => ({ ...tier, policy: { ...tier.policy, counts: 'failures' } }))
 }
 
-test('addRateLimitFields() writes failures left under a unit of their own', () => {
+test('addRateLimitHeaders() writes failures left under a unit of their own', () => {
   expect(fieldsOf('draft-11', ofFailures(TWO))).toEqual({
     'ratelimit-policy': '"default-1s";q=10;qu="failed-requests";w=1, "default-1m";q=120;qu="failed-requests";w=60',
     ratelimit: '"default-1s";r=3;t=1, "default-1m";r=100;t=60',
   })
 })
 
-test('addRateLimitFields() does not pass failures for requests where there is no unit, unless they refuse', () => {
+test('addRateLimitHeaders() does not pass failures for requests where there is no unit, unless they refuse', () => {
   const refusing = ofFailures(reportsOf('5/1m', [{ resetMs: 9_000, retryAfterMs: 9_000 }]))
   for (const dialect of ['draft-6', 'x-ratelimit'] as const) {
     expect(fieldsOf(dialect, ofFailures(TWO))).toEqual({})
@@ -64,7 +64,7 @@ test('addRateLimitFields() does not pass failures for requests where there is no
   }
 })
 
-test('addRateLimitFields() writes draft-6: all quotas, and how the tightest tier stands', () => {
+test('addRateLimitHeaders() writes draft-6: all quotas, and how the tightest tier stands', () => {
   expect(fieldsOf('draft-6', TWO)).toEqual({
     'ratelimit-policy': '10;w=1, 120;w=60',
     'ratelimit-limit': '10',
@@ -73,7 +73,7 @@ test('addRateLimitFields() writes draft-6: all quotas, and how the tightest tier
   })
 })
 
-test('addRateLimitFields() writes x-ratelimit: the tightest tier, its reset in seconds since the epoch', () => {
+test('addRateLimitHeaders() writes x-ratelimit: the tightest tier, its reset in seconds since the epoch', () => {
   expect(fieldsOf('x-ratelimit', TWO)).toEqual({
     'x-ratelimit-limit': '10',
     'x-ratelimit-remaining': '3',
@@ -81,12 +81,12 @@ test('addRateLimitFields() writes x-ratelimit: the tightest tier, its reset in s
   })
 })
 
-test('addRateLimitFields() writes nothing where it is off', () => {
+test('addRateLimitHeaders() writes nothing where it is off', () => {
   expect(fieldsOf('off', TWO)).toEqual({})
 })
 
 test.each<Dialect>(['draft-11', 'draft-6', 'x-ratelimit', 'off'])(
-  'addRateLimitFields() in %s writes nothing for a request that no policy is about',
+  'addRateLimitHeaders() in %s writes nothing for a request that no policy is about',
   (dialect) => {
     expect(fieldsOf(dialect, [], { 'X-Mine': '1' })).toEqual({ 'x-mine': '1' })
   },
@@ -97,7 +97,7 @@ test.each([
   ['5/1500ms', '"default-1500ms";q=5', '5'],
   ['5/2s', '"default-2s";q=5;w=2', '5;w=2'],
   ['5/1w', '"default-1w";q=5;w=604800', '5;w=604800'],
-])('addRateLimitFields() leaves w out for a window that is not of whole seconds: %s', (limits, draft11, draft6) => {
+])('addRateLimitHeaders() leaves w out for a window that is not of whole seconds: %s', (limits, draft11, draft6) => {
   const tiers = reportsOf(limits, [])
   expect(fieldsOf('draft-11', tiers)['ratelimit-policy']).toBe(draft11)
   expect(fieldsOf('draft-6', tiers)['ratelimit-policy']).toBe(draft6)
@@ -110,14 +110,14 @@ test.each([
   [601, '1', '1700000002'],
   [1_000, '1', '1700000002'],
   [1_001, '2', '1700000002'],
-])('addRateLimitFields() rounds %d ms up to whole seconds, never down', (resetMs, seconds, epochSeconds) => {
+])('addRateLimitHeaders() rounds %d ms up to whole seconds, never down', (resetMs, seconds, epochSeconds) => {
   const tiers = reportsOf('5/1m', [{ resetMs }])
   expect(fieldsOf('draft-11', tiers).ratelimit).toBe(`"default-1m";r=0;t=${seconds}`)
   expect(fieldsOf('draft-6', tiers)['ratelimit-reset']).toBe(seconds)
   expect(fieldsOf('x-ratelimit', tiers)['x-ratelimit-reset']).toBe(epochSeconds)
 })
 
-test('addRateLimitFields() takes the tier with the longest wait for the tightest, then that with the fewest units', () => {
+test('addRateLimitHeaders() takes the tier with the longest wait for the tightest, then that with the fewest units', () => {
   const refused = reportsOf('10/1s, 20/1m, 30/1h', [
     { remaining: 0, resetMs: 900, retryAfterMs: 900 },
     { remaining: 1, resetMs: 30_000, retryAfterMs: 40_000 },
@@ -131,7 +131,7 @@ test('addRateLimitFields() takes the tier with the longest wait for the tightest
   expect(fieldsOf('x-ratelimit', admitted)).toMatchObject({ 'x-ratelimit-limit': '20', 'x-ratelimit-remaining': '4' })
 })
 
-test('addRateLimitFields() appends to the lists that the upstream sent', () => {
+test('addRateLimitHeaders() appends to the lists that the upstream sent', () => {
   const sent = { RateLimit: '"theirs";r=1;t=2', 'RateLimit-Policy': '"theirs";q=9;w=10' }
   const tiers = reportsOf('5/1m', [{ remaining: 4, resetMs: 60_000 }])
   expect(fieldsOf('draft-11', tiers, sent)).toEqual({
@@ -144,7 +144,7 @@ test.each<[Dialect, Readonly<Record<string, string>>]>([
   ['draft-6', { 'ratelimit-limit': '9', 'ratelimit-remaining': '8', 'ratelimit-reset': '7' }],
   ['draft-6', { 'ratelimit-remaining': '0' }],
   ['x-ratelimit', { 'x-ratelimit-limit': '9' }],
-])('addRateLimitFields() in %s leaves alone the single values that the upstream sent: %j', (dialect, sent) => {
+])('addRateLimitHeaders() in %s leaves alone the single values that the upstream sent: %j', (dialect, sent) => {
   expect(fieldsOf(dialect, TWO, sent)).toEqual(sent)
 })
 
@@ -153,6 +153,6 @@ test.each<[Dialect, Readonly<Record<string, string>>]>([
   ['x-ratelimit', { 'ratelimit-limit': '9' }],
   ['draft-11', { 'ratelimit-limit': '9' }],
   ['off', { ratelimit: '"theirs";r=1;t=2' }],
-])('addRateLimitFields() in %s keeps what the upstream sent in another: %j', (dialect, sent) => {
+])('addRateLimitHeaders() in %s keeps what the upstream sent in another: %j', (dialect, sent) => {
   expect(fieldsOf(dialect, TWO, sent)).toEqual({ ...sent, ...fieldsOf(dialect, TWO) })
 })
