@@ -5,7 +5,7 @@
 import type { ExecutionContext } from 'hono'
 import { type Environment, isFetcher, loadConfig } from './config/load-config.ts'
 import { OptionError } from './config/option-error.ts'
-import { composeLimiter } from './engine/compose-limiter.ts'
+import { composeLimiter } from './engine/limiter.ts'
 import { createAvoidedCalls } from './engine/stage.ts'
 import { createApp } from './gateway/app.ts'
 import { createHealthReader } from './gateway/health.ts'
@@ -79,9 +79,7 @@ async function createHandler(env: Environment): Promise<Handler> {
       now,
       log,
     }))
-  const health = config.isShedding
-    ? new (await import('./engine/shedding/upstream-health.ts')).UpstreamHealth(now)
-    : undefined
+  const health = config.isShedding ? new (await import('./engine/upstream-health.ts')).UpstreamHealth(now) : undefined
 
   // Where counts live
   const backend = await openBackend(config.store, config, env, now)

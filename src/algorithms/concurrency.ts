@@ -9,7 +9,7 @@
 
 import type { StoreCharge } from '../model/charge.ts'
 import type { Algorithm, Commit } from './algorithm.ts'
-import { createLimitState, onlyTier, toPeek } from './limit-state.ts'
+import { createLimitState, onlyTier, toPeek } from './algorithm.ts'
 
 export interface HeldSlot {
   readonly units: number

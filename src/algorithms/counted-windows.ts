@@ -2,7 +2,7 @@
  * Twin of `lua/counted-windows.lua`: windows that each begin at a moment and count what is used until they end.
  */
 import type { Algorithm } from './algorithm.ts'
-import { createLimitState, toPeek } from './limit-state.ts'
+import { createLimitState, toPeek } from './algorithm.ts'
 
 interface Count {
   readonly startMs: number

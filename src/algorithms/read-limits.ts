@@ -1,5 +1,13 @@
-import type { AlgorithmName, Limit } from '../model/limits.ts'
-import { DURATION_EXPECTED, formatWindow, LIMITS_EXPECTED, parseDuration, parseLimits } from '../model/limits.ts'
+import {
+  type AlgorithmName,
+  DURATION_EXPECTED,
+  formatWindow,
+  LIMITS_EXPECTED,
+  type Limit,
+  type PenaltySettings,
+  parseDuration,
+  parseLimits,
+} from '../model/limits.ts'
 import { ALGORITHMS } from './algorithm-table.ts'
 
 /** An exact log holds 16 bytes for each admission in its longest window: this is 1.6 MB for one caller. */
@@ -55,4 +63,29 @@ export function readLimits({ algorithm, limits, burst, deadline, exact }: LimitO
 /** What a tier is called in fields and decisions, e.g. `default-1m`; slots have no window to be called by. */
 export function formatLimitName(policy: string, algorithm: AlgorithmName, { windowMs }: Limit): string {
   return ALGORITHMS[algorithm].holdsSlots ? policy : `${policy}-${formatWindow(windowMs)}`
+}
+
+/** `lua/sorted-set.lua` keeps fewer refusals than this in a score. */
+export const MAX_AFTER = 1_000
+
+/** What a policy says of who is refused. */
+export interface PenaltyOptions {
+  readonly algorithm: AlgorithmName
+  /** For how long, such as `10m`. */
+  readonly block?: string | undefined
+  /** After how many refusals, an integer from 1 to `MAX_AFTER`; 1 if left out. */
+  readonly after?: number | undefined
+}
+
+export function readPenalty(
+  { algorithm, block, after }: PenaltyOptions,
+  fail: (key: 'block' | 'after', expected: string) => never,
+): PenaltySettings | undefined {
+  if (block === undefined) {
+    if (after !== undefined) fail('after', 'block, e.g. "10m", with it')
+    return undefined
+  }
+  // A slot is free at any moment: who is refused one has done nothing too often.
+  if (ALGORITHMS[algorithm].holdsSlots) fail('block', 'an algorithm other than "concurrency" with it')
+  return { blockMs: parseDuration(block) ?? fail('block', DURATION_EXPECTED), after: after ?? 1 }
 }

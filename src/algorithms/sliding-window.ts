@@ -8,7 +8,7 @@
 import type { StoreCharge } from '../model/charge.ts'
 import type { Limit } from '../model/limits.ts'
 import type { Algorithm, MutableLimitState, PenaltyState } from './algorithm.ts'
-import { toPeek } from './limit-state.ts'
+import { toPeek } from './algorithm.ts'
 
 export interface SlidingWindowState {
   /** Dates of the entries, ascending. Numbers in arrays of their own take a third of what objects would. */

@@ -4,7 +4,7 @@
 
 import type { StoreCharge } from '../model/charge.ts'
 import type { Algorithm, Commit, PenaltyState } from './algorithm.ts'
-import { createLimitState, onlyTier, toPeek } from './limit-state.ts'
+import { createLimitState, onlyTier, toPeek } from './algorithm.ts'
 
 /** Full again at `us` + `fraction` / `limit` microseconds since the Unix epoch, at a rate of `limit` a window. */
 export interface TokenBucketState {

@@ -2,16 +2,19 @@ import { toReported } from '../algorithms/penalize.ts'
 import type { Charge, DecisionRequest, LimitState, RequestCharge } from '../model/charge.ts'
 import type { Limit } from '../model/limits.ts'
 import type { Pattern } from '../model/policy.ts'
+import type { Store } from '../model/store.ts'
 import type { Blocked, Failures, ReportedLimit, Settlement, Verdict } from '../model/verdict.ts'
 import { ChargeBuilder, type ChargeBuilderOptions } from '../request/charge-builder.ts'
+import type { ClaimReader } from '../request/identity/claims.ts'
 import { findPriority, type Match, PolicyFinder } from '../request/policy/policy-finder.ts'
-import type { ReceivedRequest } from '../request/received-request.ts'
-import { readMethods } from '../request/received-request.ts'
+import { type ReceivedRequest, readMethods } from '../request/received-request.ts'
 import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
-import { type Engine, type EngineDecision, isCharged } from './engine.ts'
-import type { UpstreamHealth } from './shedding/upstream-health.ts'
+import { TextLru } from '../runtime/lru.ts'
+import { MemoryStore } from '../store/memory/memory-store.ts'
+import { Engine, type EngineDecision, type EngineOptions, isCharged } from './engine.ts'
+import type { UpstreamHealth } from './upstream-health.ts'
 
 export interface LimiterOptions extends ChargeBuilderOptions {
   /** Requests that pass unlimited. */
@@ -243,4 +246,41 @@ function createFailures(
       }
     },
   }
+}
+
+/** How requests are limited, wherever that is done. */
+export interface LimiterConfig
+  extends Omit<LimiterOptions, 'engine' | 'health' | 'log' | 'readClaim' | 'digestsOfTokens'>,
+    Pick<EngineOptions, 'localShare'> {
+  /** Deadline of a decision by the store, in milliseconds. */
+  readonly storeTimeoutMs: number
+}
+
+/** What the parts depend on. */
+export interface LimiterParts extends Pick<EngineOptions, 'leases' | 'avoided'> {
+  readonly store: Store
+  /** Milliseconds since the Unix epoch. */
+  readonly now: () => number
+  readonly log: Log
+  /** Left out: no token can be verified. */
+  readonly readClaim?: ClaimReader | undefined
+  /** Left out: what answers is not watched, and no request is ever shed. */
+  readonly health?: UpstreamHealth | undefined
+}
+
+export interface ComposedLimiter
+  extends Pick<LimiterParts, 'health'>,
+    Required<Pick<LimiterOptions, 'digestsOfTokens'>> {
+  readonly limiter: Limiter
+  readonly engine: Engine
+}
+
+/** Puts together all that decides: a store, the engine around it, and the limiter that reads requests. */
+export function composeLimiter(config: LimiterConfig, parts: LimiterParts): ComposedLimiter {
+  const { now, log, readClaim, health } = parts
+  const { localShare, storeTimeoutMs: timeoutMs } = config
+  const engine = new Engine({ ...parts, fallback: new MemoryStore(now), timeoutMs, localShare })
+  const digestsOfTokens = new TextLru<string>()
+  const limiter = new Limiter({ ...config, engine, health, log, readClaim, digestsOfTokens })
+  return { limiter, engine, health, digestsOfTokens }
 }

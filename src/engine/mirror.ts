@@ -1,4 +1,4 @@
-import { MAX_AFTER } from '../algorithms/read-penalty.ts'
+import { MAX_AFTER } from '../algorithms/read-limits.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
 import type { AlgorithmName, PenaltySettings } from '../model/limits.ts'
 import { type Adjustment, type Store, StoreError } from '../model/store.ts'

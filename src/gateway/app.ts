@@ -1,23 +1,21 @@
 import { HonoBase as Hono } from 'hono/hono-base'
 import { LinearRouter } from 'hono/router/linear-router'
 import type { GatewayConfig } from '../config/load-config.ts'
-import type { ComposedLimiter } from '../engine/compose-limiter.ts'
+import type { ComposedLimiter } from '../engine/limiter.ts'
 import type { RulesEngine } from '../engine/rules-engine.ts'
+import { requestContext } from '../http/exchange.ts'
 import { createPassedTest } from '../http/forwarded-headers.ts'
 import { isConnectionStray } from '../http/hop-by-hop.ts'
 import { NOT_SERVED, problemResponse } from '../http/problem.ts'
 import { createProtect, type ProtectOptions } from '../http/protect.ts'
-import { requestContext } from '../http/request-context.ts'
 import type { Store } from '../model/store.ts'
 import { createPathReader, createTargetReader, type RequestTarget } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 import type { Reason } from './gateway-problem.ts'
 import { type Health, healthResponse } from './health.ts'
-import { IncomingRequest } from './incoming-request.ts'
-import { createProxy, type ProxyOptions } from './proxy.ts'
-import { RequestHeaders } from './request-headers.ts'
-import { createViaName, isLoop } from './via.ts'
+import { IncomingRequest, RequestHeaders } from './incoming-request.ts'
+import { createProxy, createViaName, isLoop, type ProxyOptions } from './proxy.ts'
 
 export interface AppOptions extends Omit<ProtectOptions, 'dialect' | 'ipv6Prefix'> {
   readonly config: GatewayConfig
@@ -97,7 +95,7 @@ export function createApp({ config, fetch, readHealth, metrics, operators, log, 
     if (isLoop(fields.get('Via'), name)) return refuse('loop', executionCtx)
     let request = new IncomingRequest(raw, fields)
     if (request.method === 'OPTIONS' && fields.has('Max-Forwards')) {
-      const counted = (await import('./max-forwards.ts')).countDown(request)
+      const counted = (await import('./gateway-problem.ts')).countDown(request)
       if (counted instanceof Response) return counted
       request = counted
     }

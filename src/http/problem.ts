@@ -1,3 +1,5 @@
+import type { NoTarget } from '../request/target.ts'
+
 /** The registered problem types of draft-ietf-httpapi-ratelimit-headers-11, §6. */
 const REGISTRY = 'https://iana.org/assignments/http-problem-types'
 export const QUOTA_EXCEEDED = `${REGISTRY}#quota-exceeded`
@@ -40,4 +42,14 @@ export const NOT_SERVED: Problem = { status: 404, title: 'Not Found', detail: 'S
 /** A wait as a Retry-After field (RFC 9110 §10.2.3): in whole seconds, never too early, at least 1. */
 export function retryAfter(waitMs: number): { 'Retry-After': string } {
   return { 'Retry-After': String(Math.max(1, Math.ceil(waitMs / 1000))) }
+}
+
+/** For a request of which nobody can say what it asks for. */
+export function invalidTarget(reason: NoTarget): Response {
+  return problemResponse(NO_TARGET[reason])
+}
+
+const NO_TARGET: Readonly<Record<NoTarget, Problem>> = {
+  malformed: { status: 400, title: 'Bad Request', detail: 'Target and Host of the request make no URL.' },
+  'too-long': { status: 414, title: 'URI Too Long', detail: 'The URL of the request is too long.' },
 }

@@ -1,14 +1,30 @@
 import type { DecisionTrace, Limiter } from '../engine/limiter.ts'
-import type { UpstreamHealth } from '../engine/shedding/upstream-health.ts'
+import type { UpstreamHealth } from '../engine/upstream-health.ts'
 import type { Admitted, Refused, Verdict } from '../model/verdict.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { isAwaited, setRateLimitHeaders, trackResponse } from './exchange.ts'
 import type { HoldUntilEnd } from './hold-until-end.ts'
-import type { Observer } from './observer.ts'
 import type { HeaderFormat } from './rate-limit-headers.ts'
 import { createRefusal } from './refusal.ts'
+
+/** Something that happens to a request. */
+export interface Observed {
+  readonly request: ReceivedRequest
+  readonly verdict: Verdict
+  readonly trace: DecisionTrace
+}
+
+/** Is told what happens to each request, while it happens: it must be quick, wait for nothing and not throw. */
+export interface Observer {
+  /** What was decided. It is told before anything answers, because the client may go away meanwhile. */
+  decided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void
+  /** The status of the response to a request that was admitted. */
+  answered(observed: Observed, status: number, context: Pick<CallContext, 'waitUntil'>): void
+  /** The request was refused because it cannot be read, or the gateway itself has failed on it. */
+  undecided(outcome: 'bad_request' | 'failed', context: Pick<CallContext, 'waitUntil'>): void
+}
 
 export interface ProtectOptions {
   readonly limiter: Pick<Limiter, 'decide' | 'findCharges' | 'charge'>

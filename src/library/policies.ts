@@ -1,6 +1,12 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import { checkAlgorithmOptions, type Fail, formatLimitName, readLimits } from '../algorithms/read-limits.ts'
-import { MAX_AFTER, readPenalty } from '../algorithms/read-penalty.ts'
+import {
+  checkAlgorithmOptions,
+  type Fail,
+  formatLimitName,
+  MAX_AFTER,
+  readLimits,
+  readPenalty,
+} from '../algorithms/read-limits.ts'
 import { OptionError } from '../config/option-error.ts'
 import {
   ALGORITHM_NAMES,

@@ -1,5 +1,5 @@
 /** The parts that the middleware of all frameworks have in common. */
-import { composeLimiter } from '../engine/compose-limiter.ts'
+import { composeLimiter } from '../engine/limiter.ts'
 import { retryAfter } from '../http/problem.ts'
 import type { Refused } from '../model/verdict.ts'
 import { createPathReader, createTargetReader } from '../request/target.ts'

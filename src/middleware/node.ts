@@ -1,10 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import onHeaders from 'on-headers'
-import { type ResponseFields, setRateLimitHeaders, trackResponse } from '../http/exchange.ts'
-
-import { invalidTarget } from '../http/no-target.ts'
+import { type ResponseFields, requestContext, setRateLimitHeaders, trackResponse } from '../http/exchange.ts'
+import { invalidTarget } from '../http/problem.ts'
 import { createRefusal } from '../http/refusal.ts'
-import { requestContext } from '../http/request-context.ts'
 import type { Admitted, Refused } from '../model/verdict.ts'
 import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'

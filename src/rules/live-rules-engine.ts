@@ -1,6 +1,6 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { OptionError } from '../config/option-error.ts'
-import type { ComposedLimiter, LimiterConfig } from '../engine/compose-limiter.ts'
+import type { ComposedLimiter, LimiterConfig } from '../engine/limiter.ts'
 import { type DecideOptions, Limiter } from '../engine/limiter.ts'
 import type { RulesEngine, RulesState, WatchCandidates } from '../engine/rules-engine.ts'
 import type { RequestCharge } from '../model/charge.ts'

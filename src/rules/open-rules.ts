@@ -1,5 +1,5 @@
 import type { Config, Environment, RulesConfig } from '../config/load-config.ts'
-import type { ComposedLimiter } from '../engine/compose-limiter.ts'
+import type { ComposedLimiter } from '../engine/limiter.ts'
 import type { RulesEngine, WatchCandidates } from '../engine/rules-engine.ts'
 import type { Store } from '../model/store.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'

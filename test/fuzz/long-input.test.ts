@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
-import { isLoop } from '../../src/gateway/via.ts'
+import { isLoop } from '../../src/gateway/proxy.ts'
 import { removeHopByHop } from '../../src/http/hop-by-hop.ts'
 import { parseDuration, parseLimits } from '../../src/model/limits.ts'
 import type { Pattern } from '../../src/model/policy.ts'

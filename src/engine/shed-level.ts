@@ -6,7 +6,7 @@
  * slowly, and each time that a fall brings the queue back, the next one waits twice as long. So it comes to rest just
  * above what the upstream can bear, instead of swinging around it.
  */
-import type { Priority } from '../../model/policy.ts'
+import type { Priority } from '../model/policy.ts'
 
 /** What is seen of the upstream in one tick. */
 export interface LoadSignals {
