@@ -6,8 +6,7 @@ import { ALGORITHM_NAMES, type AlgorithmName } from '../model/limits.ts'
 import type { Algorithm } from './algorithm.ts'
 import { concurrency } from './concurrency.ts'
 import { fixedWindow, quota } from './counted-windows.ts'
-import { slidingWindow } from './sliding-window.ts'
-import { sortedSet } from './sorted-set.ts'
+import { slidingWindow, sortedSet } from './sliding-window.ts'
 import { tokenBucket } from './token-bucket.ts'
 
 interface AlgorithmEntry {

@@ -1,14 +1,13 @@
+import type { StoreCharge } from '../model/charge.ts'
+import type { Limit } from '../model/limits.ts'
+import { type Algorithm, type MutableLimitState, type PenaltyState, toPeek } from './algorithm.ts'
+
 /**
  * Twin of `lua/sliding-window.lua`: an exact log of what was admitted, read as prefix sums.
  *
  * It decides as the Lua does, but keeps one entry for all admissions of the same millisecond, because windows cannot
  * tell them apart. So a log never has more entries than its longest window has milliseconds.
  */
-
-import type { StoreCharge } from '../model/charge.ts'
-import type { Limit } from '../model/limits.ts'
-import type { Algorithm, MutableLimitState, PenaltyState } from './algorithm.ts'
-import { toPeek } from './algorithm.ts'
 
 export interface SlidingWindowState {
   /** Dates of the entries, ascending. Numbers in arrays of their own take a third of what objects would. */
@@ -158,4 +157,24 @@ export function trim(log: SlidingWindowState, since: number): void {
   dates.splice(0, head)
   totals.splice(0, head)
   log.head = 0
+}
+
+/**
+ * Twin of `lua/sorted-set.lua`, which decides as `sliding-window` does and differs only in how Redis keeps it.
+ */
+
+export const sortedSet: Algorithm<SlidingWindowState> = {
+  peek: slidingWindow.peek,
+
+  commit(log = emptyLog(), rule, nowUs, units, leaseMs, penalty = log.penalty) {
+    const now = Math.floor(nowUs / 1000)
+    const keptMs = longestWindowMs(rule)
+    const state = units > 0 ? slidingWindow.commit(log, rule, nowUs, units, leaseMs).state : log
+    // Each admission does so here, and not only those that a stream waits for.
+    if (units > 0) trim(state, now - keptMs)
+    // A member of its own, which stays until another takes its place or the key expires.
+    state.penalty = penalty
+    const endMs = Math.max(findNewestMs(state) + keptMs, penalty?.untilMs ?? 0)
+    return { state, ttlMs: wholeSeconds(endMs - now) }
+  },
 }

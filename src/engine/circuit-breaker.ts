@@ -1,3 +1,10 @@
+import { lifetimeMs } from '../algorithms/concurrency.ts'
+import type { StoreCharge } from '../model/charge.ts'
+import { type Release, type Store, StoreError } from '../model/store.ts'
+import { Deadlines } from '../runtime/deadlines.ts'
+import type { Log } from '../runtime/log.ts'
+import { decorate, type Stage } from './stage.ts'
+
 /** Closed: calls go through. Open: none does. Half-open: one does, and its result decides. */
 export type Circuit = 'closed' | 'open' | 'half-open'
 
@@ -95,5 +102,146 @@ export class CircuitBreaker {
   #change(circuit: Circuit): void {
     this.#circuit = circuit
     this.#generation++
+  }
+}
+
+export interface BreakerOptions {
+  /** Undefined: the store is asked however often it fails. */
+  readonly breaker: CircuitBreaker | undefined
+  /** Milliseconds since the Unix epoch. */
+  readonly now: () => number
+  readonly log: Log
+}
+
+/** Asks a store for no decisions while it keeps failing, and gives back slots as soon as the store can take them. */
+export function withBreaker({ breaker, now, log }: BreakerOptions): Stage {
+  return (store) => {
+    const pending = new PendingReleases(store, now)
+    const revoke: Store['revoke'] = (releases) => {
+      pending.add(releases)
+      return pending.keep()
+    }
+
+    return decorate(store, {
+      async decide(request, context) {
+        // The request that began may have no time left.
+        if (pending.size > 0) context?.waitUntil(pending.keep())
+        const end = breaker?.begin()
+        if (breaker && !end)
+          throw new StoreError('not asked for a moment, after it failed repeatedly', { mayHaveRun: false })
+        let isSuccess = false
+        try {
+          const decided = store.decide(request, context)
+          // Even if the client goes away first, slots that were taken for it must become known, to be released.
+          if (request.rules.some(({ slot }) => slot !== undefined)) context?.waitUntil(decided.catch(() => {}))
+          const decision = await decided
+          isSuccess = true
+          return decision
+        } finally {
+          const before = breaker?.circuit
+          end?.(isSuccess)
+          if (before !== breaker?.circuit && breaker?.circuit === 'closed') log('info', { event: 'store_recovered' })
+        }
+      },
+      // Slots are released whether or not the store is well: nobody waits for it.
+      async release(rules) {
+        try {
+          await store.release(rules)
+        } catch (error) {
+          if (!(error instanceof StoreError)) throw error
+          await revoke(rules.map((rule) => ({ rule, isKnown: true })))
+        }
+      },
+      revoke,
+    })
+  }
+}
+
+/**
+ * Most slots that may wait to be given back (about 2 MB); beyond that, the oldest free themselves at their deadline.
+ */
+const MAX_PENDING = 10_000
+/** Slots of one call. */
+const BATCH = 200
+/** After a call that failed. */
+const PAUSE_MS = 500
+/** A call that was not answered within this may have died with its connection: another is sent beside it. */
+const PATIENCE_MS = 1_000
+/** How long one request keeps trying: a Worker is stopped 30 s after its response. */
+const KEEP_MS = 25_000
+
+/**
+ * Gives slots back however long the store is away. On Workers no request may await a promise of another, so what is
+ * pending is plain data, and some request's `keep` sends it; when that request's time is over, a later one goes on.
+ */
+export class PendingReleases {
+  readonly #store: Pick<Store, 'revoke'>
+  /** Milliseconds since the Unix epoch. */
+  readonly #now: () => number
+  /** By slot. */
+  readonly #pending = new Map<StoreCharge['slot'], { readonly release: Release; readonly untilMs: number }>()
+  /** When the time of the request that keeps trying is over. */
+  #keptUntilMs = 0
+
+  constructor(store: Pick<Store, 'revoke'>, now: () => number) {
+    this.#store = store
+    this.#now = now
+  }
+
+  get size(): number {
+    return this.#pending.size
+  }
+
+  add(releases: readonly Release[]): void {
+    for (const release of releases) {
+      const { slot, tiers } = release.rule
+      const untilMs = this.#now() + lifetimeMs(tiers[0]?.windowMs ?? 0)
+      this.#pending.set(slot, { release, untilMs })
+    }
+    for (const slot of this.#pending.keys()) {
+      if (this.#pending.size <= MAX_PENDING) break
+      this.#pending.delete(slot)
+    }
+  }
+
+  /**
+   * Sends what is pending, and repeats it until it is answered, unless another request does so and has enough time
+   * left.
+   * @throws {StoreError} if the store was away all the time that a request has
+   */
+  async keep(): Promise<void> {
+    const startMs = this.#now()
+    const leftMs = this.#keptUntilMs - startMs
+    // More than there can be: the clock has stepped back.
+    if (leftMs > KEEP_MS / 2 && leftMs <= KEEP_MS) return
+    const untilMs = startMs + KEEP_MS
+    this.#keptUntilMs = untilMs
+    while (this.#pending.size > 0) {
+      const isAnswered = await Deadlines.ofOne().within(PATIENCE_MS, this.#send())
+      if (this.#pending.size > 0 && isAnswered === false) {
+        await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
+      }
+      if (this.#now() >= untilMs) throw new StoreError(`${this.#pending.size} slots wait to be given back`)
+    }
+    if (this.#keptUntilMs === untilMs) this.#keptUntilMs = 0
+  }
+
+  /** @returns whether it was answered */
+  async #send(): Promise<boolean> {
+    const nowMs = this.#now()
+    const batch: Release[] = []
+    for (const [slot, { release, untilMs }] of this.#pending) {
+      if (untilMs <= nowMs) this.#pending.delete(slot)
+      else if (batch.push(release) === BATCH) break
+    }
+    if (batch.length === 0) return true
+    try {
+      await this.#store.revoke(batch)
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error
+      return false
+    }
+    for (const { rule } of batch) this.#pending.delete(rule.slot)
+    return true
   }
 }

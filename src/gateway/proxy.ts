@@ -1,6 +1,5 @@
 import { markSynthetic } from '../http/exchange.ts'
-import { type IsPassed, SECRET_FIELD } from '../http/forwarded-headers.ts'
-import { removeHopByHop } from '../http/hop-by-hop.ts'
+import { type IsPassed, removeHopByHop, SECRET_FIELD } from '../http/forwarded-headers.ts'
 import { createDigest } from '../request/identity/digest.ts'
 import type { RequestTarget } from '../request/target.ts'
 import { type Deadlines, TOO_LATE } from '../runtime/deadlines.ts'

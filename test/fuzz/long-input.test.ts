@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
 import { isLoop } from '../../src/gateway/proxy.ts'
-import { removeHopByHop } from '../../src/http/hop-by-hop.ts'
+import { removeHopByHop } from '../../src/http/forwarded-headers.ts'
 import { parseDuration, parseLimits } from '../../src/model/limits.ts'
 import type { Pattern } from '../../src/model/policy.ts'
 import { readAuthorization } from '../../src/request/identity/authorization.ts'
