@@ -5,7 +5,7 @@ import { Deadlines } from '../runtime/deadlines.ts'
 import type { Log } from '../runtime/log.ts'
 import { decorate, type Stage } from './stage.ts'
 
-/** Closed: calls go through. Open: none does. Half-open: one does, and its result decides. */
+/** Closed: calls are made. Open: none is. Half-open: one is, and its result decides. */
 export type Circuit = 'closed' | 'open' | 'half-open'
 
 export interface CircuitBreakerOptions {
@@ -19,7 +19,7 @@ export interface CircuitBreakerOptions {
 
 /** This many failures in a row open the circuit. */
 const FAILURES_IN_A_ROW = 5
-/** So do failures of half of the calls in a period, if there are enough calls to judge by. */
+/** Failures of half of the calls in a period open it too, if there are enough calls. */
 const PERIOD_MS = 10_000
 const FAILURE_SHARE = 0.5
 const ENOUGH_CALLS = 20
@@ -29,14 +29,14 @@ const LONGEST_PAUSE_MS = 1_000
 const JITTER = 0.25
 
 /**
- * Stops asking what keeps failing (the Circuit Breaker of M. Nygard, Release It!), so that not every request waits for
- * a deadline, and a store that comes back does not meet all that waited. It holds plain data only: requests of one
- * isolate share it, and on Workers none may await a promise of another.
+ * Stops calls to a store that keeps failing (Circuit Breaker, M. Nygard, Release It!), so that not every request waits
+ * for a deadline, and a store that recovers is not overloaded at once. It holds plain data only, because the requests of
+ * an isolate share it, and on Workers none may await a promise of another.
  */
 export class CircuitBreaker {
   readonly #options: CircuitBreakerOptions
   #circuit: Circuit = 'closed'
-  /** Calls begun before the circuit last changed say nothing about now: this number tells them apart. */
+  /** Grows with each change of the circuit: results of calls that began before it no longer count. */
   #generation = 0
   #failuresInARow = 0
   #period = { endsAtMs: 0, calls: 0, failures: 0 }
@@ -51,10 +51,7 @@ export class CircuitBreaker {
     return this.#circuit
   }
 
-  /**
-   * Asks whether a call may be made.
-   * @returns undefined if not; else a function to be told, once, whether the call succeeded
-   */
+  /** @returns undefined if no call may be made; else a function to call once, when the call has ended */
   begin(): ((isSuccess: boolean) => void) | undefined {
     const nowMs = this.#options.now()
     if (this.#circuit !== 'closed') {
@@ -106,14 +103,14 @@ export class CircuitBreaker {
 }
 
 export interface BreakerOptions {
-  /** Undefined: the store is asked however often it fails. */
+  /** Undefined: the store is called however often it fails. */
   readonly breaker: CircuitBreaker | undefined
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly log: Log
 }
 
-/** Asks a store for no decisions while it keeps failing, and gives back slots as soon as the store can take them. */
+/** Makes no decisions in a store while it keeps failing, and releases slots as soon as the store is available. */
 export function withBreaker({ breaker, now, log }: BreakerOptions): Stage {
   return (store) => {
     const pending = new PendingReleases(store, now)
@@ -124,17 +121,17 @@ export function withBreaker({ breaker, now, log }: BreakerOptions): Stage {
 
     return decorate(store, {
       async decide(request, context) {
-        // The request that began may have no time left.
+        // The request that sent them before may have no time left.
         if (pending.size > 0) context?.waitUntil(pending.keep())
         const end = breaker?.begin()
         if (breaker && !end)
           throw new StoreError('not asked for a moment, after it failed repeatedly', { mayHaveRun: false })
         let isSuccess = false
         try {
-          const decided = store.decide(request, context)
-          // Even if the client goes away first, slots that were taken for it must become known, to be released.
-          if (request.rules.some(({ slot }) => slot !== undefined)) context?.waitUntil(decided.catch(() => {}))
-          const decision = await decided
+          const deciding = store.decide(request, context)
+          // Even if the client disconnects first, its slots must become known, to be released.
+          if (request.rules.some(({ slot }) => slot !== undefined)) context?.waitUntil(deciding.catch(() => {}))
+          const decision = await deciding
           isSuccess = true
           return decision
         } finally {
@@ -143,7 +140,7 @@ export function withBreaker({ breaker, now, log }: BreakerOptions): Stage {
           if (before !== breaker?.circuit && breaker?.circuit === 'closed') log('info', { event: 'store_recovered' })
         }
       },
-      // Slots are released whether or not the store is well: nobody waits for it.
+      // Slots are released whatever the circuit: no response waits for it.
       async release(rules) {
         try {
           await store.release(rules)
@@ -157,30 +154,27 @@ export function withBreaker({ breaker, now, log }: BreakerOptions): Stage {
   }
 }
 
-/**
- * Most slots that may wait to be given back (about 2 MB); beyond that, the oldest free themselves at their deadline.
- */
+/** Slots that may wait for their release (about 2 MB); beyond that, the oldest stay held until their deadline. */
 const MAX_PENDING = 10_000
 /** Slots of one call. */
 const BATCH = 200
-/** After a call that failed. */
+/** Pause after a call that failed. */
 const PAUSE_MS = 500
-/** A call that was not answered within this may have died with its connection: another is sent beside it. */
+/** A call that is unanswered for so long may have died with its connection: another is sent. */
 const PATIENCE_MS = 1_000
-/** How long one request keeps trying: a Worker is stopped 30 s after its response. */
+/** One request keeps trying for so long: a Worker is stopped 30 s after its response. */
 const KEEP_MS = 25_000
 
 /**
- * Gives slots back however long the store is away. On Workers no request may await a promise of another, so what is
- * pending is plain data, and some request's `keep` sends it; when that request's time is over, a later one goes on.
+ * Releases slots however long the store is unavailable. On Workers no request may await a promise of another, so pending
+ * releases are plain data, and `keep` of some request sends them; when its time is over, a later request continues.
  */
 export class PendingReleases {
   readonly #store: Pick<Store, 'revoke'>
   /** Milliseconds since the Unix epoch. */
   readonly #now: () => number
-  /** By slot. */
   readonly #pending = new Map<StoreCharge['slot'], { readonly release: Release; readonly untilMs: number }>()
-  /** When the time of the request that keeps trying is over. */
+  /** The time of the request that keeps trying ends here. */
   #keptUntilMs = 0
 
   constructor(store: Pick<Store, 'revoke'>, now: () => number) {
@@ -205,14 +199,13 @@ export class PendingReleases {
   }
 
   /**
-   * Sends what is pending, and repeats it until it is answered, unless another request does so and has enough time
-   * left.
-   * @throws {StoreError} if the store was away all the time that a request has
+   * Sends pending releases until they are answered, unless another request does so and has enough time.
+   * @throws {StoreError} if the store was unavailable for all the time that a request has
    */
   async keep(): Promise<void> {
     const startMs = this.#now()
     const leftMs = this.#keptUntilMs - startMs
-    // More than there can be: the clock has stepped back.
+    // If more time remains than there can be, the clock has stepped back.
     if (leftMs > KEEP_MS / 2 && leftMs <= KEEP_MS) return
     const untilMs = startMs + KEEP_MS
     this.#keptUntilMs = untilMs
@@ -226,7 +219,7 @@ export class PendingReleases {
     if (this.#keptUntilMs === untilMs) this.#keptUntilMs = 0
   }
 
-  /** @returns whether it was answered */
+  /** @returns false if the call failed */
   async #send(): Promise<boolean> {
     const nowMs = this.#now()
     const batch: Release[] = []
