@@ -1,28 +1,28 @@
 import type { Priority } from '../model/policy.ts'
 import { advance, initialShedState, type LoadSignals, type ShedState, shedShare } from './shed-level.ts'
 
-/** What this isolate sees of the upstream, and whom it refuses to protect it. */
+/** Watches the upstream as this isolate sees it, and decides which requests to shed. */
 export class UpstreamHealth {
   readonly #now: () => number
-  readonly #signs: CallerSignals
+  readonly #signals: CallerSignals
   #state: ShedState
-  /** For each class, the part of a request that is still to be shed, so that shares do not depend on chance. */
+  /** For each priority, the fraction of a request that is still to be shed, so that shares do not depend on chance. */
   readonly #carry: Record<Priority, number> = { critical: 0, default: 0, sheddable: 0 }
 
   /** @param now milliseconds since the Unix epoch, never less than before */
   constructor(now: () => number) {
     this.#now = now
     const nowMs = now()
-    this.#signs = new CallerSignals(nowMs)
+    this.#signals = new CallerSignals(nowMs)
     this.#state = initialShedState(nowMs)
   }
 
-  /** 0 (nothing is shed) to 2 (all but what is critical). */
+  /** 0 (nothing is shed) to 2 (everything but critical). */
   get level(): number {
     return this.#state.level
   }
 
-  /** Whether to refuse the next request of this class. */
+  /** @returns true if the next request of this priority is to be shed */
   sheds(priority: Priority): boolean {
     this.#advance()
     const carry = this.#carry[priority] + shedShare(this.#state, priority)
@@ -32,46 +32,46 @@ export class UpstreamHealth {
   }
 
   /**
-   * A request goes to the upstream.
-   * @param caller whose it is: what one caller cannot change at will, such as its address
-   * @returns to be called once, when its answer has begun or failed
+   * Records a request to the upstream.
+   * @param caller something that a caller cannot change at will, such as its address
+   * @returns a function to call once, when the response has begun or failed
    */
   begin(caller: string): (isOverload: boolean) => void {
-    const end = this.#signs.begin(caller, this.#advance())
+    const end = this.#signals.begin(caller, this.#advance())
     return (isOverload) => end(this.#advance(), isOverload)
   }
 
   #advance(): number {
     const nowMs = this.#now()
-    this.#state = advance(this.#state, this.#signs, nowMs)
+    this.#state = advance(this.#state, this.#signals, nowMs)
     return nowMs
   }
 }
 
 /**
- * What requests say about the upstream, in a fixed number of cells. A network counts in the cell that its name falls
- * into, and the median of the cells is told: to move it, it takes networks in half of them, however much each sends.
+ * Load signals of requests, in a fixed number of cells. A network counts in the cell that its hash names, and signals
+ * are the median of the cells: moving it takes networks in half of them, however much each sends.
  */
 
 const CELLS = 64
-/** Fewer cells than this say nothing: two callers must not have a third one shed. */
+/** Fewer cells than this signal nothing: two callers must not cause the requests of a third to be shed. */
 const MIN_AGREEING = 3
-/** How far a cell follows each of its answers. */
+/** Weights of each response in the averages of a cell. */
 const OVERLOAD_WEIGHT = 1 / 4
 const LATENCY_WEIGHT = 1 / 2
-/** How far it follows its requests in flight at each tick, once it has seen a few. */
+/** Weight of each tick in its requests in flight, after the first few. */
 const IN_FLIGHT_WEIGHT = 1 / 2
-/** What a cell keeps of overloads at each tick: they must not count on when nothing is let through to disprove them. */
-const OVERLOAD_KEPT = 0.95
-/** A cell that was not heard of for so many ticks says nothing: a minute, so that those who come seldom count. */
+/** Overloads decay by this at each tick: they must not count forever when nothing is admitted to disprove them. */
+const OVERLOAD_DECAY = 0.95
+/** Cells unused for so many ticks (a minute) do not count. */
 const MEMORY_TICKS = 240
 
 interface Cell {
   inFlight: number
-  /** How long requests were in flight in this tick, up to `countedMs`: two at once count twice. */
+  /** Time in flight in this tick, up to `countedMs`, summed over requests. */
   busyMs: number
   countedMs: number
-  /** Requests in flight on average, of late; and over how many ticks. */
+  /** Recent average of requests in flight, over `ticks`. */
   usualInFlight: number
   ticks: number
   overloadShare: number
@@ -90,9 +90,9 @@ export class CallerSignals {
     this.#startMs = nowMs
   }
 
-  /** @returns to be called with the caller's answer */
+  /** @returns a function to call when the response has begun or failed */
   begin(caller: string, nowMs: number): (endMs: number, isOverload: boolean) => void {
-    const cell = this.#cellOf(caller, nowMs)
+    const cell = this.#findCell(caller, nowMs)
     count(cell, nowMs)
     cell.inFlight++
     cell.seenTick = this.#tick
@@ -109,7 +109,7 @@ export class CallerSignals {
     }
   }
 
-  /** The signs of the tick that ends. */
+  /** Ends the tick and returns its signals. */
   take(nowMs: number): LoadSignals {
     this.#tick++
     const tickMs = Math.max(1, nowMs - this.#startMs)
@@ -121,17 +121,17 @@ export class CallerSignals {
       const weight = Math.max(IN_FLIGHT_WEIGHT, 1 / cell.ticks)
       cell.usualInFlight += (cell.busyMs / tickMs - cell.usualInFlight) * weight
       cell.busyMs = 0
-      cell.overloadShare *= OVERLOAD_KEPT
+      cell.overloadShare *= OVERLOAD_DECAY
     }
-    // What nobody sees any more is over, whatever the cells still say.
+    // An overload that no response signals any more is over, whatever the cells remember.
     const latestShare = this.#overloads / Math.max(1, this.#answers)
     this.#answers = 0
     this.#overloads = 0
     return {
       total: known.reduce((sum, { inFlight }) => sum + inFlight, 0),
-      inFlight: (agreed(known.map(({ usualInFlight }) => usualInFlight)) ?? 0) * known.length,
-      overloadShare: Math.min(latestShare, agreed(known.map(({ overloadShare }) => overloadShare)) ?? 0),
-      latencyMs: agreed(known.flatMap(({ latencyMs }) => latencyMs ?? [])),
+      inFlight: (computeMedian(known.map(({ usualInFlight }) => usualInFlight)) ?? 0) * known.length,
+      overloadShare: Math.min(latestShare, computeMedian(known.map(({ overloadShare }) => overloadShare)) ?? 0),
+      latencyMs: computeMedian(known.flatMap(({ latencyMs }) => latencyMs ?? [])),
     }
   }
 
@@ -139,12 +139,20 @@ export class CallerSignals {
     return inFlight > 0 || this.#tick - seenTick <= MEMORY_TICKS
   }
 
-  #cellOf(caller: string, nowMs: number): Cell {
+  #findCell(caller: string, nowMs: number): Cell {
     const at = hashNetwork(readNetwork(caller)) % CELLS
     let cell = this.#cells[at]
     if (!cell) {
-      const since = { countedMs: nowMs, seenTick: this.#tick, latencyMs: undefined }
-      cell = { inFlight: 0, busyMs: 0, usualInFlight: 0, ticks: 0, overloadShare: 0, ...since }
+      cell = {
+        inFlight: 0,
+        busyMs: 0,
+        countedMs: nowMs,
+        usualInFlight: 0,
+        ticks: 0,
+        overloadShare: 0,
+        latencyMs: undefined,
+        seenTick: this.#tick,
+      }
       this.#cells[at] = cell
     }
     return cell
@@ -157,11 +165,11 @@ function count(cell: Cell, nowMs: number): void {
 }
 
 /** The median, or less: at least `MIN_AGREEING` are as great. @returns undefined if there are fewer */
-function agreed(values: readonly number[]): number | undefined {
+function computeMedian(values: readonly number[]): number | undefined {
   return values.toSorted((a, b) => a - b)[Math.min((values.length - 1) >> 1, values.length - MIN_AGREEING)]
 }
 
-/** Of an IPv6 network, the first 48 bits: a site may have as many /64 as it likes. */
+/** Keeps the first 48 bits of an IPv6 network: a site may have as many /64 as it likes. */
 function readNetwork(caller: string): string {
   return caller.split(':', 3).join(':')
 }
