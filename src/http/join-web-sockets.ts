@@ -14,17 +14,17 @@ export interface JoinedSides {
   readonly client: WebSocket
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
-  /** Called when the client's side has ended, perhaps more than once; what was sent to it is kept until then. */
+  /** Called when the client's side has ended, perhaps more than once. */
   readonly onEnd: () => void
 }
 
 /**
- * Sends each message of one side to the other as it is, text or binary, and the end with its code and reason. If too
- * much is ahead of a message, for its side or in the isolate, both sides are closed with 1013.
+ * Forwards each message of one side to the other, text or binary, and the close with its code and reason. If too many
+ * bytes wait for a side or in the isolate, both sides are closed with 1013.
  */
 export function joinWebSockets({ upstream, client, now, onEnd }: JoinedSides): void {
   for (const side of [upstream, client]) {
-    // Blobs could only be read after messages that come later.
+    // Blobs could only be read after later messages.
     side.binaryType = 'arraybuffer'
     side.accept()
   }
@@ -34,7 +34,7 @@ export function joinWebSockets({ upstream, client, now, onEnd }: JoinedSides): v
   client.addEventListener('error', onEnd)
 }
 
-/** @param lost the code for `to` if `from` breaks off without one */
+/** @param lost the code for `to` if `from` ends without one */
 function connect(from: WebSocket, to: WebSocket, lost: number, now: () => number): void {
   const backlog = new Backlog(now())
   from.addEventListener('message', ({ data }) => {
@@ -47,7 +47,7 @@ function connect(from: WebSocket, to: WebSocket, lost: number, now: () => number
   })
   for (const event of ['close', 'error'] as const) to.addEventListener(event, () => backlog.remove())
   from.addEventListener('close', ({ code, reason }) => {
-    // Neither may be sent: one stands for a close without a code, the other for an end without a close.
+    // Neither code may be sent: one means a close without a code, the other an end without a close.
     if (code === NO_STATUS) to.close()
     else if (code === ABNORMAL) to.close(lost)
     else close(to, code, reason)
@@ -66,25 +66,22 @@ function close(side: WebSocket, code: number, reason: string): void {
 
 /** A message is sent to a side if no more than this waits for it. The runtime takes messages of at most 32 MiB. */
 const MAX_SIDE_BYTES = 16 * 2 ** 20
-/** May wait for all sides together: an isolate has 128 MiB. */
+/** Limit of all sides together: an isolate has 128 MiB. */
 const MAX_TOTAL_BYTES = 64 * 2 ** 20
-/**
- * May wait for each side all the same, so that those who read nothing do not close the sockets of those who read
- * everything.
- */
+/** Each side may have so many in any case, so that slow clients do not close the sockets of fast ones. */
 const MIN_SIDE_BYTES = 32 * 2 ** 10
-/** What the runtime keeps of a message beside its content, about. */
+/** Estimated memory of a message besides its content. */
 const MESSAGE_BYTES = 256
-/** The least that each side is assumed to receive: 2 Mbit/s. */
+/** Each side is assumed to receive at least 2 Mbit/s. */
 const RECEIVED_BYTES_PER_MS = (256 * 2 ** 10) / 1_000
 
-/** All of this isolate, and what waits in them. */
+/** All backlogs of this isolate, and their sum. */
 const backlogs = new Set<Backlog>()
 let totalBytes = 0
 
 /**
- * What waits for one side of a WebSocket to receive it. The runtime queues without a bound, and nothing tells what was
- * received, so a side is assumed to receive 256 KiB/s.
+ * Estimates the bytes that wait for one side of a WebSocket. The runtime queues without a bound and does not report what
+ * was received, so a side is assumed to receive 256 KiB/s.
  */
 export class Backlog {
   #bytes = 0
@@ -97,7 +94,7 @@ export class Backlog {
     backlogs.add(this)
   }
 
-  /** @returns false if there is no room for a message: no other may be sent, and what waits counts until it is removed */
+  /** @returns false if a message does not fit: no other may be sent, and waiting bytes count until `remove()` */
   add(contentBytes: number, nowMs: number): boolean {
     const bytes = contentBytes + MESSAGE_BYTES
     this.#count(nowMs)
@@ -108,7 +105,7 @@ export class Backlog {
     return true
   }
 
-  /** The side has ended, and nothing waits for it any more. */
+  /** Called when the side has ended. */
   remove(): void {
     totalBytes -= this.#bytes
     this.#bytes = 0
@@ -120,7 +117,7 @@ export class Backlog {
   }
 
   #count(nowMs: number): void {
-    // A side that has been closed because it received less is not assumed to receive the rest.
+    // A side that was closed because it received less is not assumed to receive the rest.
     if (this.#isFull) return
     const received = Math.min(this.#bytes, Math.max(0, nowMs - this.#countedAtMs) * RECEIVED_BYTES_PER_MS)
     this.#countedAtMs = nowMs

@@ -4,10 +4,10 @@ import type { IdentitySource } from '../model/policy.ts'
 import type { Refused, ReportedLimit } from '../model/verdict.ts'
 import { ambiguousTarget, problemResponse, QUOTA_EXCEEDED, retryAfter, TEMPORARY_REDUCED_CAPACITY } from './problem.ts'
 
-/** How soon to come back while the store is away. */
+/** Retry-After while the store is unavailable. */
 const UNAVAILABLE_RETRY_MS = 1_000
 
-/** The response to a request that is not let through. */
+/** Creates the response to a refused request. */
 export function createRefusal(verdict: Refused): Response {
   switch (verdict.kind) {
     case 'limited':
@@ -15,11 +15,11 @@ export function createRefusal(verdict: Refused): Response {
         type: QUOTA_EXCEEDED,
         status: 429,
         title: 'Too Many Requests',
-        detail: overLimits(verdict.violated),
+        detail: describeViolations(verdict.violated),
         extensions: {
           'violated-policies': verdict.violated.map(({ name }) => name),
           retry_after_ms: verdict.retryAfterMs,
-          ...blockedFor(verdict.violated),
+          ...findPenalty(verdict.violated),
         },
         headers: retryAfter(verdict.retryAfterMs),
       })
@@ -44,8 +44,8 @@ export function createRefusal(verdict: Refused): Response {
       return problemResponse({
         status: verdict.status,
         title: verdict.status === 401 ? 'Unauthorized' : 'Caller Unknown',
-        detail: `This API counts requests by ${verdict.policy.by.map(sourceInWords).join(' and ')}, and this one lacks it.`,
-        ...(verdict.status === 401 && { headers: { 'WWW-Authenticate': challenge(verdict.policy.by) } }),
+        detail: `This API counts requests by ${verdict.policy.by.map(describeSource).join(' and ')}, and this one lacks it.`,
+        ...(verdict.status === 401 && { headers: { 'WWW-Authenticate': formatChallenge(verdict.policy.by) } }),
       })
     case 'bad-cost':
       return problemResponse({
@@ -72,14 +72,14 @@ export function createRefusal(verdict: Refused): Response {
   }
 }
 
-/** For how long some policy refuses its caller, whatever is left. */
-function blockedFor(violated: readonly ReportedLimit[]): { readonly blocked_ms?: number } {
+/** The longest penalty. */
+function findPenalty(violated: readonly ReportedLimit[]): { readonly blocked_ms?: number } {
   const blockedMs = Math.max(...violated.map((tier) => tier.blockedMs ?? 0))
   return blockedMs > 0 ? { blocked_ms: blockedMs } : {}
 }
 
-function overLimits(violated: readonly ReportedLimit[]): string {
-  const limits = violated.map(limitInWords).join(' and ')
+function describeViolations(violated: readonly ReportedLimit[]): string {
+  const limits = violated.map(describeLimit).join(' and ')
   if (violated.some(({ blockedMs }) => blockedMs !== undefined)) {
     return `Blocked for a while, for requests over the limit of ${limits}.`
   }
@@ -87,18 +87,18 @@ function overLimits(violated: readonly ReportedLimit[]): string {
   return `${isForFailures ? 'Too many failed requests: over' : 'Over'} the limit of ${limits}.`
 }
 
-function limitInWords({ policy, limit, windowMs }: ReportedLimit): string {
+function describeLimit({ policy, limit, windowMs }: ReportedLimit): string {
   if (ALGORITHMS[policy.algorithm].holdsSlots) return `${limit} at once`
   return `${limit} ${policy.counts === 'failures' ? 'failures ' : ''}per ${formatWindow(windowMs)}`
 }
 
-/** RFC 9110 §15.5.2: a 401 must name a way to authenticate. No scheme is registered for keys in other fields. */
-function challenge(by: readonly IdentitySource[]): string {
-  const isToken = (source: IdentitySource) => /^(?:the field )?authorization$|^claim$/i.test(sourceInWords(source))
+/** RFC 9110 §15.5.2: a 401 must name a way to authenticate. No scheme is registered for keys in other headers. */
+function formatChallenge(by: readonly IdentitySource[]): string {
+  const isToken = (source: IdentitySource) => /^(?:the field )?authorization$|^claim$/i.test(describeSource(source))
   return by.some(isToken) ? 'Bearer' : 'APIKey'
 }
 
-function sourceInWords(source: IdentitySource): string {
+function describeSource(source: IdentitySource): string {
   switch (source.kind) {
     case 'token':
       return 'Authorization'
