@@ -21,7 +21,7 @@ export interface HeldSlot {
 const LONGEST_WAY_MS = 60_000
 
 export interface ConcurrencyState {
-  /** By slot number. */
+  /** Keys are slot numbers. */
   readonly slots: Map<number, HeldSlot>
   /** Later than all deadlines and marks. */
   expiresAtMs: number

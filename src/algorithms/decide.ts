@@ -103,7 +103,7 @@ export function countGranted({ mode, permits, rules }: DecisionRequest, evaluati
   return mode === 'partial' || granted === permits ? granted : 0
 }
 
-/** For such a rule, a missing state means a new identity. */
+/** If true, a missing state means a new identity. */
 export function detectsNewIdentities({ algorithm, counts }: StoreCharge): boolean {
   return counts !== 'failures' && ALGORITHMS[algorithm].tellsNewIdentities === true
 }

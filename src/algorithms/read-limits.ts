@@ -19,7 +19,7 @@ const DEFAULT_DEADLINE_MS = 60_000
 /** Settings of a policy's limits. */
 export interface LimitOptions {
   readonly algorithm: AlgorithmName
-  /** For example `10/1s, 120/1m`; for `concurrency`, a number. */
+  /** Text such as `10/1s, 120/1m`; a number for `concurrency`. */
   readonly limits: string
   /** `token-bucket`: units that the bucket holds, an integer from 1; default: its limit. */
   readonly burst?: number | undefined

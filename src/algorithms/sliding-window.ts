@@ -12,7 +12,7 @@ import { type Algorithm, type MutableLimitState, type PenaltyState, toPeek } fro
 export interface SlidingWindowState {
   /** Dates of the entries, ascending. Numbers in arrays of their own take a third of what objects would. */
   readonly dates: number[]
-  /** For each entry, all units ever admitted up to it. */
+  /** Per entry, all units ever admitted up to it. */
   readonly totals: number[]
   /** All units ever admitted before the entries in these arrays. */
   before: number

@@ -9,7 +9,6 @@ import { decorate, type Stage } from './stage.ts'
 export type Circuit = 'closed' | 'open' | 'half-open'
 
 export interface CircuitBreakerOptions {
-  /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   /** A number from 0 to 1, so that isolates do not probe all at once. */
   readonly random: () => number
@@ -105,7 +104,6 @@ export class CircuitBreaker {
 export interface BreakerOptions {
   /** Undefined: the store is called however often it fails. */
   readonly breaker: CircuitBreaker | undefined
-  /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly log: Log
 }
@@ -171,7 +169,6 @@ const KEEP_MS = 25_000
  */
 export class PendingReleases {
   readonly #store: Pick<Store, 'revoke'>
-  /** Milliseconds since the Unix epoch. */
   readonly #now: () => number
   readonly #pending = new Map<StoreCharge['slot'], { readonly release: Release; readonly untilMs: number }>()
   /** The time of the request that keeps trying ends here. */

@@ -49,9 +49,9 @@ export class LoadEstimate {
 /** Permits that were taken together. */
 export interface Lease {
   permits: number
-  /** By the isolate's clock. */
+  /** The isolate's clock. */
   readonly expiresAtMs: number
-  /** By the store's clock. */
+  /** The store's clock. */
   readonly chargedAtMs: number
 }
 

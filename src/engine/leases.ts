@@ -52,7 +52,6 @@ export type LeaseSize = number | 'auto'
  * from its limits. Either the store counts a leased permit as if it were used when the lease ends, or the lease ends with
  * the windows that it is charged to: so no true window ever holds more than its limit. Permits not used by then expire,
  * and count all the same.
- * @param now milliseconds since the Unix epoch
  */
 export function withLeases(size: LeaseSize, now: () => number, avoided = createAvoidedCalls()): Stage {
   return (store) => {

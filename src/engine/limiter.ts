@@ -262,7 +262,6 @@ export interface LimiterConfig
 /** Dependencies of a limiter and its engine. */
 export interface LimiterParts extends Pick<EngineOptions, 'leases' | 'avoided'> {
   readonly store: Store
-  /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly log: Log
   /** Without it, tokens cannot be verified. */

@@ -12,7 +12,6 @@ import { decorate, type Stage } from './stage.ts'
 export interface MirrorOptions {
   /** The store that receives the charges. */
   readonly store: Store
-  /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   /** Deadline of a decision. */
   readonly timeoutMs: number

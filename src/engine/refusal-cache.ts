@@ -26,7 +26,6 @@ interface Refusal {
  * were used since. So a flood of refused requests costs no calls. A refusal is cached for the rule that refused and for
  * its cost; a cheaper request, or another policy, is still decided by the store. Refusals that count towards a penalty
  * are not cached, because the store must count them; those by a penalty are. A `peek` is always answered by the store.
- * @param now milliseconds since the Unix epoch
  */
 export function withRefusalCache(now: () => number, avoided = createAvoidedCalls()): Stage {
   return (store) => {

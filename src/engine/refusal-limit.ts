@@ -20,10 +20,10 @@ const MAX_KEYS = 10_000
 interface Refusal {
   readonly usage: readonly LimitState[]
   readonly units: number
-  /** By the isolate's clock. */
+  /** The isolate's clock. */
   readonly sentAtMs: number
   readonly receivedAtMs: number
-  /** By the store's clock. */
+  /** The store's clock. */
   readonly nowMs: number
 }
 
@@ -37,7 +37,7 @@ interface Refusals {
   readonly minUnits: number
   /** The refusal of most units. */
   readonly most: Refusal
-  /** By key, the remaining units of rules with a penalty that did not refuse. */
+  /** Remaining units by key, of rules with a penalty that did not refuse. */
   readonly remaining: ReadonlyMap<string, number>
 }
 
@@ -46,7 +46,6 @@ interface Refusals {
  * refusals that cannot be cached until their retry-after time: each cost is refused by itself, and is repeated only while
  * no more units can remain. Slots may be released at any time, and an address that may bring no more new identities may
  * still bring known ones: there, a repeated refusal may be up to a second too old.
- * @param now milliseconds since the Unix epoch
  */
 export function withRefusalLimit(now: () => number): Stage {
   return (store) => {
@@ -215,7 +214,7 @@ function mayEndAnyTime({ algorithm, counts }: StoreCharge): boolean {
   return counts === 'identities' || ALGORITHMS[algorithm].holdsSlots === true
 }
 
-/** So many units cannot remain yet: until its reset, a limit has no more than it had. */
+/** The units cannot remain yet: until its reset, a limit has no more than it had. */
 function isCertain({ usage, sentAtMs }: Refusal, units: number, nowMs: number): boolean {
   return isBlocked(usage) || usage.some((tier) => tier.remaining < units && nowMs < sentAtMs + tier.resetMs)
 }

@@ -6,7 +6,7 @@ export interface Reply extends Pick<Decision, 'granted' | 'nowMs'> {
   readonly usage: readonly LimitState[]
   /** Number of the latest reply that the isolate had received when it sent the call. */
   readonly heardBefore: number
-  /** By the isolate's clock. */
+  /** The isolate's clock. */
   readonly sentAtMs: number
 }
 
@@ -16,7 +16,7 @@ export class KnownStatus {
   usage: readonly LimitState[] = []
   /** Start of the latest call, by the isolate's clock: the store decided then or later. */
   sentAtMs = 0
-  /** For each limit, the start of the latest call that it refused, by the isolate's clock. */
+  /** Per limit, the start of the latest call that it refused, on the isolate's clock. */
   readonly refusedAtMs: number[] = []
   /** Grows with each sign that units were used. */
   version = 1
@@ -78,7 +78,7 @@ export function minRemaining(usage: readonly LimitState[]): number {
   return Math.min(...usage.map(({ remaining }) => remaining))
 }
 
-/** By the store's clock; 0 without a penalty. */
+/** The store's clock; 0 without a penalty. */
 function blockedUntilMs([tier]: readonly LimitState[], nowMs: number): number {
   return tier?.blockedMs === undefined ? 0 : nowMs + tier.blockedMs
 }

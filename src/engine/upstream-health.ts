@@ -6,7 +6,7 @@ export class UpstreamHealth {
   readonly #now: () => number
   readonly #signals: CallerSignals
   #state: ShedState
-  /** For each priority, the fraction of a request that is still to be shed, so that shares do not depend on chance. */
+  /** Fraction of a request that is still to be shed, by priority, so that shares do not depend on chance. */
   readonly #carry: Record<Priority, number> = { critical: 0, default: 0, sheddable: 0 }
 
   /** @param now milliseconds since the Unix epoch, never less than before */

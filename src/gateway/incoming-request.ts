@@ -1,14 +1,14 @@
 import type { AbortableRequest } from '../http/protect.ts'
 
-/** As many as Apache and Tomcat take: each costs time to copy, whoever sends it. */
+/** The limit of Apache and Tomcat: each header costs time to copy. */
 const MAX_FIELDS = 100
 
 /**
- * The fields of a request. Their names are read from the runtime once: to ask it for a field that is not there costs as
- * much as for one that is.
+ * The headers of a request. Their names are read from the runtime once, because reading a missing header costs as much as
+ * reading a present one.
  */
 export class RequestHeaders implements Pick<Headers, 'get' | 'has'> {
-  /** In lower case. */
+  /** Lower case. */
   readonly names: ReadonlySet<string>
   readonly raw: Headers
 
@@ -20,7 +20,7 @@ export class RequestHeaders implements Pick<Headers, 'get' | 'has'> {
   /** @returns undefined if there are more than 100 */
   static of(raw: Headers): RequestHeaders | undefined {
     const names = new Set<string>()
-    // Stops early if there are more, because each of them is made a string.
+    // Stops early if there are more, because each becomes a string.
     for (const name of raw.keys()) if (names.add(name).size > MAX_FIELDS) return undefined
     return new RequestHeaders(raw, names)
   }
@@ -34,7 +34,7 @@ export class RequestHeaders implements Pick<Headers, 'get' | 'has'> {
   }
 }
 
-/** A request as the runtime hands it over. What is asked for more than once is read from it only once. */
+/** A request of the runtime, whose method and URL are read only once, because each read costs a call. */
 export class IncomingRequest implements AbortableRequest {
   readonly raw: Request
   readonly headers: RequestHeaders

@@ -57,10 +57,7 @@ function delayRelease(charged: Promise<void>, hold: SlotHold): SlotHold {
   }
 }
 
-/**
- * Reports the limits in a response.
- * @param now milliseconds since the Unix epoch
- */
+/** Reports the limits in a response. */
 export function setRateLimitHeaders(
   headers: ResponseFields,
   verdict: Verdict,

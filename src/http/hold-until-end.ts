@@ -15,7 +15,6 @@ export interface HeldExchange {
   readonly path: RequestPath
   readonly context: CallContext
   readonly limiter: Pick<Limiter, 'findCharges' | 'charge'>
-  /** Milliseconds since the Unix epoch. */
   readonly now: () => number
 }
 

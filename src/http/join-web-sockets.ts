@@ -12,7 +12,6 @@ export interface JoinedSides {
   readonly upstream: WebSocket
   /** The gateway's end of the pair whose other end the client gets. */
   readonly client: WebSocket
-  /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   /** Called when the client's side has ended, perhaps more than once. */
   readonly onEnd: () => void

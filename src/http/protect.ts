@@ -34,7 +34,6 @@ export interface ProtectOptions {
   readonly dialect: HeaderFormat
   /** Leading bits of an IPv6 address that make one caller. */
   readonly ipv6Prefix: number
-  /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly observer?: Observer | undefined
 }

@@ -8,10 +8,7 @@ import type { ReportedLimit } from '../model/verdict.ts'
 export const DIALECTS = ['draft-11', 'draft-6', 'x-ratelimit', 'off'] as const
 export type HeaderFormat = (typeof DIALECTS)[number]
 
-/**
- * Adds the limits to a response.
- * @param now milliseconds since the Unix epoch
- */
+/** Adds the limits to a response. */
 export function addRateLimitHeaders(
   headers: Pick<Headers, 'has' | 'set' | 'append'>,
   dialect: HeaderFormat,

@@ -2,7 +2,14 @@ import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import { formatWindow } from '../model/limits.ts'
 import type { IdentitySource } from '../model/policy.ts'
 import type { Refused, ReportedLimit } from '../model/verdict.ts'
-import { ambiguousTarget, problemResponse, QUOTA_EXCEEDED, retryAfter, TEMPORARY_REDUCED_CAPACITY } from './problem.ts'
+import {
+  ambiguousTarget,
+  type Problem,
+  problemResponse,
+  QUOTA_EXCEEDED,
+  retryAfter,
+  TEMPORARY_REDUCED_CAPACITY,
+} from './problem.ts'
 
 /** Retry-After while the store is unavailable. */
 const UNAVAILABLE_RETRY_MS = 1_000
@@ -24,22 +31,16 @@ export function createRefusal(verdict: Refused): Response {
         headers: retryAfter(verdict.retryAfterMs),
       })
     case 'reserved':
-      return problemResponse({
-        type: TEMPORARY_REDUCED_CAPACITY,
-        status: 503,
-        title: 'Service Unavailable',
-        detail: 'What is left of the capacity is reserved for more important requests.',
-        extensions: { retry_after_ms: verdict.retryAfterMs },
-        headers: retryAfter(verdict.retryAfterMs),
-      })
+      return createUnavailable(
+        'What is left of the capacity is reserved for more important requests.',
+        verdict.retryAfterMs,
+        { retry_after_ms: verdict.retryAfterMs },
+      )
     case 'shed':
-      return problemResponse({
-        type: TEMPORARY_REDUCED_CAPACITY,
-        status: 503,
-        title: 'Service Unavailable',
-        detail: 'The API behind this gateway is overloaded, and more important requests go first.',
-        headers: retryAfter(verdict.retryAfterMs),
-      })
+      return createUnavailable(
+        'The API behind this gateway is overloaded, and more important requests go first.',
+        verdict.retryAfterMs,
+      )
     case 'unidentified':
       return problemResponse({
         status: verdict.status,
@@ -62,14 +63,22 @@ export function createRefusal(verdict: Refused): Response {
         detail: verdict.reason ?? 'Requests of this caller are not let in.',
       })
     case 'unavailable':
-      return problemResponse({
-        type: TEMPORARY_REDUCED_CAPACITY,
-        status: 503,
-        title: 'Service Unavailable',
-        detail: 'Limits cannot be checked at the moment, so no request is let through.',
-        headers: retryAfter(UNAVAILABLE_RETRY_MS),
-      })
+      return createUnavailable(
+        'Limits cannot be checked at the moment, so no request is let through.',
+        UNAVAILABLE_RETRY_MS,
+      )
   }
+}
+
+function createUnavailable(detail: string, waitMs: number, extensions: Problem['extensions'] = {}): Response {
+  return problemResponse({
+    type: TEMPORARY_REDUCED_CAPACITY,
+    status: 503,
+    title: 'Service Unavailable',
+    detail,
+    extensions,
+    headers: retryAfter(waitMs),
+  })
 }
 
 /** The longest penalty. */

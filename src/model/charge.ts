@@ -77,7 +77,7 @@ export interface Decision {
   readonly granted: number
   /** The store's clock at the decision, milliseconds since the Unix epoch. */
   readonly nowMs: number
-  /** For each rule, in order, its limits, in order; empty for a rule that was skipped. */
+  /** Per rule, in order, its limits, in order; empty for a rule that was skipped. */
   readonly usage: readonly (readonly LimitState[])[]
   /** It is refused because of units that others have prepared and may release at any time, before its retry-after time. */
   readonly isProvisional?: true

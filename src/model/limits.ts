@@ -8,7 +8,7 @@ export const ALGORITHM_NAMES = [
 ] as const
 export type AlgorithmName = (typeof ALGORITHM_NAMES)[number]
 
-/** For example 120 units per 60,000 ms. */
+/** At most so many units in a window, e.g. 120 per 60,000 ms. */
 export interface Limit {
   /** The most units in the window, an integer from 1. */
   readonly limit: number
