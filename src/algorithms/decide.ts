@@ -143,7 +143,7 @@ export function penalize(
 }
 
 /** Extends the retry-after times of limits by a penalty. */
-export function withPenalty(usage: readonly MutableLimitState[], blockedMs: number): MutableLimitState[] {
+function withPenalty(usage: readonly MutableLimitState[], blockedMs: number): MutableLimitState[] {
   return usage.map((tier) => ({ ...tier, retryAfterMs: Math.max(tier.retryAfterMs, blockedMs), blockedMs }))
 }
 

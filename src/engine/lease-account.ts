@@ -28,7 +28,7 @@ const DECAY = 0.98
 const MAX_STRETCH = 3
 
 /** Estimates the load of a store by the duration of calls. */
-export class LoadEstimate {
+class LoadEstimate {
   /** Factor by which leases should last longer; 1 without load. */
   stretch = 1
   #shortestMs = Number.POSITIVE_INFINITY

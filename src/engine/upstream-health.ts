@@ -79,7 +79,7 @@ interface Cell {
   seenTick: number
 }
 
-export class CallerSignals {
+class CallerSignals {
   readonly #cells: (Cell | undefined)[] = Array(CELLS).fill(undefined)
   #tick = 0
   #startMs: number

@@ -16,7 +16,7 @@ export type Reason =
   | 'unreachable'
   | 'upstream-timeout'
 
-export const ALLOW = { Allow: 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS' }
+const ALLOW = { Allow: 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS' }
 
 const PROBLEMS: Readonly<Record<Exclude<Reason, NoTarget | 'ambiguous'>, Problem>> = {
   // The client does not receive this: it shows in logs that the upstream is not to blame.

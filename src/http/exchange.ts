@@ -89,7 +89,7 @@ export function markSynthetic(response: Response): Response {
 }
 
 /** @returns false for a response, or its head, that the gateway made itself */
-export function isUpstreamResponse(response: object): boolean {
+function isUpstreamResponse(response: object): boolean {
   return !UNANSWERED.has(response)
 }
 

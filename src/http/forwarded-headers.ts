@@ -51,7 +51,7 @@ const OF_RESPONSES = ['proxy-authenticate', 'proxy-connection']
 const OF_REQUESTS = ['http2-settings', 'proxy-authorization']
 
 /** RFC 9110 §7.6.1, RFC 9112 §9, RFC 7540 §3.2.1, and one header that old clients send to proxies. */
-export const HOP_BY_HOP: ReadonlySet<string> = new Set([...OF_THE_RUNTIME, ...OF_RESPONSES, ...OF_REQUESTS])
+const HOP_BY_HOP: ReadonlySet<string> = new Set([...OF_THE_RUNTIME, ...OF_RESPONSES, ...OF_REQUESTS])
 
 /** Most values name only a header of the runtime, and parsing them takes longer than this. */
 const NAMES_NOTHING = /^(?:keep-alive|close)$/i

@@ -82,7 +82,7 @@ let totalBytes = 0
  * Estimates the bytes that wait for one side of a WebSocket. The runtime queues without a bound and does not report what
  * was received, so a side is assumed to receive 256 KiB/s.
  */
-export class Backlog {
+class Backlog {
   #bytes = 0
   #countedAtMs: number
   #isFull = false

@@ -62,7 +62,7 @@ export interface DecisionRequest<R extends StoreCharge = StoreCharge> {
 
 /** One limit of a rule after the decision. */
 export interface LimitState {
-  /** Reserved units included. */
+  /** Remaining units, reserved ones included. */
   readonly remaining: number
   /** Time until more than `remaining` can be used. */
   readonly resetMs: number
@@ -86,9 +86,4 @@ export interface Decision {
 /** @param keyPrefix up to 64 characters, the same for all keys of a limiter */
 export function formatKey(keyPrefix: string, policy: string, letter: string, digest: string): string {
   return `${keyPrefix}:${policy}:${letter}:{${digest}}`
-}
-
-/** Reads the digest of the caller from a key. */
-export function callerIn(key: string): string {
-  return key.slice(key.lastIndexOf('{') + 1, -1)
 }

@@ -12,7 +12,7 @@ export type AlgorithmName = (typeof ALGORITHM_NAMES)[number]
 export interface Limit {
   /** The most units in the window, an integer from 1. */
   readonly limit: number
-  /** An integer from 1. */
+  /** Length of the window, an integer from 1. */
   readonly windowMs: number
 }
 
