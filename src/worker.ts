@@ -5,7 +5,7 @@
 import type { ExecutionContext } from 'hono'
 import { type Environment, isFetcher, loadConfig } from './config/load-config.ts'
 import { OptionError } from './config/option-error.ts'
-import { composeLimiter } from './engine/compose-limiter.ts'
+import { composeLimiter } from './engine/limiter.ts'
 import { createAvoidedCalls } from './engine/stage.ts'
 import { createApp } from './gateway/app.ts'
 import { createHealthReader } from './gateway/health.ts'
@@ -21,12 +21,12 @@ interface Handler {
 
 export { LimitObject } from './store/durable-object/limit-object.ts'
 
-/** Nobody waits for a flush of statistics; the next one is due after ten seconds. */
+/** No response waits for a flush of statistics; the next one is due after ten seconds. */
 const FLUSH_TIMEOUT_MS = 4_000
 
 let handler: Handler | undefined
 
-/** Handles every request that a route of Cloudflare's sends to it, as its variables say. */
+/** Handles requests as the Worker's variables configure. */
 export default {
   fetch(request: Request, env: Environment, ctx: ExecutionContext) {
     return handler ? handler.fetch(request, env, ctx) : startWith(request, env, ctx)
@@ -34,8 +34,8 @@ export default {
 }
 
 /**
- * Once an isolate, whose environment does not change. Requests that come meanwhile start one as well, since a promise
- * that requests share may hang on Workers; the first that is ready serves all.
+ * Starts a handler once per isolate, whose environment does not change. Requests that come meanwhile start one as well,
+ * since a promise that requests share may hang on Workers; the first that is ready serves all.
  */
 async function startWith(request: Request, env: Environment, ctx: ExecutionContext): Promise<Response> {
   const started = await start(env)
@@ -62,14 +62,14 @@ async function start(env: Environment): Promise<Handler> {
   }
 }
 
-/** Puts everything together, from the bottom to the top. Parts that few configurations need are imported on demand. */
+/** Creates all parts, from the bottom to the top. Parts that few configurations need are imported on demand. */
 async function createHandler(env: Environment): Promise<Handler> {
   const config = loadConfig(env)
   const now = () => Date.now()
   const log = throttle(consoleLog, now)
   const { policies, jwt, rules, admin, metrics, storeTimeoutMs: timeoutMs } = config
 
-  // What tokens say, and how the upstream does
+  // Token claims and upstream health
   const readClaim =
     jwt &&
     (await (
@@ -79,18 +79,16 @@ async function createHandler(env: Environment): Promise<Handler> {
       now,
       log,
     }))
-  const health = config.isShedding
-    ? new (await import('./engine/shedding/upstream-health.ts')).UpstreamHealth(now)
-    : undefined
+  const health = config.isShedding ? new (await import('./engine/upstream-health.ts')).UpstreamHealth(now) : undefined
 
-  // Where counts live
+  // Stores
   const backend = await openBackend(config.store, config, env, now)
   const copy = config.storeShadow && (await openBackend(config.storeShadow, config, env, now))
   const { Mirror, withMirror } = copy ? await import('./engine/mirror.ts') : {}
   const mirror = copy && Mirror && new Mirror({ store: copy.limits, now, timeoutMs, log })
   const limits = mirror && withMirror ? withMirror(mirror)(backend.limits) : backend.limits
 
-  // What is reported
+  // Statistics
   const avoided = createAvoidedCalls()
   const analytics = isDataset(env.ANALYTICS) ? env.ANALYTICS : undefined
   const counters = config.statistics.isOn
@@ -112,7 +110,7 @@ async function createHandler(env: Environment): Promise<Handler> {
   const recorder = statistics?.recorder
   const timed = recorder ? (await import('./statistics/with-timing.ts')).withTiming(recorder, now)(limits) : limits
 
-  // What decides. Rules may bring any policy.
+  // Limiter. Runtime rules may bring any policy.
   const returnsUnits = rules !== undefined || !policies.every(isRefusedForLong)
   const { withRefusalLimit, holdUntilEnd } = returnsUnits ? await import('./gateway/returned-units.ts') : {}
   const store = withRefusalLimit?.(now)(timed) ?? timed
@@ -139,7 +137,7 @@ async function createHandler(env: Environment): Promise<Handler> {
       log,
     }))
 
-  // What answers
+  // Gateway
   const readHealth = createHealthReader(composed.engine, now)
   const gateway = { ...composed, governed: rulesEngine, store, readHealth, now, log }
   const operators = admin && (await import('./admin/admin.ts')).createAdmin({ admin, config, env, counters }, gateway)
@@ -159,7 +157,6 @@ async function createHandler(env: Environment): Promise<Handler> {
   })
 }
 
-/** Whether a binding is one of Workers Analytics Engine. */
 function isDataset(binding: unknown): binding is AnalyticsDataset {
   return typeof binding === 'object' && binding !== null && 'writeDataPoint' in binding
 }

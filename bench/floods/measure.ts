@@ -3,7 +3,7 @@
  * flood's clock, or over the simulated Durable Objects. Counts are exact, and the same in each run.
  */
 import { loadConfig } from '../../src/config/load-config.ts'
-import { composeLimiter } from '../../src/engine/compose-limiter.ts'
+import { composeLimiter } from '../../src/engine/limiter.ts'
 import { withRefusalLimit } from '../../src/engine/refusal-limit.ts'
 import { ALGORITHM_NAMES } from '../../src/model/limits.ts'
 import type { Store } from '../../src/model/store.ts'

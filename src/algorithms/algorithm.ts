@@ -1,40 +1,39 @@
 import type { LimitState, StoreCharge } from '../model/charge.ts'
+import type { Limit } from '../model/limits.ts'
 
-/** What a rule would allow now. */
+/** The state of a rule before a charge. */
 export interface Peek {
-  /** Units that could be spent now, all tiers considered. */
+  /** Units that remain of all limits. */
   readonly available: number
-  /** Made for this peek: a charge that follows is subtracted in place. */
+  /** Created for this peek: a charge that follows is subtracted in place. */
   readonly usage: readonly MutableLimitState[]
-  /** What the state holds of refusals; it may have ended. */
+  /** It may have ended. */
   readonly penalty?: PenaltyState | undefined
 }
 
-/** Refusals that are remembered with a state. */
+/** Refusals, stored with the state of a rule. */
 export interface PenaltyState {
-  /** How many; 0 once they have led to a block. */
+  /** 0 once they have led to a penalty. */
   readonly refusals: number
-  /** When the block ends, or when the refusals are forgotten: milliseconds since the Unix epoch. */
+  /** End of the penalty, or of the span that refusals count in: milliseconds since the Unix epoch. */
   readonly untilMs: number
 }
 
-/** What an algorithm says of one of its tiers, before any charge. */
 export interface MutableLimitState extends LimitState {
   remaining: number
 }
 
 /**
- * A limiting algorithm and its state: the twin, step by step, of the Lua module of the same name. A missing state means
- * a caller never seen.
+ * A limiting algorithm and its state: the twin, step by step, of the Lua module of the same name. A new caller has no
+ * state.
  */
 export interface Algorithm<State> {
   /** Pure. `wanted` is the number of units that `retryAfterMs` is about. */
   peek(state: State | undefined, rule: StoreCharge, nowUs: number, wanted: number): Peek
   /**
-   * Charges `units`, which `peek` has found available. The state is the caller's own and may be changed in place.
-   * `leaseMs`: how long the units may still be spent, if leases are `dated`. `ttlMs` is there if the state gets a new time to
-   * live. With a penalty, nothing is charged (0 units), and nothing else of the state changes; without, one that has
-   * not ended stays.
+   * Charges `units`, which `peek` has found available. The state may be changed in place. The units may be used for
+   * `leaseMs`, if leases are `dated`. `ttlMs` is set if the state gets a new time to live. With a penalty, nothing is
+   * charged (0 units), and nothing else of the state changes; without, one that has not ended stays.
    */
   commit(
     state: State | undefined,
@@ -45,8 +44,8 @@ export interface Algorithm<State> {
     penalty?: PenaltyState,
   ): Commit<State>
   /**
-   * Corrects a charge made at `chargedAtMs` by a difference in units, below 0 to give back. Missing if the state cannot
-   * be corrected; returns undefined if nothing of the charge is left.
+   * Corrects a charge made at `chargedAtMs` by a difference in units, below 0 to refund. Missing if the state cannot be
+   * corrected; returns undefined if the charge no longer counts.
    */
   settle?(state: State, rule: StoreCharge, nowUs: number, chargedAtMs: number, units: number): Commit<State> | undefined
 }
@@ -54,6 +53,41 @@ export interface Algorithm<State> {
 export interface Commit<State> {
   readonly state: State
   readonly ttlMs?: number
-  /** Units charged besides those asked for, because they may be spent later. */
+  /** Units charged in addition, because leased ones may be used later. */
   readonly forfeited?: number
+}
+
+/**
+ * Twin of `lua/limit-state.lua`: the state of one limit, shared by the algorithms.
+ */
+
+interface WindowState extends Limit {
+  /** May exceed a limit that was lowered. */
+  readonly used: number
+  readonly resetMs: number
+  /** Milliseconds until this many of the used units are free again. */
+  readonly freedAfterMs: (units: number) => number
+}
+
+export function createLimitState(
+  { limit, windowMs, used, resetMs, freedAfterMs }: WindowState,
+  wanted: number,
+): MutableLimitState {
+  const remaining = Math.max(limit - used, 0)
+  // Such a cost never fits, and configuration refuses it.
+  if (wanted > limit) return { remaining, resetMs, retryAfterMs: windowMs }
+  return { remaining, resetMs, retryAfterMs: remaining < wanted ? freedAfterMs(used + wanted - limit) : 0 }
+}
+
+export function toPeek(usage: readonly MutableLimitState[], penalty?: PenaltyState): Peek {
+  let available = Number.POSITIVE_INFINITY
+  for (const { remaining } of usage) available = Math.min(available, remaining)
+  return { available, usage, penalty }
+}
+
+/** The limit of a rule whose algorithm takes only one. */
+export function onlyTier({ algorithm, tiers }: StoreCharge): Limit {
+  const [tier] = tiers
+  if (!tier || tiers.length > 1) throw new Error(`${algorithm} has one tier, not ${tiers.length}`)
+  return tier
 }

@@ -1,29 +1,29 @@
 /**
- * Twin of `lua/concurrency.lua`: units held at once, each until its holder gives it back or its deadline has passed.
+ * Twin of `lua/concurrency.lua`: units held at once, each until its holder releases it or its deadline has passed.
  *
- * Networks reorder. An isolate that gets no answer to an admission gives back what it may have taken, and that release
- * may arrive first. It then leaves a mark, so that the admission finds its place taken and holds nothing. Ordinary
- * admissions and releases need no extra command for this. An expiry time in each admission would need none either, but
- * it would need a clock that isolates and Redis share.
+ * Networks reorder. An isolate that gets no answer to an admission revokes its slot, and that call may arrive first. It
+ * then leaves a mark, so that the admission finds its slot number used and holds nothing. Ordinary admissions and releases
+ * need no extra command for this. An expiry time in each admission would need none either, but it would need a clock that
+ * isolates and Redis share.
  */
 
 import type { StoreCharge } from '../model/charge.ts'
 import type { Algorithm, Commit } from './algorithm.ts'
-import { createLimitState, onlyTier, toPeek } from './limit-state.ts'
+import { createLimitState, onlyTier, toPeek } from './algorithm.ts'
 
 export interface HeldSlot {
   readonly units: number
-  /** For a mark, which nobody holds: minus the moment until which it stands. */
+  /** A mark, which holds nothing, has the negative timestamp of its end. */
   readonly deadlineMs: number
 }
 
-/** How long a call that takes slots may be on its way. */
+/** A call that takes slots may be on its way for so long. */
 const LONGEST_WAY_MS = 60_000
 
 export interface ConcurrencyState {
-  /** By the number under which a request holds its units. */
+  /** Keys are slot numbers. */
   readonly slots: Map<number, HeldSlot>
-  /** After all deadlines and marks. */
+  /** Later than all deadlines and marks. */
   expiresAtMs: number
 }
 
@@ -48,14 +48,13 @@ export const concurrency: Algorithm<ConcurrencyState> = {
   },
 }
 
-/** Gives back what a slot holds, if it still does. */
 export function releaseSlot(state: ConcurrencyState, slot: number): void {
   state.slots.delete(slot)
   // Redis has no empty sets.
   if (state.slots.size === 0) state.expiresAtMs = 0
 }
 
-/** Makes it as if the slot was never taken, whether it was or is about to be. */
+/** Releases a slot even if the call that takes it arrives later. */
 export function revokeSlot(
   state: ConcurrencyState = nothingHeld(),
   slot: number,
@@ -66,12 +65,12 @@ export function revokeSlot(
   return keep(state, nowMs, LONGEST_WAY_MS)
 }
 
-/** How long a slot may be taken, or be about to be, once nobody renews it. */
+/** The time for which a slot may be held, or be taken late, unless it is renewed. */
 export function lifetimeMs(windowMs: number): number {
   return Math.max(windowMs, LONGEST_WAY_MS)
 }
 
-/** Moves the deadline of a slot that is still held. */
+/** Extends the deadline of a slot that is still held. */
 export function renewSlot(
   state: ConcurrencyState,
   slot: number,
@@ -87,7 +86,7 @@ function nothingHeld(): ConcurrencyState {
   return { slots: new Map(), expiresAtMs: 0 }
 }
 
-/** Makes the state live for at least this long. Setting twice that spares most later calls from setting it again. */
+/** Makes the state live for at least this long. Twice that saves most later calls from setting it again. */
 function keep(state: ConcurrencyState, nowMs: number, lastsMs: number): Commit<ConcurrencyState> {
   if (state.slots.size === 0 || state.expiresAtMs - nowMs >= lastsMs) return { state }
   state.expiresAtMs = nowMs + 2 * lastsMs
@@ -105,7 +104,7 @@ function requireSlot({ slot }: StoreCharge): number {
   return slot
 }
 
-/** The moment by which this many units have passed their deadlines. */
+/** The time when the deadlines of this many units have passed. */
 function findDeadlineMs(held: readonly HeldSlot[], units: number): number {
   let freed = 0
   for (const { units: count, deadlineMs } of held.toSorted((a, b) => a.deadlineMs - b.deadlineMs)) {

@@ -1,8 +1,6 @@
-/**
- * Twin of `lua/counted-windows.lua`: windows that each begin at a moment and count what is used until they end.
- */
+/** Twin of `lua/counted-windows.lua`: windows that begin at a set time and count used units until they end. */
 import type { Algorithm } from './algorithm.ts'
-import { createLimitState, toPeek } from './limit-state.ts'
+import { createLimitState, toPeek } from './algorithm.ts'
 
 interface Count {
   readonly startMs: number
@@ -10,25 +8,27 @@ interface Count {
 }
 
 /**
- * By length of the window: the rule's, and those of a configuration before it. Under 0, a penalty: its refusals, and
- * when it ends.
+ * Counts by length of the window, also of an earlier configuration. Key 0 holds a penalty: its refusals, and its end as
+ * `startMs`.
  */
 export type CountedWindowsState = ReadonlyMap<number, Count>
 
-/** @param startOf when a window of this length begins if it is first used now, in milliseconds since the Unix epoch */
-export function countedWindows(startOf: (nowMs: number, windowMs: number) => number): Algorithm<CountedWindowsState> {
+/** @param findStartMs when a window of this length begins if it is first used now, in milliseconds since the Unix epoch */
+export function countedWindows(
+  findStartMs: (nowMs: number, windowMs: number) => number,
+): Algorithm<CountedWindowsState> {
   /** A window that has begun runs its whole length by the clock, even if the clock steps back. */
-  const countOf = (state: CountedWindowsState, windowMs: number, nowMs: number): Count => {
+  const findCount = (state: CountedWindowsState, windowMs: number, nowMs: number): Count => {
     const count = state.get(windowMs)
     const isRunning = count && count.startMs + windowMs > nowMs
-    return isRunning ? count : { startMs: startOf(nowMs, windowMs), used: 0 }
+    return isRunning ? count : { startMs: findStartMs(nowMs, windowMs), used: 0 }
   }
 
   return {
     peek(state = new Map(), rule, nowUs, wanted) {
       const nowMs = Math.floor(nowUs / 1000)
       const tiers = rule.tiers.map((tier) => {
-        const { startMs, used } = countOf(state, tier.windowMs, nowMs)
+        const { startMs, used } = findCount(state, tier.windowMs, nowMs)
         const endsInMs = startMs + tier.windowMs - nowMs
         return createLimitState({ ...tier, used, resetMs: endsInMs, freedAfterMs: () => endsInMs }, wanted)
       })
@@ -38,13 +38,10 @@ export function countedWindows(startOf: (nowMs: number, windowMs: number) => num
 
     commit(state = new Map(), rule, nowUs, units, _leaseMs, penalty) {
       const nowMs = Math.floor(nowUs / 1000)
-      const counts = running(state, nowMs)
-      if (penalty) {
-        counts.set(0, { startMs: penalty.untilMs, used: penalty.refusals })
-        return { state: counts, ttlMs: computeTtlMs(counts, nowMs) }
-      }
-      for (const { windowMs } of rule.tiers) {
-        const { startMs, used } = countOf(state, windowMs, nowMs)
+      const counts = keepRunning(state, nowMs)
+      if (penalty) counts.set(0, { startMs: penalty.untilMs, used: penalty.refusals })
+      for (const { windowMs } of penalty ? [] : rule.tiers) {
+        const { startMs, used } = findCount(state, windowMs, nowMs)
         counts.set(windowMs, { startMs, used: used + units })
       }
       return { state: counts, ttlMs: computeTtlMs(counts, nowMs) }
@@ -52,11 +49,11 @@ export function countedWindows(startOf: (nowMs: number, windowMs: number) => num
 
     settle(state, rule, nowUs, chargedAtMs, units) {
       const nowMs = Math.floor(nowUs / 1000)
-      const counts = running(state, nowMs)
+      const counts = keepRunning(state, nowMs)
       let isSettled = false
       for (const { windowMs } of rule.tiers) {
         const count = counts.get(windowMs)
-        // A window that began later knows nothing of the charge.
+        // A window that began later does not hold the charge.
         if (!count || count.startMs > chargedAtMs) continue
         counts.set(windowMs, { ...count, used: Math.max(0, count.used + units) })
         isSettled = true
@@ -69,14 +66,14 @@ export function countedWindows(startOf: (nowMs: number, windowMs: number) => num
 /** Twin of `lua/fixed-window.lua`: windows aligned to the clock. */
 export const fixedWindow = countedWindows((nowMs, windowMs) => nowMs - (nowMs % windowMs))
 
-/** Twin of `lua/quota.lua`: budgets whose windows begin at their first use. */
+/** Twin of `lua/quota.lua`: windows that begin at their first use. */
 export const quota = countedWindows((nowMs) => nowMs)
 
-function running(state: CountedWindowsState, nowMs: number): Map<number, Count> {
+function keepRunning(state: CountedWindowsState, nowMs: number): Map<number, Count> {
   return new Map([...state].filter(([windowMs, { startMs }]) => startMs + windowMs > nowMs))
 }
 
-/** Longer than until the last window ends: a clock that steps back over that would find it unused. */
+/** Longer than until the last window ends: after a step back of the clock, that window must not seem unused. */
 function computeTtlMs(counts: CountedWindowsState, nowMs: number): number {
   return Math.max(...[...counts].map(([windowMs, { startMs }]) => Math.max(windowMs, startMs + windowMs - nowMs)))
 }

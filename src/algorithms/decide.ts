@@ -1,27 +1,26 @@
+import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../model/charge.ts'
+import type { MutableLimitState, PenaltyState } from './algorithm.ts'
+import { ALGORITHMS } from './algorithm-table.ts'
+
 /**
- * Twin of `lua/decide.lua`: one decision over any number of rules. Peeks at all of them, then charges all of them or none.
+ * Twin of `lua/decide.lua`: one decision over any number of rules. It peeks at all, then charges all or none.
  */
 
-import type { Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
-import type { MutableLimitState } from './algorithm.ts'
-import { ALGORITHMS } from './algorithm-table.ts'
-import { type Penalized, penalize, withPenalty } from './penalize.ts'
-
-/** What is known of each key; nothing of one that has expired. */
+/** State by key; expired states are not returned. */
 export interface States {
   read(key: string): unknown
-  /** @param ttlMs left out, the state lives as long as it would have */
+  /** @param ttlMs if omitted, the time to live stays */
   write(key: string, state: unknown, ttlMs?: number): void
 }
 
-/** What a rule says before anything is charged. */
+/** A rule, evaluated before any charge. */
 export interface Evaluation {
   readonly usage: readonly MutableLimitState[]
-  /** Permits that fit, those of a rule that refuses nothing too. */
+  /** Permits that fit, also for a rule in shadow mode. */
   readonly fitting: number
-  /** Permits that may be charged; none if the rule does not apply. */
+  /** Permits that may be charged; 0 if the rule does not apply. */
   readonly chargeable: number
-  /** Of a rule with a block: what is to be remembered, even though nothing is charged. */
+  /** A new penalty state to store, even though nothing is charged. */
   readonly changed?: Penalized['changed']
 }
 
@@ -30,38 +29,38 @@ export function decide(request: DecisionRequest, nowUs: number, states: States):
   const { mode, leaseMs = 0, rules } = request
   let hasNewIdentity = false
   const known: unknown[] = []
-  const votes: Evaluation[] = []
+  const evaluations: Evaluation[] = []
   for (const rule of rules) {
     if (rule.counts === 'identities' && !hasNewIdentity) {
       known.push(undefined)
-      votes.push(skipCharge(rule, request))
+      evaluations.push(skipCharge(rule, request))
       continue
     }
     const state = states.read(rule.key)
     hasNewIdentity ||= state === undefined && detectsNewIdentities(rule)
-    const vote = evaluateCharge(rule, request, state, nowUs)
-    if (vote.changed) {
-      const commit = ALGORITHMS[rule.algorithm].implementation.commit(state, rule, nowUs, 0, 0, vote.changed)
+    const evaluation = evaluateCharge(rule, request, state, nowUs)
+    if (evaluation.changed) {
+      const commit = ALGORITHMS[rule.algorithm].implementation.commit(state, rule, nowUs, 0, 0, evaluation.changed)
       states.write(rule.key, commit.state, commit.ttlMs)
     }
     known.push(state)
-    votes.push(vote)
+    evaluations.push(evaluation)
   }
-  const granted = countGranted(request, votes)
+  const granted = countGranted(request, evaluations)
   if (granted > 0 && mode !== 'peek') {
     for (let index = 0; index < rules.length; index++) {
       const rule = rules[index] as StoreCharge
-      const { usage, chargeable } = votes[index] as Evaluation
-      // A shadow rule that would have refused is left as it was, as an enforced one is.
+      const { usage, chargeable } = evaluations[index] as Evaluation
+      // A rule in shadow mode that would have refused stays unchanged, like an enforced one.
       if (granted > chargeable) continue
       const units = granted * rule.cost
-      const { implementation: twin } = ALGORITHMS[rule.algorithm]
-      const { state, ttlMs, forfeited = 0 } = twin.commit(known[index], rule, nowUs, units, leaseMs)
+      const { implementation } = ALGORITHMS[rule.algorithm]
+      const { state, ttlMs, forfeited = 0 } = implementation.commit(known[index], rule, nowUs, units, leaseMs)
       states.write(rule.key, state, ttlMs)
       subtract(usage, units + forfeited)
     }
   }
-  return { granted, nowMs: Math.floor(nowUs / 1000), usage: votes.map(({ usage }) => usage) }
+  return { granted, nowMs: Math.floor(nowUs / 1000), usage: evaluations.map(({ usage }) => usage) }
 }
 
 export function evaluateCharge(
@@ -78,39 +77,79 @@ export function evaluateCharge(
     nowUs,
     wanted + reserved,
   )
-  // Not what is only reserved for others. What one rule refuses, nothing admits, so it can be remembered at once.
+  // Reserved units make no refusal that counts. A request that one rule refuses is refused, so it can be counted at once.
   const isRefusal = (mode === 'all' || mode === 'partial') && available < wanted
   const { blockedMs, changed } = penalize(rule, penalty, isRefusal, Math.floor(nowUs / 1000))
   const free = blockedMs > 0 ? 0 : available - reserved
   const fitting = mode === 'charge' ? permits : Math.max(0, Math.floor(free / cost))
-  // What counts failures may refuse, but nothing has failed yet.
+  // A policy that counts failures may refuse, but nothing has failed yet.
   const isCharged = counts !== 'failures' || mode === 'charge'
-  const told = blockedMs > 0 ? withPenalty(usage, blockedMs) : usage
-  const vote = { usage: told, fitting, chargeable: isCharged ? fitting : 0 }
-  return changed ? { ...vote, changed } : vote
+  const states = blockedMs > 0 ? withPenalty(usage, blockedMs) : usage
+  const evaluation = { usage: states, fitting, chargeable: isCharged ? fitting : 0 }
+  return changed ? { ...evaluation, changed } : evaluation
 }
 
-/** What a rule that does not apply says: nothing is used. */
+/** Evaluates a rule that does not apply: nothing is used. */
 export function skipCharge({ tiers }: StoreCharge, { permits }: Pick<DecisionRequest, 'permits'>): Evaluation {
   const usage = tiers.map(({ limit, windowMs }) => ({ remaining: limit, resetMs: windowMs, retryAfterMs: 0 }))
   return { usage, fitting: permits, chargeable: 0 }
 }
 
-/** Permits that all rules together grant. */
-export function countGranted({ mode, permits, rules }: DecisionRequest, votes: readonly Evaluation[]): number {
+export function countGranted({ mode, permits, rules }: DecisionRequest, evaluations: readonly Evaluation[]): number {
   let granted = permits
   for (let index = 0; index < rules.length; index++) {
-    if (rules[index]?.enforced) granted = Math.min(granted, (votes[index] as Evaluation).fitting)
+    if (rules[index]?.enforced) granted = Math.min(granted, (evaluations[index] as Evaluation).fitting)
   }
   return mode === 'partial' || granted === permits ? granted : 0
 }
 
-/** Whether a rule that finds no state has found an identity that is new. */
+/** If true, a missing state means a new identity. */
 export function detectsNewIdentities({ algorithm, counts }: StoreCharge): boolean {
   return counts !== 'failures' && ALGORITHMS[algorithm].tellsNewIdentities === true
 }
 
-/** Takes what was charged off what a rule has said. */
 export function subtract(usage: readonly MutableLimitState[], units: number): void {
   for (const tier of usage) tier.remaining = Math.max(0, tier.remaining - units)
+}
+
+export interface Penalized {
+  /** The rest of the penalty; 0 without one. */
+  readonly blockedMs: number
+  /** A new state to store. */
+  readonly changed?: PenaltyState
+}
+
+const FREE: Penalized = { blockedMs: 0 }
+
+/**
+ * Twin of `lua/penalize.lua`. A refusal during a penalty does not extend it.
+ * @param isRefusal true if the rule refuses by its limits, and the refusal counts
+ */
+export function penalize(
+  { block, enforced, tiers }: StoreCharge,
+  known: PenaltyState | undefined,
+  isRefusal: boolean,
+  nowMs: number,
+): Penalized {
+  if (!block || !enforced) return FREE
+  const running = known && known.untilMs > nowMs ? known : undefined
+  if (running?.refusals === 0) return { blockedMs: running.untilMs - nowMs }
+  if (!isRefusal) return FREE
+  const refusals = (running?.refusals ?? 0) + 1
+  const { blockMs, after } = block
+  if (refusals >= after) return { blockedMs: blockMs, changed: { refusals: 0, untilMs: nowMs + blockMs } }
+  const untilMs = running?.untilMs ?? nowMs + Math.max(...tiers.map(({ windowMs }) => windowMs))
+  return { blockedMs: 0, changed: { refusals, untilMs } }
+}
+
+/** Extends the retry-after times of limits by a penalty. */
+function withPenalty(usage: readonly MutableLimitState[], blockedMs: number): MutableLimitState[] {
+  return usage.map((tier) => ({ ...tier, retryAfterMs: Math.max(tier.retryAfterMs, blockedMs), blockedMs }))
+}
+
+/** A limit as the caller sees it: during a penalty, nothing remains. */
+export function toReported(tier: LimitState): LimitState {
+  const { blockedMs, remaining, resetMs } = tier
+  if (blockedMs === undefined) return tier
+  return { ...tier, remaining: 0, resetMs: remaining > 0 ? blockedMs : Math.max(resetMs, blockedMs) }
 }

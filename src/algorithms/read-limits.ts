@@ -1,5 +1,13 @@
-import type { AlgorithmName, Limit } from '../model/limits.ts'
-import { DURATION_EXPECTED, formatWindow, LIMITS_EXPECTED, parseDuration, parseLimits } from '../model/limits.ts'
+import {
+  type AlgorithmName,
+  DURATION_EXPECTED,
+  formatWindow,
+  LIMITS_EXPECTED,
+  type Limit,
+  type PenaltySettings,
+  parseDuration,
+  parseLimits,
+} from '../model/limits.ts'
 import { ALGORITHMS } from './algorithm-table.ts'
 
 /** An exact log holds 16 bytes for each admission in its longest window: this is 1.6 MB for one caller. */
@@ -8,30 +16,30 @@ export const MAX_LOG_ENTRIES = 100_000
 const MAX_BUCKET = 2 ** 52
 const DEFAULT_DEADLINE_MS = 60_000
 
-/** What a policy says of its limits. */
+/** Settings of a policy's limits. */
 export interface LimitOptions {
   readonly algorithm: AlgorithmName
-  /** Such as `10/1s, 120/1m`; of `concurrency`, a number. */
+  /** Text such as `10/1s, 120/1m`; a number for `concurrency`. */
   readonly limits: string
-  /** `token-bucket`: units that the bucket holds, an integer from 1; its limit if left out. */
+  /** `token-bucket`: units that the bucket holds, an integer from 1; default: its limit. */
   readonly burst?: number | undefined
-  /** `concurrency`: how long a slot is held at most unless it is renewed; a minute if left out. */
+  /** `concurrency`: the longest time that a slot is held without renewal; default: a minute. */
   readonly deadline?: string | undefined
-  /** Whether an exact log may hold more than `MAX_LOG_ENTRIES`. */
+  /** True allows an exact log of more than `MAX_LOG_ENTRIES`. */
   readonly exact?: boolean | undefined
 }
 
-/** Throws. @param key the option to fix */
+/** Throws an error about a setting. */
 export type Fail = (key: 'limits' | 'burst' | 'deadline', expected: string) => never
 
-/** Calls `fail` for an option that another algorithm has. */
+/** Calls `fail` for a setting of another algorithm. */
 export function checkAlgorithmOptions({ algorithm, burst, deadline }: Omit<LimitOptions, 'limits'>, fail: Fail): void {
   const { holdsSlots, hasBurst } = ALGORITHMS[algorithm]
   if (burst !== undefined && !hasBurst) fail('burst', 'algorithm = "token-bucket" with it')
   if (deadline !== undefined && !holdsSlots) fail('deadline', 'algorithm = "concurrency" with it')
 }
 
-/** Reads the tiers of a policy, ordered by window. */
+/** Reads the limits of a policy, ordered by window. */
 export function readLimits({ algorithm, limits, burst, deadline, exact }: LimitOptions, fail: Fail): readonly Limit[] {
   const { holdsSlots, hasBurst, isLog } = ALGORITHMS[algorithm]
   if (holdsSlots) {
@@ -43,8 +51,8 @@ export function readLimits({ algorithm, limits, burst, deadline, exact }: LimitO
   if (hasBurst) {
     const [tier, ...others] = tiers
     if (!tier || others.length > 0) return fail('limits', 'one tier, the rate at which the bucket is refilled')
-    const most = Math.floor(MAX_BUCKET / (tier.windowMs * 1000))
-    if ((burst ?? tier.limit) > most) fail(burst ? 'burst' : 'limits', `at most ${most} units with this window`)
+    const max = Math.floor(MAX_BUCKET / (tier.windowMs * 1000))
+    if ((burst ?? tier.limit) > max) fail(burst ? 'burst' : 'limits', `at most ${max} units with this window`)
   }
   if (isLog && !exact && tiers.some(({ limit }) => limit > MAX_LOG_ENTRIES)) {
     fail('limits', `limits up to ${MAX_LOG_ENTRIES} (for more, algorithm = "quota", or exact = true)`)
@@ -52,7 +60,32 @@ export function readLimits({ algorithm, limits, burst, deadline, exact }: LimitO
   return tiers
 }
 
-/** What a tier is called in fields and decisions, e.g. `default-1m`; slots have no window to be called by. */
+/** The name of a limit in headers and decisions, e.g. `default-1m`; slots have no window in their name. */
 export function formatLimitName(policy: string, algorithm: AlgorithmName, { windowMs }: Limit): string {
   return ALGORITHMS[algorithm].holdsSlots ? policy : `${policy}-${formatWindow(windowMs)}`
+}
+
+/** `lua/sorted-set.lua` stores fewer refusals than this in a score. */
+export const MAX_AFTER = 1_000
+
+/** Settings of a policy's penalty. */
+export interface PenaltyOptions {
+  readonly algorithm: AlgorithmName
+  /** Duration, for example `10m`. */
+  readonly block?: string | undefined
+  /** Refusals that lead to it, an integer from 1 to `MAX_AFTER`; default 1. */
+  readonly after?: number | undefined
+}
+
+export function readPenalty(
+  { algorithm, block, after }: PenaltyOptions,
+  fail: (key: 'block' | 'after', expected: string) => never,
+): PenaltySettings | undefined {
+  if (block === undefined) {
+    if (after !== undefined) fail('after', 'block, e.g. "10m", with it')
+    return undefined
+  }
+  // A slot may be released at any time: a refused caller has not made too many requests.
+  if (ALGORITHMS[algorithm].holdsSlots) fail('block', 'an algorithm other than "concurrency" with it')
+  return { blockMs: parseDuration(block) ?? fail('block', DURATION_EXPECTED), after: after ?? 1 }
 }

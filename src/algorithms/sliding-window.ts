@@ -1,37 +1,36 @@
-/**
- * Twin of `lua/sliding-window.lua`: an exact log of what was admitted, read as prefix sums.
- *
- * It decides as the Lua does, but keeps one entry for all admissions of the same millisecond, because windows cannot
- * tell them apart. So a log never has more entries than its longest window has milliseconds.
- */
-
 import type { StoreCharge } from '../model/charge.ts'
 import type { Limit } from '../model/limits.ts'
-import type { Algorithm, MutableLimitState, PenaltyState } from './algorithm.ts'
-import { toPeek } from './limit-state.ts'
+import { type Algorithm, type MutableLimitState, type PenaltyState, toPeek } from './algorithm.ts'
+
+/**
+ * Twin of `lua/sliding-window.lua`: an exact log of admissions, read as prefix sums.
+ *
+ * It decides as the Lua does, but stores one entry for all admissions of the same millisecond, because windows do not
+ * distinguish them. So a log never has more entries than its longest window has milliseconds.
+ */
 
 export interface SlidingWindowState {
   /** Dates of the entries, ascending. Numbers in arrays of their own take a third of what objects would. */
   readonly dates: number[]
-  /** For each entry, all that was ever admitted, the entry included. */
+  /** Per entry, all units ever admitted up to it. */
   readonly totals: number[]
-  /** All that was ever admitted before the entries in these arrays. */
+  /** All units ever admitted before the entries in these arrays. */
   before: number
-  /** Index of the first entry that is still kept: those before are dropped in bulk, so that each is moved once. */
+  /** Index of the first entry that counts: earlier ones are dropped in bulk, so that each is moved once. */
   head: number
-  /** The longest window that the newest entry is kept for. */
+  /** The longest window when the newest entry was added. */
   keptMs: number
   penalty: PenaltyState | undefined
   /** Date of the latest penalty, which is an entry of no units; 0 if there was none. */
   penaltyMs: number
-  /** Nothing is forgotten. */
+  /** No entry is dropped. */
   keepsAll?: boolean
 }
 
-/** Entries that are dropped at once, at least. */
+/** At least so many entries are dropped at once. */
 const BULK = 8
 
-/** Where the longest window holds as many units, what has left it is forgotten when the total passes a multiple of them. */
+/** If the longest window holds so many units, old entries are dropped only when the total passes a multiple of them. */
 const TRIMMED_TOGETHER = 64
 
 export const slidingWindow: Algorithm<SlidingWindowState> = {
@@ -102,10 +101,10 @@ function createUsage(
   const used = isUnused ? 0 : total - totalAt(log, first - 1)
   const remaining = Math.max(limit - used, 0)
   const resetMs = isUnused ? windowMs : (dates[first] as number) + windowMs - now
-  // It will never fit; configuration refuses such a cost.
+  // Such a cost never fits, and configuration refuses it.
   if (wanted > limit) return { remaining, resetMs, retryAfterMs: windowMs }
   if (remaining >= wanted) return { remaining, resetMs, retryAfterMs: 0 }
-  // When the running total has reached this: once that entry has left the window, enough units are free.
+  // Once the entry with this running total has left the window, enough units are free.
   const freeing = firstAbove(totals, first, total + wanted - limit - 1)
   return { remaining, resetMs, retryAfterMs: (dates[freeing] as number) + windowMs - now }
 }
@@ -118,7 +117,7 @@ export function emptyLog(): SlidingWindowState {
 
 /** Index of the first of ascending numbers, from an index on, that is above a bound; their length if none is. */
 function firstAbove(numbers: readonly number[], from: number, bound: number): number {
-  // Most windows begin with the oldest entry there is, or hold none.
+  // Most windows begin with the oldest entry, or hold none.
   if (from < numbers.length && (numbers[from] as number) > bound) return from
   let low = from
   let high = numbers.length
@@ -130,7 +129,7 @@ function firstAbove(numbers: readonly number[], from: number, bound: number): nu
   return low
 }
 
-/** All that was ever admitted up to an entry; index -1 stands for those before the first. */
+/** All units ever admitted up to an entry; index -1 stands for those before the first. */
 function totalAt({ totals, before }: SlidingWindowState, index: number): number {
   return index < 0 ? before : (totals[index] as number)
 }
@@ -146,7 +145,7 @@ function add(log: SlidingWindowState, dateMs: number, units: number): void {
   }
 }
 
-/** Forgets what is dated until then. */
+/** Drops entries dated `since` or earlier. */
 export function trim(log: SlidingWindowState, since: number): void {
   const { dates, totals } = log
   if (log.keepsAll) return
@@ -158,4 +157,24 @@ export function trim(log: SlidingWindowState, since: number): void {
   dates.splice(0, head)
   totals.splice(0, head)
   log.head = 0
+}
+
+/**
+ * Twin of `lua/sorted-set.lua`, which decides like `sliding-window` and differs only in how Redis stores it.
+ */
+
+export const sortedSet: Algorithm<SlidingWindowState> = {
+  peek: slidingWindow.peek,
+
+  commit(log = emptyLog(), rule, nowUs, units, leaseMs, penalty = log.penalty) {
+    const now = Math.floor(nowUs / 1000)
+    const keptMs = longestWindowMs(rule)
+    const state = units > 0 ? slidingWindow.commit(log, rule, nowUs, units, leaseMs).state : log
+    // Unlike a stream, a sorted set is trimmed at each admission.
+    if (units > 0) trim(state, now - keptMs)
+    // A member of its own, which stays until another replaces it or the key expires.
+    state.penalty = penalty
+    const endMs = Math.max(findNewestMs(state) + keptMs, penalty?.untilMs ?? 0)
+    return { state, ttlMs: wholeSeconds(endMs - now) }
+  },
 }

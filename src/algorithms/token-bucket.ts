@@ -1,10 +1,8 @@
-/**
- * Twin of `lua/token-bucket.lua`: a bucket that is refilled continuously, kept as the moment when it is full again.
- */
+/** Twin of `lua/token-bucket.lua`: a bucket that is refilled continuously, stored as the time when it is full again. */
 
 import type { StoreCharge } from '../model/charge.ts'
 import type { Algorithm, Commit, PenaltyState } from './algorithm.ts'
-import { createLimitState, onlyTier, toPeek } from './limit-state.ts'
+import { createLimitState, onlyTier, toPeek } from './algorithm.ts'
 
 /** Full again at `us` + `fraction` / `limit` microseconds since the Unix epoch, at a rate of `limit` a window. */
 export interface TokenBucketState {
@@ -19,8 +17,8 @@ export const tokenBucket: Algorithm<TokenBucketState> = {
   peek(state, rule, nowUs, wanted) {
     const { windowMs } = onlyTier(rule)
     const burst = readBurst(rule)
-    const bucket = bucketAt(state, rule, nowUs)
-    const lack = lacking(bucket, burst, nowUs)
+    const bucket = findBucket(state, rule, nowUs)
+    const lack = countLack(bucket, burst, nowUs)
     const freedAfterMs = (units: number) => Math.ceil((usOfLack(bucket, lack - units) - nowUs) / 1000)
     const tier = createLimitState(
       { limit: burst, windowMs, used: lack, resetMs: freedAfterMs(1), freedAfterMs },
@@ -30,38 +28,38 @@ export const tokenBucket: Algorithm<TokenBucketState> = {
   },
 
   commit(state, rule, nowUs, units, leaseMs = 0, penalty) {
-    const known = bucketAt(state, rule, nowUs)
+    const known = findBucket(state, rule, nowUs)
     if (penalty) return putOff(known, 0, nowUs, penalty)
-    const full = fullAt(rule, nowUs)
+    const full = createFull(rule, nowUs)
     const isSameRate = known.limit === full.limit && known.windowUs === full.windowUs
-    // What it lacks carries over to another rate in whole units, rounded up: nothing is given away.
+    // Missing units carry over to another rate as whole units, rounded up: none is given away.
     const bucket = isSameRate ? known : full
-    const lack = isSameRate && leaseMs === 0 ? 0 : lacking(known, readBurst(rule), nowUs)
-    const forfeited = refilledIn(leaseMs, lack, full)
+    const lack = isSameRate && leaseMs === 0 ? 0 : countLack(known, readBurst(rule), nowUs)
+    const forfeited = countRefilled(leaseMs, lack, full)
     const owed = units + forfeited + (isSameRate ? 0 : lack)
     return { ...putOff(bucket, owed * bucket.windowUs, nowUs, state?.penalty), forfeited }
   },
 
   settle(state, _rule, nowUs, chargedAtMs, units) {
-    // Full again: what was charged has been refilled.
+    // Full again: the charge has been refilled.
     if (usOfLack(state, 0) <= nowUs) return undefined
     const owed = units * state.windowUs
     if (owed >= 0) return putOff(state, owed, nowUs, state.penalty)
-    // What may have been refilled since the charge must not be given back once more.
+    // Units that may have been refilled since the charge must not be refunded once more.
     const refilled = Math.max(0, nowUs - chargedAtMs * 1000) * state.limit
     return putOff(state, Math.min(0, owed + refilled), nowUs, state.penalty)
   },
 }
 
 /**
- * Units that are refilled while a lease lasts, as far as the bucket has room for them: the units of the lease may be
- * spent at its end, which must leave no more in the bucket than if they had been taken then.
+ * Units that are refilled while a lease lasts, as far as the bucket has room for them: the units of the lease may be used
+ * at its end, which must leave no more in the bucket than if they had been taken then.
  */
-function refilledIn(leaseMs: number, lack: number, { limit, windowUs }: TokenBucketState): number {
+function countRefilled(leaseMs: number, lack: number, { limit, windowUs }: TokenBucketState): number {
   return Math.max(0, Math.ceil((leaseMs * 1000 * limit) / windowUs) - Math.max(0, lack - 1))
 }
 
-/** Puts off the moment when the bucket is full, or brings it nearer, by units times the window in µs. */
+/** Moves the time when the bucket is full. @param owed units times the window in µs, below 0 to refund */
 export function putOff(
   bucket: TokenBucketState,
   owed: number,
@@ -83,13 +81,13 @@ function readBurst(rule: StoreCharge): number {
   return rule.burst ?? onlyTier(rule).limit
 }
 
-function fullAt(rule: StoreCharge, nowUs: number): TokenBucketState {
+function createFull(rule: StoreCharge, nowUs: number): TokenBucketState {
   const { limit, windowMs } = onlyTier(rule)
   return { us: nowUs, fraction: 0, limit, windowUs: windowMs * 1000 }
 }
 
-function bucketAt(state: TokenBucketState | undefined, rule: StoreCharge, nowUs: number): TokenBucketState {
-  return state && usOfLack(state, 0) > nowUs ? state : fullAt(rule, nowUs)
+function findBucket(state: TokenBucketState | undefined, rule: StoreCharge, nowUs: number): TokenBucketState {
+  return state && usOfLack(state, 0) > nowUs ? state : createFull(rule, nowUs)
 }
 
 /** The first microsecond at which the bucket lacks no more than `units` of being full. */
@@ -101,7 +99,7 @@ function usOfLack(bucket: TokenBucketState, units: number): number {
 }
 
 /** Whole units that the bucket lacks of `burst`, rounded up. */
-function lacking(bucket: TokenBucketState, burst: number, nowUs: number): number {
+function countLack(bucket: TokenBucketState, burst: number, nowUs: number): number {
   // After the clock went back or the burst was lowered, it may lack more than it holds; the product below is then not
   // exact.
   if (usOfLack(bucket, burst - 1) > nowUs) return burst

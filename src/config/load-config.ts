@@ -1,6 +1,6 @@
 import * as v from 'valibot'
-import type { LimiterConfig } from '../engine/compose-limiter.ts'
 import type { LeaseSize } from '../engine/leases.ts'
+import type { LimiterConfig } from '../engine/limiter.ts'
 import { createPassedTest } from '../http/forwarded-headers.ts'
 import type { HeaderFormat } from '../http/rate-limit-headers.ts'
 import type { IdentitySource, RequestPolicy } from '../model/policy.ts'

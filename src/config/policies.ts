@@ -1,7 +1,12 @@
 import * as v from 'valibot'
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import { checkAlgorithmOptions, formatLimitName, MAX_LOG_ENTRIES, readLimits } from '../algorithms/read-limits.ts'
-import { readPenalty } from '../algorithms/read-penalty.ts'
+import {
+  checkAlgorithmOptions,
+  formatLimitName,
+  MAX_LOG_ENTRIES,
+  readLimits,
+  readPenalty,
+} from '../algorithms/read-limits.ts'
 import { type IsPassed, PASSED_EXPECTED } from '../http/forwarded-headers.ts'
 import type { Limit, PenaltySettings } from '../model/limits.ts'
 import { formatWindow, LIMITS_EXPECTED, parseLimits } from '../model/limits.ts'

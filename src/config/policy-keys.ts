@@ -4,7 +4,7 @@
  */
 
 import * as v from 'valibot'
-import { MAX_AFTER } from '../algorithms/read-penalty.ts'
+import { MAX_AFTER } from '../algorithms/read-limits.ts'
 import { ALGORITHM_NAMES, COUNTS, DURATION_EXPECTED, LIMITS_EXPECTED } from '../model/limits.ts'
 import { type IdentitySource, type MissingIdentity, ON_STORE_ERROR, PRIORITIES } from '../model/policy.ts'
 import { BY_EXPECTED, parseBy } from '../request/identity/source.ts'

@@ -1,8 +1,14 @@
-/** Closed: calls go through. Open: none does. Half-open: one does, and its result decides. */
+import { lifetimeMs } from '../algorithms/concurrency.ts'
+import type { StoreCharge } from '../model/charge.ts'
+import { type Release, type Store, StoreError } from '../model/store.ts'
+import { Deadlines } from '../runtime/deadlines.ts'
+import type { Log } from '../runtime/log.ts'
+import { decorate, type Stage } from './stage.ts'
+
+/** Closed: calls are made. Open: none is. Half-open: one is, and its result decides. */
 export type Circuit = 'closed' | 'open' | 'half-open'
 
 export interface CircuitBreakerOptions {
-  /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   /** A number from 0 to 1, so that isolates do not probe all at once. */
   readonly random: () => number
@@ -12,7 +18,7 @@ export interface CircuitBreakerOptions {
 
 /** This many failures in a row open the circuit. */
 const FAILURES_IN_A_ROW = 5
-/** So do failures of half of the calls in a period, if there are enough calls to judge by. */
+/** Failures of half of the calls in a period open it too, if there are enough calls. */
 const PERIOD_MS = 10_000
 const FAILURE_SHARE = 0.5
 const ENOUGH_CALLS = 20
@@ -22,14 +28,14 @@ const LONGEST_PAUSE_MS = 1_000
 const JITTER = 0.25
 
 /**
- * Stops asking what keeps failing (the Circuit Breaker of M. Nygard, Release It!), so that not every request waits for
- * a deadline, and a store that comes back does not meet all that waited. It holds plain data only: requests of one
- * isolate share it, and on Workers none may await a promise of another.
+ * Stops calls to a store that keeps failing (Circuit Breaker, M. Nygard, Release It!), so that not every request waits
+ * for a deadline, and a store that recovers is not overloaded at once. It holds plain data only, because the requests of
+ * an isolate share it, and on Workers none may await a promise of another.
  */
 export class CircuitBreaker {
   readonly #options: CircuitBreakerOptions
   #circuit: Circuit = 'closed'
-  /** Calls begun before the circuit last changed say nothing about now: this number tells them apart. */
+  /** Grows with each change of the circuit: results of calls that began before it no longer count. */
   #generation = 0
   #failuresInARow = 0
   #period = { endsAtMs: 0, calls: 0, failures: 0 }
@@ -44,10 +50,7 @@ export class CircuitBreaker {
     return this.#circuit
   }
 
-  /**
-   * Asks whether a call may be made.
-   * @returns undefined if not; else a function to be told, once, whether the call succeeded
-   */
+  /** @returns undefined if no call may be made; else a function to call once, when the call has ended */
   begin(): ((isSuccess: boolean) => void) | undefined {
     const nowMs = this.#options.now()
     if (this.#circuit !== 'closed') {
@@ -95,5 +98,140 @@ export class CircuitBreaker {
   #change(circuit: Circuit): void {
     this.#circuit = circuit
     this.#generation++
+  }
+}
+
+export interface BreakerOptions {
+  /** Undefined: the store is called however often it fails. */
+  readonly breaker: CircuitBreaker | undefined
+  readonly now: () => number
+  readonly log: Log
+}
+
+/** Makes no decisions in a store while it keeps failing, and releases slots as soon as the store is available. */
+export function withBreaker({ breaker, now, log }: BreakerOptions): Stage {
+  return (store) => {
+    const pending = new PendingReleases(store, now)
+    const revoke: Store['revoke'] = (releases) => {
+      pending.add(releases)
+      return pending.keep()
+    }
+
+    return decorate(store, {
+      async decide(request, context) {
+        // The request that sent them before may have no time left.
+        if (pending.size > 0) context?.waitUntil(pending.keep())
+        const end = breaker?.begin()
+        if (breaker && !end)
+          throw new StoreError('not asked for a moment, after it failed repeatedly', { mayHaveRun: false })
+        let isSuccess = false
+        try {
+          const deciding = store.decide(request, context)
+          // Even if the client disconnects first, its slots must become known, to be released.
+          if (request.rules.some(({ slot }) => slot !== undefined)) context?.waitUntil(deciding.catch(() => {}))
+          const decision = await deciding
+          isSuccess = true
+          return decision
+        } finally {
+          const before = breaker?.circuit
+          end?.(isSuccess)
+          if (before !== breaker?.circuit && breaker?.circuit === 'closed') log('info', { event: 'store_recovered' })
+        }
+      },
+      // Slots are released whatever the circuit: no response waits for it.
+      async release(rules) {
+        try {
+          await store.release(rules)
+        } catch (error) {
+          if (!(error instanceof StoreError)) throw error
+          await revoke(rules.map((rule) => ({ rule, isKnown: true })))
+        }
+      },
+      revoke,
+    })
+  }
+}
+
+/** Slots that may wait for their release (about 2 MB); beyond that, the oldest stay held until their deadline. */
+const MAX_PENDING = 10_000
+/** Slots of one call. */
+const BATCH = 200
+/** Pause after a call that failed. */
+const PAUSE_MS = 500
+/** A call that is unanswered for so long may have died with its connection: another is sent. */
+const PATIENCE_MS = 1_000
+/** One request keeps trying for so long: a Worker is stopped 30 s after its response. */
+const KEEP_MS = 25_000
+
+/**
+ * Releases slots however long the store is unavailable. On Workers no request may await a promise of another, so pending
+ * releases are plain data, and `keep` of some request sends them; when its time is over, a later request continues.
+ */
+export class PendingReleases {
+  readonly #store: Pick<Store, 'revoke'>
+  readonly #now: () => number
+  readonly #pending = new Map<StoreCharge['slot'], { readonly release: Release; readonly untilMs: number }>()
+  /** The time of the request that keeps trying ends here. */
+  #keptUntilMs = 0
+
+  constructor(store: Pick<Store, 'revoke'>, now: () => number) {
+    this.#store = store
+    this.#now = now
+  }
+
+  get size(): number {
+    return this.#pending.size
+  }
+
+  add(releases: readonly Release[]): void {
+    for (const release of releases) {
+      const { slot, tiers } = release.rule
+      const untilMs = this.#now() + lifetimeMs(tiers[0]?.windowMs ?? 0)
+      this.#pending.set(slot, { release, untilMs })
+    }
+    for (const slot of this.#pending.keys()) {
+      if (this.#pending.size <= MAX_PENDING) break
+      this.#pending.delete(slot)
+    }
+  }
+
+  /**
+   * Sends pending releases until they are answered, unless another request does so and has enough time.
+   * @throws {StoreError} if the store was unavailable for all the time that a request has
+   */
+  async keep(): Promise<void> {
+    const startMs = this.#now()
+    const leftMs = this.#keptUntilMs - startMs
+    // If more time remains than there can be, the clock has stepped back.
+    if (leftMs > KEEP_MS / 2 && leftMs <= KEEP_MS) return
+    const untilMs = startMs + KEEP_MS
+    this.#keptUntilMs = untilMs
+    while (this.#pending.size > 0) {
+      const isAnswered = await Deadlines.ofOne().within(PATIENCE_MS, this.#send())
+      if (this.#pending.size > 0 && isAnswered === false) {
+        await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
+      }
+      if (this.#now() >= untilMs) throw new StoreError(`${this.#pending.size} slots wait to be given back`)
+    }
+    if (this.#keptUntilMs === untilMs) this.#keptUntilMs = 0
+  }
+
+  /** @returns false if the call failed */
+  async #send(): Promise<boolean> {
+    const nowMs = this.#now()
+    const batch: Release[] = []
+    for (const [slot, { release, untilMs }] of this.#pending) {
+      if (untilMs <= nowMs) this.#pending.delete(slot)
+      else if (batch.push(release) === BATCH) break
+    }
+    if (batch.length === 0) return true
+    try {
+      await this.#store.revoke(batch)
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error
+      return false
+    }
+    for (const { rule } of batch) this.#pending.delete(rule.slot)
+    return true
   }
 }

@@ -5,41 +5,39 @@ import type { Degradation, SlotHold } from '../model/verdict.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 import { randomSlot } from '../runtime/random.ts'
-import { withBreaker } from './breaker.ts'
-import { type Circuit, CircuitBreaker } from './circuit-breaker.ts'
+import { type Circuit, CircuitBreaker, withBreaker } from './circuit-breaker.ts'
 import { withRefusalCache } from './refusal-cache.ts'
 import { type AvoidedCalls, createAvoidedCalls, type Stage } from './stage.ts'
 
 export interface EngineOptions {
   readonly store: Store
-  /** Decides where the store gives no answer. */
+  /** Decides while the store is unavailable. */
   readonly fallback: Store
   /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly log: Log
-  /** Deadline of a decision by the store, in milliseconds. A decision that is older when it arrives is made again. */
+  /** Deadline of a decision by the store. A decision that is older when it arrives is repeated. */
   readonly timeoutMs: number
-  /** `withLeases`; left out, no permits are taken in advance. */
+  /** `withLeases`; without it, no permits are taken in advance. */
   readonly leases?: Stage | undefined
-  /** Counts what is decided without a call: the same object that `leases` count in. */
+  /** The object that `leases` count in too. */
   readonly avoided?: AvoidedCalls
-  /** Share of each limit that is allowed here while the store gives no answer, above 0 and at most 1. */
+  /** Share of each limit that applies here while the store is unavailable, above 0 and at most 1. */
   readonly localShare: number
-  /** Whether refusals are remembered, so that callers who were told to wait cost no calls; if left out, they are. */
+  /** Default true. */
   readonly hasRefusalCache?: boolean
-  /** Whether a store that keeps failing is left alone for a moment; if left out, it is. */
+  /** Default true. */
   readonly hasBreaker?: boolean
 }
 
-/** A decision, and what is needed to follow it up. */
+/** A decision, with everything that a follow-up needs. */
 export interface EngineDecision<C extends Charge = Charge> extends Decision {
-  /** The charges that were decided, in order: while the store is away, their limits are shares. */
+  /** The charges in order; while the store is unavailable, their limits are shares. */
   readonly charges: readonly C[]
-  /** Slots to release. */
   readonly hold?: SlotHold
-  /** Where it was charged, and is to be corrected. */
+  /** The store that charged, and that corrections go to. */
   readonly chargedIn: Store
-  /** How it was decided without the store. A charge that is then `open` is not decided, and `closed` grants nothing. */
+  /** Set if it was decided without the store: `open` charges are then not decided, and `closed` ones grant nothing. */
   readonly degraded?: Degradation
 }
 
@@ -47,9 +45,8 @@ type Permits = Pick<DecisionRequest, 'mode' | 'permits'>
 
 const ONE_PERMIT: Permits = { mode: 'all', permits: 1 }
 
-/** Decides by what is known already, else by asking the store, or without it while it gives no answer. */
+/** Decides from the refusal cache or leases, else in the store, or without it while it is unavailable. */
 export class Engine {
-  /** What has been decided so far without asking the store. */
   readonly avoided: AvoidedCalls
   readonly storeKind: string
   readonly #breaker: CircuitBreaker | undefined
@@ -82,12 +79,12 @@ export class Engine {
     return this.#breaker?.circuit ?? 'closed'
   }
 
-  /** @throws {StoreError} if the store is out of reach */
+  /** @throws {StoreError} if the store cannot be reached */
   ping(): Promise<void> {
     return this.#store.ping()
   }
 
-  /** @param permits one if left out; a `peek` is always answered by the store itself */
+  /** @param permits one by default; a `peek` is always answered by the store itself */
   async decide<C extends Charge>(
     charges: readonly C[],
     context: CallContext,
@@ -102,17 +99,16 @@ export class Engine {
       if (mode === 'peek' || decision.granted === 0 || ageMs <= this.#timeoutMs) {
         return toEngineDecision(request, decision, this.#store)
       }
-      // It was right when it was made. But an isolate that stood still since then would release at once what windows
-      // had spread out.
+      // It was right when it was made. But an isolate that stood still since then would admit a burst of requests that
+      // windows had spread out.
       this.#log('error', { event: 'late_decision', ageMs, repeated: !isRepeated })
-      await this.#giveBack(charges, context)
+      await this.#releaseSlots(charges, context)
       if (isRepeated) throw new StoreError('its decisions come too late', { mayHaveRun: false })
     } catch (error) {
       if (!(error instanceof StoreError)) throw error
       const decision = await this.#decideWithoutStore(request)
       this.#log('error', { event: 'store_error', message: error.message, answered: decision.degraded })
-      // The store may have decided nevertheless: slots that it then holds for this request must not wait for their
-      // deadline.
+      // If the store has decided nevertheless, its slots must not stay held until their deadline.
       const lost = error.mayHaveRun && mode !== 'peek' ? charges.filter(holdsSlots) : []
       if (lost.length > 0) context.waitUntil(this.#store.revoke(lost.map((rule) => ({ rule, isKnown: false }))))
       return decision
@@ -121,12 +117,12 @@ export class Engine {
   }
 
   /**
-   * Gives units back that were charged at `chargedAtMs` by the clock that decided.
-   * @param wasLocal whether the fallback charged them
-   * @throws {StoreError} whether they were given back is then unknown
+   * Corrects charges made at `chargedAtMs`, by the clock of the store that decided.
+   * @param wasLocal true if the fallback charged them
+   * @throws {StoreError} it is then unknown if they were corrected
    */
-  async settle(differences: readonly Adjustment[], chargedAtMs: number, wasLocal: boolean): Promise<void> {
-    await (wasLocal ? this.#fallback : this.#store).settle(differences, chargedAtMs)
+  settle(differences: readonly Adjustment[], chargedAtMs: number, wasLocal: boolean): Promise<void> {
+    return (wasLocal ? this.#fallback : this.#store).settle(differences, chargedAtMs)
   }
 
   async forget(keys: readonly string[]): Promise<void> {
@@ -135,8 +131,8 @@ export class Engine {
   }
 
   /**
-   * Charges what a decision was about whether or not that much is left, because it has happened: where the decision was
-   * made, or without the store if that gives no answer now.
+   * Charges the units of a decision whatever remains, because they are used already: in the store that decided, or in
+   * the fallback if that store fails now.
    */
   async charge(
     rules: readonly StoreCharge[],
@@ -153,35 +149,33 @@ export class Engine {
     }
   }
 
-  /** Gives back what an admitted request held. The next call should find it free, but should not wait long for that. */
-  async #giveBack(rules: readonly StoreCharge[], context: CallContext): Promise<void> {
+  /** Releases the slots of an admitted request. The next call should find them free, but should not wait long. */
+  async #releaseSlots(rules: readonly StoreCharge[], context: CallContext): Promise<void> {
     const released = createHold(rules, this.#store)?.release()
     if (!released) return
     context.waitUntil(released)
     await context.deadlines.within(this.#timeoutMs, released)
   }
 
-  /** Decides while the store gives no answer, as each policy says. */
+  /** Decides as `onStoreError` of each policy says. */
   async #decideWithoutStore<C extends Charge>(request: DecisionRequest<C>): Promise<EngineDecision<C>> {
     const rules = request.rules.map((rule) => scaleToLocalShare(rule, this.#localShare))
     const local = { ...request, rules }
     const undecided = { granted: 0, nowMs: this.#now(), usage: rules.map(() => []) }
-    // Shadow policies refuse nothing, whatever happens to the store.
+    // Policies in shadow mode refuse nothing, even without the store.
     if (rules.some(({ enforced, policy }) => enforced && policy.onStoreError === 'closed')) {
       return { ...toEngineDecision(local, undecided, this.#fallback), degraded: 'closed' }
     }
     const isLocal = ({ policy }: Charge) => policy.onStoreError === 'local'
-    const asked = rules.filter(isLocal)
-    if (asked.length === 0) {
-      return {
-        ...toEngineDecision(local, { ...undecided, granted: request.permits }, this.#fallback),
-        degraded: 'open',
-      }
+    const decidable = rules.filter(isLocal)
+    if (decidable.length === 0) {
+      const admitted = { ...undecided, granted: request.permits }
+      return { ...toEngineDecision(local, admitted, this.#fallback), degraded: 'open' }
     }
-    const decision = await this.#fallback.decide({ ...request, rules: asked })
+    const decision = await this.#fallback.decide({ ...request, rules: decidable })
     const usages = decision.usage.values()
     const usage = rules.map((rule) => (isLocal(rule) ? (usages.next().value ?? []) : []))
-    const degraded = asked.length < rules.length ? 'local, open' : 'local'
+    const degraded = decidable.length < rules.length ? 'local, open' : 'local'
     return { ...toEngineDecision(local, { ...decision, usage }, this.#fallback), degraded }
   }
 }
@@ -193,26 +187,19 @@ function toEngineDecision<C extends Charge>(
 ): EngineDecision<C> {
   const { granted, nowMs, usage } = decision
   const whole = { granted, nowMs, usage, charges: rules, chargedIn: store }
-  const takesSlots = granted > 0 && mode !== 'peek' && rules.some(({ slot }) => slot !== undefined)
-  const hold = takesSlots
-    ? createHold(
-        rules.filter((_, index) => isCharged(decision, index)),
-        store,
-      )
-    : undefined
+  if (granted === 0 || mode === 'peek' || !rules.some(({ slot }) => slot !== undefined)) return whole
+  const charged = rules.filter((_, index) => isCharged(decision, index))
+  const hold = createHold(charged, store)
   return hold ? { ...whole, hold } : whole
 }
 
-/**
- * Whether a decision has charged a rule. It has not charged a shadow rule that would have refused, nor a rule that was
- * not asked.
- */
+/** A decision charges neither a rule in shadow mode that would have refused, nor a rule that was skipped. */
 export function isCharged({ granted, usage }: Decision, index: number): boolean {
   const tiers = usage[index] ?? []
   return granted > 0 && tiers.length > 0 && tiers.every(({ retryAfterMs }) => retryAfterMs === 0)
 }
 
-/** @returns undefined if none of the rules has slots */
+/** @returns undefined if no rule holds slots */
 function createHold(rules: readonly StoreCharge[], store: Store): SlotHold | undefined {
   const held = rules.filter(holdsSlots)
   if (held.length === 0) return undefined
@@ -227,14 +214,13 @@ function holdsSlots({ algorithm }: StoreCharge): boolean {
   return ALGORITHMS[algorithm].holdsSlots === true
 }
 
-/** A slot that was given back is never taken again. */
+/** A released slot is never taken again. */
 function withNewSlot<C extends Charge>(charge: C): C {
   return charge.slot === undefined ? charge : { ...charge, slot: randomSlot() }
 }
 
 /**
- * What one isolate allows by itself: a share of each limit, rounded down, but never so little that the request would not
- * fit into an unused one.
+ * Scales limits to what one isolate allows by itself: rounded down, but never below what one request needs.
  * @param share above 0 and at most 1
  */
 export function scaleToLocalShare<R extends StoreCharge>(rule: R, share: number): R {

@@ -6,13 +6,13 @@ import type { KnownStatus } from './status-cache.ts'
 
 /** A busy caller's permits are taken for about this much of its traffic. */
 const HORIZON_MS = 200
-/** For fewer, a lease is not worth what may lapse of it. */
+/** A lease of fewer permits is not worth those that may expire. */
 const FEWEST = 6
 /** This many may be taken for a whole term, however long it is. */
 const FEW = 32
-/** More permits are asked for this many round trips before they run out. */
+/** More permits are requested this many round trips before they run out. */
 const AHEAD = 4
-/** Where calls are scarce: round trips ahead of running out, and requests expected meanwhile, from which more are asked for. */
+/** Where calls are scarce: more are requested so many round trips ahead, if so many requests are expected meanwhile. */
 const BARELY_AHEAD = 1.5
 const LIKELY = 0.5
 /** Permits for requests that chance may bring on top of those expected, in standard deviations of their number. */
@@ -25,80 +25,80 @@ const WAIT_MS = 30
 const GROWTH = 1.25
 const GROWTH_BY_FAILURE = 1.5
 const DECAY = 0.98
-const MOST = 3
+const MAX_STRETCH = 3
 
-/** How loaded a store is, as far as an isolate can tell by how long its calls take. */
-export class LoadEstimate {
-  /** How much longer leases should last because of it; 1 if there is none. */
+/** Estimates the load of a store by the duration of calls. */
+class LoadEstimate {
+  /** Factor by which leases should last longer; 1 without load. */
   stretch = 1
   #shortestMs = Number.POSITIVE_INFINITY
 
-  /** A call was answered after this long. */
+  /** Records a call that was answered. */
   hear(elapsedMs: number): void {
     this.#shortestMs = Math.min(this.#shortestMs, elapsedMs)
     const isWaiting = elapsedMs - this.#shortestMs > WAIT_MS
-    this.stretch = isWaiting ? Math.min(MOST, this.stretch * GROWTH) : Math.max(1, this.stretch * DECAY)
+    this.stretch = isWaiting ? Math.min(MAX_STRETCH, this.stretch * GROWTH) : Math.max(1, this.stretch * DECAY)
   }
 
-  /** A call has failed. */
+  /** Records a call that failed. */
   fail(): void {
-    this.stretch = Math.min(MOST, this.stretch * GROWTH_BY_FAILURE)
+    this.stretch = Math.min(MAX_STRETCH, this.stretch * GROWTH_BY_FAILURE)
   }
 }
 
 /** Permits that were taken together. */
 export interface Lease {
   permits: number
-  /** By the isolate's clock. */
+  /** The isolate's clock. */
   readonly expiresAtMs: number
-  /** When they were charged, by the store's clock. */
+  /** The store's clock. */
   readonly chargedAtMs: number
 }
 
-/** What was heard last of a hot identity that had nothing left, or that the store did not answer for. */
+/** The last outcome of a hot identity that was exhausted, or for which the store failed. */
 export interface RecentOutcome {
   readonly outcome: Decision | StoreError
   readonly sentAtMs: number
-  /** Until then it is not asked for again. */
+  /** Until then no call is made. */
   readonly untilMs: number
 }
 
-/** What a caller has left of its leases, and how fast it spends. Plain data: all requests of an isolate share it. */
+/** The leases of a caller and its pace. Plain data, because all requests of an isolate share it. */
 export class LeaseAccount {
   /** Until then, a call that brings more permits is under way. */
   replenishedUntilMs = 0
-  /** Until a call has brought permits. */
+  /** Kept until a call brings permits. */
   held: RecentOutcome | undefined
-  /** Permits a second that all isolates took of late, at most, and when it was told. */
+  /** The most permits a second that all isolates took recently, and when that was reported. */
   pace: { readonly perSecond: number; readonly atMs: number } = { perSecond: 0, atMs: 0 }
-  /** That of the store, for this caller. */
+  /** Load of the store, as calls for this caller show it. */
   readonly strain = new LoadEstimate()
-  /** Those of the rules, in order. */
+  /** Statuses of the rules, in order. */
   standings: readonly KnownStatus[] = []
-  /** In the order in which they were taken. */
+  /** Oldest first. */
   #leases: Lease[] = []
   #tick = { startMs: 0, seen: 0 }
   #seenBefore = 0
 
-  /** A request has come. */
+  /** Records a request. */
   see(nowMs: number, { paceMs }: LeaseTerms): void {
     const elapsedMs = nowMs - this.#tick.startMs
     if (elapsedMs < 0 || elapsedMs >= paceMs) {
-      // After a pause, what was seen before it says nothing.
+      // Counts from before a pause mean nothing.
       this.#seenBefore = elapsedMs >= 0 && elapsedMs < 2 * paceMs ? this.#tick.seen : 0
       this.#tick = { startMs: nowMs, seen: 0 }
     }
     this.#tick.seen++
   }
 
-  /** Requests to expect within this much of a lease's time. */
+  /** Requests to expect within a span of this length. */
   expected(spanMs: number, { paceMs }: LeaseTerms): number {
     return (Math.max(this.#seenBefore, this.#tick.seen) * spanMs) / paceMs
   }
 
   /**
-   * Permits to take for what is expected within this much time, and as many more as chance may bring; if these are many,
-   * for the horizon only.
+   * Permits to take for the requests expected within a span, and as many more as chance may bring; if these are many, for
+   * the horizon only.
    */
   wanted(spanMs: number, terms: LeaseTerms): number {
     const forTerm = this.expected(spanMs, terms)
@@ -107,13 +107,13 @@ export class LeaseAccount {
     return Math.floor(Math.min(forTerm + CHANCE * Math.sqrt(forTerm), most))
   }
 
-  /** Whether the permits may have run out, or ended, when a call that is sent now has brought others. */
+  /** @returns true if permits may have run out, or expired, before a call sent now brings others */
   isShort(nowMs: number, roundTripMs: number, terms: LeaseTerms): boolean {
     const spanMs = AHEAD * Math.max(1, roundTripMs)
     return this.left(nowMs + spanMs) <= this.expected(spanMs, terms)
   }
 
-  /** As `isShort`, where calls are scarce: only if a request will come meanwhile that finds nothing. */
+  /** Like `isShort`, where calls are scarce: only if a request will come meanwhile that finds no permits. */
   isNearlyOut(nowMs: number, roundTripMs: number, terms: LeaseTerms): boolean {
     const spanMs = BARELY_AHEAD * Math.max(1, roundTripMs)
     const expected = this.expected(spanMs, terms)
@@ -131,7 +131,7 @@ export class LeaseAccount {
     this.#leases.push(lease)
   }
 
-  /** @returns the lease whose permit was spent; undefined if there was none */
+  /** Uses a permit. @returns its lease; undefined if there is none */
   spend(nowMs: number): Lease | undefined {
     while (this.#leases[0] && (this.#leases[0].permits === 0 || nowMs >= this.#leases[0].expiresAtMs)) {
       this.#leases.shift()
@@ -143,8 +143,8 @@ export class LeaseAccount {
 }
 
 /**
- * How the tiers stand for a request that is let through without asking.
- * @param left permits that are
+ * The decision for a request that is admitted without a call.
+ * @param left permits that remain
  */
 export function admission(
   { rules }: DecisionRequest,
@@ -163,7 +163,7 @@ export function admission(
   return { granted: 1, nowMs: chargedAtMs, usage }
 }
 
-/** @throws {StoreError} if that is what was heard */
+/** @throws {StoreError} if that was the outcome */
 export function replayOutcome({ outcome, sentAtMs, untilMs }: RecentOutcome, nowMs: number): Decision {
   if ('message' in outcome) throw outcome
   const elapsedMs = Math.max(0, nowMs - sentAtMs)
@@ -175,7 +175,7 @@ export function replayOutcome({ outcome, sentAtMs, untilMs }: RecentOutcome, now
   return { ...outcome, nowMs: outcome.nowMs + elapsedMs, usage: outcome.usage.map((tiers) => tiers.map(aged)) }
 }
 
-/** What is leased and not spent is left too. */
+/** Adds leased units that are not used: they remain too. */
 export function withLeft(usage: readonly LimitState[], units: number): LimitState[] {
   return usage.map((tier) => ({ ...tier, remaining: tier.remaining + units }))
 }

@@ -4,51 +4,51 @@ import type { Limit } from '../model/limits.ts'
 import type { KnownStatus } from './status-cache.ts'
 import { formatStatusName } from './status-cache.ts'
 
-/** How long a lease lasts, in milliseconds. */
+/** The time of a lease. */
 export interface Span {
-  /** Until permits may be spent no more. */
+  /** Permits may not be used after this. */
   readonly termMs: number
-  /** How much of that they are spent for. */
+  /** The part of the term for which permits are used. */
   readonly usableMs: number
 }
 
-/** On what terms permits for a kind of request may be taken in advance. */
+/** Terms on which permits for a kind of request may be taken in advance. */
 export interface LeaseTerms extends Span {
-  /** Same for all requests that ask the same of the same rules. */
+  /** Equal for all requests with the same charges. */
   readonly name: string
-  /** Over how long requests are counted, in milliseconds. */
+  /** Requests are counted over a span of this length. */
   readonly paceMs: number
   /** Permits of one lease at most. */
   readonly most: number
 }
 
-/** A longer lease makes fewer calls, but what lapses is lost for longer. */
+/** A longer lease makes fewer calls, but expired permits are lost for longer. */
 export const MAX_TERM_MS = 6_000
-/** Share of the shortest window: windows are in effect longer by as long as a lease lasts. */
+/** Share of the shortest window: a lease lengthens windows in effect by its own length. */
 const TERM_SHARE = 0.1
 /** Share of the smallest limit, so that no isolate keeps the others from theirs. */
 const MOST_SHARE = 0.1
 /** Requests are counted over this many terms of a lease, if it is short. */
 const PACE_TERMS = 2
-/** Below this, a lease has ended before it can be spent. */
+/** A shorter lease ends before it can be used. */
 export const MIN_TERM_MS = 20
-/** Left of a lease unspent, as a share of it and at most: an isolate's clock stands still between inputs and outputs. */
+/** The last part of a lease is not used, because an isolate's clock stands still between inputs and outputs. */
 const MARGIN_SHARE = 0.1
 const MAX_MARGIN_MS = 100
 /**
- * Share of a limit: for a caller whose pace leads to more, requests are asked for one by one, so that nothing lapses
- * that it needs.
+ * Share of a limit: requests of a caller whose pace leads to more are decided one by one, so that no permit expires that
+ * it needs.
  */
 const PACE_SHARE = 0.85
-/** Share of what is left, at most. */
+/** A lease takes no larger share of the remaining units. */
 const REMAINING_SHARE = 1 / 8
 
-/** Of what a bucket holds: leases are for callers who leave it as full as this. */
+/** Leases are for callers who leave a bucket at least this full. */
 const FULL_SHARE = 0.5
 
 /**
- * @returns undefined if permits must be taken one by one: slots are held by one request, a shadow rule must know of each,
- * what is settled is told the store in any case, and nobody may spend permits while it is blocked
+ * @returns undefined if permits must be taken one by one: a slot is held by one request, a policy in shadow mode counts
+ * each request, settling calls the store in any case, and no caller may use permits during a penalty
  */
 export function computeLeaseTerms({ mode, permits, rules }: DecisionRequest): LeaseTerms | undefined {
   if (mode !== 'all' || permits !== 1 || !rules.every(isLeasable)) return undefined
@@ -57,11 +57,11 @@ export function computeLeaseTerms({ mode, permits, rules }: DecisionRequest): Le
   let shortestMs = Number.POSITIVE_INFINITY
   for (const rule of rules) {
     const { cost, tiers, burst } = rule
-    // The name of most is that of their only rule, which need not be put together and hashed again.
+    // Most have only one rule, whose name need not be concatenated and hashed again.
     name = name === '' && cost === 1 ? formatStatusName(rule) : `${name} ${formatStatusName(rule)} ${cost}`
     for (const { limit, windowMs } of tiers) {
       most = Math.min(most, Math.floor((Math.min(limit, burst ?? limit) * MOST_SHARE) / cost))
-      // Of a small bucket, the time in which it is filled.
+      // For a small bucket, the time that refills it.
       shortestMs = Math.min(shortestMs, windowMs, ((burst ?? limit) * windowMs) / limit)
     }
   }
@@ -81,9 +81,8 @@ export function computeUsableMs(termMs: number): number {
 }
 
 /**
- * How much longer permits may be spent at most that were, or are, taken at `nowMs`: no longer than the windows last that
- * they are counted in.
- * @param standings of the rules; of what is not known, nothing is expected
+ * The time for which permits taken at `nowMs` may be used: no longer than the windows last that they are counted in.
+ * @param standings statuses of the rules, if known
  */
 export function usableMs(
   { rules }: DecisionRequest,
@@ -101,8 +100,8 @@ export function usableMs(
 }
 
 /**
- * Permits that can be taken in advance of how the rules stand: none unless their callers are far from their limits.
- * @param standings of the rules, after a decision
+ * Permits that can be taken in advance: none unless the caller is far from its limits.
+ * @param standings statuses of the rules after a decision
  */
 export function affordable(
   { rules }: DecisionRequest,
@@ -130,7 +129,7 @@ export function isFarFromLimits(
   return rule.tiers.every((_, at) => isFarFromLimit(rule, at, standing, termMs, nowMs))
 }
 
-/** @param at which of its tiers */
+/** @param at index of the limit */
 function isFarFromLimit(
   { algorithm, tiers, burst }: StoreCharge,
   at: number,
@@ -142,11 +141,11 @@ function isFarFromLimit(
   const tier = usage[at]
   if (!tier) return false
   const { hasBurst, lease } = ALGORITHMS[algorithm]
-  // A bucket says nothing of how fast it is emptied.
+  // A bucket does not show how fast it is emptied.
   if (hasBurst) return tier.remaining >= FULL_SHARE * (burst ?? limit)
-  // What was leased and not spent leaves much free when it goes from a log: who was refused is at its limit nevertheless.
+  // Expired permits free many units when they leave a log: a refused caller is at its limit nevertheless.
   if (lease === 'dated' && nowMs - (refusedAtMs[at] ?? Number.NEGATIVE_INFINITY) < windowMs) return false
-  // What was used since the oldest that still counts, as if it went on like that. Leased permits may be dated ahead.
+  // Extrapolates the units used since the oldest that still counts. Leased permits may be dated ahead.
   const spanMs = Math.min(windowMs, Math.max(0, windowMs - tier.resetMs)) + termMs
   return (limit - tier.remaining) * windowMs <= PACE_SHARE * limit * spanMs
 }

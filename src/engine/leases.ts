@@ -17,7 +17,7 @@ import {
 import { type AvoidedCalls, createAvoidedCalls, decorate, type Stage } from './stage.ts'
 import { StatusCache } from './status-cache.ts'
 
-/** Callers whose permits are kept at most; those of others lapse. */
+/** Permits of further callers expire unused. */
 const MAX_ACCOUNTS = 10_000
 /** An unanswered replenishment stops blocking others after this. */
 const LOST_AFTER_MS = 2_000
@@ -26,34 +26,32 @@ const MAX_ROUND_TRIP_SHARE = 0.25
 /** Longer round trips count at once, shorter ones gradually. */
 const ROUND_TRIP_DECAY = 1 / 8
 
-/** Of a lease's term: how long a hot identity is not asked for again that had nothing left. */
+/** Share of a lease's term for which an exhausted hot identity is not requested again. */
 const HOLD_SHARE = 0.5
 
-/** A request, and what is known of who makes it. */
+/** A request, with the account of its caller. */
 interface Caller {
   readonly request: DecisionRequest
   readonly account: LeaseAccount
   readonly terms: LeaseTerms
   readonly nowMs: number
-  /** Whether a call that brings more permits is under way. */
+  /** True while a call that brings more permits is under way. */
   readonly isPaused: boolean
   readonly context: CallContext
 }
 
-/** A lease to take. */
 interface Plan extends Span {
   readonly permits: number
 }
 
-/** A number of permits to take at once at most, or as many as a caller is about to need. */
+/** The most permits to take at once; `auto` takes as many as a caller is about to need. */
 export type LeaseSize = number | 'auto'
 
 /**
- * Takes several permits of a busy caller in one call, and spends them without asking, as long as the caller is far from
- * its limits. Either the store counts a leased permit as if it were spent when the lease ends, or the lease ends with the
- * windows that it is charged to: so no true window ever holds more than its limit. Permits not spent by then lapse, and
- * count all the same.
- * @param now milliseconds since the Unix epoch
+ * Takes several permits of a busy caller in one call, and uses them without further calls, as long as the caller is far
+ * from its limits. Either the store counts a leased permit as if it were used when the lease ends, or the lease ends with
+ * the windows that it is charged to: so no true window ever holds more than its limit. Permits not used by then expire,
+ * and count all the same.
  */
 export function withLeases(size: LeaseSize, now: () => number, avoided = createAvoidedCalls()): Stage {
   return (store) => {
@@ -86,14 +84,14 @@ class Leases {
     this.#size = size === 'auto' ? Number.POSITIVE_INFINITY : size
   }
 
-  /** @throws {StoreError} whether a lease was charged is then unknown */
+  /** @throws {StoreError} it is then unknown if a lease was charged */
   readonly decide: Store['decide'] = (request, context) => {
     if (request.mode === 'peek') return this.#store.decide(request, context)
     const terms = context && computeLeaseTerms(request)
     return terms ? this.#decide({ request, ...this.#see(terms), context }) : this.#ask(request, context)
   }
 
-  /** All permits lapse, those on their way too. */
+  /** Lets all permits expire, also those on their way. */
   clear(): void {
     this.#accounts.clear()
   }
@@ -111,12 +109,12 @@ class Leases {
     if (lease) {
       this.#avoided.byLeases++
       const left = account.left(nowMs)
-      // Before permits run out, so that nobody waits.
+      // Before permits run out, so that no request waits.
       if (this.#isShort(caller)) this.#replenish(caller)
       return admission(request, account.standings, lease, left, nowMs)
     }
     if (isHeld(caller)) return replayOutcome(account.held as RecentOutcome, nowMs)
-    // Others wait for the same answer, which cannot be shared: each asks for itself alone.
+    // A reply cannot be shared with other requests: while one call is under way, each decides for itself alone.
     const plan = isPaused ? undefined : this.#planOf(caller)
     if (!plan) return this.#listen(caller, this.#ask(request, context))
     const decision = await this.#take(caller, plan, 1)
@@ -140,7 +138,7 @@ class Leases {
     if (plan) caller.context.waitUntil(this.#take(caller, plan, 0).catch(ignoreStoreError))
   }
 
-  /** @returns undefined if the request is to be asked for alone */
+  /** @returns undefined if the request is to be decided alone */
   #planOf(caller: Caller): Plan | undefined {
     const { request, account, terms } = caller
     const permits = this.#wanted(account, request, terms)
@@ -185,7 +183,7 @@ class Leases {
     return account
   }
 
-  /** @param own permits that are spent already: the request that asks is admitted by the script itself */
+  /** @param own permits used already: 1 if the script itself admits the request */
   async #take(caller: Caller, { permits, ...span }: Plan, own: 0 | 1): Promise<Decision> {
     const { request, account, context } = caller
     const sentAtMs = this.#now()
@@ -207,7 +205,7 @@ class Leases {
     }
   }
 
-  /** Learns from how a call about one rule ends how loaded the store is, and whether to ask on. */
+  /** Estimates from the end of a call how loaded the store is, and remembers an outcome that is not to be repeated. */
   async #listen(caller: Caller, asked: Promise<Decision>): Promise<Decision> {
     const { account, terms } = caller
     const sentAtMs = this.#now()
@@ -220,7 +218,7 @@ class Leases {
     try {
       const decision = await asked
       notePace(caller, decision, sentAtMs)
-      // A refusal may have been remembered: how long it took tells nothing.
+      // A refusal may come from the cache: its duration means nothing.
       if (decision.granted === 0) hold(decision)
       else {
         account.held = undefined
@@ -240,7 +238,7 @@ class Leases {
     const decision = await this.#store.decide(request, context)
     this.#standings.hear(request, decision, sentAtMs, heardBefore)
     const elapsedMs = this.#readClock() - sentAtMs
-    // A refusal may have been remembered.
+    // A refusal may come from the cache.
     if (decision.granted > 0 && elapsedMs >= 0) {
       const more = elapsedMs - this.#roundTripMs
       this.#roundTripMs =
@@ -249,9 +247,7 @@ class Leases {
     return decision
   }
 
-  /**
-   * Once the clock is seen to step back, nobody knows when leases end: they all lapse, including those on their way.
-   */
+  /** When the clock has stepped back, it is unknown when leases end: all expire, also those on their way. */
   #readClock(): number {
     const nowMs = this.#now()
     if (nowMs < this.#latestMs) this.clear()
@@ -264,7 +260,7 @@ function findLongestMs({ tiers }: StoreCharge): number {
   return Math.max(...tiers.map(({ windowMs }) => windowMs))
 }
 
-/** The greatest of the latest window: what a counted window tells when it has just begun is nothing. */
+/** Keeps the greatest of the latest window: a counted window that has just begun shows nothing. */
 function notePace({ request, account }: Caller, { usage }: Decision, atMs: number): void {
   const rule = request.rules[0] as StoreCharge
   const perSecond = permitsPerSecond(rule, usage[0] ?? [])
@@ -273,12 +269,12 @@ function notePace({ request, account }: Caller, { usage }: Decision, atMs: numbe
   }
 }
 
-/** Whether what was heard last is not asked for again yet, or just now. */
+/** @returns true if the last outcome is to be repeated, not requested again */
 function isHeld({ account: { held }, nowMs, isPaused }: Caller): boolean {
   return held !== undefined && (isPaused || nowMs < held.untilMs)
 }
 
-/** The next request that finds nothing left asks for itself, and says so if it fails. */
+/** The next request that finds no permits makes its own call, and reports its failure. */
 function ignoreStoreError(error: unknown): void {
   if (!(error instanceof StoreError)) throw error
 }

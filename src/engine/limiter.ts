@@ -1,55 +1,57 @@
-import { toReported } from '../algorithms/penalize.ts'
+import { toReported } from '../algorithms/decide.ts'
 import type { Charge, DecisionRequest, LimitState, RequestCharge } from '../model/charge.ts'
 import type { Limit } from '../model/limits.ts'
 import type { Pattern } from '../model/policy.ts'
-import type { Blocked, Failures, ReportedLimit, Settlement, Verdict } from '../model/verdict.ts'
+import type { Store } from '../model/store.ts'
+import type { Admitted, Blocked, Failures, Refused, ReportedLimit, Settlement, Verdict } from '../model/verdict.ts'
 import { ChargeBuilder, type ChargeBuilderOptions } from '../request/charge-builder.ts'
+import type { ClaimReader } from '../request/identity/claims.ts'
 import { findPriority, type Match, PolicyFinder } from '../request/policy/policy-finder.ts'
-import type { ReceivedRequest } from '../request/received-request.ts'
-import { readMethods } from '../request/received-request.ts'
+import { type ReceivedRequest, readMethods } from '../request/received-request.ts'
 import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
-import { type Engine, type EngineDecision, isCharged } from './engine.ts'
-import type { UpstreamHealth } from './shedding/upstream-health.ts'
+import { TextLru } from '../runtime/lru.ts'
+import { MemoryStore } from '../store/memory/memory-store.ts'
+import { Engine, type EngineDecision, type EngineOptions, isCharged } from './engine.ts'
+import type { UpstreamHealth } from './upstream-health.ts'
 
 export interface LimiterOptions extends ChargeBuilderOptions {
-  /** Requests that pass unlimited. */
+  /** Requests that no policy evaluates. */
   readonly exempt: readonly Pattern[]
   readonly engine: Pick<Engine, 'decide' | 'charge'>
-  /** Undefined: no request is ever shed. */
+  /** Without it, no request is shed. */
   readonly health: Pick<UpstreamHealth, 'sheds'> | undefined
   readonly log: Log
 }
 
-/** The rules of the operators that match a request. */
+/** Runtime rules that match a request. */
 export interface MatchedRules {
-  /** Its caller is never limited, though counted; nor is the request shed. */
+  /** The caller is counted but never limited, and the request is never shed. */
   readonly isAllowed: boolean
-  /** @returns what takes the place of the charges, in order; later, if the body of the request is to be read */
+  /** @returns charges that replace these, in order; a promise if the body of the request must be read */
   apply(
     charges: readonly RequestCharge[],
   ): readonly RequestCharge[] | Blocked | Promise<readonly RequestCharge[] | Blocked>
 }
 
-/** What a limiter finds out on its way to a verdict, for statistics. */
+/** Found on the way to a verdict, for statistics. */
 export interface DecisionTrace {
-  /** The policies that apply; none if it has not come so far. */
+  /** Policies that apply; empty if they were not looked up. */
   matches: readonly Match[]
-  /** What the store was asked for; empty if it was not. */
+  /** Charges that the engine decided; empty if there were none. */
   charges: readonly RequestCharge[]
 }
 
 export interface DecideOptions {
-  /** Left out: none matches this request. */
   readonly rules?: MatchedRules | undefined
-  /** To be filled in. */
+  /** The limiter fills it in. */
   readonly trace?: DecisionTrace | undefined
 }
 
 const ADMITTED: Verdict = { kind: 'admitted', tiers: [] }
 
-/** How soon to come back while the upstream is overloaded. */
+/** Retry-After while the upstream is overloaded. */
 const SHED_RETRY_MS = 1_000
 
 /** Decides requests: policies → priority → identities → one decision → verdict. */
@@ -59,7 +61,7 @@ export class Limiter {
   readonly #log: Log
   readonly #finder: PolicyFinder
   readonly #builder: ChargeBuilder
-  /** Whether a response may say what there is to charge. */
+  /** True if some policy charges by the response. */
   readonly #awaitsResponses: boolean
 
   constructor({ engine, health, log, exempt, ...options }: LimiterOptions) {
@@ -80,13 +82,13 @@ export class Limiter {
     options?: DecideOptions,
   ): Promise<Verdict> {
     const charges = await this.findCharges(request, path, context, options)
-    // Awaited, because to resolve a promise by another one takes two turns more.
-    return 'kind' in charges ? charges : await this.charge(charges, context)
+    if ('kind' in charges) return charges
+    return this.#toVerdict(await this.#engine.decide(charges, context), context)
   }
 
   /**
-   * What is to be charged for a request, or what happens to it without that. It reads the request, so it must have
-   * ended before somebody else reads its body.
+   * Finds the charges of a request, or its verdict if there are none. It may read the body of the request, so it must
+   * end before another reader begins.
    */
   async findCharges(
     request: ReceivedRequest,
@@ -95,7 +97,7 @@ export class Limiter {
     { rules, trace }: DecideOptions = {},
   ): Promise<readonly RequestCharge[] | Verdict> {
     const matches = this.#finder.find(readMethods(request, this.#finder.methods), path)
-    // Exempt requests are what operators must always get through: they are not shed either.
+    // Exempt requests must always be admitted, so they are not shed either.
     if (matches === 'exempt') return ADMITTED
     if (matches === 'ambiguous') return { kind: 'ambiguous' }
     if (trace) trace.matches = matches
@@ -123,14 +125,18 @@ export class Limiter {
     context: CallContext,
     permits?: Pick<DecisionRequest, 'mode' | 'permits'>,
   ): Promise<Verdict> {
-    const decision = await this.#engine.decide(charges, context, permits)
-    const verdict = this.#toVerdict(decision, context)
-    return decision.degraded === undefined ? verdict : { ...verdict, degraded: decision.degraded }
+    return this.#toVerdict(await this.#engine.decide(charges, context, permits), context)
   }
 
   #toVerdict(decision: EngineDecision<RequestCharge>, context: CallContext): Verdict {
-    const { granted, usage, charges, hold, degraded } = decision
-    if (degraded === 'closed') return { kind: 'unavailable' }
+    const { degraded } = decision
+    if (degraded === undefined) return this.#judge(decision, context)
+    const verdict: Verdict = degraded === 'closed' ? { kind: 'unavailable' } : this.#judge(decision, context)
+    return { ...verdict, degraded }
+  }
+
+  #judge(decision: EngineDecision<RequestCharge>, context: CallContext): Admitted | Refused {
+    const { granted, usage, charges, hold } = decision
     const tiers: ReportedLimit[] = []
     for (const [index, charge] of charges.entries()) {
       if (!charge.isUnlimited) addReports(tiers, charge, usage[index] ?? [])
@@ -165,7 +171,7 @@ export class Limiter {
   }
 }
 
-/** Who would have been refused: for each policy, the digest. */
+/** The digests of the callers that policies in shadow mode would have refused, by policy. */
 function digestsByPolicy(
   charges: readonly RequestCharge[],
   shadowed: readonly ReportedLimit[],
@@ -176,16 +182,16 @@ function digestsByPolicy(
 
 function addReports(reports: ReportedLimit[], charge: RequestCharge, usage: readonly LimitState[]): void {
   const { policy, reserved, cost } = charge
-  for (const [index, told] of usage.entries()) {
-    const { remaining, resetMs, retryAfterMs, blockedMs } = toReported(told)
-    // While the store is away, the charge's limit is a share of the policy's.
+  for (const [index, state] of usage.entries()) {
+    const { remaining, resetMs, retryAfterMs, blockedMs } = toReported(state)
+    // While the store is unavailable, the limit of the charge is a share of the policy's.
     const { limit, windowMs } = charge.tiers[index] as Limit
     const report: ReportedLimit = {
       policy,
       name: policy.tiers[index]?.name ?? policy.name,
       limit,
       windowMs,
-      // What is reserved for others is not left for this request.
+      // Units reserved for higher priorities do not remain for this request.
       remaining: Math.max(0, remaining - reserved),
       isReserve: reserved > 0 && remaining >= cost,
       resetMs,
@@ -195,7 +201,7 @@ function addReports(reports: ReportedLimit[], charge: RequestCharge, usage: read
   }
 }
 
-/** @returns undefined if no policy waits for the actual cost */
+/** @returns undefined if no policy settles to the actual cost */
 function createSettlement(
   charges: readonly RequestCharge[],
   { nowMs, chargedIn }: EngineDecision,
@@ -214,13 +220,13 @@ function createSettlement(
   }
 }
 
-/** A request that cost more than the whole capacity has used up the capacity. */
+/** The most that a settled request can cost: more than the capacity cannot be used. */
 function findCapacity({ burst, tiers }: Charge): number {
   return burst ?? Math.max(...tiers.map(({ limit }) => limit))
 }
 
 /**
- * @param tiers as they stood when the request was let through
+ * @param tiers the limits when the request was admitted
  * @returns undefined if no policy counts failures
  */
 function createFailures(
@@ -243,4 +249,39 @@ function createFailures(
       }
     },
   }
+}
+
+/** Configuration of a limiter, in the gateway and in middleware. */
+export interface LimiterConfig
+  extends Omit<LimiterOptions, 'engine' | 'health' | 'log' | 'readClaim' | 'digestsOfTokens'>,
+    Pick<EngineOptions, 'localShare'> {
+  /** Deadline of a decision by the store, in milliseconds. */
+  readonly storeTimeoutMs: number
+}
+
+/** Dependencies of a limiter and its engine. */
+export interface LimiterParts extends Pick<EngineOptions, 'leases' | 'avoided'> {
+  readonly store: Store
+  readonly now: () => number
+  readonly log: Log
+  /** Without it, tokens cannot be verified. */
+  readonly readClaim?: ClaimReader | undefined
+  /** Without it, no request is shed. */
+  readonly health?: UpstreamHealth | undefined
+}
+
+export interface ComposedLimiter
+  extends Pick<LimiterParts, 'health'>,
+    Required<Pick<LimiterOptions, 'digestsOfTokens'>> {
+  readonly limiter: Limiter
+  readonly engine: Engine
+}
+
+export function composeLimiter(config: LimiterConfig, parts: LimiterParts): ComposedLimiter {
+  const { now, log, readClaim, health } = parts
+  const { localShare, storeTimeoutMs: timeoutMs } = config
+  const engine = new Engine({ ...parts, fallback: new MemoryStore(now), timeoutMs, localShare })
+  const digestsOfTokens = new TextLru<string>()
+  const limiter = new Limiter({ ...config, engine, health, log, readClaim, digestsOfTokens })
+  return { limiter, engine, health, digestsOfTokens }
 }

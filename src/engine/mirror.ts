@@ -1,64 +1,58 @@
-import { MAX_AFTER } from '../algorithms/read-penalty.ts'
+import { MAX_AFTER } from '../algorithms/read-limits.ts'
 import type { Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
 import type { AlgorithmName, PenaltySettings } from '../model/limits.ts'
 import { type Adjustment, type Store, StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { Deadlines } from '../runtime/deadlines.ts'
 import type { Log } from '../runtime/log.ts'
-import { withBreaker } from './breaker.ts'
-import { CircuitBreaker } from './circuit-breaker.ts'
+import { CircuitBreaker, withBreaker } from './circuit-breaker.ts'
 import { isCharged } from './engine.ts'
 import { decorate, type Stage } from './stage.ts'
 
 export interface MirrorOptions {
   /** The store that receives the charges. */
   readonly store: Store
-  /** Milliseconds since the Unix epoch. */
   readonly now: () => number
-  /** Deadline of a decision, in milliseconds. */
+  /** Deadline of a decision. */
   readonly timeoutMs: number
   readonly log: Log
 }
 
-/** How the decisions of a mirror compare with those of the store. */
+/** Compares the decisions of a mirror with those of the store. */
 export interface MirrorCounts {
-  /** Decisions that both have made. */
+  /** Decisions that both made. */
   readonly decisions: number
-  /** Those that the mirror would have refused, and that were admitted. */
   readonly refusedByShadowOnly: number
-  /** Those that the mirror would have admitted, and that were refused. */
   readonly refusedByStoreOnly: number
-  /** Calls that got no usable answer, or could not be sent in time: what they were to charge may be missing there. */
+  /** Calls that failed, or could not be sent in time: the mirror may lack their charges. */
   readonly failures: number
 }
 
 const NONE: MirrorCounts = { decisions: 0, refusedByShadowOnly: 0, refusedByStoreOnly: 0, failures: 0 }
 const LOG_INTERVAL_MS = 60_000
 
-/** A charge that could not be sent because the circuit is open is tried again after about this long. */
+/** A charge that could not be sent because the circuit is open is tried again after about this. */
 const PAUSE_MS = 250
 /** Five seconds of pauses: a Worker is stopped 30 s after its response. */
 const MAX_ATTEMPTS = 20
 /** Charges that may wait at once, a few MB. */
 const MAX_WAITING = 1_000
 
-/** Refusals are mirrored, but penalties are up to the store: the mirror's own would end at another time. */
+/** Refusals are mirrored, but only the store begins penalties: those of the mirror would end at another time. */
 const NO_PENALTY: PenaltySettings = { blockMs: 1, after: MAX_AFTER }
 
-/** A charge that was mirrored. */
 interface MirroredCharge {
-  /** When it was charged, by the mirror's clock; undefined if that is not known. */
+  /** The time of the charge, by the mirror's clock; undefined if unknown. */
   readonly atMs: Promise<number | undefined>
   readonly context: CallContext | undefined
 }
 
 /**
- * Charges a second store, which is to take the place of the first, with what the first has charged, so that its windows
- * are full when it does; it also gets the penalties. The mirror refuses nothing, nobody waits for it, and its failures
- * change nothing. Decisions that differ are counted.
+ * Repeats charges and penalties in a second store, so that its windows are full when it replaces the first. The mirror
+ * refuses nothing, no response waits for it, and its failures change nothing. Decisions that differ are counted.
  *
- * `revoke` goes to the store alone: where a decision got no answer, nothing was mirrored, and what could not be released
- * was released in the mirror before.
+ * `revoke` goes to the store alone: a decision without an answer was not mirrored, and slots whose release failed were
+ * released in the mirror before.
  */
 export function withMirror(mirror: Mirror): Stage {
   return (store) =>
@@ -97,7 +91,7 @@ export class Mirror {
   readonly #store: Store
   readonly #now: () => number
   readonly #log: Log
-  /** By the rules of the request, which no other request has. */
+  /** Keys are the charge objects of a request, which no other request has. */
   readonly #charged = new WeakMap<StoreCharge, MirroredCharge>()
   #counts = NONE
   #waiting = 0
@@ -119,7 +113,7 @@ export class Mirror {
 
   followDecision(request: DecisionRequest, decision: Decision, context: CallContext | undefined): void {
     if (decision.granted > 0) this.#charge(request, decision, context)
-    else this.#goOn(this.#refuse(request, decision, context), context)
+    else this.#continue(this.#refuse(request, decision, context), context)
   }
 
   release(rules: readonly StoreCharge[]): void {
@@ -152,28 +146,28 @@ export class Mirror {
     this.#store.learn?.(algorithms)
   }
 
-  /** Mirrors a charge, whatever is left there, and compares how that stood before. */
+  /** Mirrors a charge, whatever remains there, and compares the limits before it. */
   #charge(request: DecisionRequest, decision: Decision, context: CallContext | undefined): void {
     const { mode, leaseMs } = request
     const rules = request.rules.filter((_, index) => wasCharged(request, decision, index))
     if (rules.length === 0) return
-    const asked: DecisionRequest = {
+    const charge: DecisionRequest = {
       mode: 'charge',
       permits: decision.granted,
-      // Who is new has been found out: the mirror may know others.
+      // The store has found which identities are new: the mirror may know others.
       rules: rules.map((rule) => (rule.counts === 'identities' ? { ...rule, counts: 'requests' } : rule)),
       ...(leaseMs !== undefined && { leaseMs }),
     }
-    const answered = this.#send(asked, context)
+    const answered = this.#send(charge, context)
     const atMs = answered.then(
       ({ nowMs }) => nowMs,
       () => undefined,
     )
     const charged = { atMs, context }
     for (const rule of rules) if (rule.slot !== undefined || rule.isSettled) this.#charged.set(rule, charged)
-    this.#goOn(
+    this.#continue(
       answered.then(({ usage }) => {
-        // What has happened already is no decision.
+        // A charge of used units is no decision.
         if (mode === 'charge') return
         const isRefused = rules.some(({ enforced }, index) => {
           return enforced && usage[index]?.some(({ retryAfterMs }) => retryAfterMs > 0)
@@ -184,7 +178,7 @@ export class Mirror {
     )
   }
 
-  /** Compares a refusal, then lets the mirror remember what it leads to. */
+  /** Compares a refusal, then repeats its penalty in the mirror. */
   async #refuse(request: DecisionRequest, decision: Decision, context: CallContext | undefined): Promise<void> {
     const refusedAtMs = this.#now()
     try {
@@ -195,30 +189,25 @@ export class Mirror {
     }
   }
 
-  /** Sends a charge: a little later, if the circuit is open. What may have run is not repeated. */
-  async #send(asked: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
+  /**
+   * Sends a charge, a little later if the circuit is open; a call that may have run is not repeated. Each request waits
+   * for its own: on Workers, none may await a promise of another.
+   */
+  async #send(charge: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
+    let attempt = 0
     try {
-      return await this.#store.decide(asked, withOwnDeadlines(context))
-    } catch (error) {
-      if (!isUnsent(error) || this.#waiting >= MAX_WAITING) throw error
-    }
-    this.#waiting++
-    try {
-      return await this.#sendLater(asked, context)
-    } finally {
-      this.#waiting--
-    }
-  }
-
-  /** Each request waits for its own: on Workers, none may await a promise of another. */
-  async #sendLater(asked: DecisionRequest, context: CallContext | undefined): Promise<Decision> {
-    for (let attempt = 1; ; attempt++) {
-      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS * (0.75 + Math.random() / 2)))
-      try {
-        return await this.#store.decide(asked, withOwnDeadlines(context))
-      } catch (error) {
-        if (!isUnsent(error) || attempt === MAX_ATTEMPTS) throw error
+      for (;;) {
+        try {
+          return await this.#store.decide(charge, withOwnDeadlines(context))
+        } catch (error) {
+          const mayRetry = attempt === 0 ? this.#waiting < MAX_WAITING : attempt < MAX_ATTEMPTS
+          if (!isUnsent(error) || !mayRetry) throw error
+        }
+        if (attempt++ === 0) this.#waiting++
+        await new Promise((resolve) => setTimeout(resolve, PAUSE_MS * (0.75 + Math.random() / 2)))
       }
+    } finally {
+      if (attempt > 0) this.#waiting--
     }
   }
 
@@ -231,21 +220,21 @@ export class Mirror {
     this.#count({ decisions: 1, refusedByStoreOnly: Number(granted > 0) })
   }
 
-  /** Does with rules that were mirrored what is done with them in the store, each as soon as that is known. */
+  /** Repeats in the mirror what is done with charges in the store, as soon as their time is known. */
   #followUp(
     rules: readonly StoreCharge[],
     work: (rules: StoreCharge[], atMs: number | undefined) => Promise<void>,
   ): void {
     for (const [charged, own] of Map.groupBy(rules, (rule) => this.#charged.get(rule))) {
       if (charged)
-        this.#goOn(
+        this.#continue(
           charged.atMs.then((atMs) => work(own, atMs)),
           charged.context,
         )
     }
   }
 
-  #goOn(work: Promise<unknown>, context: CallContext | undefined): void {
+  #continue(work: Promise<unknown>, context: CallContext | undefined): void {
     const done = work.catch((error) => this.#fail(error))
     if (context) context.waitUntil(done)
   }
@@ -270,25 +259,25 @@ function isUnsent(error: unknown): boolean {
   return error instanceof StoreError && !error.mayHaveRun
 }
 
-/** Not those that only say how they stand: failures are charged when they have happened, newcomers' rules for a newcomer. */
+/** Failures are charged when they have happened, and policies that count new identities only for a new one. */
 function wasCharged({ mode, rules }: DecisionRequest, decision: Decision, index: number): boolean {
   const { counts = 'requests', tiers } = rules[index] as StoreCharge
   if (mode === 'charge') return true
   if (counts === 'failures' || !isCharged(decision, index)) return false
-  // Of a rule for newcomers that did not apply, nothing is used.
+  // If such a policy did not apply, all its units remain.
   return counts !== 'identities' || !!decision.usage[index]?.some(({ remaining }, at) => remaining !== tiers[at]?.limit)
 }
 
 /**
- * What makes the mirror remember a refusal: of each rule that blocks who is refused, a cost that nothing can ever admit.
- * @param elapsedMs since the refusal
+ * Creates charges that make the mirror remember a refusal: for each policy with a penalty, a cost that never fits.
+ * @param elapsedMs time since the refusal
  */
 function createPenaltyCharges(
   { mode, permits, rules }: DecisionRequest,
   decision: Decision,
   elapsedMs: number,
 ): StoreCharge[] {
-  // It may have been refused for a moment only, which leads to nothing. If a block is running, the next refusal tells.
+  // A provisional refusal leads to no penalty. If one is active, the next refusal shows it.
   if (decision.isProvisional) return []
   return rules.flatMap((rule, index) => {
     const usage = decision.usage[index] ?? []
@@ -302,16 +291,17 @@ function createPenaltyCharges(
   })
 }
 
-/** Its calls have deadlines of their own: those of the request end with its response. */
+/** The deadlines of the request end with its response, so calls of the mirror have their own. */
 function withOwnDeadlines(context: CallContext | undefined): CallContext | undefined {
   return context && { waitUntil: (work) => context.waitUntil(work), deadlines: Deadlines.ofOne() }
 }
 
 function combine(one: MirrorCounts, other: Partial<MirrorCounts>, sign: 1 | -1): MirrorCounts {
+  const add = (name: keyof MirrorCounts) => one[name] + sign * (other[name] ?? 0)
   return {
-    decisions: one.decisions + sign * (other.decisions ?? 0),
-    refusedByShadowOnly: one.refusedByShadowOnly + sign * (other.refusedByShadowOnly ?? 0),
-    refusedByStoreOnly: one.refusedByStoreOnly + sign * (other.refusedByStoreOnly ?? 0),
-    failures: one.failures + sign * (other.failures ?? 0),
+    decisions: add('decisions'),
+    refusedByShadowOnly: add('refusedByShadowOnly'),
+    refusedByStoreOnly: add('refusedByStoreOnly'),
+    failures: add('failures'),
   }
 }

@@ -4,9 +4,8 @@ import type { Store } from '../model/store.ts'
 import { StoreError } from '../model/store.ts'
 import { Lru } from '../runtime/lru.ts'
 import { type AvoidedCalls, createAvoidedCalls, decorate, type Stage } from './stage.ts'
-import { formatStatusName, StatusCache } from './status-cache.ts'
+import { formatStatusName, isBlocked, minRemaining, StatusCache } from './status-cache.ts'
 
-/** Refusals remembered at most. */
 const MAX_ENTRIES = 10_000
 /** A counter that was reset, or a limit that was raised, takes effect after this at the latest. */
 const MAX_AGE_MS = 5_000
@@ -14,21 +13,19 @@ const MAX_AGE_MS = 5_000
 interface Refusal {
   readonly usage: readonly LimitState[]
   readonly nowMs: number
-  /** Redis decided at some moment between these two. */
+  /** The store decided between these two. */
   readonly sentAtMs: number
   readonly receivedAtMs: number
   readonly untilMs: number
-  /** That of the key's standing: any sign that units were spent since makes these times untrue. */
+  /** Version of the key's status: any sign that units were used since invalidates these times. */
   readonly version: number
 }
 
 /**
- * Answers what is certain without asking: a caller that was told to wait is refused the same cost until then, unless
- * units were spent since. So a flood of refused requests costs no calls. A refusal is remembered for the rule that
- * refused and for the cost asked; a cheaper request, or another policy, is still asked for. Refusals that count towards
- * a block are not remembered: the store must hear of them, and once it blocks, that is remembered. A `peek` is always
- * answered by the store.
- * @param now milliseconds since the Unix epoch
+ * Repeats refusals without a call: a refused caller is refused the same cost until its retry-after time, unless units
+ * were used since. So a flood of refused requests costs no calls. A refusal is cached for the rule that refused and for
+ * its cost; a cheaper request, or another policy, is still decided by the store. Refusals that count towards a penalty
+ * are not cached, because the store must count them; those by a penalty are. A `peek` is always answered by the store.
  */
 export function withRefusalCache(now: () => number, avoided = createAvoidedCalls()): Stage {
   return (store) => {
@@ -52,7 +49,7 @@ class RefusalCache {
   readonly #now: () => number
   readonly #avoided: AvoidedCalls
   readonly #refusals = new Lru<Refusal>(MAX_ENTRIES)
-  readonly #standings = new StatusCache()
+  readonly #statuses = new StatusCache()
 
   constructor(store: Store, now: () => number, avoided: AvoidedCalls) {
     this.#store = store
@@ -68,28 +65,28 @@ class RefusalCache {
       this.#avoided.byRefusalCache++
       return known
     }
-    const heardBefore = this.#standings.heard
-    // Under its own name, so that what is forgotten meanwhile is forgotten under this name too.
-    for (const rule of request.rules) if (rule.plan !== undefined) this.#standings.of(rule)
+    const heardBefore = this.#statuses.heard
+    // Creates the status of the plan, so that a key deleted meanwhile is deleted under this name too.
+    for (const rule of request.rules) if (rule.plan !== undefined) this.#statuses.of(rule)
     try {
       const decision = await this.#store.decide(request, context)
-      const areCertain = this.#standings.hear(request, decision, sentAtMs, heardBefore)
+      const areCertain = this.#statuses.hear(request, decision, sentAtMs, heardBefore)
       if (decision.granted === 0 && !decision.isProvisional) this.#remember(request, decision, sentAtMs, areCertain)
       return decision
     } catch (error) {
-      if (!(error instanceof StoreError) || error.mayHaveRun) this.#standings.doubt(request)
+      if (!(error instanceof StoreError) || error.mayHaveRun) this.#statuses.doubt(request)
       throw error
     }
   }
 
-  /** What was heard about these keys so far, or is on its way, no longer counts. */
+  /** Invalidates what was received about these keys, or is on its way. */
   forget(keys: readonly string[]): void {
-    this.#standings.forget(keys)
+    this.#statuses.forget(keys)
   }
 
   #recall(request: DecisionRequest, nowMs: number): Decision | undefined {
     if (request.mode === 'charge') return undefined
-    const refusals = request.rules.map((rule) => this.#refusalOf(rule, countUnits(rule, request), nowMs))
+    const refusals = request.rules.map((rule) => this.#find(rule, countUnits(rule, request), nowMs))
     const first = refusals.find((refusal) => refusal !== undefined)
     if (!first) return undefined
     // Another rule may refuse for longer by now.
@@ -101,79 +98,76 @@ class RefusalCache {
     return { granted: 0, nowMs: first.nowMs + nowMs - first.sentAtMs, usage }
   }
 
-  #refusalOf(rule: StoreCharge, units: number, nowMs: number): Refusal | undefined {
-    const standing = canCache(rule) ? this.#standings.get(rule) : undefined
-    // Most callers have none, and to look for it takes a name to be put together.
-    if (!standing || standing.refusedAs !== standing.version) return undefined
-    const refusal = this.#refusals.get(refusalName(rule, units))
+  #find(rule: StoreCharge, units: number, nowMs: number): Refusal | undefined {
+    const status = canCache(rule) ? this.#statuses.get(rule) : undefined
+    // Most callers have no refusal, and building its name takes time.
+    if (!status || status.refusedAs !== status.version) return undefined
+    const refusal = this.#refusals.get(formatRefusalName(rule, units))
     // A clock that stepped back says nothing about how much time has passed.
     if (!refusal || nowMs >= refusal.untilMs || nowMs < refusal.receivedAtMs) return undefined
-    return refusal.version === standing.version ? refusal : undefined
+    return refusal.version === status.version ? refusal : undefined
   }
 
-  /**
-   * Whether a rule would not refuse, as far as is known. Nothing is known of rules that may give back at any moment.
-   */
+  /** @returns true if the rule would not refuse, as far as is known; units that may be released at any time are unknown */
   #fits(rule: StoreCharge, units: number): boolean {
     const { algorithm, enforced, isSettled, block } = rule
     if (!enforced || (isSettled && !block) || ALGORITHMS[algorithm].holdsSlots) return true
-    const standing = this.#standings.get(rule)
-    return !standing || (!standing.isBlocked && standing.remaining >= units)
+    const usage = this.#statuses.get(rule)?.usage ?? []
+    return !isBlocked(usage) && minRemaining(usage) >= units
   }
 
   #remember(request: DecisionRequest, decision: Decision, sentAtMs: number, areCertain: readonly boolean[]): void {
     const { nowMs, usage } = decision
     request.rules.forEach((rule, index) => {
       const tiers = usage[index] ?? []
-      // The tier that holds longest. Before it gives back anything, nothing of this can change for the better.
+      // The limit with the longest wait: the refusal stands until it has more units.
       const decisive = tiers.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs)[0]
-      const standing = this.#standings.get(rule)
-      if (!decisive || !isCacheable(rule, decisive) || !areCertain[index] || !standing) return
-      const { version } = standing
-      standing.refusedAs = version
-      // While it is blocked, nothing that it gives back is of use.
+      const status = this.#statuses.get(rule)
+      if (!decisive || !isCacheable(rule, decisive) || !areCertain[index] || !status) return
+      const { version } = status
+      status.refusedAs = version
+      // During a penalty, more remaining units change nothing.
       const { blockedMs = decisive.resetMs } = decisive
       const untilMs = sentAtMs + Math.min(blockedMs, decisive.retryAfterMs, MAX_AGE_MS)
       const refusal = { usage: tiers, nowMs, sentAtMs, receivedAtMs: this.#now(), untilMs, version }
-      this.#refusals.set(refusalName(rule, countUnits(rule, request)), refusal)
+      this.#refusals.set(formatRefusalName(rule, countUnits(rule, request)), refusal)
     })
   }
 }
 
-/** Whether a refusal by this rule may be remembered. */
 function canCache(rule: StoreCharge): boolean {
   const { algorithm, enforced, counts, block } = rule
   if (!enforced || counts === 'identities' || ALGORITHMS[algorithm].holdsSlots) return false
   return block !== undefined || isOnlySpent(rule)
 }
 
-/** Whether the rule refuses again for as long as it said: as long as a block lasts, it does so whatever is given back. */
+/** The retry-after time must hold: during a penalty it does, whatever units are given back. */
 function isCacheable(rule: StoreCharge, { retryAfterMs, blockedMs }: LimitState): boolean {
   if (!canCache(rule) || retryAfterMs === 0) return false
   if (!rule.block) return true
   return blockedMs !== undefined && (blockedMs === retryAfterMs || isOnlySpent(rule))
 }
 
-/** Settled charges may be given back at any moment, and what is reserved may be used up by others. */
+/** Settled charges may be reduced at any time, and reserved units used by higher priorities. */
 function isOnlySpent({ reserved, isSettled }: StoreCharge): boolean {
   return reserved === 0 && !isSettled
 }
 
-/** Units that must fit, those included that must be left. */
+/** Units that must remain for a request to fit, reserved ones included. */
 export function countUnits({ cost, reserved }: StoreCharge, { mode, permits }: DecisionRequest): number {
   return (mode === 'partial' ? cost : cost * permits) + reserved
 }
 
-function refusalName(rule: StoreCharge, units: number): string {
+function formatRefusalName(rule: StoreCharge, units: number): string {
   return `${formatStatusName(rule)} ${units}`
 }
 
-/** What was told of a refusal, as it is by now. */
+/** The limits of an earlier refusal, as they are now. */
 export function agedUsage(
   { usage, sentAtMs, receivedAtMs }: Pick<Refusal, 'usage' | 'sentAtMs' | 'receivedAtMs'>,
   nowMs: number,
 ): LimitState[] {
-  // From the later moment: a caller who waits that long is not told to wait again.
+  // Counted from the later timestamp, so that a caller who waits that long need not wait again.
   const aged = (ms: number) => (ms === 0 ? 0 : Math.max(1, ms - (nowMs - receivedAtMs)))
   return usage.map(({ remaining, resetMs, retryAfterMs, blockedMs }) => ({
     remaining,

@@ -6,46 +6,46 @@ import type { CallContext } from '../runtime/call-context.ts'
 import { Lru } from '../runtime/lru.ts'
 import { agedUsage, countUnits } from './refusal-cache.ts'
 import { decorate, type Stage } from './stage.ts'
+import { isBlocked, minRemaining } from './status-cache.ts'
 
-/** Refusals by one key that the store is asked for in a span. */
-const MAX_ASKED = 3
-/** Retry-After is never shorter than this, so a caller that obeys it does not notice. */
+/** Refusals by one key that the store decides in a span. */
+const MAX_CALLS = 3
+/** Retry-After is never shorter, so a caller that obeys it does not notice. */
 const SPAN_MS = 1_000
-/** The refusal that asked for most is repeated for so long at most. */
+/** The refusal of most units is repeated for no longer than this. */
 const MAX_AGE_MS = 5_000
 const NEVER = Number.NEGATIVE_INFINITY
-/** Keys remembered at most, of each kind. */
 const MAX_KEYS = 10_000
 
-/** The refusal by a key that asked for most. */
 interface Refusal {
   readonly usage: readonly LimitState[]
   readonly units: number
-  /** The isolate's clock before and after, and the store's. */
+  /** The isolate's clock. */
   readonly sentAtMs: number
   readonly receivedAtMs: number
+  /** The store's clock. */
   readonly nowMs: number
 }
 
-/** What a key has refused within a span. */
+/** Refusals by a key within a span. */
 interface Refusals {
   readonly startMs: number
-  /** Refusals that the store was asked for. */
-  readonly asked: number
+  /** Refusals that the store decided. */
+  readonly calls: number
   readonly plan: string | undefined
-  /** The least units that it refused, or would have. */
+  /** The fewest units that it refused, or would have. */
   readonly minUnits: number
+  /** The refusal of most units. */
   readonly most: Refusal
-  /** By key, the units that rules with a block had left, which did not refuse. */
+  /** Remaining units by key, of rules with a penalty that did not refuse. */
   readonly remaining: ReadonlyMap<string, number>
 }
 
 /**
- * Asks a store for at most three refusals by one key a second, and then repeats them until the second is over. It is for
- * refusals that cannot be remembered for as long as they say: each cost is refused by itself, and is repeated only while
- * no more units can have come back. Slots may become free at any moment, and an address that may bring no more new
- * identities may still bring known ones: there, a repeated refusal may be up to a second too old.
- * @param now milliseconds since the Unix epoch
+ * Makes a store decide at most three refusals by one key a second, and repeats them until the second is over. It is for
+ * refusals that cannot be cached until their retry-after time: each cost is refused by itself, and is repeated only while
+ * no more units can remain. Slots may be released at any time, and an address that may bring no more new identities may
+ * still bring known ones: there, a repeated refusal may be up to a second too old.
  */
 export function withRefusalLimit(now: () => number): Stage {
   return (store) => {
@@ -54,19 +54,19 @@ export function withRefusalLimit(now: () => number): Stage {
       decide: limiter.decide,
       async release(rules) {
         await store.release(rules)
-        limiter.noteGivenBack(rules.map(({ key }) => key))
+        limiter.noteReleased(rules.map(({ key }) => key))
       },
       async revoke(releases) {
         await store.revoke(releases)
-        limiter.noteGivenBack(releases.map(({ rule }) => rule.key))
+        limiter.noteReleased(releases.map(({ rule }) => rule.key))
       },
       async settle(differences, chargedAtMs) {
         await store.settle(differences, chargedAtMs)
-        limiter.noteGivenBack(differences.map(({ rule }) => rule.key))
+        limiter.noteReleased(differences.map(({ rule }) => rule.key))
       },
       async forget(keys) {
         await store.forget(keys)
-        limiter.noteGivenBack(keys)
+        limiter.noteReleased(keys)
       },
     })
   }
@@ -76,9 +76,9 @@ class RefusalLimiter {
   readonly #store: Store
   readonly #now: () => number
   readonly #refusals = new Lru<Refusals>(MAX_KEYS)
-  /** When units of a key were last given back: a refusal that was asked for before counts no more. */
-  readonly #givenBackAtMs = new Lru<number>(MAX_KEYS)
-  /** Keys of identities that the store has met. */
+  /** The latest release or correction of a key: refusals whose call began before it no longer count. */
+  readonly #releasedAtMs = new Lru<number>(MAX_KEYS)
+  /** Keys of identities that the store has seen. */
   readonly #known = new Lru<true>(MAX_KEYS)
 
   constructor(store: Store, now: () => number) {
@@ -92,7 +92,7 @@ class RefusalLimiter {
     const sentAtMs = this.#now()
     const repeated = this.#repeat(request, sentAtMs)
     if (repeated) return repeated
-    const seen = mode === 'all' && this.#isLikelyRefused(request, sentAtMs) && (await this.#look(request, context))
+    const seen = mode === 'all' && this.#isLikelyRefused(request, sentAtMs) && (await this.#peek(request, context))
     if (seen) return seen
     const decision = await this.#store.decide(request, context)
     if (decision.granted === 0) this.#noteRefusals(request, decision, sentAtMs)
@@ -101,16 +101,16 @@ class RefusalLimiter {
   }
 
   /**
-   * Asks only whether the identity is known. A charge would have to be taken back, over objects.
+   * Finds out only if the identity is new. With Durable Objects, a charge would have to be reverted.
    * @returns undefined if it may be admitted, or if a refusal is to be counted
    */
-  async #look(request: DecisionRequest, context: CallContext | undefined): Promise<Decision | undefined> {
+  async #peek(request: DecisionRequest, context: CallContext | undefined): Promise<Decision | undefined> {
     const sentAtMs = this.#now()
-    const isAsked = (rule: StoreCharge) => isForNewOnes(rule) || this.#isNew(rule)
-    const rules = request.rules.filter(isAsked)
+    const isPeeked = (rule: StoreCharge) => isForNewOnes(rule) || this.#isNew(rule)
+    const rules = request.rules.filter(isPeeked)
     const decision = await this.#store.decide({ ...request, mode: 'peek', rules }, context)
-    const told = decision.usage.values()
-    const usage = request.rules.map((rule) => (isAsked(rule) ? (told.next().value ?? []) : []))
+    const usages = decision.usage.values()
+    const usage = request.rules.map((rule) => (isPeeked(rule) ? (usages.next().value ?? []) : []))
     const isCounted = request.rules.some((rule, index) => mustCount(rule, usage[index] ?? []))
     if (decision.granted > 0 || isCounted) return undefined
     const seen = { ...decision, usage }
@@ -121,21 +121,21 @@ class RefusalLimiter {
   #repeat(request: DecisionRequest, nowMs: number): Decision | undefined {
     let first: Refusal | undefined
     const usage = request.rules.map((rule) => {
-      const refusals = this.#refusalsOf(rule, request, nowMs)
-      if (!refusals || refusals.asked < MAX_ASKED || !isWithin(refusals, nowMs)) return []
+      const refusals = this.#findRefusals(rule, request, nowMs)
+      if (!refusals || refusals.calls < MAX_CALLS || !isWithin(refusals, nowMs)) return []
       first ??= refusals.most
       return agedUsage(refusals.most, nowMs)
     })
     return first && { granted: 0, nowMs: first.nowMs + nowMs - first.sentAtMs, usage, isProvisional: true }
   }
 
-  /** Whether the address brings too many identities, and this one is not among the known ones. */
+  /** @returns true if the address brings too many identities, and this one is not known */
   #isLikelyRefused(request: DecisionRequest, nowMs: number): boolean {
-    return request.rules.some((rule) => isForNewOnes(rule) && this.#refusalsOf(rule, request, nowMs))
+    return request.rules.some((rule) => isForNewOnes(rule) && this.#findRefusals(rule, request, nowMs))
   }
 
-  /** @returns undefined if the rule does not refuse the request, as far as is known, or if the store must hear of it */
-  #refusalsOf(rule: StoreCharge, request: DecisionRequest, nowMs: number): Refusals | undefined {
+  /** @returns undefined if the rule does not refuse the request, as far as is known, or if the store must count it */
+  #findRefusals(rule: StoreCharge, request: DecisionRequest, nowMs: number): Refusals | undefined {
     const refusals = rule.enforced ? this.#refusals.get(rule.key) : undefined
     if (!refusals || refusals.plan !== rule.plan) return undefined
     const { minUnits, most, remaining } = refusals
@@ -153,7 +153,7 @@ class RefusalLimiter {
     return request.rules.every(isUncounted) ? refusals : undefined
   }
 
-  /** Whether it is about an identity that this isolate has not seen admitted. */
+  /** @returns true for an identity that this isolate has not seen admitted */
   #isNew(rule: StoreCharge): boolean {
     return detectsNewIdentities(rule) && !this.#known.get(rule.key)
   }
@@ -164,37 +164,41 @@ class RefusalLimiter {
     for (const [index, rule] of request.rules.entries()) {
       const tiers = usage[index] ?? []
       if (!mayBlock(rule) || mustCount(rule, tiers)) continue
-      // What a block refuses is not counted.
-      remaining.set(rule.key, isBlocked(tiers) ? Number.POSITIVE_INFINITY : leastRemaining(tiers))
+      // Refusals by a penalty are not counted.
+      remaining.set(rule.key, isBlocked(tiers) ? Number.POSITIVE_INFINITY : minRemaining(tiers))
     }
     const receivedAtMs = this.#now()
     for (const [index, rule] of request.rules.entries()) {
       const tiers = usage[index] ?? []
       const { key, plan, enforced } = rule
       if (!enforced || longestRetryMs(tiers) === 0 || mustCount(rule, tiers)) continue
-      if (sentAtMs <= (this.#givenBackAtMs.get(key) ?? 0)) continue
+      if (sentAtMs <= (this.#releasedAtMs.get(key) ?? 0)) continue
       const units = countUnits(rule, request)
       const latest = { usage: tiers, units, sentAtMs, receivedAtMs, nowMs }
       const before = this.#refusals.get(key)
       const known = before?.plan === plan ? before : undefined
-      const span = known && isWithin(known, sentAtMs) ? known : { startMs: sentAtMs, asked: 0, minUnits: units }
+      const span = known && isWithin(known, sentAtMs) ? known : { startMs: sentAtMs, calls: 0, minUnits: units }
       const isMost =
         !known ||
         units >= known.most.units ||
         sentAtMs - known.most.sentAtMs >= MAX_AGE_MS ||
-        // Units were spent or came back since: what it told is no longer true.
-        leastRemaining(tiers) !== leastRemaining(known.most.usage)
+        // Units were used or released since: the earlier limits are no longer true.
+        minRemaining(tiers) !== minRemaining(known.most.usage)
       this.#refusals.set(key, {
-        ...{ startMs: span.startMs, asked: span.asked + 1, plan, remaining },
-        // It would have refused whatever does not fit.
-        ...{ minUnits: Math.min(span.minUnits, leastRemaining(tiers) + 1), most: isMost ? latest : known.most },
+        startMs: span.startMs,
+        calls: span.calls + 1,
+        plan,
+        remaining,
+        // It would have refused everything that does not fit.
+        minUnits: Math.min(span.minUnits, minRemaining(tiers) + 1),
+        most: isMost ? latest : known.most,
       })
     }
   }
 
-  noteGivenBack(keys: readonly string[]): void {
+  noteReleased(keys: readonly string[]): void {
     for (const key of keys) {
-      this.#givenBackAtMs.set(key, this.#now())
+      this.#releasedAtMs.set(key, this.#now())
       const known = this.#refusals.get(key)
       if (known) this.#refusals.set(key, { ...known, startMs: NEVER, most: { ...known.most, sentAtMs: NEVER } })
     }
@@ -205,12 +209,12 @@ function isForNewOnes({ counts }: StoreCharge): boolean {
   return counts === 'identities'
 }
 
-/** Whether nobody can tell when what refuses is free again, so that three looks a second have to do. */
+/** Nothing says when such a rule stops refusing, so three calls a second have to do. */
 function mayEndAnyTime({ algorithm, counts }: StoreCharge): boolean {
   return counts === 'identities' || ALGORITHMS[algorithm].holdsSlots === true
 }
 
-/** Whether so many units cannot have come back: until its reset, a tier has no more than it had. */
+/** The units cannot remain yet: until its reset, a limit has no more than it had. */
 function isCertain({ usage, sentAtMs }: Refusal, units: number, nowMs: number): boolean {
   return isBlocked(usage) || usage.some((tier) => tier.remaining < units && nowMs < sentAtMs + tier.resetMs)
 }
@@ -227,15 +231,7 @@ function longestRetryMs(tiers: readonly LimitState[]): number {
   return Math.max(0, ...tiers.map(({ retryAfterMs }) => retryAfterMs))
 }
 
-/** Whether the rule refuses in a way that leads to a block: the store must hear of each time. */
+/** Refusals that lead to a penalty are counted by the store, each of them. */
 function mustCount(rule: StoreCharge, tiers: readonly LimitState[]): boolean {
   return mayBlock(rule) && longestRetryMs(tiers) > 0 && !isBlocked(tiers)
-}
-
-function leastRemaining(tiers: readonly LimitState[]): number {
-  return Math.min(...tiers.map(({ remaining }) => remaining))
-}
-
-function isBlocked(tiers: readonly LimitState[]): boolean {
-  return tiers.some(({ blockedMs }) => blockedMs !== undefined)
 }

@@ -2,36 +2,36 @@ import type { CallContext } from '../runtime/call-context.ts'
 import type { DocumentStore, VersionId } from '../store/documents.ts'
 import type { Limiter } from './limiter.ts'
 
-/** How policies that decide beside those in force compare with them. */
+/** Compares the candidate policies with the active ones. */
 export interface CandidateCounts {
-  /** Requests that both have decided. */
+  /** Requests that both decided. */
   readonly requests: number
   readonly refusedByBoth: number
   readonly refusedByShadowOnly: number
   readonly refusedByForceOnly: number
 }
 
-/** Is told of each request that both have decided. */
-export type WatchCandidates = (differs: Comparison, context: Pick<CallContext, 'waitUntil'>) => void
+/** Called for each request that both decided. */
+export type WatchCandidates = (comparison: Comparison, context: Pick<CallContext, 'waitUntil'>) => void
 
-/** Who has refused a request. */
+/** The policies that refused a request. */
 export type Comparison = 'neither' | 'both' | 'shadowOnly' | 'forceOnly'
 
-/** What an isolate knows of the rules; the version is that of those in force here, 0 if there are none. */
+/** State of the rules in one isolate: the version is the active one, 0 if there is none. */
 export interface RulesState extends VersionId {
-  /** When they were last read, or found unchanged; undefined: never. */
+  /** The last successful read; undefined if there was none. */
   readonly readAtMs: number | undefined
-  /** Why a newer version is not in force. */
+  /** The reason why a newer version is not active. */
   readonly problem: string | undefined
-  /** Undefined: no policies are in shadow. */
+  /** Undefined without candidate policies. */
   readonly shadow: CandidateCounts | undefined
 }
 
-/** Limits that operators change without a deploy. */
+/** A limiter whose rules and policies operators change without a deploy. */
 export interface RulesEngine extends Pick<Limiter, 'decide' | 'findCharges' | 'charge'> {
-  /** Where the rules are. */
+  /** Holds the rule set. */
   readonly documents: DocumentStore
-  /** Where changes that concern single callers are recorded. */
+  /** Holds the audit log. */
   readonly journal: DocumentStore
   readonly state: () => RulesState
 }

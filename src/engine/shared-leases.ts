@@ -4,35 +4,35 @@ import type { LeaseAccount } from './lease-account.ts'
 import { computeUsableMs, type LeaseTerms, MAX_TERM_MS, MIN_TERM_MS, type Span } from './lease-terms.ts'
 
 /**
- * Permits a second, of all isolates together, beyond which an identity is hot; and calls a second that leases of a hot
- * one aim at.
+ * An identity is hot beyond so many permits a second, of all isolates together. Leases of a hot one aim at as many calls a
+ * second.
  */
 export const HOT_PER_SECOND = 200
-/** As many calls as one object serves. */
+/** Calls a second that one object serves. */
 export const SERVED_PER_SECOND = 1_000
 /**
- * Beyond this, permits are leased even to those who are near their limit, whose leases cost others what lapses of them.
- * Below, only while calls fail or wait, which shows in time.
+ * Beyond this, permits are leased even to callers near their limit, whose expired permits others lack. Below, only while
+ * calls fail or wait.
  */
 export const CROWDED_PER_SECOND = 2 * SERVED_PER_SECOND
 
-/** So many isolates know by their own pace what to lease. */
+/** Up to so many isolates, each knows by its own pace how much to lease. */
 const FEW_ISOLATES = 20
 
-/** Permits that a lease takes of traffic that lasts no longer than this, however few calls that would spare. */
+/** A lease takes permits for no more than this much traffic, however few calls that saves. */
 const HORIZON_MS = 200
-/** Share of a window for which nothing is made of what was used in it: leased permits may be dated ahead. */
+/** Share of a window added to the span of its units, because leased permits may be dated ahead. */
 const UNCERTAIN_SHARE = 0.2
-/** Round trips for which a lease lasts on top of the traffic that it is for. */
+/** Round trips for which a lease lasts beyond the traffic that it is for. */
 const AHEAD = 4
-/** Of requests expected, so many standard deviations may stay away before a permit lapses. */
+/** Standard deviations by which requests may fall short of expectation before a permit expires. */
 const CHANCE = 0.5
-/** By how much leases last longer of an identity that no store can be asked for each time. */
+/** Leases last longer by this for an identity that is too hot for a call each time. */
 const CROWD_STRETCH = 2
 
 /**
- * Permits a second that all isolates together take of a rule, as far as a reply tells: what was used within a window, or
- * within that part of it that has passed. Nobody can tell that of a bucket.
+ * Permits a second that all isolates together take of a rule: units used within a window, or within the part of it that
+ * has passed. A bucket does not show it.
  */
 export function permitsPerSecond({ algorithm, tiers, cost }: StoreCharge, usage: readonly LimitState[]): number {
   if (ALGORITHMS[algorithm].hasBurst) return 0
@@ -44,18 +44,18 @@ export function permitsPerSecond({ algorithm, tiers, cost }: StoreCharge, usage:
   return Math.max(0, ...paces)
 }
 
-/** Whether many isolates share what is taken of an identity. */
+/** @returns true if this isolate takes only a small share of an identity's permits */
 export function isSharedByMany(account: LeaseAccount, terms: LeaseTerms, perSecond: number): boolean {
   return perSecond > FEW_ISOLATES * account.expected(1_000, terms)
 }
 
-/** Requests of the isolate's own traffic that a lease of a hot identity is for, if they come before it ends. */
+/** Requests of the isolate's own traffic that a lease of a hot identity covers, if they come before it ends. */
 function countEnough(account: LeaseAccount, terms: LeaseTerms, perSecond: number): number {
   return Math.max(perSecond / HOT_PER_SECOND, account.expected(HORIZON_MS, terms))
 }
 
 /**
- * How long a lease of a hot identity lasts: no longer than it takes to spend it, but longer while the store is loaded.
+ * The time of a lease of a hot identity: no longer than it takes to use it, but longer while the store is loaded.
  * @param perSecond permits of all isolates together
  */
 export function hotSpan(account: LeaseAccount, terms: LeaseTerms, perSecond: number, roundTripMs: number): Span {
@@ -67,8 +67,7 @@ export function hotSpan(account: LeaseAccount, terms: LeaseTerms, perSecond: num
 }
 
 /**
- * As many permits as spare calls, of those that the isolate needs nearly for certain within this much time: what lapses
- * of a hot identity is what others lack.
+ * Permits that save calls and that the isolate needs almost certainly within a span: others lack those that expire.
  */
 export function hotPermits(account: LeaseAccount, terms: LeaseTerms, perSecond: number, spanMs: number): number {
   const expected = Math.max(0, account.expected(spanMs, terms))

@@ -1,15 +1,13 @@
 import type { Store } from '../model/store.ts'
 
-/** Puts something around a store. */
+/** Wraps a store. */
 export type Stage = (store: Store) => Store
 
-/** Decisions that took no call to the store, so far. */
+/** Counts the decisions that took no call to the store. */
 export interface AvoidedCalls {
-  /** Refusals that were known already. */
   byRefusalCache: number
-  /** Requests that spent a permit taken in advance. */
   byLeases: number
-  /** Permits taken in advance, spent or not. */
+  /** Permits taken in advance, used or not. */
   permitsLeased: number
 }
 
@@ -17,7 +15,7 @@ export function createAvoidedCalls(): AvoidedCalls {
   return { byRefusalCache: 0, byLeases: 0, permitsLeased: 0 }
 }
 
-/** @returns a store that does some things its own way, and passes the rest on */
+/** @returns a store with some methods of its own; the others are those of `store` */
 export function decorate(store: Store, own: Partial<Store>): Store {
   return {
     kind: store.kind,

@@ -1,38 +1,38 @@
 import type { Decision, DecisionRequest, LimitState, StoreCharge } from '../model/charge.ts'
 import { Lru } from '../runtime/lru.ts'
 
-/** What a reply of the store says about one key. */
+/** A reply of the store, for one key. */
 export interface Reply extends Pick<Decision, 'granted' | 'nowMs'> {
   readonly usage: readonly LimitState[]
-  /** Replies that this isolate had heard when it asked. */
+  /** Number of the latest reply that the isolate had received when it sent the call. */
   readonly heardBefore: number
-  /** When it asked, by the isolate's clock. */
+  /** The isolate's clock. */
   readonly sentAtMs: number
 }
 
-/** How a key stands, as far as an isolate can know: by the latest of the store's replies. All its requests share it. */
+/** The status of a key by the latest reply of the store. All requests of the isolate share it. */
 export class KnownStatus {
-  /** After the latest decision; empty if it is not known. */
+  /** Limits after the latest decision; empty if unknown. */
   usage: readonly LimitState[] = []
-  /** When the latest decision was asked for, by the isolate's clock: the store decided then or later. */
+  /** Start of the latest call, by the isolate's clock: the store decided then or later. */
   sentAtMs = 0
-  /** When the latest request was asked for that a tier refused, for each tier, by the isolate's clock. */
+  /** Per limit, the start of the latest call that it refused, on the isolate's clock. */
   readonly refusedAtMs: number[] = []
-  /** Changes with each sign that units were spent. */
+  /** Grows with each sign that units were used. */
   version = 1
-  /** The version with which a refusal was last remembered. */
+  /** The version when a refusal was last cached. */
   refusedAs = 0
-  /** When the latest decision was made, by the store's clock. */
+  /** The latest decision, by the store's clock. */
   nowMs = 0
   #heardAs = 0
   #spentAtMs = 0
   #spentAs = 0
 
   /**
-   * Replies may overtake each other. One is later than another if it was asked for after the other was heard, or by the
-   * store's clock; within the same millisecond, nobody knows.
+   * Replies may overtake each other. One is later than another if its call began after the other was received, or by the
+   * store's clock; within the same millisecond, the order is unknown.
    * @param heardAs number of this reply
-   * @returns whether nothing is known to have been spent since this decision
+   * @returns true if no units are known to have been used since this decision
    */
   update({ granted, nowMs, usage, heardBefore, sentAtMs }: Reply, heardAs: number): boolean {
     for (const [tier, { retryAfterMs }] of usage.entries()) {
@@ -44,7 +44,7 @@ export class KnownStatus {
     const isLess =
       usage.some(({ remaining }, tier) => remaining < (this.usage[tier]?.remaining ?? 0)) ||
       blockedUntilMs(usage, nowMs) > blockedUntilMs(this.usage, this.nowMs)
-    // Others have spent if less is left, or a block has begun: by itself, it only grows.
+    // By themselves, remaining units only grow: if fewer remain, or a penalty has begun, others have used some.
     if (granted > 0 || isLess) {
       this.version++
       this.#spentAtMs = nowMs
@@ -59,39 +59,38 @@ export class KnownStatus {
     return isAfterSpending
   }
 
-  /** A call has failed that may have charged, now or later. */
+  /** Records a failed call that may have charged, now or later. */
   doubt(heardAs: number): void {
     this.version++
     this.usage = this.usage.map((tier) => ({ ...tier, remaining: 0 }))
     this.#spentAtMs = Number.POSITIVE_INFINITY
     this.#spentAs = heardAs
   }
-
-  /** Whether it refused everything, whatever was left. */
-  get isBlocked(): boolean {
-    return this.usage.some(({ blockedMs }) => blockedMs !== undefined)
-  }
-
-  /** Units that are certainly left, in all tiers, unless others spend; all that there are, if nothing is known. */
-  get remaining(): number {
-    return Math.min(...this.usage.map(({ remaining }) => remaining))
-  }
 }
 
-/** By the store's clock; 0 if it is not blocked. */
+/** True while a penalty refuses everything, whatever remains. */
+export function isBlocked(usage: readonly LimitState[]): boolean {
+  return usage.some(({ blockedMs }) => blockedMs !== undefined)
+}
+
+/** Units that remain of all limits; infinite if none is known. */
+export function minRemaining(usage: readonly LimitState[]): number {
+  return Math.min(...usage.map(({ remaining }) => remaining))
+}
+
+/** The store's clock; 0 without a penalty. */
 function blockedUntilMs([tier]: readonly LimitState[], nowMs: number): number {
   return tier?.blockedMs === undefined ? 0 : nowMs + tier.blockedMs
 }
 
-/** Keys remembered at most. */
 const MAX_KEYS = 10_000
 
-/** How the keys stand that an isolate has asked about lately. */
+/** Statuses of the keys that an isolate has charged lately. */
 export class StatusCache {
-  readonly #standings = new Lru<KnownStatus>(MAX_KEYS)
-  /** Names of keys that have had several limits. */
+  readonly #statuses = new Lru<KnownStatus>(MAX_KEYS)
+  /** Names of the statuses of keys that have had several limits. */
   readonly #namesOfKeys = new Lru<Set<string>>(MAX_KEYS)
-  /** Replies heard so far. */
+  /** Replies received so far. */
   #heard = 0
 
   get heard(): number {
@@ -99,7 +98,7 @@ export class StatusCache {
   }
 
   get(rule: StoreCharge): KnownStatus | undefined {
-    return this.#standings.get(formatStatusName(rule))
+    return this.#statuses.get(formatStatusName(rule))
   }
 
   of(rule: StoreCharge): KnownStatus {
@@ -109,8 +108,8 @@ export class StatusCache {
   }
 
   /**
-   * @param heardBefore what `heard` was when the call was sent
-   * @returns for each rule, whether nothing is known to have been spent since
+   * @param heardBefore value of `heard` when the call was sent
+   * @returns for each rule, true if no units are known to have been used since
    */
   hear({ rules }: DecisionRequest, decision: Decision, sentAtMs: number, heardBefore: number): boolean[] {
     const { granted, nowMs } = decision
@@ -121,7 +120,7 @@ export class StatusCache {
     })
   }
 
-  /** Something other than a decision has changed these keys: nothing heard or asked before counts. */
+  /** Invalidates keys that were changed by something other than a decision: earlier calls and replies no longer count. */
   forget(keys: readonly string[]): void {
     const heardAs = ++this.#heard
     for (const key of keys) {
@@ -130,7 +129,7 @@ export class StatusCache {
     }
   }
 
-  /** A call has failed that may have charged. */
+  /** Records a failed call that may have charged. */
   doubt({ rules }: DecisionRequest): void {
     const heardAs = ++this.#heard
     for (const rule of rules) this.get(rule)?.doubt(heardAs)
@@ -143,16 +142,16 @@ export class StatusCache {
   }
 
   #named(name: string): KnownStatus {
-    let standing = this.#standings.get(name)
-    if (!standing) {
-      standing = new KnownStatus()
-      this.#standings.set(name, standing)
+    let status = this.#statuses.get(name)
+    if (!status) {
+      status = new KnownStatus()
+      this.#statuses.set(name, status)
     }
-    return standing
+    return status
   }
 }
 
-/** Under which it is kept how a rule stands: what is left of a key is another thing to each plan. */
+/** The name of a status: the remaining units of a key differ by plan. */
 export function formatStatusName({ key, plan }: StoreCharge): string {
   return plan === undefined ? key : `${key} ${plan}`
 }

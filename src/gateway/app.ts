@@ -1,61 +1,57 @@
 import { HonoBase as Hono } from 'hono/hono-base'
 import { LinearRouter } from 'hono/router/linear-router'
 import type { GatewayConfig } from '../config/load-config.ts'
-import type { ComposedLimiter } from '../engine/compose-limiter.ts'
+import type { ComposedLimiter } from '../engine/limiter.ts'
 import type { RulesEngine } from '../engine/rules-engine.ts'
-import { createPassedTest } from '../http/forwarded-headers.ts'
-import { isConnectionStray } from '../http/hop-by-hop.ts'
+import { requestContext } from '../http/exchange.ts'
+import { createPassedTest, isConnectionStray } from '../http/forwarded-headers.ts'
 import { NOT_SERVED, problemResponse } from '../http/problem.ts'
 import { createProtect, type ProtectOptions } from '../http/protect.ts'
-import { requestContext } from '../http/request-context.ts'
 import type { Store } from '../model/store.ts'
 import { createPathReader, createTargetReader, type RequestTarget } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'
 import type { Reason } from './gateway-problem.ts'
 import { type Health, healthResponse } from './health.ts'
-import { IncomingRequest } from './incoming-request.ts'
-import { createProxy, type ProxyOptions } from './proxy.ts'
-import { RequestHeaders } from './request-headers.ts'
-import { createViaName, isLoop } from './via.ts'
+import { IncomingRequest, RequestHeaders } from './incoming-request.ts'
+import { createProxy, createViaName, isLoop, type ProxyOptions } from './proxy.ts'
 
 export interface AppOptions extends Omit<ProtectOptions, 'dialect' | 'ipv6Prefix'> {
   readonly config: GatewayConfig
   /** Calls the upstream. */
   readonly fetch: ProxyOptions['fetch']
   readonly readHealth: () => Promise<Health>
-  /** Answers `/_sluice/metrics`; left out, nothing is served there. */
+  /** Answers `/_sluice/metrics`. */
   readonly metrics?: AdminHandler | undefined
-  /** Answers all else below `/_sluice`; left out, nothing is served there. */
+  /** Answers everything else below `/_sluice`. */
   readonly operators?: AdminHandler | undefined
   readonly log: Log
 }
 
-/** @returns undefined if nothing is served at this target */
+/** @returns undefined for an unknown target */
 export type AdminHandler = (
   request: Request,
   target: RequestTarget,
   context: CallContext,
 ) => Promise<Response | undefined>
 
-/** What of a running gateway operators see and change. */
+/** The running gateway, for the admin API. */
 export interface GatewayContext extends ComposedLimiter {
   readonly store: Store
-  /** Undefined: no rules are followed. */
+  /** Undefined without runtime rules. */
   readonly governed: RulesEngine | undefined
   readonly readHealth: () => Promise<Health>
-  /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly log: Log
 }
 
-/** Where the gateway itself answers; no spelling of it is asked of the upstream. */
+/** Paths of the gateway itself; no spelling of them is forwarded to the upstream. */
 const OWN_PATH = /[/\\]_sluice(?![\w.~-])/i
 
-/** A host and port (RFC 9110 §7.2), as they occur: a name is of letters, digits, "-", "." and "_". */
+/** A host and port (RFC 9110 §7.2); names consist of letters, digits, "-", "." and "_". */
 const HOST = /^(?:[\w.-]+|\[[\da-f:.]+\])(?::\d*)?$/i
 
-/** Puts the gateway together. Everything that does I/O is handed in. */
+/** Creates the gateway. Everything that does I/O is passed in. */
 export function createApp({ config, fetch, readHealth, metrics, operators, log, ...options }: AppOptions): Hono {
   const { upstreamUrl, upstreamTimeoutMs: timeoutMs, upstreamSecret: secret, dialect, ipv6Prefix } = config
   const protect = createProtect({ ...options, dialect, ipv6Prefix })
@@ -63,7 +59,7 @@ export function createApp({ config, fetch, readHealth, metrics, operators, log, 
   const isPassed = createPassedTest(config.forwardHeaders)
   const proxy = createProxy({ upstreamUrl, timeoutMs, fetch, secret, isPassed, name, log })
   const readTarget = createTargetReader(createPathReader(config.literalInPaths))
-  // The target of the request that was routed last: its handler begins before another request is routed.
+  // The target of the latest routed request: its handler begins before another request is routed.
   let routed: ReturnType<typeof readTarget>
   const hasBasePath = upstreamUrl !== undefined && new URL(upstreamUrl).pathname !== '/'
 
@@ -97,7 +93,7 @@ export function createApp({ config, fetch, readHealth, metrics, operators, log, 
     if (isLoop(fields.get('Via'), name)) return refuse('loop', executionCtx)
     let request = new IncomingRequest(raw, fields)
     if (request.method === 'OPTIONS' && fields.has('Max-Forwards')) {
-      const counted = (await import('./max-forwards.ts')).countDown(request)
+      const counted = (await import('./gateway-problem.ts')).countDown(request)
       if (counted instanceof Response) return counted
       request = counted
     }
@@ -107,7 +103,7 @@ export function createApp({ config, fetch, readHealth, metrics, operators, log, 
         next: (_, signal) => proxy(request, target, context.deadlines, signal),
       })
     } finally {
-      // The runtime would drop their timer with the request, which costs more.
+      // The runtime would drop the timer with the request, which costs more.
       context.deadlines.end()
     }
   })
@@ -132,12 +128,12 @@ interface Received {
   readonly target: RequestTarget
 }
 
-/** @returns what a request asks for, or why nobody can say it */
+/** @returns the headers and target of a request, or the reason why it is invalid */
 function receive(raw: Request, target: RequestTarget | Reason): Received | Reason {
   const fields = RequestHeaders.of(raw.headers)
   if (!fields) return 'headers'
   if (/^TRAC[EK]$/.test(raw.method)) return 'method'
   if (typeof target === 'string') return target
-  // An absolute target has a host of its own, beside which Host must still be one (RFC 9112 §3.2).
+  // An absolute target has its own host, but Host must still be valid (RFC 9112 §3.2).
   return HOST.test(target.host) && HOST.test(fields.get('Host') ?? target.host) ? { fields, target } : 'host'
 }

@@ -1,8 +1,8 @@
-import { invalidTarget } from '../http/no-target.ts'
-import { ambiguousTarget, type Problem, problemResponse } from '../http/problem.ts'
+import { ambiguousTarget, invalidTarget, type Problem, problemResponse } from '../http/problem.ts'
 import type { NoTarget } from '../request/target.ts'
+import { IncomingRequest, RequestHeaders } from './incoming-request.ts'
 
-/** Why the gateway has nothing to forward: the request is bad, or the upstream has not answered. */
+/** The reason why the gateway answers itself: the request is invalid, or the upstream has not answered. */
 export type Reason =
   | NoTarget
   | 'ambiguous'
@@ -16,11 +16,10 @@ export type Reason =
   | 'unreachable'
   | 'upstream-timeout'
 
-/** The methods that every API may know. */
-export const ALLOW = { Allow: 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS' }
+const ALLOW = { Allow: 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS' }
 
 const PROBLEMS: Readonly<Record<Exclude<Reason, NoTarget | 'ambiguous'>, Problem>> = {
-  // The client does not read this: it shows that the upstream is not to blame.
+  // The client does not receive this: it shows in logs that the upstream is not to blame.
   'client-gone': { status: 499, title: 'Client Closed Request', detail: 'The client went away.' },
   connection: {
     status: 400,
@@ -31,13 +30,13 @@ const PROBLEMS: Readonly<Record<Exclude<Reason, NoTarget | 'ambiguous'>, Problem
   headers: { status: 431, title: 'Request Header Fields Too Large', detail: 'The request has too many fields.' },
   // RFC 9112 §3.2
   host: { status: 400, title: 'Bad Request', detail: 'Invalid request target or Host header.' },
-  // RFC 5842 §7.2: the upstream has sent the request back, and it would go round forever.
+  // RFC 5842 §7.2: the upstream has sent the request back, and it would loop forever.
   loop: {
     status: 508,
     title: 'Loop Detected',
     detail: 'This request has passed this gateway before: the API behind it leads back to it.',
   },
-  // A server that reflects what it receives would show the client UPSTREAM_SECRET.
+  // A server that reflects requests would show the client UPSTREAM_SECRET.
   method: { status: 405, title: 'Method Not Allowed', detail: 'TRACE is not forwarded.', headers: ALLOW },
   unreachable: { status: 502, title: 'Bad Gateway', detail: 'The API behind this gateway could not be reached.' },
   'upstream-timeout': {
@@ -47,7 +46,6 @@ const PROBLEMS: Readonly<Record<Exclude<Reason, NoTarget | 'ambiguous'>, Problem
   },
 }
 
-/** The gateway's own response. */
 export function gatewayProblem(reason: Reason): Response {
   switch (reason) {
     case 'malformed':
@@ -58,4 +56,22 @@ export function gatewayProblem(reason: Reason): Response {
     default:
       return problemResponse(PROBLEMS[reason])
   }
+}
+
+/** The largest value that is forwarded: longer than any chain of proxies. */
+const MAX_VALUE = 255
+
+/**
+ * Counts an OPTIONS request down (RFC 9110 §7.6.2).
+ * @returns the request to forward, or the response to one that must not be forwarded any further
+ */
+export function countDown(request: IncomingRequest): IncomingRequest | Response {
+  const value = request.headers.get('Max-Forwards') ?? ''
+  const isNumber = /^\d+$/.test(value)
+  if (isNumber && Number(value) === 0) return new Response(null, { status: 204, headers: ALLOW })
+  const headers = new Headers(request.headers.raw)
+  // A value that is no number cannot be counted down behind the gateway either.
+  if (isNumber) headers.set('Max-Forwards', String(Math.min(Number(value) - 1, MAX_VALUE)))
+  else headers.delete('Max-Forwards')
+  return new IncomingRequest(request.raw, new RequestHeaders(headers, new Set(headers.keys())))
 }

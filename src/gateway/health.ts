@@ -2,45 +2,40 @@ import { version } from '../../package.json'
 import type { Circuit } from '../engine/circuit-breaker.ts'
 import type { Engine } from '../engine/engine.ts'
 
-/** An isolate asks the store at most this often, however often it is asked for its health. */
+/** An isolate pings the store at most this often. */
 const PING_INTERVAL_MS = 1_000
 
-/** How a gateway is. */
 export interface Health {
   readonly status: 'ok' | 'degraded'
   readonly version: string
   readonly store: {
     readonly kind: string
-    /** Null until it has been asked. */
+    /** Null before the first ping. */
     readonly reachable: boolean | null
-    /** How long it took to answer, in milliseconds; null if it did not. */
+    /** Null if it did not answer. */
     readonly rttMs: number | null
     readonly circuit: Circuit
   }
 }
 
-/**
- * Makes what finds it out.
- * @param now milliseconds since the Unix epoch
- */
 export function createHealthReader(
   engine: Pick<Engine, 'storeKind' | 'ping' | 'circuit'>,
   now: () => number,
 ): () => Promise<Health> {
-  let askedAt = Number.NEGATIVE_INFINITY
+  let pingedAtMs = Number.NEGATIVE_INFINITY
   // Plain data, not a promise: an isolate's requests must not await each other's.
   let last: { readonly reachable: boolean | null; readonly rttMs: number | null } = { reachable: null, rttMs: null }
 
   return async function readHealth() {
-    const startedAt = now()
-    if (startedAt - askedAt >= PING_INTERVAL_MS) {
-      askedAt = startedAt
+    const startedAtMs = now()
+    if (startedAtMs - pingedAtMs >= PING_INTERVAL_MS) {
+      pingedAtMs = startedAtMs
       const result = await engine.ping().then(
-        () => ({ reachable: true, rttMs: now() - startedAt }),
+        () => ({ reachable: true, rttMs: now() - startedAtMs }),
         () => ({ reachable: false, rttMs: null }),
       )
-      // A slow ping must not hide what a later one has found.
-      if (askedAt === startedAt) last = result
+      // A slow ping must not replace the result of a later one.
+      if (pingedAtMs === startedAtMs) last = result
     }
     const { storeKind: kind, circuit } = engine
     const status = last.reachable === false || circuit !== 'closed' ? 'degraded' : 'ok'

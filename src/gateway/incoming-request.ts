@@ -1,7 +1,40 @@
 import type { AbortableRequest } from '../http/protect.ts'
-import type { RequestHeaders } from './request-headers.ts'
 
-/** A request as the runtime hands it over. What is asked for more than once is read from it only once. */
+/** The limit of Apache and Tomcat: each header costs time to copy. */
+const MAX_FIELDS = 100
+
+/**
+ * The headers of a request. Their names are read from the runtime once, because reading a missing header costs as much as
+ * reading a present one.
+ */
+export class RequestHeaders implements Pick<Headers, 'get' | 'has'> {
+  /** Lower case. */
+  readonly names: ReadonlySet<string>
+  readonly raw: Headers
+
+  constructor(raw: Headers, names: ReadonlySet<string>) {
+    this.raw = raw
+    this.names = names
+  }
+
+  /** @returns undefined if there are more than 100 */
+  static of(raw: Headers): RequestHeaders | undefined {
+    const names = new Set<string>()
+    // Stops early if there are more, because each becomes a string.
+    for (const name of raw.keys()) if (names.add(name).size > MAX_FIELDS) return undefined
+    return new RequestHeaders(raw, names)
+  }
+
+  has(name: string): boolean {
+    return this.names.has(name.toLowerCase())
+  }
+
+  get(name: string): string | null {
+    return this.has(name) ? this.raw.get(name) : null
+  }
+}
+
+/** A request of the runtime, whose method and URL are read only once, because each read costs a call. */
 export class IncomingRequest implements AbortableRequest {
   readonly raw: Request
   readonly headers: RequestHeaders

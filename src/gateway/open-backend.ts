@@ -5,14 +5,13 @@ import type { Backend } from '../store/backend.ts'
 import type { ObjectNamespace } from '../store/durable-object/objects.ts'
 import { openMemoryBackend } from '../store/memory/memory-store.ts'
 
-/** @param now milliseconds since the Unix epoch */
 type OpenBackend = (config: Config, env: Environment, now: () => number) => Promise<Backend>
 
 const BACKENDS = {
   async redis({ redis, policies, rules, storeTimeoutMs: timeoutMs }) {
     if (!redis) throw new Error('a store over Redis without Redis')
     const algorithms = new Set(policies.map(({ algorithm }) => algorithm))
-    // Rules may bring any.
+    // Runtime rules may use any algorithm.
     const isPlain = !rules && policies.every(({ algorithm, block }) => algorithm === 'sliding-window' && !block)
     const moreLua = isPlain ? undefined : (await import('../store/redis/more-lua.ts')).LUA
     const { openUpstashBackend } = await import('../store/redis/upstash-backend.ts')
@@ -31,7 +30,7 @@ const BACKENDS = {
   },
 } satisfies Record<StoreKind, OpenBackend>
 
-/** Opens a store of this kind, whose variables and bindings the configuration has checked. */
+/** Opens a store whose variables and bindings the configuration has checked. */
 export function openBackend(kind: StoreKind, ...options: Parameters<OpenBackend>): Promise<Backend> {
   return BACKENDS[kind](...options)
 }

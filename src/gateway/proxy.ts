@@ -1,6 +1,6 @@
-import { type IsPassed, SECRET_FIELD } from '../http/forwarded-headers.ts'
-import { removeHopByHop } from '../http/hop-by-hop.ts'
-import { markSynthetic } from '../http/unanswered.ts'
+import { markSynthetic } from '../http/exchange.ts'
+import { type IsPassed, removeHopByHop, SECRET_FIELD } from '../http/forwarded-headers.ts'
+import { createDigest } from '../request/identity/digest.ts'
 import type { RequestTarget } from '../request/target.ts'
 import { type Deadlines, TOO_LATE } from '../runtime/deadlines.ts'
 import type { Log } from '../runtime/log.ts'
@@ -10,14 +10,14 @@ import type { IncomingRequest } from './incoming-request.ts'
 export interface ProxyOptions {
   /** Origin and base path, without a trailing slash; undefined to keep the request's own URL (service binding). */
   readonly upstreamUrl: string | undefined
-  /** Time for the upstream to begin its answer, in milliseconds; bodies may take longer. */
+  /** Time until the upstream must begin its response; bodies may take longer. */
   readonly timeoutMs: number
   readonly fetch: (request: Request | string, init: RequestInit) => Promise<Response>
-  /** Tells the upstream that a request comes from here; undefined: nothing does. */
+  /** Proves to the upstream that a request comes from this gateway. */
   readonly secret: string | undefined
-  /** Tells the headers that go on to the upstream. */
+  /** True for headers that are forwarded. */
   readonly isPassed: IsPassed
-  /** How this deployment enters itself in `Via`. */
+  /** Name of this deployment in `Via`. */
   readonly name: string
   readonly log: Log
 }
@@ -31,8 +31,8 @@ export type ProxyHandler = (
 ) => Promise<Response>
 
 /**
- * Makes the proxy: method, path, query, body, cookies, redirects and WebSockets pass as they are, both bodies as
- * streams. An upstream out of reach is a 502, one that does not begin to answer in time a 504.
+ * Creates the proxy: method, path, query, body, cookies, redirects and WebSockets are forwarded unchanged, both bodies as
+ * streams. An unreachable upstream is a 502, one that does not begin to respond in time a 504.
  */
 export function createProxy({
   upstreamUrl,
@@ -51,11 +51,11 @@ export function createProxy({
       const response = await deadlines.within(timeoutMs, send(request, url, headers, signal))
       if (response !== TOO_LATE) return toClient(response)
       log('error', { event: 'upstream_timeout', timeoutMs })
-      return withoutAnswer('upstream-timeout')
+      return createSynthetic('upstream-timeout')
     } catch (error) {
-      if (request.signal.aborted) return withoutAnswer('client-gone')
+      if (request.signal.aborted) return createSynthetic('client-gone')
       log('error', { event: 'upstream_unreachable', error: error instanceof Error ? error.name : 'unknown' })
-      return withoutAnswer('unreachable')
+      return createSynthetic('unreachable')
     }
   }
 
@@ -67,14 +67,14 @@ export function createProxy({
   ): Promise<Response> {
     const init: RequestInit = { headers, redirect: 'manual' }
     if (signal) init.signal = signal
-    // Copying keeps a body, even on GET, where RequestInit forbids one. Without a body, it is only a detour.
+    // Copying keeps a body, even on GET, where RequestInit forbids one. Without a body, it only costs time.
     if (raw.body !== null) return fetch(new Request(url, raw), init)
     init.method = method
     return fetch(url, init)
   }
 }
 
-async function withoutAnswer(reason: Reason): Promise<Response> {
+async function createSynthetic(reason: Reason): Promise<Response> {
   return markSynthetic((await import('./gateway-problem.ts')).gatewayProblem(reason))
 }
 
@@ -85,13 +85,12 @@ function toUpstream(
   isPassed: IsPassed,
 ): Headers {
   const headers = new Headers(received.raw)
-  // Only names: reading a value costs as much again. Fields that Connection names need no check: a request that names
+  // Only names: reading a value costs as much again. Headers that Connection names need no check: a request that names
   // one of these was refused.
   for (const field of received.names) if (!isPassed(field)) headers.delete(field)
   if (received.get('Upgrade')?.toLowerCase() === 'websocket') headers.set('Upgrade', 'websocket')
 
-  // The version in which the runtime hands requests over. The client's would have to be read from `cf`, which costs
-  // parsing and copying it.
+  // The version between the runtime and the Worker. Reading the client's from `cf` would cost parsing and copying it.
   headers.append('Via', `1.1 ${name}`)
   headers.set('X-Forwarded-Host', host)
   headers.set('X-Forwarded-Proto', scheme)
@@ -100,7 +99,7 @@ function toUpstream(
   return headers
 }
 
-/** The upstream's response with headers that can be added to. */
+/** The upstream's response with headers that can be changed. */
 function toClient(response: Response): Response {
   const { webSocket } = response
   const outgoing = webSocket
@@ -108,4 +107,29 @@ function toClient(response: Response): Response {
     : new Response(response.body, response)
   removeHopByHop(outgoing.headers)
   return outgoing
+}
+
+const ID_CHARACTERS = 8
+
+export interface ViaOptions {
+  readonly keyPrefix: string
+  readonly upstreamUrl: string | undefined
+  readonly identitySecret: string | undefined
+}
+
+/**
+ * The name of this deployment in `Via` (RFC 9110 §7.6.3): the same in all of its isolates, and different from that of a
+ * Sluice before or behind it.
+ */
+export function createViaName({ keyPrefix, upstreamUrl, identitySecret }: ViaOptions): string {
+  const id = createDigest(identitySecret)(['via', keyPrefix, upstreamUrl ?? ''])
+  // Lower case, because some intermediaries change the case.
+  return `sluice-${id.slice(0, ID_CHARACTERS).toLowerCase()}`
+}
+
+/** @param via the value of all `Via` headers */
+export function isLoop(via: string | null, name: string): boolean {
+  const text = via?.toLowerCase()
+  // A comment with the name counts too: a request that claims to have been here may have been.
+  return text?.includes(name) === true && text.split(/[\s,()]+/).includes(name)
 }

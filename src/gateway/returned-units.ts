@@ -1,3 +1,3 @@
-/** For policies that give units back, or refuse one request and not the next: loaded where there is one. */
+/** One chunk, loaded if a policy can release units, or refuse one request and not the next. */
 export { withRefusalLimit } from '../engine/refusal-limit.ts'
 export { holdUntilEnd } from '../http/hold-until-end.ts'

@@ -1,7 +1,7 @@
 import type { StatisticsConfig } from '../config/load-config.ts'
 import type { Mirror } from '../engine/mirror.ts'
 import type { AvoidedCalls } from '../engine/stage.ts'
-import type { Observer } from '../http/observer.ts'
+import type { Observer } from '../http/protect.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import type { Log } from '../runtime/log.ts'
 import { createLabelReader } from '../statistics/label.ts'
@@ -11,20 +11,16 @@ import type { StatisticsStore } from '../store/counters.ts'
 
 export interface StatisticsOptions {
   readonly config: StatisticsConfig
-  /** Where the counts of all isolates come together; undefined: requests are not counted. */
+  /** Sums the counts of all isolates; undefined: requests are not counted. */
   readonly counters: StatisticsStore | undefined
   readonly analytics: AnalyticsDataset | undefined
   readonly avoided: AvoidedCalls
-  /** Undefined: there is no mirror. */
   readonly mirror: Mirror | undefined
-  /** Undefined: no token can be verified. */
   readonly readClaim?: ClaimReader | undefined
-  /** Milliseconds since the Unix epoch. */
   readonly now: () => number
   readonly log: Log
 }
 
-/** Everything that reports what happens to requests. */
 export interface Statistics {
   readonly observer: Observer
   /** Undefined: requests are not counted. */

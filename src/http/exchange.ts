@@ -1,30 +1,31 @@
-import { signalsOverload } from '../engine/shedding/tells-overload.ts'
-import type { UpstreamHealth } from '../engine/shedding/upstream-health.ts'
+import type { UpstreamHealth } from '../engine/upstream-health.ts'
+import { StoreError } from '../model/store.ts'
 import type { Admitted, SlotHold, Verdict } from '../model/verdict.ts'
 import { callerAddress } from '../request/identity/identify.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../runtime/call-context.ts'
+import { Deadlines } from '../runtime/deadlines.ts'
+import type { Log } from '../runtime/log.ts'
 import { addRateLimitHeaders, type HeaderFormat } from './rate-limit-headers.ts'
-import { isUpstreamResponse } from './unanswered.ts'
 
-/** The fields of a response, whatever it is made of. */
+/** Response headers of any runtime. */
 export type ResponseFields = Pick<Headers, 'get' | 'has' | 'set' | 'append'>
 
-/** What is known of a response before its body. */
+/** A response without its body. */
 export interface ResponseHead {
   readonly status: number
   readonly headers: ResponseFields
 }
 
-/** Whether the response to an admitted request must be waited for, even if its client has gone away. */
+/** The response to such a request must be awaited even if its client disconnects. */
 export function isAwaited({ hold, settlement, failures }: Admitted, health: UpstreamHealth | undefined): boolean {
   return health !== undefined || hold !== undefined || settlement !== undefined || failures !== undefined
 }
 
 /**
- * An admitted request goes to what answers it.
- * @returns to be called when the head of the response is known, or without it if the client has gone or there will be
- * none. It returns the verdict as it then stands, including what the response has charged.
+ * Records that an admitted request goes to its handler.
+ * @returns a function to call with the head of the response, or without it if the client has disconnected or there will
+ * be none. It returns the verdict after the response, including failures that were charged.
  */
 export function trackResponse(
   request: ReceivedRequest,
@@ -41,12 +42,12 @@ export function trackResponse(
     if (!failure) return verdict
     const charged = failure.charge()
     context.waitUntil(charged)
-    return { ...verdict, tiers: failure.tiers, ...(hold && { hold: releasedAfter(charged, hold) }) }
+    return { ...verdict, tiers: failure.tiers, ...(hold && { hold: delayRelease(charged, hold) }) }
   }
 }
 
-/** So that no more can fail beyond a limit than there are slots: a request that may still be charged keeps its slot. */
-function releasedAfter(charged: Promise<void>, hold: SlotHold): SlotHold {
+/** A request keeps its slot until it is charged, so that no more can fail beyond a limit than there are slots. */
+function delayRelease(charged: Promise<void>, hold: SlotHold): SlotHold {
   return {
     ...hold,
     async release() {
@@ -56,10 +57,7 @@ function releasedAfter(charged: Promise<void>, hold: SlotHold): SlotHold {
   }
 }
 
-/**
- * Reports in a response how the limits stand.
- * @param now milliseconds since the Unix epoch
- */
+/** Reports the limits in a response. */
 export function setRateLimitHeaders(
   headers: ResponseFields,
   verdict: Verdict,
@@ -68,4 +66,50 @@ export function setRateLimitHeaders(
 ): void {
   if (verdict.degraded !== undefined) headers.set('Sluice-Degraded', verdict.degraded)
   if ('tiers' in verdict) addRateLimitHeaders(headers, dialect, verdict.tiers, now)
+}
+
+/**
+ * Responses that signal an overload of the upstream, including the proxy's own. A failed or late one does so only for a
+ * request without a body: a client may have aborted its body, or withheld it. A 429 is about one caller only.
+ */
+export function signalsOverload(
+  { status, headers }: { readonly status: number; readonly headers: Pick<Headers, 'has'> },
+  { body }: Pick<ReceivedRequest, 'body'>,
+): boolean {
+  if (status === 502 || status === 504) return body === null
+  return status === 503 && headers.has('Retry-After')
+}
+
+const UNANSWERED = new WeakSet<object>()
+
+/** Marks a response that replaces a missing one. It is no failure of the request. */
+export function markSynthetic(response: Response): Response {
+  UNANSWERED.add(response)
+  return response
+}
+
+/** @returns false for a response, or its head, that the gateway made itself */
+function isUpstreamResponse(response: object): boolean {
+  return !UNANSWERED.has(response)
+}
+
+/**
+ * @param keepAlive keeps the platform from ending the request before the work is done
+ * @param request its signal aborts when the client disconnects
+ */
+export function requestContext(
+  keepAlive: (work: Promise<unknown>) => void,
+  log: Log,
+  request?: Pick<Request, 'signal'>,
+): CallContext {
+  return {
+    deadlines: new Deadlines(),
+    isClientGone: () => request?.signal.aborted === true,
+    waitUntil(work) {
+      const logged = work.catch((error: unknown) => {
+        log('error', { event: 'after_response', message: error instanceof StoreError ? error.message : 'failed' })
+      })
+      keepAlive(logged)
+    },
+  }
 }

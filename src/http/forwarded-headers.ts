@@ -1,11 +1,9 @@
-import { HOP_BY_HOP } from './hop-by-hop.ts'
-
 /**
- * What a client claims about its address, its user, the way it came and the URL that it asked for cannot be checked: it
- * is replaced, not continued. Because of some of these headers, an API would serve another path than the one that
- * policies were matched on, skip checks of its own (CVE-2025-29927), or take the client for another one. `Proxy`
- * becomes HTTP_PROXY in CGI (CVE-2016-5385). Proxies make up names by the same few patterns, so they are told by
- * prefix and kind. Clients of their own accord send `X-HTTP-Method…` and `X-Middleware-Prefetch`.
+ * Claims of a client about its address, its user, its route and the requested URL cannot be checked: they are replaced,
+ * not continued. Because of some of these headers, an upstream would serve another path than the one that policies
+ * matched, skip checks of its own (CVE-2025-29927), or take the client for another one. `Proxy` becomes HTTP_PROXY in CGI
+ * (CVE-2016-5385). Proxies form names by the same few patterns, so the pattern goes by prefix and kind. Ordinary clients
+ * send `X-HTTP-Method…` and `X-Middleware-Prefetch`.
  */
 const CLAIM = new RegExp(
   [
@@ -21,12 +19,12 @@ const CLAIM = new RegExp(
   ].join('|'),
 )
 
-/** The header by which the API knows this gateway, if it has a secret for it. */
+/** Carries UPSTREAM_SECRET. */
 export const SECRET_FIELD = 'sluice-secret'
 
 /**
- * Letters, digits and "-" only, as in nginx by default: CGI and what descends from it (PHP, WSGI, Rack) write
- * `X_API_KEY` and `X-API-Key` alike, so one could pass for the other.
+ * Letters, digits and "-" only, as in nginx by default: CGI and its descendants (PHP, WSGI, Rack) spell `X_API_KEY` and
+ * `X-API-Key` identically, so one could replace the other.
  */
 const FORM = /^[a-z\d-]+$/
 
@@ -36,13 +34,53 @@ export const PASSED_EXPECTED =
 /** @param name in lower case */
 export type IsPassed = (name: string) => boolean
 
-/** Whether a header of a request can be forwarded at all, and does not stand for what the gateway itself says. */
+/** Headers that can be forwarded at all, and that the gateway does not set itself. */
 export const canPass: IsPassed = (name) => FORM.test(name) && !HOP_BY_HOP.has(name) && name !== SECRET_FIELD
 
 /**
- * Makes the test for the headers of a request that go on to the API.
- * @param claims that are forwarded all the same, in lower case
+ * Creates the test for request headers to forward.
+ * @param claims headers that are forwarded although they are claims, in lower case
  */
 export function createPassedTest(claims: readonly string[]): IsPassed {
   return (name) => canPass(name) && (name === 'cf-connecting-ip' || claims.includes(name) || !CLAIM.test(name))
+}
+
+/** The runtime sends its own values of these, or none. */
+const OF_THE_RUNTIME = ['connection', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade']
+const OF_RESPONSES = ['proxy-authenticate', 'proxy-connection']
+const OF_REQUESTS = ['http2-settings', 'proxy-authorization']
+
+/** RFC 9110 §7.6.1, RFC 9112 §9, RFC 7540 §3.2.1, and one header that old clients send to proxies. */
+const HOP_BY_HOP: ReadonlySet<string> = new Set([...OF_THE_RUNTIME, ...OF_RESPONSES, ...OF_REQUESTS])
+
+/** Most values name only a header of the runtime, and parsing them takes longer than this. */
+const NAMES_NOTHING = /^(?:keep-alive|close)$/i
+
+/** More than any client or proxy needs: a longer value is not parsed. */
+const MAX_CHARACTERS = 500
+
+/**
+ * True if `Connection` names an end-to-end header of the request. A proxy must remove such a header (RFC 9110 §7.6.1): the
+ * upstream would then see another caller, or another cost, than was counted here. A value that is too long may name one.
+ */
+export function isConnectionStray(headers: Pick<Headers, 'get' | 'has'>): boolean {
+  const connection = headers.get('Connection')
+  if (connection === null) return false
+  if (connection.length > MAX_CHARACTERS) return true
+  return parseConnection(connection).some((name) => !HOP_BY_HOP.has(name) && headers.has(name))
+}
+
+/** Removes response headers that a proxy must not forward and the runtime would, including those that `Connection` names. */
+export function removeHopByHop(headers: Headers): void {
+  const connection = headers.get('connection')
+  // Asking the runtime which of them are present would take longer.
+  for (const name of OF_RESPONSES) headers.delete(name)
+  if (connection === null) return
+  for (const name of parseConnection(connection)) headers.delete(name)
+}
+
+function parseConnection(connection: string): readonly string[] {
+  if (NAMES_NOTHING.test(connection)) return []
+  const names = connection.split(',').map((name) => name.trim().toLowerCase())
+  return names.filter((name) => /^[!#$%&'*+.^_`|~\w-]+$/.test(name))
 }

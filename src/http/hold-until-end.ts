@@ -8,14 +8,13 @@ import { joinWebSockets } from './join-web-sockets.ts'
 
 export type HoldUntilEnd = typeof holdUntilEnd
 
-/** A request that is being answered while it holds slots. */
+/** A request that holds slots while it is answered. */
 export interface HeldExchange {
-  /** Its signal is aborted when the client has gone away. */
+  /** Its signal aborts when the client disconnects. */
   readonly request: ReceivedRequest & Pick<Request, 'signal'>
   readonly path: RequestPath
   readonly context: CallContext
   readonly limiter: Pick<Limiter, 'findCharges' | 'charge'>
-  /** Milliseconds since the Unix epoch. */
   readonly now: () => number
 }
 
@@ -23,9 +22,9 @@ export interface HeldExchange {
 const POLICY_VIOLATION = 1008
 
 /**
- * Keeps a request's slots until its response has ended, was cancelled or broke off; a WebSocket's until its client has
- * closed it or is gone. When the slots of a WebSocket are renewed, a caller that would no longer be admitted for what it
- * is (a block, a penalty, a token that no longer counts) is closed with 1008.
+ * Holds a request's slots until its response has ended or was aborted; those of a WebSocket until its client's side has
+ * ended. When the slots of a WebSocket are renewed, it is closed with 1008 if the caller would now be refused for a block,
+ * a penalty or an invalid token.
  */
 export function holdUntilEnd(response: Response, hold: SlotHold, exchange: HeldExchange): Response {
   const { request, context } = exchange
@@ -35,19 +34,19 @@ export function holdUntilEnd(response: Response, hold: SlotHold, exchange: HeldE
     context.waitUntil(hold.release())
     return response
   }
-  const { readable, writable } = passage(response.headers)
+  const { readable, writable } = createPassage(response.headers)
   const ended = response.body.pipeTo(writable, { signal: request.signal }).catch(() => {
-    // Either side may break off: the slot is free in any case.
+    // Either side may abort: the slot is released in any case.
   })
   context.waitUntil(ended.then(() => hold.release()))
   return new Response(readable, response)
 }
 
-/** A stream that keeps the length of what goes through, if it is known and the runtime relies on it. */
-function passage(headers: Headers): TransformStream<Uint8Array, Uint8Array> {
+/** A stream that keeps the length of the body, if it is known and the runtime needs it. */
+function createPassage(headers: Headers): TransformStream<Uint8Array, Uint8Array> {
   if (typeof FixedLengthStream === 'undefined') return new TransformStream()
   const length = Number(headers.get('Content-Length') ?? Number.NaN)
-  // The length is that of the encoded body, and what goes through here is decoded.
+  // Content-Length is that of the encoded body, and this stream is decoded.
   return Number.isSafeInteger(length) && length >= 0 && !headers.has('Content-Encoding')
     ? new FixedLengthStream(length)
     : new IdentityTransformStream()
@@ -75,9 +74,9 @@ function holdWebSocket(response: Response, upstream: WebSocket, hold: SlotHold, 
   return new Response(null, { status: 101, webSocket: outgoing, headers: response.headers })
 }
 
-/** Whether the caller would be refused for what it is or has done before, and not only because a limit is used up. */
+/** Would the caller be refused now for another reason than a used-up limit? */
 async function isRefusedNow({ limiter, request, path, context: { waitUntil } }: HeldExchange): Promise<boolean> {
-  // A new context: tokens are verified once in each, and the deadlines of the request are over.
+  // A new context, because tokens are verified once in each, and the deadlines of the request are over.
   const context: CallContext = { waitUntil, deadlines: Deadlines.ofOne() }
   const charges = await limiter.findCharges(request, path, context)
   if ('kind' in charges) return charges.kind === 'blocked' || charges.kind === 'unidentified'

@@ -1,5 +1,4 @@
 import { Buffer } from 'node:buffer'
-import { Backlog } from './backlog.ts'
 
 /** RFC 6455 §7.4.1 and the registry it founded. */
 const GOING_AWAY = 1001
@@ -13,19 +12,18 @@ export interface JoinedSides {
   readonly upstream: WebSocket
   /** The gateway's end of the pair whose other end the client gets. */
   readonly client: WebSocket
-  /** Milliseconds since the Unix epoch. */
   readonly now: () => number
-  /** Called when the client's side has ended, perhaps more than once; what was sent to it is kept until then. */
+  /** Called when the client's side has ended, perhaps more than once. */
   readonly onEnd: () => void
 }
 
 /**
- * Sends each message of one side to the other as it is, text or binary, and the end with its code and reason. If too
- * much is ahead of a message, for its side or in the isolate, both sides are closed with 1013.
+ * Forwards each message of one side to the other, text or binary, and the close with its code and reason. If too many
+ * bytes wait for a side or in the isolate, both sides are closed with 1013.
  */
 export function joinWebSockets({ upstream, client, now, onEnd }: JoinedSides): void {
   for (const side of [upstream, client]) {
-    // Blobs could only be read after messages that come later.
+    // Blobs could only be read after later messages.
     side.binaryType = 'arraybuffer'
     side.accept()
   }
@@ -35,7 +33,7 @@ export function joinWebSockets({ upstream, client, now, onEnd }: JoinedSides): v
   client.addEventListener('error', onEnd)
 }
 
-/** @param lost the code for `to` if `from` breaks off without one */
+/** @param lost the code for `to` if `from` ends without one */
 function connect(from: WebSocket, to: WebSocket, lost: number, now: () => number): void {
   const backlog = new Backlog(now())
   from.addEventListener('message', ({ data }) => {
@@ -48,7 +46,7 @@ function connect(from: WebSocket, to: WebSocket, lost: number, now: () => number
   })
   for (const event of ['close', 'error'] as const) to.addEventListener(event, () => backlog.remove())
   from.addEventListener('close', ({ code, reason }) => {
-    // Neither may be sent: one stands for a close without a code, the other for an end without a close.
+    // Neither code may be sent: one means a close without a code, the other an end without a close.
     if (code === NO_STATUS) to.close()
     else if (code === ABNORMAL) to.close(lost)
     else close(to, code, reason)
@@ -63,4 +61,72 @@ function close(side: WebSocket, code: number, reason: string): void {
     // The runtime refuses to send codes that are not in the registry.
     side.close(INTERNAL_ERROR)
   }
+}
+
+/** A message is sent to a side if no more than this waits for it. The runtime takes messages of at most 32 MiB. */
+const MAX_SIDE_BYTES = 16 * 2 ** 20
+/** Limit of all sides together: an isolate has 128 MiB. */
+const MAX_TOTAL_BYTES = 64 * 2 ** 20
+/** Each side may have so many in any case, so that slow clients do not close the sockets of fast ones. */
+const MIN_SIDE_BYTES = 32 * 2 ** 10
+/** Estimated memory of a message besides its content. */
+const MESSAGE_BYTES = 256
+/** Each side is assumed to receive at least 2 Mbit/s. */
+const RECEIVED_BYTES_PER_MS = (256 * 2 ** 10) / 1_000
+
+/** All backlogs of this isolate, and their sum. */
+const backlogs = new Set<Backlog>()
+let totalBytes = 0
+
+/**
+ * Estimates the bytes that wait for one side of a WebSocket. The runtime queues without a bound and does not report what
+ * was received, so a side is assumed to receive 256 KiB/s.
+ */
+class Backlog {
+  #bytes = 0
+  #countedAtMs: number
+  #isFull = false
+
+  /** @param nowMs milliseconds since the Unix epoch */
+  constructor(nowMs: number) {
+    this.#countedAtMs = nowMs
+    backlogs.add(this)
+  }
+
+  /** @returns false if a message does not fit: no other may be sent, and waiting bytes count until `remove()` */
+  add(contentBytes: number, nowMs: number): boolean {
+    const bytes = contentBytes + MESSAGE_BYTES
+    this.#count(nowMs)
+    this.#isFull ||= this.#bytes > MAX_SIDE_BYTES || (isCrowded(bytes, nowMs) && this.#bytes + bytes > MIN_SIDE_BYTES)
+    if (this.#isFull) return false
+    this.#bytes += bytes
+    totalBytes += bytes
+    return true
+  }
+
+  /** Called when the side has ended. */
+  remove(): void {
+    totalBytes -= this.#bytes
+    this.#bytes = 0
+    backlogs.delete(this)
+  }
+
+  static countAll(nowMs: number): void {
+    for (const backlog of backlogs) backlog.#count(nowMs)
+  }
+
+  #count(nowMs: number): void {
+    // A side that was closed because it received less is not assumed to receive the rest.
+    if (this.#isFull) return
+    const received = Math.min(this.#bytes, Math.max(0, nowMs - this.#countedAtMs) * RECEIVED_BYTES_PER_MS)
+    this.#countedAtMs = nowMs
+    this.#bytes -= received
+    totalBytes -= received
+  }
+}
+
+function isCrowded(bytes: number, nowMs: number): boolean {
+  if (totalBytes + bytes <= MAX_TOTAL_BYTES) return false
+  Backlog.countAll(nowMs)
+  return totalBytes + bytes > MAX_TOTAL_BYTES
 }

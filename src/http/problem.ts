@@ -1,3 +1,5 @@
+import type { NoTarget } from '../request/target.ts'
+
 /** The registered problem types of draft-ietf-httpapi-ratelimit-headers-11, §6. */
 const REGISTRY = 'https://iana.org/assignments/http-problem-types'
 export const QUOTA_EXCEEDED = `${REGISTRY}#quota-exceeded`
@@ -6,9 +8,9 @@ export const TEMPORARY_REDUCED_CAPACITY = `${REGISTRY}#temporary-reduced-capacit
 export interface Problem {
   readonly status: number
   readonly title: string
-  /** For a person; holds nothing secret and nothing that the client sent. */
+  /** Text for people, without secrets or client input. */
   readonly detail: string
-  /** A URI; left out, the status says it all. */
+  /** A URI; default `about:blank`. */
   readonly type?: string
   readonly extensions?: Readonly<Record<string, unknown>>
   readonly headers?: Readonly<Record<string, string>>
@@ -23,7 +25,7 @@ export function problemResponse({ status, title, detail, type, extensions, heade
   })
 }
 
-/** For a path that the API behind may read as another one, so that nobody can say what is asked for. */
+/** Refuses a path that the upstream may read as another one. */
 export function ambiguousTarget(): Response {
   return problemResponse({
     status: 400,
@@ -34,10 +36,20 @@ export function ambiguousTarget(): Response {
   })
 }
 
-/** For a path of the gateway's own, where nothing is. */
+/** Unknown path below `/_sluice`. */
 export const NOT_SERVED: Problem = { status: 404, title: 'Not Found', detail: 'Sluice serves nothing at this path.' }
 
-/** A wait as a Retry-After field (RFC 9110 §10.2.3): in whole seconds, never too early, at least 1. */
+/** Retry-After (RFC 9110 §10.2.3) in whole seconds, rounded up, at least 1. */
 export function retryAfter(waitMs: number): { 'Retry-After': string } {
   return { 'Retry-After': String(Math.max(1, Math.ceil(waitMs / 1000))) }
+}
+
+/** Refuses a target that cannot be parsed. */
+export function invalidTarget(reason: NoTarget): Response {
+  return problemResponse(NO_TARGET[reason])
+}
+
+const NO_TARGET: Readonly<Record<NoTarget, Problem>> = {
+  malformed: { status: 400, title: 'Bad Request', detail: 'Target and Host of the request make no URL.' },
+  'too-long': { status: 414, title: 'URI Too Long', detail: 'The URL of the request is too long.' },
 }

@@ -1,49 +1,62 @@
 import type { DecisionTrace, Limiter } from '../engine/limiter.ts'
-import type { UpstreamHealth } from '../engine/shedding/upstream-health.ts'
+import type { UpstreamHealth } from '../engine/upstream-health.ts'
 import type { Admitted, Refused, Verdict } from '../model/verdict.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { isAwaited, setRateLimitHeaders, trackResponse } from './exchange.ts'
 import type { HoldUntilEnd } from './hold-until-end.ts'
-import type { Observer } from './observer.ts'
 import type { HeaderFormat } from './rate-limit-headers.ts'
 import { createRefusal } from './refusal.ts'
 
+export interface Observed {
+  readonly request: ReceivedRequest
+  readonly verdict: Verdict
+  readonly trace: DecisionTrace
+}
+
+/** Observes each request as it is handled. Methods must be quick, wait for nothing and not throw. */
+export interface Observer {
+  /** Called before the response is made, because the client may disconnect meanwhile. */
+  decided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void
+  /** Called with the status of the response to an admitted request. */
+  answered(observed: Observed, status: number, context: Pick<CallContext, 'waitUntil'>): void
+  /** Called if the request cannot be read, or if handling it has failed. */
+  undecided(outcome: 'bad_request' | 'failed', context: Pick<CallContext, 'waitUntil'>): void
+}
+
 export interface ProtectOptions {
   readonly limiter: Pick<Limiter, 'decide' | 'findCharges' | 'charge'>
-  /** Undefined: what answers is not watched. */
+  /** Without it, responses are not watched. */
   readonly health: UpstreamHealth | undefined
-  /** Undefined: no policy can make a request hold slots. */
+  /** Undefined if no policy holds slots. */
   readonly holdUntilEnd: HoldUntilEnd | undefined
   readonly dialect: HeaderFormat
   /** Leading bits of an IPv6 address that make one caller. */
   readonly ipv6Prefix: number
-  /** Milliseconds since the Unix epoch. */
   readonly now: () => number
-  /** Is told what happens to each request. */
   readonly observer?: Observer | undefined
 }
 
-/** @returns a request whose signal is aborted when the client has gone away */
+/** Its signal is aborted when the client disconnects. */
 export type AbortableRequest = ReceivedRequest & Pick<Request, 'signal'>
 
 export interface Answers {
   /**
-   * Answers an admitted request, by a response whose fields can be added to.
-   * @param signal aborted when the client has gone away; given if the answer must be followed to its end
+   * Answers an admitted request with a response whose headers can be changed.
+   * @param signal aborts when the client disconnects; passed if the response must be followed to its end
    */
   next(verdict: Admitted, signal?: AbortSignal): Promise<Response>
-  /** Answers one that is refused; left out, by a problem. */
+  /** Answers a refused request; by default with problem details. */
   readonly refuse?: ((verdict: Refused) => Response | Promise<Response>) | undefined
 }
 
 interface Answered {
   readonly response: Response
-  readonly verdict: Verdict
+  readonly verdict: Admitted
 }
 
-/** Lets a request through to what answers it, or refuses it. */
+/** Admits or refuses a request. */
 export type Protector = (
   request: AbortableRequest,
   path: RequestPath,
@@ -51,7 +64,7 @@ export type Protector = (
   answers: Answers,
 ) => Promise<Response>
 
-/** Makes the main handler: decide, then go on or refuse, and report how the limits stand. */
+/** Creates the main handler: it decides, then forwards or refuses, and reports the limits. */
 export function createProtect(options: ProtectOptions): Protector {
   const { limiter, health, holdUntilEnd, dialect, ipv6Prefix, now, observer } = options
 
@@ -66,28 +79,22 @@ export function createProtect(options: ProtectOptions): Protector {
     }
     const observed = trace && { request, verdict, trace }
     if (observed) observer?.decided(observed, context)
-    const answered =
-      verdict.kind === 'admitted'
-        ? await goOn(request, path, verdict, context, answers)
-        : { response: await (answers.refuse ?? createRefusal)(verdict), verdict }
-    if (observed && verdict.kind === 'admitted') observer?.answered(observed, answered.response.status, context)
-    setRateLimitHeaders(answered.response.headers, answered.verdict, dialect, now)
-    return answered.response
-  }
-
-  async function goOn(
-    request: AbortableRequest,
-    path: RequestPath,
-    verdict: Admitted,
-    context: CallContext,
-    answers: Answers,
-  ): Promise<Answered> {
-    // If the client goes away, the platform ends a request and all that belongs to it.
-    if (!isAwaited(verdict, health)) return { response: await answers.next(verdict), verdict }
-    // This must not end then: what was taken must be given back, and what was begun must be counted to its end.
-    const answered = followUp(request, path, verdict, context, answers)
-    context.waitUntil(answered)
-    return answered
+    let response: Response
+    if (verdict.kind !== 'admitted') response = await (answers.refuse ?? createRefusal)(verdict)
+    else {
+      if (isAwaited(verdict, health)) {
+        // When the client disconnects, the platform ends the request. This must go on: slots must be released, and the
+        // request counted to its end.
+        const answering = followUp(request, path, verdict, context, answers)
+        context.waitUntil(answering)
+        const answered = await answering
+        response = answered.response
+        verdict = answered.verdict
+      } else response = await answers.next(verdict)
+      if (observed) observer?.answered(observed, response.status, context)
+    }
+    setRateLimitHeaders(response.headers, verdict, dialect, now)
+    return response
   }
 
   async function followUp(
@@ -100,17 +107,17 @@ export function createProtect(options: ProtectOptions): Protector {
     const { hold, failures } = verdict
     const onHead = trackResponse(request, verdict, { health, ipv6Prefix, context })
     try {
-      // By going away, a client must not keep its request from counting as a failure.
+      // A client must not keep its request from counting as a failure by disconnecting.
       const response = await answers.next(verdict, failures ? undefined : request.signal)
-      const told = onHead(response)
-      // Nobody reads the body, so the sender may stop.
+      const current = onHead(response)
+      // The body has no reader, so the sender may stop.
       if (failures && request.signal.aborted) context.waitUntil(response.body?.cancel() ?? Promise.resolve())
       return {
         response:
-          told.hold && holdUntilEnd
-            ? holdUntilEnd(response, told.hold, { request, path, context, limiter, now })
+          current.hold && holdUntilEnd
+            ? holdUntilEnd(response, current.hold, { request, path, context, limiter, now })
             : response,
-        verdict: told,
+        verdict: current,
       }
     } catch (error) {
       onHead()

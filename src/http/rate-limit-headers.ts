@@ -2,16 +2,13 @@ import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import type { ReportedLimit } from '../model/verdict.ts'
 
 /**
- * How limits are reported: as in draft 11 or draft 6 of draft-ietf-httpapi-ratelimit-headers, in the older
- * `X-RateLimit` fields, or not at all.
+ * Formats of rate limit headers: draft 11 or draft 6 of draft-ietf-httpapi-ratelimit-headers, the older `X-RateLimit`
+ * headers, or none.
  */
 export const DIALECTS = ['draft-11', 'draft-6', 'x-ratelimit', 'off'] as const
 export type HeaderFormat = (typeof DIALECTS)[number]
 
-/**
- * Adds what the tiers say to a response, in the configured dialect.
- * @param now milliseconds since the Unix epoch
- */
+/** Adds the limits to a response. */
 export function addRateLimitHeaders(
   headers: Pick<Headers, 'has' | 'set' | 'append'>,
   dialect: HeaderFormat,
@@ -20,20 +17,20 @@ export function addRateLimitHeaders(
 ): void {
   if (tiers.length === 0 || dialect === 'off') return
   if (dialect === 'draft-11') {
-    // Lists: what the upstream said about its own limits stays, and ours is appended.
-    headers.append('RateLimit-Policy', joinItems(tiers, policyItem))
-    headers.append('RateLimit', joinItems(tiers, limitItem))
+    // Lists: values of the upstream about its own limits stay, and ours are appended.
+    headers.append('RateLimit-Policy', joinItems(tiers, formatPolicyItem))
+    headers.append('RateLimit', joinItems(tiers, formatLimitItem))
     return
   }
-  // These fields have no word for failures, so a client would take them for requests. A refusal is about requests in
-  // any case.
-  const told = tiers.filter((tier) => !isOfFailures(tier) || tier.retryAfterMs > 0)
-  const tightest = findTightest(told)
+  // These headers cannot name failures, so a client would take them for requests. A refusal is about requests in any
+  // case.
+  const reported = tiers.filter((tier) => !countsFailures(tier) || tier.retryAfterMs > 0)
+  const tightest = findTightest(reported)
   if (!tightest) return
   switch (dialect) {
     case 'draft-6':
       addUnlessSent(headers, {
-        'RateLimit-Policy': joinItems(told, ({ limit, windowMs }) => `${limit}${windowParameter(windowMs)}`),
+        'RateLimit-Policy': joinItems(reported, ({ limit, windowMs }) => `${limit}${formatWindowParameter(windowMs)}`),
         'RateLimit-Limit': String(tightest.limit),
         'RateLimit-Remaining': String(tightest.remaining),
         'RateLimit-Reset': String(wholeSeconds(tightest.resetMs)),
@@ -50,10 +47,10 @@ export function addRateLimitHeaders(
   }
 }
 
-/** Without `map()` and `join()`, which take as long as to write the items. */
-function joinItems(tiers: readonly ReportedLimit[], itemOf: (tier: ReportedLimit) => string): string {
+/** Without `map()` and `join()`, which take as long as formatting the items. */
+function joinItems(tiers: readonly ReportedLimit[], format: (tier: ReportedLimit) => string): string {
   let list = ''
-  for (const tier of tiers) list += list === '' ? itemOf(tier) : `, ${itemOf(tier)}`
+  for (const tier of tiers) list += list === '' ? format(tier) : `, ${format(tier)}`
   return list
 }
 
@@ -61,27 +58,27 @@ function joinItems(tiers: readonly ReportedLimit[], itemOf: (tier: ReportedLimit
  * draft-ietf-httpapi-ratelimit-headers-11, §3: `q` the quota, `qu` its unit if not requests, `w` the window, if it is
  * whole seconds.
  */
-function policyItem(tier: ReportedLimit): string {
+function formatPolicyItem(tier: ReportedLimit): string {
   const { name, limit, windowMs, policy } = tier
   if (ALGORITHMS[policy.algorithm].holdsSlots) return `"${name}";q=${limit};qu="concurrent-requests"`
-  // Not a registered unit, so that a client that does not know it does not take it for one of those.
-  const unit = isOfFailures(tier) ? ';qu="failed-requests"' : ''
-  return `"${name}";q=${limit}${unit}${windowParameter(windowMs)}`
+  // Not a registered unit, so that a client that does not know it does not take it for requests.
+  const unit = countsFailures(tier) ? ';qu="failed-requests"' : ''
+  return `"${name}";q=${limit}${unit}${formatWindowParameter(windowMs)}`
 }
 
-/** Same draft, §4: `r` units left, `t` seconds during which no more than these can be used. */
-function limitItem({ name, remaining, resetMs, policy }: ReportedLimit): string {
-  // A slot may be given back at any moment.
+/** Same draft, §4: `r` remaining units, `t` seconds during which no more than these can be used. */
+function formatLimitItem({ name, remaining, resetMs, policy }: ReportedLimit): string {
+  // A slot may be released at any time.
   const time = ALGORITHMS[policy.algorithm].holdsSlots ? '' : `;t=${wholeSeconds(resetMs)}`
   return `"${name}";r=${remaining}${time}`
 }
 
-function isOfFailures({ policy }: ReportedLimit): boolean {
+function countsFailures({ policy }: ReportedLimit): boolean {
   return policy.counts === 'failures'
 }
 
-/** The window, if it is whole seconds. */
-function windowParameter(windowMs: number): string {
+/** The parameter takes whole seconds only. */
+function formatWindowParameter(windowMs: number): string {
   return windowMs % 1000 === 0 ? `;w=${windowMs / 1000}` : ''
 }
 
@@ -89,13 +86,13 @@ function wholeSeconds(ms: number): number {
   return Math.ceil(ms / 1000)
 }
 
-/** The tier to report if there is room for only one: the longest wait, else the fewest units left. */
+/** Picks the limit to report where only one can be: the longest wait, else the fewest remaining units. */
 function findTightest(tiers: readonly ReportedLimit[]): ReportedLimit | undefined {
   return tiers.toSorted((a, b) => b.retryAfterMs - a.retryAfterMs || a.remaining - b.remaining)[0]
 }
 
 /**
- * Fields with one value: an upstream that sends them reports its own limits, and a second value would make both
+ * Sets headers with one value: an upstream that sends them reports its own limits, and a second value would make both
  * useless.
  */
 function addUnlessSent(headers: Pick<Headers, 'has' | 'set'>, fields: Readonly<Record<string, string>>): void {

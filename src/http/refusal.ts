@@ -3,12 +3,19 @@ import { formatWindow } from '../model/limits.ts'
 import type { IdentitySource } from '../model/policy.ts'
 import type { Refused, ReportedLimit } from '../model/verdict.ts'
 import { describeSource } from '../request/identity/source.ts'
-import { ambiguousTarget, problemResponse, QUOTA_EXCEEDED, retryAfter, TEMPORARY_REDUCED_CAPACITY } from './problem.ts'
+import {
+  ambiguousTarget,
+  type Problem,
+  problemResponse,
+  QUOTA_EXCEEDED,
+  retryAfter,
+  TEMPORARY_REDUCED_CAPACITY,
+} from './problem.ts'
 
-/** How soon to come back while the store is away. */
+/** Retry-After while the store is unavailable. */
 const UNAVAILABLE_RETRY_MS = 1_000
 
-/** The response to a request that is not let through. */
+/** Creates the response to a refused request. */
 export function createRefusal(verdict: Refused): Response {
   switch (verdict.kind) {
     case 'limited':
@@ -16,37 +23,31 @@ export function createRefusal(verdict: Refused): Response {
         type: QUOTA_EXCEEDED,
         status: 429,
         title: 'Too Many Requests',
-        detail: overLimits(verdict.violated),
+        detail: describeViolations(verdict.violated),
         extensions: {
           'violated-policies': verdict.violated.map(({ name }) => name),
           retry_after_ms: verdict.retryAfterMs,
-          ...blockedFor(verdict.violated),
+          ...findPenalty(verdict.violated),
         },
         headers: retryAfter(verdict.retryAfterMs),
       })
     case 'reserved':
-      return problemResponse({
-        type: TEMPORARY_REDUCED_CAPACITY,
-        status: 503,
-        title: 'Service Unavailable',
-        detail: 'What is left of the capacity is reserved for more important requests.',
-        extensions: { retry_after_ms: verdict.retryAfterMs },
-        headers: retryAfter(verdict.retryAfterMs),
-      })
+      return createUnavailable(
+        'What is left of the capacity is reserved for more important requests.',
+        verdict.retryAfterMs,
+        { retry_after_ms: verdict.retryAfterMs },
+      )
     case 'shed':
-      return problemResponse({
-        type: TEMPORARY_REDUCED_CAPACITY,
-        status: 503,
-        title: 'Service Unavailable',
-        detail: 'The API behind this gateway is overloaded, and more important requests go first.',
-        headers: retryAfter(verdict.retryAfterMs),
-      })
+      return createUnavailable(
+        'The API behind this gateway is overloaded, and more important requests go first.',
+        verdict.retryAfterMs,
+      )
     case 'unidentified':
       return problemResponse({
         status: verdict.status,
         title: verdict.status === 401 ? 'Unauthorized' : 'Caller Unknown',
         detail: `This API counts requests by ${verdict.policy.by.map(describeSource).join(' and ')}, and this one lacks it.`,
-        ...(verdict.status === 401 && { headers: { 'WWW-Authenticate': challenge(verdict.policy.by) } }),
+        ...(verdict.status === 401 && { headers: { 'WWW-Authenticate': formatChallenge(verdict.policy.by) } }),
       })
     case 'bad-cost':
       return problemResponse({
@@ -63,24 +64,32 @@ export function createRefusal(verdict: Refused): Response {
         detail: verdict.reason ?? 'Requests of this caller are not let in.',
       })
     case 'unavailable':
-      return problemResponse({
-        type: TEMPORARY_REDUCED_CAPACITY,
-        status: 503,
-        title: 'Service Unavailable',
-        detail: 'Limits cannot be checked at the moment, so no request is let through.',
-        headers: retryAfter(UNAVAILABLE_RETRY_MS),
-      })
+      return createUnavailable(
+        'Limits cannot be checked at the moment, so no request is let through.',
+        UNAVAILABLE_RETRY_MS,
+      )
   }
 }
 
-/** For how long some policy refuses its caller, whatever is left. */
-function blockedFor(violated: readonly ReportedLimit[]): { readonly blocked_ms?: number } {
+function createUnavailable(detail: string, waitMs: number, extensions: Problem['extensions'] = {}): Response {
+  return problemResponse({
+    type: TEMPORARY_REDUCED_CAPACITY,
+    status: 503,
+    title: 'Service Unavailable',
+    detail,
+    extensions,
+    headers: retryAfter(waitMs),
+  })
+}
+
+/** The longest penalty. */
+function findPenalty(violated: readonly ReportedLimit[]): { readonly blocked_ms?: number } {
   const blockedMs = Math.max(...violated.map((tier) => tier.blockedMs ?? 0))
   return blockedMs > 0 ? { blocked_ms: blockedMs } : {}
 }
 
-function overLimits(violated: readonly ReportedLimit[]): string {
-  const limits = violated.map(limitInWords).join(' and ')
+function describeViolations(violated: readonly ReportedLimit[]): string {
+  const limits = violated.map(describeLimit).join(' and ')
   if (violated.some(({ blockedMs }) => blockedMs !== undefined)) {
     return `Blocked for a while, for requests over the limit of ${limits}.`
   }
@@ -88,13 +97,13 @@ function overLimits(violated: readonly ReportedLimit[]): string {
   return `${isForFailures ? 'Too many failed requests: over' : 'Over'} the limit of ${limits}.`
 }
 
-function limitInWords({ policy, limit, windowMs }: ReportedLimit): string {
+function describeLimit({ policy, limit, windowMs }: ReportedLimit): string {
   if (ALGORITHMS[policy.algorithm].holdsSlots) return `${limit} at once`
   return `${limit} ${policy.counts === 'failures' ? 'failures ' : ''}per ${formatWindow(windowMs)}`
 }
 
-/** RFC 9110 §15.5.2: a 401 must name a way to authenticate. No scheme is registered for keys in other fields. */
-function challenge(by: readonly IdentitySource[]): string {
+/** RFC 9110 §15.5.2: a 401 must name a way to authenticate. No scheme is registered for keys in other headers. */
+function formatChallenge(by: readonly IdentitySource[]): string {
   const isToken = (source: IdentitySource) => /^(?:the field )?authorization$|^claim$/i.test(describeSource(source))
   return by.some(isToken) ? 'Bearer' : 'APIKey'
 }

@@ -1,4 +1,4 @@
-import { toReported } from '../algorithms/penalize.ts'
+import { toReported } from '../algorithms/decide.ts'
 import type { EngineDecision } from '../engine/engine.ts'
 import type { Limit } from '../model/limits.ts'
 import type { PolicyLimit } from '../model/policy.ts'

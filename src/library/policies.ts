@@ -1,6 +1,12 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
-import { checkAlgorithmOptions, type Fail, formatLimitName, readLimits } from '../algorithms/read-limits.ts'
-import { MAX_AFTER, readPenalty } from '../algorithms/read-penalty.ts'
+import {
+  checkAlgorithmOptions,
+  type Fail,
+  formatLimitName,
+  MAX_AFTER,
+  readLimits,
+  readPenalty,
+} from '../algorithms/read-limits.ts'
 import { MAX_COST, NAME, OptionError } from '../config/option-error.ts'
 import { ALGORITHM_NAMES, type AlgorithmName, DURATION_EXPECTED, LIMITS_EXPECTED, type Limit } from '../model/limits.ts'
 import { ON_STORE_ERROR, type OnStoreError, type Policy } from '../model/policy.ts'

@@ -1,9 +1,9 @@
 import type { Context, Env, MiddlewareHandler } from 'hono'
+import { requestContext } from '../http/exchange.ts'
 import { holdUntilEnd } from '../http/hold-until-end.ts'
-import { invalidTarget } from '../http/no-target.ts'
+import { invalidTarget } from '../http/problem.ts'
 import { type AbortableRequest, createProtect } from '../http/protect.ts'
 import { createRefusal } from '../http/refusal.ts'
-import { requestContext } from '../http/request-context.ts'
 import type { Log } from '../runtime/log.ts'
 import {
   composeMiddleware,

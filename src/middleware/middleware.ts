@@ -1,5 +1,5 @@
 /** The parts that the middlewares of all frameworks share. */
-import { composeLimiter } from '../engine/compose-limiter.ts'
+import { composeLimiter } from '../engine/limiter.ts'
 import { retryAfter } from '../http/problem.ts'
 import type { LimitStatus, Refused, ReportedLimit, Verdict } from '../model/verdict.ts'
 import { createPathReader, createTargetReader } from '../request/target.ts'

@@ -8,25 +8,24 @@ export const ALGORITHM_NAMES = [
 ] as const
 export type AlgorithmName = (typeof ALGORITHM_NAMES)[number]
 
-/** One limit over one span of time, e.g. 120 per 60,000 ms. */
+/** At most so many units in a window, e.g. 120 per 60,000 ms. */
 export interface Limit {
-  /** Units admitted at most, an integer from 1. */
+  /** The most units in the window, an integer from 1. */
   readonly limit: number
-  /** Length of the window in milliseconds, an integer from 1. */
+  /** Length of the window, an integer from 1. */
   readonly windowMs: number
 }
 
-/** What a rule counts. */
 export const COUNTS = ['requests', 'identities', 'failures'] as const
 export type Counts = (typeof COUNTS)[number]
 
-/** That who is refused stays refused. */
+/** A penalty: refusals extended for a fixed time after repeated refusals. */
 export interface PenaltySettings {
-  /** For how long, in milliseconds: an integer from 1. */
+  /** An integer from 1. */
   readonly blockMs: number
   /**
-   * After how many refusals, an integer from 1 to 1000: within a time as long as the longest window, which begins with
-   * the first of them.
+   * Refusals that lead to it, an integer from 1 to 1000, within a span as long as the longest window, which begins with the
+   * first of them.
    */
   readonly after: number
 }
@@ -34,7 +33,7 @@ export interface PenaltySettings {
 const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 }
 type Unit = keyof typeof UNIT_MS
 
-/** Above this, totals could outgrow the integers that Lua and JavaScript share. */
+/** With larger limits, totals could exceed the integers that Lua and JavaScript share. */
 const MAX_LIMIT = 1_000_000_000
 const MAX_WINDOW_MS = 53 * UNIT_MS.w
 
@@ -44,7 +43,7 @@ export const LIMITS_EXPECTED =
 export const DURATION_EXPECTED = 'a duration from 1ms to 53w such as "30s" (units ms s m h d w)'
 
 /**
- * Reads `<limit>/<window>, …`, e.g. `10/1s, 120/1m`, into tiers ordered by window.
+ * Reads `<limit>/<window>, …`, e.g. `10/1s, 120/1m`, into limits ordered by window.
  * @returns undefined for anything but what `LIMITS_EXPECTED` says
  */
 export function parseLimits(text: string): readonly Limit[] | undefined {

@@ -1,7 +1,7 @@
 import { ALGORITHMS } from '../algorithms/algorithm-table.ts'
 import type { Environment, RulesConfig } from '../config/load-config.ts'
 import { OptionError } from '../config/option-error.ts'
-import type { ComposedLimiter, LimiterConfig } from '../engine/compose-limiter.ts'
+import type { ComposedLimiter, LimiterConfig } from '../engine/limiter.ts'
 import { type DecideOptions, Limiter, type LimiterOptions } from '../engine/limiter.ts'
 import type { RulesEngine, RulesState } from '../engine/rules-engine.ts'
 import type { RequestCharge } from '../model/charge.ts'

@@ -1,11 +1,11 @@
 import type { Deadlines } from './deadlines.ts'
 
-/** What a request lends to the calls that are made for it. */
+/** The context of a request, for calls made on its behalf. */
 export interface CallContext {
-  /** Lets work go on after the response. Failures are logged. */
+  /** Lets work continue after the response. Failures are logged. */
   waitUntil(work: Promise<unknown>): void
-  /** Those of the request, until its response is made. */
+  /** Shared by all calls until the response is made. */
   readonly deadlines: Deadlines
-  /** Whether nobody waits for the response any more. Left out, somebody does. */
+  /** True once the client has disconnected. */
   isClientGone?(): boolean
 }

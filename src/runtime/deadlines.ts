@@ -13,13 +13,13 @@ interface Wait {
  * requests cannot share it: the timer of one must not resume another.
  */
 export class Deadlines {
-  /** Those that are over too: a request has few, and a set would have to number each. */
+  /** Ended waits stay: a request has few, and removing them from a set would take longer. */
   readonly #waits: Wait[] = []
   #timer: ReturnType<typeof setTimeout> | undefined
   #firesAtMs = 0
   #isOver = false
 
-  /** For a single wait. */
+  /** Creates deadlines for a single wait. */
   static ofOne(): Deadlines {
     const deadlines = new Deadlines()
     deadlines.end()
@@ -27,9 +27,9 @@ export class Deadlines {
   }
 
   /**
-   * Waits for work, but no longer than `timeoutMs` milliseconds. The work itself goes on until the end of the request
-   * that it belongs to: ending it at once would take a signal, which costs more to set up than the wait.
-   * @returns what the work resolves to, or `TOO_LATE`. @throws whatever the work throws in time
+   * Waits for work, but no longer than `timeoutMs`. The work itself continues until its request ends: ending it at once
+   * would take a signal, which costs more to set up than the wait.
+   * @returns the result of the work, or `TOO_LATE`. @throws the error of the work
    */
   within<T>(timeoutMs: number, work: Promise<T>): Promise<T | typeof TOO_LATE> {
     return new Promise((resolve, reject) => {
@@ -50,9 +50,7 @@ export class Deadlines {
     })
   }
 
-  /**
-   * The response is made. What is still waited for keeps its deadline, and the timer is cleared after the last of it.
-   */
+  /** Called when the response is made. Further waits keep their deadlines; the timer is cleared after the last. */
   end(): void {
     this.#isOver = true
     this.#disarmIfIdle()

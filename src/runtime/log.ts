@@ -1,4 +1,4 @@
-/** Writes one line. The fields must hold nothing secret and no raw identity. */
+/** Writes one line. Fields must contain no secret and no raw identity. */
 export type Log = (level: 'info' | 'warn' | 'error', fields: LogFields) => void
 
 type LogFields = Readonly<Record<string, unknown>> & { readonly event: string }
@@ -9,8 +9,8 @@ export const consoleLog: Log = (level, fields) => console[level](JSON.stringify(
 const THROTTLE_MS = 1_000
 
 /**
- * Lets through one error or warning of each event a second, with the number of those before it that were not: when
- * something breaks, it breaks for each request, and lines are billed.
+ * Writes one error or warning of each event a second, with the number of suppressed ones: when something breaks, it
+ * breaks for each request, and lines are billed.
  * @param now milliseconds since the Unix epoch
  */
 export function throttle(log: Log, now: () => number): Log {

@@ -1,7 +1,7 @@
 /**
- * A bounded map of what was used lately. When the young generation is full, it becomes the old one, and entries of the
- * former old one that nobody used since are forgotten. A new entry costs one insertion, where a list in order of last
- * use would be relinked at each use.
+ * A bounded map of recently used entries. When the young generation is full, it becomes the old one, and unused entries of
+ * the former old one are dropped. A new entry costs one insertion, where a list in order of last use would be relinked at
+ * each use.
  */
 export class Lru<T> {
   readonly #maxWeight: number
@@ -11,8 +11,8 @@ export class Lru<T> {
   #weight = 0
 
   /**
-   * @param maxWeight of all entries together, in both generations
-   * @param weigh what one weighs; 1 if left out, so that `maxWeight` is their number
+   * @param maxWeight total weight of both generations
+   * @param weigh weight of an entry; 1 by default, so that `maxWeight` is their number
    */
   constructor(maxWeight: number, weigh: (key: string) => number = () => 1) {
     this.#maxWeight = maxWeight / 2
@@ -51,16 +51,16 @@ export class Lru<T> {
 const MAX_TEXT_CHARACTERS = 1_000
 /** An estimate: about 16,000 tokens of 40 characters each. */
 const MAX_TEXT_BYTES = 4 * 1024 * 1024
-/** An entry takes this besides its text. */
+/** Memory of an entry besides its text. */
 const ENTRY_BYTES = 160
 
-/** Remembers what was made of texts that strangers send, and nothing of a text longer than 1,000 characters. */
+/** Caches values by texts from unknown clients; texts longer than 1,000 characters are not stored. */
 export class TextLru<T> extends Lru<T> {
   constructor() {
     super(MAX_TEXT_BYTES, (text) => ENTRY_BYTES + 2 * text.length)
   }
 
-  override set(text: string, made: T): void {
-    if (text.length <= MAX_TEXT_CHARACTERS) super.set(text, made)
+  override set(text: string, value: T): void {
+    if (text.length <= MAX_TEXT_CHARACTERS) super.set(text, value)
   }
 }

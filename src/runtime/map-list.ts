@@ -1,9 +1,9 @@
 /**
- * As `map()`, for what each request makes: V8 gives the lists of `map()` another shape once it has optimized its caller,
- * and then throws away the code that it has optimized for the first one.
+ * Like `map()`, for hot paths: V8 gives the lists of `map()` another shape once it has optimized its caller, and then
+ * discards the code that it has optimized for the first one.
  */
-export function mapList<T, U>(values: readonly T[], of: (value: T, index: number) => U): U[] {
+export function mapList<T, U>(values: readonly T[], convert: (value: T, index: number) => U): U[] {
   const list: U[] = []
-  for (const value of values) list.push(of(value, list.length))
+  for (const value of values) list.push(convert(value, list.length))
   return list
 }

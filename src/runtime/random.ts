@@ -4,5 +4,5 @@ export function randomNumber(): number {
   return (high & 0x1f_ffff) * 2 ** 32 + low
 }
 
-/** Number of a slot that nobody has taken yet. */
+/** A slot number that no other request has. */
 export const randomSlot = randomNumber

@@ -1,14 +1,14 @@
-/** The longest that a timer can be set to. */
-const LONGEST_MS = 2 ** 31 - 1
+/** The longest time of a timer. */
+const MAX_TIMER_MS = 2 ** 31 - 1
 
 /**
- * Sleeps for no less than `durationMs`: the timers of Node may fire up to a millisecond early.
+ * Sleeps for at least `durationMs`: the timers of Node may fire up to a millisecond early.
  * @throws the signal's reason, as soon as it is aborted
  */
 export async function sleep(durationMs: number, signal?: AbortSignal): Promise<void> {
   const endMs = performance.now() + durationMs
   for (let leftMs = durationMs; leftMs > 0; leftMs = endMs - performance.now()) {
-    await sleepOnce(Math.min(Math.ceil(leftMs), LONGEST_MS), signal)
+    await sleepOnce(Math.min(Math.ceil(leftMs), MAX_TIMER_MS), signal)
   }
 }
 
@@ -30,7 +30,7 @@ function sleepOnce(durationMs: number, signal: AbortSignal | undefined): Promise
 /**
  * Waits for work, but no longer than `durationMs`.
  * @returns undefined if it takes longer
- * @throws the signal's reason, as soon as it is aborted; what the work throws
+ * @throws the signal's reason, as soon as it is aborted; the error of the work
  */
 export function waitAtMost<T>(
   work: Promise<T>,
@@ -46,7 +46,7 @@ export function waitAtMost<T>(
     }
     const giveUp = () => end(() => resolve(undefined))
     const abort = () => end(() => reject(signal?.reason))
-    const timer = durationMs <= LONGEST_MS ? setTimeout(giveUp, Math.ceil(durationMs)) : undefined
+    const timer = durationMs <= MAX_TIMER_MS ? setTimeout(giveUp, Math.ceil(durationMs)) : undefined
     signal?.addEventListener('abort', abort)
     work.then(
       (value) => end(() => resolve(value)),

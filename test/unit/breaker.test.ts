@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import { withBreaker } from '../../src/engine/breaker.ts'
-import { CircuitBreaker } from '../../src/engine/circuit-breaker.ts'
+import { CircuitBreaker, withBreaker } from '../../src/engine/circuit-breaker.ts'
 import { type Store, StoreError } from '../../src/model/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { ruleOf, take } from '../support/rules.ts'

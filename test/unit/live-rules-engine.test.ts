@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
-import { composeLimiter } from '../../src/engine/compose-limiter.ts'
 import { withLeases } from '../../src/engine/leases.ts'
+import { composeLimiter } from '../../src/engine/limiter.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { createDigest } from '../../src/request/identity/digest.ts'
 import { createPathReader } from '../../src/request/target.ts'

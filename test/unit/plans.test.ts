@@ -1,8 +1,8 @@
 /** Limits by plan, from the request to the decision. */
 import { expect, test } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config/load-config.ts'
-import { composeLimiter } from '../../src/engine/compose-limiter.ts'
 import { withLeases } from '../../src/engine/leases.ts'
+import { composeLimiter } from '../../src/engine/limiter.ts'
 import type { DecisionRequest } from '../../src/model/charge.ts'
 import { createPathReader } from '../../src/request/target.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'

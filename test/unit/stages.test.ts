@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { withBreaker } from '../../src/engine/breaker.ts'
+import { withBreaker } from '../../src/engine/circuit-breaker.ts'
 import { Mirror, withMirror } from '../../src/engine/mirror.ts'
 import { withRefusalLimit } from '../../src/engine/refusal-limit.ts'
 import type { Stage } from '../../src/engine/stage.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
-import { createViaName } from '../../src/gateway/via.ts'
+import { createViaName } from '../../src/gateway/proxy.ts'
 
 const nameOf = (env: Readonly<Record<string, unknown>>) =>
   createViaName(loadConfig({ UPSTREAM_URL: 'https://api.example.com', ...env }))

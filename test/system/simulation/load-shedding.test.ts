@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { UpstreamHealth } from '../../../src/engine/shedding/upstream-health.ts'
+import { UpstreamHealth } from '../../../src/engine/upstream-health.ts'
 import type { Priority } from '../../../src/model/policy.ts'
 import { seededRandom } from '../../../tools/seeded-random.ts'
 import { SimulatedUpstream, Timeline } from './upstream-model.ts'

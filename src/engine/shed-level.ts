@@ -1,32 +1,32 @@
 /**
- * How much of the traffic to refuse to protect the upstream, as a pure function of what was observed.
+ * Computes how much traffic to shed to protect the upstream, as a pure function of load signals.
  *
- * The level goes from 0 (nothing is shed) through 1 (all that is sheddable) to 2 (all but what is critical). Signs of a
- * queue at the upstream raise it, by steps that grow while the queue does; only after a while of health does it fall,
- * slowly, and each time that a fall brings the queue back, the next one waits twice as long. So it comes to rest just
- * above what the upstream can bear, instead of swinging around it.
+ * The level goes from 0 (nothing is shed) through 1 (everything sheddable) to 2 (everything but critical). Signs of a
+ * queue at the upstream raise it, by steps that grow while the queue does. It falls slowly, only after a time of health,
+ * and each time that a fall brings the queue back, the next one waits twice as long. So it settles just above what the
+ * upstream can bear, instead of swinging around it.
  */
-import type { Priority } from '../../model/policy.ts'
+import type { Priority } from '../model/policy.ts'
 
-/** What is seen of the upstream in one tick. */
+/** Signals of the upstream in one tick. */
 export interface LoadSignals {
-  /** Requests in flight by now. */
+  /** Requests in flight now. */
   readonly total: number
-  /** On average, if all networks had as many as the median one. */
+  /** Average requests in flight, as if all networks had as many as the median one. */
   readonly inFlight: number
-  /** Share of the answers that tell of an overload, 0 to 1. */
+  /** Share of the responses that signal an overload, 0 to 1. */
   readonly overloadShare: number
-  /** Undefined if there were too few answers to tell. */
+  /** Undefined if there were too few responses. */
   readonly latencyMs: number | undefined
 }
 
 export interface ShedState {
   /** 0 to 2. */
   readonly level: number
-  /** What is usual while the upstream is well; undefined until it has been seen. */
+  /** The usual load while the upstream is healthy; undefined until it is known. */
   readonly baseline: { readonly latencyMs: number; readonly inFlight: number } | undefined
   readonly tickEndsAtMs: number
-  /** In-flight requests at the last tick's end. */
+  /** Requests in flight when the last tick ended. */
   readonly lastTotal: number
   /** Ticks under pressure in a row. */
   readonly pressedTicks: number
@@ -39,21 +39,21 @@ export interface ShedState {
 
 const TICK_MS = 250
 const FIRST_HOLD_MS = 5_000
-const LAST_HOLD_MS = 80_000
+const MAX_HOLD_MS = 80_000
 const STEP_UP = 0.03
-const STEP_UP_MOST = 0.1
+const MAX_STEP_UP = 0.1
 const STEP_DOWN = 0.005
-const STEP_DOWN_MOST = 0.04
-/** How much longer each step down is than the one before it, until a fall has brought the queue back. */
+const MAX_STEP_DOWN = 0.04
+/** Each step down is longer than the one before by this factor, until a fall brings the queue back. */
 const STEP_DOWN_GROWTH = 1.1
-/** A queue: answers take this many times as long as usual, and as many more of them are awaited. */
+/** A queue: latency and requests in flight are both this many times the usual. */
 const QUEUE_RATIO = 2
-/** This many times the usual in flight, with or without answers, is a queue too: the upstream may be hanging. */
+/** This many times the usual in flight is a queue whatever the latency: the upstream may be hanging. */
 const HANGING_RATIO = 5
-/** Below this many in flight, ratios say nothing. */
+/** Below this many in flight, ratios mean nothing. */
 const FEW_IN_FLIGHT = 8
 const OVERLOAD_SHARE = 0.02
-/** How fast what is usual follows what is seen. */
+/** Weight of a new observation in the baseline. */
 const BASELINE_WEIGHT = 0.05
 
 export function initialShedState(nowMs: number): ShedState {
@@ -70,18 +70,18 @@ export function initialShedState(nowMs: number): ShedState {
 }
 
 /**
- * Lets time pass. This is needed even while every request is shed: nothing else would let them in again.
- * @param seen gives the signs since it was last asked; asked once a tick
+ * Advances the state to now. This is needed even while every request is shed: nothing else would lower the level.
+ * @param seen its `take` returns the signals of the tick; it is called once a tick
  * @param nowMs never less than before
  */
 export function advance(state: ShedState, seen: { take(nowMs: number): LoadSignals }, nowMs: number): ShedState {
   if (nowMs < state.tickEndsAtMs) return state
-  const signs = seen.take(nowMs)
-  const next = { ...state, tickEndsAtMs: nowMs + TICK_MS, lastTotal: signs.total }
-  return isPressed(state, signs) ? raise(next, nowMs) : lower(next, signs, nowMs)
+  const signals = seen.take(nowMs)
+  const next = { ...state, tickEndsAtMs: nowMs + TICK_MS, lastTotal: signals.total }
+  return isPressed(state, signals) ? raise(next, nowMs) : lower(next, signals, nowMs)
 }
 
-/** Share of a class's requests to refuse, 0 to 1. */
+/** Share of the requests of a priority to shed, 0 to 1. */
 export function shedShare({ level }: ShedState, priority: Priority): number {
   switch (priority) {
     case 'critical':
@@ -99,7 +99,7 @@ function isPressed(
 ): boolean {
   if (overloadShare > OVERLOAD_SHARE) return true
   if (!baseline || inFlight < FEW_IN_FLIGHT) return false
-  // A queue that is shrinking already needs no more.
+  // A queue that shrinks already needs no more shedding.
   if (total < lastTotal) return false
   const crowd = inFlight / Math.max(1, baseline.inFlight)
   const delay = latencyMs / Math.max(1, baseline.latencyMs)
@@ -111,20 +111,20 @@ function raise(state: ShedState, nowMs: number): ShedState {
   const isBack = fallingTicks > 0 && level > 0
   return {
     ...state,
-    level: Math.min(2, level + Math.min(STEP_UP_MOST, STEP_UP * 2 ** pressedTicks)),
+    level: Math.min(2, level + Math.min(MAX_STEP_UP, STEP_UP * 2 ** pressedTicks)),
     pressedTicks: pressedTicks + 1,
     fallingTicks: 0,
     wellSinceMs: nowMs,
-    holdMs: isBack ? Math.min(LAST_HOLD_MS, state.holdMs * 2) : state.holdMs,
+    holdMs: isBack ? Math.min(MAX_HOLD_MS, state.holdMs * 2) : state.holdMs,
   }
 }
 
 function lower(state: ShedState, { inFlight, latencyMs }: LoadSignals, nowMs: number): ShedState {
   const isDue = nowMs - state.wellSinceMs >= state.holdMs
   const { fallingTicks, holdMs } = state
-  // Once a fall has brought the queue back, the next ones feel their way.
+  // Once a fall has brought the queue back, the next steps down stay small.
   const growth = holdMs === FIRST_HOLD_MS ? STEP_DOWN_GROWTH : 1
-  const step = Math.min(STEP_DOWN_MOST, STEP_DOWN * growth ** fallingTicks)
+  const step = Math.min(MAX_STEP_DOWN, STEP_DOWN * growth ** fallingTicks)
   const level = isDue ? Math.max(0, state.level - step) : state.level
   return {
     ...state,
@@ -132,7 +132,7 @@ function lower(state: ShedState, { inFlight, latencyMs }: LoadSignals, nowMs: nu
     pressedTicks: 0,
     fallingTicks: isDue ? fallingTicks + 1 : 0,
     holdMs: level === 0 ? FIRST_HOLD_MS : state.holdMs,
-    // What is seen while requests are shed, or while a queue drains, is not what is usual.
+    // Load while requests are shed, or while a queue drains, is not usual.
     baseline: level === 0 && latencyMs !== undefined ? follow(state.baseline, latencyMs, inFlight) : state.baseline,
   }
 }

@@ -1,0 +1,184 @@
+import type { Priority } from '../model/policy.ts'
+import { advance, initialShedState, type LoadSignals, type ShedState, shedShare } from './shed-level.ts'
+
+/** Watches the upstream as this isolate sees it, and decides which requests to shed. */
+export class UpstreamHealth {
+  readonly #now: () => number
+  readonly #signals: CallerSignals
+  #state: ShedState
+  /** Fraction of a request that is still to be shed, by priority, so that shares do not depend on chance. */
+  readonly #carry: Record<Priority, number> = { critical: 0, default: 0, sheddable: 0 }
+
+  /** @param now milliseconds since the Unix epoch, never less than before */
+  constructor(now: () => number) {
+    this.#now = now
+    const nowMs = now()
+    this.#signals = new CallerSignals(nowMs)
+    this.#state = initialShedState(nowMs)
+  }
+
+  /** 0 (nothing is shed) to 2 (everything but critical). */
+  get level(): number {
+    return this.#state.level
+  }
+
+  /** @returns true if the next request of this priority is to be shed */
+  sheds(priority: Priority): boolean {
+    this.#advance()
+    const carry = this.#carry[priority] + shedShare(this.#state, priority)
+    const isShed = carry >= 1
+    this.#carry[priority] = isShed ? carry - 1 : carry
+    return isShed
+  }
+
+  /**
+   * Records a request to the upstream.
+   * @param caller something that a caller cannot change at will, such as its address
+   * @returns a function to call once, when the response has begun or failed
+   */
+  begin(caller: string): (isOverload: boolean) => void {
+    const end = this.#signals.begin(caller, this.#advance())
+    return (isOverload) => end(this.#advance(), isOverload)
+  }
+
+  #advance(): number {
+    const nowMs = this.#now()
+    this.#state = advance(this.#state, this.#signals, nowMs)
+    return nowMs
+  }
+}
+
+/**
+ * Load signals of requests, in a fixed number of cells. A network counts in the cell that its hash names, and signals
+ * are the median of the cells: moving it takes networks in half of them, however much each sends.
+ */
+
+const CELLS = 64
+/** Fewer cells than this signal nothing: two callers must not cause the requests of a third to be shed. */
+const MIN_AGREEING = 3
+/** Weights of each response in the averages of a cell. */
+const OVERLOAD_WEIGHT = 1 / 4
+const LATENCY_WEIGHT = 1 / 2
+/** Weight of each tick in its requests in flight, after the first few. */
+const IN_FLIGHT_WEIGHT = 1 / 2
+/** Overloads decay by this at each tick: they must not count forever when nothing is admitted to disprove them. */
+const OVERLOAD_DECAY = 0.95
+/** Cells unused for so many ticks (a minute) do not count. */
+const MEMORY_TICKS = 240
+
+interface Cell {
+  inFlight: number
+  /** Time in flight in this tick, up to `countedMs`, summed over requests. */
+  busyMs: number
+  countedMs: number
+  /** Recent average of requests in flight, over `ticks`. */
+  usualInFlight: number
+  ticks: number
+  overloadShare: number
+  latencyMs: number | undefined
+  seenTick: number
+}
+
+class CallerSignals {
+  readonly #cells: (Cell | undefined)[] = Array(CELLS).fill(undefined)
+  #tick = 0
+  #startMs: number
+  #answers = 0
+  #overloads = 0
+
+  constructor(nowMs: number) {
+    this.#startMs = nowMs
+  }
+
+  /** @returns a function to call when the response has begun or failed */
+  begin(caller: string, nowMs: number): (endMs: number, isOverload: boolean) => void {
+    const cell = this.#findCell(caller, nowMs)
+    count(cell, nowMs)
+    cell.inFlight++
+    cell.seenTick = this.#tick
+    return (endMs, isOverload) => {
+      count(cell, endMs)
+      cell.inFlight--
+      cell.seenTick = this.#tick
+      cell.overloadShare += (Number(isOverload) - cell.overloadShare) * OVERLOAD_WEIGHT
+      const latencyMs = endMs - nowMs
+      cell.latencyMs ??= latencyMs
+      cell.latencyMs += (latencyMs - cell.latencyMs) * LATENCY_WEIGHT
+      this.#answers++
+      if (isOverload) this.#overloads++
+    }
+  }
+
+  /** Ends the tick and returns its signals. */
+  take(nowMs: number): LoadSignals {
+    this.#tick++
+    const tickMs = Math.max(1, nowMs - this.#startMs)
+    this.#startMs = nowMs
+    const known = this.#cells.filter((cell) => cell !== undefined && this.#isKnown(cell)) as Cell[]
+    for (const cell of known) {
+      count(cell, nowMs)
+      cell.ticks++
+      const weight = Math.max(IN_FLIGHT_WEIGHT, 1 / cell.ticks)
+      cell.usualInFlight += (cell.busyMs / tickMs - cell.usualInFlight) * weight
+      cell.busyMs = 0
+      cell.overloadShare *= OVERLOAD_DECAY
+    }
+    // An overload that no response signals any more is over, whatever the cells remember.
+    const latestShare = this.#overloads / Math.max(1, this.#answers)
+    this.#answers = 0
+    this.#overloads = 0
+    return {
+      total: known.reduce((sum, { inFlight }) => sum + inFlight, 0),
+      inFlight: (computeMedian(known.map(({ usualInFlight }) => usualInFlight)) ?? 0) * known.length,
+      overloadShare: Math.min(latestShare, computeMedian(known.map(({ overloadShare }) => overloadShare)) ?? 0),
+      latencyMs: computeMedian(known.flatMap(({ latencyMs }) => latencyMs ?? [])),
+    }
+  }
+
+  #isKnown({ inFlight, seenTick }: Cell): boolean {
+    return inFlight > 0 || this.#tick - seenTick <= MEMORY_TICKS
+  }
+
+  #findCell(caller: string, nowMs: number): Cell {
+    const at = hashNetwork(readNetwork(caller)) % CELLS
+    let cell = this.#cells[at]
+    if (!cell) {
+      cell = {
+        inFlight: 0,
+        busyMs: 0,
+        countedMs: nowMs,
+        usualInFlight: 0,
+        ticks: 0,
+        overloadShare: 0,
+        latencyMs: undefined,
+        seenTick: this.#tick,
+      }
+      this.#cells[at] = cell
+    }
+    return cell
+  }
+}
+
+function count(cell: Cell, nowMs: number): void {
+  cell.busyMs += cell.inFlight * (nowMs - cell.countedMs)
+  cell.countedMs = nowMs
+}
+
+/** The median, or less: at least `MIN_AGREEING` are as great. @returns undefined if there are fewer */
+function computeMedian(values: readonly number[]): number | undefined {
+  return values.toSorted((a, b) => a - b)[Math.min((values.length - 1) >> 1, values.length - MIN_AGREEING)]
+}
+
+/** Keeps the first 48 bits of an IPv6 network: a site may have as many /64 as it likes. */
+function readNetwork(caller: string): string {
+  return caller.split(':', 3).join(':')
+}
+
+/** FNV-1a: a network has one cell, whatever its name is. */
+function hashNetwork(caller: string): number {
+  let hash = 0x811c9dc5
+  for (let index = 0; index < caller.length; index++) {
+    hash = Math.imul(hash ^ caller.charCodeAt(index), 0x01000193)
+  }
+  return (hash ^ (hash >>> 16)) >>> 0
+}
