@@ -98,7 +98,7 @@ if (import.meta.main) {
     const text = readFileSync(page, 'utf8')
     writeFileSync(
       page,
-      text.replace(/(?<=<!-- floors -->\n\n)[^]*?(?=\n\n<!-- \/floors -->)/, () => formatTable(root)),
+      text.replace(/(?<=<!-- floors -->\n\n)[\s\S]*?(?=\n\n<!-- \/floors -->)/, () => formatTable(root)),
     )
   }
 }
