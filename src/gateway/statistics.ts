@@ -1,7 +1,7 @@
 import type { StatisticsConfig } from '../config/load-config.ts'
 import type { Mirror } from '../engine/mirror.ts'
 import type { AvoidedCalls } from '../engine/stage.ts'
-import type { Observer } from '../http/protect.ts'
+import type { Observer } from '../http/exchange.ts'
 import type { ClaimReader } from '../request/identity/claims.ts'
 import type { Log } from '../runtime/log.ts'
 import { createLabelReader } from '../statistics/label.ts'

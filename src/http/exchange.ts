@@ -1,3 +1,4 @@
+import type { DecisionTrace } from '../engine/limiter.ts'
 import type { UpstreamHealth } from '../engine/upstream-health.ts'
 import { StoreError } from '../model/store.ts'
 import type { Admitted, SlotHold, Verdict } from '../model/verdict.ts'
@@ -7,6 +8,22 @@ import type { CallContext } from '../runtime/call-context.ts'
 import { Deadlines } from '../runtime/deadlines.ts'
 import type { Log } from '../runtime/log.ts'
 import { addRateLimitHeaders, type HeaderFormat } from './rate-limit-headers.ts'
+
+export interface Observed {
+  readonly request: ReceivedRequest
+  readonly verdict: Verdict
+  readonly trace: DecisionTrace
+}
+
+/** Observes each request as it is handled. Methods must be quick, wait for nothing and not throw. */
+export interface Observer {
+  /** Called before the response is made, because the client may disconnect meanwhile. */
+  decided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void
+  /** Called with the status of the response to an admitted request. */
+  answered(observed: Observed, status: number, context: Pick<CallContext, 'waitUntil'>): void
+  /** Called if the request cannot be read, or if handling it has failed. */
+  undecided(outcome: 'bad_request' | 'failed', context: Pick<CallContext, 'waitUntil'>): void
+}
 
 /** Response headers of any runtime. */
 export type ResponseFields = Pick<Headers, 'get' | 'has' | 'set' | 'append'>

@@ -4,26 +4,10 @@ import type { Admitted, Refused, Verdict } from '../model/verdict.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { RequestPath } from '../request/target.ts'
 import type { CallContext } from '../runtime/call-context.ts'
-import { isAwaited, setRateLimitHeaders, trackResponse } from './exchange.ts'
+import { isAwaited, type Observer, setRateLimitHeaders, trackResponse } from './exchange.ts'
 import type { HoldUntilEnd } from './hold-until-end.ts'
 import type { HeaderFormat } from './rate-limit-headers.ts'
 import { createRefusal } from './refusal.ts'
-
-export interface Observed {
-  readonly request: ReceivedRequest
-  readonly verdict: Verdict
-  readonly trace: DecisionTrace
-}
-
-/** Observes each request as it is handled. Methods must be quick, wait for nothing and not throw. */
-export interface Observer {
-  /** Called before the response is made, because the client may disconnect meanwhile. */
-  decided(observed: Observed, context: Pick<CallContext, 'waitUntil'>): void
-  /** Called with the status of the response to an admitted request. */
-  answered(observed: Observed, status: number, context: Pick<CallContext, 'waitUntil'>): void
-  /** Called if the request cannot be read, or if handling it has failed. */
-  undecided(outcome: 'bad_request' | 'failed', context: Pick<CallContext, 'waitUntil'>): void
-}
 
 export interface ProtectOptions {
   readonly limiter: Pick<Limiter, 'decide' | 'findCharges' | 'charge'>

@@ -1,4 +1,4 @@
-import type { Observed } from '../http/protect.ts'
+import type { Observed } from '../http/exchange.ts'
 import type { RequestPolicy } from '../model/policy.ts'
 import { type Period, SKETCH_CAPACITY } from '../store/counters.ts'
 import { findBucket } from './latency.ts'

@@ -1,4 +1,4 @@
-import type { Observed, Observer } from '../http/protect.ts'
+import type { Observed, Observer } from '../http/exchange.ts'
 import type { ReceivedRequest } from '../request/received-request.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'

@@ -1,4 +1,4 @@
-import type { Observed } from '../http/protect.ts'
+import type { Observed } from '../http/exchange.ts'
 import type { RequestPolicy } from '../model/policy.ts'
 import type { ReportedLimit, Verdict } from '../model/verdict.ts'
 

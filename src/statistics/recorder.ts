@@ -1,7 +1,7 @@
 import type { MirrorCounts } from '../engine/mirror.ts'
 import type { Comparison } from '../engine/rules-engine.ts'
 import type { AvoidedCalls } from '../engine/stage.ts'
-import type { Observed, Observer } from '../http/protect.ts'
+import type { Observed, Observer } from '../http/exchange.ts'
 import { StoreError } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import type { Log } from '../runtime/log.ts'

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/load-config.ts'
-import type { Observed } from '../../src/http/protect.ts'
+import type { Observed } from '../../src/http/exchange.ts'
 import { StoreError } from '../../src/model/store.ts'
 import { LATENCY_BOUNDS_MS, quantileMs } from '../../src/statistics/latency.ts'
 import { summarize } from '../../src/statistics/metrics.ts'

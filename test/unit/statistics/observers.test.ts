@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { loadConfig } from '../../../src/config/load-config.ts'
-import type { Observed } from '../../../src/http/protect.ts'
+import type { Observed } from '../../../src/http/exchange.ts'
 import type { Reading, RequestPolicy } from '../../../src/model/policy.ts'
 import type { ReportedLimit, Verdict } from '../../../src/model/verdict.ts'
 import { createLabelReader, type LabelReader } from '../../../src/statistics/label.ts'

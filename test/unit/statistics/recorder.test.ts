@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { loadConfig } from '../../../src/config/load-config.ts'
-import type { Observed } from '../../../src/http/protect.ts'
+import type { Observed } from '../../../src/http/exchange.ts'
 import type { RequestPolicy } from '../../../src/model/policy.ts'
 import { StoreError } from '../../../src/model/store.ts'
 import type { ReportedLimit, Verdict } from '../../../src/model/verdict.ts'
