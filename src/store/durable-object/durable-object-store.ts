@@ -68,7 +68,6 @@ export class DurableObjectStore implements Store {
       if (conclusion === TOO_LATE || (isLate && conclusion.decision.granted > 0)) {
         throw new StoreError('a Durable Object did not answer within the deadline')
       }
-      if (isAbandoned()) throw createCallError()
     } catch (error) {
       isOver = true
       this.#goOn(this.#closeAll(negotiation.cancel()), context)
@@ -76,6 +75,11 @@ export class DurableObjectStore implements Store {
       throw error
     }
     const { decision, kept, votedAtMs } = conclusion
+    if (isAbandoned()) {
+      // The rest has been given back already.
+      this.#goOn(this.#closeAll(kept.map(toCancel)), context)
+      return waitForever()
+    }
     if (kept.length > 0) this.#goOn(this.#closeAll(kept), context)
     for (const [key, atMs] of votedAtMs) this.#rememberClock(key, decision.nowMs, atMs)
     return decision
@@ -191,6 +195,10 @@ export class DurableObjectStore implements Store {
     // The earlier one gives back less.
     this.#chargedAtMs.set(name, Math.min(ownMs, this.#chargedAtMs.get(name) ?? ownMs))
   }
+}
+
+function toCancel({ message: { id }, ...to }: To<CommitOrAbort>): To<CommitOrAbort> {
+  return { ...to, message: { id, permits: 0 } }
 }
 
 /**
