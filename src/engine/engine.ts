@@ -7,7 +7,7 @@ import type { Log } from '../runtime/log.ts'
 import { randomSlot } from '../runtime/random.ts'
 import { type Circuit, CircuitBreaker, withBreaker } from './circuit-breaker.ts'
 import { withRefusalCache } from './refusal-cache.ts'
-import { type AvoidedCalls, createAvoidedCalls, type Stage } from './stage.ts'
+import { type AvoidedCalls, createAvoidedCalls, decideSome, type Stage } from './stage.ts'
 
 export interface EngineOptions {
   readonly store: Store
@@ -167,16 +167,13 @@ export class Engine {
       return { ...toEngineDecision(local, undecided, this.#fallback), degraded: 'closed' }
     }
     const isLocal = ({ policy }: Charge) => policy.onStoreError === 'local'
-    const decidable = rules.filter(isLocal)
-    if (decidable.length === 0) {
+    if (!rules.some(isLocal)) {
       const admitted = { ...undecided, granted: request.permits }
       return { ...toEngineDecision(local, admitted, this.#fallback), degraded: 'open' }
     }
-    const decision = await this.#fallback.decide({ ...request, rules: decidable })
-    const usages = decision.usage.values()
-    const usage = rules.map((rule) => (isLocal(rule) ? (usages.next().value ?? []) : []))
-    const degraded = decidable.length < rules.length ? 'local, open' : 'local'
-    return { ...toEngineDecision(local, { ...decision, usage }, this.#fallback), degraded }
+    const decision = await decideSome(this.#fallback, local, isLocal)
+    const degraded = rules.every(isLocal) ? 'local' : 'local, open'
+    return { ...toEngineDecision(local, decision, this.#fallback), degraded }
   }
 }
 

@@ -5,7 +5,7 @@ import type { Store } from '../model/store.ts'
 import type { CallContext } from '../runtime/call-context.ts'
 import { Lru } from '../runtime/lru.ts'
 import { agedUsage, countUnits } from './refusal-cache.ts'
-import { decorate, type Stage } from './stage.ts'
+import { decideSome, decorate, type Stage } from './stage.ts'
 import { isBlocked, minRemaining } from './status-cache.ts'
 
 /** Refusals by one key that the store decides in a span. */
@@ -107,13 +107,9 @@ class RefusalLimiter {
   async #peek(request: DecisionRequest, context: CallContext | undefined): Promise<Decision | undefined> {
     const sentAtMs = this.#now()
     const isPeeked = (rule: StoreCharge) => isForNewOnes(rule) || this.#isNew(rule)
-    const rules = request.rules.filter(isPeeked)
-    const decision = await this.#store.decide({ ...request, mode: 'peek', rules }, context)
-    const usages = decision.usage.values()
-    const usage = request.rules.map((rule) => (isPeeked(rule) ? (usages.next().value ?? []) : []))
-    const isCounted = request.rules.some((rule, index) => mustCount(rule, usage[index] ?? []))
-    if (decision.granted > 0 || isCounted) return undefined
-    const seen = { ...decision, usage }
+    const seen = await decideSome(this.#store, { ...request, mode: 'peek' }, isPeeked, context)
+    const isCounted = request.rules.some((rule, index) => mustCount(rule, seen.usage[index] ?? []))
+    if (seen.granted > 0 || isCounted) return undefined
     this.#noteRefusals(request, seen, sentAtMs)
     return seen
   }

@@ -1,4 +1,6 @@
+import type { Decision, DecisionRequest, StoreCharge } from '../model/charge.ts'
 import type { Store } from '../model/store.ts'
+import type { CallContext } from '../runtime/call-context.ts'
 
 /** Wraps a store. */
 export type Stage = (store: Store) => Store
@@ -29,4 +31,18 @@ export function decorate(store: Store, own: Partial<Store>): Store {
     ping: () => store.ping(),
     ...own,
   }
+}
+
+/** @returns a decision about some rules of a request; the others are reported as skipped */
+export async function decideSome<R extends StoreCharge>(
+  store: Store,
+  request: DecisionRequest<R>,
+  isDecided: (rule: R) => boolean,
+  context?: CallContext,
+): Promise<Decision> {
+  // Asked once: what it goes by may change during the call.
+  const decided = new Set(request.rules.filter(isDecided))
+  const decision = await store.decide({ ...request, rules: [...decided] }, context)
+  const usages = decision.usage.values()
+  return { ...decision, usage: request.rules.map((rule) => (decided.has(rule) ? (usages.next().value ?? []) : [])) }
 }
