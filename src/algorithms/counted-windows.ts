@@ -14,9 +14,7 @@ interface Count {
 export type CountedWindowsState = ReadonlyMap<number, Count>
 
 /** @param findStartMs when a window of this length begins if it is first used now, in milliseconds since the Unix epoch */
-export function countedWindows(
-  findStartMs: (nowMs: number, windowMs: number) => number,
-): Algorithm<CountedWindowsState> {
+function countedWindows(findStartMs: (nowMs: number, windowMs: number) => number): Algorithm<CountedWindowsState> {
   /** A window that has begun runs its whole length by the clock, even if the clock steps back. */
   const findCount = (state: CountedWindowsState, windowMs: number, nowMs: number): Count => {
     const count = state.get(windowMs)

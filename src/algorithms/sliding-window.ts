@@ -84,7 +84,7 @@ export function longestWindowMs({ tiers }: Pick<StoreCharge, 'tiers'>): number {
 }
 
 /** Date of the newest entry; 0 if there is none. */
-export function findNewestMs({ dates, penaltyMs }: SlidingWindowState): number {
+function findNewestMs({ dates, penaltyMs }: SlidingWindowState): number {
   return dates.length > 0 ? Math.max(dates[dates.length - 1] as number, penaltyMs) : penaltyMs
 }
 

@@ -176,7 +176,7 @@ export function isFetcher(binding: unknown): binding is { fetch: typeof fetch } 
 /** Name of the binding of Durable Objects. */
 export const OBJECTS = 'LIMITS'
 
-export function isNamespace(binding: unknown): binding is DurableObjectNamespace {
+function isNamespace(binding: unknown): binding is DurableObjectNamespace {
   return typeof binding === 'object' && binding !== null && 'idFromName' in binding
 }
 

@@ -78,7 +78,7 @@ const upToOne = (expected: string) =>
 export const share = v.pipe(upToOne(SHARE_EXPECTED), v.gtValue(0, SHARE_EXPECTED))
 export const shareOrNone = v.pipe(upToOne('a share from 0 to 1'), v.minValue(0, 'a share from 0 to 1'))
 
-export const LEASES_EXPECTED = `"off", "auto" or an integer from ${MIN_LEASE} to ${MAX_LEASE}`
+const LEASES_EXPECTED = `"off", "auto" or an integer from ${MIN_LEASE} to ${MAX_LEASE}`
 export const leases = v.union([oneOf('off', 'auto'), integer(MIN_LEASE, MAX_LEASE, LEASES_EXPECTED)], LEASES_EXPECTED)
 
 /** Fits into a header. */

@@ -32,7 +32,7 @@ import {
   textLike,
 } from './values.ts'
 
-export const STORE_KINDS = ['redis', 'durable-object', 'memory'] as const
+const STORE_KINDS = ['redis', 'durable-object', 'memory'] as const
 export type StoreKind = (typeof STORE_KINDS)[number]
 
 const onOrOff = oneOf('on', 'off')

@@ -31,13 +31,13 @@ export const ASK_AFTER_MS = 5_000
 /** They are asked once more about what all had granted after this: a cancel may have been on its way to them. */
 export const ASK_AGAIN_AFTER_MS = 20_000
 /** No sibling is asked after this: what is not known to be void by then stays charged. */
-export const ASK_UNTIL_MS = 30_000
+const ASK_UNTIL_MS = 30_000
 /**
  * An object remembers for so long which decisions it has granted or given up. A decider admits nothing that took longer
  * than a minute, so all that it asked have granted within that; they ask each other until `ASK_UNTIL_MS` later. Twice
  * that is for clocks that run at different speeds.
  */
-export const REMEMBER_MS = 180_000
+const REMEMBER_MS = 180_000
 const MIN_ALARM_GAP_MS = 60_000
 /** An alarm that is so late is set again. */
 const LATE_ALARM_MS = 600_000
